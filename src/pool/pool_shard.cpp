@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/chain.hpp"
 #include "os/memory.hpp"
 #include "pool/pool_magazine.hpp"
 #include "runtime/engine.hpp"
@@ -172,11 +173,8 @@ magazine* pool_shard::take_empty(std::size_t slots) {
   }
   magazine* const first = pool_magazine::allocate_some(slots);
   if (first == nullptr) return nullptr;
-  for (magazine* m = std::exchange(first->next, nullptr); m != nullptr;) {
-    magazine* const next = m->next;
-    leave_empty(m);
-    m = next;
-  }
+  magazine* more = std::exchange(first->next, nullptr);
+  while (magazine* const m = chain::pop(more)) leave_empty(m);
   return first;
 }
 
@@ -187,41 +185,33 @@ void pool_shard::leave_empty(magazine* m) {
   }
   m->count = 0;
   os::lock_guard guard(depot_.lock);
-  m->next = empties_;
-  empties_ = m;
+  chain::push(empties_, m);
   empty_count_.store(empty_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 void pool_shard::free_idle_empties(bool all) {
-  magazine* chain = nullptr;
+  magazine* idle = nullptr;
   {
     os::lock_guard guard(depot_.lock);
     for (std::uint32_t n = all ? empty_count_.load(std::memory_order_relaxed) : empties_low_; n != 0; --n) {
-      magazine* const m = pop_empty_locked();
-      m->next = chain;
-      chain = m;
+      chain::push(idle, pop_empty_locked());
     }
     empties_low_ = empty_count_.load(std::memory_order_relaxed);
   }
-  while (chain != nullptr) {
-    magazine* const m = chain;
-    chain = m->next;
-    pool_magazine::deallocate(m);
-  }
+  while (magazine* const m = chain::pop(idle)) pool_magazine::deallocate(m);
 }
 
 magazine* pool_shard::take_idle_magazines(bool all) {
-  magazine* chain = nullptr;
+  magazine* idle = nullptr;
   os::lock_guard guard(depot_.lock);
   for (std::uint32_t n = all ? depot_.full_count.load(std::memory_order_relaxed) : depot_.full_low; n != 0;
        --n) {
     magazine* const m = depot_.pop_full();
     pool_.note_moving(m->count);
-    m->next = chain;
-    chain = m;
+    chain::push(idle, m);
   }
   depot_.full_low = depot_.full_count.load(std::memory_order_relaxed);
-  return chain;
+  return idle;
 }
 
 std::size_t pool_shard::waiting() {

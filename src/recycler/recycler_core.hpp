@@ -60,7 +60,7 @@ class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin>
 
   // Destroys the objects of a chain of magazines, and frees these; returns the number of objects. Calls the program's
   // destructors: never under a lock.
-  std::size_t destroy_chain(recycler_magazine* chain);
+  std::size_t destroy_chain(recycler_magazine* all);
   // Frees a magazine and refunds its payments. Requires: it holds no object.
   void discard(recycler_magazine* m);
 
@@ -82,9 +82,9 @@ class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin>
   std::atomic<bool> closed{false};
 
   os::mutex& lock() { return lock_; }
-  // In a forked child, while no lock is held: sets the budget to the payments of the remaining bins (`bytes`,
-  // `objects`), of fresh_ and of victims_.
-  void restart_budget(std::size_t bytes, std::size_t objects);
+  // In a forked child, while no lock is held: sets the budget to the payments of the remaining bins (`of_bins`), of
+  // fresh_ and of victims_.
+  void restart_budget(recycler_payment of_bins);
 
   std::int64_t generation_began_ms = 0;  // when the generation began; guarded by the registry's lock
 

@@ -17,7 +17,7 @@ TEST(recycler_budget, pays_up_to_its_limits) {
   EXPECT_FALSE(budget.pay(1, 1));
   EXPECT_EQ(budget.paid_bytes(), 1000U);
   EXPECT_EQ(budget.paid_objects(), 2U);
-  budget.refund(600, 1);
+  budget.refund({600, 1});
   EXPECT_TRUE(budget.pay(100, 1));
   EXPECT_TRUE(budget.pay(100, 1));
   EXPECT_FALSE(budget.pay(100, 1));
@@ -39,7 +39,7 @@ TEST(recycler_budget, threads_together_do_not_exceed_it) {
       for (int i = 0; i < 20000; ++i) {
         if (!budget.pay(30, 1)) continue;
         EXPECT_LE(budget.paid_bytes(), 100U);
-        budget.refund(30, 1);
+        budget.refund({30, 1});
       }
     });
   }
