@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/chain.hpp"
 #include "base/low_mark.hpp"
 #include "central/magazine.hpp"
 #include "os/invariant.hpp"
@@ -20,15 +21,13 @@ class magazine_stack {
   [[nodiscard]] const magazine* first() const { return first_; }
 
   void push(magazine* m) {
-    m->next = first_;
-    first_ = m;
+    chain::push(first_, m);
     count_.store(count() + 1, std::memory_order_relaxed);
   }
   // Null: there is none.
   magazine* pop() {
-    magazine* const m = first_;
+    magazine* const m = chain::pop(first_);
     if (m == nullptr) return nullptr;
-    first_ = m->next;
     const std::uint32_t left = count() - 1;
     count_.store(left, std::memory_order_relaxed);
     low_.note(left);
@@ -38,15 +37,14 @@ class magazine_stack {
   // for each.
   template <class Visit>
   magazine* take_idle(bool all, Visit visit) {
-    magazine* chain = nullptr;
+    magazine* taken = nullptr;
     const std::uint32_t idle = low_.end_period(count());
     for (std::uint32_t n = all ? count() : idle; n != 0; --n) {
       magazine* const m = pop();
       visit(*m);
-      m->next = chain;
-      chain = m;
+      chain::push(taken, m);
     }
-    return chain;
+    return taken;
   }
   magazine* take_idle(bool all) {
     return take_idle(all, [](const magazine&) {});

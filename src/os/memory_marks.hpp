@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// memory_marks: tells the sanitizers and valgrind which memory of typed pools, recyclers and buffer pools may be accessed.
-// A few instructions without effect in a process without such a checker; for valgrind no code if its header was missing
-// when the library was built.
+// memory_marks: tells the sanitizers and valgrind which memory of typed pools, recyclers and buffer pools may be
+// accessed. A few instructions without effect in a process without such a checker; for valgrind no code if its header
+// was missing when the library was built.
 // Thread safety: any thread.
 #pragma once
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/chain.hpp"
+
 namespace tarn {
 
 namespace {
@@ -62,20 +64,15 @@ bool pool_bin::deallocate_slow(void* object) {
 // ---- giving back ----
 
 magazine* pool_bin::take_all() {
-  magazine* chain = spare_.take();
-  if (chain != nullptr) {
-    chain->next = nullptr;
-    core->note_moving(chain->count);
-  }
-  if (!is_empty()) {
-    magazine* const m = unload();
+  magazine* all = nullptr;
+  for (magazine* const m : {spare_.take(), is_empty() ? nullptr : unload()}) {
+    if (m == nullptr) continue;
     core->note_moving(m->count);
-    m->next = chain;
-    chain = m;
-    make_void();
+    chain::push(all, m);
   }
+  make_void();
   most_ = 0;
-  return chain;
+  return all;
 }
 
 magazine* pool_bin::take_surplus(bool only_if_idle) {

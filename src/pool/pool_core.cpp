@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/chain.hpp"
 #include "base/hardened.hpp"
 #include "os/memory.hpp"
 #include "os/memory_marks.hpp"
@@ -278,10 +279,8 @@ void pool_core::flush(void* const* freed, std::size_t count) {
   }
 }
 
-void pool_core::put_back(magazine* chain) {
-  while (chain != nullptr) {
-    magazine* const m = chain;
-    chain = m->next;
+void pool_core::put_back(magazine* all) {
+  while (magazine* const m = chain::pop(all)) {
     if (m->count != 0) flush(m->bottom(), m->count);
     moving_.fetch_sub(m->count, std::memory_order_relaxed);
     pool_magazine::deallocate(m);

@@ -68,7 +68,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   void flush(void* const* freed, std::size_t count);
   // Puts the slots of a chain of magazines back, and frees the magazines. Requires: note_moving() has counted the
   // slots.
-  void put_back(magazine* chain);
+  void put_back(magazine* all);
 
   // Hands a full magazine over to the shard to which its first slot belongs, whose threads are most likely to need it.
   // Sets `empty` to an empty magazine in exchange, or null. False, and nothing is done, if the shard has enough.

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <new>
 
+#include "base/chain.hpp"
+
 extern "C" {
 constinit thread_local tarn_pool_bins tarn_pool_local_bins{nullptr, 0};
 }
@@ -22,18 +24,10 @@ bool is_valid(const tarn_pool_request& r) {
          r.shards <= pool_core::most_shards && r.magazine_length <= largest_magazine;
 }
 
-// Puts `more`, a chain of magazines, before `chain`.
-void prepend(magazine*& chain, magazine* more) {
-  while (more != nullptr) {
-    magazine* const m = std::exchange(more, more->next);
-    m->next = std::exchange(chain, m);
-  }
-}
-
 magazine* take_all(pool_bin& bin) { return bin.take_all(); }
 
-void put_back(pool_core& pool, magazine* chain) {
-  pool.put_back(chain);
+void put_back(pool_core& pool, magazine* all) {
+  pool.put_back(all);
   pool.settle();
 }
 
@@ -48,19 +42,19 @@ pool_bin* own_bin(tarn_pool* pool) {
 // ends, or a period of decay. New pins are refused while the pool is ending.
 void isolate(tarn_pool* pool) {
   pools.begin_ending(pool);
-  magazine* chain = nullptr;
+  magazine* all = nullptr;
   {
     os::lock_guard guard(pools.lock());
     // A bin stays in its thread's list, void, until the thread reuses it for another pool or ends.
     while (pool_bin* const bin = pool->bins) {
-      prepend(chain, bin->take_all());
+      chain::prepend(all, bin->take_all());
       pools.detach_locked(bin);
     }
     if (pool->bin_is_owners) pool->own_bin = nullptr;
   }
   // A thread that was about to end may have pinned the pool meanwhile, to empty its bin.
   pools.begin_ending(pool);
-  pool->put_back(chain);
+  pool->put_back(all);
 }
 
 // Frees the pool and all its spans; returns the bytes of these. Requires: isolate() has been called.
@@ -200,17 +194,14 @@ pool_bin* bin_of(tarn_pool* pool, tarn_pool_bin** where) {
 }
 
 void take_surplus(pool_core* pool, bool only_if_idle) {
-  magazine* chain = nullptr;
+  magazine* all = nullptr;
   {
     os::lock_guard guard(pools.lock());
     for (pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
-      if (magazine* const m = bin->take_surplus(only_if_idle)) {
-        m->next = chain;
-        chain = m;
-      }
+      if (magazine* const m = bin->take_surplus(only_if_idle)) chain::push(all, m);
     }
   }
-  pool->put_back(chain);
+  pool->put_back(all);
 }
 
 std::size_t trim(pool_core* pool, pool_bin* own) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// pool_registry: all pools and their bins, and what happens to them when a pool or a thread ends, at fork and in periods
-// of decay.
+// pool_registry: all pools and their bins, and what happens to them when a pool or a thread ends, at fork and in
+// periods of decay.
 //
 // Thread safety: any thread.
 #pragma once

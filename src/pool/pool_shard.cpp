@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/chain.hpp"
 #include "os/memory.hpp"
 #include "pool/pool_magazine.hpp"
 #include "runtime/engine.hpp"
@@ -161,11 +162,8 @@ magazine* pool_shard::take_empty(std::size_t slots) {
   }
   magazine* const first = pool_magazine::allocate_some(slots);
   if (first == nullptr) return nullptr;
-  for (magazine* m = std::exchange(first->next, nullptr); m != nullptr;) {
-    magazine* const next = m->next;
-    leave_empty(m);
-    m = next;
-  }
+  magazine* more = std::exchange(first->next, nullptr);
+  while (magazine* const m = chain::pop(more)) leave_empty(m);
   return first;
 }
 
@@ -179,16 +177,12 @@ void pool_shard::leave_empty(magazine* m) {
 }
 
 void pool_shard::free_idle_empties(bool all) {
-  magazine* chain = nullptr;
+  magazine* idle = nullptr;
   {
     os::lock_guard guard(depot_.lock, *this);
-    chain = empties_.take_idle(all);
+    idle = empties_.take_idle(all);
   }
-  while (chain != nullptr) {
-    magazine* const m = chain;
-    chain = m->next;
-    pool_magazine::deallocate(m);
-  }
+  while (magazine* const m = chain::pop(idle)) pool_magazine::deallocate(m);
 }
 
 magazine* pool_shard::take_idle_magazines(bool all) {

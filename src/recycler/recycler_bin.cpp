@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/chain.hpp"
+
 namespace tarn {
 namespace {
 
@@ -84,14 +86,9 @@ void recycler_bin::keep_empty(recycler_magazine* m) {
 void recycler_bin::refund_unused() {
   if (empty != nullptr) core->discard(std::exchange(empty, nullptr));
   if (top >= loaded->end()) return;
-  std::size_t bytes = 0;
-  std::size_t objects = 0;
-  for (tarn_recycler_entry* e = top + 1; e != loaded->end(); ++e) {
-    bytes += e->paid;
-    objects += e->paid != 0 ? 1 : 0;
-    e->paid = 0;
-  }
-  if (objects != 0) core->budget().refund(bytes, objects);
+  recycler_payment unused;
+  for (tarn_recycler_entry* e = top + 1; e != loaded->end(); ++e) unused.add(std::exchange(e->paid, 0));
+  if (unused.objects != 0) core->budget().refund(unused);
 }
 
 // Pays `bytes` for the place at top, and for places above it if the budget is ample. False: the budget has no room.
@@ -161,21 +158,19 @@ bool recycler_bin::give(void* object, std::size_t bytes) {
 // ---- for others ----
 
 recycler_magazine* recycler_bin::take_all() {
-  recycler_magazine* chain = spare.take();
-  if (chain != nullptr) chain->next = nullptr;
-  if (empty != nullptr) core->discard(std::exchange(empty, nullptr));
-  if (loaded != nullptr) {
-    unload();
-    if (loaded->count != 0) {
-      loaded->next = chain;
-      chain = loaded;
+  if (loaded != nullptr) unload();
+  recycler_magazine* all = nullptr;
+  for (recycler_magazine* const m :
+       {std::exchange(empty, nullptr), spare.take(), std::exchange(loaded, nullptr)}) {
+    if (m == nullptr) continue;
+    if (m->count != 0) {
+      chain::push(all, m);
     } else {
-      core->discard(loaded);
+      core->discard(m);
     }
   }
-  loaded = nullptr;
   top = void_top();
-  return chain;
+  return all;
 }
 
 void recycler_bin::add_to(tarn_recycler_figures& out) const {
@@ -191,16 +186,10 @@ void recycler_bin::add_to(tarn_recycler_figures& out) const {
   if (recycler_magazine* const m = spare.look()) add(m->begin(), m->top());
 }
 
-void recycler_bin::add_payments(std::size_t& bytes, std::size_t& objects) const {
-  const auto add = [&](recycler_magazine* m) {
-    for (const tarn_recycler_entry* e = m->begin(); e != m->end(); ++e) {
-      bytes += e->paid;
-      objects += e->paid != 0 ? 1 : 0;
-    }
-  };
-  if (loaded != nullptr) add(loaded);
-  if (empty != nullptr) add(empty);
-  if (recycler_magazine* const m = spare.look()) add(m);
+void recycler_bin::add_to(recycler_payment& sum) const {
+  for (recycler_magazine* const m : {loaded, empty, spare.look()}) {
+    if (m != nullptr) m->add_to(sum);
+  }
 }
 
 }  // namespace tarn

@@ -49,7 +49,7 @@ struct recycler_bin : tarn_recycler_bin, engine::front_bin<tarn_recycler, recycl
   // By a thread that has claimed the bin: adds the idle objects and their bytes to `out`.
   void add_to(tarn_recycler_figures& out) const;
   // In a forked child: adds the payments of the bin's places.
-  void add_payments(std::size_t& bytes, std::size_t& objects) const;
+  void add_to(recycler_payment& sum) const;
 
  private:
   [[nodiscard]] bool pay(std::size_t bytes);

@@ -14,6 +14,17 @@
 
 namespace tarn {
 
+// A sum of what places have paid.
+struct recycler_payment {
+  std::size_t bytes = 0;
+  std::size_t objects = 0;
+
+  void add(std::size_t paid) {
+    bytes += paid;
+    objects += paid != 0 ? 1 : 0;
+  }
+};
+
 class recycler_budget {
  public:
   // 0: no limit.
@@ -28,9 +39,9 @@ class recycler_budget {
     if (os::is_check_due()) validate();
     return paid;
   }
-  void refund(std::size_t bytes, std::size_t objects) {
-    bytes_.subtract(bytes);
-    objects_.subtract(objects);
+  void refund(const recycler_payment& paid) {
+    bytes_.subtract(paid.bytes);
+    objects_.subtract(paid.objects);
     if (os::is_check_due()) validate();
   }
   void validate() const {
@@ -42,9 +53,9 @@ class recycler_budget {
     return bytes_.left() / 64 >= bytes && objects_.left() / 64 >= objects;
   }
   // In a forked child, where the magazines of other threads are lost: sets the paid sums.
-  void restart(std::size_t bytes, std::size_t objects) {
-    bytes_.paid.store(bytes, std::memory_order_relaxed);
-    objects_.paid.store(objects, std::memory_order_relaxed);
+  void restart(const recycler_payment& all) {
+    bytes_.paid.store(all.bytes, std::memory_order_relaxed);
+    objects_.paid.store(all.objects, std::memory_order_relaxed);
   }
 
   [[nodiscard]] std::size_t paid_bytes() const { return bytes_.paid.load(std::memory_order_relaxed); }

@@ -1,43 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "recycler/recycler_core.hpp"
 
+#include "base/chain.hpp"
 #include "os/clock.hpp"
 
 namespace tarn {
-namespace {
-
-recycler_magazine* pop(recycler_magazine*& list) {
-  recycler_magazine* const m = list;
-  if (m != nullptr) list = m->next;
-  return m;
-}
-
-void push(recycler_magazine*& list, recycler_magazine* m) {
-  m->next = list;
-  list = m;
-}
-
-void append(recycler_magazine*& list, recycler_magazine* chain) {
-  recycler_magazine** end = &list;
-  while (*end != nullptr) end = &(*end)->next;
-  *end = chain;
-}
-
-// A sum of what places have paid.
-struct payment {
-  std::size_t bytes = 0;
-  std::size_t objects = 0;
-
-  void add(recycler_magazine* m) {
-    for (const tarn_recycler_entry* e = m->begin(); e != m->end(); ++e) {
-      bytes += e->paid;
-      objects += e->paid != 0 ? 1 : 0;
-    }
-  }
-};
-
-}  // namespace
-
 recycler_core::recycler_core(const tarn_recycler_request& request, const char* name)
     : generation_began_ms(os::now_ms()),
       name_(name),
@@ -48,12 +15,12 @@ recycler_core::recycler_core(const tarn_recycler_request& request, const char* n
 
 recycler_magazine* recycler_core::take_magazine() {
   os::lock_guard guard(lock_, *this);
-  return pop(fresh_);
+  return chain::pop(fresh_);
 }
 
 void recycler_core::give_magazine(recycler_magazine* m) {
   os::lock_guard guard(lock_, *this);
-  push(fresh_, m);
+  chain::push(fresh_, m);
 }
 
 void* recycler_core::take_one(recycler_magazine* recycler_core::*list) {
@@ -64,7 +31,7 @@ void* recycler_core::take_one(recycler_magazine* recycler_core::*list) {
     recycler_magazine* const m = this->*list;
     if (m == nullptr) return nullptr;
     object = m->begin()[--m->count].object;
-    if (m->count == 0) emptied = pop(this->*list);
+    if (m->count == 0) emptied = chain::pop(this->*list);
   }
   if (emptied != nullptr) discard(emptied);
   return object;
@@ -87,7 +54,7 @@ bool recycler_core::give_one(void* object, std::size_t bytes) {
   if (!budget_.pay(bytes, 1)) return false;
   recycler_magazine* const m = recycler_magazine::make(recycler_magazine::capacities[0]);
   if (m == nullptr) {
-    budget_.refund(bytes, 1);
+    budget_.refund({bytes, 1});
     return false;
   }
   *m->begin() = {object, bytes};
@@ -101,7 +68,7 @@ recycler_magazine* recycler_core::rotate_generations(recycler_magazine* gathered
   recycler_magazine* const old = victims_;
   victims_ = fresh_;
   fresh_ = nullptr;
-  append(victims_, gathered);
+  chain::prepend(victims_, gathered);
   return old;
 }
 
@@ -111,15 +78,15 @@ bool recycler_core::is_empty() {
 }
 
 void recycler_core::discard(recycler_magazine* m) {
-  payment all;
-  all.add(m);
-  budget_.refund(all.bytes, all.objects);
+  recycler_payment paid;
+  m->add_to(paid);
+  budget_.refund(paid);
   recycler_magazine::unmake(m);
 }
 
-std::size_t recycler_core::destroy_chain(recycler_magazine* chain) {
+std::size_t recycler_core::destroy_chain(recycler_magazine* all) {
   std::size_t objects = 0;
-  while (recycler_magazine* const m = pop(chain)) {
+  while (recycler_magazine* const m = chain::pop(all)) {
     for (tarn_recycler_entry* e = m->begin(); e != m->top(); ++e) destroy_(context_, e->object);
     objects += m->count;
     m->count = 0;
@@ -150,12 +117,11 @@ void recycler_core::get_figures(tarn_recycler_figures& out) {
   }
 }
 
-void recycler_core::restart_budget(std::size_t bytes, std::size_t objects) {
-  payment all{bytes, objects};
+void recycler_core::restart_budget(recycler_payment of_bins) {
   for (recycler_magazine* list : {fresh_, victims_}) {
-    for (recycler_magazine* m = list; m != nullptr; m = m->next) all.add(m);
+    for (recycler_magazine* m = list; m != nullptr; m = m->next) m->add_to(of_bins);
   }
-  budget_.restart(all.bytes, all.objects);
+  budget_.restart(of_bins);
 }
 
 }  // namespace tarn

@@ -60,7 +60,7 @@ class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin>
 
   // Destroys the objects of a chain of magazines, and frees these; returns the number of objects. Calls the program's
   // destructors: never under a lock.
-  std::size_t destroy_chain(recycler_magazine* chain);
+  std::size_t destroy_chain(recycler_magazine* all);
   // Frees a magazine and refunds its payments. Requires: it holds no object.
   void discard(recycler_magazine* m);
 
@@ -84,9 +84,9 @@ class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin>
   os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
   // What the magazines in fresh_ and victims_ have paid is part of what the budget counts.
   void validate_locked() const TARN_REQUIRES(lock_);
-  // In a forked child, where no other thread uses the lists: sets the budget to the payments of the remaining bins (`bytes`,
-  // `objects`), of fresh_ and of victims_.
-  void restart_budget(std::size_t bytes, std::size_t objects) TARN_NOT_ANALYZED;
+  // In a forked child, where no other thread uses the lists: sets the budget to the payments of the remaining bins
+  // (`of_bins`), of fresh_ and of victims_.
+  void restart_budget(recycler_payment of_bins) TARN_NOT_ANALYZED;
 
   std::int64_t generation_began_ms = 0;  // when the generation began; guarded by the registry's lock
 

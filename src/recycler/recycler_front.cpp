@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The recyclers as the engine sees them: their registry and the caretaker, whose lock is taken before the registry's.
+#include "base/chain.hpp"
 #include "recycler/caretaker.hpp"
 #include "recycler/recycler_registry.hpp"
 #include "runtime/front.hpp"
@@ -12,11 +13,8 @@ using recycler_registry::recyclers;
 // Hands the magazines of an ending thread's bin over. A thread that has claimed the bin takes objects only under the
 // lock, which is held here, so the owner needs no claim.
 std::nullptr_t hand_over(recycler_bin& bin) {
-  recycler_magazine* chain = bin.take_all();
-  while (recycler_magazine* const m = chain) {
-    chain = m->next;
-    bin.core->give_magazine(m);
-  }
+  recycler_magazine* all = bin.take_all();
+  while (recycler_magazine* const m = chain::pop(all)) bin.core->give_magazine(m);
   return nullptr;
 }
 
@@ -30,10 +28,9 @@ void walk_locks(const os::lock_walk& walk) {
 void after_fork_in_child() {
   recyclers.after_fork_in_child([](tarn_recycler&) -> recycler_bin* { return nullptr; });
   recyclers.for_each_locked([](tarn_recycler& recycler) {
-    std::size_t bytes = 0;
-    std::size_t objects = 0;
-    for (const recycler_bin* b = recycler.bins; b != nullptr; b = b->next) b->add_payments(bytes, objects);
-    recycler.restart_budget(bytes, objects);
+    recycler_payment paid;
+    for (const recycler_bin* b = recycler.bins; b != nullptr; b = b->next) b->add_to(paid);
+    recycler.restart_budget(paid);
     // Most children exec another program at once, so no thread is started. The next object kept by the slow path sets
     // this again.
     recycler.watched.store(false, std::memory_order_relaxed);

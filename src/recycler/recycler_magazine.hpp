@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <new>
 
+#include "recycler/recycler_budget.hpp"
 #include "runtime/engine.hpp"
 #include "tarn/detail/recycler_abi.hpp"
 
@@ -37,6 +38,10 @@ struct recycler_magazine {
   [[nodiscard]] tarn_recycler_entry* begin() { return entries + 1; }
   [[nodiscard]] tarn_recycler_entry* top() { return begin() + count; }
   [[nodiscard]] tarn_recycler_entry* end() { return begin() + capacity; }
+  // Adds what its places have paid.
+  void add_to(recycler_payment& sum) {
+    for (const tarn_recycler_entry* e = begin(); e != end(); ++e) sum.add(e->paid);
+  }
 
   static constexpr std::size_t bytes_for(std::size_t capacity) {
     return sizeof(recycler_magazine) + capacity * sizeof(tarn_recycler_entry);

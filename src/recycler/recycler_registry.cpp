@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <limits>
 
+#include "base/chain.hpp"
 #include "os/clock.hpp"
 #include "os/process_fence.hpp"
 
@@ -71,15 +72,6 @@ std::size_t with_claimed(tarn_recycler* recycler, bool for_good, Visit visit) {
   return missed;
 }
 
-void append(recycler_magazine*& chain, recycler_magazine* more) {
-  while (more != nullptr) {
-    recycler_magazine* const next = more->next;
-    more->next = chain;
-    chain = more;
-    more = next;
-  }
-}
-
 }  // namespace
 
 tarn_recycler* create(const tarn_recycler_request& request) {
@@ -91,17 +83,17 @@ tarn_recycler* create(const tarn_recycler_request& request) {
 void close(tarn_recycler* recycler) {
   recycler->closed.store(true, std::memory_order_relaxed);
   recyclers.begin_ending(recycler);
-  recycler_magazine* chain = nullptr;
-  with_claimed(recycler, true, [&chain](recycler_bin* bin) {
-    append(chain, bin->take_all());
+  recycler_magazine* all = nullptr;
+  with_claimed(recycler, true, [&all](recycler_bin* bin) {
+    chain::prepend(all, bin->take_all());
     // The bin stays in its thread's list, claimed, until the thread reuses it for another recycler or ends.
     recyclers.detach_locked(bin);
   });
   // A thread that was about to end may have pinned the recycler meanwhile, as it emptied its bin.
   recyclers.begin_ending(recycler);
-  append(chain, recycler->rotate_generations(nullptr));
-  append(chain, recycler->rotate_generations(nullptr));
-  recycler->destroy_chain(chain);
+  chain::prepend(all, recycler->rotate_generations(nullptr));
+  chain::prepend(all, recycler->rotate_generations(nullptr));
+  recycler->destroy_chain(all);
 }
 
 void free(tarn_recycler* recycler) {
@@ -124,23 +116,20 @@ std::size_t end_generation(tarn_recycler* recycler, bool all) {
   // Cleared first: an object that becomes idle from here on either sets it again, or is found below.
   recycler->watched.store(false, std::memory_order_relaxed);
   recycler_magazine* gathered = nullptr;
-  const std::size_t missed =
-      with_claimed(recycler, false, [&gathered](recycler_bin* bin) { append(gathered, bin->take_all()); });
+  const std::size_t missed = with_claimed(
+      recycler, false, [&gathered](recycler_bin* bin) { chain::prepend(gathered, bin->take_all()); });
   {
     os::lock_guard guard(recyclers.lock());
     recycler->generation_began_ms = os::now_ms();
     // Spare magazines of bins that could not be claimed need no claim.
     for (recycler_bin* b = recycler->bins; missed != 0 && b != nullptr; b = b->next) {
-      if (recycler_magazine* const m = b->spare.take()) {
-        m->next = gathered;
-        gathered = m;
-      }
+      if (recycler_magazine* const m = b->spare.take()) chain::push(gathered, m);
     }
   }
-  recycler_magazine* chain = recycler->rotate_generations(gathered);
-  if (all) append(chain, recycler->rotate_generations(nullptr));
+  recycler_magazine* ended = recycler->rotate_generations(gathered);
+  if (all) chain::prepend(ended, recycler->rotate_generations(nullptr));
   if (missed != 0 || !recycler->is_empty()) recycler->watched.store(true, std::memory_order_relaxed);
-  return recycler->destroy_chain(chain);
+  return recycler->destroy_chain(ended);
 }
 
 std::int64_t end_due_generations(std::int64_t now_ms, bool all) {

@@ -6,14 +6,15 @@
 //     mine.first -> bin -> bin         all bins of the thread (next_of_thread)
 //     instance->bins -> bin <-> bin    all bins of the instance (next, previous)
 //
-// An instance (Core) is a front_instance, and is constructed from a request and a name. A bin (Bin) is a front_bin, and has
+// An instance (Core) is a front_instance, and is constructed from a request and a name. A bin (Bin) is a front_bin, and
+// has
 //   table(), no_bin()       the calling thread's table, and the entry for "no bin"
 //   outlives_thread         whether destructors of an ending thread may use the bin after thread_ends()
 //   join(), leave()         called under the lock: the bin has joined its instance; it is about to leave it
 //
-// Thread safety: any thread. The lock is held only for walks along lists; work on an instance happens while the
-// instance is pinned, with the lock free. Structures are reused, never given back to the system, so that a stale pointer
-// still leads to such a structure.
+// Thread safety: any thread. The lock is held only for walks along lists; work on an instance happens while it is
+// pinned, with the lock free. Structures are reused, never given back to the system, so that a stale pointer still
+// leads to such a structure.
 // Invariants whenever the lock is free, checked by validate():
 //   numbers_ = instances in the list + unused instances, and 0 + 1 + ... + (numbers_ - 1) = the sum of their numbers;
 //   linked_ = the sum over the instances of the lengths of their lists of bins;
@@ -28,6 +29,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/chain.hpp"
 #include "os/mutex.hpp"
 #include "os/pin_count.hpp"
 #include "os/syscall.hpp"
@@ -97,7 +99,7 @@ class front_registry {
     name.copy(copy, name.size());
     copy[name.size()] = '\0';
     const std::size_t number = unused_ != nullptr ? unused_->number : numbers_++;
-    if (unused_ != nullptr) unused_ = unused_->next;
+    chain::pop(unused_);
     auto* const core = new (memory) Core(request, copy);
     core->number = number;
     insert(core, instances_);
@@ -125,8 +127,7 @@ class front_registry {
     free_parts();
     const std::string_view name = core->name();
     blocks.deallocate(const_cast<char*>(name.data()), name.size() + 1);
-    core->next = unused_;
-    unused_ = core;
+    chain::push(unused_, core);
   }
 
   // Calls visit(core) for each instance that is not ending, while the instance is pinned.
@@ -216,7 +217,7 @@ class front_registry {
       bin = next;
     }
     const table old = std::exchange(Bin::table(), table{nullptr, 0});
-    if (old.bins != nullptr) blocks.deallocate(old.bins, old.count * sizeof(entry));
+    if (old.bins != nullptr) blocks.deallocate(old.bins, old.count * sizeof(void*));
     if constexpr (TARN_CHECKS) validate();
   }
 
@@ -367,16 +368,16 @@ class front_registry {
     if (number < old.count) return true;
     std::size_t count = old.count != 0 ? old.count : first_count;
     while (count <= number) count *= 2;
-    auto* const bins = static_cast<entry*>(blocks.allocate(count * sizeof(entry)));
+    auto* const bins = static_cast<entry*>(blocks.allocate(count * sizeof(void*)));
     if (bins == nullptr) return false;
     for (std::size_t i = 0; i < count; ++i) bins[i] = i < old.count ? old.bins[i] : Bin::no_bin();
     Bin::table() = {bins, count};
-    if (old.bins != nullptr) blocks.deallocate(old.bins, old.count * sizeof(entry));
+    if (old.bins != nullptr) blocks.deallocate(old.bins, old.count * sizeof(void*));
     return true;
   }
 
-  // The bin may be one of the number's previous instance. There is no walk along all bins: the first uses of n instances
-  // would take O(n^2) steps.
+  // The bin may be one of the number's previous instance. There is no walk along all bins: the first uses of n
+  // instances would take O(n^2) steps.
   static Bin* entry_of(std::size_t number) {
     const entry found = Bin::table().bins[number];
     return found != Bin::no_bin() ? static_cast<Bin*>(found) : nullptr;

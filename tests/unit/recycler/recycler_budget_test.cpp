@@ -19,7 +19,7 @@ TEST(recycler_budget, pays_up_to_its_limits) {
   EXPECT_FALSE(budget.pay(1, 1));
   EXPECT_EQ(budget.paid_bytes(), 1000U);
   EXPECT_EQ(budget.paid_objects(), 2U);
-  budget.refund(600, 1);
+  budget.refund({600, 1});
   EXPECT_TRUE(budget.pay(100, 1));
   EXPECT_TRUE(budget.pay(100, 1));
   EXPECT_FALSE(budget.pay(100, 1));
@@ -41,7 +41,7 @@ TEST(recycler_budget, threads_together_do_not_exceed_it) {
       for (int i = 0; i < 20000; ++i) {
         if (!budget.pay(30, 1)) continue;
         EXPECT_LE(budget.paid_bytes(), 100U);
-        budget.refund(30, 1);
+        budget.refund({30, 1});
       }
     });
   }
@@ -52,9 +52,9 @@ TEST(recycler_budget, threads_together_do_not_exceed_it) {
 TEST(recycler_budget, finds_a_broken_invariant) {
   recycler_budget budget(1000, 3);
   budget.validate();
-  budget.restart(1001, 3);
+  budget.restart({1001, 3});
   EXPECT_BROKEN(budget.validate(), "recycler_budget", "paid_bytes() <= bytes_.most", &budget);
-  budget.restart(1000, 4);
+  budget.restart({1000, 4});
   EXPECT_BROKEN(budget.validate(), "recycler_budget", "paid_objects() <= objects_.most", &budget);
 }
 
