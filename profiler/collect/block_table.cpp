@@ -143,16 +143,17 @@ living_block* block_table::find_small(std::uint64_t address) noexcept {
         std::uint64_t starts = entry->starts[word];
         if (static_cast<std::uint64_t>(word) == bit / 64 && bit % 64 != 63)
           starts &= (std::uint64_t{2} << (bit % 64)) - 1;
-        if (starts == 0) continue;
-        // Blocks do not overlap, so only the nearest one that begins at or below the address can hold it.
-        const auto nearest = static_cast<std::uint64_t>(63 - std::countl_zero(starts));
-        const std::uint64_t begin =
-            page * page_bytes + (static_cast<std::uint64_t>(word) * 64 + nearest) * granule;
-        for (const std::uint64_t start : {begin + granule / 2, begin}) {
-          living_block* block = start <= address ? find(start) : nullptr;
-          if (block != nullptr && address - start < block->size) return block;
+        // Blocks do not overlap, so only the nearest one that begins at or below the address can hold it. One that begins in
+        // the address's granule may begin above it.
+        for (; starts != 0; starts &= ~(std::uint64_t{1} << (63 - std::countl_zero(starts)))) {
+          const auto nearest = static_cast<std::uint64_t>(63 - std::countl_zero(starts));
+          const std::uint64_t begin =
+              page * page_bytes + (static_cast<std::uint64_t>(word) * 64 + nearest) * granule;
+          for (const std::uint64_t start : {begin + granule / 2, begin}) {
+            living_block* block = start <= address ? find(start) : nullptr;
+            if (block != nullptr) return address - start < block->size ? block : nullptr;
+          }
         }
-        return nullptr;
       }
     }
     if (page <= last_page) return nullptr;

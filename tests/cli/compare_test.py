@@ -94,6 +94,7 @@ class compare(Base):
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(20), -signal.SIGINT)
+        self.assertIsNotNone(child, "the program was not seen to run")
         self.assertFalse(os.path.exists(f"/proc/{child}"))
 
     def test_the_time_left_counts_down_while_a_run_lasts(self):

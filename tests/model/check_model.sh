@@ -28,7 +28,10 @@ if ! spin "${macros[@]}" -a model.pml >spin.log 2>&1; then
   cat spin.log
   exit 1
 fi
-if ! cc -O2 -w -DSAFETY -DCOLLAPSE -DVECTORSZ=2048 -DMEMLIM=4000 -o pan pan.c >cc.log 2>&1; then
+# A search that stops at its first error takes less time than an optimising compiler does for the program.
+optimise=-O1
+[ "$expected" = holds ] || optimise=-O0
+if ! cc "$optimise" -w -DSAFETY -DCOLLAPSE -DVECTORSZ=2048 -DMEMLIM=4000 -o pan pan.c >cc.log 2>&1; then
   cat cc.log
   exit 1
 fi

@@ -109,6 +109,7 @@ share right_of(const watched_run& run, const std::string& kind, type_evidence ev
       }
     }
   }
+  EXPECT_GT(result.all, 0) << "no call is of kind " << kind;
   return result;
 }
 

@@ -63,16 +63,28 @@ TEST(block_table, tells_blocks_of_eight_bytes_apart) {
   EXPECT_EQ(table.size(), 0U);
 }
 
+// As in a pool of objects of 24 bytes: the second begins where the last 8 bytes of the first are in the same 16 bytes.
+TEST(block_table, finds_a_block_whose_last_granule_is_the_next_ones_first) {
+  block_table table(true);
+  table.insert(block_at(0x10000, 24));
+  table.insert(block_at(0x10018, 24));
+  ASSERT_NE(table.find_within(0x10017), nullptr);
+  EXPECT_EQ(table.find_within(0x10017)->address, 0x10000U);
+  EXPECT_EQ(table.find_within(0x10018)->address, 0x10018U);
+}
+
 // Compared with a std::map, over 200,000 insertions and erasures, which make the table grow.
 TEST(block_table, agrees_with_a_plain_map) {
   block_table table(true);
   std::map<std::uint64_t, std::uint64_t> truth;
   std::mt19937_64 random(7);
   for (int step = 0; step < 200000; ++step) {
-    const std::uint64_t address = 0x7f0000000000 + random() % 40000 * 32768 / 8;
+    const std::uint64_t address = 0x7f0000000000 + random() % (40000 * 512) * 8;
     const auto above = truth.upper_bound(address);
     const bool within = above != truth.begin() && std::prev(above)->second > address;
-    const living_block* found = table.find_within(address);
+    ASSERT_EQ(table.find_within(address) != nullptr, within) << step;
+    const std::uint64_t last_byte = within ? std::prev(above)->second - 1 : address;
+    const living_block* found = table.find_within(last_byte);
     ASSERT_EQ(found != nullptr, within) << step;
     if (within) {
       ASSERT_EQ(found->address, std::prev(above)->first);
@@ -81,7 +93,7 @@ TEST(block_table, agrees_with_a_plain_map) {
     } else {
       std::uint64_t size = 1 + random() % (random() % 8 == 0 ? 100000 : 3000);
       if (above != truth.end()) size = std::min(size, above->first - address);
-      table.insert(block_at(address / 8 * 8, size));
+      table.insert(block_at(address, size));
       truth[address] = address + size;
     }
     ASSERT_EQ(table.size(), truth.size());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../system_probes.hpp"
+#include "../bytes.hpp"
 #include "os/memory.hpp"
 #include "runtime/engine.hpp"
 
@@ -27,8 +28,7 @@ std::size_t resident_pages(const span* s) {
       std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return (p & 1) != 0; }));
 }
 bool all_are(const span* s, unsigned char value) {
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(s->start);
-  return std::all_of(bytes, bytes + s->bytes(), [value](unsigned char b) { return b == value; });
+  return testing_support::all_bytes_are(reinterpret_cast<const void*>(s->start), s->bytes(), value);
 }
 
 TEST(buffer_memory, prefault_backs_all_and_changes_nothing) {

@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../bytes.hpp"
 #include "base/compiler.hpp"
 #include "buffers/buffer_registry.hpp"
 #include "os/clock.hpp"
@@ -32,10 +33,7 @@ using testing_support::restore_options;
 constexpr bool has_background_thread = !TARN_TSAN && !TARN_ASAN;
 
 void fill(const buffer& b, int value) { std::memset(b.data(), value, b.size()); }
-bool all_are(const buffer& b, int value) {
-  return std::all_of(b.data(), b.data() + b.size(),
-                     [value](std::byte byte) { return byte == std::byte(value); });
-}
+bool all_are(const buffer& b, int value) { return testing_support::all_bytes_are(b.data(), b.size(), value); }
 template <class Condition>
 bool wait_until(Condition condition) {
   for (int i = 0; i < 1000; ++i) {

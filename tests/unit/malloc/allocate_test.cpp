@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // allocate() and deallocate(): contents of blocks, and the span that a block comes from.
 #include "malloc/allocate.hpp"
+#include "../bytes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -35,7 +36,7 @@ TEST(allocate, blocks_keep_their_content) {
       std::swap(live[random() % live.size()], live.back());
       const stamped s = live.back();
       live.pop_back();
-      ASSERT_TRUE(std::all_of(s.block, s.block + s.size, [&s](unsigned char c) { return c == s.stamp; }));
+      ASSERT_TRUE(testing_support::all_bytes_are(s.block, s.size, s.stamp));
       deallocate(s.block);
     }
   }

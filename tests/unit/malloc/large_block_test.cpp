@@ -16,9 +16,12 @@
 #include "tarn/malloc.h"
 
 #include "../../system_probes.hpp"
+#include "../bytes.hpp"
 
 namespace tarn {
 namespace {
+
+using testing_support::all_bytes_are;
 
 std::size_t resident_bytes(const void* start, std::size_t bytes) {
   std::vector<unsigned char> pages(bytes / os::system_page_size());
@@ -31,11 +34,6 @@ std::size_t resident_bytes(const void* start, std::size_t bytes) {
 // refuses more.
 const std::size_t enormous =
     std::min((std::size_t{1} << 44) - mib, align_down(os::machine_bytes() / 4 * 3, mib));
-
-bool all_bytes_are(const void* start, std::size_t bytes, unsigned char value) {
-  const auto* const at = static_cast<const unsigned char*>(start);
-  return std::all_of(at, at + bytes, [value](unsigned char c) { return c == value; });
-}
 
 TEST(large_block, is_found_by_its_start_only) {
   auto* const block = static_cast<char*>(large_block::allocate(mib, 1, false));

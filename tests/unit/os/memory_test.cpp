@@ -14,10 +14,13 @@
 #include <vector>
 
 #include "../../system_probes.hpp"
+#include "../bytes.hpp"
 #include "base/units.hpp"
 
 namespace tarn::os {
 namespace {
+
+using testing_support::all_bytes_are;
 
 constexpr std::size_t length = 1 * mib;
 
@@ -26,11 +29,6 @@ long backed_pages(const void* start, std::size_t bytes) {
   std::vector<unsigned char> pages(bytes / system_page_size());
   if (mincore(const_cast<void*>(start), bytes, pages.data()) != 0) return -1;
   return std::count_if(pages.begin(), pages.end(), [](unsigned char c) { return (c & 1) != 0; });
-}
-
-bool all_bytes_are(const void* start, std::size_t bytes, char value) {
-  const char* const at = static_cast<const char*>(start);
-  return std::all_of(at, at + bytes, [value](char c) { return c == value; });
 }
 
 TEST(memory, page_size_is_the_systems) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../system_probes.hpp"
+#include "../bytes.hpp"
 #include "base/compiler.hpp"
 #include "os/guarded_memory.hpp"
 #include "os/memory.hpp"
@@ -183,8 +184,7 @@ TEST_F(page_heap_unmapping_test, the_reservation_becomes_longer_again_and_reads_
     std::vector<span*> again;
     while (span* const one = heap_.allocate(piece_pages, 1, span_state::large, source::any, use::dense)) {
       if (one->dirty_pages == 0) {
-        const auto* const bytes = reinterpret_cast<const unsigned char*>(one->start);
-        ASSERT_TRUE(std::all_of(bytes, bytes + one->bytes(), [](unsigned char byte) { return byte == 0; }));
+        ASSERT_TRUE(testing_support::all_bytes_are(reinterpret_cast<void*>(one->start), one->bytes(), 0));
       }
       EXPECT_LT(one->start - start, page_map::leaf_bytes) << "needs another leaf of the page map";
       std::memset(reinterpret_cast<void*>(one->start), 5, one->bytes());

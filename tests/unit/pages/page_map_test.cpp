@@ -77,12 +77,14 @@ TEST_F(page_map_test, a_page_knows_how_far_its_first_byte_is_into_an_object) {
       if (s.bytes() < size) continue;
       s.size_class = 96;
       map_.set_objects(&s, size);
-      for (std::uintptr_t at = s.start; at < s.end(); at += 8) {
+      std::uintptr_t at = s.start;
+      for (; at < s.end(); at += 8) {
         const page_map::entry page = map_.find(at);
-        ASSERT_EQ(page.owner(), &s);
-        ASSERT_EQ(page.size_class(), 96U);
-        ASSERT_EQ(page.distance(at) % size == 0, (s.end() - at) % size == 0) << size;
+        const bool starts_object = (s.end() - at) % size == 0;
+        if (page.owner() != &s || page.size_class() != 96 || (page.distance(at) % size == 0) != starts_object)
+          break;
       }
+      ASSERT_EQ(at, s.end()) << size << ", " << pages << " pages";
       map_.map_pages(&s);
     }
   }

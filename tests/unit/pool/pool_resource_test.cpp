@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "../bytes.hpp"
 #include "pool/pool_support.hpp"
 
 namespace {
@@ -61,9 +62,7 @@ struct stamped_block {
   std::size_t alignment;
   unsigned char stamp;
 
-  [[nodiscard]] bool is_whole() const {
-    return std::all_of(at, at + bytes, [this](unsigned char c) { return c == stamp; });
-  }
+  [[nodiscard]] bool is_whole() const { return testing_support::all_bytes_are(at, bytes, stamp); }
 };
 stamped_block take(std::pmr::memory_resource& from, std::size_t bytes, std::size_t alignment,
                    unsigned stamp) {
