@@ -155,8 +155,8 @@ TEST(object_depot, a_guard_checks_what_its_lock_guards) {
   object_depot depot;
   depot.full_low = 1;
   EXPECT_BROKEN(
-      for (int i = 0; i < 61; ++i) { os::lock_guard guard(depot.lock, depot); }, "object_depot",
-      "spare_low <= counted_spares && full_low <= counted_fulls", &depot);
+      for (unsigned i = 0; i < os::check_interval; ++i) { os::lock_guard guard(depot.lock, depot); },
+      "object_depot", "spare_low <= counted_spares && full_low <= counted_fulls", &depot);
 }
 #endif
 
