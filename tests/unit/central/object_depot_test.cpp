@@ -140,8 +140,8 @@ TEST(object_depot, a_guard_checks_what_its_lock_guards) {
   object_depot depot;
   depot.spare_low.end_period(1);
   EXPECT_BROKEN(
-      for (int i = 0; i < 61; ++i) { os::lock_guard guard(depot.lock, depot); }, "object_depot",
-      "spare_low.lowest() <= counted_spares", &depot);
+      for (unsigned i = 0; i < os::check_interval; ++i) { os::lock_guard guard(depot.lock, depot); },
+      "object_depot", "spare_low.lowest() <= counted_spares", &depot);
 }
 #endif
 
