@@ -9,7 +9,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "profiler/collect/proc_status.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
 

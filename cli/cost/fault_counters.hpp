@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "profiler/collect/proc_status.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
 

@@ -19,7 +19,7 @@
 #include "cli/launch/library_search.hpp"
 #include "cli/show/cli_error.hpp"
 #include "profiler/analyze/quantity.hpp"
-#include "profiler/collect/proc_status.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "profiler/collect/proc_status.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
 

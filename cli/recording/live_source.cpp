@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "profiler/analyze/symbols.hpp"
-#include "profiler/collect/proc_status.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/known_meta.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
 

@@ -14,7 +14,7 @@
 #include "cli/launch/other_user.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
-#include "profiler/attach/attach_check.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
 
@@ -86,10 +86,8 @@ int connect_to_recorder_of(pid_t program) {
   for (int count = 0; count < most_forebears && program > 0; ++count) {
     const int connection = connect_to(program);
     if (connection >= 0) return connection;
-    const profiler::status_fields status = profiler::read_status(program);
-    const auto parent = status.find("PPid");
-    if (parent == status.end()) break;
-    program = static_cast<pid_t>(std::strtol(parent->second.c_str(), nullptr, 10));
+    const std::string status = profiler::proc_text(static_cast<std::uint32_t>(program), "status");
+    program = static_cast<pid_t>(std::strtol(profiler::status_line(status, "PPid").c_str(), nullptr, 10));
   }
   return -1;
 }

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "profiler/attach/safe_point.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace fs = std::filesystem;
 
@@ -21,13 +22,8 @@ namespace tarn::profiler {
 
 namespace {
 
-std::string field(const status_fields& status, const char* name) {
-  const auto at = status.find(name);
-  return at != status.end() ? at->second : std::string();
-}
-
-long number(const status_fields& status, const char* name) {
-  return std::strtol(field(status, name).c_str(), nullptr, 10);
+long number(std::string_view status, const char* name) {
+  return std::strtol(status_line(status, name).c_str(), nullptr, 10);
 }
 
 std::string user_name(uid_t user) {
@@ -40,7 +36,7 @@ std::string link_of(pid_t process, const char* name) {
   return fs::read_symlink(fmt::format("/proc/{}/{}", process, name), error).string();
 }
 
-void require_living(pid_t process, const status_fields& status) {
+void require_living(pid_t process, std::string_view status) {
   if (status.empty() && !fs::exists("/proc/self/status"))
     throw attach_error("/proc is not mounted here, and attaching needs it",
                        "Mount it: mount -t proc proc /proc");
@@ -48,13 +44,15 @@ void require_living(pid_t process, const status_fields& status) {
     throw attach_error(fmt::format("process {} is hidden in /proc (mount option hidepid)", process),
                        "Run tarn as the user of the process, or as root.");
   }
-  if (status.empty() || field(status, "State").starts_with('Z') || field(status, "State").starts_with('X'))
+  if (status.empty() || status_line(status, "State").starts_with('Z') ||
+      status_line(status, "State").starts_with('X'))
     throw process_gone(process);
   if (process == getpid())
     throw attach_error("tarn cannot attach to itself", "Give the id of another process.");
-  if (status.count("VmSize") == 0) {
-    throw attach_error(fmt::format("process {} ({}) is a kernel thread", process, field(status, "Name")),
-                       "Only programs can be recorded.");
+  if (status_line(status, "VmSize").empty()) {
+    throw attach_error(
+        fmt::format("process {} ({}) is a kernel thread", process, status_line(status, "Name")),
+        "Only programs can be recorded.");
   }
 }
 
@@ -72,8 +70,8 @@ void require_same_namespaces(pid_t process) {
 
 // A call in the process ends by a SIGSEGV that only tarn sees. If the process ignored SIGSEGV, the kernel would
 // reset that to the default.
-void require_segv_not_ignored(pid_t process, const status_fields& status) {
-  const unsigned long long ignored = std::strtoull(field(status, "SigIgn").c_str(), nullptr, 16);
+void require_segv_not_ignored(pid_t process, std::string_view status) {
+  const unsigned long long ignored = std::strtoull(status_line(status, "SigIgn").c_str(), nullptr, 16);
   if ((ignored & 1ULL << (SIGSEGV - 1)) == 0) return;
   throw attach_error(fmt::format("process {} ignores SIGSEGV, a signal that attaching needs", process),
                      "Start the program under tarn profile instead.");
@@ -81,12 +79,10 @@ void require_segv_not_ignored(pid_t process, const status_fields& status) {
 
 // Whether this process may trace the other: reading its memory map needs the same right.
 void require_ptrace(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/maps", process));
-  std::string line;
-  const bool is_told = static_cast<bool>(std::getline(file, line));
+  const std::string maps = proc_text(static_cast<std::uint32_t>(process), "maps");
   char byte = 0;
-  const std::uint64_t address = std::strtoull(line.c_str(), nullptr, 16);
-  if (is_told && read_memory(process, address, &byte, 1) == 1) return;
+  const std::uint64_t address = std::strtoull(maps.c_str(), nullptr, 16);
+  if (!maps.empty() && read_memory(process, address, &byte, 1) == 1) return;
   if (errno == ESRCH) throw process_gone(process);
   throw refused_by_system(process, yama_scope());
 }
@@ -100,38 +96,25 @@ int yama_scope() {
   return file ? scope : -1;
 }
 
-status_fields read_status(pid_t process) {
-  status_fields found;
-  std::ifstream file(fmt::format("/proc/{}/status", process));
-  std::string line;
-  while (std::getline(file, line)) {
-    const std::size_t colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    const std::size_t value = line.find_first_not_of(" \t", colon + 1);
-    found[line.substr(0, colon)] = value == std::string::npos ? "" : line.substr(value);
-  }
-  return found;
-}
-
-void require_same_user(pid_t process, const status_fields& status, uid_t own) {
-  std::istringstream ids(field(status, "Uid"));
+void require_same_user(pid_t process, std::string_view status, uid_t own) {
+  std::istringstream ids(status_line(status, "Uid"));
   for (uid_t one = 0; ids >> one;) {
     if (one == own) continue;
     throw attach_error(fmt::format("process {} ({}) belongs to {}, and tarn runs as {}", process,
-                                   field(status, "Name"), user_name(one), user_name(own)),
+                                   status_line(status, "Name"), user_name(one), user_name(own)),
                        fmt::format("As its user: sudo -u {} tarn attach {}", user_name(one), process));
   }
 }
 
-void require_untraced(pid_t process, const status_fields& status) {
+void require_untraced(pid_t process, std::string_view status) {
   const long tracer = number(status, "TracerPid");
   if (tracer == 0) return;
-  const std::string name = field(read_status(static_cast<pid_t>(tracer)), "Name");
+  const std::string name = status_line(proc_text(static_cast<std::uint32_t>(tracer), "status"), "Name");
   throw attach_error(fmt::format("process {} is already traced by process {} ({})", process, tracer, name),
                      "A process can have only one tracer: end that debugger or strace first.");
 }
 
-void require_no_sandbox(pid_t process, const status_fields& status, const status_fields& own) {
+void require_no_sandbox(pid_t process, std::string_view status, std::string_view own) {
   const long mode = number(status, "Seccomp");
   if (mode == 0) return;
   const bool is_same_filter = mode == 2 && number(own, "Seccomp") == 2 &&
@@ -140,7 +123,7 @@ void require_no_sandbox(pid_t process, const status_fields& status, const status
   throw attach_error(
       fmt::format("process {} ({}) runs in a sandbox (seccomp), which may kill it for the system calls at "
                   "the start of a recording",
-                  process, field(status, "Name")),
+                  process, status_line(status, "Name")),
       "Start it under tarn profile: the recorder then makes those calls before the sandbox is in "
       "effect.");
 }
@@ -200,12 +183,12 @@ attach_error refused_by_system(pid_t process, int scope) {
 }
 
 void require_attachable(pid_t process) {
-  const status_fields status = read_status(process);
+  const std::string status = proc_text(static_cast<std::uint32_t>(process), "status");
   require_living(process, status);
   require_same_user(process, status, geteuid());
   require_untraced(process, status);
   require_same_namespaces(process);
-  require_no_sandbox(process, status, read_status(getpid()));
+  require_no_sandbox(process, status, proc_text(static_cast<std::uint32_t>(getpid()), "status"));
   require_segv_not_ignored(process, status);
   require_ptrace(process);
   require_recordable_modules(process, modules_of_process(process));

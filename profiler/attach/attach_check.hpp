@@ -5,8 +5,7 @@
 
 #include <sys/types.h>
 
-#include <map>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "profiler/attach/attach_error.hpp"
@@ -17,15 +16,11 @@ namespace tarn::profiler {
 // Throws attach_error, process_gone.
 void require_attachable(pid_t process);
 
-// The fields of /proc/PID/status.
-using status_fields = std::map<std::string, std::string>;
-status_fields read_status(pid_t process);
-
-// The parts of the check; each throws attach_error.
-void require_same_user(pid_t process, const status_fields& status, uid_t own);
-void require_untraced(pid_t process, const status_fields& status);
+// The parts of the check; each throws attach_error. `status`: the text of /proc/PID/status.
+void require_same_user(pid_t process, std::string_view status, uid_t own);
+void require_untraced(pid_t process, std::string_view status);
 // `own`: the status of this process. A seccomp filter that both have came with the container.
-void require_no_sandbox(pid_t process, const status_fields& status, const status_fields& own);
+void require_no_sandbox(pid_t process, std::string_view status, std::string_view own);
 void require_recordable_modules(pid_t process, const std::vector<remote_module>& modules);
 // The error if ptrace is refused. `scope`: value of kernel.yama.ptrace_scope; -1: there is none.
 attach_error refused_by_system(pid_t process, int scope);

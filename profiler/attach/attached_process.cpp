@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/attach/attached_process.hpp"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <iterator>
 #include <utility>
 
 #include "profiler/attach/moments.hpp"
 #include "profiler/attach/safe_point.hpp"
+#include "profiler/proc/proc_status.hpp"
 #include "profiler/record/attach_calls.hpp"
 
 namespace tarn::profiler {
@@ -28,20 +26,6 @@ constexpr std::size_t code_bytes = 32;
 constexpr std::uint64_t text_bytes = 8 << 10;  // room for strings at the stack's lower end
 // Seconds until further looks after a call of dlopen, last one first: the library may need some time to load.
 constexpr double look_after[] = {0.25, 0.05, 0.01, 0.002};
-
-// All threads, the process's first thread first.
-std::vector<pid_t> threads_of(pid_t process) {
-  std::vector<pid_t> found;
-  DIR* folder = opendir(fmt::format("/proc/{}/task", process).c_str());
-  if (folder == nullptr) throw process_gone(process);
-  while (const dirent* entry = readdir(folder)) {
-    pid_t thread = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    if (std::from_chars(entry->d_name, end, thread).ptr == end) found.push_back(thread);
-  }
-  closedir(folder);
-  return found;
-}
 
 const remote_module* find_libc(const std::vector<remote_module>& modules) {
   const auto at = std::find_if(modules.begin(), modules.end(), is_libc);
@@ -226,8 +210,10 @@ void attached_process::at_safe_point(pid_t process, const std::function<void(wor
   const double until = now_seconds() + seconds_to_safe_point;
   double pause = 0.0005;
   while (now_seconds() < until) {
-    for (const pid_t thread : threads_of(process)) {
-      if (try_thread({process, thread}, *libc, point, work)) return;
+    const std::vector<std::uint32_t> threads = threads_of(static_cast<std::uint32_t>(process));
+    if (threads.empty()) throw process_gone(process);
+    for (const std::uint32_t thread : threads) {
+      if (try_thread({process, static_cast<pid_t>(thread)}, *libc, point, work)) return;
     }
     late_.erase(std::remove_if(late_.begin(), late_.end(), [](const auto& one) { return one->let_go(); }),
                 late_.end());

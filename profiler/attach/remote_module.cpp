@@ -6,11 +6,12 @@
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <optional>
+
+#include "profiler/proc/proc_status.hpp"
+#include "profiler/proc/process_maps.hpp"
 
 namespace tarn::profiler {
 
@@ -121,27 +122,6 @@ class module_reader {
   std::uint64_t base_ = 0;
 };
 
-struct map_line {
-  std::uint64_t start = 0;
-  std::uint64_t end = 0;
-  std::uint64_t offset = 0;
-  std::string path;
-};
-
-// "START-END PROT OFFSET DEVICE INODE   PATH"
-std::optional<map_line> parse_line(const std::string& text) {
-  map_line line;
-  const char* end = text.data() + text.size();
-  auto at = std::from_chars(text.data(), end, line.start, 16);
-  if (at.ec != std::errc() || at.ptr == end) return std::nullopt;
-  at = std::from_chars(at.ptr + 1, end, line.end, 16);
-  if (at.ec != std::errc() || end - at.ptr < 7) return std::nullopt;
-  at = std::from_chars(at.ptr + 6, end, line.offset, 16);
-  const std::size_t path = text.find('/');
-  if (path != std::string::npos) line.path = text.substr(path);
-  return line;
-}
-
 }  // namespace
 
 std::uint64_t remote_module::address_of(std::string_view function) const {
@@ -171,19 +151,16 @@ bool write_memory(pid_t process, std::uint64_t address, const void* from, std::s
 
 std::vector<remote_module> modules_of_process(pid_t process) {
   std::vector<remote_module> found;
-  std::ifstream file("/proc/" + std::to_string(process) + "/maps");
-  std::string text;
-  while (std::getline(file, text)) {
-    const std::optional<map_line> line = parse_line(text);
-    if (!line || line->path.empty()) continue;
-    if (line->offset == 0 &&
-        (found.empty() || found.back().path != line->path || line->start > found.back().end + (1U << 30))) {
+  for (const mapping& line : parse_mappings(proc_text(static_cast<std::uint32_t>(process), "maps"))) {
+    if (!line.is_file()) continue;
+    if (line.offset == 0 &&
+        (found.empty() || found.back().path != line.name || line.start > found.back().end + (1U << 30))) {
       remote_module& added = found.emplace_back();
-      added.path = line->path;
-      added.start = line->start;
-      added.end = line->end;
-    } else if (!found.empty() && found.back().path == line->path) {
-      found.back().end = line->end;
+      added.path = line.name;
+      added.start = line.start;
+      added.end = line.end;
+    } else if (!found.empty() && found.back().path == line.name) {
+      found.back().end = line.end;
     }
   }
   for (remote_module& one : found) one.functions = module_reader(process, one.start, one.end).functions();

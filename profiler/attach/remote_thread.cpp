@@ -17,6 +17,7 @@
 #include "profiler/attach/attach_check.hpp"
 #include "profiler/attach/moments.hpp"
 #include "profiler/attach/remote_module.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::profiler {
 
@@ -128,7 +129,9 @@ int remote_thread::next_status(int flags) {
                          change.si_code == CLD_DUMPED;
   int status = 0;
   if (!has_ended && waitpid(thread_, &status, __WALL) == thread_ && WIFSTOPPED(status)) return status;
-  const bool is_own_child = thread_ == process_ && read_status(process_)["PPid"] == std::to_string(getpid());
+  const bool is_own_child =
+      thread_ == process_ && status_line(proc_text(static_cast<std::uint32_t>(process_), "status"), "PPid") ==
+                                 std::to_string(getpid());
   if (!is_own_child) waitpid(thread_, &status, __WALL | WNOHANG);
   seized_ = stopping_ = stopped_ = changed_ = false;
   return ended;

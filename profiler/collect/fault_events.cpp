@@ -16,7 +16,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "profiler/collect/proc_status.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::profiler {
 

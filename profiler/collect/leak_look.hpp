@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "profiler/collect/leak_search.hpp"
-#include "profiler/collect/process_maps.hpp"
 #include "profiler/collect/process_model.hpp"
 #include "profiler/collect/stopped_process.hpp"
+#include "profiler/proc/process_maps.hpp"
 
 namespace tarn::profiler {
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
-#include "profiler/collect/proc_status.hpp"
 #include "profiler/collect/thin_rows.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::profiler {
 

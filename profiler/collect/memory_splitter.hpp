@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "profiler/collect/process_maps.hpp"
 #include "profiler/collect/process_model.hpp"
 #include "profiler/model/memory_split.hpp"
+#include "profiler/proc/process_maps.hpp"
 
 namespace tarn::profiler {
 

@@ -19,12 +19,12 @@
 #include "profiler/collect/malloc_code.hpp"
 #include "profiler/collect/memory_regions.hpp"
 #include "profiler/collect/memory_splitter.hpp"
-#include "profiler/collect/proc_status.hpp"
 #include "profiler/collect/process_memory.hpp"
 #include "profiler/collect/process_model.hpp"
 #include "profiler/collect/timeline.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/store_profile.hpp"
+#include "profiler/proc/proc_status.hpp"
 #include "profiler/record/session.hpp"
 
 namespace tarn::profiler {

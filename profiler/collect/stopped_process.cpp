@@ -13,11 +13,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "profiler/collect/ticks.hpp"
-
-namespace fs = std::filesystem;
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::profiler {
 
@@ -35,16 +33,6 @@ std::uint64_t stack_pointer_in(const register_set& set) { return set.rsp; }
 using register_set = user_pt_regs;
 std::uint64_t stack_pointer_in(const register_set& set) { return set.sp; }
 #endif
-
-std::vector<pid_t> threads_of(pid_t process) {
-  std::vector<pid_t> found;
-  std::error_code error;
-  for (fs::directory_iterator entry("/proc/" + std::to_string(process) + "/task", error), end;
-       !error && entry != end; entry.increment(error)) {
-    found.push_back(static_cast<pid_t>(std::strtol(entry->path().filename().c_str(), nullptr, 10)));
-  }
-  return found;
-}
 
 bool has_ended(pid_t process, pid_t id) { return syscall(SYS_tgkill, process, id, 0) != 0; }
 
@@ -92,7 +80,8 @@ stopped_process::~stopped_process() {
 // False: there were no new threads.
 bool stopped_process::stop_new_threads() {
   bool any = false;
-  for (const pid_t id : threads_of(process_)) {
+  for (const std::uint32_t number : threads_of(static_cast<std::uint32_t>(process_))) {
+    const auto id = static_cast<pid_t>(number);
     const auto known =
         std::any_of(threads_.begin(), threads_.end(), [id](const thread& one) { return one.id == id; });
     if (known || threads_.size() >= most_threads) continue;

@@ -255,7 +255,7 @@ class watch(Base):
         lines = result.stdout.splitlines()
         self.assertIn("huge/s", lines[0])
         self.assertEqual(len([line for line in lines if re.match(r" +\d+ s ", line)]), 4, result.stdout)
-        self.assertRegex(result.stdout, r"average over 1\.\d s: [\d.]+k?M? faults/s")
+        self.assertRegex(result.stdout, r"average over 1\.\d s: [\d,.]+k?M? faults/s")
         self.assertIn("most of them: ", lines[-1])
         self.assertRegex(lines[-1], r"tarn cost --watch \d+")
         self.assertIn("prices: ", result.stderr)

@@ -13,10 +13,10 @@
 
 #include "profiler/collect/event_stream.hpp"
 #include "profiler/collect/memory_regions.hpp"
-#include "profiler/collect/proc_status.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/script_address.hpp"
 #include "profiler/model/store_profile.hpp"
+#include "profiler/proc/proc_status.hpp"
 #include "tests/profiler/scratch_file.hpp"
 
 namespace {

@@ -35,18 +35,18 @@ TEST(attach_check, yama_is_named_with_what_to_do) {
 }
 
 TEST(attach_check, each_of_the_users_of_a_process_counts) {
-  const status_fields own = {{"Name", "a"}, {"Uid", "1000\t1000\t1000\t1000"}};
-  const status_fields setuid = {{"Name", "a"}, {"Uid", "1000\t0\t0\t0"}};
+  const std::string_view own = "Name:\ta\nUid:\t1000\t1000\t1000\t1000\n";
+  const std::string_view setuid = "Name:\ta\nUid:\t1000\t0\t0\t0\n";
   EXPECT_EQ(said_by([&] { require_same_user(1, own, 1000); }), "");
   EXPECT_TRUE(has(said_by([&] { require_same_user(1, own, 0); }), "belongs to"));
   EXPECT_TRUE(has(said_by([&] { require_same_user(1, setuid, 1000); }), "sudo -u root"));
 }
 
 TEST(attach_check, a_filter_of_the_container_is_no_sandbox) {
-  const status_fields free = {{"Seccomp", "0"}};
-  const status_fields one = {{"Name", "a"}, {"Seccomp", "2"}, {"Seccomp_filters", "1"}};
-  const status_fields two = {{"Name", "a"}, {"Seccomp", "2"}, {"Seccomp_filters", "2"}};
-  const status_fields strict = {{"Name", "a"}, {"Seccomp", "1"}, {"Seccomp_filters", "0"}};
+  const std::string_view free = "Seccomp:\t0\n";
+  const std::string_view one = "Name:\ta\nSeccomp:\t2\nSeccomp_filters:\t1\n";
+  const std::string_view two = "Name:\ta\nSeccomp:\t2\nSeccomp_filters:\t2\n";
+  const std::string_view strict = "Name:\ta\nSeccomp:\t1\nSeccomp_filters:\t0\n";
   EXPECT_EQ(said_by([&] { require_no_sandbox(1, free, free); }), "");
   EXPECT_EQ(said_by([&] { require_no_sandbox(1, one, one); }), "");
   EXPECT_EQ(said_by([&] { require_no_sandbox(1, one, two); }), "");
@@ -56,9 +56,10 @@ TEST(attach_check, a_filter_of_the_container_is_no_sandbox) {
 }
 
 TEST(attach_check, the_tracer_is_named) {
-  EXPECT_EQ(said_by([] { require_untraced(1, {{"TracerPid", "0"}}); }), "");
+  EXPECT_EQ(said_by([] { require_untraced(1, "TracerPid:\t0\n"); }), "");
   const std::string own = std::to_string(getpid());
-  EXPECT_TRUE(has(said_by([&] { require_untraced(1, {{"TracerPid", own}}); }), ("process " + own).c_str()));
+  EXPECT_TRUE(
+      has(said_by([&] { require_untraced(1, "TracerPid:\t" + own + "\n"); }), ("process " + own).c_str()));
 }
 
 TEST(attach_check, modules_tell_what_cannot_be_recorded) {

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "profiler/collect/proc_status.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::profiler {
 namespace {

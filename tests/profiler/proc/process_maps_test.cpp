@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Parsing of smaps, and the resident pages of a mapping of this process.
-#include "profiler/collect/process_maps.hpp"
+#include "profiler/proc/process_maps.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -21,6 +21,7 @@ TEST(process_maps, MappingsAreReadFromTheKernelsText) {
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].start, 0x5500U);
   EXPECT_EQ(all[0].end, 0x5600U);
+  EXPECT_EQ(all[0].offset, 0x1000U);
   EXPECT_EQ(all[0].name, "/usr/lib/a file (deleted)");
   EXPECT_TRUE(all[0].readable && !all[0].writable && !all[0].shared && !all[0].undumped);
   EXPECT_EQ(all[0].resident_bytes, 8192);

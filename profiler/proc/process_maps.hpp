@@ -13,7 +13,8 @@ namespace tarn::profiler {
 struct mapping {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
-  std::string name;  // a path, a name of the kernel's in brackets ("[heap]"), or empty
+  std::uint64_t offset = 0;  // in the file
+  std::string name;          // a path, a name of the kernel's in brackets ("[heap]"), or empty
   bool readable = false;
   bool writable = false;
   bool shared = false;
@@ -26,7 +27,7 @@ struct mapping {
 
 // Sorted by address. Empty optional: the process has ended, or its maps may not be read.
 std::optional<std::vector<mapping>> read_mappings(std::uint32_t process);
-// The same from the text of smaps.
+// The same from the text of smaps, or, without sizes, of maps.
 std::vector<mapping> parse_mappings(const std::string& text);
 
 // The pages of one range that are in memory.

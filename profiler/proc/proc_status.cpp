@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "profiler/collect/proc_status.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -106,12 +106,15 @@ std::vector<std::uint32_t> numbers_in(const std::string& folder) {
   return numbers;
 }
 
+std::vector<std::uint32_t> threads_of(std::uint32_t process) {
+  return numbers_in("/proc/" + std::to_string(process) + "/task");
+}
+
 std::vector<std::uint32_t> children_of(std::uint32_t process) {
   std::vector<std::uint32_t> children;
   // Each thread has its own list of children.
-  const std::string threads = "/proc/" + std::to_string(process) + "/task";
-  for (const std::uint32_t thread : numbers_in(threads)) {
-    std::istringstream list(file_text(threads + "/" + std::to_string(thread) + "/children"));
+  for (const std::uint32_t thread : threads_of(process)) {
+    std::istringstream list(proc_text(process, ("task/" + std::to_string(thread) + "/children").c_str()));
     for (std::uint32_t child = 0; list >> child;) children.push_back(child);
   }
   return children;
@@ -119,9 +122,8 @@ std::vector<std::uint32_t> children_of(std::uint32_t process) {
 
 std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process) {
   std::vector<std::pair<std::uint32_t, std::string>> names;
-  const std::string threads = "/proc/" + std::to_string(process) + "/task";
-  for (const std::uint32_t thread : numbers_in(threads)) {
-    std::string name = file_text(threads + "/" + std::to_string(thread) + "/comm");
+  for (const std::uint32_t thread : threads_of(process)) {
+    std::string name = proc_text(process, ("task/" + std::to_string(thread) + "/comm").c_str());
     if (!name.empty() && name.back() == '\n') name.pop_back();
     if (!name.empty()) names.emplace_back(thread, name);
   }

@@ -40,6 +40,7 @@ std::string proc_text(std::uint32_t process, const char* name);
 std::string status_line(std::string_view text, std::string_view name);
 // The entries of a folder of /proc that are numbers: processes of "/proc", threads of a process.
 std::vector<std::uint32_t> numbers_in(const std::string& folder);
+std::vector<std::uint32_t> threads_of(std::uint32_t process);  // its first thread first
 std::vector<std::uint32_t> children_of(std::uint32_t process);
 double resident_bytes_of(std::uint32_t process);  // VmRSS; 0: it has ended
 // VmHWM, the peak of resident memory since its exec; 0: it has ended.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "profiler/collect/proc_status.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "profiler/collect/process_maps.hpp"
+#include "profiler/proc/process_maps.hpp"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "profiler/collect/proc_status.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::profiler {
 
@@ -44,8 +44,9 @@ bool take_head(std::string_view line, mapping& into) {
   into.readable = line[1] == 'r';
   into.writable = line[2] == 'w';
   into.shared = line[4] == 's';
-  for (int field = 0; field < 4; ++field) {  // skips rights, offset, device, inode
+  for (int field = 0; field < 4; ++field) {  // rights, offset, device, inode
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    if (field == 1) into.offset = hexadecimal_at(line);
     line.remove_prefix(std::min(line.find(' '), line.size()));
   }
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
