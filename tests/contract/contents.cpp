@@ -106,7 +106,7 @@ void reuse(size_t size, size_t count, void** blocks, size_t divisor) {
 
 void calloc_gives_zeroes() {
   void** const blocks = own_array<void*>(2000);
-  for (const size_t size : {1, 2, 5}) reuse(size, 40, blocks, 1);
+  for (const size_t size : {size_t{1}, size_t{2}, size_t{5}}) reuse(size, 40, blocks, 1);
   for (size_t size = 8; size <= 2048; size += 8) reuse(size, 40, blocks, 8);
   for (size_t size = 4 * kib; size <= (quick ? 4 : 64) * mib; size *= 2) {
     for (const size_t exact : {size, size + 24, size + size / 2})

@@ -90,7 +90,8 @@ constexpr giver givers[] = {
 #define TAKE_SIZED(call) [](void* p, size_t n) { call; }
 #define TAKE_BY_RESIZING(call) \
   [](void* p, size_t) { TARN_CHECK((call) == nullptr, #call " does not give null"); }
-constexpr auto wide = static_cast<std::align_val_t>(taken_alignment);
+#undef WIDE
+#define WIDE static_cast<std::align_val_t>(taken_alignment)
 
 constexpr taker takers[] = {
     {"free", true, TAKE(NAME(free)(p))},
@@ -110,12 +111,12 @@ constexpr taker takers[] = {
     {"delete[], sized", true, TAKE_SIZED(::operator delete[](p, n))},
     {"delete, nothrow", true, TAKE(::operator delete(p, std::nothrow))},
     {"delete[], nothrow", true, TAKE(::operator delete[](p, std::nothrow))},
-    {"delete, aligned", true, TAKE(::operator delete(p, wide))},
-    {"delete[], aligned", true, TAKE(::operator delete[](p, wide))},
-    {"delete, sized, aligned", true, TAKE_SIZED(::operator delete(p, n, wide))},
-    {"delete[], sized, aligned", true, TAKE_SIZED(::operator delete[](p, n, wide))},
-    {"delete, aligned, nothrow", true, TAKE(::operator delete(p, wide, std::nothrow))},
-    {"delete[], aligned, nothrow", true, TAKE(::operator delete[](p, wide, std::nothrow))},
+    {"delete, aligned", true, TAKE(::operator delete(p, WIDE))},
+    {"delete[], aligned", true, TAKE(::operator delete[](p, WIDE))},
+    {"delete, sized, aligned", true, TAKE_SIZED(::operator delete(p, n, WIDE))},
+    {"delete[], sized, aligned", true, TAKE_SIZED(::operator delete[](p, n, WIDE))},
+    {"delete, aligned, nothrow", true, TAKE(::operator delete(p, WIDE, std::nothrow))},
+    {"delete[], aligned, nothrow", true, TAKE(::operator delete[](p, WIDE, std::nothrow))},
 #endif
 };
 

@@ -74,8 +74,8 @@ void expect_slots_of_their_own(const Pool& pool) {
               static_cast<unsigned char>(i));
   }
   for (std::size_t i = 0; i < objects.size(); ++i) {
-    ASSERT_TRUE(
-        testing_support::all_bytes_are(objects[i]->bytes, sizeof objects[i]->bytes, static_cast<int>(i)));
+    ASSERT_TRUE(tarn::testing_support::all_bytes_are(objects[i]->bytes, sizeof objects[i]->bytes,
+                                                     static_cast<int>(i)));
   }
   EXPECT_EQ(pool.stats().live, objects.size());
   for (value* object : objects) pool.destroy(object);

@@ -62,7 +62,7 @@ struct stamped_block {
   std::size_t alignment;
   unsigned char stamp;
 
-  [[nodiscard]] bool is_whole() const { return testing_support::all_bytes_are(at, bytes, stamp); }
+  [[nodiscard]] bool is_whole() const { return tarn::testing_support::all_bytes_are(at, bytes, stamp); }
 };
 stamped_block take(std::pmr::memory_resource& from, std::size_t bytes, std::size_t alignment,
                    unsigned stamp) {
