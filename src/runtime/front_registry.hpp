@@ -2,9 +2,8 @@
 // front_registry: the instances of one front (all typed pools, or all recyclers), the threads' bins of them, and what
 // happens to both when an instance or a thread ends, and at fork.
 //
-//     Bin::table().bins[number]    ->  the thread's bin of the instance with that number
-//     mine.first -> bin -> bin         all bins of the thread (next_of_thread)
 //     instance->bins -> bin <-> bin    all bins of the instance (next, previous)
+//     mine::first -> bin -> bin        all bins of the thread (thread_bins)
 //
 // An instance (Core) is a front_instance, and is constructed from a request and a name. A bin (Bin) is a front_bin, and
 // has
@@ -26,7 +25,6 @@
 #include <cstddef>
 #include <new>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "base/chain.hpp"
@@ -36,6 +34,7 @@
 #include "os/thread.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/front.hpp"
+#include "runtime/thread_bins.hpp"
 
 namespace tarn::engine {
 
@@ -47,18 +46,6 @@ struct front_instance {
   Bin* bins = nullptr;
   os::pin_count pins;  // while it is pinned, the instance does not end
   std::size_t number = 0;
-};
-
-// Written under the registry's lock, by the bin's thread or while the bin has no thread; `core` also when the instance
-// ends.
-template <class Core, class Bin>
-struct front_bin {
-  Core* core = nullptr;  // null: its instance has ended
-  Bin* next_of_thread = nullptr;
-  Bin* next = nullptr;
-  Bin* previous = nullptr;
-  const thread_cache* cache = nullptr;  // its thread's; null for a bin that belongs to no thread
-  long thread_id = 0;                   // of a retired bin
 };
 
 // The requested name. Longer names are cut: two shared pools whose names differ only after this are one.
@@ -102,7 +89,7 @@ class front_registry {
     chain::pop(unused_);
     auto* const core = new (memory) Core(request, copy);
     core->number = number;
-    insert(core, instances_);
+    chain::insert(instances_, core);
     return core;
   }
 
@@ -123,7 +110,7 @@ class front_registry {
   template <class FreeParts>
   void free(Core* core, FreeParts free_parts) {
     os::lock_guard guard(lock_);
-    erase(core, instances_);
+    chain::erase(instances_, core);
     free_parts();
     const std::string_view name = core->name();
     blocks.deallocate(const_cast<char*>(name.data()), name.size() + 1);
@@ -144,23 +131,23 @@ class front_registry {
 
   // ---- bins ----
 
-  // The calling thread's bin of the instance, made if needed. Numbered: found by the instance's number; the others by a
-  // walk along the thread's bins. Null when the thread is about to end, or there is no memory.
+  // The calling thread's bin of the instance, made if needed. Numbered: found by the instance's number, without a walk
+  // along all bins, as the first uses of n instances would take O(n^2) steps. Null when the thread is about to end, or
+  // there is no memory.
   Bin* bin_of(Core* core, bool is_numbered) {
-    if (mine.ended) return nullptr;
+    if (mine::ended) return nullptr;
     attach_thread();
-    if (is_numbered && !grow_table_to(core->number)) return nullptr;
-    Bin* bin = is_numbered ? entry_of(core->number) : find_own(core);
+    if (is_numbered && !mine::grow_to(core->number)) return nullptr;
+    Bin* bin = is_numbered ? mine::at(core->number) : find_own(core);
     if (bin != nullptr && bin->core == core) return bin;
     if (bin == nullptr) {
       bin = new_bin();
       if (bin == nullptr) return nullptr;
       bin->cache = local_cache;
-      bin->next_of_thread = mine.first;
-      mine.first = bin;
+      push(mine::first, bin);
     }
     link(bin, core);
-    if (is_numbered) Bin::table().bins[core->number] = bin;
+    if (is_numbered) mine::set(core->number, bin);
     return bin;
   }
 
@@ -188,7 +175,7 @@ class front_registry {
   // Keeps the bin for new_bin(). Requires: it has no instance, and no thread uses it.
   void keep_unused(Bin* bin) {
     os::lock_guard guard(lock_);
-    push_of_thread(bin, unused_bins_);
+    push(unused_bins_, bin);
   }
 
   // Calls take(bin), under the lock, for each of the calling thread's bins that has an instance, then put_back(core,
@@ -196,7 +183,7 @@ class front_registry {
   // to end it.
   template <class Take, class PutBack>
   void empty_own_bins(Take take, PutBack put_back) {
-    for (Bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) empty(bin, take, put_back, [] {});
+    for (Bin* bin = mine::first; bin != nullptr; bin = bin->next_of_thread) empty(bin, take, put_back, [] {});
   }
 
   // ---- what a front does for the engine ----
@@ -204,20 +191,19 @@ class front_registry {
   // The calling thread ends: empties its bins, as empty_own_bins(), and detaches them from their instances.
   template <class Take, class PutBack>
   void thread_ends(Take take, PutBack put_back) {
-    mine.ended = true;
-    Bin* bin = std::exchange(mine.first, nullptr);
+    mine::ended = true;
+    Bin* bin = std::exchange(mine::first, nullptr);
     const long self = Bin::outlives_thread && bin != nullptr ? os::system_call(SYS_gettid) : 0;
     while (bin != nullptr) {
       Bin* const next = bin->next_of_thread;
       empty(bin, take, put_back, [&] {
         if (bin->core != nullptr) detach_locked(bin);
         bin->thread_id = self;
-        push_of_thread(bin, Bin::outlives_thread ? retired_bins_ : unused_bins_);
+        push(Bin::outlives_thread ? retired_bins_ : unused_bins_, bin);
       });
       bin = next;
     }
-    const table old = std::exchange(Bin::table(), table{nullptr, 0});
-    if (old.bins != nullptr) blocks.deallocate(old.bins, old.count * sizeof(void*));
+    mine::free_table();
     if constexpr (TARN_CHECKS) validate();
   }
 
@@ -227,7 +213,7 @@ class front_registry {
     os::lock_guard guard(lock_);
     for_each_locked([](Core& core) {
       for (Bin* bin = core.bins; bin != nullptr; bin = bin->next) {
-        if (bin->cache == local_cache) push_of_thread(bin, mine.first);
+        if (bin->cache == local_cache) push(mine::first, bin);
       }
     });
   }
@@ -243,7 +229,7 @@ class front_registry {
   template <class LoseBins>
   void after_fork_in_child(LoseBins lose_bins) {
     os::lock_guard guard(lock_);
-    for (Bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
+    for (Bin* bin = mine::first; bin != nullptr; bin = bin->next_of_thread) {
       if (bin->core != nullptr) erase_bin(bin);
     }
     linked_ = 0;
@@ -253,7 +239,7 @@ class front_registry {
       core.pins.reset();
       if (kept != nullptr) insert_bin(kept);
     });
-    for (Bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
+    for (Bin* bin = mine::first; bin != nullptr; bin = bin->next_of_thread) {
       if (bin->core != nullptr) insert_bin(bin);
     }
     check_locked();
@@ -266,49 +252,21 @@ class front_registry {
   }
 
  private:
-  using table = std::remove_reference_t<decltype(Bin::table())>;
-  using entry = std::remove_pointer_t<decltype(table::bins)>;
+  using mine = thread_bins<Bin>;
 
-  // The calling thread's bins.
-  struct thread_bins {
-    Bin* first;
-    bool ended;  // thread_ends() has run: the thread makes no bin any more
-  };
-  static inline constinit thread_local thread_bins mine{nullptr, false};
+  // ---- lists of bins ----
 
-  // ---- lists ----
-
-  template <class Node>
-  static void insert(Node* node, Node*& first) {
-    node->previous = nullptr;
-    node->next = first;
-    if (first != nullptr) first->previous = node;
-    first = node;
-  }
-  template <class Node>
-  static void erase(Node* node, Node*& first) {
-    (node->previous != nullptr ? node->previous->next : first) = node->next;
-    if (node->next != nullptr) node->next->previous = node->previous;
-    node->next = node->previous = nullptr;
-  }
   void insert_bin(Bin* bin) {
-    insert(bin, bin->core->bins);
+    chain::insert(bin->core->bins, bin);
     ++linked_;
     bin->join();
   }
   void erase_bin(Bin* bin) {
-    erase(bin, bin->core->bins);
+    chain::erase(bin->core->bins, bin);
     --linked_;
   }
-  static void push_of_thread(Bin* bin, Bin*& list) {
-    bin->next_of_thread = list;
-    list = bin;
-  }
-  static Bin* pop_of_thread(Bin*& list) {
-    Bin* const bin = list;
-    if (bin != nullptr) list = bin->next_of_thread;
-    return bin;
-  }
+  static void push(Bin*& list, Bin* bin) { chain::push(list, bin, &Bin::next_of_thread); }
+  static Bin* pop(Bin*& list) { return chain::pop(list, &Bin::next_of_thread); }
 
   // ---- pins ----
 
@@ -343,7 +301,7 @@ class front_registry {
 
   Bin* take_unused() {
     os::lock_guard guard(lock_);
-    return pop_of_thread(unused_bins_);
+    return pop(unused_bins_);
   }
 
   // A retired bin for reuse, if its thread has ended for certain; else null.
@@ -353,34 +311,12 @@ class front_registry {
     Bin* bin = nullptr;
     {
       os::lock_guard guard(lock_);
-      bin = pop_of_thread(retired_bins_);
+      bin = pop(retired_bins_);
     }
     if (bin == nullptr || !os::thread_exists(os::system_call(SYS_getpid), bin->thread_id)) return bin;
     os::lock_guard guard(lock_);
-    push_of_thread(bin, retired_bins_);
+    push(retired_bins_, bin);
     return nullptr;
-  }
-
-  // Grows the calling thread's table until it has an entry `number`. False when there is no memory.
-  static bool grow_table_to(std::size_t number) {
-    constexpr std::size_t first_count = 8;
-    const table old = Bin::table();
-    if (number < old.count) return true;
-    std::size_t count = old.count != 0 ? old.count : first_count;
-    while (count <= number) count *= 2;
-    auto* const bins = static_cast<entry*>(blocks.allocate(count * sizeof(void*)));
-    if (bins == nullptr) return false;
-    for (std::size_t i = 0; i < count; ++i) bins[i] = i < old.count ? old.bins[i] : Bin::no_bin();
-    Bin::table() = {bins, count};
-    if (old.bins != nullptr) blocks.deallocate(old.bins, old.count * sizeof(void*));
-    return true;
-  }
-
-  // The bin may be one of the number's previous instance. There is no walk along all bins: the first uses of n
-  // instances would take O(n^2) steps.
-  static Bin* entry_of(std::size_t number) {
-    const entry found = Bin::table().bins[number];
-    return found != Bin::no_bin() ? static_cast<Bin*>(found) : nullptr;
   }
 
   // The calling thread's bin of the instance, or one of its bins whose instance has ended, for reuse; null if there is
@@ -389,14 +325,12 @@ class front_registry {
     // The lock is needed because another thread that ends an instance detaches the bins.
     os::lock_guard guard(lock_);
     Bin* detached = nullptr;
-    for (Bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
+    for (Bin* bin = mine::first; bin != nullptr; bin = bin->next_of_thread) {
       if (bin->core == core) return bin;
       if (bin->core == nullptr) detached = bin;
     }
     // The number under which it stands may belong to another instance by now.
-    const table& own = Bin::table();
-    if (detached != nullptr)
-      std::replace(own.bins, own.bins + own.count, entry{detached}, entry{Bin::no_bin()});
+    if (detached != nullptr) mine::remove(detached);
     return detached;
   }
 
@@ -421,23 +355,16 @@ class front_registry {
 
   // ---- invariants ----
 
-  // Whether a node's neighbours in its list lead back to it.
-  template <class Node>
-  static bool is_linked(const Node* node, const Node* first) {
-    return (node->previous != nullptr ? node->previous->next : first) == node &&
-           (node->next == nullptr || node->next->previous == node);
-  }
-
   bool is_sound_locked() const {
     std::size_t instances = 0;
     std::size_t sum = 0;
     std::size_t linked = 0;
     // The counts also end walks along lists that are circles.
     for (const Core* core = instances_; core != nullptr; core = core->next) {
-      if (!is_linked<Core>(core, instances_) || ++instances > numbers_) return false;
+      if (!chain::is_linked<Core>(instances_, core) || ++instances > numbers_) return false;
       sum += core->number;
       for (const Bin* bin = core->bins; bin != nullptr; bin = bin->next) {
-        if (bin->core != core || !is_linked<Bin>(bin, core->bins) || ++linked > linked_) return false;
+        if (bin->core != core || !chain::is_linked<Bin>(core->bins, bin) || ++linked > linked_) return false;
       }
     }
     for (const Core* core = unused_; core != nullptr; core = core->next) {
@@ -449,8 +376,8 @@ class front_registry {
         if (bin->core != nullptr) return false;
       }
     }
-    for (const Bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
-      if (bin->core != nullptr && !is_linked<Bin>(bin, bin->core->bins)) return false;
+    for (const Bin* bin = mine::first; bin != nullptr; bin = bin->next_of_thread) {
+      if (bin->core != nullptr && !chain::is_linked<Bin>(bin->core->bins, bin)) return false;
     }
     return instances == numbers_ && sum == numbers_ * (numbers_ - 1) / 2 && linked == linked_;
   }
