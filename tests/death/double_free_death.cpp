@@ -31,7 +31,7 @@ class thread_cache_test_access {
     const thread_cache::bin& b = cache.bins_[c];
     for (void** slot = cache.loaded_[c]->bottom(); slot < b.top; ++slot) visit(*slot);
   }
-  static magazine* spare(const thread_cache& cache, unsigned c) { return cache.spare_[c].load(); }
+  static magazine* spare(const thread_cache& cache, unsigned c) { return cache.spare_[c].look(); }
 };
 
 namespace {

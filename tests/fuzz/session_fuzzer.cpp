@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/analyze/opened_elf.hpp"
 #include "profiler/collect/event_stream.hpp"
 #include "profiler/collect/memory_regions.hpp"
 #include "profiler/format/table_file.hpp"
