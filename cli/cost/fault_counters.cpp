@@ -88,12 +88,12 @@ std::optional<fault_counters> read_machine_counters() {
   return parse_machine_counters(read_text("/proc/vmstat"), read_text("/proc/stat"), ticks_per_second());
 }
 
-fault_counters counters_of(const profiler::process_counters& from) {
+fault_counters counters_of(const profiler::process_counters& process) {
   fault_counters counters;
-  counters.faults = from.minor_faults + from.major_faults;
-  counters.major_faults = from.major_faults;
-  counters.user_seconds = 1e-9 * from.user_ns;
-  counters.system_seconds = 1e-9 * from.system_ns;
+  counters.faults = process.minor_faults + from.major_faults;
+  counters.major_faults = process.major_faults;
+  counters.user_seconds = 1e-9 * process.user_ns;
+  counters.system_seconds = 1e-9 * process.system_ns;
   return counters;
 }
 

@@ -25,7 +25,7 @@ void walk_locks(const os::lock_walk& walk) {
 }
 
 // The objects in other threads' bins are lost to the child.
-void after_fork_in_child() {
+void after_fork_in_child() TARN_NOT_ANALYZED {  // fork holds the lock
   recyclers.after_fork_in_child([](tarn_recycler&) -> recycler_bin* { return nullptr; });
   recyclers.for_each_locked([](tarn_recycler& recycler) {
     recycler_payment paid;

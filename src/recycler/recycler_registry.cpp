@@ -84,7 +84,7 @@ void close(tarn_recycler* recycler) {
   recycler->closed.store(true, std::memory_order_relaxed);
   recyclers.begin_ending(recycler);
   recycler_magazine* all = nullptr;
-  with_claimed(recycler, true, [&all](recycler_bin* bin) {
+  with_claimed(recycler, true, [&all](recycler_bin* bin) TARN_NOT_ANALYZED {  // called under the lock
     chain::prepend(all, bin->take_all());
     // The bin stays in its thread's list, claimed, until the thread reuses it for another recycler or ends.
     recyclers.detach_locked(bin);

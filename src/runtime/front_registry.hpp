@@ -28,6 +28,7 @@
 #include <utility>
 
 #include "base/chain.hpp"
+#include "os/invariant.hpp"
 #include "os/mutex.hpp"
 #include "os/pin_count.hpp"
 #include "os/syscall.hpp"
@@ -60,7 +61,7 @@ class front_registry {
  public:
   constexpr explicit front_registry(os::lock_rank rank) : lock_(rank) {}
 
-  os::mutex& lock() { return lock_; }
+  os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
 
   // ---- instances ----
 
@@ -75,7 +76,7 @@ class front_registry {
   // Creates an instance and links it. Null when there is no memory. Requires: the lock is held; the locks of metadata,
   // taken here, rank after it.
   template <class Request>
-  Core* make_locked(const Request& request) {
+  Core* make_locked(const Request& request) TARN_REQUIRES(lock_) {
     const std::string_view name = front_name(request);
     auto* const copy = static_cast<char*>(blocks.allocate(name.size() + 1));
     void* const memory = unused_ != nullptr ? unused_ : metadata.allocate(sizeof(Core), alignof(Core));
@@ -125,7 +126,7 @@ class front_registry {
 
   // Calls visit(core) for every instance. Requires: the lock is held.
   template <class Visit>
-  void for_each_locked(Visit visit) {
+  void for_each_locked(Visit visit) TARN_REQUIRES(lock_) {
     for (Core* core = instances_; core != nullptr; core = core->next) visit(*core);
   }
 
@@ -166,7 +167,7 @@ class front_registry {
   }
 
   // Requires: the lock is held.
-  void detach_locked(Bin* bin) {
+  void detach_locked(Bin* bin) TARN_REQUIRES(lock_) {
     bin->leave();
     erase_bin(bin);
     bin->core = nullptr;
@@ -196,7 +197,7 @@ class front_registry {
     const long self = Bin::outlives_thread && bin != nullptr ? os::system_call(SYS_gettid) : 0;
     while (bin != nullptr) {
       Bin* const next = bin->next_of_thread;
-      empty(bin, take, put_back, [&] {
+      empty(bin, take, put_back, [&]() TARN_NOT_ANALYZED {  // called under the lock
         if (bin->core != nullptr) detach_locked(bin);
         bin->thread_id = self;
         push(Bin::outlives_thread ? retired_bins_ : unused_bins_, bin);
@@ -221,7 +222,7 @@ class front_registry {
   // Visits the registry's lock and, in visit(core), those of the instances.
   template <class Visit>
   void walk_locks(const os::lock_walk& walk, Visit visit) {
-    walk.list(lock_, [&] { for_each_locked(visit); });
+    walk.list(lock_, [&]() TARN_NOT_ANALYZED { for_each_locked(visit); });  // fork holds the lock
   }
 
   // Other threads' bins were copied while their threads used them, so what they hold is lost to the child. Calls
@@ -233,7 +234,7 @@ class front_registry {
       if (bin->core != nullptr) erase_bin(bin);
     }
     linked_ = 0;
-    for_each_locked([&](Core& core) {
+    for_each_locked([&](Core& core) TARN_NOT_ANALYZED {  // called under the lock
       Bin* const kept = lose_bins(core);
       core.bins = nullptr;
       core.pins.reset();
@@ -245,10 +246,42 @@ class front_registry {
     check_locked();
   }
 
-  // Ends the process if an invariant does not hold.
+  // Checks the invariants.
   void validate() {
     os::lock_guard guard(lock_);
-    if (!is_sound_locked()) __builtin_trap();
+    validate_locked();
+  }
+  void validate_locked() const TARN_REQUIRES(lock_) {
+    std::size_t instances = 0;
+    std::size_t sum = 0;
+    std::size_t linked = 0;
+    // The counts also end walks along lists that are circles.
+    for (const Core* core = instances_; core != nullptr; core = core->next) {
+      TARN_INVARIANT("front_registry", this, ++instances <= numbers_);
+      TARN_INVARIANT("front_registry", this, chain::is_linked<Core>(instances_, core));
+      sum += core->number;
+      for (const Bin* bin = core->bins; bin != nullptr; bin = bin->next) {
+        TARN_INVARIANT("front_registry", this, ++linked <= linked_);
+        TARN_INVARIANT("front_registry", this, bin->core == core);
+        TARN_INVARIANT("front_registry", this, chain::is_linked<Bin>(core->bins, bin));
+      }
+    }
+    for (const Core* core = unused_; core != nullptr; core = core->next) {
+      TARN_INVARIANT("front_registry", this, ++instances <= numbers_);
+      TARN_INVARIANT("front_registry", this, core->bins == nullptr);
+      sum += core->number;
+    }
+    for (const Bin* list : {unused_bins_, retired_bins_}) {
+      for (const Bin* bin = list; bin != nullptr; bin = bin->next_of_thread)
+        TARN_INVARIANT("front_registry", this, bin->core == nullptr);
+    }
+    for (const Bin* bin = mine::first; bin != nullptr; bin = bin->next_of_thread) {
+      TARN_INVARIANT("front_registry", this,
+                     bin->core == nullptr || chain::is_linked<Bin>(bin->core->bins, bin));
+    }
+    TARN_INVARIANT("front_registry", this, instances == numbers_);
+    TARN_INVARIANT("front_registry", this, sum == numbers_ * (numbers_ - 1) / 2);
+    TARN_INVARIANT("front_registry", this, linked == linked_);
   }
 
  private:
@@ -256,12 +289,12 @@ class front_registry {
 
   // ---- lists of bins ----
 
-  void insert_bin(Bin* bin) {
+  void insert_bin(Bin* bin) TARN_REQUIRES(lock_) {
     chain::insert(bin->core->bins, bin);
     ++linked_;
     bin->join();
   }
-  void erase_bin(Bin* bin) {
+  void erase_bin(Bin* bin) TARN_REQUIRES(lock_) {
     chain::erase(bin->core->bins, bin);
     --linked_;
   }
@@ -355,45 +388,18 @@ class front_registry {
 
   // ---- invariants ----
 
-  bool is_sound_locked() const {
-    std::size_t instances = 0;
-    std::size_t sum = 0;
-    std::size_t linked = 0;
-    // The counts also end walks along lists that are circles.
-    for (const Core* core = instances_; core != nullptr; core = core->next) {
-      if (!chain::is_linked<Core>(instances_, core) || ++instances > numbers_) return false;
-      sum += core->number;
-      for (const Bin* bin = core->bins; bin != nullptr; bin = bin->next) {
-        if (bin->core != core || !chain::is_linked<Bin>(core->bins, bin) || ++linked > linked_) return false;
-      }
-    }
-    for (const Core* core = unused_; core != nullptr; core = core->next) {
-      if (core->bins != nullptr || ++instances > numbers_) return false;
-      sum += core->number;
-    }
-    for (const Bin* list : {unused_bins_, retired_bins_}) {
-      for (const Bin* bin = list; bin != nullptr; bin = bin->next_of_thread) {
-        if (bin->core != nullptr) return false;
-      }
-    }
-    for (const Bin* bin = mine::first; bin != nullptr; bin = bin->next_of_thread) {
-      if (bin->core != nullptr && !chain::is_linked<Bin>(bin->core->bins, bin)) return false;
-    }
-    return instances == numbers_ && sum == numbers_ * (numbers_ - 1) / 2 && linked == linked_;
-  }
-  void check_locked() const {
-    if (TARN_CHECKS && !is_sound_locked()) __builtin_trap();
+  void check_locked() const TARN_REQUIRES(lock_) {
+    if (os::is_check_due()) validate_locked();
   }
 
   os::mutex lock_;
-  // All guarded by lock_.
-  Core* instances_ = nullptr;
-  Core* unused_ = nullptr;  // linked by `next`
-  Bin* unused_bins_ = nullptr;
+  Core* instances_ TARN_GUARDED_BY(lock_) = nullptr;
+  Core* unused_ TARN_GUARDED_BY(lock_) = nullptr;  // linked by `next`
+  Bin* unused_bins_ TARN_GUARDED_BY(lock_) = nullptr;
   // Bins of threads that are ending or have ended, and whose destructors may still use them until the thread is gone.
-  Bin* retired_bins_ = nullptr;
-  std::size_t numbers_ = 0;  // given out so far
-  std::size_t linked_ = 0;   // bins in lists of instances
+  Bin* retired_bins_ TARN_GUARDED_BY(lock_) = nullptr;
+  std::size_t numbers_ TARN_GUARDED_BY(lock_) = 0;  // given out so far
+  std::size_t linked_ TARN_GUARDED_BY(lock_) = 0;   // bins in lists of instances
 };
 
 }  // namespace tarn::engine

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "../broken_invariant.hpp"
+
 namespace tarn::engine {
 namespace {
 
@@ -203,7 +205,7 @@ struct structure {
   bin* other;    // another thread's, of the first
 };
 
-void expect_found(const char* damage, void (*inflict)(structure&)) {
+void expect_found(const char* damage, const char* equation, void (*inflict)(structure&)) {
   in_new_thread([=](registry_type& registry) {
     core* const first = make(registry);
     core* const second = make(registry);
@@ -213,27 +215,33 @@ void expect_found(const char* damage, void (*inflict)(structure&)) {
     core* const unused = make(registry);
     registry.free(unused, [] {});
     registry.validate();
+    SCOPED_TRACE(damage);
     EXPECT_DEATH(
         {
           inflict(s);
           registry.validate();
         },
-        "")
-        << damage;
+        testing_support::literally(std::string("broken invariant of front_registry: ") + equation));
   });
 }
 
-TEST(front_registry_death, validate_finds_damage) {
-  expect_found("a number twice", [](structure& s) { s.instances[0]->number = s.instances[1]->number; });
-  expect_found("a lost instance", [](structure& s) { s.instances[1]->next = nullptr; });
-  expect_found("a circle of instances", [](structure& s) { s.instances[0]->next = s.instances[1]; });
-  expect_found("a wrong link", [](structure& s) { s.instances[0]->previous = nullptr; });
-  expect_found("a lost bin", [](structure& s) { s.instances[0]->bins = s.bins[0]; });
-  expect_found("a circle of bins", [](structure& s) { s.bins[0]->next = s.other; });
-  expect_found("a bin of another instance", [](structure& s) { s.bins[1]->core = s.instances[0]; });
-  expect_found("a bin without instance", [](structure& s) { s.other->core = nullptr; });
-  expect_found("a bin in no list", [](structure& s) { s.instances[1]->bins = s.other; });
-  expect_found("an unused bin with an instance", [](structure& s) {
+TEST(front_registry_death, finds_a_broken_invariant) {
+  expect_found("a number twice", "sum == numbers_ * (numbers_ - 1) / 2",
+               [](structure& s) { s.instances[0]->number = s.instances[1]->number; });
+  expect_found("a lost instance", "instances == numbers_",
+               [](structure& s) { s.instances[1]->next = nullptr; });
+  expect_found("a circle of instances", "chain::is_linked<Core>(instances_, core)",
+               [](structure& s) { s.instances[0]->next = s.instances[1]; });
+  expect_found("a wrong link", "chain::is_linked<Core>(instances_, core)",
+               [](structure& s) { s.instances[0]->previous = nullptr; });
+  expect_found("a lost bin", "linked == linked_", [](structure& s) { s.instances[0]->bins = s.bins[0]; });
+  expect_found("a circle of bins", "chain::is_linked<Bin>(core->bins, bin)",
+               [](structure& s) { s.bins[0]->next = s.other; });
+  expect_found("a bin of another instance", "bin->core == core",
+               [](structure& s) { s.bins[1]->core = s.instances[0]; });
+  expect_found("a bin without instance", "bin->core == core", [](structure& s) { s.other->core = nullptr; });
+  expect_found("a bin in no list", "bin->core == core", [](structure& s) { s.instances[1]->bins = s.other; });
+  expect_found("an unused bin with an instance", "bin->core == nullptr", [](structure& s) {
     bin* const unused = s.registry.new_bin();
     s.registry.keep_unused(unused);
     unused->core = s.instances[0];
