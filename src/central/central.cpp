@@ -25,12 +25,6 @@ constexpr std::size_t spans_per_refill = 16;
 constexpr std::size_t kept_divisor = 32;
 constexpr std::size_t least_kept = 2 * mib;
 
-// A magazine for one object, on the stack.
-struct single_magazine {
-  magazine head;
-  void* slot;
-};
-
 std::size_t most_full_magazines(unsigned size_class) {
   const auto& info = class_info(size_class);
   const std::size_t bytes = std::size_t{info.size} * info.magazine;
@@ -167,21 +161,21 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most) 
 }
 
 void* central::take_one(unsigned size_class) {
-  single_magazine single{};
+  single_magazine single;
   if (refill(size_class, &single.head, 1) == 0) return nullptr;
-  void* const object = single.head.bottom()[0];
+  void* const object = single.object();
   free_mark::clear(object);
   return object;
 }
 
 void* central::take_from_own_spans(unsigned size_class) {
-  single_magazine single{};
+  single_magazine single;
   std::size_t found = 0;
   do {
     found = take_objects(size_class, &single.head, 1);
   } while (found == 0 && add_span(size_class, page_heap::source::any));
   if (found == 0) return nullptr;
-  void* const object = single.head.bottom()[0];
+  void* const object = single.object();
   free_mark::clear(object);
   return object;
 }
