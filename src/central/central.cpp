@@ -56,9 +56,10 @@ static_assert(2 * objects::words(size_classes::most_grains) <= objects::words(cl
 span* central::take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use,
                           page_heap::source from) {
   using source = page_heap::source;
-  if (span* s = heap_.allocate(pages, alignment, state, source::warm, use)) return s;
+  const source first = from == source::any ? source::warm : from;
+  if (span* s = heap_.allocate(pages, alignment, state, first, use)) return s;
   if (spare_bytes() + heap_.dirty_bytes() >= pages << page_shift && release_spares(true) != 0) {
-    if (span* s = heap_.allocate(pages, alignment, state, source::warm, use)) return s;
+    if (span* s = heap_.allocate(pages, alignment, state, first, use)) return s;
   }
   return from == source::any ? heap_.allocate(pages, alignment, state, from, use) : nullptr;
 }
@@ -151,12 +152,16 @@ void central::purge_before_growth(unsigned size_class) {
 std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most) {
   using source = page_heap::source;
   std::size_t found = take_objects(size_class, m, most);
-  while (found == 0 && add_span(size_class, source::warm)) found = take_objects(size_class, m, most);
+  const auto add_spans = [&](source from) {
+    while (found == 0 && add_span(size_class, from)) found = take_objects(size_class, m, most);
+  };
+  add_spans(source::backed);
   if (found == 0) {
     if (const std::size_t grains = take_grains(size_class, m->bottom(), most); grains != 0) return grains;
   }
+  add_spans(source::warm);
   if (found == 0) purge_before_growth(size_class);
-  while (found == 0 && add_span(size_class, source::any)) found = take_objects(size_class, m, most);
+  add_spans(source::any);
   if (found != most) {
     std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
                  found * sizeof(void*));
