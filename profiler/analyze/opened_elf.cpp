@@ -13,10 +13,12 @@ namespace tarn::profiler {
 
 namespace {
 
+using namespace std::string_view_literals;
+
+constexpr std::string_view gnu_name = "GNU\0"sv;
 constexpr std::size_t most_segments = 1000;
 constexpr std::uint64_t most_note_bytes = 65536;
 constexpr std::size_t most_build_id_bytes = 64;  // linkers make 20 at most unless they are told otherwise
-constexpr std::string_view gnu_name{"GNU", 4};   // with its zero
 constexpr std::uint64_t map_page = 4096;         // segments are mapped from a multiple of this
 
 // The build-id among the notes of a part of the file; empty if there is none. A part that is too long is skipped, since libelf
