@@ -18,13 +18,16 @@ using namespace std::string_view_literals;
 constexpr std::string_view gnu_name = "GNU\0"sv;
 constexpr std::size_t most_segments = 1000;
 constexpr std::uint64_t most_note_bytes = 65536;
+constexpr std::uint64_t most_bytes_of_all_notes = 1 << 20;
 constexpr std::size_t most_build_id_bytes = 64;  // linkers make 20 at most unless they are told otherwise
 constexpr std::uint64_t map_page = 4096;         // segments are mapped from a multiple of this
 
-// The build-id among the notes of a part of the file; empty if there is none. A part that is too long is skipped, since libelf
-// reads it whole.
-std::string_view build_id_in(Elf* elf, std::uint64_t offset, std::uint64_t size, std::uint64_t alignment) {
-  if (size > most_note_bytes) return {};
+// The build-id among the notes of a part of the file; empty if there is none. libelf reads the part whole and keeps it, so
+// a part that is longer than `left` is skipped, and `left` is reduced by the others.
+std::string_view build_id_in(Elf* elf, std::uint64_t offset, std::uint64_t size, std::uint64_t alignment,
+                             std::uint64_t& left) {
+  if (size > std::min(left, most_note_bytes)) return {};
+  left -= size;
   Elf_Data* const data = elf_getdata_rawchunk(elf, static_cast<std::int64_t>(offset), size,
                                               alignment == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
   if (data == nullptr) return {};
@@ -42,14 +45,15 @@ std::string_view build_id_in(Elf* elf, std::uint64_t offset, std::uint64_t size,
 
 // By the segments, and by the sections of a file whose segments have none, such as one of debug information.
 std::string_view find_build_id(const opened_elf& file) {
+  std::uint64_t left = most_bytes_of_all_notes;
   std::string_view found;
   for (const GElf_Phdr& one : file.segments(PT_NOTE)) {
-    if (found.empty()) found = build_id_in(file.elf, one.p_offset, one.p_filesz, one.p_align);
+    if (found.empty()) found = build_id_in(file.elf, one.p_offset, one.p_filesz, one.p_align, left);
   }
   GElf_Shdr header;
   for (Elf_Scn* section = nullptr; found.empty() && (section = elf_nextscn(file.elf, section)) != nullptr;) {
     if (gelf_getshdr(section, &header) != nullptr && header.sh_type == SHT_NOTE)
-      found = build_id_in(file.elf, header.sh_offset, header.sh_size, header.sh_addralign);
+      found = build_id_in(file.elf, header.sh_offset, header.sh_size, header.sh_addralign, left);
   }
   return found;
 }

@@ -31,7 +31,8 @@ struct memory_state {
 memory_state look_at_memory(const char* root);
 
 // The last look at the memory of the process, for all who ask. Time comes from the caller.
-// Invariant: limit_, used_ and pressed_ are of look number looks_ or a later one; before the first look, no limit and no pressure.
+// Invariant: limit_, used_ and pressed_ are of look number looks_ or a later one; before the first look they say: no limit,
+// no pressure.
 class memory_watch {
  public:
   static constexpr std::int64_t interval_ms = 1000;

@@ -18,8 +18,7 @@ namespace tarn::os {
 
 class pin_count {
  public:
-  // Also while the structure is being ended, by a thread that the ending waits for by other means than pins before it looks
-  // at them again.
+  // Allowed while the structure is being ended, if the thread that ends it awaits the pins once more afterwards.
   void pin() {
     if constexpr (TARN_CHECKS != 0) TARN_INVARIANT("pin_count", this, (value() & ~ending) + 1 < ending);
     set(value() + 1);
