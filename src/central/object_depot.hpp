@@ -94,7 +94,7 @@ class alignas(separation) object_depot {
     if (!spare_.empty() || filled_ == 0) return spare_.front();
     return partial_[std::bit_width(filled_) - 1].front();
   }
-  // Adds a span that remove() has taken out of another depot; it has free objects.
+  // Adds a span that remove() has taken out of a depot.
   void adopt(span* s) TARN_REQUIRES(lock) {
     const std::uint8_t target = list_of(s);
     if (target != spare_list) {
@@ -136,12 +136,11 @@ class alignas(separation) object_depot {
     free_slots_ += static_cast<std::int64_t>(count);
   }
 
-  // Raises the capacity of a span that is not spare by `more` objects, none of them free.
+  // Raises the capacity of a span by `more` objects, none of them free. A spare span becomes a partial one.
   void extend(span* s, std::size_t more) TARN_REQUIRES(lock) {
-    slots_ += static_cast<std::int64_t>(more);
-    unlink(s);
+    remove(s);
     s->capacity = static_cast<std::uint16_t>(s->capacity + more);
-    link(s, list_of(s));
+    adopt(s);
   }
 
   // The first partial span for which visit() says `found`, from the back of each list. Visited spans move to the front,
