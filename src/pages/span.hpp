@@ -80,8 +80,8 @@ struct alignas(separation) span {
   // Where its reservation ends: border_before to guard_behind. A guard takes the guard_bytes before `start` or behind end()
   // and belongs to the page heap. Guarded by the page heap's lock.
   std::uint8_t borders = 0;
-  // pooled: number of the last walk that looked for idle pages in it, and free_objects at that time; 0 once a slot has
-  // been handed out since.
+  // pooled: number of the last walk that looked for idle pages in it (0: none has), and free_objects at that time; 0
+  // once a slot has been handed out since.
   std::uint8_t looked_at = 0;
   union {
     std::uint16_t free_when_looked = 0;

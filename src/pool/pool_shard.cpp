@@ -214,7 +214,8 @@ span* pool_shard::take_fresh_span() {
 
 std::size_t pool_shard::ready() {
   os::lock_guard guard(depot_.lock, *this);
-  std::size_t slots = static_cast<std::size_t>(depot_.free_slots()) + spare_bytes() / pool_.layout().size;
+  auto slots = static_cast<std::size_t>(depot_.free_slots());
+  depot_.for_each_spare([&slots](const span& s) { slots += s.capacity; });
   for (const span* s = fresh_.front(); s != nullptr; s = s->next) slots += pool_.slots_in(s);
   if (carving_ != nullptr) slots += pool_.slots_in(carving_) - carving_->capacity;
   return slots;

@@ -170,7 +170,7 @@ inline void pool_shard::validate_locked() const {
     objects::validate(&s);
     taken += std::size_t{s.capacity} - s.free_objects;
   });
-  depot_.for_each_free([&](const span& s) { spare += s.list == object_depot::spare_list ? s.bytes() : 0; });
+  depot_.for_each_spare([&](const span& s) { spare += s.bytes(); });
   TARN_INVARIANT("pool_shard", this, depot_.taken() == taken);
   TARN_INVARIANT("pool_shard", this, spare_bytes() == spare);
   empties_.validate();
