@@ -28,9 +28,9 @@ namespace tarn {
 struct pool_bin;
 class pool_core;
 
-// Puts the free slots that the pool's bins can spare back into spans. Called without a lock, when there is no memory for
-// another span. Declared here and defined by the layer that knows all bins (pool_registry.cpp): the linker binds the
-// call, so no writable memory holds the address of a function.
+// Puts the free slots that the pool's bins can spare back into spans. Called without a lock, when there is no memory
+// for another span. Declared here and defined by the layer that knows all bins (pool_registry.cpp): the linker binds
+// the call, so no writable memory holds the address of a function.
 void gather_spare_slots(pool_core& pool);
 
 class pool_core : public pool_shared, public engine::front_instance<tarn_pool, pool_bin> {

@@ -222,8 +222,8 @@ std::size_t pool_shard::ready() {
 }
 
 bool pool_shard::move_span_to(pool_shard& other) {
-  // Locks of one rank are taken in the order in which fork takes them, that of the shards' indices. (Not analyzed: which
-  // lock of the two is which is known at run time only.)
+  // Locks of one rank are taken in the order in which fork takes them, that of the shards' indices. (Not analyzed:
+  // which lock of the two is which is known at run time only.)
   pool_shard& first = index_ < other.index_ ? *this : other;
   pool_shard& second = index_ < other.index_ ? other : *this;
   os::lock_guard first_guard(first.depot_.lock, first);
