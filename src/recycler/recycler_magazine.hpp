@@ -46,12 +46,11 @@ struct recycler_magazine {
     for (const tarn_recycler_entry* e = begin(); e != end(); ++e) sum.add(e->paid);
   }
 
-  void validate() const {
+  void validate() {
     TARN_INVARIANT("recycler_magazine", this, count <= capacity);
-    TARN_INVARIANT("recycler_magazine", this,
-                   entries[0].object == nullptr && entries[capacity + 1].paid == 0);
-    for (std::size_t i = 1; i <= count; ++i)
-      TARN_INVARIANT("recycler_magazine", this, entries[i].object != nullptr && entries[i].paid != 0);
+    TARN_INVARIANT("recycler_magazine", this, begin()[-1].object == nullptr && end()->paid == 0);
+    for (const tarn_recycler_entry* e = begin(); e != top(); ++e)
+      TARN_INVARIANT("recycler_magazine", this, e->object != nullptr && e->paid != 0);
   }
 
   static constexpr std::size_t bytes_for(std::size_t capacity) {

@@ -161,8 +161,8 @@ TEST(recycler_bin, finds_a_broken_invariant) {
   EXPECT_BROKEN(own.bin.validate(), "recycler_bin", "loaded->begin() <= top && top <= loaded->end()",
                 &own.bin);
   own.bin.top = top + 1;
-  EXPECT_BROKEN(own.bin.validate(), "recycler_magazine",
-                "entries[i].object != nullptr && entries[i].paid != 0", own.bin.loaded);
+  EXPECT_BROKEN(own.bin.validate(), "recycler_magazine", "e->object != nullptr && e->paid != 0",
+                own.bin.loaded);
   own.bin.top = top;
   recycler_magazine* const spare = own.bin.spare.look();
   const std::uint16_t count = std::exchange(spare->count, 0);

@@ -33,8 +33,7 @@ TEST(recycler_core, finds_a_broken_invariant) {
   m.count = 0;
   EXPECT_BROKEN(recycler.validate_locked(), "recycler_core", "m->count != 0", &recycler);
   m.count = 2;
-  EXPECT_BROKEN(recycler.validate_locked(), "recycler_magazine",
-                "entries[i].object != nullptr && entries[i].paid != 0", &m);
+  EXPECT_BROKEN(recycler.validate_locked(), "recycler_magazine", "e->object != nullptr && e->paid != 0", &m);
   m.count = 1;
   m.begin()->paid = 101;
   EXPECT_BROKEN(recycler.validate_locked(), "recycler_core",
