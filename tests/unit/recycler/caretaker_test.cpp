@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "../../system_probes.hpp"
+#include "base/hardened.hpp"
 #include "tarn/malloc.h"
 #include "tarn/recycler.hpp"
 #include "tarn/stats.hpp"
@@ -64,9 +65,17 @@ class caretaker_test : public testing::Test {
   std::ptrdiff_t before_ = 0;
 };
 
+class caretaker_thread_test : public caretaker_test {
+ protected:
+  void SetUp() override {
+    if (tarn::hardened_build) GTEST_SKIP() << "the hardened build has no such thread";
+    caretaker_test::SetUp();
+  }
+};
+
 constexpr tarn::recycler_options slow_cycle{.cycle_ms = 60'000};
 
-TEST_F(caretaker_test, lives_while_an_object_is_idle) {
+TEST_F(caretaker_thread_test, lives_while_an_object_is_idle) {
   {
     tarn::recycler<kept_object> objects(slow_cycle);
     EXPECT_FALSE(lives());
@@ -76,7 +85,7 @@ TEST_F(caretaker_test, lives_while_an_object_is_idle) {
   EXPECT_TRUE(comes_true([this] { return !lives(); }));
 }
 
-TEST_F(caretaker_test, a_hold_ends_it_and_the_last_release_starts_it_again) {
+TEST_F(caretaker_thread_test, a_hold_ends_it_and_the_last_release_starts_it_again) {
   tarn::recycler<kept_object> objects(slow_cycle);
   make_idle(objects);
   ASSERT_TRUE(comes_true([this] { return lives(); }));
@@ -91,7 +100,7 @@ TEST_F(caretaker_test, a_hold_ends_it_and_the_last_release_starts_it_again) {
   EXPECT_TRUE(comes_true([this] { return lives(); }));
 }
 
-TEST_F(caretaker_test, a_hold_without_a_thread_starts_none) {
+TEST_F(caretaker_thread_test, a_hold_without_a_thread_starts_none) {
   caretaker::hold();
   caretaker::release();
   caretaker::release();  // as in a child that was forked between the two
