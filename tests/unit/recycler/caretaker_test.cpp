@@ -42,6 +42,22 @@ struct kept_object {
   static inline std::atomic<int> ended = 0;
 };
 
+// Makes the end of its thread last a while.
+struct slow_end {
+  ~slow_end() {
+    begun = true;
+    std::this_thread::sleep_for(100ms);
+  }
+  void note() { noted = true; }
+  bool noted = false;
+  static inline std::atomic<bool> begun = false;
+};
+thread_local slow_end end_of_thread;
+
+struct object_with_slow_end {
+  ~object_with_slow_end() { end_of_thread.note(); }
+};
+
 // Begins and ends without the thread.
 class caretaker_test : public testing::Test {
  protected:
@@ -98,6 +114,17 @@ TEST_F(caretaker_thread_test, a_hold_ends_it_and_the_last_release_starts_it_agai
   EXPECT_FALSE(lives()) << "still held once";
   caretaker::release();
   EXPECT_TRUE(comes_true([this] { return lives(); }));
+}
+
+// Its thread-local data has destructors.
+TEST_F(caretaker_thread_test, a_hold_waits_for_a_thread_that_ends_by_itself) {
+  tarn::recycler<object_with_slow_end> objects({.cycle_ms = 20});
+  static_cast<void>(objects.get());
+  ASSERT_TRUE(comes_true([] { return slow_end::begun.load(); }));
+  EXPECT_TRUE(lives());
+  caretaker::hold();
+  EXPECT_FALSE(lives());
+  caretaker::release();
 }
 
 TEST_F(caretaker_thread_test, a_hold_without_a_thread_starts_none) {
