@@ -154,10 +154,9 @@ std::size_t pool_core::add_span(pool_shard& to) {
     }
   }
   std::memset(s->free_bits, 0, bits);
-  s->capacity = s->free_objects = 0;
+  s->capacity = s->free_objects = s->free_when_looked = 0;
   s->list = object_depot::no_list;
   s->looked_at = 0;
-  s->free_when_looked = 0;
   engine::map.map_pages(s);
   if (huge_) os::advise_huge(reinterpret_cast<void*>(s->start), s->bytes());
   const std::size_t slots = slots_in(s);

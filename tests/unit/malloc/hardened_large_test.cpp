@@ -64,7 +64,8 @@ int free_where_guards_stay() {
   });
   other.join();
   if (!forbidden) return 77;
-  if (engine::heap.in_use_bytes() < before + (block_count - 1) * block_bytes) return 3;  // nothing was refused
+  if (engine::heap.in_use_bytes() < before + (block_count - 1) * block_bytes)
+    return 3;  // nothing was refused
   while (hardened_large::release_one()) {
   }
   return engine::heap.in_use_bytes() < before + 10 * block_bytes ? 0 : 1;
