@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <string>
 
-#include "../../death/expect_abort.hpp"
-#include "base/compiler.hpp"
+#include "broken_invariant.hpp"
 #include "os/memory_marks.hpp"
 #include "own_pool.hpp"
 
@@ -104,6 +103,18 @@ TEST_F(checked_slots_test, pointers_to_no_object) {
   EXPECT_TARN_ABORT(checked_slots::check(&pool_, this, "use"),
                     "use in the pool of " + own_.name + ", of a pointer that is in no pool", this);
   EXPECT_TARN_ABORT(checked_slots::check(nullptr, this, "use"), "use of a pointer that is in no pool", this);
+}
+
+TEST_F(checked_slots_test, finds_a_broken_invariant) {
+  checked_slots::hand_out(pool_, slot_);
+  const span* const s = engine::map.span_of(address_of(slot_));
+  const std::size_t book_words = objects::words(pool_.slots_in(s));
+  checked_slots::validate_locked(pool_, s);
+  std::uint64_t& filled = s->free_bits[2 * book_words];
+  filled |= 1;  // the first slot's
+  EXPECT_BROKEN(checked_slots::validate_locked(pool_, s), "checked_slots", "(live & filled) == 0", s);
+  filled &= ~std::uint64_t{1};
+  checked_slots::take_back(&pool_, slot_);
 }
 
 // The records lie in the span itself while they are short, and in memory of their own else.
