@@ -45,6 +45,7 @@ class event_stream {
   std::uint64_t position() const noexcept { return at_; }
   bool is_broken() const noexcept { return broken_; }
   std::uint32_t thread() const noexcept { return thread_; }
+  const std::uint64_t* words() const noexcept { return words_; }
 
  private:
   struct notes {

@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "os/invariant.hpp"
 #include "profiler/collect/thin_rows.hpp"
 #include "profiler/proc/proc_status.hpp"
 
@@ -297,6 +299,12 @@ std::vector<memory_part> memory_splitter::split::parts() const {
   return all;
 }
 
+void validate(const memory_row& row, const std::vector<mapping>& mappings) {
+  double resident = 0;
+  for (const mapping& one : mappings) resident += one.resident_bytes;
+  TARN_INVARIANT("memory_splitter", &row, std::abs(row.sum() - resident) <= 1e-9 * (1 + resident));
+}
+
 bool memory_splitter::take(std::uint32_t process, const process_model& model, std::uint64_t time_ns) {
   const double resident = resident_bytes_of(process);
   auto mappings = read_mappings(process);
@@ -313,6 +321,7 @@ bool memory_splitter::take(std::uint32_t process, const process_model& model, st
   now.take_blocks(anchors_);
   now.take_pieces();
   now.take_heap();
+  if (os::is_check_due(now.mappings.size())) validate(now.row, now.mappings);
   add(now.row, now.parts());
   return true;
 }

@@ -42,6 +42,9 @@ std::vector<memory_piece> pieces_of(const std::vector<mapping>& mappings, const 
 // The piece that holds `address`; null: none does.
 memory_piece* piece_at(std::vector<memory_piece>& pieces, std::uint64_t address);
 
+// Checks that the parts of the row add up to the resident memory of all mappings, but for rounding errors.
+void validate(const memory_row& row, const std::vector<mapping>& mappings);
+
 class memory_splitter {
  public:
   // Adds a row for the present moment. False: the process has ended, or its maps may not be read.

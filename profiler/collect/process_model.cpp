@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "os/invariant.hpp"
 #include "profiler/collect/meet.hpp"
 #include "profiler/record/session.hpp"
 
@@ -243,6 +244,7 @@ void process_model::end_run(thread_state& thread) {
 
 void process_model::allocated(std::uint32_t thread, const allocation_event& event) {
   add_block(thread, event, 0);
+  check();
 }
 
 void process_model::freed(std::uint32_t thread, const release_event& event) {
@@ -260,12 +262,13 @@ void process_model::freed(std::uint32_t thread, const release_event& event) {
   owner.last_release_site = block.site + 1;
   owner.last_release_size = block.size;
   owner.last_release_pages = static_cast<double>(event.resident_pages);
+  check();
 }
 
 void process_model::realloc_begins(std::uint32_t thread, const release_event& event) {
   thread_state& owner = thread_states_[thread];
   if (!owner.waiting.empty()) resolve_waiting(owner, nullptr, {});
-  owner.moving = {};
+  drop_moving(thread);
   const living_block* found = blocks_.find(event.address);
   if (found == nullptr) return;
   owner.moving = *found;
@@ -273,12 +276,25 @@ void process_model::realloc_begins(std::uint32_t thread, const release_event& ev
   blocks_.erase(event.address);
 }
 
-void process_model::realloc_ends(std::uint32_t thread, const allocation_event& event, bool recorded) {
+// The block of a realloc whose end is not known counts as freed: a signal handler has interrupted the realloc by one of
+// its own, or the program has overwritten the ring.
+void process_model::drop_moving(std::uint32_t thread) {
   thread_state& owner = thread_states_[thread];
   const living_block old = std::exchange(owner.moving, {});
-  if (event.address == 0 && event.size != 0) {
-    // The realloc failed, and the old block lives on.
-    if (old.address != 0 && blocks_.find(old.address) == nullptr) blocks_.insert(old);
+  if (old.address == 0) return;
+  ++odd_events_;
+  remove_block(thread, old, owner.moving_event);
+}
+
+void process_model::realloc_ends(std::uint32_t thread, const allocation_event& event, bool recorded) {
+  thread_state& owner = thread_states_[thread];
+  const bool failed = event.address == 0 && event.size != 0;
+  // A block whose place has been given to another one does not live on.
+  if (failed && (owner.moving.address == 0 || blocks_.find(owner.moving.address) != nullptr))
+    return drop_moving(thread);
+  const living_block old = std::exchange(owner.moving, {});
+  if (failed) {
+    blocks_.insert(old);
     return;
   }
   if (old.address != 0) {
@@ -295,6 +311,38 @@ void process_model::realloc_ends(std::uint32_t thread, const allocation_event& e
     remove_block(thread, old, owner.moving_event);
   }
   if (event.address != 0 && recorded) add_block(thread, event, old.number);
+  check();
+}
+
+void process_model::check() const {
+  if (os::is_check_due(blocks_.size())) validate();
+}
+
+void process_model::validate() const {
+  double blocks = 0;
+  double bytes = 0;
+  const auto add = [&](const living_block& block) {
+    const double weight = weight_of(block.size);
+    blocks += weight;
+    bytes += weight * static_cast<double>(block.size);
+  };
+  blocks_.for_each(add);
+  for (const thread_state& thread : thread_states_) {
+    if (thread.moving.address != 0) add(thread.moving);
+  }
+  double site_blocks = 0;
+  double site_bytes = 0;
+  for (const living_site& site : sites_) {
+    site_blocks += site.figures.live;
+    site_bytes += site.figures.live_bytes;
+  }
+  constexpr double rounding = 1e-9;
+  const double most_blocks = rounding * (1 + allocations_);
+  const double most_bytes = rounding * (1 + bytes_);
+  TARN_INVARIANT("process_model", this, std::abs(live_ - blocks) <= most_blocks);
+  TARN_INVARIANT("process_model", this, std::abs(live_bytes_ - bytes) <= most_bytes);
+  TARN_INVARIANT("process_model", this, std::abs(live_ - site_blocks) <= most_blocks);
+  TARN_INVARIANT("process_model", this, std::abs(live_bytes_ - site_bytes) <= most_bytes);
 }
 
 // ---- mappings ----

@@ -15,8 +15,8 @@
 // Thompson 1952). Blocks are sampled independently, so the variance of a sum over blocks is the sum of y^2 (1 - p)
 // / p^2 over its terms y.
 //
-// Invariant: live bytes and blocks of all sites together are the weighted sum over `blocks_` and the blocks that a
-// realloc is moving. Not thread-safe.
+// Invariants: live bytes and blocks are the weighted sum over `blocks_` and the blocks that a realloc is moving, and
+// the sum over all sites, but for rounding errors. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -196,8 +196,11 @@ class process_model {
   double seen_faults() const noexcept { return seen_faults_; }
   double kernel_faults() const noexcept { return kernel_faults_; }
   double odd_events() const noexcept { return odd_events_; }
+  void validate() const;
 
  private:
+  friend class process_model_test_access;
+
   struct living_site {
     std::uint32_t stack = 0;
     std::string region;            // in mode faults
@@ -284,6 +287,8 @@ class process_model {
   void fill_times(profile& into) const;
   void fill_variances(profile& into) const;
   void fill_shared_faults(profile& into) const;
+  void drop_moving(std::uint32_t thread);
+  void check() const;
   void put_event(std::uint64_t time_ns, std::uint32_t thread, event_kind kind, std::uint64_t block,
                  std::uint64_t size, std::uint32_t node, std::uint64_t extra);
   void put_touch(std::uint64_t time_ns, const living_block& block);
@@ -314,7 +319,7 @@ class process_model {
   double seen_squares_ = 0;  // sum of the squares of the faults' weights
   double kernel_faults_ = 0;
   double joined_faults_ = 0;
-  double odd_events_ = 0;  // allocations at the address of a living block, or at 0
+  double odd_events_ = 0;  // allocations at the address of a living block, or at 0; reallocs without an end
   largest_calls largest_calls_;
   timed_calls nothing_;
   clock_counts clock_;

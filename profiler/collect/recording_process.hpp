@@ -13,8 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "os/invariant.hpp"
 #include "profiler/analyze/opened_elf.hpp"
 #include "profiler/collect/event_stream.hpp"
+#include "profiler/collect/fault_events.hpp"
 #include "profiler/collect/leak_look.hpp"
 #include "profiler/collect/malloc_code.hpp"
 #include "profiler/collect/memory_regions.hpp"
@@ -109,6 +111,12 @@ struct process_entry final : module_sink {
     for (module_info& module : modules_of(file_path, base, start, end)) {
       result.modules.push_back(std::move(module));
     }
+  }
+
+  void validate() const {
+    TARN_INVARIANT("recording_process", this, rings.empty() || memory != nullptr);
+    for (std::size_t i = 0; i < rings.size(); ++i)
+      TARN_INVARIANT("recording_process", this, rings[i].stream.words() == memory->words(i));
   }
 
   void told_line(std::uint64_t address, const source_frame& line) override {

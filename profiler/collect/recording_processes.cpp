@@ -153,6 +153,7 @@ void recording::look_for_rings(process_entry& process) {
     process.rings.emplace_back().stream.reset(process.memory->words(index), process.memory->ring_words(),
                                               &process.model, &clock_, &process, process.start_ns);
   }
+  if (os::is_check_due(process.rings.size())) process.validate();
 }
 
 void recording::take_exit_figures(process_entry& process) {

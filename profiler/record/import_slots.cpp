@@ -10,6 +10,7 @@
 
 #include "os/syscall.hpp"
 #include "profiler/record/call_path.hpp"
+#include "profiler/record/changed_slots.hpp"
 #include "profiler/record/real_functions.hpp"
 
 // Data of dlopen's hook. dlopen searches libraries depending on its return address, so the hook must not change it:
@@ -77,12 +78,6 @@ struct hook {
   std::uintptr_t real;  // 0: the program has no such function
 };
 
-struct changed_slot {
-  std::uintptr_t* place;
-  std::uintptr_t before;
-  std::uintptr_t hook;
-};
-
 hook hooks[most_hooks];
 std::size_t hook_count = 0;
 std::uintptr_t lowest_real = 0;
@@ -90,9 +85,7 @@ std::uintptr_t highest_real = 0;
 std::uintptr_t libc_module = 0;  // start address of libc
 bool allocator_is_libcs = false;
 
-changed_slot* changed = nullptr;
-std::size_t changed_count = 0;
-std::size_t changed_room = 0;
+constinit changed_slots changed;
 
 // ---- a loaded module, as its dynamic section describes it ----
 
@@ -251,20 +244,6 @@ const hook* hook_named(const char* name) {
 
 // ---- changing them ----
 
-bool make_room() {
-  if (changed_count < changed_room) return true;
-  const std::size_t room = changed_room == 0 ? 4096 : 2 * changed_room;
-  auto* larger = static_cast<changed_slot*>(map_pages(room * sizeof(changed_slot)));
-  if (larger == nullptr) return false;
-  if (changed != nullptr) {
-    std::memcpy(larger, changed, changed_count * sizeof(changed_slot));
-    unmap_pages(changed, changed_room * sizeof(changed_slot));
-  }
-  changed = larger;
-  changed_room = room;
-  return true;
-}
-
 // Makes a module's RELRO pages writable when a slot needs it; its destructor makes them read-only again.
 class writable_relro {
  public:
@@ -304,16 +283,15 @@ struct pass {
 
 void change(std::uintptr_t* slot, std::uintptr_t before, const hook& to, writable_relro& relro,
             slot_count& count) {
-  if (!make_room() || !relro.allows(slot)) {
+  if (!changed.make_room() || !relro.allows(slot)) {
     ++count.refused;
     return;
   }
-  changed[changed_count] = {slot, before, to.address};
   // relaxed: the slot holds an address of code that has long been mapped
   if (!__atomic_compare_exchange_n(slot, &before, to.address, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     return;
   }
-  ++changed_count;
+  changed.add({slot, before, to.address});
   ++count.changed;
 }
 
@@ -371,8 +349,7 @@ int restore_module(dl_phdr_info* info, std::size_t, void* context) {
   module_view module;
   if (!view_of(*info, module)) return 0;
   writable_relro relro(module);
-  for (std::size_t index = 0; index < changed_count; ++index) {
-    const changed_slot& one = changed[index];
+  for (const changed_slot& one : changed) {
     if (!module.contain(reinterpret_cast<std::uintptr_t>(one.place))) continue;
     std::uintptr_t expected = one.hook;
     if (__atomic_load_n(one.place, __ATOMIC_RELAXED) != expected) continue;
@@ -408,10 +385,7 @@ const std::uint32_t& dlopen_calls() { return tarn_dlopen_calls; }
 slot_count lead_slots_back() {
   slot_count count;
   dl_iterate_phdr(restore_module, &count);
-  if (count.refused != 0) return count;
-  if (changed != nullptr) unmap_pages(changed, changed_room * sizeof(changed_slot));
-  changed = nullptr;
-  changed_count = changed_room = 0;
+  if (count.refused == 0) changed.clear();
   return count;
 }
 

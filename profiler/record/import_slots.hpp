@@ -4,7 +4,7 @@
 // relocation says. Slots that hold the address of a function that the recorder hooks are changed to the hook, and later
 // changed back. Thread safety: one caller at a time. Other threads may call through the slots and load libraries at the
 // same time: each slot changes atomically, and a module that is still being loaded is left alone until the next call.
-// Invariant: for each slot that holds a hook's address, its previous word is known.
+// Invariant: for each slot that was changed to a hook, its previous word is known (changed_slots).
 #pragma once
 
 #include <cstdint>

@@ -97,6 +97,7 @@ class buffer_core {
 
  private:
   friend class buffer_core_test_access;
+  friend struct buffer_group;
 
   struct settings {
     std::size_t alignment_pages = 1;
@@ -155,8 +156,8 @@ class buffer_core {
   bool used_ TARN_GUARDED_BY(lock_) =
       false;  // the structure is a pool, or an ended one with live buffers or pins
   bool ended_ TARN_GUARDED_BY(lock_) = false;
-  // The number of operations in progress, with the lock free, that no user of the pool waits for; while it is not 0, the
-  // structure is not reused.
+  // The number of operations in progress, with the lock free, that no user of the pool waits for; while it is not 0,
+  // the structure is not reused.
   std::size_t pins_ TARN_GUARDED_BY(lock_) = 0;
   bool forked_ TARN_GUARDED_BY(lock_) = false;  // a forked child: kept spans may not be locked in memory
   settings settings_;                           // written by claim() only
@@ -195,9 +196,27 @@ inline void buffer_core::validate_locked() const {
 
 template <class Visit>
 void for_each_pool(const buffer_group& group, Visit visit) {
-  // acquire: partner of the release in buffer_registry::create().
+  // acquire: partner of the release in add().
   buffer_core* pool = group.newest.load(std::memory_order_acquire);
   for (; pool != nullptr; pool = pool->next) visit(*pool);
+}
+
+inline void buffer_group::add(buffer_core& pool) {
+  os::lock_guard guard(lock, *this);
+  pool.next = newest.load(std::memory_order_relaxed);
+  ++pools;
+  // release: partner of the acquire in for_each_pool().
+  newest.store(&pool, std::memory_order_release);
+}
+
+inline void buffer_group::validate_locked() const {
+  std::size_t length = 0;
+  const buffer_core* pool = newest.load(std::memory_order_relaxed);
+  for (; pool != nullptr; pool = pool->next) {
+    TARN_INVARIANT("buffer_group", this, ++length <= pools);
+    TARN_INVARIANT("buffer_group", this, &pool->group_ == this);
+  }
+  TARN_INVARIANT("buffer_group", this, length == pools);
 }
 
 }  // namespace tarn

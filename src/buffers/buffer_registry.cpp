@@ -64,10 +64,7 @@ tarn_buffer_pool* create(const tarn_buffer_request& request) {
   if (memory == nullptr) return nullptr;
   auto* const pool = new (memory) tarn_buffer_pool(group);
   pool->claim(request);
-  os::lock_guard guard(group.lock);
-  pool->next = group.newest.load(std::memory_order_relaxed);
-  // release: partner of the acquire in for_each_pool().
-  group.newest.store(pool, std::memory_order_release);
+  group.add(*pool);
   return pool;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// buffer_registry: the group of the process's buffer pools, which grows by create(), and its part in decay, fork and the
-// gathering of memory.
+// buffer_registry: the group of the process's buffer pools, which grows by create(), and its part in decay, fork and
+// the gathering of memory.
 //
 // Thread safety: any thread.
 #pragma once

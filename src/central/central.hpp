@@ -8,8 +8,8 @@
 // taken once per magazine. A flush looks up the objects' spans, which is where the cache misses occur, before it takes
 // the lock; under the lock it writes mostly to lines that are in the cache already. Invariant whenever the lock is
 // free: free_objects == number of bits set; if that equals the capacity, no object of the span is in use.
-// While all depots' locks are held, spare_bytes_ == sum of the bytes of their spare spans, and bit c of sparse_ is depot
-// c's `sparse` (validate()).
+// While all depots' locks are held, spare_bytes_ == sum of the bytes of their spare spans, and bit c of sparse_ is
+// depot c's `sparse` (validate()).
 #pragma once
 
 #include <atomic>

@@ -203,6 +203,11 @@ class alignas(separation) object_depot {
     for (const span_list& list : partial_) {
       for (const span* s = list.front(); s != nullptr; s = s->next) visit(*s);
     }
+    for_each_spare(visit);
+  }
+  // The same for every spare span.
+  template <class Visit>
+  void for_each_spare(Visit visit) const TARN_REQUIRES(lock) {
     for (const span* s = spare_.front(); s != nullptr; s = s->next) visit(*s);
   }
 

@@ -6,6 +6,7 @@
 
 #include "base/units.hpp"
 #include "central/hardened_shuffle.hpp"
+#include "central/size_class.hpp"
 
 namespace tarn::hardened_large_quarantine {
 namespace {
@@ -39,9 +40,9 @@ struct store {
 };
 
 constexpr std::size_t most_medium = 16 * kib;
-// Each half of a store holds at most Length objects.
-store<128> medium_blocks;  // up to 4 MiB
-store<8> large_objects;    // up to 4 MiB
+constexpr std::size_t most_bytes = 4 * mib;  // in each store
+store<most_bytes / 2 / most_medium> medium_blocks;
+store<most_bytes / 2 / largest_class_size> large_objects;
 
 }  // namespace
 

@@ -39,8 +39,8 @@ struct address_window {
 };
 
 // Reserves `bytes` (a multiple of the system's page) aligned to `alignment` (a power of two of at least the system's
-// page), at a random place in the window; if the places tried are taken, at one anywhere; if they are taken too, where the
-// system chooses. The result has no guards only if access is read_write and the guards could not be made.
+// page), at a random place in the window; if the places tried are taken, at one anywhere; if they are taken too, where
+// the system chooses. The result has no guards only if access is read_write and the guards could not be made.
 guarded_range reserve_guarded(std::size_t bytes, std::size_t alignment, memory_access how,
                               address_window preferred = {});
 

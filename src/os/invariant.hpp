@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // invariant: how structures check the equations that their headers state.
 //
-// A structure has a function validate(), or validate_locked() if a lock guards it: one TARN_INVARIANT for each equation.
+// A structure has a function validate(), or validate_locked() if a lock guards it: one TARN_INVARIANT for each
+// equation.
 // Builds with TARN_CHECKS call it where the equations must hold: lock_guard(lock, structure) before it releases the
 // lock, is_check_due() elsewhere. Other builds call it in tests only. A broken equation ends the process with the name
 // of the structure, the equation, and the structure's address.

@@ -131,8 +131,9 @@ void* reserve(std::size_t bytes, std::size_t alignment) {
   return map_aligned(bytes, alignment, 0, readable_writable, MAP_NORESERVE);
 }
 
-// By the two steps of reserve_guarded(): the limit of address space counts inaccessible memory, too; the limit of writable
-// memory and the strict overcommit policy count it when it becomes writable, which would back memory that is locked.
+// By the two steps of reserve_guarded(): the limit of address space counts inaccessible memory, too; the limit of
+// writable memory and the strict overcommit policy count it when it becomes writable, which would back memory that is
+// locked.
 bool can_reserve(std::size_t bytes) {
   bytes = align_up(bytes, system_page_size());
   void* const room = reserve_inaccessible(bytes, system_page_size());

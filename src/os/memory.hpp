@@ -22,8 +22,9 @@ void* reserve(std::size_t bytes, std::size_t alignment);
 // block begins `lead` bytes before an aligned address (`lead`: a multiple of the system's page, below `alignment`).
 void* map_block(std::size_t bytes, std::size_t alignment, std::size_t lead = 0);
 
-// Whether reserve() and reserve_guarded() would find so much memory now: the limits of address space and of writable memory
-// and the overcommit policy allow it. Backs nothing, even if the program has locked all future memory (mlockall).
+// Whether reserve() and reserve_guarded() would find so much memory now: the limits of address space and of writable
+// memory and the overcommit policy allow it. Backs nothing, even if the program has locked all future memory
+// (mlockall).
 bool can_reserve(std::size_t bytes);
 
 // Unmaps address space that no other thread uses. False: the system refuses; it stays mapped.

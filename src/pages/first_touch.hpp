@@ -79,8 +79,8 @@ class first_touch {
   [[nodiscard]] bool everywhere() const { return everywhere_.load(std::memory_order_relaxed); }
   void set_mode(huge_pages mode) { mode_.store(mode, std::memory_order_relaxed); }
 
-  // [start, start + bytes) is about to become a reservation of a heap of `heap_bytes`: opts it out of the huge pages that
-  // the system gives unasked, if the heap is small. True: done. Makes a system call: not under a lock.
+  // [start, start + bytes) is about to become a reservation of a heap of `heap_bytes`: opts it out of the huge pages
+  // that the system gives unasked, if the heap is small. True: done. Makes a system call: not under a lock.
   bool opt_out(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) const;
   void opted_out_locked(std::uintptr_t start, std::size_t bytes);
   // A new reservation, all of it fresh.

@@ -25,8 +25,8 @@
 
 namespace tarn {
 
-// The pages [start, end) that leave the heap, and the addresses that the system unmaps. Between the two lies a guard, that
-// of the reservation or a new one, or nothing at a border without a guard.
+// The pages [start, end) that leave the heap, and the addresses that the system unmaps. Between the two lies a guard,
+// that of the reservation or a new one, or nothing at a border without a guard.
 struct hole {
   std::uintptr_t start = 0;
   std::uintptr_t end = 0;

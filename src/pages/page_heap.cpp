@@ -89,7 +89,8 @@ bool page_heap::may_join(const span* a, const span* b) {
          (pages <= longest_mixed || dirty == 0 || dirty == pages);
 }
 
-// Of two spans that become one. Two reservations may lie side by side if they have no guards; they are one from then on.
+// Of two spans that become one. Two reservations may lie side by side if they have no guards; they are one from then
+// on.
 std::uint8_t page_heap::joined_borders(const span* first, const span* second) {
   return (first->borders & all_before) | (second->borders & all_behind);
 }

@@ -56,8 +56,8 @@ class page_heap;
 // function.
 void free_memory_gathered(const page_heap& heap);
 
-// Called without a lock, by the hardened build only, when a request finds no memory: gives back one of the spans that the
-// layer above keeps from reuse. False: it keeps none. Defined in malloc/hardened_large.cpp.
+// Called without a lock, by the hardened build only, when a request finds no memory: gives back one of the spans that
+// the layer above keeps from reuse. False: it keeps none. Defined in malloc/hardened_large.cpp.
 bool give_back_kept_span();
 
 class page_heap {
@@ -80,8 +80,8 @@ class page_heap {
   // leads from its first and its last page to it. Null: no such span (source::backed, source::warm), or no memory.
   span* allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how);
 
-  // Whether the system had room for `bytes` more bytes if it got back all memory of the heap, also what is in use. False:
-  // giving memory back for such a request is in vain.
+  // Whether the system had room for `bytes` more bytes if it got back all memory of the heap, also what is in use.
+  // False: giving memory back for such a request is in vain.
   [[nodiscard]] bool may_be_met(std::size_t bytes);
 
   // A span in a new mapping of its own, zeroed; parameters as above. Null if the system has no memory, if its
@@ -124,19 +124,21 @@ class page_heap {
   // them, but keeps at least `keep` bytes backed.
   void purge_before_growth(std::size_t bytes, std::size_t keep);
 
-  // As allocate() does when there is no address space: unmaps free parts of reservations until `bytes` bytes are unmapped.
+  // As allocate() does when there is no address space: unmaps free parts of reservations until `bytes` bytes are
+  // unmapped.
   // Returns the bytes unmapped. For tests.
   std::size_t unmap_free(std::size_t bytes) {
     int waited = 0;
     return unmap_free(bytes, waited);
   }
 
-  // In a forked child, which holds the lock for fork: purges and takes back the spans that the parent's other threads were
-  // purging, and gives up those that they were unmapping.
+  // In a forked child, which holds the lock for fork: purges and takes back the spans that the parent's other threads
+  // were purging, and gives up those that they were unmapping.
   void after_fork_in_child() TARN_NOT_ANALYZED;
 
-  // In a forked child, where the calling thread may have been interrupted while it changed the heap: from here on nobody
-  // waits for what the parent's other threads were doing. The memory that they were purging stays lost to this child.
+  // In a forked child, where the calling thread may have been interrupted while it changed the heap: from here on
+  // nobody waits for what the parent's other threads were doing. The memory that they were purging stays lost to this
+  // child.
   void forget_other_threads() TARN_NOT_ANALYZED;
 
   // The most bytes of free pages that may stay backed between two periods.

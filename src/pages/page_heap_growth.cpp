@@ -34,9 +34,9 @@ void page_heap::purge_before_block(std::size_t bytes) {
 }
 
 // Extends the newest reservation if the addresses behind it are free: the heap then stays in one piece between two
-// guards. Otherwise makes another reservation, if possible in the 2 GiB around `near` that one leaf of the page map covers.
-// A leaf is never given back. So a process that is short of address space, unmaps reservations and makes others over and
-// over would otherwise fill its address space with leaves.
+// guards. Otherwise makes another reservation, if possible in the 2 GiB around `near` that one leaf of the page map
+// covers. A leaf is never given back. So a process that is short of address space, unmaps reservations and makes others
+// over and over would otherwise fill its address space with leaves.
 os::guarded_range page_heap::reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end,
                                      std::uintptr_t near) {
   if (newest_end != 0) {
@@ -62,8 +62,8 @@ os::guarded_range page_heap::reserve_step(std::size_t least) {
   const std::size_t step = std::clamp(reserved / 2, first_reservation, largest_reservation);
   std::size_t bytes = align_up(std::max(least, step), huge_page_size);
   os::guarded_range range = reserve(bytes, huge_page_size, newest_end, newest_start);
-  // Address space may be limited: try half as much each time, down to `least`. Multiples of it, so that requests of the same
-  // length, which are likely to follow, leave no rest that nothing fits in.
+  // Address space may be limited: try half as much each time, down to `least`. Multiples of it, so that requests of the
+  // same length, which are likely to follow, leave no rest that nothing fits in.
   while (range.start == nullptr && bytes > least) {
     bytes = std::max(bytes / 2 / least * least, least);
     range = reserve(bytes, std::max(page_size, os::system_page_size()), newest_end, newest_start);

@@ -28,8 +28,8 @@ bool page_heap::is_due(page_backing backing, due which) {
   return false;
 }
 
-// Opts the huge pages that the part of `s` overlaps out of huge pages, up to the borders of its reservation: behind a guard lies
-// another mapping.
+// Opts the huge pages that the part of `s` overlaps out of huge pages, up to the borders of its reservation: behind a
+// guard lies another mapping.
 void page_heap::withdraw_huge(const span* s, std::uintptr_t start, std::size_t bytes) {
   const span* first = s;
   const span* last = s;

@@ -21,7 +21,8 @@ constexpr std::size_t shortest_hole = 512 * kib;
 constexpr std::size_t trial_bytes = huge_page_size;
 constexpr std::size_t most_tried = 16 * mib;
 
-// Turns free memory into a guard; its content goes, since the guard becomes memory again if the reservation becomes longer.
+// Turns free memory into a guard; its content goes, since the guard becomes memory again if the reservation becomes
+// longer.
 // False: the range is empty, or the system refuses, and there is no guard.
 bool make_guard(std::uintptr_t start, std::uintptr_t end) {
   if (end <= start) return false;
@@ -160,8 +161,8 @@ hole page_heap::hole_beside_neighbours(const span* s) const {
   return known_before && known_behind ? h : hole{};
 }
 
-// Calls visit(span, hole) for the holes that can be made in free spans, roughly from the longest to the shortest, until it
-// returns false.
+// Calls visit(span, hole) for the holes that can be made in free spans, roughly from the longest to the shortest, until
+// it returns false.
 template <class Visit>
 void page_heap::visit_holes_locked(Visit visit) const {
   for (std::size_t bin = free_spans::bin_count; bin-- > free_spans::bin_of(shortest_hole >> page_shift);) {
@@ -212,9 +213,10 @@ page_heap::departure page_heap::begin_longest_locked(std::size_t most) {
   return begin_unmap_locked(s, found);
 }
 
-// No address space is left for a request of `bytes`: unmaps free parts of reservations, the longest first, until as many
-// bytes are unmapped. Does nothing if that would not be enough. Returns the bytes unmapped; 0 also if nothing can be mapped
-// after that: the program has lowered its limit, or a sandbox forbids mmap, and what is left of the heap is all there is.
+// No address space is left for a request of `bytes`: unmaps free parts of reservations, the longest first, until as
+// many bytes are unmapped. Does nothing if that would not be enough. Returns the bytes unmapped; 0 also if nothing can
+// be mapped after that: the program has lowered its limit, or a sandbox forbids mmap, and what is left of the heap is
+// all there is.
 std::size_t page_heap::unmap_free(std::size_t bytes, int& waited) {
   const std::size_t most = most_unmappable(bytes);
   if (most == 0 || (most < bytes && !os::can_reserve(bytes - most))) return 0;

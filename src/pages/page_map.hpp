@@ -111,8 +111,8 @@ class page_map {
   void set_objects(span* s, std::size_t object_size);
   // Makes every page of the span lead to it, with class 0.
   void map_pages(const span* s);
-  // Checks that every page of the span leads to it and to the class, for objects of `object_size` bytes; class 0: at least
-  // its first and its last page.
+  // Checks that every page of the span leads to it and to the class, for objects of `object_size` bytes; class 0: at
+  // least its first and its last page.
   void validate(const span* s, std::size_t size_class, std::size_t object_size) const {
     const std::size_t pages_between = size_class != 0 || s->pages == 1 ? 1 : s->pages - 1;
     for (std::size_t page = 0; page < s->pages; page += pages_between) {

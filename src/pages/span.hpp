@@ -37,8 +37,8 @@ enum class span_state : std::uint8_t {
   no_memory,
 };
 
-// At which ends of a span its reservation ends, too, and whether a guard lies there: bits of span::borders. Without a guard
-// the addresses behind a border may belong to anybody.
+// At which ends of a span its reservation ends, too, and whether a guard lies there: bits of span::borders. Without a
+// guard the addresses behind a border may belong to anybody.
 inline constexpr std::uint8_t border_before = 1;
 inline constexpr std::uint8_t border_behind = 2;
 inline constexpr std::uint8_t guard_before = 4;
@@ -77,11 +77,11 @@ struct alignas(separation) span {
   std::atomic<span_state> state{span_state::free};
   // It lies in a mapping made for one large block: when it is free, its address space is unmapped too.
   bool own_mapping = false;
-  // Where its reservation ends: border_before to guard_behind. A guard takes the guard_bytes before `start` or behind end()
-  // and belongs to the page heap. Guarded by the page heap's lock.
+  // Where its reservation ends: border_before to guard_behind. A guard takes the guard_bytes before `start` or behind
+  // end() and belongs to the page heap. Guarded by the page heap's lock.
   std::uint8_t borders = 0;
-  // pooled: number of the last walk that looked for idle pages in it, and free_objects at that time; 0 once a slot has
-  // been handed out since.
+  // pooled: number of the last walk that looked for idle pages in it (0: none has), and free_objects at that time; 0
+  // once a slot has been handed out since.
   std::uint8_t looked_at = 0;
   union {
     std::uint16_t free_when_looked = 0;

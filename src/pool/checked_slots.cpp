@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "os/invariant.hpp"
 #include "os/memory_marks.hpp"
 #include "os/report.hpp"
 #include "runtime/engine.hpp"
@@ -65,6 +66,15 @@ tarn_pool& checked_slots::check(tarn_pool* pool, const void* object, const char*
   return *owner;
 }
 
+void checked_slots::validate_locked(const tarn_pool& pool, const span* s) {
+  const std::size_t book_words = pool.book_words(s);
+  for (std::size_t w = 0; w < book_words; ++w) {
+    const std::uint64_t live = s->free_bits[live_book * book_words + w];
+    const std::uint64_t filled = s->free_bits[filled_book * book_words + w];
+    TARN_INVARIANT("checked_slots", s, (live & filled) == 0);
+  }
+}
+
 void checked_slots::hand_out(tarn_pool& pool, void* object) {
   const span* const s = engine::map.span_of(address_of(object));
   const std::size_t index = pool.layout_.find(s, address_of(object)).index;
@@ -78,6 +88,7 @@ void checked_slots::hand_out(tarn_pool& pool, void* object) {
     std::uint64_t& word = word_of(s->free_bits, book_words, filled_book, index);
     filled = (word & bit_of(index)) != 0;
     word &= ~bit_of(index);
+    if (os::is_check_due(book_words)) validate_locked(pool, s);
   }
   memory_marks::show(object, size);
   const auto* const bytes = static_cast<const unsigned char*>(object);
@@ -104,6 +115,7 @@ tarn_pool& checked_slots::take_back(tarn_pool* pool, void* object) {
     was_live = (word & bit_of(index)) != 0;
     word &= ~bit_of(index);
     word_of(s->free_bits, book_words, filled_book, index) |= bit_of(index);
+    if (os::is_check_due(book_words)) validate_locked(owner, s);
   }
   // Another thread has destroyed the object since the check above.
   if (!was_live) fatal(object, "double destroy of ", owner.shown_name());

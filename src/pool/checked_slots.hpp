@@ -22,6 +22,9 @@ struct checked_slots {
   // Aborts unless the object is a live one of the pool (of any pool, if null); returns its pool. `what` names the
   // attempted operation in the message, such as "destroy".
   static tarn_pool& check(tarn_pool* pool, const void* object, const char* what);
+
+  // Checks the records of a span of the pool: no live slot is filled. Called under the lock.
+  static void validate_locked(const tarn_pool& pool, const span* s);
 };
 
 }  // namespace tarn

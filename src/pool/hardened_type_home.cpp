@@ -92,8 +92,6 @@ span* take(const kind& of, std::size_t most_pages) {
   if (found == nullptr) return nullptr;
   const whole_pages whole(found);
   found->next = found->previous = nullptr;
-  found->looked_at = 0;
-  found->free_when_looked = 0;
   // If the system does not remove the guard, the span is never used again.
   if (!whole.empty() && !os::remove_guard(whole.address(), whole.bytes())) return nullptr;
   found->state.store(span_state::pooled, std::memory_order_relaxed);

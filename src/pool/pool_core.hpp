@@ -28,9 +28,9 @@ namespace tarn {
 struct pool_bin;
 class pool_core;
 
-// Puts the free slots that the pool's bins can spare back into spans. Called without a lock, when there is no memory for
-// another span. Declared here and defined by the layer that knows all bins (pool_registry.cpp): the linker binds the
-// call, so no writable memory holds the address of a function.
+// Puts the free slots that the pool's bins can spare back into spans. Called without a lock, when there is no memory
+// for another span. Declared here and defined by the layer that knows all bins (pool_registry.cpp): the linker binds
+// the call, so no writable memory holds the address of a function.
 void gather_spare_slots(pool_core& pool);
 
 class pool_core : public pool_shared, public engine::front_instance<tarn_pool, pool_bin> {
@@ -168,7 +168,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   std::atomic<bool> touched_{false};  // a slow call was made since the last period of decay
   std::atomic<unsigned> idle_periods_{
       periods_to_purge};                // since the last slow call, counted up to periods_to_purge
-  std::atomic<std::uint8_t> walks_{0};  // number of the last walk for idle pages
+  std::atomic<std::uint8_t> walks_{0};  // number of the last walk for idle pages; 0: there was none
   // On cache lines of their own, because each refill writes them; the members above are read by all threads and rarely
   // written.
   alignas(separation) std::atomic<std::size_t> bytes_{0};

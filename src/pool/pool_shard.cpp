@@ -214,15 +214,16 @@ span* pool_shard::take_fresh_span() {
 
 std::size_t pool_shard::ready() {
   os::lock_guard guard(depot_.lock, *this);
-  std::size_t slots = static_cast<std::size_t>(depot_.free_slots()) + spare_bytes() / pool_.layout().size;
+  auto slots = static_cast<std::size_t>(depot_.free_slots());
+  depot_.for_each_spare([&slots](const span& s) { slots += s.capacity; });
   for (const span* s = fresh_.front(); s != nullptr; s = s->next) slots += pool_.slots_in(s);
   if (carving_ != nullptr) slots += pool_.slots_in(carving_) - carving_->capacity;
   return slots;
 }
 
 bool pool_shard::move_span_to(pool_shard& other) {
-  // Locks of one rank are taken in the order in which fork takes them, that of the shards' indices. (Not analyzed: which
-  // lock of the two is which is known at run time only.)
+  // Locks of one rank are taken in the order in which fork takes them, that of the shards' indices. (Not analyzed:
+  // which lock of the two is which is known at run time only.)
   pool_shard& first = index_ < other.index_ ? *this : other;
   pool_shard& second = index_ < other.index_ ? other : *this;
   os::lock_guard first_guard(first.depot_.lock, first);

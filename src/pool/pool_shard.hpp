@@ -16,8 +16,8 @@
 //
 // Thread safety: all members may be called by any thread. No lock is held across a system call.
 // Invariants, whenever the lock of the depot is free:
-//   - every span of the shard is in exactly one of: fresh_ (no slot carved), full_ (no slot free), the depot's lists; its
-//     free_objects is the number of its free bits;
+//   - every span of the shard is in exactly one of: fresh_ (no slot carved), full_ (no slot free), the depot's lists;
+//     its free_objects is the number of its free bits;
 //   - at most one span outside of fresh_ is not carved to its end: carving_;
 //   - depot_.taken() = the shard's carved slots that are not free in their spans: live, in bins, in full magazines, in
 //     transit, or lost by fork;
@@ -170,7 +170,7 @@ inline void pool_shard::validate_locked() const {
     objects::validate(&s);
     taken += std::size_t{s.capacity} - s.free_objects;
   });
-  depot_.for_each_free([&](const span& s) { spare += s.list == object_depot::spare_list ? s.bytes() : 0; });
+  depot_.for_each_spare([&](const span& s) { spare += s.bytes(); });
   TARN_INVARIANT("pool_shard", this, depot_.taken() == taken);
   TARN_INVARIANT("pool_shard", this, spare_bytes() == spare);
   empties_.validate();

@@ -32,7 +32,9 @@ os::futex_word alive{0};  // 1 while the thread may run code of the program (des
 std::atomic<std::int64_t> last_inline_ms{0};
 std::atomic<std::uint32_t> holds{0};        // calls of hold() without release()
 std::atomic<bool> start_after_hold{false};  // a hold has kept a thread from starting
-std::atomic<long> thread_number{0};         // the thread id of the thread started last
+// The thread id of the thread started last; 0: it is known to be gone. The thread outlives `alive`, as destructors of
+// its thread-local data run when thread_main() has returned.
+std::atomic<long> thread_number{0};
 
 // The thread looks for memory pressure at least this often.
 constexpr std::int64_t longest_sleep_ms = os::memory_watch::interval_ms;
@@ -176,12 +178,15 @@ void stop_at_exit() {
 void hold() {
   holds.fetch_add(1, std::memory_order_relaxed);
   full_fence();  // partner: the full_fence() in wake()
-  if (alive.load(std::memory_order_relaxed) == 0) return;
+  const long number = thread_number.load(std::memory_order_relaxed);
+  if (alive.load(std::memory_order_relaxed) == 0 && (number == 0 || os::in_sandbox())) return;
   // A destructor that runs on the thread may make the held call; it must not wait for its own end.
-  const long self = os::system_call(SYS_gettid);
-  if (self == thread_number.load(std::memory_order_relaxed)) return;
+  if (os::system_call(SYS_gettid) == number) return;
   ring();
-  if (await_farewell()) os::await_end_of_thread(thread_number.load(std::memory_order_relaxed));
+  if (!await_farewell()) return;
+  long ended = thread_number.load(std::memory_order_relaxed);
+  os::await_end_of_thread(ended);
+  thread_number.compare_exchange_strong(ended, 0, std::memory_order_relaxed);
 }
 
 void release() {
@@ -201,6 +206,7 @@ os::mutex& fork_lock() { return lock; }
 void after_fork_in_child() {
   holds.store(0, std::memory_order_relaxed);
   alive.store(0, std::memory_order_relaxed);
+  thread_number.store(0, std::memory_order_relaxed);
   if (thread_phase.load(std::memory_order_relaxed) == phase::running)
     thread_phase.store(phase::absent, std::memory_order_relaxed);
 }

@@ -41,6 +41,7 @@ void* get_from_others(tarn_recycler& recycler, recycler_bin* bin) {
         object = bin->get_from(m);
       }
     }
+    if (os::is_check_due()) bin->validate();
     detail::leave(bin);
   } else {
     object = recycler.take_fresh();
@@ -82,6 +83,7 @@ bool tarn_recycler_give_slow(tarn_recycler* recycler, void* object, std::size_t 
   bool kept = false;
   if (bin != nullptr && detail::enter(bin)) {
     kept = bin->give(object, bytes);
+    if (os::is_check_due()) bin->validate();
     detail::leave(bin);
   } else {
     kept = recycler->give_one(object, bytes);

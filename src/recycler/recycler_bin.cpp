@@ -186,6 +186,23 @@ void recycler_bin::add_to(tarn_recycler_figures& out) const {
   if (recycler_magazine* const m = spare.look()) add(m->begin(), m->top());
 }
 
+void recycler_bin::validate() {
+  if (loaded == nullptr) {
+    TARN_INVARIANT("recycler_bin", this, top == void_top());
+  } else {
+    TARN_INVARIANT("recycler_bin", this, loaded->begin() <= top && top <= loaded->end());
+    unload();
+    loaded->validate();
+  }
+  TARN_INVARIANT("recycler_bin", this, empty == nullptr || empty->count == 0);
+  if (empty != nullptr) empty->validate();
+  // Taken out while it is checked, so that no other thread takes it.
+  recycler_magazine* const full = spare.take();
+  TARN_INVARIANT("recycler_bin", this, full == nullptr || full->count != 0);
+  if (full != nullptr) full->validate();
+  spare.put(full);
+}
+
 void recycler_bin::add_to(recycler_payment& sum) const {
   for (recycler_magazine* const m : {loaded, empty, spare.look()}) {
     if (m != nullptr) m->add_to(sum);

@@ -5,7 +5,8 @@
 // may take the spare magazine at any time, and everything else while they have the bin claimed and the owner is
 // outside.
 // Invariants: loaded == null and top is void_top(), or loaded->begin() <= top <= loaded->end(); objects lie below top;
-// an object fits if its bytes are at most top->paid. The spare magazine is null or holds at least one object.
+// an object fits if its bytes are at most top->paid. The spare magazine is null or holds at least one object; `empty`
+// holds none.
 #pragma once
 
 #include <atomic>
@@ -50,6 +51,8 @@ struct recycler_bin : tarn_recycler_bin, engine::front_bin<tarn_recycler, recycl
   void add_to(tarn_recycler_figures& out) const;
   // In a forked child: adds the payments of the bin's places.
   void add_to(recycler_payment& sum) const;
+  // Checks the invariants. By the owner, inside.
+  void validate();
 
  private:
   [[nodiscard]] bool pay(std::size_t bytes);

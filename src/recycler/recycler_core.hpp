@@ -110,20 +110,16 @@ class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin>
 };
 
 inline void recycler_core::validate_locked() const {
-  std::size_t bytes = 0;
-  std::size_t objects = 0;
-  for (const recycler_magazine* list : {fresh_, victims_}) {
-    for (const recycler_magazine* m = list; m != nullptr; m = m->next) {
-      TARN_INVARIANT("recycler_core", this, 0 < m->count && m->count <= m->capacity);
-      for (std::size_t i = 1; i <= m->capacity; ++i) {
-        const tarn_recycler_entry& e = m->entries[i];
-        TARN_INVARIANT("recycler_core", this, i > m->count || (e.object != nullptr && e.paid != 0));
-        bytes += e.paid;
-        objects += e.paid != 0 ? 1 : 0;
-      }
+  recycler_payment sum;
+  for (recycler_magazine* list : {fresh_, victims_}) {
+    for (recycler_magazine* m = list; m != nullptr; m = m->next) {
+      TARN_INVARIANT("recycler_core", this, m->count != 0);
+      m->validate();
+      m->add_to(sum);
     }
   }
-  TARN_INVARIANT("recycler_core", this, bytes <= budget_.paid_bytes() && objects <= budget_.paid_objects());
+  TARN_INVARIANT("recycler_core", this,
+                 sum.bytes <= budget_.paid_bytes() && sum.objects <= budget_.paid_objects());
 }
 
 }  // namespace tarn

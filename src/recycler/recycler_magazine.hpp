@@ -9,12 +9,15 @@
 // The first sentinel makes pop find that the magazine is empty, the second makes push find that it is full. A payment
 // stays with the place when its object leaves, so a thread that gets and gives back in turn pays once.
 // Thread safety: none; a magazine belongs to one bin, or to a list that is guarded by a lock.
+// Invariants: the sentinels hold no object and have paid nothing; while no bin has the magazine loaded, count <=
+// capacity, and the first `count` places hold an object and have paid its bytes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <new>
 
+#include "os/invariant.hpp"
 #include "recycler/recycler_budget.hpp"
 #include "runtime/engine.hpp"
 #include "tarn/detail/recycler_abi.hpp"
@@ -41,6 +44,13 @@ struct recycler_magazine {
   // Adds what its places have paid.
   void add_to(recycler_payment& sum) {
     for (const tarn_recycler_entry* e = begin(); e != end(); ++e) sum.add(e->paid);
+  }
+
+  void validate() {
+    TARN_INVARIANT("recycler_magazine", this, count <= capacity);
+    TARN_INVARIANT("recycler_magazine", this, begin()[-1].object == nullptr && end()->paid == 0);
+    for (const tarn_recycler_entry* e = begin(); e != top(); ++e)
+      TARN_INVARIANT("recycler_magazine", this, e->object != nullptr && e->paid != 0);
   }
 
   static constexpr std::size_t bytes_for(std::size_t capacity) {

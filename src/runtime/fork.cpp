@@ -8,8 +8,8 @@
 // A signal handler may fork whatever its thread was doing. Locks that the thread holds stay held on both sides, because
 // the interrupted operation continues when the handler returns. The child repairs the structures only if its thread was
 // not changing any of them, and the page heap also if its thread was changing others; otherwise the next fork's child
-// repairs them, and until then the memory that the parent's other threads held is lost to this child. Signals are blocked while locks are being taken and held, so no handler
-// forks meanwhile.
+// repairs them, and until then the memory that the parent's other threads held is lost to this child. Signals are
+// blocked while locks are being taken and held, so no handler forks meanwhile.
 //
 // libc's fork takes the lock of the list of open streams. A thread may wait for one of our locks while it holds that
 // lock or a stream's. So the list's lock is taken first; otherwise fork could deadlock.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// front: a layer above the engine (typed pools, recyclers, buffer pools) as the engine sees it: the functions by which it
-// takes part in decay, the end of threads, fork and memory reclaim, without the engine depending on it.
+// front: a layer above the engine (typed pools, recyclers, buffer pools) as the engine sees it: the functions by which
+// it takes part in decay, the end of threads, fork and memory reclaim, without the engine depending on it.
 //
-// There are three fronts, each a constant table of functions defined by its layer. The first use of a layer attaches its
-// front for good. The only writable data is whether each one is attached: an attacker who writes there
+// There are three fronts, each a constant table of functions defined by its layer. The first use of a layer attaches
+// its front for good. The only writable data is whether each one is attached: an attacker who writes there
 // can cause no call other than of these functions.
 // Invariants: fronts[i]->order == i; a front that is attached is not null.
 // Thread safety: attach() may be called by any thread; the functions as their comments say.

@@ -94,8 +94,8 @@ class front_registry {
     return core;
   }
 
-  // Returns when there are no pins. From here on walks add none; a thread that empties its bin of the instance does, until
-  // the bin is detached. So the caller detaches all bins and then calls this again.
+  // Returns when there are no pins. From here on walks add none; a thread that empties its bin of the instance does,
+  // until the bin is detached. So the caller detaches all bins and then calls this again.
   void begin_ending(Core* core) {
     for (;;) {
       {

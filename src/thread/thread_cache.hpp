@@ -29,8 +29,9 @@
 //   bytes of the objects in all caches  <=  sum of capacity_bytes_  =  cache_budget::used  <=  cache_budget::limit.
 // Every increase of most_ is paid from the budget before it takes effect, including the first capacity of a class. A
 // class that has not been paid for has no magazine; its calls go to the spans, one object at a time. (Lowering the
-// limit later stops further increases, but takes nothing back.) validate() checks the first relation and the sum, and
-// the invariants above except those of the sample windows and of objects in the program's hands.
+// limit later stops further increases, but takes nothing back.) While a thread pays, `used` exceeds the sum for a
+// moment, and may exceed the limit. validate() checks the first relation, that the cache's own capacity is part of
+// `used`, and the invariants above except those of the sample windows and of objects in the program's hands.
 //
 // A class gets its first capacity after several misses, more of them for larger objects (misses_before_opening): a
 // class that a thread uses once or twice costs no budget.

@@ -109,6 +109,7 @@ void thread_cache::validate() {
     capacity += std::size_t{2} * most_[c] * class_info(c).size;
   }
   TARN_INVARIANT("thread_cache", this, capacity_bytes_ == capacity);
+  TARN_INVARIANT("thread_cache", this, capacity <= budget_->used.load(std::memory_order_relaxed));
   quarantine_.validate();
 }
 

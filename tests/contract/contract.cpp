@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// contract [--quick] [--of PEER] CHECK…: runs checks by name, "all" of them, or "names" to print the names. Each runs in
-// a child process of its own. Ends with 0 (the contract holds), 1 (broken) or 77 (one of them cannot be checked here).
+// contract [--quick] [--of PEER] CHECK…: runs checks by name, "all" of them, or "names" to print the names. Each runs
+// in a child process of its own. Ends with 0 (the contract holds), 1 (broken) or 77 (one of them cannot be checked
+// here).
 // --of PEER: the functions are those of another allocator, whose deviations in the list below are expected.
 #include "contract.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 23, for a sandbox that refuses mprotect (EPERM) only: malloc goes on to give memory, or NULL, and returns. The
-// allocator opens address space that it has reserved by mprotect, so it must do without what it cannot open.
+// Guarantee 23, for a sandbox that refuses mprotect (EPERM) only: malloc goes on to give memory, or NULL, and returns.
+// The allocator opens address space that it has reserved by mprotect, so it must do without what it cannot open.
 #include "inject.hpp"
 #include "kernel_emulator.hpp"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Line 35, at each instruction between the entry of tarn's fork handler and the system call by which it blocks signals: a
-// signal handler that interrupts fork there forks itself, beside threads that allocate. The handler's child must be able to
-// allocate. (Before the entry glibc 2.36 holds a lock of its own, for which a fork in a signal handler waits for ever.)
-// How: the trap flag stops fork() after each instruction; the handler of SIGTRAP forks at the instruction under test.
+// Line 35, at each instruction between the entry of tarn's fork handler and the system call by which it blocks signals:
+// a signal handler that interrupts fork there forks itself, beside threads that allocate. The handler's child must be
+// able to allocate. (Before the entry glibc 2.36 holds a lock of its own, for which a fork in a signal handler waits
+// for ever.) How: the trap flag stops fork() after each instruction; the handler of SIGTRAP forks at the instruction
+// under test.
 #include "kernel_emulator.hpp"
 
 using namespace guarantee;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 36 where address space is limited: tarn's reservations then need not end at a huge page. A mapping of the program right
-// after the guard of such a reservation keeps its advice (MADV_HUGEPAGE) when the heap's memory before the guard goes back.
+// Line 36 where address space is limited: tarn's reservations then need not end at a huge page. A mapping of the
+// program right after the guard of such a reservation keeps its advice (MADV_HUGEPAGE) when the heap's memory before
+// the guard goes back.
 #include <malloc.h>
 #include <sys/mman.h>
 

@@ -32,10 +32,9 @@ model made_once() {
 const registered once("publication.made_once", {"load's acquire", "release", "failure's acquire"}, made_once);
 
 // A list or an array that only grows, under a lock: threads that read it without the lock find complete members.
-// create() of buffer_registry and for_each_pool() of buffer_core; assign_shard_locked() and for_each_shard() of
+// add() of buffer_group and for_each_pool() of buffer_core; assign_shard_locked() and for_each_shard() of
 // pool_core:
-// Covers: src/buffers/buffer_core.hpp: newest.load acquire
-// Covers: src/buffers/buffer_registry.cpp: newest.store release
+// Covers: src/buffers/buffer_core.hpp: newest.load acquire, newest.store release
 // Covers: src/pool/pool_core.cpp: shard_count_.store release
 // Covers: src/pool/pool_core.hpp: shard_count_.load acquire
 model growing_list() {

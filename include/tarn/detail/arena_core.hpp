@@ -11,8 +11,8 @@
 //                      <-- allocations grow downwards
 //
 // Invariants: begin is a multiple of block_alignment; begin <= cursor <= end of `block`; the blocks in use are linked
-// by `below` from the newest (`block`) to the oldest; the caller's buffer, if there is one, is the oldest; spare_bytes =
-// bytes of the spare blocks; reserved = bytes of the blocks in use + spare_bytes + large_bytes.
+// by `below` from the newest (`block`) to the oldest; the caller's buffer, if there is one, is the oldest; spare_bytes
+// = bytes of the spare blocks; reserved = bytes of the blocks in use + spare_bytes + large_bytes.
 #pragma once
 
 #include <algorithm>

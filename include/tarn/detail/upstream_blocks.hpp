@@ -6,6 +6,7 @@
 //
 // Thread safety: with std::mutex, allocate() and deallocate() may be called by any thread if the upstream resource
 // allows it; with no_mutex calls must not overlap. The upstream resource is never called under the lock.
+// Invariant: l->next->previous == l for each link l of the ring, which has one link per block, and ring_.
 #pragma once
 
 #include <cstddef>

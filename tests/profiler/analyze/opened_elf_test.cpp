@@ -31,7 +31,8 @@ TEST(opened_elf, a_module_that_is_a_pipe_is_not_waited_for) {
   EXPECT_EQ(modules[0].build_id, "");
 }
 
-// Writes an ELF file with a build-id of this many bytes in a segment, and a section of this many bytes of notes behind it.
+// Writes an ELF file with a build-id of this many bytes in a segment, and a section of this many bytes of notes behind
+// it.
 void write_elf(scratch_file& file, std::uint32_t id_bytes, std::size_t section_bytes) {
   ElfW(Ehdr) header = {};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);

@@ -22,8 +22,8 @@ namespace {
 constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t pages = 50000;
 
-// A child process that takes one fault for each of its pages: the first half after one byte through the pipe, the second
-// half after another. go_half() sends one byte, go() both.
+// A child process that takes one fault for each of its pages: the first half after one byte through the pipe, the
+// second half after another. go_half() sends one byte, go() both.
 class faulting_child {
  public:
   // `work`: number of loop steps before each fault.

@@ -6,6 +6,21 @@
 
 #include <cmath>
 
+#include "../../unit/broken_invariant.hpp"
+
+namespace tarn::profiler {
+
+class process_model_test_access {
+ public:
+  static double& live(process_model& model) { return model.live_; }
+  static double& live_bytes(process_model& model) { return model.live_bytes_; }
+  static site_figures& figures(process_model& model, std::size_t site) {
+    return model.sites_.at(site).figures;
+  }
+};
+
+}  // namespace tarn::profiler
+
 namespace {
 
 using namespace tarn::profiler;
@@ -143,6 +158,56 @@ TEST(process_model, realloc_moves_a_block_and_may_fail) {
   model.realloc_begins(model.thread, release(40, 0x20000));
   model.realloc_ends(model.thread, allocation(41, 0, 0, model.b), true);  // realloc(p, 0)
   EXPECT_EQ(model.live_blocks(), 0);
+}
+
+// A signal handler that calls realloc while the same thread is in realloc.
+TEST(process_model, a_realloc_whose_end_is_not_recorded_has_freed_its_block) {
+  recorded model(exact());
+  model.allocates(10, 0x10000, 100, model.a);
+  model.allocates(11, 0x20000, 200, model.b);
+  model.realloc_begins(model.thread, release(20, 0x10000));
+  model.realloc_begins(model.thread, release(21, 0x20000));
+  model.realloc_ends(model.thread, allocation(22, 0x30000, 300, model.b), true);
+  EXPECT_EQ(model.live_blocks(), 1);
+  EXPECT_EQ(model.live_bytes(), 300);
+  EXPECT_EQ(model.frees(), 2);
+  EXPECT_EQ(model.odd_events(), 1);
+  model.validate();
+}
+
+TEST(process_model, a_failed_realloc_of_a_block_whose_place_is_taken_has_freed_it) {
+  recorded model(exact());
+  model.allocates(10, 0x10000, 100, model.a);
+  model.realloc_begins(model.thread, release(20, 0x10000));
+  model.allocates(21, 0x10000, 200, model.b);
+  model.realloc_ends(model.thread, allocation(22, 0, 1000, model.a), true);
+  EXPECT_EQ(model.live_blocks(), 1);
+  EXPECT_EQ(model.live_bytes(), 200);
+  EXPECT_EQ(model.odd_events(), 1);
+  model.validate();
+}
+
+TEST(process_model, finds_a_broken_invariant) {
+  using access = process_model_test_access;
+  recorded model(exact());
+  model.allocates(10, 0x10000, 100, model.a);
+  model.allocates(11, 0x20000, 200, model.b);
+  model.realloc_begins(model.thread, release(20, 0x10000));
+  const process_model* const at = &model;
+  model.validate();
+  ++access::live(model);
+  EXPECT_BROKEN(model.validate(), "process_model", "std::abs(live_ - blocks) <= most_blocks", at);
+  --access::live(model);
+  --access::live_bytes(model);
+  EXPECT_BROKEN(model.validate(), "process_model", "std::abs(live_bytes_ - bytes) <= most_bytes", at);
+  ++access::live_bytes(model);
+  ++access::figures(model, 0).live;
+  EXPECT_BROKEN(model.validate(), "process_model", "std::abs(live_ - site_blocks) <= most_blocks", at);
+  --access::figures(model, 0).live;
+  --access::figures(model, 1).live_bytes;
+  EXPECT_BROKEN(model.validate(), "process_model", "std::abs(live_bytes_ - site_bytes) <= most_bytes", at);
+  ++access::figures(model, 1).live_bytes;
+  model.validate();
 }
 
 TEST(process_model, samples_stand_for_many) {

@@ -63,7 +63,8 @@ TEST(hostile_file, figures_beyond_all_that_can_be_counted_are_zero) {
   EXPECT_EQ(p.other_faults, 0);
 }
 
-// 1.3 million sites of three columns are 60 MiB of columns, a few KB of a compressed chunk, and half a gigabyte of sites.
+// 1.3 million sites of three columns are 60 MiB of columns, a few KB of a compressed chunk, and half a gigabyte of
+// sites.
 TEST(hostile_file, many_sites_without_figures_are_refused) {
   constexpr std::size_t rows = 1'300'000;
   const scratch_file file;

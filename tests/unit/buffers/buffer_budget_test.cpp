@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// buffer_budget: the budget under given limits and memory pressure, and when it takes a look at the system into account.
+// buffer_budget: the budget under given limits and memory pressure, and when it takes a look at the system into
+// account.
 #include "buffers/buffer_budget.hpp"
 
 #include <gtest/gtest.h>

@@ -104,6 +104,29 @@ class buffer_core_test : public testing::Test {
   buffer_core& pool_ = *owner_;
 };
 
+TEST_F(buffer_core_test, a_request_beyond_a_limit_is_refused) {
+  ASSERT_TRUE(buffer_core::is_valid(request_));
+  void (*const changes[])(tarn_buffer_request&) = {
+      [](tarn_buffer_request& r) { r.name = nullptr, r.name_length = 1; },
+      [](tarn_buffer_request& r) { r.alignment = 0; },
+      [](tarn_buffer_request& r) { r.alignment = 96 * kib; },
+      [](tarn_buffer_request& r) { r.alignment = 2 * buffer_core::largest_alignment; },
+      [](tarn_buffer_request& r) { r.idle_ms = -2; },
+      [](tarn_buffer_request& r) { r.prefault = tarn_buffer_prefault_ahead + 1; },
+      [](tarn_buffer_request& r) { r.huge = tarn_buffer_huge_never + 1; },
+      [](tarn_buffer_request& r) { r.wiped_on_fork = true; },
+  };
+  for (const auto& beyond : changes) {
+    tarn_buffer_request request = request_;
+    beyond(request);
+    EXPECT_FALSE(buffer_core::is_valid(request)) << &beyond - changes;
+    if (request.wiped_on_fork) {
+      request.locked = true;
+      EXPECT_TRUE(buffer_core::is_valid(request));
+    }
+  }
+}
+
 TEST_F(buffer_core_test, the_structure_is_not_reused_while_spans_are_leaving) {
   ASSERT_TRUE(pool_.claim(request_));
   span* const first = get(mib);

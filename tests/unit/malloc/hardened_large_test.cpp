@@ -27,7 +27,7 @@ namespace tarn {
 namespace {
 
 constexpr std::size_t block_bytes = 600'000;
-constexpr int blocks = 100;  // more than the quarantine holds
+constexpr int block_count = 100;  // more than the quarantine holds
 
 // After this call, the calling thread's attempts to remove a guard fail with ENOMEM.
 bool forbid_removing_guards() {
@@ -49,7 +49,7 @@ bool forbid_removing_guards() {
 }
 
 int free_where_guards_stay() {
-  static void* taken[blocks];
+  static void* taken[block_count];
   while (hardened_large::release_one()) {
   }
   const std::size_t before = engine::heap.in_use_bytes();
@@ -64,7 +64,8 @@ int free_where_guards_stay() {
   });
   other.join();
   if (!forbidden) return 77;
-  if (engine::heap.in_use_bytes() < before + (blocks - 1) * block_bytes) return 3;  // nothing was refused
+  if (engine::heap.in_use_bytes() < before + (block_count - 1) * block_bytes)
+    return 3;  // nothing was refused
   while (hardened_large::release_one()) {
   }
   return engine::heap.in_use_bytes() < before + 10 * block_bytes ? 0 : 1;
@@ -91,7 +92,7 @@ int ask_for(std::size_t hopeless) {
   static void* taken[objects];
   for (void*& block : taken) block = tarn_malloc(10'000);
   for (void* const block : taken) tarn_free(block);
-  for (int i = 0; i < blocks; ++i) tarn_free(tarn_malloc(block_bytes));
+  for (int i = 0; i < block_count; ++i) tarn_free(tarn_malloc(block_bytes));
   const std::size_t before = engine::heap.in_use_bytes();
   void* const kept = tarn_malloc(block_bytes);
   if (tarn_malloc(hopeless) != nullptr || tarn_calloc(1, hopeless) != nullptr) return 77;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// In a program linked with libtarn, the functions by which programs inspect and tune libc's malloc are tarn's. Those that
-// allocate and free are tested in tests/contract.
+// In a program linked with libtarn, the functions by which programs inspect and tune libc's malloc are tarn's. Those
+// that allocate and free are tested in tests/contract.
 #include <malloc.h>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How the page heap finds the parts of reservations that it unmaps: in time that grows with the number of free spans only,
-// and not beside a part that another thread is unmapping.
+// How the page heap finds the parts of reservations that it unmaps: in time that grows with the number of free spans
+// only, and not beside a part that another thread is unmapping.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -76,7 +76,8 @@ TEST(page_heap_holes, a_request_that_fails_takes_time_in_proportion_to_the_free_
   if (few == nullptr || many == nullptr) GTEST_SKIP() << "no address space or no mappings for the holes";
   const double time_of_few = hopeless_request_us(few->heap);
   const double time_of_many = hopeless_request_us(many->heap);
-  // 8 times as many spans; the fixed part is two system calls. A walk over all holes for each span takes 64 times as long.
+  // 8 times as many spans; the fixed part is two system calls. A walk over all holes for each span takes 64 times as
+  // long.
   EXPECT_LT(time_of_many, 25 * time_of_few + 100) << time_of_few << " us with 250 holes";
   many->heap.validate();
 }

@@ -1,125 +1,146 @@
 // SPDX-License-Identifier: MIT
-// pool_core and pool_shard: their invariants.
+// pool_core: its invariants, where a refill takes slots from, and the limit of a pool's bytes.
 #include "pool/pool_core.hpp"
 
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
-#include <utility>
 
 #include "broken_invariant.hpp"
-#include "pool/pool_magazine.hpp"
-#include "runtime/engine.hpp"
+#include "own_pool.hpp"
 
 namespace tarn {
-
-class pool_core_test_access {
- public:
-  static std::atomic<std::size_t>& bytes(pool_core& pool) { return pool.bytes_; }
-};
-
-class pool_shard_test_access {
- public:
-  static std::atomic<std::size_t>& spare_bytes(pool_shard& shard) { return shard.spare_bytes_; }
-  static span*& carving(pool_shard& shard) { return shard.carving_; }
-};
-
 namespace {
 
-using access = pool_shard_test_access;
+using testing_support::own_pool;
+using testing_support::request_of;
+using access = pool_core_test_access;
 
-// A pool of its own with ten slots taken out of a span that is not carved to its end.
-class pool_core_test : public testing::Test {
- protected:
-  pool_core_test() {
-    engine::attach_thread();
-    magazine_ = pool_magazine::allocate_some(slots);
-    EXPECT_EQ(pool_.refill(shard_, magazine_, slots), slots);
-    magazine_->count = slots;
-  }
-  ~pool_core_test() override {
-    pool_.flush(magazine_->bottom(), slots);
-    pool_.validate();
-    pool_magazine::deallocate(magazine_);
-    pool_.release_everything();
-  }
-  void expect_broken(const std::string& equation) {
-    EXPECT_TARN_ABORT(shard_.validate_locked(),
-                      testing_support::literally("broken invariant of pool_shard: " + equation), &shard_);
-  }
-
-  static constexpr std::size_t slots = 10;
-  const tarn_pool_request request_{.size = 64,
-                                   .alignment = 8,
-                                   .name = "",
-                                   .name_length = 0,
-                                   .chunk_objects = 0,
-                                   .initial_capacity = 0,
-                                   .magazine_length = 0,
-                                   .maximum_bytes = 0,
-                                   .shards = 1,
-                                   .huge_pages = false,
-                                   .checked = false,
-                                   .single_thread = false,
-                                   .own_bin = nullptr};
-  std::unique_ptr<pool_core> owner_ = std::make_unique<pool_core>(request_, "");
-  pool_core& pool_ = *owner_;
-  pool_shard& shard_ = pool_.first_shard();
-  magazine* magazine_ = nullptr;
-};
-
-TEST_F(pool_core_test, finds_a_broken_invariant) {
-  pool_.validate();
-  const std::size_t bytes = access::spare_bytes(shard_).exchange(1);
-  EXPECT_BROKEN(pool_.validate(), "pool_core", "spare_bytes.load(std::memory_order_relaxed) == spare",
-                &pool_);
-  access::spare_bytes(shard_).store(bytes);
-  pool_core_test_access::bytes(pool_) -= page_size;
-  EXPECT_BROKEN(pool_.validate(), "pool_core", "in_shards <= bytes()", &pool_);
-  pool_core_test_access::bytes(pool_) += page_size;
+TEST(pool_core, finds_a_broken_invariant) {
+  own_pool own(64);
+  tarn_pool& pool = own.pool;
+  const own_pool::slots taken = own.get(pool.first_shard(), 10);
+  pool.validate();
+  std::atomic<std::size_t>& spare = pool_shard_test_access::spare_bytes(pool.first_shard());
+  ++spare;
+  EXPECT_BROKEN(pool.validate(), "pool_core", "spare_bytes.load(std::memory_order_relaxed) == spare",
+                static_cast<pool_core*>(&pool));
+  --spare;
+  access::bytes(pool) -= page_size;
+  EXPECT_BROKEN(pool.validate(), "pool_core", "in_shards <= bytes()", static_cast<pool_core*>(&pool));
+  access::bytes(pool) += page_size;
+  own.give(taken);
 }
 
-TEST_F(pool_core_test, finds_a_broken_invariant_of_a_shard) {
-  shard_.validate_locked();
-  span* const s = access::carving(shard_);
-  ASSERT_NE(s, nullptr);
-  s->owner.store(nullptr);
-  expect_broken("s.owner.load(std::memory_order_relaxed) == this");
-  s->owner.store(&shard_);
-  s->capacity--;
-  expect_broken("depot_.taken() == taken");
-  s->capacity++;
-  s->free_objects = 1;
-  expect_broken("s->free_objects == 0 && s->list == object_depot::no_list");
-  s->free_objects = 0;
-  s->free_bits[0] |= 1;
-  EXPECT_BROKEN(shard_.validate_locked(), "objects", "s->free_objects == count_free(s)", s);
-  s->free_bits[0] &= ~std::uint64_t{1};
-  access::spare_bytes(shard_) += 1;
-  expect_broken("spare_bytes() == spare");
-  access::spare_bytes(shard_) -= 1;
+TEST(pool_core, a_new_bin_gets_a_shard_without_bins_then_a_new_one_then_that_with_the_fewest) {
+  own_pool own(64, 3);
+  tarn_pool& pool = own.pool;
+  pool_shard& first = pool.assign_shard_locked();
+  EXPECT_EQ(&first, &pool.first_shard());
+  pool_shard& second = pool.assign_shard_locked();
+  EXPECT_NE(&second, &first);
+  --second.bins;
+  EXPECT_EQ(&pool.assign_shard_locked(), &second);
+  pool_shard& third = pool.assign_shard_locked();
+  EXPECT_TRUE(&third != &first && &third != &second);
+  ++first.bins;
+  ++second.bins;
+  EXPECT_EQ(&pool.assign_shard_locked(), &third);
+  pool.forget_bins();
+  EXPECT_TRUE(first.bins == 0 && second.bins == 0 && third.bins == 0);
 }
 
-// A thread that has found no used slot carves fresh ones after it has released the lock; others may free all slots of
-// the span in between.
-TEST_F(pool_core_test, carves_a_span_whose_slots_have_all_been_freed) {
-  span* const s = access::carving(shard_);
-  ASSERT_NE(s, nullptr);
-  pool_.flush(magazine_->bottom(), slots);
-  EXPECT_EQ(s->list, object_depot::spare_list);
-  EXPECT_EQ(shard_.spare_bytes(), s->bytes());
-  EXPECT_EQ(shard_.take(magazine_, slots, pool_shard::source::fresh), slots);
-  EXPECT_EQ(s->capacity, 2 * slots);
-  EXPECT_EQ(shard_.spare_bytes(), 0U);
-  EXPECT_EQ(shard_.taken(), slots);
-  pool_.validate();
+TEST(pool_core, a_checked_pool_has_one_shard) {
+  tarn_pool_request request = request_of(64, 8);
+  request.checked = true;
+  own_pool own(request);
+  EXPECT_EQ(&own.pool.assign_shard_locked(), &own.pool.assign_shard_locked());
 }
 
-TEST_F(pool_core_test, finds_a_span_that_is_not_carved_to_its_end) {
-  span* const s = std::exchange(access::carving(shard_), nullptr);
-  expect_broken("s.capacity == pool_.slots_in(&s) || s.capacity == 0 || &s == carving");
-  access::carving(shard_) = s;
+TEST(pool_core, what_was_reserved_serves_every_shard_in_whole_spans) {
+  own_pool own(64, 2);
+  tarn_pool& pool = own.pool;
+  pool_shard& first = pool.assign_shard_locked();
+  pool_shard& second = pool.assign_shard_locked();
+  ASSERT_TRUE(pool.reserve(1000));
+  const std::size_t bytes = pool.bytes();
+  const own_pool::slots taken = own.get(second, 100);
+  EXPECT_EQ(taken.size(), 100U);
+  EXPECT_EQ(pool.bytes(), bytes);
+  EXPECT_EQ(second.taken(), 100U);
+  EXPECT_EQ(first.taken(), 0U);
+  own.give(taken);
+}
+
+TEST(pool_core, what_was_reserved_twice_is_reserved_once) {
+  own_pool own(64);
+  ASSERT_TRUE(own.pool.reserve(1000));
+  const std::size_t bytes = own.pool.bytes();
+  EXPECT_TRUE(own.pool.reserve(1000));
+  EXPECT_EQ(own.pool.bytes(), bytes);
+}
+
+// A span that is carved in part and whose slots have come back is empty, and not carved to its end.
+TEST(pool_core, what_is_reserved_after_a_use_can_be_handed_out) {
+  for (const std::size_t size : {64U, 1500U, 3000U}) {
+    own_pool own(size);
+    tarn_pool& pool = own.pool;
+    own.give(own.get(pool.first_shard(), 2));
+    constexpr std::size_t wanted = 250;
+    ASSERT_TRUE(pool.reserve(wanted));
+    const std::size_t bytes = pool.bytes();
+    const own_pool::slots taken = own.get(pool.first_shard(), wanted);
+    EXPECT_EQ(taken.size(), wanted);
+    EXPECT_EQ(pool.bytes(), bytes) << "slots of " << size << " bytes";
+    own.give(taken);
+  }
+}
+
+TEST(pool_core, no_more_is_reserved_than_the_machine_has) {
+  own_pool own(4096);
+  EXPECT_FALSE(own.pool.reserve(~std::size_t{0} / 4096));
+  EXPECT_EQ(own.pool.bytes(), 0U);
+}
+
+TEST(pool_core, at_its_limit_it_takes_what_other_shards_have) {
+  tarn_pool_request request = request_of(1024, 2);
+  request.maximum_bytes = 64 * kib;
+  own_pool own(request);
+  tarn_pool& pool = own.pool;
+  pool_shard& first = pool.assign_shard_locked();
+  pool_shard& second = pool.assign_shard_locked();
+  const own_pool::slots taken = own.get(first, 1000);
+  EXPECT_EQ(pool.bytes(), request.maximum_bytes);
+  EXPECT_EQ(taken.size(), 64U);
+  EXPECT_TRUE(own.get(second, 10).empty());
+  own.give({taken.back()});
+  EXPECT_EQ(own.get(second, 10), own_pool::slots{taken.back()}) << "the slot of the first shard";
+  own.give(taken);
+}
+
+TEST(pool_core, the_pool_of_an_address) {
+  own_pool own(64);
+  const own_pool::slots taken = own.get(own.pool.first_shard(), 1);
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_EQ(pool_core::owner_of(taken[0]), &own.pool);
+  EXPECT_EQ(pool_core::owner_of(static_cast<char*>(taken[0]) + 5), &own.pool);
+  EXPECT_EQ(pool_core::owner_of(nullptr), nullptr);
+  EXPECT_EQ(pool_core::owner_of(&own), nullptr);
+  EXPECT_EQ(pool_core::owner_of(reinterpret_cast<void*>(~std::uintptr_t{0})), nullptr);
+  own.give(taken);
+  own.pool.trim();
+  EXPECT_EQ(pool_core::owner_of(taken[0]), nullptr);
+}
+
+TEST(pool_core, pointers_that_are_none_of_its_slots_end_the_process) {
+  own_pool own(64);
+  own_pool other(64);
+  const own_pool::slots foreign = other.get(other.pool.first_shard(), 1);
+  const std::string text = "destroy of a pointer that is not one of its objects, in the pool of " + own.name;
+  EXPECT_TARN_ABORT(own.give({foreign[0]}), text, foreign[0]);
+  int outside = 0;
+  EXPECT_TARN_ABORT(own.give({&outside}), text, &outside);
+  other.give(foreign);
 }
 
 }  // namespace

@@ -454,6 +454,10 @@ TEST_F(thread_cache_test, finds_a_broken_invariant) {
   ++access::capacity_bytes(cache_);
   EXPECT_BROKEN(cache_.validate(), "thread_cache", "capacity_bytes_ == capacity", &cache_);
   --access::capacity_bytes(cache_);
+  const std::size_t used = engine_->budget.used.exchange(0);
+  EXPECT_BROKEN(cache_.validate(), "thread_cache",
+                "capacity <= budget_->used.load(std::memory_order_relaxed)", &cache_);
+  engine_->budget.used.store(used);
   void** const limit = std::exchange(bin.limit, m->bottom() + m->capacity + 1);
   EXPECT_BROKEN(cache_.validate(), "thread_cache", "room <= most && room <= m->capacity", &cache_);
   bin.limit = bin.top - 1;

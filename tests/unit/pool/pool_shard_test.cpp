@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: MIT
+// pool_shard: slots between its spans and bins, full and empty magazines, and spans that change the shard. Idle pages:
+// pool_shard_purge_test.
+#include "pool/pool_shard.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "broken_invariant.hpp"
+#include "own_pool.hpp"
+
+namespace tarn {
+namespace {
+
+using testing_support::own_pool;
+using access = pool_shard_test_access;
+using slots = own_pool::slots;
+using source = pool_shard::source;
+
+span* span_of(const void* slot) { return engine::map.span_of(address_of(slot)); }
+
+// A pool of two shards with slots of 64 bytes, 128 in its first spans.
+class pool_shard_test : public testing::Test {
+ protected:
+  static constexpr std::size_t size = 64;
+  static constexpr std::size_t in_span = slot_layout::least_span_bytes / size;
+
+  // Adds spans of `in_span` slots to the first shard.
+  void add_spans(std::size_t count) {
+    ASSERT_TRUE(own_.pool.reserve(count * in_span));
+    ASSERT_EQ(own_.pool.bytes(), count * slot_layout::least_span_bytes);
+  }
+  void expect_broken(const std::string& equation) {
+    EXPECT_TARN_ABORT(first_.validate_locked(),
+                      testing_support::literally("broken invariant of pool_shard: " + equation), &first_);
+  }
+
+  own_pool own_{size, 2};
+  pool_shard& first_ = own_.pool.assign_shard_locked();
+  pool_shard& second_ = own_.pool.assign_shard_locked();
+};
+
+TEST_F(pool_shard_test, finds_a_broken_invariant) {
+  const slots taken = own_.get(first_, 10);
+  first_.validate_locked();
+  span* const s = access::carving(first_);
+  ASSERT_NE(s, nullptr);
+  s->owner.store(nullptr);
+  expect_broken("s.owner.load(std::memory_order_relaxed) == this");
+  s->owner.store(&first_);
+  s->capacity--;
+  expect_broken("depot_.taken() == taken");
+  s->capacity++;
+  s->free_objects = 1;
+  expect_broken("s->free_objects == 0 && s->list == object_depot::no_list");
+  s->free_objects = 0;
+  s->free_bits[0] |= 1;
+  EXPECT_BROKEN(first_.validate_locked(), "objects", "s->free_objects == count_free(s)", s);
+  s->free_bits[0] &= ~std::uint64_t{1};
+  access::spare_bytes(first_) += 1;
+  expect_broken("spare_bytes() == spare");
+  access::spare_bytes(first_) -= 1;
+  access::carving(first_) = nullptr;
+  expect_broken("s.capacity == pool_.slots_in(&s) || s.capacity == 0 || &s == carving");
+  access::carving(first_) = s;
+  own_.give(taken);
+}
+
+// ---- slots ----
+
+TEST_F(pool_shard_test, fresh_slots_come_in_the_order_of_their_addresses) {
+  add_spans(1);
+  const slots taken = own_.take(first_, 20, source::fresh);
+  ASSERT_EQ(taken.size(), 20U);
+  for (std::size_t i = 1; i < taken.size(); ++i)
+    EXPECT_EQ(address_of(taken[i]), address_of(taken[i - 1]) + size);
+  EXPECT_EQ(first_.taken(), 20U);
+  EXPECT_EQ(first_.peak(), 20U);
+  own_.give(taken);
+  EXPECT_EQ(first_.taken(), 0U);
+  EXPECT_EQ(first_.peak(), 20U);
+}
+
+TEST_F(pool_shard_test, a_shard_without_slots_gives_none) {
+  EXPECT_TRUE(own_.take(first_, 5, source::used).empty());
+  EXPECT_TRUE(own_.take(first_, 5, source::fresh).empty());
+  EXPECT_EQ(first_.ready(), 0U);
+  EXPECT_EQ(first_.take_empty_span(0), nullptr);
+  EXPECT_EQ(first_.take_any_span(), nullptr);
+  EXPECT_EQ(first_.take_fresh_span(), nullptr);
+  EXPECT_EQ(first_.take_full(), nullptr);
+  EXPECT_EQ(first_.take_idle_magazines(true), nullptr);
+}
+
+TEST_F(pool_shard_test, an_empty_span_is_used_after_all_others) {
+  add_spans(2);
+  slots all = own_.take_all(first_);
+  ASSERT_EQ(all.size(), 2 * in_span);
+  own_.give(slots(all.begin(), all.begin() + in_span));
+  own_.give({all.back()});
+  EXPECT_EQ(first_.spare_bytes(), slot_layout::least_span_bytes);
+  EXPECT_EQ(own_.take(first_, 5, source::used), slots{all.back()});
+  EXPECT_EQ(own_.take(first_, 5, source::used), slots(all.begin(), all.begin() + 5));
+  EXPECT_EQ(first_.spare_bytes(), 0U);
+  all.erase(all.begin() + 5, all.begin() + in_span);
+  own_.give(all);
+}
+
+// A thread that has found no used slot carves fresh ones after it has released the lock; others may free all slots of
+// the span in between.
+TEST_F(pool_shard_test, carves_a_span_whose_slots_have_all_been_freed) {
+  slots taken = own_.get(first_, 10);
+  span* const s = access::carving(first_);
+  ASSERT_NE(s, nullptr);
+  own_.give(taken);
+  EXPECT_EQ(s->list, object_depot::spare_list);
+  EXPECT_EQ(first_.spare_bytes(), s->bytes());
+  taken = own_.take(first_, 10, source::fresh);
+  EXPECT_EQ(taken.size(), 10U);
+  EXPECT_EQ(s->capacity, 20U);
+  EXPECT_EQ(first_.spare_bytes(), 0U);
+  EXPECT_EQ(first_.taken(), 10U);
+  own_.give(taken);
+}
+
+TEST_F(pool_shard_test, tells_how_many_slots_it_can_hand_out) {
+  add_spans(3);
+  EXPECT_EQ(first_.ready(), 3 * in_span);
+  slots some = own_.take(first_, 10, source::fresh);
+  EXPECT_EQ(first_.ready(), 3 * in_span - 10);
+  own_.give(slots(some.begin(), some.begin() + 4));
+  EXPECT_EQ(first_.ready(), 3 * in_span - 6);
+  own_.give(slots(some.begin() + 4, some.end()));
+  EXPECT_EQ(first_.ready(), 3 * in_span);
+  some = own_.take_all(first_);
+  EXPECT_EQ(some.size(), 3 * in_span);
+  EXPECT_EQ(first_.ready(), 0U);
+  own_.give(some);
+}
+
+// Moves the slots that it does not take back, with their spans, to the front, in their order.
+TEST_F(pool_shard_test, slots_of_another_shard_are_left_to_the_caller) {
+  const slots mine = own_.get(first_, 3);
+  const slots theirs = own_.get(second_, 2);
+  void* const mixed[] = {theirs[0], mine[0], mine[1], theirs[1], mine[2]};
+  span* owners[5];
+  for (std::size_t i = 0; i < 5; ++i) owners[i] = span_of(mixed[i]);
+  void* others[5];
+  bool drains = true;
+  EXPECT_EQ(first_.put(mixed, owners, 5, others, drains), 2U);
+  EXPECT_FALSE(drains);
+  EXPECT_EQ(slots(others, others + 2), theirs);
+  EXPECT_TRUE(owners[0] == span_of(theirs[0]) && owners[1] == span_of(theirs[1]));
+  EXPECT_EQ(first_.taken(), 0U);
+  EXPECT_EQ(second_.taken(), 2U);
+  own_.give(theirs);
+}
+
+TEST_F(pool_shard_test, what_is_no_taken_slot_is_not_taken_back) {
+  const slots taken = own_.get(first_, 3);
+  own_.give({taken[0]});
+  const std::string twice =
+      "double destroy, detected when the object returned to its span, in the pool of " + own_.name;
+  EXPECT_TARN_ABORT(own_.give({taken[0]}), twice, taken[0]);
+  void* const never = static_cast<char*>(taken[0]) + 3 * size;
+  EXPECT_TARN_ABORT(own_.give({never}), twice, never);
+  void* const inside = static_cast<char*>(taken[1]) + 4;
+  EXPECT_TARN_ABORT(own_.give({inside}),
+                    "destroy of a pointer into an object, not to its start, in the pool of " + own_.name,
+                    inside);
+  own_.give({taken[1], taken[2]});
+}
+
+// A good part of its memory is free in partly used spans: magazines hold fewer slots, and none is handed over.
+TEST_F(pool_shard_test, drains_while_much_is_free_in_used_spans) {
+  slots all = own_.get(first_, 20000);
+  std::sort(all.begin(), all.end());
+  const auto is_kept = [&](const void* slot) { return span_of(slot)->start == address_of(slot); };
+  const auto end = std::partition(all.begin(), all.end(), is_kept);
+  const slots freed(end, all.end());
+  all.erase(end, all.end());
+  EXPECT_FALSE(first_.draining());
+  own_.give(freed);
+  EXPECT_TRUE(first_.draining());
+  EXPECT_EQ(first_.most_while_draining(), std::max<std::size_t>(all.size() / 256, 1));
+  magazine* full = first_.take_empty(own_.pool.most_in_magazine());
+  magazine* empty = nullptr;
+  EXPECT_FALSE(first_.give_full(full, empty));
+  first_.leave_empty(full);
+  own_.give(all);
+  EXPECT_FALSE(first_.draining());
+}
+
+// ---- magazines ----
+
+TEST_F(pool_shard_test, full_magazines_wait_up_to_a_limit) {
+  const unsigned most = own_.pool.most_waiting();
+  ASSERT_GE(most, 2U);
+  slots all;
+  magazine* last = nullptr;
+  for (unsigned i = 0; i <= most; ++i) {
+    magazine* const m = first_.take_empty(own_.pool.most_in_magazine());
+    ASSERT_NE(m, nullptr);
+    const slots some = own_.get(first_, 3);
+    std::copy(some.begin(), some.end(), m->bottom());
+    m->count = 3;
+    all.insert(all.end(), some.begin(), some.end());
+    magazine* empty = m;
+    ASSERT_EQ(first_.give_full(m, empty), i < most) << i;
+    EXPECT_TRUE(i == most || empty == nullptr || empty->count == 0);
+    if (i < most && empty != nullptr) first_.leave_empty(empty);
+    last = m;
+  }
+  EXPECT_EQ(first_.waiting(), 3 * most);
+  first_.leave_empty(last);
+  magazine* const newest = first_.take_full();
+  ASSERT_NE(newest, nullptr);
+  EXPECT_EQ(newest->bottom()[0], all[3 * (most - 1)]);
+  magazine* none = nullptr;
+  ASSERT_TRUE(first_.give_full(newest, none));
+  if (none != nullptr) first_.leave_empty(none);
+  EXPECT_EQ(own_.pool.waiting(), 3 * most);
+  own_.pool.put_back(first_.take_idle_magazines(true));
+  EXPECT_EQ(first_.waiting(), 0U);
+  EXPECT_EQ(own_.pool.waiting(), 0U);
+  own_.give(slots(all.end() - 3, all.end()));
+}
+
+TEST_F(pool_shard_test, full_magazines_that_nobody_needed_for_a_period_are_idle) {
+  magazine* const m = first_.take_empty(own_.pool.most_in_magazine());
+  const slots taken = own_.get(first_, 1);
+  m->bottom()[0] = taken[0];
+  m->count = 1;
+  magazine* empty = nullptr;
+  ASSERT_TRUE(first_.give_full(m, empty));
+  if (empty != nullptr) first_.leave_empty(empty);
+  EXPECT_EQ(first_.take_idle_magazines(false), nullptr) << "handed over in this period";
+  magazine* const idle = first_.take_idle_magazines(false);
+  EXPECT_EQ(idle, m);
+  EXPECT_EQ(own_.pool.waiting(), 1U) << "in transit";
+  own_.pool.put_back(idle);
+  EXPECT_EQ(own_.pool.waiting(), 0U);
+}
+
+TEST_F(pool_shard_test, empty_magazines_are_kept_for_the_next_that_needs_one) {
+  magazine* const m = first_.take_empty(own_.pool.most_in_magazine());
+  ASSERT_NE(m, nullptr);
+  ASSERT_GE(m->capacity, own_.pool.most_in_magazine());
+  first_.free_idle_empties(true);
+  m->count = 5;
+  first_.leave_empty(m);
+  EXPECT_EQ(first_.take_empty(own_.pool.most_in_magazine()), m);
+  EXPECT_EQ(m->count, 0U);
+  first_.leave_empty(m);
+  first_.free_idle_empties(false);
+  EXPECT_EQ(first_.take_empty(1), m) << "kept for the first period, and for any length";
+  first_.leave_empty(m);
+}
+
+TEST_F(pool_shard_test, a_short_magazine_is_not_kept) {
+  magazine* const m = pool_magazine::allocate_some(1);
+  ASSERT_LT(m->capacity, own_.pool.most_in_magazine());
+  first_.leave_empty(m);
+  first_.validate_locked();
+  magazine* const next = first_.take_empty(own_.pool.most_in_magazine());
+  EXPECT_GE(next->capacity, own_.pool.most_in_magazine());
+  first_.leave_empty(next);
+}
+
+// ---- spans ----
+
+TEST_F(pool_shard_test, without_free_slots_no_span_moves) {
+  EXPECT_FALSE(first_.move_span_to(second_));
+  const slots taken = own_.get(first_, 128);
+  EXPECT_FALSE(first_.move_span_to(second_));
+  own_.give(taken);
+}
+
+TEST_F(pool_shard_test, an_empty_span_moves_first_then_that_with_the_most_free_slots) {
+  add_spans(3);
+  const slots all = own_.take_all(first_);
+  ASSERT_EQ(all.size(), 3 * in_span);
+  own_.give(slots(all.begin(), all.begin() + in_span));              // the whole of the first
+  own_.give({all[in_span]});                                         // one of the second
+  own_.give(slots(all.end() - in_span, all.end() - in_span + 100));  // 100 of the third
+  ASSERT_TRUE(first_.move_span_to(second_));
+  EXPECT_EQ(span_of(all[0])->owner.load(), &second_);
+  EXPECT_EQ(first_.spare_bytes(), 0U);
+  EXPECT_EQ(second_.spare_bytes(), slot_layout::least_span_bytes);
+  EXPECT_EQ(own_.pool.spare_bytes.load(), slot_layout::least_span_bytes);
+  ASSERT_TRUE(first_.move_span_to(second_));
+  EXPECT_EQ(span_of(all.back())->owner.load(), &second_);
+  EXPECT_EQ(first_.taken(), in_span - 1);
+  EXPECT_EQ(second_.taken(), in_span - 100);
+  EXPECT_EQ(second_.ready(), in_span + 100);
+  own_.pool.validate();
+  ASSERT_TRUE(second_.move_span_to(first_)) << "to the shard of the lower index";
+  EXPECT_EQ(span_of(all[0])->owner.load(), &first_);
+  own_.pool.validate();
+  own_.give(slots(all.begin() + in_span + 1, all.begin() + 2 * in_span));
+  own_.give(slots(all.end() - in_span + 100, all.end()));
+}
+
+TEST_F(pool_shard_test, the_shard_to_which_a_span_has_moved_carves_on) {
+  const slots taken = own_.get(first_, 10);
+  own_.give(slots(taken.begin(), taken.begin() + 9));
+  span* const s = access::carving(first_);
+  ASSERT_TRUE(first_.move_span_to(second_));
+  EXPECT_EQ(access::carving(first_), nullptr);
+  EXPECT_EQ(access::carving(second_), s);
+  const slots fresh = own_.take(second_, 1, source::fresh);
+  ASSERT_EQ(fresh.size(), 1U);
+  EXPECT_EQ(address_of(fresh[0]), address_of(taken.back()) + size);
+  own_.give({fresh[0], taken.back()});
+}
+
+TEST_F(pool_shard_test, a_shard_carves_one_span_at_a_time) {
+  const slots mine = own_.get(first_, 10);
+  const slots theirs = own_.get(second_, 10);
+  own_.give(slots(mine.begin() + 1, mine.end()));
+  EXPECT_FALSE(first_.move_span_to(second_));
+  own_.pool.validate();
+  own_.give({mine[0]});
+  own_.give(theirs);
+}
+
+TEST_F(pool_shard_test, a_shard_without_threads_spares_its_spans) {
+  EXPECT_FALSE(first_.can_spare());
+  --first_.bins;
+  EXPECT_TRUE(first_.can_spare());
+  ++first_.bins;
+}
+
+TEST_F(pool_shard_test, empty_spans_leave_it_down_to_what_is_to_be_kept) {
+  add_spans(3);
+  const slots all = own_.take_all(first_);
+  own_.give(slots(all.begin(), all.begin() + 2 * in_span));
+  EXPECT_EQ(first_.take_empty_span(2 * slot_layout::least_span_bytes), nullptr);
+  for (int left = 2; left != 0; --left) {
+    span* const s = first_.take_empty_span(0);
+    ASSERT_NE(s, nullptr);
+    EXPECT_EQ(s->state.load(), span_state::purging);
+    pool_core_test_access::destroy(own_.pool, s);
+    EXPECT_EQ(first_.spare_bytes(), (left - 1) * slot_layout::least_span_bytes);
+  }
+  EXPECT_EQ(first_.take_empty_span(0), nullptr);
+  own_.give(slots(all.begin() + 2 * in_span, all.end()));
+}
+
+TEST_F(pool_shard_test, a_fresh_span_leaves_it_only_if_none_is_to_be_kept) {
+  add_spans(1);
+  EXPECT_EQ(first_.take_empty_span(1), nullptr);
+  span* const s = first_.take_empty_span(0);
+  ASSERT_NE(s, nullptr);
+  pool_core_test_access::destroy(own_.pool, s);
+  EXPECT_EQ(own_.pool.bytes(), 0U);
+}
+
+TEST_F(pool_shard_test, all_spans_leave_it_also_those_with_live_objects) {
+  add_spans(4);
+  const slots all = own_.take_all(first_);
+  own_.give(slots(all.begin(), all.begin() + in_span));                    // empty
+  own_.give(slots(all.begin() + in_span, all.begin() + 2 * in_span - 1));  // partly used
+  const slots carved = own_.get(second_, 5);
+  for (pool_shard* const shard : {&first_, &second_}) {
+    while (span* const s = shard->take_any_span()) pool_core_test_access::destroy(own_.pool, s);
+    EXPECT_EQ(shard->taken(), 0U);
+    EXPECT_EQ(shard->ready(), 0U);
+  }
+  EXPECT_EQ(own_.pool.bytes(), 0U);
+}
+
+}  // namespace
+}  // namespace tarn
