@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// object_depot: what all threads share of one size class: full magazines for hand-over, and the class's spans by how
-// many free objects they have.
+// object_depot: what the threads of one home, or all threads, share of one size class: full magazines for hand-over, and
+// spans by how many free objects they have.
 //
 // Owner: central. Thread safety: guarded by its lock; the atomic members are also read without it, as hints. Critical
 // sections are short and call nothing.
@@ -55,12 +55,16 @@ class alignas(separation) object_depot {
   static constexpr std::size_t sparse_from = 64 * kib;
 
   constexpr object_depot() = default;
+  explicit object_depot(std::uint8_t its_home) : home(its_home) {}
 
   // Checks the invariants above. The spans without free objects are in no list, so slots_ has only a lower bound.
   void validate_locked() const TARN_REQUIRES(lock);
 
   os::mutex lock{os::lock_rank::depot};
   depot_counters counters;
+
+  // Of the class's depots, the number of this one.
+  const std::uint8_t home = 0;
 
   // Set while much of the class's memory is free in partial spans. Thread caches then keep almost nothing, so that a
   // freed object goes back to its span, and a request is served from the fullest span; reuse inside magazines would
@@ -70,6 +74,18 @@ class alignas(separation) object_depot {
   // Set while spans of the class may be divided into grains (central_grains.cpp).
   bool sparse TARN_GUARDED_BY(lock) = false;
 
+  // Bytes of free objects in spans that are not spare, as of the last review(); read without the lock.
+  std::atomic<std::size_t> free_hint{0};
+
+  // How many free slots of partial spans nobody needed, in this period of decay so far; and in the last one, less those
+  // that other depots have got since.
+  low_mark free_low TARN_GUARDED_BY(lock);
+  std::atomic<std::uint32_t> idle_slots{0};
+
+  // The home of the last thread that took objects out of this depot, and how often the one before was another.
+  std::uint8_t last_taker TARN_GUARDED_BY(lock) = 0;
+  std::uint16_t changes_of_taker TARN_GUARDED_BY(lock) = 0;
+
   magazine_stack full TARN_GUARDED_BY(lock);
   // The number of full magazines, read without the lock.
   [[nodiscard]] std::uint32_t full_hint() const TARN_NOT_ANALYZED { return full.count(); }
@@ -77,6 +93,11 @@ class alignas(separation) object_depot {
   // Spare spans. spare_count is written under the lock; callers read it without the lock as a hint.
   std::atomic<std::uint32_t> spare_count{0};
   low_mark spare_low TARN_GUARDED_BY(lock);
+  // Spare spans that the depot may keep beyond its limit: one more for each span that was given up and then made anew, one
+  // less for each that was not needed for a period. given_up: spans given up because of the limit and not yet made anew.
+  // Both are changed without a lock: approximate.
+  std::atomic<std::uint32_t> spare_extra{0};
+  std::atomic<std::uint32_t> given_up{0};
 
   // The span to take objects from: the fullest partial span, else a spare one; null if there is none.
   [[nodiscard]] span* best() const TARN_REQUIRES(lock) {
@@ -207,15 +228,24 @@ class alignas(separation) object_depot {
     for (const span* s = spare_.front(); s != nullptr; s = s->next) visit(*s);
   }
 
-  // Updates `draining` and `sparse` after counts have changed. True if the class has just begun to drain.
-  bool review(std::size_t object_size) TARN_REQUIRES(lock) {
-    const std::int64_t idle =
-        free_slots_ * 8 > slots_ ? free_slots_ * static_cast<std::int64_t>(object_size) : 0;
+  // Updates `draining` and `sparse` after counts have changed; the limits are divided among `depots` depots. True if the
+  // class has just begun to drain.
+  bool review(std::size_t object_size, unsigned depots = 1) TARN_REQUIRES(lock) {
+    const std::int64_t free_bytes = free_slots_ * static_cast<std::int64_t>(object_size);
+    free_hint.store(static_cast<std::size_t>(free_bytes), std::memory_order_relaxed);
+    free_low.note(static_cast<std::uint32_t>(free_slots_));
+    const std::int64_t idle = free_slots_ * 8 > slots_ ? free_bytes * depots : 0;
     sparse = idle > static_cast<std::int64_t>(sparse_from);
     const bool drains = idle > static_cast<std::int64_t>(drain_from);
     if (draining.load(std::memory_order_relaxed) == drains) return false;
     draining.store(drains, std::memory_order_relaxed);
     return drains;
+  }
+
+  // Ends a period of decay.
+  void end_period() TARN_REQUIRES(lock) {
+    given_up.store(0, std::memory_order_relaxed);
+    idle_slots.store(free_low.end_period(static_cast<std::uint32_t>(free_slots_)), std::memory_order_relaxed);
   }
 
   // Removes a spare span from the depot; null if there is none.
