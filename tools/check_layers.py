@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Checks the includes of src/, profiler/ and cli/: no folder includes from one above it, the engine includes only from
 src/ and include/, public headers include only from include/, and no files include each other in a circle (a header and
-its source count as one)."""
+its source count as one). Draws the folders' includes into docs/tour.md with --draw, and checks without it that the drawing is
+current."""
 
 import re
 import sys
@@ -17,6 +18,7 @@ ORDER = {
 }
 # Each tree may include from the trees before it.
 TREES = ["src", "profiler", "cli"]
+DRAWING = ROOT / "docs/tour.md"
 
 
 def tree_and_folder(path):
@@ -69,10 +71,45 @@ def circle_problems(graph):
         yield f"{min(circle)}.hpp:1: these include each other in a circle: {', '.join(sorted(circle))}"
 
 
+def matrix_of(tree, edges):
+    """The dependency structure matrix of a tree's folders: a mark in column j of row i if folder i includes from folder j."""
+    folders = ORDER[tree]
+    width = max(map(len, folders))
+    lines = [" ".join(["   ", tree.ljust(width), *(str(column).rjust(2) for column in range(1, len(folders) + 1))])]
+    for row, folder in enumerate(folders):
+        marks = ["x" if (folder, other) in edges else "-" if column == row else "." for column, other in enumerate(folders)]
+        lines.append(" ".join([str(row + 1).rjust(3), folder.ljust(width), *(mark.rjust(2) for mark in marks)]))
+    return lines
+
+
+def drawing_of(edges):
+    lines = []
+    for tree in TREES:
+        lines += ["    " + line for line in matrix_of(tree, edges[tree])] + [""]
+    return "\n".join(lines[:-1])
+
+
+def drawing_problem(edges, draw):
+    """Compares the drawing in the document with the includes, or replaces it. What is wrong, or None."""
+    text = DRAWING.read_text()
+    begin, end = "<!-- drawn by tools/check_layers.py --draw -->\n\n", "\n\n<!-- end of the drawing -->"
+    if begin not in text or end not in text:
+        return f"{DRAWING.relative_to(ROOT)}:1: the comments around the drawing of the folders are missing"
+    before, rest = text.split(begin)
+    drawn, after = rest.split(end)
+    if drawn == drawing_of(edges):
+        return None
+    if draw:
+        DRAWING.write_text(before + begin + drawing_of(edges) + end + after)
+        return None
+    line = before.count("\n") + 1
+    return f"{DRAWING.relative_to(ROOT)}:{line}: the drawing of the folders is not current; run tools/check_layers.py --draw"
+
+
 def main():
     sys.setrecursionlimit(10000)
     sources = sorted(p for tree in TREES for p in (ROOT / tree).rglob("*") if p.suffix in {".hpp", ".cpp", ".h", ".c"})
-    problems, graph = [], {}
+    problems, graph, edges = [], {}, {tree: set() for tree in TREES}
     for source in sources:
         tree, folder = tree_and_folder(source)
         if folder is not None and folder not in ORDER[tree]:
@@ -82,10 +119,15 @@ def main():
             problem = problem_with(source, target)
             if problem:
                 problems.append(f"{source.relative_to(ROOT)}:{line}: {target.relative_to(ROOT)}: {problem}")
+            other_tree, other = tree_and_folder(target)
+            if tree == other_tree and folder and folder != other:
+                edges[tree].add((folder, other))
             names = [str(path.relative_to(ROOT).with_suffix("")) for path in (source, target)]
             if names[0] != names[1]:
                 graph.setdefault(names[0], set()).add(names[1])
     problems += circle_problems(graph)
+    if not_drawn := drawing_problem(edges, "--draw" in sys.argv[1:]):
+        problems.append(not_drawn)
     for header in sorted((ROOT / "include").rglob("*.h*")):
         for line, target in includes_of(header):
             if not target.is_relative_to(ROOT / "include"):

@@ -90,7 +90,7 @@ std::optional<fault_counters> read_machine_counters() {
 
 fault_counters counters_of(const profiler::process_counters& process) {
   fault_counters counters;
-  counters.faults = process.minor_faults + from.major_faults;
+  counters.faults = process.minor_faults + process.major_faults;
   counters.major_faults = process.major_faults;
   counters.user_seconds = 1e-9 * process.user_ns;
   counters.system_seconds = 1e-9 * process.system_ns;

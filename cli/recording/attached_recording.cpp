@@ -34,8 +34,7 @@ std::string allocator_of(pid_t program) {
 
 }  // namespace
 
-attached_recording::attached_recording(pid_t program, profiler::recording_settings settings)
-    : program_(program) {
+attached_recording::attached_recording(pid_t program, profiler::recording_settings settings) {
   try {
     profiler::require_attachable(program);
     const std::string library = fs::canonical(find_recorder()).string();

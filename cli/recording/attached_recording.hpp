@@ -38,7 +38,6 @@ class attached_recording {
  private:
   void detach_all();
 
-  pid_t program_;
   std::vector<std::string> notes_;  // about anything that limits the recording
   std::unique_ptr<profiler::recording> record_;
   // A process whose descriptors the program can open in /proc: see other_user.hpp.

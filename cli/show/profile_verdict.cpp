@@ -153,11 +153,11 @@ std::string render_verdict(const profiler::profile& p) {
   if (places.size() > most_sites) places.resize(most_sites);
   for (const paying_place& place : places) {
     if (place.figures.allocations == 0) {
-      text += fmt::format("  {:>9} {:>6}  {:>8} page faults  {}\n", say_time(place.cost),
+      text += fmt::format("  {:>9} {:>7}  {:>8} page faults  {}\n", say_time(place.cost),
                           say_share(place.cost, all.total()), say_count(place.figures.faults), place.name);
       continue;
     }
-    text += fmt::format("  {:>9} {:>6}  {:>8} x {:>10}  {}{}\n", say_time(place.cost),
+    text += fmt::format("  {:>9} {:>7}  {:>8} x {:>10}  {}{}\n", say_time(place.cost),
                         say_share(place.cost, all.total()), say_count(place.figures.allocations),
                         say_bytes(place.figures.bytes / std::max(1.0, place.figures.allocations)), place.name,
                         margin_share(place.cost_variance, place.cost));

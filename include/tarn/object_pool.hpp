@@ -51,7 +51,17 @@ struct pool_options {
   const char* name = nullptr;     // in statistics; the type's name if null
 };
 
-using pool_stats = tarn_pool_figures;
+struct pool_stats {
+  std::size_t live;    // objects in the program's hands
+  std::size_t peak;    // upper bound of the most live objects at once: slots outside of spans, seen at misses
+  std::size_t bytes;   // of the pool's spans
+  std::size_t cached;  // free slots in magazines, of threads or handed over
+  // Slots that misses have loaded into threads' magazines, without those that served the misses themselves: the
+  // allocations that can then be served without a further miss. A slot that is freed and allocated again inside one
+  // magazine counts once, as the fast path keeps no counter.
+  std::uint64_t hits;
+  std::uint64_t refills;  // allocations that had to fill a magazine from spans
+};
 
 template <class T>
 class object_pool;
@@ -103,11 +113,15 @@ TARN_DETAIL_INLINE void give_slot(tarn_pool* pool, tarn_pool_bin** bin, void* sl
   if (TARN_DETAIL_UNLIKELY(!push(*bin, slot))) tarn_pool_deallocate_slow(pool, bin, slot);
 }
 
-inline pool_stats stats_of(const tarn_pool* pool) noexcept {
+inline tarn_pool_figures figures_of(const tarn_pool* pool) noexcept {
   tarn_pool_figures figures{};
   if (pool != nullptr) tarn_pool_get_figures(pool, &figures);
   return figures;
 }
+inline pool_stats stats_of(const tarn_pool_figures& f) noexcept {
+  return {f.live, f.peak, f.bytes, f.cached, f.hits, f.refills};
+}
+inline pool_stats stats_of(const tarn_pool* pool) noexcept { return stats_of(figures_of(pool)); }
 
 // The members that all pools share (CRTP). Requires of Self: void* take(), which returns a slot of T's size and
 // alignment, or null when there is no memory; void give(void*); and in checked builds void check(const T*).

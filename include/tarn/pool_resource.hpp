@@ -167,9 +167,9 @@ class slot_resource : public std::pmr::memory_resource {
   // Sums over all pools, without the blocks of the upstream resource. `peak` is the sum of peaks that the pools may
   // have reached at different times.
   [[nodiscard]] pool_stats stats() const noexcept {
-    pool_stats sum{};
-    for (const SlotPool& slots : pools_) sum += stats_of(slots.get());
-    return sum;
+    tarn_pool_figures sum{};
+    for (const SlotPool& slots : pools_) sum += figures_of(slots.get());
+    return stats_of(sum);
   }
   [[nodiscard]] std::pmr::memory_resource* upstream_resource() const noexcept { return large_.upstream(); }
 

@@ -35,8 +35,15 @@ inline void assign_name(std::string& to, const char* name) {
 
 }  // namespace detail
 
-struct named_pool_stats : tarn_pool_figures {
-  std::string name;  // the type's name as the compiler writes it, or pool_options::name
+struct named_pool_stats {
+  std::string name;          // the type's name as the compiler writes it, or pool_options::name
+  std::size_t live;          // objects in the program's hands
+  std::size_t peak;          // as pool_stats::peak
+  std::size_t bytes;         // of the pool's spans
+  std::size_t cached;        // free slots in magazines, of threads or handed over
+  std::uint64_t hits;        // as pool_stats::hits
+  std::uint64_t refills;     // allocations that had to fill a magazine from spans
+  std::size_t object_bytes;  // of a slot
 };
 
 // All typed pools, in no particular order. Throws std::bad_alloc. Cost: some locks per pool.
@@ -52,7 +59,14 @@ inline std::vector<named_pool_stats> pools() {
       [](void* context, const char* name, const tarn_pool_figures* figures) {
         auto& out = *static_cast<std::vector<named_pool_stats>*>(context);
         if (out.size() == out.capacity()) return;
-        out.push_back({*figures, {}});
+        out.push_back({{},
+                       figures->live,
+                       figures->peak,
+                       figures->bytes,
+                       figures->cached,
+                       figures->hits,
+                       figures->refills,
+                       figures->object_bytes});
         detail::assign_name(out.back().name, name);
       },
       &all);

@@ -7,28 +7,55 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 namespace tarn::profiler {
 
 namespace {
 
+using namespace std::string_view_literals;
+
+constexpr std::string_view gnu_name = "GNU\0"sv;
 constexpr std::size_t most_segments = 1000;
 constexpr std::uint64_t most_note_bytes = 65536;
-constexpr ssize_t most_build_id_bytes = 64;  // linkers make 20 at most unless they are told otherwise
-constexpr std::uint64_t map_page = 4096;     // segments are mapped from a multiple of this
+constexpr std::uint64_t most_bytes_of_all_notes = 1 << 20;
+constexpr std::size_t most_build_id_bytes = 64;  // linkers make 20 at most unless they are told otherwise
+constexpr std::uint64_t map_page = 4096;         // segments are mapped from a multiple of this
 
-// libelf reads notes whole.
-bool has_long_notes(const opened_elf& file) {
-  const std::vector<GElf_Phdr> notes = file.segments(PT_NOTE);
-  if (std::any_of(notes.begin(), notes.end(), [](const auto& one) { return one.p_filesz > most_note_bytes; }))
-    return true;
-  GElf_Shdr header;
-  for (Elf_Scn* section = nullptr; (section = elf_nextscn(file.elf, section)) != nullptr;) {
-    if (gelf_getshdr(section, &header) != nullptr && header.sh_type == SHT_NOTE &&
-        header.sh_size > most_note_bytes)
-      return true;
+// The build-id among the notes of a part of the file; empty if there is none. libelf reads the part whole and keeps it, so
+// a part that is longer than `left` is skipped, and `left` is reduced by the others.
+std::string_view build_id_in(Elf* elf, std::uint64_t offset, std::uint64_t size, std::uint64_t alignment,
+                             std::uint64_t& left) {
+  if (size > std::min(left, most_note_bytes)) return {};
+  left -= size;
+  Elf_Data* const data = elf_getdata_rawchunk(elf, static_cast<std::int64_t>(offset), size,
+                                              alignment == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
+  if (data == nullptr) return {};
+  GElf_Nhdr note;
+  std::size_t name = 0;
+  std::size_t content = 0;
+  for (std::size_t at = 0; (at = gelf_getnote(data, at, &note, &name, &content)) != 0;) {
+    const char* const bytes = static_cast<const char*>(data->d_buf);
+    if (note.n_type == NT_GNU_BUILD_ID && std::string_view(bytes + name, note.n_namesz) == gnu_name &&
+        note.n_descsz <= most_build_id_bytes)
+      return {bytes + content, note.n_descsz};
   }
-  return false;
+  return {};
+}
+
+// By the segments, and by the sections of a file whose segments have none, such as one of debug information.
+std::string_view find_build_id(const opened_elf& file) {
+  std::uint64_t left = most_bytes_of_all_notes;
+  std::string_view found;
+  for (const GElf_Phdr& one : file.segments(PT_NOTE)) {
+    if (found.empty()) found = build_id_in(file.elf, one.p_offset, one.p_filesz, one.p_align, left);
+  }
+  GElf_Shdr header;
+  for (Elf_Scn* section = nullptr; found.empty() && (section = elf_nextscn(file.elf, section)) != nullptr;) {
+    if (gelf_getshdr(section, &header) != nullptr && header.sh_type == SHT_NOTE)
+      found = build_id_in(file.elf, header.sh_offset, header.sh_size, header.sh_addralign, left);
+  }
+  return found;
 }
 
 }  // namespace
@@ -67,12 +94,10 @@ std::vector<GElf_Phdr> opened_elf::segments(unsigned type) const {
 }
 
 std::string opened_elf::build_id() const {
-  const void* bytes = nullptr;
-  const ssize_t size = has_long_notes(*this) ? 0 : dwelf_elf_gnu_build_id(elf, &bytes);
   std::string text;
-  for (ssize_t index = 0; index < size && size <= most_build_id_bytes; ++index) {
+  for (const char one : find_build_id(*this)) {
     constexpr const char* digits = "0123456789abcdef";
-    const unsigned byte = static_cast<const unsigned char*>(bytes)[index];
+    const auto byte = static_cast<unsigned char>(one);
     text += digits[byte >> 4];
     text += digits[byte & 15];
   }

@@ -76,7 +76,7 @@ struct safe_point::unwinder {
 };
 
 safe_point::safe_point(pid_t process, const std::vector<remote_module>& modules)
-    : process_(process), unwinder_(std::make_unique<unwinder>()) {
+    : unwinder_(std::make_unique<unwinder>()) {
   for (const remote_module& module : modules) {
     if (is_libc(module)) libc_ = {module.start, module.end};
     range allocator = {~std::uint64_t{0}, 0};

@@ -35,7 +35,6 @@ class safe_point {
 
   [[nodiscard]] bool is_forbidden(std::uint64_t address) const;
 
-  pid_t process_;
   std::vector<range> forbidden_;  // malloc's code, the dynamic linker's, the recorder's
   range libc_ = {0, 0};
   std::unique_ptr<unwinder> unwinder_;

@@ -179,10 +179,11 @@ void add_column(table& into, const char* name, std::size_t first, Value value) {
 template <typename Row, typename At>
 void add_columns(table& into, std::size_t first, At at) {
   columns_of(static_cast<const Row*>(nullptr), [&](const char* name, auto member, auto...) {
-    using Value = std::remove_cvref_t<decltype(std::declval<Row>().*member)>;
-    using Values = std::conditional_t<std::is_same_v<Value, std::string>, texts,
-                                      std::conditional_t<std::is_same_v<Value, double>, reals, integers>>;
-    add_column<Values>(into, name, first, [&](std::size_t row) { return at(row).*member; });
+    using value_type = std::remove_cvref_t<decltype(std::declval<Row>().*member)>;
+    using values_type =
+        std::conditional_t<std::is_same_v<value_type, std::string>, texts,
+                           std::conditional_t<std::is_same_v<value_type, double>, reals, integers>>;
+    add_column<values_type>(into, name, first, [&](std::size_t row) { return at(row).*member; });
   });
 }
 
@@ -190,18 +191,18 @@ void add_columns(table& into, std::size_t first, At at) {
 template <typename Row, typename At>
 void read_columns(table& rows, At at) {
   columns_of(static_cast<const Row*>(nullptr), [&](const char* name, auto member, auto... sane) {
-    using Value = std::remove_cvref_t<decltype(std::declval<Row>().*member)>;
-    if constexpr (std::is_same_v<Value, double>) {
+    using value_type = std::remove_cvref_t<decltype(std::declval<Row>().*member)>;
+    if constexpr (std::is_same_v<value_type, double>) {
       const reals values = take_figures(rows, name, sane...);
       for (std::size_t row = 0; row < rows.rows; ++row) at(row).*member = values[row];
-    } else if constexpr (std::is_same_v<Value, std::string>) {
+    } else if constexpr (std::is_same_v<value_type, std::string>) {
       const texts& values = rows.text(name);
       for (std::size_t row = 0; row < rows.rows; ++row) at(row).*member = values[row];
     } else {
-      constexpr std::uint64_t most = std::numeric_limits<Value>::max();
+      constexpr std::uint64_t most = std::numeric_limits<value_type>::max();
       const integers& values = rows.whole(name);
       for (std::size_t row = 0; row < rows.rows; ++row)
-        at(row).*member = static_cast<Value>(std::min<std::uint64_t>(values[row], most));
+        at(row).*member = static_cast<value_type>(std::min<std::uint64_t>(values[row], most));
     }
   });
 }

@@ -2,7 +2,7 @@
 // buffer_budget: how many bytes each buffer pool may keep idle. Follows the memory that the process may use, and
 // shrinks under memory pressure.
 //
-// Without a budget of its own a pool keeps up to an eighth of the limit (os::read_memory_limits); with one, that
+// Without a budget of its own a pool keeps up to an eighth of the limit (os::memory_watch); with one, that
 // budget, but at most half of the limit. Under pressure the result is halved once a second, down to 0; after some
 // seconds without pressure it is doubled once a second, up to its full value.
 //
@@ -23,21 +23,18 @@ class buffer_budget {
  public:
   static constexpr unsigned most_halvings = 8;
   static constexpr int calm_looks = 5;
-  static constexpr std::int64_t interval_ms = 1000;
 
   constexpr buffer_budget() = default;
 
-  // Reads the system's figures if interval_ms have passed since the last time. Calls the system.
-  void refresh(std::int64_t now_ms) {
-    std::int64_t due = next_look_.load(std::memory_order_relaxed);
-    if (now_ms < due ||
-        !next_look_.compare_exchange_strong(due, now_ms + interval_ms, std::memory_order_relaxed)) {
-      return;
-    }
-    note(os::look_at_memory(""));
+  // Takes the watch's last look into account, once.
+  void refresh(os::memory_watch& watch, std::int64_t now_ms) {
+    const std::uint32_t look = watch.look(now_ms);
+    std::uint32_t noted = noted_.load(std::memory_order_relaxed);
+    if (noted == look || !noted_.compare_exchange_strong(noted, look, std::memory_order_relaxed)) return;
+    note(watch.last());
   }
 
-  // Takes the result of one reading into account.
+  // Takes the result of one look into account.
   void note(const os::memory_state& state) {
     limit_.store(state.limits.limit, std::memory_order_relaxed);
     unsigned halvings = halvings_.load(std::memory_order_relaxed);
@@ -73,7 +70,7 @@ class buffer_budget {
  private:
   friend class buffer_budget_test_access;
 
-  std::atomic<std::int64_t> next_look_{0};
+  std::atomic<std::uint32_t> noted_{0};  // the number of the last look taken into account
   std::atomic<std::uint64_t> limit_{~std::uint64_t{0}};
   std::atomic<unsigned> halvings_{0};
   std::atomic<int> calm_{0};

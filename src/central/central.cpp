@@ -30,6 +30,10 @@ constexpr unsigned changes_to_share = 8;
 constexpr std::size_t spared_from = 512 * kib;
 // The most bytes of spare spans that a depot keeps beyond its limit because it uses them.
 constexpr std::size_t most_extra = 16 * mib;
+// Full magazines beyond the limit may themselves take this many bytes, and at most this fraction of the bytes that are in
+// use or in magazines.
+constexpr std::size_t most_extra_magazines = 1 * mib;
+constexpr std::size_t extra_magazines_divisor = 8;
 // Spare spans are given to the page heap in steps of this many bytes until it has enough.
 constexpr std::size_t release_step = 128 * kib;
 // Stands for the span of an object that is in no span of its class: no depot has its home.
@@ -39,15 +43,10 @@ constinit span no_span{central::most_homes};
 constexpr std::size_t kept_divisor = 32;
 constexpr std::size_t least_kept = 2 * mib;
 
-// A magazine for one object, on the stack.
-struct single_magazine {
-  magazine head;
-  void* slot;
-};
-
-std::size_t most_full_magazines(unsigned size_class, std::size_t depots) {
+std::size_t most_full_magazines(const object_depot& d, unsigned size_class, std::size_t depots) {
   const auto& info = class_info(size_class);
-  return std::max<std::size_t>(handover_limit / depots / (std::size_t{info.size} * info.magazine), 2);
+  const std::size_t limit = handover_limit / depots / (std::size_t{info.size} * info.magazine);
+  return std::max<std::size_t>(limit, 2) + d.full_limit.extra() / info.magazine;
 }
 
 [[noreturn]] void report_freed_twice(const void* object) {
@@ -69,10 +68,12 @@ static_assert(2 * objects::words(size_classes::most_grains) <= objects::words(cl
 span* central::take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use,
                           page_heap::source from) {
   using source = page_heap::source;
-  if (span* s = heap_.allocate(pages, alignment, state, source::warm, use)) return s;
+  const source first = from == source::any ? source::warm : from;
+  if (span* s = heap_.allocate(pages, alignment, state, first, use)) return s;
+  if (from == source::any) flush_extra_magazines();
   if (spare_bytes() + heap_.dirty_bytes() >= pages << page_shift) {
     while (release_spares(true, std::max(pages << page_shift, release_step)) != 0) {
-      if (span* s = heap_.allocate(pages, alignment, state, source::warm, use)) return s;
+      if (span* s = heap_.allocate(pages, alignment, state, first, use)) return s;
     }
   }
   return from == source::any ? heap_.allocate(pages, alignment, state, from, use) : nullptr;
@@ -102,20 +103,11 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   if (os::is_check_due()) map_.validate(s, size_class, info.size);
   s->home.store(d.home, std::memory_order_relaxed);
   d.counters.spans_made.fetch_add(1, std::memory_order_relaxed);
-  note_made(d, size_class);
+  d.spare_limit.note_made(1, static_cast<std::uint32_t>(most_extra / span_bytes(size_class)));
   os::lock_guard guard(d.lock, d);
   d.add(s);
   spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
   return true;
-}
-
-// Raises the number of spare spans that the depot may keep if this span would not have been needed with a higher one.
-void central::note_made(object_depot& d, unsigned size_class) {
-  const std::uint32_t given_up = d.given_up.load(std::memory_order_relaxed);
-  const std::uint32_t extra = d.spare_extra.load(std::memory_order_relaxed);
-  if (TARN_LIKELY(given_up == 0) || extra * span_bytes(size_class) >= most_extra) return;
-  d.given_up.store(given_up - 1, std::memory_order_relaxed);
-  d.spare_extra.store(extra + 1, std::memory_order_relaxed);
 }
 
 // Requires: the span is in no list and all its objects are free.
@@ -241,6 +233,13 @@ bool central::take_spared(object_depot& own, unsigned size_class, bool partial) 
 
 // ---- objects ----
 
+// Of objects in full magazines.
+std::uint32_t central::most_extra_full(const object_depot& d, unsigned size_class) {
+  const std::size_t in_use = d.taken() * class_info(size_class).size;
+  return static_cast<std::uint32_t>(std::min(in_use / extra_magazines_divisor, most_extra_magazines) /
+                                    sizeof(void*));
+}
+
 // Takes at most `most` free objects out of the class's spans, the fullest span first, so that the others become empty
 // and can serve other classes. The objects found lie at the end of the first `most` slots of `m`.
 std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
@@ -262,6 +261,8 @@ std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine
     found += count;
     d.change_free_count(s, -static_cast<int>(count));
   }
+  if (d.full_limit.note_made(static_cast<std::uint32_t>(found), most_extra_full(d, size_class)))
+    has_extra_full_.store(true, std::memory_order_relaxed);
   review(d, size_class);
   return found;
 }
@@ -275,16 +276,25 @@ void central::purge_before_growth(unsigned size_class) {
 std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, unsigned home) {
   using source = page_heap::source;
   object_depot& d = depot_to_refill(size_class, home);
-  const auto take = [&] { return take_objects(d, size_class, m, most, home); };
-  std::size_t found = take();
-  while (found == 0 && (take_spared(d, size_class, false) || add_span(d, size_class, source::warm)))
-    found = take();
-  while (found == 0 && take_spared(d, size_class, true)) found = take();
+  std::size_t found = 0;
+  const auto take = [&] { found = take_objects(d, size_class, m, most, home); };
+  const auto add_spans = [&](source from) {
+    while (found == 0 && add_span(d, size_class, from)) take();
+  };
+  take();
+  while (found == 0 && take_spared(d, size_class, false)) take();
+  add_spans(source::backed);
+  while (found == 0 && take_spared(d, size_class, true)) take();
   if (found == 0) {
     if (const std::size_t grains = take_grains(size_class, m->bottom(), most); grains != 0) return grains;
   }
+  if (found == 0 && flush_extra_magazines()) {
+    take();
+    add_spans(source::backed);
+  }
+  add_spans(source::warm);
   if (found == 0) purge_before_growth(size_class);
-  while (found == 0 && add_span(d, size_class, source::any)) found = take();
+  add_spans(source::any);
   if (found != most) {
     std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
                  found * sizeof(void*));
@@ -295,21 +305,21 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, 
 }
 
 void* central::take_one(unsigned size_class, unsigned home) {
-  single_magazine single{};
+  single_magazine single;
   if (refill(size_class, &single.head, 1, home) == 0) return nullptr;
-  void* const object = single.head.bottom()[0];
+  void* const object = single.object();
   free_mark::clear(object);
   return object;
 }
 
 void* central::take_from_own_spans(unsigned size_class) {
-  single_magazine single{};
+  single_magazine single;
   std::size_t found = 0;
   do {
     found = take_objects(depots_[size_class], size_class, &single.head, 1, 0);
   } while (found == 0 && add_span(depots_[size_class], size_class, page_heap::source::any));
   if (found == 0) return nullptr;
-  void* const object = single.head.bottom()[0];
+  void* const object = single.object();
   free_mark::clear(object);
   return object;
 }
@@ -414,6 +424,7 @@ std::size_t central::put_back(object_depot& d, unsigned size_class, void** freed
       }
     }
     d.add_free_slots(unmoved);
+    d.full_limit.note_given_up(static_cast<std::uint32_t>(count - left));
     if (TARN_UNLIKELY(review(d, size_class))) draining |= 1U << d.home;
   }
   if (TARN_UNLIKELY(freed_twice != nullptr)) {
@@ -449,7 +460,7 @@ bool central::give_full(unsigned size_class, magazine* m, unsigned home) {
   object_depot& d = depot(size_class, home);
   // Read without the lock: a full depot is common, and a stale count costs at most a flush, or a magazine above the
   // limit.
-  if (d.full_hint() >= most_full_magazines(size_class, depot_count(size_class))) return false;
+  if (d.full_hint() >= most_full_magazines(d, size_class, depot_count(size_class))) return false;
   os::lock_guard guard(d.lock, d);
   d.full.push(m);
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
@@ -484,8 +495,7 @@ void central::settle_slow(unsigned size_class) {
   }
   for_each_depot(size_class, [&](object_depot& d) {
     const std::size_t released = release_spares_of(d, most_spares(d, size_class), false);
-    d.given_up.fetch_add(static_cast<std::uint32_t>(released / span_bytes(size_class)),
-                         std::memory_order_relaxed);
+    d.spare_limit.note_given_up(static_cast<std::uint32_t>(released / span_bytes(size_class)));
   });
 }
 
@@ -500,8 +510,7 @@ std::size_t central::release_spares(bool all, std::size_t most) {
         const std::uint32_t count = d.spare_count.load(std::memory_order_relaxed);
         const std::uint32_t idle = d.spare_low.end_period(count);
         used = count - idle;
-        const std::uint32_t extra = d.spare_extra.load(std::memory_order_relaxed);
-        if (!all) d.spare_extra.store(extra - std::min(extra, idle), std::memory_order_relaxed);
+        if (!all) d.spare_limit.end_period(idle);
       }
       released += release_spares_of(d, all ? 0 : used, !all);
     });
@@ -519,7 +528,9 @@ std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, 
   magazine* idle = nullptr;
   {
     os::lock_guard guard(d.lock, d);
+    const std::uint32_t before = d.full.count();
     idle = d.full.take_idle(all);
+    d.full_limit.end_period((before - d.full.count()) * class_info(size_class).magazine);
     if (!all) d.end_period();
   }
   while (idle != nullptr) {
@@ -535,6 +546,19 @@ void central::flush_idle_magazines(bool all) {
   for (unsigned c = 1; c < size_classes::count; ++c) {
     for_each_depot(c, [&](object_depot& d) { flush_magazines(d, c, all); });
   }
+}
+
+// Before the resident set grows: puts the objects of classes that keep more full magazines than their limit back into
+// their spans. False: there are none.
+bool central::flush_extra_magazines() {
+  if (!has_extra_full_.load(std::memory_order_relaxed)) return false;
+  has_extra_full_.store(false, std::memory_order_relaxed);
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    for_each_depot(c, [&](object_depot& d) {
+      if (d.full_limit.extra() != 0) flush_magazines(d, c, true);
+    });
+  }
+  return true;
 }
 
 std::size_t central::handover_bytes() {

@@ -59,8 +59,8 @@ class central {
     wake_decay_if_spare();
   }
 
-  // A span from the page heap, for any purpose. Tries warm memory first, which includes the spare spans of all classes,
-  // before the resident set grows. Parameters and result as for page_heap::allocate().
+  // A span from the page heap, for any purpose. Spare spans of all classes go to the page heap before it takes memory
+  // that is not `from`, or not warm if `from` is `any`. Parameters and result as for page_heap::allocate().
   span* take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use,
                    page_heap::source from = page_heap::source::any);
 
@@ -137,8 +137,7 @@ class central {
     if (size_classes::is_grain(size_class)) return 0;
     const std::size_t bytes = span_bytes(size_class);
     const std::size_t limit = spare_limit / depot_count(size_class);
-    return static_cast<std::uint32_t>(limit > bytes ? limit / bytes : 1) +
-           d.spare_extra.load(std::memory_order_relaxed);
+    return static_cast<std::uint32_t>(limit > bytes ? limit / bytes : 1) + d.spare_limit.extra();
   }
   [[nodiscard]] unsigned depot_count(unsigned size_class) const {
     return 1U + more_depots_[size_class].load(std::memory_order_relaxed);
@@ -159,7 +158,8 @@ class central {
   [[nodiscard]] bool can_spare(const object_depot& d, unsigned size_class, bool partial) const;
   bool take_spared(object_depot& own, unsigned size_class, bool partial);
   bool move_span(object_depot& from, object_depot& to, unsigned size_class, bool partial) TARN_NOT_ANALYZED;
-  void note_made(object_depot& d, unsigned size_class);
+  static std::uint32_t most_extra_full(const object_depot& d, unsigned size_class) TARN_REQUIRES(d.lock);
+  bool flush_extra_magazines();
   unsigned home_of(const void* object) const {
     // relaxed: put_back() looks again, under the lock.
     return map_.span_of(address_of(object))->home.load(std::memory_order_relaxed);
@@ -212,6 +212,8 @@ class central {
   std::atomic<bool> has_grains_{false};
   // Per class: a depot may have more spare spans than it keeps.
   std::atomic<bool> has_surplus_[size_classes::all] = {};
+  // A depot keeps more full magazines than the limit of its class.
+  std::atomic<bool> has_extra_full_{false};
   // Per class: threads of several homes take much from its only depot.
   std::atomic<bool> is_shared_[size_classes::all] = {};
   // Threads per home.

@@ -38,6 +38,14 @@ struct magazine {
   }
 };
 
+// A magazine for one object or slot, on the stack.
+struct single_magazine {
+  magazine head;
+  void* slot = nullptr;
+
+  [[nodiscard]] void* object() { return head.bottom()[0]; }
+};
+
 // Stands for "no magazine" in a bin: empty and full at once. Never written.
 inline constexpr magazine empty_magazine{};
 constexpr magazine* no_magazine() { return const_cast<magazine*>(&empty_magazine); }

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/adaptive_limit.hpp"
 #include "base/compiler.hpp"
 #include "base/low_mark.hpp"
 #include "base/units.hpp"
@@ -93,11 +94,9 @@ class alignas(separation) object_depot {
   // Spare spans. spare_count is written under the lock; callers read it without the lock as a hint.
   std::atomic<std::uint32_t> spare_count{0};
   low_mark spare_low TARN_GUARDED_BY(lock);
-  // Spare spans that the depot may keep beyond its limit: one more for each span that was given up and then made anew, one
-  // less for each that was not needed for a period. given_up: spans given up because of the limit and not yet made anew.
-  // Both are changed without a lock: approximate.
-  std::atomic<std::uint32_t> spare_extra{0};
-  std::atomic<std::uint32_t> given_up{0};
+  // How many spare spans, and objects in full magazines, it keeps beyond the limits of its class.
+  adaptive_limit spare_limit;
+  adaptive_limit full_limit;
 
   // The span to take objects from: the fullest partial span, else a spare one; null if there is none.
   [[nodiscard]] span* best() const TARN_REQUIRES(lock) {
@@ -115,7 +114,7 @@ class alignas(separation) object_depot {
     if (!spare_.empty() || filled_ == 0) return spare_.front();
     return partial_[std::bit_width(filled_) - 1].front();
   }
-  // Adds a span that remove() has taken out of another depot; it has free objects.
+  // Adds a span that remove() has taken out of a depot.
   void adopt(span* s) TARN_REQUIRES(lock) {
     const std::uint8_t target = list_of(s);
     if (target != spare_list) {
@@ -157,12 +156,11 @@ class alignas(separation) object_depot {
     free_slots_ += static_cast<std::int64_t>(count);
   }
 
-  // Raises the capacity of a span that is not spare by `more` objects, none of them free.
+  // Raises the capacity of a span by `more` objects, none of them free. A spare span becomes a partial one.
   void extend(span* s, std::size_t more) TARN_REQUIRES(lock) {
-    slots_ += static_cast<std::int64_t>(more);
-    unlink(s);
+    remove(s);
     s->capacity = static_cast<std::uint16_t>(s->capacity + more);
-    link(s, list_of(s));
+    adopt(s);
   }
 
   // The first partial span for which visit() says `found`, from the back of each list. Visited spans move to the front,
@@ -244,7 +242,6 @@ class alignas(separation) object_depot {
 
   // Ends a period of decay.
   void end_period() TARN_REQUIRES(lock) {
-    given_up.store(0, std::memory_order_relaxed);
     idle_slots.store(free_low.end_period(static_cast<std::uint32_t>(free_slots_)), std::memory_order_relaxed);
   }
 

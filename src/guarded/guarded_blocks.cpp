@@ -51,7 +51,7 @@ bool guarded_blocks::ensure_region() {
       slot_count_ = count;
       for (std::size_t i = 0; i < count; ++i) queue_[i] = static_cast<std::uint8_t>(i);
       queued_ = count;
-      // release: partner of the acquire above. contains() needs no acquire: its caller has a block.
+      // release: partner of the acquires above and in contains().
       base_.store(address_of(region.start), std::memory_order_release);
       used = true;
     }

@@ -52,7 +52,8 @@ class guarded_blocks {
 
   [[nodiscard]] bool contains(const void* address) const { return contains(address_of(address)); }
   [[nodiscard]] bool contains(std::uintptr_t address) const {
-    const std::uintptr_t base = base_.load(std::memory_order_relaxed);
+    // acquire: partner of the release in ensure_region(). Of an address outside the region, too, the length is read.
+    const std::uintptr_t base = base_.load(std::memory_order_acquire);
     return base != 0 && address - base < region_bytes_;
   }
   // The slot whose block is nearest to an address in the region; null: no slot was ever used.

@@ -4,12 +4,10 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <atomic>
 #include <string_view>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "os/clock.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 
@@ -22,7 +20,6 @@ constexpr std::uint64_t least_unlimited = std::uint64_t{1} << 62;
 constexpr std::uint64_t near_divisor = 16;
 // Stalled: in at least this part of the last ten seconds some task stood still; in hundredths of a percent.
 constexpr std::uint64_t stalled_from = 1000;
-constexpr std::int64_t look_interval_ms = 1000;
 constexpr std::size_t longest_path = 1024;
 
 using path_buffer = text_buffer<longest_path>;
@@ -271,19 +268,17 @@ memory_state look_at_memory(const char* root) {
   return state;
 }
 
-memory_limits read_memory_limits() { return look_at_memory("").limits; }
-
-bool under_pressure() {
-  static std::atomic<std::int64_t> next_look{0};
-  static std::atomic<bool> answer{false};
-  const std::int64_t now = now_ms();
-  std::int64_t due = next_look.load(std::memory_order_relaxed);
-  // One thread looks; the others use the last answer. A sandbox may forbid opening a file.
-  if (now >= due && !has_entered_sandbox() &&
-      next_look.compare_exchange_strong(due, now + look_interval_ms, std::memory_order_relaxed)) {
-    answer.store(look_at_memory("").pressed, std::memory_order_relaxed);
+std::uint32_t memory_watch::look(std::int64_t now_ms) {
+  std::int64_t due = next_look_.load(std::memory_order_relaxed);
+  if (now_ms >= due && !has_entered_sandbox() &&
+      next_look_.compare_exchange_strong(due, now_ms + interval_ms, std::memory_order_relaxed)) {
+    const memory_state state = look_at_memory("");
+    limit_.store(state.limits.limit, std::memory_order_relaxed);
+    used_.store(state.limits.used, std::memory_order_relaxed);
+    pressed_.store(state.pressed, std::memory_order_relaxed);
+    looks_.fetch_add(1, std::memory_order_release);  // partner: the acquire below
   }
-  return answer.load(std::memory_order_relaxed);
+  return looks_.load(std::memory_order_acquire);
 }
 
 }  // namespace tarn::os

@@ -18,9 +18,9 @@ namespace tarn::os {
 
 class pin_count {
  public:
-  // Requires: !is_ending().
+  // Allowed while the structure is being ended, if the thread that ends it awaits the pins once more afterwards.
   void pin() {
-    if constexpr (TARN_CHECKS != 0) TARN_INVARIANT("pin_count", this, value() + 1 < ending);
+    if constexpr (TARN_CHECKS != 0) TARN_INVARIANT("pin_count", this, (value() & ~ending) + 1 < ending);
     set(value() + 1);
   }
   // True: the caller must call wake() after it has released the lock. In a forked child the count may be 0 already: see
@@ -31,7 +31,6 @@ class pin_count {
   }
   void wake() { futex_wake(&word_, INT_MAX); }
 
-  // From now on no pins are added.
   void begin_ending() { set(value() | ending); }
   [[nodiscard]] bool is_ending() const { return (value() & ending) != 0; }
   void stop_ending() { set(value() & ~ending); }
@@ -46,6 +45,8 @@ class pin_count {
   void reset() { set(value() & ending); }
 
  private:
+  friend class pin_count_test_access;
+
   static constexpr std::uint32_t ending = 1U << 31;
 
   // Relaxed: the lock orders all changes; wait() only compares.

@@ -175,9 +175,9 @@ span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source fr
   const std::size_t with_room = pages + alignment - 1;
   span* s = free_.best_fit(free_spans::half::dirty, with_room, most_looks);
   std::uintptr_t aligned = s != nullptr ? place_in(s, pages, alignment, how) : 0;
-  if (from == source::warm) {
-    // A span is not warm if fewer than half of the pages taken are dirty.
-    if (s == nullptr || (s->dirty_pages < s->pages && map_.count_dirty(aligned, pages) * 2 < pages)) {
+  if (from != source::any) {
+    const std::size_t least_dirty = from == source::backed ? pages : (pages + 1) / 2;
+    if (s == nullptr || (s->dirty_pages < s->pages && map_.count_dirty(aligned, pages) < least_dirty)) {
       return nullptr;
     }
   } else if (s == nullptr) {
@@ -264,7 +264,7 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
   int purges_waited = 0;
   for (;;) {
     if (span* s = take(pages, alignment, state, from, how)) return s;
-    if (from == source::warm) return nullptr;
+    if (from != source::any) return nullptr;
     if (grow(pages, alignment) || wait_for_purge(purges_waited)) continue;
     // The system has no more memory. Search all free spans for a fit; then take spans out of quarantine, unmap idle
     // mappings, or free parts of reservations, and try again. Parts of reservations come last: holes between spans in

@@ -63,8 +63,9 @@ bool give_back_kept_span();
 class page_heap {
  public:
   enum class source : std::uint8_t {
-    warm,  // only free pages of which at least half are backed
-    any,   // any free span; if none fits, new memory from the system
+    backed,  // only free pages that are all backed, so that the resident set does not grow
+    warm,    // only free pages of which at least half are backed
+    any,     // any free span; if none fits, new memory from the system
   };
 
   // Dense: will be written soon; taken from the low end of fresh memory, where memory is prepared ahead. Sparse: large
@@ -76,7 +77,7 @@ class page_heap {
       : metadata_(metadata), map_(map), touch_(touch) {}
 
   // A span of `pages` pages (below 2^32) in state `state`, aligned to `alignment` pages (a power of two). The page map
-  // leads from its first and its last page to it. Null: no warm span (source::warm), or no memory.
+  // leads from its first and its last page to it. Null: no such span (source::backed, source::warm), or no memory.
   span* allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how);
 
   // Whether the system had room for `bytes` more bytes if it got back all memory of the heap, also what is in use. False:

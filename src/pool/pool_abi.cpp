@@ -16,16 +16,10 @@ using namespace tarn;
 
 namespace {
 
-// A magazine for one slot, on the stack of a thread without a bin.
-struct single_magazine {
-  magazine head;
-  void* slot;
-};
-
 // For threads that are about to end, and when there is no memory for a bin.
 void* allocate_without_bin(tarn_pool& pool) {
-  single_magazine single{};
-  return pool.refill(pool.first_shard(), &single.head, 1) != 0 ? single.head.bottom()[0] : nullptr;
+  single_magazine single;
+  return pool.refill(pool.first_shard(), &single.head, 1) != 0 ? single.object() : nullptr;
 }
 
 void* allocate(tarn_pool& pool, tarn_pool_bin** where) {

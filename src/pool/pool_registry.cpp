@@ -39,7 +39,8 @@ pool_bin* own_bin(tarn_pool* pool) {
 }
 
 // Empties the pool's bins and detaches them from it, and waits until no other thread has the pool pinned: a thread that
-// ends, or a period of decay. New pins are refused while the pool is ending.
+// ends, or a period of decay. Walks over the pools add no pins while the pool is ending; a thread that ends may, until its
+// bin is detached, so the pins are awaited again after that.
 void isolate(tarn_pool* pool) {
   pools.begin_ending(pool);
   magazine* all = nullptr;

@@ -67,6 +67,8 @@ std::size_t pool_shard::carve_locked(void** slot, std::size_t most) {
   const std::size_t room = pool_.slots_in(s) - first;
   const std::size_t count = std::min(most, room);
   for (std::size_t i = 0; i < count; ++i) *slot-- = pool_.layout().at(s, first + i);
+  // It is spare if other threads have freed all its slots since this one found none to use.
+  if (s->list == object_depot::spare_list) account_spare_locked(-static_cast<std::ptrdiff_t>(s->bytes()));
   depot_.extend(s, count);
   carving_ = count < room ? s : nullptr;
   return count;

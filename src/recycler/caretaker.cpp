@@ -35,7 +35,7 @@ std::atomic<bool> start_after_hold{false};  // a hold has kept a thread from sta
 std::atomic<long> thread_number{0};         // the thread id of the thread started last
 
 // The thread looks for memory pressure at least this often.
-constexpr std::int64_t longest_sleep_ms = 1000;
+constexpr std::int64_t longest_sleep_ms = os::memory_watch::interval_ms;
 // exit() and hold() wait no longer than this for a destructor that does not return.
 constexpr std::int64_t longest_farewell_ms = 1000;
 
@@ -52,14 +52,19 @@ bool is_held() {
   return holds.load(std::memory_order_relaxed) != 0;
 }
 
+// Under memory pressure all generations are due. Returns the milliseconds until the next one is; -1: none.
+std::int64_t end_due_generations(std::int64_t now_ms) {
+  os::process_memory.look(now_ms);
+  return recycler_registry::end_due_generations(now_ms, os::process_memory.last().pressed);
+}
+
 void* thread_main(void* /*nothing*/) {
   thread_number.store(os::system_call(SYS_gettid), std::memory_order_relaxed);
   for (;;) {
     const std::uint32_t seen = alarm.load(std::memory_order_relaxed);
     const bool goes_on = thread_phase.load(std::memory_order_relaxed) == phase::running &&
                          holds.load(std::memory_order_relaxed) == 0;
-    const std::int64_t next =
-        goes_on ? recycler_registry::end_due_generations(os::now_ms(), os::under_pressure()) : -1;
+    const std::int64_t next = goes_on ? end_due_generations(os::now_ms()) : -1;
     bool ends = false;
     {
       os::lock_guard guard(lock);
@@ -158,7 +163,7 @@ void run_inline_if_no_thread() {
   if (ms - last < least_pause_ms ||
       !last_inline_ms.compare_exchange_strong(last, ms, std::memory_order_relaxed))
     return;
-  recycler_registry::end_due_generations(ms, os::under_pressure());
+  end_due_generations(ms);
 }
 
 void stop_at_exit() {

@@ -7,6 +7,7 @@
 
 #include "base/chain.hpp"
 #include "os/clock.hpp"
+#include "os/memory_pressure.hpp"
 #include "os/process_fence.hpp"
 
 extern "C" {
@@ -133,11 +134,11 @@ std::size_t end_generation(tarn_recycler* recycler, bool all) {
 }
 
 std::int64_t end_due_generations(std::int64_t now_ms, bool all) {
+  // Memory pressure, which ends all generations, is looked for at least this often.
+  constexpr std::int64_t most_ms = os::memory_watch::interval_ms;
   std::int64_t next = -1;
   recyclers.for_each([&](tarn_recycler& r) {
     if (!r.watched.load(std::memory_order_relaxed)) return;
-    // Memory pressure, which ends all generations, is looked for at least this often.
-    constexpr std::int64_t pressure_ms = 1000;
     const std::int64_t cycle = r.cycle_ms() != 0 ? r.cycle_ms() : std::numeric_limits<std::int64_t>::max();
     std::int64_t since = 0;
     {
@@ -149,7 +150,7 @@ std::int64_t end_due_generations(std::int64_t now_ms, bool all) {
       since = 0;
       if (!r.watched.load(std::memory_order_relaxed)) return;
     }
-    const std::int64_t left = std::min(cycle - since, pressure_ms);
+    const std::int64_t left = std::min(cycle - since, most_ms);
     next = next < 0 ? left : std::min(next, left);
   });
   return next;

@@ -94,7 +94,8 @@ class front_registry {
     return core;
   }
 
-  // No pins are added from here on. Returns when there are none.
+  // Returns when there are no pins. From here on walks add none; a thread that empties its bin of the instance does, until
+  // the bin is detached. So the caller detaches all bins and then calls this again.
   void begin_ending(Core* core) {
     for (;;) {
       {
@@ -111,11 +112,12 @@ class front_registry {
   template <class FreeParts>
   void free(Core* core, FreeParts free_parts) {
     os::lock_guard guard(lock_);
-    chain::erase(instances_, core);
-    free_parts();
     const std::string_view name = core->name();
-    blocks.deallocate(const_cast<char*>(name.data()), name.size() + 1);
+    // Moved before the locks of blocks are taken: a fork that goes on without one of them copies a whole registry.
+    chain::erase(instances_, core);
     chain::push(unused_, core);
+    free_parts();
+    blocks.deallocate(const_cast<char*>(name.data()), name.size() + 1);
   }
 
   // Calls visit(core) for each instance that is not ending, while the instance is pinned.

@@ -10,7 +10,7 @@
 #include "check.hpp"
 
 // Present when libtarn is preloaded, null under any other allocator.
-extern "C" size_t tarn_trim(size_t keep) __attribute__((weak));
+extern "C" size_t tarn_trim(size_t keep) noexcept __attribute__((weak));
 
 namespace guarantee {
 

@@ -133,8 +133,11 @@ const registered map("publication.page_map",
 // A value that is published once, after the data that it leads to (a plain variable).
 // shared_slot_pool::number_ of include/tarn/pool_resource.hpp, by which a thread finds its bin of the pool:
 // Covers: include/tarn/pool_resource.hpp: number_.store release, number_.load acquire
-// The address of the guarded blocks, whose slots are prepared before:
+// The address of the guarded blocks, whose slots and length are prepared before:
 // Covers: src/guarded/guarded_blocks.cpp: base_.load acquire, base_.store release
+// Covers: src/guarded/guarded_blocks.hpp: base_.load acquire
+// The number of looks of memory_watch, whose figures are stored before (later looks replace them by newer ones):
+// Covers: src/os/memory_pressure.cpp: looks_.fetch_add release, looks_.load acquire
 // attach() and for_each_front() of src/runtime/front.hpp, whose flags are set once:
 // Covers: src/runtime/front.hpp: attached.store release, attached.load acquire
 model pool_number() {

@@ -56,7 +56,7 @@ struct tarn_pool_request {
   tarn_pool_own_bin* own_bin;
 };
 
-// tarn::pool_stats; a new figure is added here and in tarn_pool_get_figures().
+// A new figure is added here, in tarn_pool_get_figures(), and in tarn::pool_stats and named_pool_stats.
 struct tarn_pool_figures {
   std::uint64_t live;  // objects in the program's hands
   std::uint64_t peak;  // upper bound of the most live objects at once: slots outside of spans, seen at misses

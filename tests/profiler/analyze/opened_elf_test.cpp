@@ -31,28 +31,56 @@ TEST(opened_elf, a_module_that_is_a_pipe_is_not_waited_for) {
   EXPECT_EQ(modules[0].build_id, "");
 }
 
-// Linkers make build-ids of 8 to 20 bytes. In a module of a thousand segments, one of 60,000 bytes would be kept a
-// thousand times.
-TEST(opened_elf, a_build_id_of_60_000_bytes_is_ignored) {
-  constexpr std::size_t id_bytes = 60000;
+// Writes an ELF file with a build-id of this many bytes in a segment, and a section of this many bytes of notes behind it.
+void write_elf(scratch_file& file, std::uint32_t id_bytes, std::size_t section_bytes) {
   ElfW(Ehdr) header = {};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_version = EV_CURRENT;
+  header.e_ehsize = sizeof header;
   header.e_phoff = sizeof header;
   header.e_phentsize = sizeof(ElfW(Phdr));
   header.e_phnum = 1;
   ElfW(Phdr) segment = {};
   segment.p_type = PT_NOTE;
+  segment.p_align = 4;
   segment.p_offset = sizeof header + sizeof segment;
   segment.p_filesz = sizeof(ElfW(Nhdr)) + 4 + id_bytes;
+  ElfW(Shdr) sections[2] = {};
+  sections[1].sh_type = SHT_NOTE;
+  sections[1].sh_addralign = 4;
+  sections[1].sh_offset = segment.p_offset + segment.p_filesz;
+  sections[1].sh_size = section_bytes;
+  header.e_shoff = sections[1].sh_offset + section_bytes;
+  header.e_shentsize = sizeof sections[0];
+  header.e_shnum = section_bytes != 0 ? 2 : 0;
   const ElfW(Nhdr) note = {4, id_bytes, NT_GNU_BUILD_ID};
-  std::vector<std::uint8_t> bytes(segment.p_offset + segment.p_filesz);
+  std::vector<std::uint8_t> bytes(header.e_shoff + sizeof sections, 0xab);
   std::memcpy(bytes.data(), &header, sizeof header);
   std::memcpy(bytes.data() + sizeof header, &segment, sizeof segment);
   std::memcpy(bytes.data() + segment.p_offset, &note, sizeof note);
   std::memcpy(bytes.data() + segment.p_offset + sizeof note, "GNU", 4);
-  scratch_file file;
+  std::memcpy(bytes.data() + header.e_shoff, sections, sizeof sections);
   file.set(bytes);
+}
+
+// Linkers make build-ids of 8 to 20 bytes. In a module of a thousand segments, one of 60,000 bytes would be kept a
+// thousand times.
+TEST(opened_elf, a_build_id_of_60_000_bytes_is_ignored) {
+  scratch_file file;
+  write_elf(file, 60000, 0);
   EXPECT_EQ(build_id_of(file.path()), "");
+  write_elf(file, 4, 0);
+  EXPECT_EQ(build_id_of(file.path()), "abababab");
+}
+
+// Programs with many probes have such a section, which is not loaded.
+TEST(opened_elf, a_long_section_of_notes_hides_no_build_id) {
+  scratch_file file;
+  write_elf(file, 4, 72000);
+  EXPECT_EQ(build_id_of(file.path()), "abababab");
 }
 
 }  // namespace

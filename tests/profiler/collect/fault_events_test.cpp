@@ -4,6 +4,7 @@
 #include "profiler/collect/fault_events.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -50,6 +51,11 @@ class faulting_child {
  private:
   int run() const {
     close(go_[1]);
+    // The kernel reports what a processor's buffer has lost with the next record on that processor: stay on one.
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<unsigned>(sched_getcpu()), &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) return 1;
     void* memory =
         mmap(nullptr, pages * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return 1;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <initializer_list>
 #include <new>
 #include <optional>
 #include <string>
@@ -87,7 +88,8 @@ TEST_F(buffer_pool_test, the_next_one_of_the_length_is_the_same) {
 
 TEST_F(buffer_pool_test, no_more_than_a_quarter_is_wasted) {
   buffer_pool pool;
-  for (const std::size_t mibs : {64, 9, 30, 3, 17, 64, 5, 40, 1, 64, 2, 50}) {
+  for (const std::size_t mibs :
+       std::initializer_list<std::size_t>{64, 9, 30, 3, 17, 64, 5, 40, 1, 64, 2, 50}) {
     const std::size_t bytes = mibs * mib;
     const buffer b = pool.get(bytes);
     EXPECT_LE(b.capacity(), bytes + bytes / 4 + 16 * kib) << mibs;
@@ -124,7 +126,7 @@ TEST_F(buffer_pool_test, a_longer_one_is_cut) {
 TEST_F(buffer_pool_test, lengths_that_change_reuse_the_same_memory) {
   buffer_pool pool;
   for (int round = 0; round < 20; ++round) {
-    for (const std::size_t mibs : {8, 64, 16, 32, 8, 24, 48, 12}) {
+    for (const std::size_t mibs : std::initializer_list<std::size_t>{8, 64, 16, 32, 8, 24, 48, 12}) {
       const buffer b = pool.get(mibs * mib);
       b.data()[0] = b.data()[b.size() - 1] = std::byte{1};
     }

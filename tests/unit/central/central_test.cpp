@@ -353,6 +353,20 @@ TEST_F(grains_test, what_is_free_in_sparse_spans_serves_another_class) {
   EXPECT_EQ(in_use(), 0U);
 }
 
+TEST_F(grains_test, what_is_free_in_sparse_spans_goes_before_memory_of_which_half_is_backed) {
+  page_heap& heap = engine_->heap;
+  span* const before = heap.allocate(4, 1, span_state::large, page_heap::source::any, page_heap::use::dense);
+  ASSERT_NE(before, nullptr);
+  span* const backed = heap.split(before, 1);
+  span* const clean = heap.split(backed, 1);
+  heap.split(clean, 1);
+  heap.deallocate(backed);
+  heap.deallocate(clean, page_backing::clean);
+  const unsigned of_two_pages = class_of_size(2304);
+  ASSERT_EQ(class_info(of_two_pages).span_pages, 2);
+  EXPECT_TRUE(is_of_grains(take(of_two_pages, 1).front())) << "the resident set grows by a page";
+}
+
 TEST_F(grains_test, no_mark_lies_within_a_block) {
   for (const void* object : take(new_class, 200)) {
     ASSERT_TRUE(free_mark::is_set(object)) << "an object in a magazine has no mark";

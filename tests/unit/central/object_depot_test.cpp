@@ -73,6 +73,20 @@ TEST(object_depot, the_fullest_span_is_used_first) {
   }
 }
 
+TEST(object_depot, extends_a_span_of_any_list) {
+  for (const int taken : {0, 1, int{slots_in_span}}) {
+    object_depot depot;
+    own_span s;
+    depot.add(&s);
+    if (taken != 0) depot.change_free_count(&s, -taken);
+    depot.extend(&s, 2);
+    EXPECT_EQ(s.capacity, slots_in_span + 2);
+    EXPECT_EQ(depot.spare_count, 0U);
+    EXPECT_EQ(depot.free_slots(), slots_in_span - taken);
+    EXPECT_EQ(depot.taken(), static_cast<std::size_t>(taken) + 2);
+  }
+}
+
 TEST(object_depot, drains_while_much_lies_free_in_spans_partly_used) {
   object_depot depot;
   own_span spans[8];

@@ -118,7 +118,7 @@ TEST(large_block, grows_where_it_is_when_there_is_room) {
 }
 
 TEST(large_block, moves_with_its_content_and_can_be_used_and_freed) {
-  for (const std::size_t size : {300 * kib, 512 * kib, 5 * mib}) {
+  for (const std::size_t size : {largest_class_size + page_size, 2 * largest_class_size, 5 * mib}) {
     void* block = tarn_malloc(size);
     std::memset(block, 0x55, tarn_usable_size(block));
     std::vector<void*> walls;

@@ -5,11 +5,9 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <thread>
 
 #include "os/memory.hpp"
 
@@ -166,17 +164,21 @@ TEST_F(memory_pressure_test, nonsense_is_no_limit) {
 }
 
 TEST(memory_pressure, this_machine) {
-  const memory_limits limits = read_memory_limits();
+  const memory_limits limits = look_at_memory("").limits;
   EXPECT_GT(limits.limit, 16 * mib);
   EXPECT_LE(limits.limit, machine_bytes());
   EXPECT_GT(limits.used, 0U);
-  // under_pressure() looks once per second. In between its answer may be older than a change.
-  bool agree = false;
-  for (int i = 0; i < 60 && !agree; ++i) {
-    agree = under_pressure() == look_at_memory("").pressed;
-    if (!agree) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  EXPECT_TRUE(agree);
+}
+
+TEST(memory_watch, looks_once_a_second) {
+  memory_watch watch;
+  EXPECT_EQ(watch.last().limits.limit, unlimited);
+  EXPECT_FALSE(watch.last().pressed);
+  EXPECT_EQ(watch.look(100000), 1U);
+  EXPECT_EQ(watch.last().limits.limit, look_at_memory("").limits.limit);
+  EXPECT_GT(watch.last().limits.used, 0U);
+  EXPECT_EQ(watch.look(100000 + memory_watch::interval_ms - 1), 1U);
+  EXPECT_EQ(watch.look(100000 + memory_watch::interval_ms), 2U);
 }
 
 }  // namespace

@@ -231,8 +231,11 @@ TEST(mutex, fork_waits_for_a_busy_holder_though_it_has_given_up_another_lock) {
       busy.take_for_fork(if_interrupted);
       if (first != second) ++torn;
       busy.release_for_fork();
+      // The next fork meets another section of the other thread: on a busy machine that thread may lose its processor in
+      // one section for longer than fork waits.
+      const std::uint64_t sections = second;
+      while (second <= sections) std::this_thread::sleep_for(100us);
     }
-    // On a busy machine the other thread may lose its processor for longer than fork waits.
     EXPECT_LT(torn, 10) << "of 20 forks would copy inconsistent data";
   });
   done = true;

@@ -117,6 +117,19 @@ TEST_F(page_heap_test, a_long_fresh_span_with_a_few_warm_pages_is_not_warm) {
   check();
 }
 
+TEST_F(page_heap_test, a_span_with_one_page_that_is_not_backed_is_warm_but_not_backed) {
+  span* const s = take(8);
+  fill(s, 1);
+  heap_.deallocate(s);
+  EXPECT_EQ(take(9, 1, source::backed), nullptr);
+  span* const backed = take(8, 1, source::backed);
+  ASSERT_NE(backed, nullptr);
+  EXPECT_EQ(backed->dirty_pages, 8U);
+  heap_.deallocate(backed);
+  EXPECT_NE(take(9, 1, source::warm), nullptr);
+  check();
+}
+
 TEST_F(page_heap_test, warm_pages_are_found_wherever_they_are_in_a_free_span) {
   span* const front = take(300);
   span* const middle = take(8);

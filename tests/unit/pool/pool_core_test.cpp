@@ -101,6 +101,21 @@ TEST_F(pool_core_test, finds_a_broken_invariant_of_a_shard) {
   access::spare_bytes(shard_) -= 1;
 }
 
+// A thread that has found no used slot carves fresh ones after it has released the lock; others may free all slots of
+// the span in between.
+TEST_F(pool_core_test, carves_a_span_whose_slots_have_all_been_freed) {
+  span* const s = access::carving(shard_);
+  ASSERT_NE(s, nullptr);
+  pool_.flush(magazine_->bottom(), slots);
+  EXPECT_EQ(s->list, object_depot::spare_list);
+  EXPECT_EQ(shard_.spare_bytes(), s->bytes());
+  EXPECT_EQ(shard_.take(magazine_, slots, pool_shard::source::fresh), slots);
+  EXPECT_EQ(s->capacity, 2 * slots);
+  EXPECT_EQ(shard_.spare_bytes(), 0U);
+  EXPECT_EQ(shard_.taken(), slots);
+  pool_.validate();
+}
+
 TEST_F(pool_core_test, finds_a_span_that_is_not_carved_to_its_end) {
   span* const s = std::exchange(access::carving(shard_), nullptr);
   expect_broken("s.capacity == pool_.slots_in(&s) || s.capacity == 0 || &s == carving");

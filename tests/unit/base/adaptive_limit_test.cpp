@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include "base/adaptive_limit.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tarn {
+namespace {
+
+TEST(adaptive_limit, rises_by_what_was_given_up_and_made_anew) {
+  adaptive_limit limit;
+  EXPECT_FALSE(limit.note_made(3, 10)) << "none was given up";
+  limit.note_given_up(5);
+  EXPECT_EQ(limit.extra(), 0U);
+  EXPECT_TRUE(limit.note_made(3, 10));
+  EXPECT_EQ(limit.extra(), 3U);
+  EXPECT_TRUE(limit.note_made(3, 10));
+  EXPECT_EQ(limit.extra(), 5U) << "one more was made than given up";
+  EXPECT_FALSE(limit.note_made(1, 10));
+}
+
+TEST(adaptive_limit, stays_below_its_bound) {
+  adaptive_limit limit;
+  limit.note_given_up(30);
+  EXPECT_TRUE(limit.note_made(15, 10));
+  EXPECT_EQ(limit.extra(), 10U);
+  EXPECT_FALSE(limit.note_made(15, 10));
+}
+
+TEST(adaptive_limit, falls_by_what_is_idle_for_a_period) {
+  adaptive_limit limit;
+  limit.note_given_up(5);
+  EXPECT_TRUE(limit.note_made(4, 10));
+  limit.end_period(1);
+  EXPECT_EQ(limit.extra(), 3U);
+  EXPECT_FALSE(limit.note_made(1, 10)) << "what was given up in an earlier period does not count";
+  limit.end_period(7);
+  EXPECT_EQ(limit.extra(), 0U);
+}
+
+}  // namespace
+}  // namespace tarn
