@@ -129,17 +129,27 @@ class malloc_time(ProfileBase):
         library = self.compile("libsteps.so", malloc, *self.flags, "-shared", "-fPIC")
         return self.compile("program", program, *self.flags, "-pthread", "-x", "none", library, "-Wl,-rpath," + self.folder)
 
-    def recorded(self, program, rounds=ROUNDS, **more):
-        """Records the program and returns the recording's meta. The stated time in malloc must be the known
-        share within its margin, whether it comes from the clock or from timed calls."""
+    def recording(self, program, rounds, **more):
+        """Records the program. Returns the recording's meta, the stated time in malloc, and its known share."""
         path = os.path.join(self.folder, "x.prof")
         result = subprocess.run([settings.tarn, "profile", "--no-events", "--json", "-o", path, "--", program, str(rounds)],
                                 capture_output=True, text=True, timeout=100, check=False, env=self.environment(), **more)
         self.assertEqual(result.returncode, 0, result.stderr)
         told = json.loads(result.stderr[result.stderr.index("{"):])["program"]
-        meta = self.dump(path)["meta"]
-        truth = SHARE * told["processor_ns"]
-        self.assertAlmostEqual(told["malloc_ns"], truth, delta=told["margin_ns"] + 0.03 * truth, msg=meta["malloc_time"])
+        return self.dump(path)["meta"], told, SHARE * told["processor_ns"]
+
+    def recorded(self, program, rounds=ROUNDS, **more):
+        """As recording(), but returns the meta alone: the stated time in malloc must be the known share within its
+        margin, whether it comes from the clock or from timed calls. As one margin in twenty does not hold the truth, two
+        more recordings decide after a miss: both must hold it."""
+        missed = []
+        for attempt in range(3):
+            meta, told, truth = self.recording(program, rounds, **more)
+            if abs(told["malloc_ns"] - truth) > told["margin_ns"] + 0.03 * truth:
+                missed.append((told, truth, meta["malloc_time"]))
+            if len(missed) > 1 or (attempt == 0 and not missed):
+                break
+        self.assertLess(len(missed), 2, missed)
         return meta
 
     def assert_told_of_timed_calls(self, meta, *phrases):

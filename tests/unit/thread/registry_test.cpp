@@ -342,9 +342,10 @@ TEST_F(registry_test, finds_a_broken_invariant) {
   registry_.create();
   registry_.destroy(gone);
   registry_.validate_locked();
+  thread_cache* const newest = used().front();
   oldest->previous = nullptr;
   EXPECT_BROKEN(registry_.validate_locked(), "thread_cache_registry", "c->previous == last", &registry_);
-  oldest->previous = used().front();
+  oldest->previous = newest;
   engine_->budget.caches.store(3);
   EXPECT_BROKEN(registry_.validate_locked(), "thread_cache_registry", "count() == used", &registry_);
   engine_->budget.caches.store(2);
