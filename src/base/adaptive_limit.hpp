@@ -35,6 +35,7 @@ class adaptive_limit {
     given_up_.store(0, std::memory_order_relaxed);
     extra_.store(extra() - std::min(extra(), idle), std::memory_order_relaxed);
   }
+  void clear() { end_period(extra()); }
 
  private:
   std::atomic<std::uint32_t> extra_{0};

@@ -25,6 +25,8 @@ constexpr std::size_t spans_per_refill = 16;
 // A class whose depot has this many bytes in use or in magazines, and was used this often by a thread of another home
 // than the last one, gets a depot for each home.
 constexpr std::size_t shared_from = 1 * mib;
+// Of larger objects fewer are used per second, and what lies free in one home and is needed in another weighs more.
+constexpr std::size_t largest_shared = 256;
 constexpr unsigned changes_to_share = 8;
 // A depot, one of several of its class, with more free bytes than this gives spans to the others.
 constexpr std::size_t spared_from = 512 * kib;
@@ -125,7 +127,7 @@ void central::destroy_span(span* s) {
 // Updates `draining` and the class's bit in sparse_ after the counts of its depot have changed. True if the class has
 // just begun to drain.
 bool central::review(object_depot& d, unsigned size_class) {
-  const bool drains = d.review(class_info(size_class).size, depot_count(size_class));
+  const bool drains = d.review(class_info(size_class).size, depot_count(size_class) != 1);
   if (size_classes::is_grain(size_class)) return false;
   std::atomic<std::uint64_t>& word = sparse_[d.home][size_class / 64];
   const std::uint64_t bit = std::uint64_t{1} << (size_class % 64);
@@ -163,7 +165,8 @@ void central::note_taker(object_depot& d, unsigned size_class, unsigned home) {
   d.last_taker = static_cast<std::uint8_t>(home);
   if (d.taken() * class_info(size_class).size < shared_from || ++d.changes_of_taker != changes_to_share)
     return;
-  is_shared_[size_class].store(!size_classes::is_grain(size_class), std::memory_order_relaxed);
+  const bool shared = !size_classes::is_grain(size_class) && class_info(size_class).size <= largest_shared;
+  is_shared_[size_class].store(shared, std::memory_order_relaxed);
 }
 
 object_depot& central::depot_to_refill(unsigned size_class, unsigned home) {
@@ -530,7 +533,10 @@ std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, 
     os::lock_guard guard(d.lock, d);
     const std::uint32_t before = d.full.count();
     idle = d.full.take_idle(all);
-    d.full_limit.end_period((before - d.full.count()) * class_info(size_class).magazine);
+    // If nobody needed any, there is no evidence left for a higher limit.
+    const std::uint32_t left = d.full.count();
+    d.full_limit.end_period(left != 0 || before == 0 ? (before - left) * class_info(size_class).magazine
+                                                     : d.full_limit.extra());
     if (!all) d.end_period();
   }
   while (idle != nullptr) {
@@ -549,13 +555,15 @@ void central::flush_idle_magazines(bool all) {
 }
 
 // Before the resident set grows: puts the objects of classes that keep more full magazines than their limit back into
-// their spans. False: there are none.
+// their spans; what these gave up before no longer counts. False: there are none.
 bool central::flush_extra_magazines() {
   if (!has_extra_full_.load(std::memory_order_relaxed)) return false;
   has_extra_full_.store(false, std::memory_order_relaxed);
   for (unsigned c = 1; c < size_classes::count; ++c) {
     for_each_depot(c, [&](object_depot& d) {
-      if (d.full_limit.extra() != 0) flush_magazines(d, c, true);
+      if (d.full_limit.extra() == 0) return;
+      flush_magazines(d, c, true);
+      d.full_limit.clear();
     });
   }
   return true;

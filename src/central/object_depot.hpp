@@ -16,6 +16,7 @@
 //   - a span cut into objects has as many bits set as free objects (objects.hpp).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -226,14 +227,17 @@ class alignas(separation) object_depot {
     for (const span* s = spare_.front(); s != nullptr; s = s->next) visit(*s);
   }
 
-  // Updates `draining` and `sparse` after counts have changed; the limits are divided among `depots` depots. True if the
-  // class has just begun to drain.
-  bool review(std::size_t object_size, unsigned depots = 1) TARN_REQUIRES(lock) {
-    const std::int64_t free_bytes = free_slots_ * static_cast<std::int64_t>(object_size);
-    free_hint.store(static_cast<std::size_t>(free_bytes), std::memory_order_relaxed);
+  // Updates `draining` and `sparse` after counts have changed. `one_of_several`: the class has other depots. Threads that
+  // use objects in turn then leave free objects behind for each other, so only those that nobody needed for a period may
+  // be divided. True if the class has just begun to drain.
+  bool review(std::size_t object_size, bool one_of_several = false) TARN_REQUIRES(lock) {
+    const auto size = static_cast<std::int64_t>(object_size);
+    free_hint.store(static_cast<std::size_t>(free_slots_ * size), std::memory_order_relaxed);
     free_low.note(static_cast<std::uint32_t>(free_slots_));
-    const std::int64_t idle = free_slots_ * 8 > slots_ ? free_bytes * depots : 0;
-    sparse = idle > static_cast<std::int64_t>(sparse_from);
+    const std::int64_t idle = free_slots_ * 8 > slots_ ? free_slots_ * size : 0;
+    const std::int64_t unneeded =
+        one_of_several ? std::min(idle, idle_slots.load(std::memory_order_relaxed) * size) : idle;
+    sparse = unneeded > static_cast<std::int64_t>(sparse_from);
     const bool drains = idle > static_cast<std::int64_t>(drain_from);
     if (draining.load(std::memory_order_relaxed) == drains) return false;
     draining.store(drains, std::memory_order_relaxed);

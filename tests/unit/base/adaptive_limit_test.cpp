@@ -37,5 +37,14 @@ TEST(adaptive_limit, falls_by_what_is_idle_for_a_period) {
   EXPECT_EQ(limit.extra(), 0U);
 }
 
+TEST(adaptive_limit, clear_forgets_all) {
+  adaptive_limit limit;
+  limit.note_given_up(5);
+  EXPECT_TRUE(limit.note_made(3, 10));
+  limit.clear();
+  EXPECT_EQ(limit.extra(), 0U);
+  EXPECT_FALSE(limit.note_made(1, 10));
+}
+
 }  // namespace
 }  // namespace tarn

@@ -250,6 +250,61 @@ TEST_F(central_test, magazines_that_nobody_wants_for_a_period_are_flushed) {
   EXPECT_TRUE(is_in_span(object));
 }
 
+// Objects of the class go back to their spans and are taken out again, in one period.
+class full_limit_test : public central_test {
+ protected:
+  void SetUp() override {
+    objects_ = take(small, objects);
+    before_ = leave();
+    central_.flush_idle_magazines(true);
+    objects_ = take(small, objects);
+    give(small, objects_);
+    objects_ = take(small, objects);
+  }
+  // Leaves objects in full magazines until there is no room for more; gives the others back. Returns the magazines' number.
+  std::size_t leave() {
+    std::size_t left = 0;
+    for (; objects_.size() >= class_info(small).magazine; ++left) {
+      magazine* const m = new_magazine();
+      m->count = class_info(small).magazine;
+      std::copy(objects_.end() - m->count, objects_.end(), m->bottom());
+      if (!central_.give_full(small, m)) break;
+      objects_.resize(objects_.size() - m->count);
+    }
+    give(small, std::exchange(objects_, {}));
+    return left;
+  }
+
+  static constexpr std::size_t objects = 100000;
+  static constexpr std::size_t bytes = objects * class_info(small).size;
+  std::size_t before_ = 0;
+  std::vector<void*> objects_;
+};
+
+TEST_F(full_limit_test, more_magazines_wait_if_their_objects_are_taken_again) {
+  const std::size_t now = leave();
+  EXPECT_GT(now, 2 * before_);
+  EXPECT_LE((now - before_) * class_info(small).magazine * sizeof(void*), bytes / 8);
+}
+
+TEST_F(full_limit_test, fewer_wait_after_a_period_in_which_nobody_took_them) {
+  leave();
+  central_.flush_idle_magazines(false);
+  central_.flush_idle_magazines(false);
+  EXPECT_EQ(central_.handover_bytes(), 0U);
+  EXPECT_EQ(central_.depot(small).full_limit.extra(), 0U);
+}
+
+TEST_F(full_limit_test, those_beyond_the_limit_go_back_before_the_heap_grows) {
+  ASSERT_GT(leave(), before_);
+  engine_->heap.trim(0);
+  const std::size_t used = in_use();
+  take(small + 1, bytes / class_info(small + 1).size / 2);
+  EXPECT_EQ(central_.handover_bytes(), 0U);
+  EXPECT_EQ(central_.depot(small).full_limit.extra(), 0U);
+  EXPECT_LE(in_use(), used) << "empty spans serve the other class";
+}
+
 TEST_F(central_test, full_magazines_do_not_pin_the_spans_of_a_class_that_drains) {
   auto objects = take(small, 4 * mib / class_info(small).size);
   magazine* m = new_magazine();
@@ -446,6 +501,12 @@ TEST_F(central_test, a_class_of_little_memory_has_one_depot) {
   EXPECT_EQ(central_.depot(small, 1).home, 0);
 }
 
+TEST_F(central_test, a_class_of_larger_objects_has_one_depot) {
+  const unsigned larger = fine_class_of(512);
+  for (unsigned turn = 0; turn < 100; ++turn) take(larger, 1000, turn % 2);
+  EXPECT_EQ(central_.depot(larger, 1).home, 0);
+}
+
 TEST_F(homes_test, each_home_has_spans_of_its_own) {
   for (unsigned home = 0; home < homes; ++home) {
     for (const void* object : objects_[home]) ASSERT_EQ(home_of(object), home);
@@ -523,6 +584,21 @@ class half_free_homes_test : public homes_test {
 
 TEST_F(half_free_homes_test, spans_partly_used_stay_with_threads_that_used_them_lately) {
   EXPECT_FALSE(gives_its_spans());
+  expect_nothing_lost();
+}
+
+TEST_F(half_free_homes_test, only_what_nobody_needed_for_a_period_may_be_divided) {
+  object_depot& d = central_.depot(small, 1);
+  const auto sparse = [&d] {
+    os::lock_guard guard(d.lock);
+    return d.sparse;
+  };
+  EXPECT_FALSE(sparse());
+  central_.flush_idle_magazines(false);
+  central_.flush_idle_magazines(false);
+  give(small, {objects_[0].back()});  // counts are looked at when they change
+  objects_[0].pop_back();
+  EXPECT_TRUE(sparse());
   expect_nothing_lost();
 }
 
