@@ -21,12 +21,14 @@ class adaptive_limit {
   void note_given_up(std::uint32_t items) {
     given_up_.store(given_up_.load(std::memory_order_relaxed) + items, std::memory_order_relaxed);
   }
-  // Items have been made. True: they raised the limit, which stays at most `most`.
-  bool note_made(std::uint32_t items, std::uint32_t most) {
+  // Items have been made. True: they raised the limit, which stays at most `most`. Less than `evidence` items, given up
+  // or kept because of the limit, do not raise it.
+  bool note_made(std::uint32_t items, std::uint32_t most, std::uint32_t evidence = 1) {
     const std::uint32_t given_up = given_up_.load(std::memory_order_relaxed);
-    if (TARN_LIKELY(given_up == 0) || extra() >= most) return false;
+    if (TARN_LIKELY(given_up == 0)) return false;
     const std::uint32_t again = std::min(items, given_up);
     given_up_.store(given_up - again, std::memory_order_relaxed);
+    if (extra() >= most || given_up + extra() < evidence) return false;
     extra_.store(std::min(extra() + again, most), std::memory_order_relaxed);
     return true;
   }

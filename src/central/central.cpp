@@ -25,7 +25,8 @@ constexpr std::size_t spans_per_refill = 16;
 // A class whose depot has this many bytes in use or in magazines, and was used this often by a thread of another home
 // than the last one, gets a depot for each home.
 constexpr std::size_t shared_from = 1 * mib;
-// Of larger objects fewer are used per second, and what lies free in one home and is needed in another weighs more.
+// Of larger objects fewer are used per second, and what lies free in one home, or in magazines, and is needed elsewhere
+// weighs more: they have one depot, and few magazines wait.
 constexpr std::size_t largest_shared = 256;
 constexpr unsigned changes_to_share = 8;
 // A depot, one of several of its class, with more free bytes than this gives spans to the others.
@@ -36,6 +37,9 @@ constexpr std::size_t most_extra = 16 * mib;
 // use or in magazines.
 constexpr std::size_t most_extra_magazines = 1 * mib;
 constexpr std::size_t extra_magazines_divisor = 8;
+// A depot to which fewer bytes come back and are taken again keeps none: it would gain little, and its spans would be less
+// full.
+constexpr std::size_t extra_magazines_from = 1 * mib;
 // Spare spans are given to the page heap in steps of this many bytes until it has enough.
 constexpr std::size_t release_step = 128 * kib;
 // Stands for the span of an object that is in no span of its class: no depot has its home.
@@ -238,6 +242,7 @@ bool central::take_spared(object_depot& own, unsigned size_class, bool partial) 
 
 // Of objects in full magazines.
 std::uint32_t central::most_extra_full(const object_depot& d, unsigned size_class) {
+  if (class_info(size_class).size > largest_shared) return 0;
   const std::size_t in_use = d.taken() * class_info(size_class).size;
   return static_cast<std::uint32_t>(std::min(in_use / extra_magazines_divisor, most_extra_magazines) /
                                     sizeof(void*));
@@ -264,7 +269,8 @@ std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine
     found += count;
     d.change_free_count(s, -static_cast<int>(count));
   }
-  if (d.full_limit.note_made(static_cast<std::uint32_t>(found), most_extra_full(d, size_class)))
+  if (d.full_limit.note_made(static_cast<std::uint32_t>(found), most_extra_full(d, size_class),
+                             static_cast<std::uint32_t>(extra_magazines_from / class_info(size_class).size)))
     has_extra_full_.store(true, std::memory_order_relaxed);
   review(d, size_class);
   return found;

@@ -26,6 +26,18 @@ TEST(adaptive_limit, stays_below_its_bound) {
   EXPECT_FALSE(limit.note_made(15, 10));
 }
 
+TEST(adaptive_limit, little_evidence_does_not_raise_it) {
+  adaptive_limit limit;
+  limit.note_given_up(4);
+  EXPECT_FALSE(limit.note_made(2, 10, 5));
+  limit.note_given_up(2);
+  EXPECT_FALSE(limit.note_made(2, 10, 5)) << "two of the six have been made anew before";
+  limit.note_given_up(3);
+  EXPECT_TRUE(limit.note_made(3, 10, 5));
+  EXPECT_TRUE(limit.note_made(2, 10, 5)) << "what is kept because of it counts too";
+  EXPECT_EQ(limit.extra(), 5U);
+}
+
 TEST(adaptive_limit, falls_by_what_is_idle_for_a_period) {
   adaptive_limit limit;
   limit.note_given_up(5);
