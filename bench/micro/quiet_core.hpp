@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // quiet_core: takes readings while the core is the program's alone.
 // Why: a core's two hardware threads share what it can do. On a virtual machine the other one may be a neighbour's, who
-//   comes and goes in milliseconds: short loops then take 1.4 times as long, the clock being the same, and a median says
-//   how busy the neighbour was rather than what was measured.
+//   comes and goes in milliseconds: short loops then take 1.4 times as long, the clock being the same, and a median
+//   says how busy the neighbour was rather than what was measured.
 // Method: independent additions are limited by the core's width, dependent ones by their latency alone. The other
 //   hardware thread takes of the former and leaves the latter as they are: alone, a core four or more wide does an
 //   independent one in less than a third of the time of a dependent one (0.28 measured; 0.41 and more beside another
@@ -37,9 +37,9 @@ inline bool core_is_quiet() {
   return static_cast<double>(end - middle) / 2 < most * static_cast<double>(middle - start);
 }
 
-// prepare(), which is not measured, and reading = work(), until there are `wanted` quiet readings, `most` in all, or the time
-// is over, but at least `fewest`. Returns the quiet ones; all of them if those are fewer. It does not wait for a quiet
-// moment: what the work needs would be out of the caches when it comes.
+// prepare(), which is not measured, and reading = work(), until there are `wanted` quiet readings, `most` in all, or
+// the time is over, but at least `fewest`. Returns the quiet ones; all of them if those are fewer. It does not wait for
+// a quiet moment: what the work needs would be out of the caches when it comes.
 template <class Reading, class Prepare, class Work>
 std::vector<Reading> quiet_readings(std::size_t wanted, std::size_t fewest, std::size_t most, double seconds,
                                     Prepare prepare, Work work) {

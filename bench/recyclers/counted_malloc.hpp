@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// counted_malloc.hpp: counts what the calling thread asks of malloc, by standing before glibc's. operator new comes here
+// counted_malloc.hpp: counts what the calling thread asks of malloc, by standing before glibc's. operator new comes
+// here
 //   too. Include it in one file of a program.
 // Cost: two additions for each allocation; too little to show in the scenes that count.
 #pragma once

@@ -22,8 +22,8 @@ constexpr std::uint64_t most_bytes_of_all_notes = 1 << 20;
 constexpr std::size_t most_build_id_bytes = 64;  // linkers make 20 at most unless they are told otherwise
 constexpr std::uint64_t map_page = 4096;         // segments are mapped from a multiple of this
 
-// The build-id among the notes of a part of the file; empty if there is none. libelf reads the part whole and keeps it, so
-// a part that is longer than `left` is skipped, and `left` is reduced by the others.
+// The build-id among the notes of a part of the file; empty if there is none. libelf reads the part whole and keeps it,
+// so a part that is longer than `left` is skipped, and `left` is reduced by the others.
 std::string_view build_id_in(Elf* elf, std::uint64_t offset, std::uint64_t size, std::uint64_t alignment,
                              std::uint64_t& left) {
   if (size > std::min(left, most_note_bytes)) return {};

@@ -143,8 +143,8 @@ living_block* block_table::find_small(std::uint64_t address) noexcept {
         std::uint64_t starts = entry->starts[word];
         if (static_cast<std::uint64_t>(word) == bit / 64 && bit % 64 != 63)
           starts &= (std::uint64_t{2} << (bit % 64)) - 1;
-        // Blocks do not overlap, so only the nearest one that begins at or below the address can hold it. One that begins in
-        // the address's granule may begin above it.
+        // Blocks do not overlap, so only the nearest one that begins at or below the address can hold it. One that
+        // begins in the address's granule may begin above it.
         for (; starts != 0; starts &= ~(std::uint64_t{1} << (63 - std::countl_zero(starts)))) {
           const auto nearest = static_cast<std::uint64_t>(63 - std::countl_zero(starts));
           const std::uint64_t begin =

@@ -41,8 +41,8 @@ struct estimate {
   double variance = 0;
 };
 
-// The time of `calls` calls. `otherwise`: the mean time per call to assume if no call was timed. The variance is that of
-// the mean; that of the number of calls is not in it.
+// The time of `calls` calls. `otherwise`: the mean time per call to assume if no call was timed. The variance is that
+// of the mean; that of the number of calls is not in it.
 estimate time_of_calls(const timed_calls& timed, double calls, double otherwise);
 
 // Keeps the calls with the largest weight * time of a process.

@@ -100,9 +100,9 @@ void process_model::fill(profile& into) const {
 // count's interval; this also covers sites without any sample. The additional block's variance is the average of
 // the site's own samples, or of all sites' samples where the site has none.
 //
-// The same holds for faults, which are known only of pages near sampled blocks: a heap that is smaller than the distance
-// between two samples may be backed before the first one. As if one more sample of fresh pages had been found, on one of the
-// sites, with a probability in proportion to its bytes.
+// The same holds for faults, which are known only of pages near sampled blocks: a heap that is smaller than the
+// distance between two samples may be backed before the first one. As if one more sample of fresh pages had been found,
+// on one of the sites, with a probability in proportion to its bytes.
 void process_model::fill_variances(profile& into) const {
   double samples = 0;
   double squares = 0;

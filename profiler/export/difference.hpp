@@ -111,8 +111,8 @@ class difference_builder {
   std::map<std::string, std::uint32_t> type_rows_;
 };
 
-// "[site.]METRIC > or < AMOUNT": AMOUNT is a change, in percent ("+5%") or in the metric's unit, for bytes with K, M, G,
-// for times with ns, us, ms, s.
+// "[site.]METRIC > or < AMOUNT": AMOUNT is a change, in percent ("+5%") or in the metric's unit, for bytes with K, M,
+// G, for times with ns, us, ms, s.
 struct change_limit {
   std::string text;
   std::size_t metric_index = 0;  // of metrics()

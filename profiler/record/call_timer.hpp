@@ -7,8 +7,8 @@
 // 2.35). Where it has not, or another user of rseq (a per-CPU allocator) has set the pointer since, the result
 // is `doubtful`, and the collector decides by the duration.
 //
-// Signal-safe, and needs no initialisation. An exception that leaves the timed call leaves the pointer set: harmless, as
-// the section is static and has no length.
+// Signal-safe, and needs no initialisation. An exception that leaves the timed call leaves the pointer set: harmless,
+// as the section is static and has no length.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// hook_state: what the hooks read in front of each call of the program: the program's own functions, and whether the call
-// is told to the recorder. Defined in real_functions.cpp and recorder.cpp.
+// hook_state: what the hooks read in front of each call of the program: the program's own functions, and whether the
+// call is told to the recorder. Defined in real_functions.cpp and recorder.cpp.
 //
 // Thread safety: `self` is the calling thread's; all else may be read by any thread.
 #pragma once

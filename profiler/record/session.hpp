@@ -41,8 +41,8 @@ namespace tarn::profiler {
 inline constexpr const char* session_variable = "TARN_RECORD";
 
 inline constexpr std::uint64_t session_magic = 0x3730636572726174;  // "tarrec07"
-// The socket's name is these characters and ADDRESS in decimal, in the abstract namespace: it can be reached in a chroot,
-// without /proc and after a change of user.
+// The socket's name is these characters and ADDRESS in decimal, in the abstract namespace: it can be reached in a
+// chroot, without /proc and after a change of user.
 inline constexpr char socket_prefix[] = "tarn-session-";
 inline constexpr std::size_t path_room = 208;
 

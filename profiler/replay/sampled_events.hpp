@@ -3,9 +3,9 @@
 //
 // A sampled block stands for 1/p of its kind. Its copies have its size, threads and call path. They begin evenly spread
 // over the time in which no other sample of the same thread and path is nearer; a copy lives as long as the sample did,
-// or, where that is longer than the spread, ends in the time in which no other sample's end is nearer. So sizes, ages and
-// what lives at a time are right on average; the order within the spread is not known. Blocks that are always recorded
-// stand for themselves, with their growth and the pages that were touched.
+// or, where that is longer than the spread, ends in the time in which no other sample's end is nearer. So sizes, ages
+// and what lives at a time are right on average; the order within the spread is not known. Blocks that are always
+// recorded stand for themselves, with their growth and the pages that were touched.
 //
 // If that gives more events than wanted, only a part from the middle of the run is kept, preceded by allocations of
 // the blocks that are alive at its beginning. A pure function; any thread.

@@ -2,6 +2,7 @@
 #include "central/central.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "central/free_mark.hpp"
@@ -21,14 +22,37 @@ constexpr std::size_t largest_dense = 8 * kib;
 // A refill takes objects from at most this many spans.
 constexpr std::size_t spans_per_refill = 16;
 
+// A class whose depot has this many bytes in use or in magazines, and was used this often by a thread of another home
+// than the last one, gets a depot for each home.
+constexpr std::size_t shared_from = 1 * mib;
+// Of larger objects fewer are used per second, and what lies free in one home, or in magazines, and is needed elsewhere
+// weighs more: they have one depot, and few magazines wait.
+constexpr std::size_t largest_shared = 256;
+constexpr unsigned changes_to_share = 8;
+// A depot, one of several of its class, with more free bytes than this gives spans to the others.
+constexpr std::size_t spared_from = 512 * kib;
+// The most bytes of spare spans that a depot keeps beyond its limit because it uses them.
+constexpr std::size_t most_extra = 16 * mib;
+// Full magazines beyond the limit may themselves take this many bytes, and at most this fraction of the bytes that are
+// in use or in magazines.
+constexpr std::size_t most_extra_magazines = 1 * mib;
+constexpr std::size_t extra_magazines_divisor = 8;
+// A depot to which fewer bytes come back and are taken again keeps none: it would gain little, and its spans would be
+// less full.
+constexpr std::size_t extra_magazines_from = 1 * mib;
+// Spare spans are given to the page heap in steps of this many bytes until it has enough.
+constexpr std::size_t release_step = 128 * kib;
+// Stands for the span of an object that is in no span of its class: no depot has its home.
+constinit span no_span{central::most_homes};
+
 // Before a span takes fresh memory, this fraction of the bytes in use stays backed, and at least least_kept.
 constexpr std::size_t kept_divisor = 32;
 constexpr std::size_t least_kept = 2 * mib;
 
-std::size_t most_full_magazines(unsigned size_class) {
+std::size_t most_full_magazines(const object_depot& d, unsigned size_class, std::size_t depots) {
   const auto& info = class_info(size_class);
-  const std::size_t bytes = std::size_t{info.size} * info.magazine;
-  return bytes >= handover_limit / 2 ? 2 : handover_limit / bytes;
+  const std::size_t limit = handover_limit / depots / (std::size_t{info.size} * info.magazine);
+  return std::max<std::size_t>(limit, 2) + d.full_limit.extra() / info.magazine;
 }
 
 [[noreturn]] void report_freed_twice(const void* object) {
@@ -52,13 +76,16 @@ span* central::take_pages(std::size_t pages, std::size_t alignment, span_state s
   using source = page_heap::source;
   const source first = from == source::any ? source::warm : from;
   if (span* s = heap_.allocate(pages, alignment, state, first, use)) return s;
-  if (spare_bytes() + heap_.dirty_bytes() >= pages << page_shift && release_spares(true) != 0) {
-    if (span* s = heap_.allocate(pages, alignment, state, first, use)) return s;
+  if (from == source::any) flush_extra_magazines();
+  if (spare_bytes() + heap_.dirty_bytes() >= pages << page_shift) {
+    while (release_spares(true, std::max(pages << page_shift, release_step)) != 0) {
+      if (span* s = heap_.allocate(pages, alignment, state, first, use)) return s;
+    }
   }
   return from == source::any ? heap_.allocate(pages, alignment, state, from, use) : nullptr;
 }
 
-bool central::add_span(unsigned size_class, page_heap::source from) {
+bool central::add_span(object_depot& d, unsigned size_class, page_heap::source from) {
   const auto& info = class_info(size_class);
   const bool apart = has_bits_apart(info.objects);
   void* bits = apart ? bits_.allocate(metadata_) : nullptr;
@@ -80,8 +107,9 @@ bool central::add_span(unsigned size_class, page_heap::source from) {
   }
   map_.set_objects(s, info.size);
   if (os::is_check_due()) map_.validate(s, size_class, info.size);
-  object_depot& d = depots_[size_class];
+  s->home.store(d.home, std::memory_order_relaxed);
   d.counters.spans_made.fetch_add(1, std::memory_order_relaxed);
+  d.spare_limit.note_made(1, static_cast<std::uint32_t>(most_extra / span_bytes(size_class)));
   os::lock_guard guard(d.lock, d);
   d.add(s);
   spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
@@ -90,7 +118,8 @@ bool central::add_span(unsigned size_class, page_heap::source from) {
 
 // Requires: the span is in no list and all its objects are free.
 void central::destroy_span(span* s) {
-  depots_[s->size_class].counters.spans_freed.fetch_add(1, std::memory_order_relaxed);
+  depot(s->size_class, s->home.load(std::memory_order_relaxed))
+      .counters.spans_freed.fetch_add(1, std::memory_order_relaxed);
   map_.map_pages(s);
   if (os::is_check_due()) map_.validate(s, 0, 1);
   s->size_class = 0;
@@ -102,23 +131,130 @@ void central::destroy_span(span* s) {
 // Updates `draining` and the class's bit in sparse_ after the counts of its depot have changed. True if the class has
 // just begun to drain.
 bool central::review(object_depot& d, unsigned size_class) {
-  const bool drains = d.review(class_info(size_class).size);
+  const bool drains = d.review(class_info(size_class).size, depot_count(size_class) != 1);
   if (size_classes::is_grain(size_class)) return false;
-  std::atomic<std::uint64_t>& word = sparse_[size_class / 64];
+  std::atomic<std::uint64_t>& word = sparse_[d.home][size_class / 64];
   const std::uint64_t bit = std::uint64_t{1} << (size_class % 64);
   const bool noted = (word.load(std::memory_order_relaxed) & bit) != 0;
   if (TARN_UNLIKELY(noted != d.sparse)) word.fetch_xor(bit, std::memory_order_relaxed);
   return drains;
 }
 
+// ---- homes ----
+
+std::uint8_t central::enter_home() {
+  unsigned best = 0;
+  for (unsigned home = 1; home < most_homes; ++home) {
+    if (users_[home].load(std::memory_order_relaxed) < users_[best].load(std::memory_order_relaxed))
+      best = home;
+  }
+  users_[best].fetch_add(1, std::memory_order_relaxed);
+  return static_cast<std::uint8_t>(best);
+}
+
+void central::walk_depot_locks(const os::lock_walk& walk) {
+  for (unsigned i = 0; i < size_classes::all; ++i) {
+    const unsigned c = walk.backwards ? size_classes::all - 1 - i : i;
+    walk.list(depots_[c].lock, [&] {
+      for_each_depot(c, [&walk](object_depot& d) {
+        if (d.home != 0) walk.visit(d.lock);
+      });
+    });
+  }
+}
+
+// Requires: d is the depot of home 0.
+void central::note_taker(object_depot& d, unsigned size_class, unsigned home) {
+  if (TARN_LIKELY(d.last_taker == home)) return;
+  d.last_taker = static_cast<std::uint8_t>(home);
+  if (d.taken() * class_info(size_class).size < shared_from || ++d.changes_of_taker != changes_to_share)
+    return;
+  const bool shared = !size_classes::is_grain(size_class) && class_info(size_class).size <= largest_shared;
+  is_shared_[size_class].store(shared, std::memory_order_relaxed);
+}
+
+object_depot& central::depot_to_refill(unsigned size_class, unsigned home) {
+  object_depot& d = depot(size_class, home);
+  if (TARN_LIKELY(d.home == home || !is_shared_[size_class].load(std::memory_order_relaxed))) return d;
+  return open_depot(size_class, home);
+}
+
+object_depot& central::open_depot(unsigned size_class, unsigned home) {
+  object_depot& first = depots_[size_class];
+  void* const memory = metadata_.allocate(sizeof(object_depot), alignof(object_depot));
+  if (memory == nullptr) return first;
+  auto* const made = new (memory) object_depot(static_cast<std::uint8_t>(home));
+  // Under this lock, so that fork finds the same depots before and after it.
+  os::lock_guard guard(first.lock, first);
+  std::atomic<object_depot*>& place = homes_[home - 1][size_class];
+  object_depot* const other = place.load(std::memory_order_relaxed);
+  if (other != nullptr) return *other;
+  more_depots_[size_class].fetch_add(1, std::memory_order_relaxed);
+  // release: partner of the acquire in depot_for().
+  place.store(made, std::memory_order_release);
+  return *made;
+}
+
+// Moves a span with free objects: a spare one, else one with many free objects. False: there is none.
+bool central::move_span(object_depot& from, object_depot& to, unsigned size_class, bool partial) {
+  object_depot& first = from.home < to.home ? from : to;
+  object_depot& second = from.home < to.home ? to : from;
+  os::lock_guard first_guard(first.lock, first);
+  os::lock_guard second_guard(second.lock, second);
+  span* const s = from.most_free();
+  if (s == nullptr) return false;
+  if (s->list != object_depot::spare_list) {
+    const std::uint32_t idle = from.idle_slots.load(std::memory_order_relaxed);
+    if (!partial || (is_used(from) && idle < s->free_objects)) return false;
+    from.idle_slots.store(idle - std::min<std::uint32_t>(idle, s->free_objects), std::memory_order_relaxed);
+  }
+  from.remove(s);
+  // release: partner of the acquire in put_back().
+  s->home.store(to.home, std::memory_order_release);
+  to.adopt(s);
+  review(from, size_class);
+  review(to, size_class);
+  return true;
+}
+
+// Whether the depot can do without a spare span; with `partial`, without a span that has free objects.
+bool central::can_spare(const object_depot& d, unsigned size_class, bool partial) const {
+  const std::size_t spare = d.spare_count.load(std::memory_order_relaxed) * span_bytes(size_class);
+  if (!is_used(d)) return spare + d.free_hint.load(std::memory_order_relaxed) + d.full_hint() != 0;
+  const std::size_t idle =
+      d.idle_slots.load(std::memory_order_relaxed) * std::size_t{class_info(size_class).size};
+  return spare > spared_from / depot_count(size_class) || (partial && idle >= span_bytes(size_class));
+}
+
+// Takes a span from another depot of the class. False: none can spare one.
+bool central::take_spared(object_depot& own, unsigned size_class, bool partial) {
+  if (TARN_LIKELY(depot_count(size_class) == 1)) return false;
+  bool moved = false;
+  for_each_depot(size_class, [&](object_depot& other) {
+    if (moved || &other == &own || !can_spare(other, size_class, partial)) return;
+    if (!is_used(other) && other.full_hint() != 0) flush_magazines(other, size_class, true);
+    moved = move_span(other, own, size_class, partial || !is_used(other));
+  });
+  return moved;
+}
+
 // ---- objects ----
+
+// Of objects in full magazines.
+std::uint32_t central::most_extra_full(const object_depot& d, unsigned size_class) {
+  if (class_info(size_class).size > largest_shared) return 0;
+  const std::size_t in_use = d.taken() * class_info(size_class).size;
+  return static_cast<std::uint32_t>(std::min(in_use / extra_magazines_divisor, most_extra_magazines) /
+                                    sizeof(void*));
+}
 
 // Takes at most `most` free objects out of the class's spans, the fullest span first, so that the others become empty
 // and can serve other classes. The objects found lie at the end of the first `most` slots of `m`.
-std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t most) {
-  object_depot& d = depots_[size_class];
+std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
+                                  unsigned home) {
   std::size_t found = 0;
   os::lock_guard guard(d.lock, d);
+  if (d.home == 0) note_taker(d, size_class, home);
   for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
     span* s = d.best();
     // A spare span is used only if nothing else has been found.
@@ -133,25 +269,37 @@ std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t 
     found += count;
     d.change_free_count(s, -static_cast<int>(count));
   }
+  if (d.full_limit.note_made(static_cast<std::uint32_t>(found), most_extra_full(d, size_class),
+                             static_cast<std::uint32_t>(extra_magazines_from / class_info(size_class).size)))
+    has_extra_full_.store(true, std::memory_order_relaxed);
   review(d, size_class);
   return found;
 }
 
 // Before a new span grows the resident set: purges free memory that lies in pieces too short for the span.
 void central::purge_before_growth(unsigned size_class) {
-  const std::size_t bytes = std::size_t{class_info(size_class).span_pages} << page_shift;
+  const std::size_t bytes = span_bytes(size_class);
   heap_.purge_before_growth(bytes, std::max(heap_.in_use_bytes() / kept_divisor, least_kept) + bytes);
 }
 
-std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most) {
+std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, unsigned home) {
   using source = page_heap::source;
-  std::size_t found = take_objects(size_class, m, most);
+  object_depot& d = depot_to_refill(size_class, home);
+  std::size_t found = 0;
+  const auto take = [&] { found = take_objects(d, size_class, m, most, home); };
   const auto add_spans = [&](source from) {
-    while (found == 0 && add_span(size_class, from)) found = take_objects(size_class, m, most);
+    while (found == 0 && add_span(d, size_class, from)) take();
   };
+  take();
+  while (found == 0 && take_spared(d, size_class, false)) take();
   add_spans(source::backed);
+  while (found == 0 && take_spared(d, size_class, true)) take();
   if (found == 0) {
     if (const std::size_t grains = take_grains(size_class, m->bottom(), most); grains != 0) return grains;
+  }
+  if (found == 0 && flush_extra_magazines()) {
+    take();
+    add_spans(source::backed);
   }
   add_spans(source::warm);
   if (found == 0) purge_before_growth(size_class);
@@ -161,13 +309,13 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most) 
                  found * sizeof(void*));
   }
   if constexpr (hardened_build) riffle(m->bottom(), found);
-  depots_[size_class].counters.refills.fetch_add(1, std::memory_order_relaxed);
+  d.counters.refills.fetch_add(1, std::memory_order_relaxed);
   return found;
 }
 
-void* central::take_one(unsigned size_class) {
+void* central::take_one(unsigned size_class, unsigned home) {
   single_magazine single;
-  if (refill(size_class, &single.head, 1) == 0) return nullptr;
+  if (refill(size_class, &single.head, 1, home) == 0) return nullptr;
   void* const object = single.object();
   free_mark::clear(object);
   return object;
@@ -177,8 +325,8 @@ void* central::take_from_own_spans(unsigned size_class) {
   single_magazine single;
   std::size_t found = 0;
   do {
-    found = take_objects(size_class, &single.head, 1);
-  } while (found == 0 && add_span(size_class, page_heap::source::any));
+    found = take_objects(depots_[size_class], size_class, &single.head, 1, 0);
+  } while (found == 0 && add_span(depots_[size_class], size_class, page_heap::source::any));
   if (found == 0) return nullptr;
   void* const object = single.object();
   free_mark::clear(object);
@@ -186,6 +334,20 @@ void* central::take_from_own_spans(unsigned size_class) {
 }
 
 void central::flush(unsigned size_class, void** freed, std::size_t count) {
+  flush_draining(size_class, put_back_all(size_class, freed, count));
+}
+
+// A single object in a full magazine may keep a span from being freed, so magazines of depots that have begun to drain
+// are flushed. `homes`: one bit for each such depot.
+void central::flush_draining(unsigned size_class, std::uint32_t homes) {
+  while (TARN_UNLIKELY(homes != 0)) {
+    object_depot& d = depot(size_class, static_cast<unsigned>(std::countr_zero(homes)));
+    homes = (homes & (homes - 1)) | put_back_magazines(d, size_class, true);
+  }
+}
+
+// Puts objects back into the spans of all depots of the class. Returns one bit for each depot that has begun to drain.
+std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size_t count) {
   // Objects often come back in random order, so their spans are rarely in the processor's cache: prefetch them.
   span* owners[largest_magazine];
   for (std::size_t i = 0; i < count; ++i) {
@@ -193,43 +355,60 @@ void central::flush(unsigned size_class, void** freed, std::size_t count) {
     __builtin_prefetch(owners[i], 1);
     __builtin_prefetch(&owners[i]->inline_bits[span::inline_words - 1], 1);
   }
-  bool drains = false;
-  const std::size_t misplaced = put_back(size_class, freed, owners, count, drains);
-  depots_[size_class].counters.flushes.fetch_add(1, std::memory_order_relaxed);
-  if (TARN_UNLIKELY(misplaced != 0)) flush_misplaced(size_class, freed, owners, misplaced);
-  // A single object in a full magazine may keep a span from being freed.
-  if (TARN_UNLIKELY(drains)) flush_magazines(size_class, true);
+  std::uint32_t draining = 0;
+  // Usually all belong to one depot; those of others are left over for the next round.
+  while (count != 0) {
+    // acquire: as in put_back().
+    const unsigned home = owners[0]->home.load(std::memory_order_acquire);
+    if (TARN_LIKELY(home < most_homes)) {
+      object_depot& d = depot(size_class, home);
+      if (TARN_LIKELY(d.home == home)) {
+        count = put_back(d, size_class, freed, owners, count, draining);
+        continue;
+      }
+    }
+    flush_misplaced(size_class, freed[0]);
+    --count;
+    freed[0] = freed[count];
+    owners[0] = owners[count];
+  }
+  return draining;
 }
 
-// Objects from a magazine of the class that lie in spans of other classes. Either the span has been divided into grains
-// since, or the object was freed twice and its span has been reused: an error.
-void central::flush_misplaced(unsigned size_class, void** freed, span** owners, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto grain = static_cast<unsigned>(map_.class_of(address_of(freed[i])));
-    bool drains = false;
-    if (grain == size_class || !size_classes::is_grain(grain) ||
-        put_back(grain, freed + i, owners + i, 1, drains) != 0) {
-      report_freed_twice(freed[i]);
-    }
+// An object from a magazine of the class that lies in a span of another class. Either the span has been divided into
+// grains since, or the object was freed twice and its span has been reused: an error.
+void central::flush_misplaced(unsigned size_class, void* freed) {
+  const auto grain = static_cast<unsigned>(map_.class_of(address_of(freed)));
+  span* owner = map_.span_of(address_of(freed));
+  void* object = freed;
+  std::uint32_t draining = 0;  // no magazine holds a block of grains as such
+  if (grain == size_class || !size_classes::is_grain(grain) ||
+      put_back(depots_[grain], grain, &object, &owner, 1, draining) != 0) {
+    report_freed_twice(freed);
   }
 }
 
-// Puts objects back into spans of the class. Moves objects that lie in spans of other classes to the front of both
-// arrays; returns their number.
-std::size_t central::put_back(unsigned size_class, void** freed, span** owners, std::size_t count,
-                              bool& drains) {
-  object_depot& d = depots_[size_class];
+// Puts objects back into spans of the depot, which is one of the class. Moves the others to the front of both arrays,
+// with no_span for those that lie in spans of other classes; returns their number.
+std::size_t central::put_back(object_depot& d, unsigned size_class, void** freed, span** owners,
+                              std::size_t count, std::uint32_t& draining) {
   const bool grain = size_classes::is_grain(size_class);
   void* freed_twice = nullptr;
-  std::size_t misplaced = 0;
+  std::size_t left = 0;
   {
     os::lock_guard guard(d.lock, d);
     std::size_t unmoved = 0;
     for (std::size_t i = 0; i < count; ++i) {
       span* const s = owners[i];
+      // acquire: partner of the release where a span gets another depot. Only a span of this depot is read further.
+      if (TARN_UNLIKELY(s->home.load(std::memory_order_acquire) != d.home)) {
+        owners[left] = s;
+        freed[left++] = freed[i];
+        continue;
+      }
       if (TARN_UNLIKELY(s->size_class != size_class || !s->contains(address_of(freed[i])))) {
-        owners[misplaced] = s;
-        freed[misplaced++] = freed[i];
+        owners[left] = &no_span;
+        freed[left++] = freed[i];
         continue;
       }
       const std::size_t index = objects::index_of(s, address_of(freed[i]));
@@ -245,27 +424,33 @@ std::size_t central::put_back(unsigned size_class, void** freed, span** owners, 
         ++unmoved;
         continue;
       }
-      if (d.change_free_count(s, static_cast<int>(length)) &&
-          spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) >= spare_watch_bytes) {
+      if (!d.change_free_count(s, static_cast<int>(length))) continue;
+      if (spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) >= spare_watch_bytes) {
         spare_news_.store(true, std::memory_order_relaxed);
+      }
+      if (d.spare_count.load(std::memory_order_relaxed) > most_spares(d, size_class)) {
+        has_surplus_[size_class].store(true, std::memory_order_relaxed);
       }
     }
     d.add_free_slots(unmoved);
-    drains = review(d, size_class);
+    d.full_limit.note_given_up(static_cast<std::uint32_t>(count - left));
+    if (TARN_UNLIKELY(review(d, size_class))) draining |= 1U << d.home;
   }
   if (TARN_UNLIKELY(freed_twice != nullptr)) {
     grain ? report_no_block_of_grains(freed_twice) : report_freed_twice(freed_twice);
   }
-  return misplaced;
+  d.counters.flushes.fetch_add(1, std::memory_order_relaxed);
+  return left;
 }
 
-magazine* central::take_full(unsigned size_class) {
-  object_depot& d = depots_[size_class];
+magazine* central::take_full(unsigned size_class, unsigned home) {
+  object_depot& d = depot_to_refill(size_class, home);
   // Read without the lock, as in give_full().
   if (d.full_hint() == 0) return nullptr;
   magazine* m = nullptr;
   {
     os::lock_guard guard(d.lock, d);
+    if (d.home == 0) note_taker(d, size_class, home);
     m = d.full.pop();
   }
   if (m == nullptr) return nullptr;
@@ -273,11 +458,18 @@ magazine* central::take_full(unsigned size_class) {
   return m;
 }
 
-bool central::give_full(unsigned size_class, magazine* m) {
-  object_depot& d = depots_[size_class];
+bool central::give_full(unsigned size_class, magazine* m, unsigned home) {
+  if (TARN_UNLIKELY(depot_count(size_class) != 1)) {
+    // A few objects stand for all. (A span that was divided into grains has home 0.)
+    const unsigned of_most = home_of(m->bottom()[0]);
+    const bool agree =
+        of_most == home_of(m->bottom()[m->count / 2]) && of_most == home_of(m->bottom()[m->count - 1]);
+    if (agree && of_most < most_homes) home = of_most;
+  }
+  object_depot& d = depot(size_class, home);
   // Read without the lock: a full depot is common, and a stale count costs at most a flush, or a magazine above the
   // limit.
-  if (d.full_hint() >= most_full_magazines(size_class)) return false;
+  if (d.full_hint() >= most_full_magazines(d, size_class, depot_count(size_class))) return false;
   os::lock_guard guard(d.lock, d);
   d.full.push(m);
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
@@ -287,8 +479,7 @@ bool central::give_full(unsigned size_class, magazine* m) {
 // ---- giving back ----
 
 // One span at a time: a span that this thread holds while another thread forks is lost to the child.
-std::size_t central::release_spares_of(unsigned size_class, std::uint32_t keep, bool can_wait) {
-  object_depot& d = depots_[size_class];
+std::size_t central::release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait) {
   std::size_t released = 0;
   for (;;) {
     if (can_wait && os::background_thread_must_end()) return released;
@@ -306,49 +497,92 @@ std::size_t central::release_spares_of(unsigned size_class, std::uint32_t keep, 
 }
 
 void central::settle_slow(unsigned size_class) {
-  release_spares_of(size_class, most_spares(size_class), false);
+  has_surplus_[size_class].store(false, std::memory_order_relaxed);
+  if (size_classes::is_grain(size_class)) {
+    release_spares_of(depots_[size_class], 0, false);
+    return;
+  }
+  for_each_depot(size_class, [&](object_depot& d) {
+    const std::size_t released = release_spares_of(d, most_spares(d, size_class), false);
+    d.spare_limit.note_given_up(static_cast<std::uint32_t>(released / span_bytes(size_class)));
+  });
 }
 
-std::size_t central::release_spares(bool all) {
+std::size_t central::release_spares(bool all, std::size_t most) {
   std::size_t released = 0;
-  for (unsigned c = 1; c < size_classes::all && spare_bytes() != 0; ++c) {
-    object_depot& d = depots_[c];
-    std::uint32_t used = 0;
-    {
-      os::lock_guard guard(d.lock, d);
-      const std::uint32_t count = d.spare_count.load(std::memory_order_relaxed);
-      used = count - d.spare_low.end_period(count);
-    }
-    released += release_spares_of(c, all ? 0 : used, !all);
+  for (unsigned c = 1; c < size_classes::all && spare_bytes() != 0 && released < most; ++c) {
+    for_each_depot(c, [&](object_depot& d) {
+      if (all && d.spare_count.load(std::memory_order_relaxed) == 0) return;
+      std::uint32_t used = 0;
+      {
+        os::lock_guard guard(d.lock, d);
+        const std::uint32_t count = d.spare_count.load(std::memory_order_relaxed);
+        const std::uint32_t idle = d.spare_low.end_period(count);
+        used = count - idle;
+        if (!all) d.spare_limit.end_period(idle);
+      }
+      released += release_spares_of(d, all ? 0 : used, !all);
+    });
   }
   return released;
 }
 
-void central::flush_magazines(unsigned size_class, bool all) {
-  object_depot& d = depots_[size_class];
+void central::flush_magazines(object_depot& d, unsigned size_class, bool all) {
+  flush_draining(size_class, put_back_magazines(d, size_class, all));
+}
+
+// Returns what put_back_all() returns.
+std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, bool all) {
+  std::uint32_t draining = 0;
   magazine* idle = nullptr;
   {
     os::lock_guard guard(d.lock, d);
+    const std::uint32_t before = d.full.count();
     idle = d.full.take_idle(all);
+    // If nobody needed any, there is no evidence left for a higher limit.
+    const std::uint32_t left = d.full.count();
+    d.full_limit.end_period(left != 0 || before == 0 ? (before - left) * class_info(size_class).magazine
+                                                     : d.full_limit.extra());
+    if (!all) d.end_period();
   }
   while (idle != nullptr) {
     magazine* m = idle;
     idle = m->next;
-    flush(size_class, m->bottom(), m->count);
+    draining |= put_back_all(size_class, m->bottom(), m->count);
     magazines_.deallocate(m);
   }
+  return draining;
 }
 
 void central::flush_idle_magazines(bool all) {
-  for (unsigned c = 1; c < size_classes::count; ++c) flush_magazines(c, all);
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    for_each_depot(c, [&](object_depot& d) { flush_magazines(d, c, all); });
+  }
+}
+
+// Before the resident set grows: puts the objects of classes that keep more full magazines than their limit back into
+// their spans; what these gave up before no longer counts. False: there are none.
+bool central::flush_extra_magazines() {
+  if (!has_extra_full_.load(std::memory_order_relaxed)) return false;
+  has_extra_full_.store(false, std::memory_order_relaxed);
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    for_each_depot(c, [&](object_depot& d) {
+      if (d.full_limit.extra() == 0) return;
+      flush_magazines(d, c, true);
+      d.full_limit.clear();
+    });
+  }
+  return true;
 }
 
 std::size_t central::handover_bytes() {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    os::lock_guard guard(depots_[c].lock, depots_[c]);
-    for (const magazine* m = depots_[c].full.first(); m != nullptr; m = m->next)
-      bytes += m->count * std::size_t{class_info(c).size};
+    for_each_depot(c, [&](object_depot& d) {
+      os::lock_guard guard(d.lock, d);
+      for (const magazine* m = d.full.first(); m != nullptr; m = m->next)
+        bytes += m->count * std::size_t{class_info(c).size};
+    });
   }
   return bytes;
 }

@@ -4,17 +4,21 @@
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread.
 //
-// No thread owns the free objects of a span (docs/design/0001): their bits are guarded by the lock of their class,
-// taken once per magazine. A flush looks up the objects' spans, which is where the cache misses occur, before it takes
+// No thread owns the free objects of a span (docs/design/0001): their bits are guarded by the lock of their depot,
+// taken once per magazine. A class has one depot until threads of several homes take much from it; then each home has
+// one (docs/design/0026). A span belongs to one depot, whose number it holds, and its objects go back there, whichever
+// thread frees them. A flush looks up the objects' spans, which is where the cache misses occur, before it takes
 // the lock; under the lock it writes mostly to lines that are in the cache already. Invariant whenever the lock is
 // free: free_objects == number of bits set; if that equals the capacity, no object of the span is in use.
-// While all depots' locks are held, spare_bytes_ == sum of the bytes of their spare spans, and bit c of sparse_ is
-// depot c's `sparse` (validate()).
+// While all depots' locks are held, spare_bytes_ == sum of the bytes of their spare spans, and bit c of sparse_[h]
+// is `sparse` of class c's depot h, each span has the home of its depot, and a class has depot_count() depots
+// (validate()).
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "central/magazine.hpp"
 #include "central/object_depot.hpp"
@@ -31,15 +35,19 @@ class central {
   // With at least this much memory in spare spans, decay is woken when another span becomes spare.
   static constexpr std::size_t spare_watch_bytes = 1 * mib;
 
+  // A thread has one of this many homes. Most classes have one depot, that of home 0, which serves all homes. A class
+  // from which threads of several homes take much has a depot for each of their homes.
+  static constexpr unsigned most_homes = 16;
+
   constexpr central(metadata_arena& metadata, page_map& map, page_heap& heap)
       : metadata_(metadata), map_(map), heap_(heap) {}
 
   // Fills the empty magazine `m` with at most `most` free objects, those at the lowest addresses on top. Returns their
   // number; 0: no memory. May make system calls.
-  std::size_t refill(unsigned size_class, magazine* m, std::size_t most);
+  std::size_t refill(unsigned size_class, magazine* m, std::size_t most, unsigned home = 0);
 
   // One object from a span, for a caller without a magazine; its mark is cleared. Null: no memory.
-  void* take_one(unsigned size_class);
+  void* take_one(unsigned size_class, unsigned home = 0);
 
   // Puts objects back into their spans. Ends the process if one is free already.
   void flush(unsigned size_class, void** freed, std::size_t count);
@@ -47,10 +55,7 @@ class central {
   // Called after flushes, without a lock: gives spare spans beyond the few that the class keeps to the page heap, where
   // they coalesce with their neighbours and can serve every class.
   void settle(unsigned size_class) {
-    if (TARN_UNLIKELY(depots_[size_class].spare_count.load(std::memory_order_relaxed) >
-                      most_spares(size_class))) {
-      settle_slow(size_class);
-    }
+    if (TARN_UNLIKELY(has_surplus_[size_class].load(std::memory_order_relaxed))) settle_slow(size_class);
     wake_decay_if_spare();
   }
 
@@ -60,8 +65,8 @@ class central {
                    page_heap::source from = page_heap::source::any);
 
   // True while thread caches should keep almost nothing of the class: see object_depot::draining.
-  [[nodiscard]] bool draining(unsigned size_class) const {
-    return depots_[size_class].draining.load(std::memory_order_relaxed);
+  [[nodiscard]] bool draining(unsigned size_class, unsigned home = 0) const {
+    return depot_for(size_class, home).draining.load(std::memory_order_relaxed);
   }
 
   // Puts at most `most` blocks of the class, made of grains, into `out`. Called before the resident set grows. Returns
@@ -74,12 +79,14 @@ class central {
   void* take_from_own_spans(unsigned size_class);
 
   // A full magazine that some thread has left in the depot, or null.
-  magazine* take_full(unsigned size_class);
-  // Leaves a full magazine for other threads. False: the depot has enough.
-  bool give_full(unsigned size_class, magazine* m);
+  magazine* take_full(unsigned size_class, unsigned home = 0);
+  // Leaves a full magazine for other threads: in the depot that its objects belong to, or, if they are of several, in
+  // that of `home`. False: the depot has enough.
+  bool give_full(unsigned size_class, magazine* m, unsigned home = 0);
 
-  // Gives spare spans to the page heap; returns their bytes. `all`: also those used in the last period.
-  std::size_t release_spares(bool all);
+  // Gives spare spans to the page heap, class by class until they are at least `most` bytes; returns their bytes.
+  // `all`: also those used in the last period.
+  std::size_t release_spares(bool all, std::size_t most = ~std::size_t{0});
   // Flushes full magazines that no thread has taken for a period. `all`: every full magazine.
   void flush_idle_magazines(bool all);
 
@@ -87,7 +94,28 @@ class central {
   // Bytes of free objects in full magazines.
   [[nodiscard]] std::size_t handover_bytes();
 
-  object_depot& depot(unsigned size_class) { return depots_[size_class]; }
+  // The home for another thread: one with the fewest threads. Under the registry's lock, as leave_home().
+  std::uint8_t enter_home();
+  void leave_home(std::uint8_t home) { users_[home].fetch_sub(1, std::memory_order_relaxed); }
+  // In a forked child.
+  void forget_homes() {
+    for (auto& users : users_) users.store(0, std::memory_order_relaxed);
+  }
+
+  object_depot& depot(unsigned size_class, unsigned home = 0) {
+    return const_cast<object_depot&>(std::as_const(*this).depot_for(size_class, home));
+  }
+  // Calls visit(depot) for all depots of the class.
+  template <class Visit>
+  void for_each_depot(unsigned size_class, Visit visit) {
+    visit(depots_[size_class]);
+    if (TARN_LIKELY(depot_count(size_class) == 1)) return;
+    for (unsigned home = 1; home < most_homes; ++home) {
+      object_depot& d = depot(size_class, home);
+      if (d.home != 0) visit(d);
+    }
+  }
+  void walk_depot_locks(const os::lock_walk& walk);
   magazine_store& magazines() { return magazines_; }
   metadata_arena& metadata() { return metadata_; }
   page_map& map() { return map_; }
@@ -104,10 +132,37 @@ class central {
 
  private:
   static constexpr std::size_t spare_limit = 128 * kib;
-  static constexpr std::uint32_t most_spares(unsigned size_class) {
+  // Of each depot of the class.
+  [[nodiscard]] std::uint32_t most_spares(const object_depot& d, unsigned size_class) const {
     if (size_classes::is_grain(size_class)) return 0;
-    const std::size_t bytes = std::size_t{class_info(size_class).span_pages} << page_shift;
-    return static_cast<std::uint32_t>(spare_limit > bytes ? spare_limit / bytes : 1);
+    const std::size_t bytes = span_bytes(size_class);
+    const std::size_t limit = spare_limit / depot_count(size_class);
+    return static_cast<std::uint32_t>(limit > bytes ? limit / bytes : 1) + d.spare_limit.extra();
+  }
+  [[nodiscard]] unsigned depot_count(unsigned size_class) const {
+    return 1U + more_depots_[size_class].load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] const object_depot& depot_for(unsigned size_class, unsigned home) const {
+    if (home == 0) return depots_[size_class];
+    // acquire: partner of the release in open_depot().
+    const object_depot* const own = homes_[home - 1][size_class].load(std::memory_order_acquire);
+    return own != nullptr ? *own : depots_[size_class];
+  }
+  // Whether the home of the depot has threads.
+  [[nodiscard]] bool is_used(const object_depot& d) const {
+    return users_[d.home].load(std::memory_order_relaxed) != 0;
+  }
+  object_depot& depot_to_refill(unsigned size_class, unsigned home);
+  object_depot& open_depot(unsigned size_class, unsigned home);
+  void note_taker(object_depot& d, unsigned size_class, unsigned home) TARN_REQUIRES(d.lock);
+  [[nodiscard]] bool can_spare(const object_depot& d, unsigned size_class, bool partial) const;
+  bool take_spared(object_depot& own, unsigned size_class, bool partial);
+  bool move_span(object_depot& from, object_depot& to, unsigned size_class, bool partial) TARN_NOT_ANALYZED;
+  static std::uint32_t most_extra_full(const object_depot& d, unsigned size_class) TARN_REQUIRES(d.lock);
+  bool flush_extra_magazines();
+  unsigned home_of(const void* object) const {
+    // relaxed: put_back() looks again, under the lock.
+    return map_.span_of(address_of(object))->home.load(std::memory_order_relaxed);
   }
   void settle_slow(unsigned size_class);
   // Wakes decay if a span has become spare since the last call and spare spans hold spare_watch_bytes.
@@ -117,23 +172,30 @@ class central {
     wake_decay();
   }
   // can_wait: stop if the background thread must end; the next period goes on.
-  std::size_t release_spares_of(unsigned size_class, std::uint32_t keep, bool can_wait);
-  void flush_magazines(unsigned size_class, bool all);
+  std::size_t release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait);
+  void flush_magazines(object_depot& d, unsigned size_class, bool all);
+  std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all);
+  std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count);
+  void flush_draining(unsigned size_class, std::uint32_t homes);
   // Whether the bits and ties of a span of this many grains do not fit into span::inline_bits.
   static constexpr bool has_ties_apart(std::size_t grains) {
     return 2 * objects::words(grains) > span::inline_words;
   }
   bool review(object_depot& d, unsigned size_class) TARN_REQUIRES(d.lock);
-  [[nodiscard]] bool is_sparse(unsigned size_class) const;
-  std::size_t divide_sparse_spans(std::size_t bytes);
+  [[nodiscard]] bool is_sparse(unsigned size_class, unsigned home) const {
+    return (sparse_[home][size_class / 64].load(std::memory_order_relaxed) >> (size_class % 64) & 1U) != 0;
+  }
+  std::size_t divide_sparse_spans(unsigned size_class);
   void purge_before_growth(unsigned size_class);
   std::size_t take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most);
   static void divide(span* s, unsigned grain, std::uint64_t* bits);
-  bool divide_span(unsigned size_class);
-  void flush_misplaced(unsigned size_class, void** freed, span** owners, std::size_t count);
-  std::size_t put_back(unsigned size_class, void** freed, span** owners, std::size_t count, bool& drains);
-  std::size_t take_objects(unsigned size_class, magazine* m, std::size_t most);
-  bool add_span(unsigned size_class, page_heap::source from);
+  bool divide_span(object_depot& from, unsigned size_class);
+  void flush_misplaced(unsigned size_class, void* freed);
+  std::size_t put_back(object_depot& d, unsigned size_class, void** freed, span** owners, std::size_t count,
+                       std::uint32_t& draining);
+  std::size_t take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
+                           unsigned home);
+  bool add_span(object_depot& d, unsigned size_class, page_heap::source from);
   void destroy_span(span* s);
 
   metadata_arena& metadata_;
@@ -144,24 +206,42 @@ class central {
   metadata_pool bits_{objects::words(class_info(1).objects) * sizeof(std::uint64_t), cache_line};
   alignas(separation) std::atomic<std::size_t> spare_bytes_{0};
   std::atomic<bool> spare_news_{false};
-  // sparse_: one bit per class, set while its depot is sparse, written under the depot's lock. has_grains_: a span has
-  // been divided at some time. Both are hints, read without a lock.
-  std::atomic<std::uint64_t> sparse_[2] = {};
+  // sparse_: one bit per depot, set while it is sparse, written under the depot's lock. has_grains_: a span has been
+  // divided at some time. Both are hints, read without a lock.
+  std::atomic<std::uint64_t> sparse_[most_homes][2] = {};
   std::atomic<bool> has_grains_{false};
+  // Per class: a depot may have more spare spans than it keeps.
+  std::atomic<bool> has_surplus_[size_classes::all] = {};
+  // A depot keeps more full magazines than the limit of its class.
+  std::atomic<bool> has_extra_full_{false};
+  // Per class: threads of several homes take much from its only depot.
+  std::atomic<bool> is_shared_[size_classes::all] = {};
+  // Threads per home.
+  std::atomic<std::uint16_t> users_[most_homes] = {};
+  // Per class: the depots besides that of home 0, null: none; and their number. Written under the lock of home 0's.
+  std::atomic<std::uint8_t> more_depots_[size_classes::all] = {};
+  std::atomic<object_depot*> homes_[most_homes - 1][size_classes::all] = {};
   object_depot depots_[size_classes::all];
 };
 
 inline void central::validate() {
-  for (object_depot& d : depots_) d.lock.lock();
+  walk_depot_locks({[](os::mutex& m) TARN_NOT_ANALYZED { m.lock(); }});
   std::size_t spare = 0;
   for (unsigned c = 1; c < size_classes::all; ++c) {
-    const object_depot& d = depots_[c];
-    d.validate_locked();
-    d.for_each_free([&spare](const span& s) { spare += s.list == object_depot::spare_list ? s.bytes() : 0; });
-    TARN_INVARIANT("central", this, size_classes::is_grain(c) || is_sparse(c) == d.sparse);
+    unsigned depots = 0;
+    for_each_depot(c, [&](const object_depot& d) TARN_NOT_ANALYZED {
+      ++depots;
+      d.validate_locked();
+      d.for_each_free([&](const span& s) {
+        spare += s.list == object_depot::spare_list ? s.bytes() : 0;
+        TARN_INVARIANT("central", this, s.home.load(std::memory_order_relaxed) == d.home);
+      });
+      TARN_INVARIANT("central", this, size_classes::is_grain(c) || is_sparse(c, d.home) == d.sparse);
+    });
+    TARN_INVARIANT("central", this, depots == depot_count(c));
   }
   TARN_INVARIANT("central", this, spare_bytes() == spare);
-  for (object_depot& d : depots_) d.lock.unlock();
+  walk_depot_locks({[](os::mutex& m) TARN_NOT_ANALYZED { m.unlock(); }, true});
 }
 
 }  // namespace tarn

@@ -55,14 +55,13 @@ void central::divide(span* s, unsigned grain, std::uint64_t* bits) {
 }
 
 // Divides the class's partial span with the most free objects. False: there is none, or no memory.
-bool central::divide_span(unsigned size_class) {
+bool central::divide_span(object_depot& from, unsigned size_class) {
   const unsigned grain = size_classes::grain_of(size_class);
   if (grain == 0) return false;
   const std::size_t size = class_info(grain).size;
   const std::size_t grains = (std::size_t{class_info(size_class).span_pages} << page_shift) / size;
   void* const apart = has_ties_apart(grains) ? bits_.allocate(metadata_) : nullptr;
   if (has_ties_apart(grains) && apart == nullptr) return false;
-  object_depot& from = depots_[size_class];
   object_depot& to = depots_[grain];
   span* s = nullptr;
   {
@@ -73,6 +72,8 @@ bool central::divide_span(unsigned size_class) {
     if (s != nullptr) {
       from.remove(s);
       divide(s, grain, apart != nullptr ? static_cast<std::uint64_t*>(apart) : s->inline_bits);
+      // release: partner of the acquire in put_back(). The depot of grains has home 0.
+      s->home.store(0, std::memory_order_release);
       map_.set_objects(s, size);
       to.adopt(s);
       has_grains_.store(true, std::memory_order_relaxed);
@@ -119,18 +120,19 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
   return found;
 }
 
-bool central::is_sparse(unsigned size_class) const {
-  return (sparse_[size_class / 64].load(std::memory_order_relaxed) >> (size_class % 64) & 1U) != 0;
-}
-
-// Divides a few spans of sparse classes whose spans are at least `bytes` long. Returns their number.
-std::size_t central::divide_sparse_spans(std::size_t bytes) {
+// Divides a few spans of other sparse classes whose spans are at least as long as an object of the class. Returns their
+// number.
+std::size_t central::divide_sparse_spans(unsigned size_class) {
+  const std::size_t bytes = class_info(size_class).size;
   std::size_t divided = 0;
-  if (sparse_[0].load(std::memory_order_relaxed) == 0 && sparse_[1].load(std::memory_order_relaxed) == 0)
-    return 0;
-  for (unsigned c = 1; c < size_classes::count && divided < divisions; ++c) {
-    if (std::size_t{class_info(c).span_pages} << page_shift < bytes) continue;
-    while (divided < divisions && is_sparse(c) && divide_span(c)) ++divided;
+  for (unsigned home = 0; home < most_homes; ++home) {
+    const auto& words = sparse_[home];
+    if (words[0].load(std::memory_order_relaxed) == 0 && words[1].load(std::memory_order_relaxed) == 0)
+      continue;
+    for (unsigned c = 1; c < size_classes::count && divided < divisions; ++c) {
+      if (c == size_class || span_bytes(c) < bytes) continue;
+      while (divided < divisions && is_sparse(c, home) && divide_span(depot(c, home), c)) ++divided;
+    }
   }
   return divided;
 }
@@ -146,7 +148,7 @@ std::size_t central::take_grains(unsigned size_class, void** out, std::size_t mo
     }
   };
   take();
-  if (found < most && divide_sparse_spans(bytes) != 0) take();
+  if (found < most && divide_sparse_spans(size_class) != 0) take();
   return found;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// object_depot: what all threads share of one size class: full magazines for hand-over, and the class's spans by how
-// many free objects they have.
+// object_depot: what the threads of one home, or all threads, share of one size class: full magazines for hand-over,
+// and spans by how many free objects they have.
 //
 // Owner: central. Thread safety: guarded by its lock; the atomic members are also read without it, as hints. Critical
 // sections are short and call nothing.
@@ -16,11 +16,13 @@
 //   - a span cut into objects has as many bits set as free objects (objects.hpp).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/adaptive_limit.hpp"
 #include "base/compiler.hpp"
 #include "base/low_mark.hpp"
 #include "base/units.hpp"
@@ -55,12 +57,16 @@ class alignas(separation) object_depot {
   static constexpr std::size_t sparse_from = 64 * kib;
 
   constexpr object_depot() = default;
+  explicit object_depot(std::uint8_t its_home) : home(its_home) {}
 
   // Checks the invariants above. The spans without free objects are in no list, so slots_ has only a lower bound.
   void validate_locked() const TARN_REQUIRES(lock);
 
   os::mutex lock{os::lock_rank::depot};
   depot_counters counters;
+
+  // Of the class's depots, the number of this one.
+  const std::uint8_t home = 0;
 
   // Set while much of the class's memory is free in partial spans. Thread caches then keep almost nothing, so that a
   // freed object goes back to its span, and a request is served from the fullest span; reuse inside magazines would
@@ -70,6 +76,18 @@ class alignas(separation) object_depot {
   // Set while spans of the class may be divided into grains (central_grains.cpp).
   bool sparse TARN_GUARDED_BY(lock) = false;
 
+  // Bytes of free objects in spans that are not spare, as of the last review(); read without the lock.
+  std::atomic<std::size_t> free_hint{0};
+
+  // How many free slots of partial spans nobody needed, in this period of decay so far; and in the last one, less those
+  // that other depots have got since.
+  low_mark free_low TARN_GUARDED_BY(lock);
+  std::atomic<std::uint32_t> idle_slots{0};
+
+  // The home of the last thread that took objects out of this depot, and how often the one before was another.
+  std::uint8_t last_taker TARN_GUARDED_BY(lock) = 0;
+  std::uint16_t changes_of_taker TARN_GUARDED_BY(lock) = 0;
+
   magazine_stack full TARN_GUARDED_BY(lock);
   // The number of full magazines, read without the lock.
   [[nodiscard]] std::uint32_t full_hint() const TARN_NOT_ANALYZED { return full.count(); }
@@ -77,6 +95,9 @@ class alignas(separation) object_depot {
   // Spare spans. spare_count is written under the lock; callers read it without the lock as a hint.
   std::atomic<std::uint32_t> spare_count{0};
   low_mark spare_low TARN_GUARDED_BY(lock);
+  // How many spare spans, and objects in full magazines, it keeps beyond the limits of its class.
+  adaptive_limit spare_limit;
+  adaptive_limit full_limit;
 
   // The span to take objects from: the fullest partial span, else a spare one; null if there is none.
   [[nodiscard]] span* best() const TARN_REQUIRES(lock) {
@@ -211,15 +232,26 @@ class alignas(separation) object_depot {
     for (const span* s = spare_.front(); s != nullptr; s = s->next) visit(*s);
   }
 
-  // Updates `draining` and `sparse` after counts have changed. True if the class has just begun to drain.
-  bool review(std::size_t object_size) TARN_REQUIRES(lock) {
-    const std::int64_t idle =
-        free_slots_ * 8 > slots_ ? free_slots_ * static_cast<std::int64_t>(object_size) : 0;
-    sparse = idle > static_cast<std::int64_t>(sparse_from);
+  // Updates `draining` and `sparse` after counts have changed. `one_of_several`: the class has other depots. Threads
+  // that use objects in turn then leave free objects behind for each other, so only those that nobody needed for a
+  // period may be divided. True if the class has just begun to drain.
+  bool review(std::size_t object_size, bool one_of_several = false) TARN_REQUIRES(lock) {
+    const auto size = static_cast<std::int64_t>(object_size);
+    free_hint.store(static_cast<std::size_t>(free_slots_ * size), std::memory_order_relaxed);
+    free_low.note(static_cast<std::uint32_t>(free_slots_));
+    const std::int64_t idle = free_slots_ * 8 > slots_ ? free_slots_ * size : 0;
+    const std::int64_t unneeded =
+        one_of_several ? std::min(idle, idle_slots.load(std::memory_order_relaxed) * size) : idle;
+    sparse = unneeded > static_cast<std::int64_t>(sparse_from);
     const bool drains = idle > static_cast<std::int64_t>(drain_from);
     if (draining.load(std::memory_order_relaxed) == drains) return false;
     draining.store(drains, std::memory_order_relaxed);
     return drains;
+  }
+
+  // Ends a period of decay.
+  void end_period() TARN_REQUIRES(lock) {
+    idle_slots.store(free_low.end_period(static_cast<std::uint32_t>(free_slots_)), std::memory_order_relaxed);
   }
 
   // Removes a spare span from the depot; null if there is none.

@@ -164,6 +164,8 @@ TARN_ALWAYS_INLINE constexpr const size_classes::info& class_info(unsigned c) {
   return size_classes::table[c];
 }
 
+constexpr std::size_t span_bytes(unsigned c) { return std::size_t{class_info(c).span_pages} << page_shift; }
+
 // ---- what must hold of the tables ----
 
 namespace size_classes {

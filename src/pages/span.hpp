@@ -57,6 +57,9 @@ struct kept_place {
 };
 
 struct alignas(separation) span {
+  constexpr span() = default;
+  constexpr explicit span(std::uint8_t its_home) : home(its_home) {}
+
   std::uintptr_t start = 0;
   span* next = nullptr;
   span* previous = nullptr;
@@ -80,9 +83,13 @@ struct alignas(separation) span {
   // Where its reservation ends: border_before to guard_behind. A guard takes the guard_bytes before `start` or behind
   // end() and belongs to the page heap. Guarded by the page heap's lock.
   std::uint8_t borders = 0;
-  // pooled: number of the last walk that looked for idle pages in it (0: none has), and free_objects at that time; 0
-  // once a slot has been handed out since.
-  std::uint8_t looked_at = 0;
+  union {
+    // pooled: number of the last walk that looked for idle pages in it (0: none has), and free_objects
+    // (free_when_looked) at that time; 0 once a slot has been handed out since.
+    std::uint8_t looked_at;
+    // cut: the home of the depot that has the span (central.hpp). Written under the locks of the old depot and the new.
+    std::atomic<std::uint8_t> home{0};
+  };
   union {
     std::uint16_t free_when_looked = 0;
     // Span of grains: it has no run of this many free grains, or more; 0: unknown. Guarded by the depot's lock.

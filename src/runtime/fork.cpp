@@ -69,9 +69,7 @@ constexpr void (*groups[])(const lock_walk&) = {
     [](const lock_walk& w) { w.visit(options::lock()); },
     [](const lock_walk& w) { w.visit(registry.lock()); },
     walk_front_locks,
-    [](const lock_walk& w) {
-      for (unsigned c = 0; c < size_classes::all; ++c) w.visit(central_tier.depot(c).lock);
-    },
+    [](const lock_walk& w) { central_tier.walk_depot_locks(w); },
     [](const lock_walk& w) { w.visit(heap.lock()); },
     [](const lock_walk& w) { w.visit(central_tier.bits_lock()); },
     [](const lock_walk& w) { central_tier.magazines().walk_locks(w); },

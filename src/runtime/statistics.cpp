@@ -101,12 +101,13 @@ void collect(tarn_stats& out) {
   out.large = std::min<std::uint64_t>(engine::large_bytes.load(std::memory_order_relaxed), out.in_use);
   out.cached = std::min(out.cached, out.in_use - out.large);
   for (unsigned c = 0; c < size_classes::all; ++c) {
-    const depot_counters& counters = engine::central_tier.depot(c).counters;
-    out.refills += counters.refills.load(std::memory_order_relaxed);
-    out.flushes += counters.flushes.load(std::memory_order_relaxed);
-    out.exchanges += counters.exchanges.load(std::memory_order_relaxed);
-    out.spans_made += counters.spans_made.load(std::memory_order_relaxed);
-    out.spans_freed += counters.spans_freed.load(std::memory_order_relaxed);
+    engine::central_tier.for_each_depot(c, [&out](const object_depot& d) {
+      out.refills += d.counters.refills.load(std::memory_order_relaxed);
+      out.flushes += d.counters.flushes.load(std::memory_order_relaxed);
+      out.exchanges += d.counters.exchanges.load(std::memory_order_relaxed);
+      out.spans_made += d.counters.spans_made.load(std::memory_order_relaxed);
+      out.spans_freed += d.counters.spans_freed.load(std::memory_order_relaxed);
+    });
   }
 }
 

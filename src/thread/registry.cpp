@@ -35,6 +35,7 @@ void thread_cache_registry::unlink_locked(thread_cache* cache) {
   if (cache->next != nullptr) cache->next->previous = cache->previous;
   if (look_next_ == cache) look_next_ = cache->next;
   budget_.caches.fetch_sub(1, std::memory_order_relaxed);
+  central_.leave_home(cache->home);
 }
 
 // A thread that allocates for the first time in its last destructors ends without calling destroy(). Its cache, with
@@ -101,6 +102,7 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
   cache->next = used_;
   if (used_ != nullptr) used_->previous = cache;
   used_ = cache;
+  cache->home = central_.enter_home();
   const std::size_t others = budget_.caches.fetch_add(1, std::memory_order_relaxed);
   if constexpr (hardened_build) {
     if (others != 0) budget_.has_had_several.store(true, std::memory_order_relaxed);
@@ -155,6 +157,7 @@ void thread_cache_registry::keep_only(thread_cache* mine) {
   thread_cache* cache = used_;
   used_ = nullptr;
   look_next_ = nullptr;
+  central_.forget_homes();
   budget_.caches.store(mine != nullptr ? 1 : 0, std::memory_order_relaxed);
   budget_.used.store(mine != nullptr ? mine->capacity_bytes() : 0, std::memory_order_relaxed);
   while (cache != nullptr) {
@@ -164,6 +167,7 @@ void thread_cache_registry::keep_only(thread_cache* mine) {
       cache->next = cache->previous = nullptr;
       set_owner(cache);
       used_ = cache;
+      cache->home = central_.enter_home();
     } else {
       cache->next = abandoned_;
       abandoned_ = cache;

@@ -65,7 +65,7 @@ bool thread_cache::is_one_way(unsigned size_class) const {
 
 std::size_t thread_cache::most_now(unsigned size_class) const {
   const std::size_t most = most_[size_class];
-  if (TARN_LIKELY(!central_->draining(size_class))) return most;
+  if (TARN_LIKELY(!central_->draining(size_class, home))) return most;
   return std::min(most, is_one_way(size_class) ? most_while_draining_one_way : most_while_draining);
 }
 
@@ -99,20 +99,21 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
   magazine* new_magazine() { return cache_.new_magazine(class_); }
   void discard(magazine* m) { cache_.discard(m); }
   magazine* take_full() {
-    magazine* const m = central_tier().take_full(class_);
+    magazine* const m = central_tier().take_full(class_, cache_.home);
     return m != nullptr ? cache_.trim_to_budget(class_, m) : nullptr;
   }
   bool give_full(magazine* m, magazine*& /*empty*/) {
-    return !central_tier().draining(class_) && central_tier().give_full(class_, m);
+    return !draining() && central_tier().give_full(class_, m, cache_.home);
   }
   std::size_t refill(magazine* m) {
-    return central_tier().refill(class_, m, std::min<std::size_t>(most_now(), m->capacity));
+    return central_tier().refill(class_, m, std::min<std::size_t>(most_now(), m->capacity), cache_.home);
   }
   void flush(void** objects, std::size_t count) { central_tier().flush(class_, objects, count); }
-  [[nodiscard]] bool drains() const { return central_tier().draining(class_) && !cache_.is_one_way(class_); }
+  [[nodiscard]] bool drains() const { return draining() && !cache_.is_one_way(class_); }
 
  private:
   [[nodiscard]] central& central_tier() const { return *cache_.central_; }
+  [[nodiscard]] bool draining() const { return central_tier().draining(class_, cache_.home); }
 
   thread_cache& cache_;
   const unsigned class_;
@@ -152,7 +153,7 @@ void* thread_cache::take(unsigned size_class) {
 // An object from a span, without using the magazines.
 void* thread_cache::take_one(unsigned size_class) {
   --bins_[size_class].until_sample;
-  return central_->take_one(size_class);
+  return central_->take_one(size_class, home);
 }
 
 // ---- slow paths ----

@@ -183,6 +183,8 @@ class alignas(separation) thread_cache {
   // The kernel's ids of the owner and of its process at the time; 0: the kernel was not asked.
   long thread_id = 0;
   long process_id = 0;
+  // Its depots of the classes that have several (central.hpp). Written under the registry's lock.
+  std::uint8_t home = 0;
   // Links of the registry's lists, guarded by its lock.
   thread_cache* next = nullptr;
   thread_cache* previous = nullptr;

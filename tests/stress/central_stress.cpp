@@ -20,12 +20,14 @@ using testing_support::in_threads;
 using testing_support::rounds;
 
 constexpr unsigned threads = 6;
+constexpr unsigned homes = threads / 2;
 
 class central_stress : public testing::TestWithParam<unsigned> {
  protected:
   // The first word of each object: its owner's number + 1, or the free mark while it has no owner.
   using mark = std::atomic<std::uintptr_t>;
 
+  // Each two threads have the same home. Classes of large objects get a depot for each home.
   void churn(unsigned me) {
     const unsigned c = GetParam();
     std::mt19937 random(me);
@@ -45,11 +47,11 @@ class central_stress : public testing::TestWithParam<unsigned> {
 
   void take(unsigned c, unsigned me, std::mt19937& random, std::vector<void*>& mine) {
     central& central_tier = engine_->central_tier;
-    magazine* m = random() % 4 == 0 ? central_tier.take_full(c) : nullptr;
+    magazine* m = random() % 4 == 0 ? central_tier.take_full(c, me % homes) : nullptr;
     if (m == nullptr) {
       m = central_tier.magazines().allocate(engine_->metadata, 2);
       const std::size_t most = 1 + random() % class_info(c).magazine;
-      m->count = static_cast<std::uint16_t>(central_tier.refill(c, m, most));
+      m->count = static_cast<std::uint16_t>(central_tier.refill(c, m, most, me % homes));
       if (m->count == 0 || m->count > most) wrong_.fetch_add(1);
     }
     for (std::size_t slot = 1; slot <= m->count; ++slot) {
@@ -71,7 +73,7 @@ class central_stress : public testing::TestWithParam<unsigned> {
       if (static_cast<mark*>(object)->exchange(free_mark::of(object)) != me + 1) wrong_.fetch_add(1);
       m->slots[++m->count] = object;
     }
-    if (m->count == most && random() % 4 == 0 && central_tier.give_full(c, m)) return;
+    if (m->count == most && random() % 4 == 0 && central_tier.give_full(c, m, me % homes)) return;
     central_tier.flush(c, m->bottom(), m->count);
     central_tier.magazines().deallocate(m);
   }
@@ -81,14 +83,20 @@ class central_stress : public testing::TestWithParam<unsigned> {
 };
 
 TEST_P(central_stress, nothing_twice_and_nothing_lost) {
+  for (unsigned home = 0; home < homes; ++home) engine_->central_tier.enter_home();
   in_threads(threads, [this](unsigned t) { churn(t); });
   EXPECT_EQ(wrong_.load(), 0) << "objects handed out twice, or a refill of no or too many objects";
   engine_->central_tier.flush_idle_magazines(true);
   engine_->central_tier.release_spares(true);
   EXPECT_EQ(engine_->central_tier.spare_bytes(), 0U);
   EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "a span was lost";
-  const auto& counters = engine_->central_tier.depot(GetParam()).counters;
-  EXPECT_EQ(counters.spans_made.load(), counters.spans_freed.load());
+  std::uint64_t made = 0;
+  std::uint64_t freed = 0;
+  engine_->central_tier.for_each_depot(GetParam(), [&](const object_depot& d) {
+    made += d.counters.spans_made.load();
+    freed += d.counters.spans_freed.load();
+  });
+  EXPECT_EQ(made, freed);
   engine_->heap.validate();
 }
 

@@ -28,13 +28,13 @@ class central_test : public testing::Test {
   magazine* new_magazine() { return central_.magazines().allocate(engine_->metadata, 2); }
 
   // Takes `count` objects. Returns them in the order in which a cache would hand them out.
-  std::vector<void*> take(unsigned size_class, std::size_t count) {
+  std::vector<void*> take(unsigned size_class, std::size_t count, unsigned home = 0) {
     std::vector<void*> out;
     while (out.size() < count) {
       magazine* const m = new_magazine();
       const std::size_t most =
           std::min<std::size_t>({count - out.size(), m->capacity, class_info(size_class).magazine});
-      const std::size_t got = central_.refill(size_class, m, most);
+      const std::size_t got = central_.refill(size_class, m, most, home);
       EXPECT_NE(got, 0U);
       if (got == 0) break;
       for (std::size_t slot = got; slot > 0; --slot) out.push_back(m->slots[slot]);
@@ -250,6 +250,62 @@ TEST_F(central_test, magazines_that_nobody_wants_for_a_period_are_flushed) {
   EXPECT_TRUE(is_in_span(object));
 }
 
+// Objects of the class go back to their spans and are taken out again, in one period.
+class full_limit_test : public central_test {
+ protected:
+  void SetUp() override {
+    objects_ = take(small, objects);
+    before_ = leave();
+    central_.flush_idle_magazines(true);
+    objects_ = take(small, objects);
+    give(small, objects_);
+    objects_ = take(small, objects);
+  }
+  // Leaves objects in full magazines until there is no room for more; gives the others back. Returns the magazines'
+  // number.
+  std::size_t leave() {
+    std::size_t left = 0;
+    for (; objects_.size() >= class_info(small).magazine; ++left) {
+      magazine* const m = new_magazine();
+      m->count = class_info(small).magazine;
+      std::copy(objects_.end() - m->count, objects_.end(), m->bottom());
+      if (!central_.give_full(small, m)) break;
+      objects_.resize(objects_.size() - m->count);
+    }
+    give(small, std::exchange(objects_, {}));
+    return left;
+  }
+
+  static constexpr std::size_t objects = 100000;
+  static constexpr std::size_t bytes = objects * class_info(small).size;
+  std::size_t before_ = 0;
+  std::vector<void*> objects_;
+};
+
+TEST_F(full_limit_test, more_magazines_wait_if_their_objects_are_taken_again) {
+  const std::size_t now = leave();
+  EXPECT_GT(now, 2 * before_);
+  EXPECT_LE((now - before_) * class_info(small).magazine * sizeof(void*), bytes / 8);
+}
+
+TEST_F(full_limit_test, fewer_wait_after_a_period_in_which_nobody_took_them) {
+  leave();
+  central_.flush_idle_magazines(false);
+  central_.flush_idle_magazines(false);
+  EXPECT_EQ(central_.handover_bytes(), 0U);
+  EXPECT_EQ(central_.depot(small).full_limit.extra(), 0U);
+}
+
+TEST_F(full_limit_test, those_beyond_the_limit_go_back_before_the_heap_grows) {
+  ASSERT_GT(leave(), before_);
+  engine_->heap.trim(0);
+  const std::size_t used = in_use();
+  take(small + 1, bytes / class_info(small + 1).size / 2);
+  EXPECT_EQ(central_.handover_bytes(), 0U);
+  EXPECT_EQ(central_.depot(small).full_limit.extra(), 0U);
+  EXPECT_LE(in_use(), used) << "empty spans serve the other class";
+}
+
 TEST_F(central_test, full_magazines_do_not_pin_the_spans_of_a_class_that_drains) {
   auto objects = take(small, 4 * mib / class_info(small).size);
   magazine* m = new_magazine();
@@ -396,13 +452,185 @@ TEST_F(grains_test, a_block_is_given_back_once_and_by_its_start) {
   EXPECT_DEATH(central_.flush(grain, &block, 1), "double free");
 }
 
+// ---- homes ----
+
+// A class that threads of the homes 0, 1 and 2 use; each home has objects of its own.
+class homes_test : public central_test {
+ protected:
+  static constexpr unsigned homes = 3;
+  static constexpr std::size_t count = 512 * kib / class_info(small).size;
+
+  void SetUp() override {
+    for (unsigned home = 0; home < homes; ++home) ASSERT_EQ(central_.enter_home(), home);
+    std::vector<void*> first;
+    for (unsigned turn = 0; central_.depot(small, 1).home == 0 || central_.depot(small, 2).home == 0;
+         ++turn) {
+      ASSERT_LT(turn, 100U) << "the class is still that of one home";
+      const auto some = take(small, count / 8, turn % homes);
+      first.insert(first.end(), some.begin(), some.end());
+    }
+    give(small, first);
+    central_.release_spares(true);
+    ASSERT_EQ(in_use(), 0U);
+    for (unsigned home = 0; home < homes; ++home) objects_[home] = take(small, count, home);
+  }
+  unsigned home_of(const void* object) { return span_of(object)->home; }
+  magazine* full_magazine(const std::vector<void*>& objects) {
+    magazine* const m = new_magazine();
+    for (std::size_t i = 0; i < class_info(small).magazine; ++i) m->slots[++m->count] = objects[i];
+    return m;
+  }
+  // Frees all objects; then no span may be in use.
+  void expect_nothing_lost() {
+    for (const auto& each : objects_) give(small, each);
+    central_.flush_idle_magazines(true);
+    central_.validate();
+    central_.release_spares(true);
+    EXPECT_EQ(in_use(), 0U);
+  }
+
+  std::vector<void*> objects_[homes];
+};
+
+TEST_F(central_test, a_class_that_one_thread_uses_has_one_depot) {
+  for (int turn = 0; turn < 100; ++turn) take(small, 1000, 1);
+  EXPECT_EQ(central_.depot(small, 1).home, 0);
+}
+
+TEST_F(central_test, a_class_of_little_memory_has_one_depot) {
+  for (unsigned turn = 0; turn < 100; ++turn) take(small, 100, turn % 2);
+  EXPECT_EQ(central_.depot(small, 1).home, 0);
+}
+
+TEST_F(central_test, a_class_of_larger_objects_has_one_depot) {
+  const unsigned larger = fine_class_of(512);
+  for (unsigned turn = 0; turn < 100; ++turn) take(larger, 1000, turn % 2);
+  EXPECT_EQ(central_.depot(larger, 1).home, 0);
+}
+
+TEST_F(homes_test, each_home_has_spans_of_its_own) {
+  for (unsigned home = 0; home < homes; ++home) {
+    for (const void* object : objects_[home]) ASSERT_EQ(home_of(object), home);
+  }
+  expect_nothing_lost();
+}
+
+TEST_F(homes_test, objects_of_several_homes_go_back_to_theirs) {
+  std::vector<void*> mixed;
+  for (std::size_t i = 0; i < count; ++i) {
+    for (auto& each : objects_) mixed.push_back(each[i]);
+  }
+  for (auto& each : objects_) each.clear();
+  give(small, mixed);
+  for (unsigned home = 0; home < homes; ++home) {
+    os::lock_guard guard(central_.depot(small, home).lock);
+    EXPECT_EQ(central_.depot(small, home).taken(), 0U);
+    EXPECT_EQ(central_.depot(small, home).spare_count.load(), count / class_info(small).objects);
+  }
+  expect_nothing_lost();
+}
+
+TEST_F(homes_test, a_double_free_of_objects_of_several_homes_is_detected) {
+  const std::vector<void*> twice = {objects_[0][0], objects_[1][0], objects_[2][0], objects_[1][0]};
+  EXPECT_DEATH(give(small, twice), "double free, detected when the block returned to its span");
+}
+
+TEST_F(homes_test, a_full_magazine_waits_where_its_objects_belong) {
+  magazine* const of_two = full_magazine(objects_[2]);
+  ASSERT_TRUE(central_.give_full(small, of_two, 1));
+  EXPECT_EQ(central_.take_full(small, 1), nullptr);
+  EXPECT_EQ(central_.take_full(small, 2), of_two);
+  std::vector<void*> mixed = objects_[0];
+  mixed[1 + class_info(small).magazine / 2] = objects_[2].back();
+  mixed[class_info(small).magazine / 2] = objects_[2].back();
+  magazine* const of_two_homes = full_magazine(mixed);
+  ASSERT_TRUE(central_.give_full(small, of_two_homes, 1));
+  EXPECT_EQ(central_.take_full(small, 1), of_two_homes) << "not left for the threads of its giver";
+}
+
+TEST_F(homes_test, empty_spans_serve_other_homes_before_the_heap_grows) {
+  const std::size_t used = in_use();
+  give(small, objects_[1]);
+  objects_[1].clear();
+  const auto more = take(small, count / 2, 2);
+  EXPECT_EQ(in_use(), used);
+  for (const void* object : more) ASSERT_EQ(home_of(object), 2U);
+  objects_[2].insert(objects_[2].end(), more.begin(), more.end());
+  expect_nothing_lost();
+}
+
+// Gives back every second object of the home.
+class half_free_homes_test : public homes_test {
+ protected:
+  void SetUp() override {
+    homes_test::SetUp();
+    std::vector<void*> half;
+    for (std::size_t i = 0; i < count; i += 2) {
+      half.push_back(objects_[1][i]);
+      objects_[0].push_back(objects_[1][i + 1]);
+    }
+    objects_[1].clear();
+    give(small, half);
+    engine_->heap.trim(0);
+    used_ = in_use();
+  }
+  // Whether objects for home 2 come from the half-free spans of home 1.
+  bool gives_its_spans() {
+    const auto more = take(small, count / 4, 2);
+    objects_[2].insert(objects_[2].end(), more.begin(), more.end());
+    return in_use() == used_;
+  }
+  std::size_t used_ = 0;
+};
+
+TEST_F(half_free_homes_test, spans_partly_used_stay_with_threads_that_used_them_lately) {
+  EXPECT_FALSE(gives_its_spans());
+  expect_nothing_lost();
+}
+
+TEST_F(half_free_homes_test, only_what_nobody_needed_for_a_period_may_be_divided) {
+  object_depot& d = central_.depot(small, 1);
+  const auto sparse = [&d] {
+    os::lock_guard guard(d.lock);
+    return d.sparse;
+  };
+  EXPECT_FALSE(sparse());
+  central_.flush_idle_magazines(false);
+  central_.flush_idle_magazines(false);
+  give(small, {objects_[0].back()});  // counts are looked at when they change
+  objects_[0].pop_back();
+  EXPECT_TRUE(sparse());
+  expect_nothing_lost();
+}
+
+TEST_F(half_free_homes_test, spans_partly_used_move_after_a_period_without_use) {
+  central_.flush_idle_magazines(false);
+  central_.flush_idle_magazines(false);
+  EXPECT_TRUE(gives_its_spans());
+  expect_nothing_lost();
+}
+
+TEST_F(half_free_homes_test, spans_partly_used_move_from_a_home_whose_threads_have_ended) {
+  central_.leave_home(1);
+  EXPECT_TRUE(gives_its_spans());
+  expect_nothing_lost();
+}
+
+TEST_F(homes_test, finds_a_broken_invariant) {
+  give(small, {objects_[1][0]});
+  central_.validate();
+  span_of(objects_[1][0])->home = 2;
+  EXPECT_BROKEN(central_.validate(), "central", "s.home.load(std::memory_order_relaxed) == d.home",
+                &central_);
+}
+
 TEST_F(central_test, finds_a_broken_invariant) {
   give(small, take(small, 1));
   central_.validate();
   object_depot& depot = central_.depot(small);
   depot.sparse = true;
-  EXPECT_BROKEN(central_.validate(), "central", "size_classes::is_grain(c) || is_sparse(c) == d.sparse",
-                &central_);
+  EXPECT_BROKEN(central_.validate(), "central",
+                "size_classes::is_grain(c) || is_sparse(c, d.home) == d.sparse", &central_);
   depot.sparse = false;
   span* const spare = depot.take_spare_span();
   ASSERT_NE(spare, nullptr);

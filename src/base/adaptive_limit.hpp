@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// adaptive_limit: how many items a stock may keep beyond a fixed limit. Items that were given up and had to be made
+// anew show that a higher limit would have saved both, and raise it by their number. Items that nobody needed for a
+// period of decay lower it by theirs.
+//
+// Thread safety: any thread may call any member. Concurrent calls may lose a change: the limit is a matter of speed
+// only.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "base/compiler.hpp"
+
+namespace tarn {
+
+class adaptive_limit {
+ public:
+  [[nodiscard]] std::uint32_t extra() const { return extra_.load(std::memory_order_relaxed); }
+
+  void note_given_up(std::uint32_t items) {
+    given_up_.store(given_up_.load(std::memory_order_relaxed) + items, std::memory_order_relaxed);
+  }
+  // Items have been made. True: they raised the limit, which stays at most `most`. Less than `evidence` items, given up
+  // or kept because of the limit, do not raise it.
+  bool note_made(std::uint32_t items, std::uint32_t most, std::uint32_t evidence = 1) {
+    const std::uint32_t given_up = given_up_.load(std::memory_order_relaxed);
+    if (TARN_LIKELY(given_up == 0)) return false;
+    const std::uint32_t again = std::min(items, given_up);
+    given_up_.store(given_up - again, std::memory_order_relaxed);
+    if (extra() >= most || given_up + extra() < evidence) return false;
+    extra_.store(std::min(extra() + again, most), std::memory_order_relaxed);
+    return true;
+  }
+  // Ends a period in which nobody needed `idle` of the items kept.
+  void end_period(std::uint32_t idle) {
+    given_up_.store(0, std::memory_order_relaxed);
+    extra_.store(extra() - std::min(extra(), idle), std::memory_order_relaxed);
+  }
+  void clear() { end_period(extra()); }
+
+ private:
+  std::atomic<std::uint32_t> extra_{0};
+  std::atomic<std::uint32_t> given_up_{0};  // and not made anew yet, in this period
+};
+
+}  // namespace tarn

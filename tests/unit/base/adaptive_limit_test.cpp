@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "base/adaptive_limit.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tarn {
+namespace {
+
+TEST(adaptive_limit, rises_by_what_was_given_up_and_made_anew) {
+  adaptive_limit limit;
+  EXPECT_FALSE(limit.note_made(3, 10)) << "none was given up";
+  limit.note_given_up(5);
+  EXPECT_EQ(limit.extra(), 0U);
+  EXPECT_TRUE(limit.note_made(3, 10));
+  EXPECT_EQ(limit.extra(), 3U);
+  EXPECT_TRUE(limit.note_made(3, 10));
+  EXPECT_EQ(limit.extra(), 5U) << "one more was made than given up";
+  EXPECT_FALSE(limit.note_made(1, 10));
+}
+
+TEST(adaptive_limit, stays_below_its_bound) {
+  adaptive_limit limit;
+  limit.note_given_up(30);
+  EXPECT_TRUE(limit.note_made(15, 10));
+  EXPECT_EQ(limit.extra(), 10U);
+  EXPECT_FALSE(limit.note_made(15, 10));
+}
+
+TEST(adaptive_limit, little_evidence_does_not_raise_it) {
+  adaptive_limit limit;
+  limit.note_given_up(4);
+  EXPECT_FALSE(limit.note_made(2, 10, 5));
+  limit.note_given_up(2);
+  EXPECT_FALSE(limit.note_made(2, 10, 5)) << "two of the six have been made anew before";
+  limit.note_given_up(3);
+  EXPECT_TRUE(limit.note_made(3, 10, 5));
+  EXPECT_TRUE(limit.note_made(2, 10, 5)) << "what is kept because of it counts too";
+  EXPECT_EQ(limit.extra(), 5U);
+}
+
+TEST(adaptive_limit, falls_by_what_is_idle_for_a_period) {
+  adaptive_limit limit;
+  limit.note_given_up(5);
+  EXPECT_TRUE(limit.note_made(4, 10));
+  limit.end_period(1);
+  EXPECT_EQ(limit.extra(), 3U);
+  EXPECT_FALSE(limit.note_made(1, 10)) << "what was given up in an earlier period does not count";
+  limit.end_period(7);
+  EXPECT_EQ(limit.extra(), 0U);
+}
+
+TEST(adaptive_limit, clear_forgets_all) {
+  adaptive_limit limit;
+  limit.note_given_up(5);
+  EXPECT_TRUE(limit.note_made(3, 10));
+  limit.clear();
+  EXPECT_EQ(limit.extra(), 0U);
+  EXPECT_FALSE(limit.note_made(1, 10));
+}
+
+}  // namespace
+}  // namespace tarn
