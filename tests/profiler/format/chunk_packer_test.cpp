@@ -17,7 +17,7 @@ table of_columns(std::vector<column> columns, std::size_t rows) {
   return result;
 }
 
-std::string refusal(const table& contents) {
+std::string packing_refusal(const table& contents) {
   try {
     chunk_packer().pack(contents, true);
   } catch (const profile_error& error) {
@@ -39,23 +39,24 @@ std::vector<chunk_header> headers_of(const chunk_packer& packer) {
 }
 
 TEST(chunk_packer, a_table_that_cannot_be_packed_is_named) {
-  EXPECT_EQ(refusal(of_columns({{"c", integers{1, 2}}}, 3)), "table 't': column 'c' has 2 values for 3 rows");
-  EXPECT_EQ(refusal(of_columns({{std::string(256, 'n'), integers()}}, 0)),
+  EXPECT_EQ(packing_refusal(of_columns({{"c", integers{1, 2}}}, 3)),
+            "table 't': column 'c' has 2 values for 3 rows");
+  EXPECT_EQ(packing_refusal(of_columns({{std::string(256, 'n'), integers()}}, 0)),
             "table 't': a column's name is too long");
-  EXPECT_EQ(refusal(of_columns({{std::string(255, 'n'), integers()}}, 0)), "no error");
-  EXPECT_EQ(refusal(of_columns(std::vector<column>(most_columns + 1, {"c", integers()}), 0)),
+  EXPECT_EQ(packing_refusal(of_columns({{std::string(255, 'n'), integers()}}, 0)), "no error");
+  EXPECT_EQ(packing_refusal(of_columns(std::vector<column>(most_columns + 1, {"c", integers()}), 0)),
             "table 't': too many columns");
-  EXPECT_EQ(refusal(of_columns(std::vector<column>(most_columns, {"c", integers()}), 0)), "no error");
+  EXPECT_EQ(packing_refusal(of_columns(std::vector<column>(most_columns, {"c", integers()}), 0)), "no error");
   table long_name;
   long_name.name = std::string(256, 'n');
-  EXPECT_EQ(refusal(long_name), "table '" + long_name.name + "': its name is too long");
+  EXPECT_EQ(packing_refusal(long_name), "table '" + long_name.name + "': its name is too long");
 }
 
 TEST(chunk_packer, a_row_is_no_larger_than_a_chunk) {
   texts rows = {"", std::string(most_chunk_bytes - text_bytes, 'x')};
-  EXPECT_EQ(refusal(of_columns({{"c", rows}}, 2)), "no error");
+  EXPECT_EQ(packing_refusal(of_columns({{"c", rows}}, 2)), "no error");
   rows[1] += 'x';
-  EXPECT_EQ(refusal(of_columns({{"c", rows}}, 2)), "table 't': row 1 is larger than a chunk");
+  EXPECT_EQ(packing_refusal(of_columns({{"c", rows}}, 2)), "table 't': row 1 is larger than a chunk");
 }
 
 TEST(chunk_packer, a_replacing_table_holds_what_a_reader_accepts) {

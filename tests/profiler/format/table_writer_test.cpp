@@ -32,7 +32,7 @@ class table_writer_test : public testing::Test {
 
 // The message of the error of this type that opening the file in this way throws.
 template <typename Error>
-std::string refusal(const std::string& path, table_writer::start how) {
+std::string opening_refusal(const std::string& path, table_writer::start how) {
   try {
     table_writer out(path, how);
   } catch (const Error& error) {
@@ -51,7 +51,7 @@ TEST_F(table_writer_test, a_new_file_is_its_owners_alone) {
 
 TEST_F(table_writer_test, fresh_leaves_an_existing_file_as_it_is) {
   table_writer(path(), table_writer::start::fresh).append_json("meta", "{}");
-  EXPECT_EQ(refusal<file_exists>(path(), table_writer::start::fresh),
+  EXPECT_EQ(opening_refusal<file_exists>(path(), table_writer::start::fresh),
             "the profile " + path() + " exists already");
   EXPECT_EQ(tables(), 1U);
 }
@@ -65,28 +65,28 @@ TEST_F(table_writer_test, replace_begins_anew_and_go_on_appends) {
 }
 
 TEST_F(table_writer_test, nothing_is_added_to_what_is_no_whole_profile) {
-  EXPECT_EQ(refusal<profile_error>(path(), table_writer::start::go_on),
+  EXPECT_EQ(opening_refusal<profile_error>(path(), table_writer::start::go_on),
             "the profile " + path() +
                 " cannot be opened: No such file or directory; tarn profile -- PROGRAM makes one");
   EXPECT_FALSE(std::filesystem::exists(path()));
   table_writer(path()).append_json("meta", "{}");
   std::ofstream(path(), std::ios::app) << "TCHK";
-  EXPECT_EQ(refusal<profile_error>(path(), table_writer::start::go_on),
+  EXPECT_EQ(opening_refusal<profile_error>(path(), table_writer::start::go_on),
             "nothing can be added to the profile " + path() + ": the file ends within a chunk after " +
                 std::to_string(std::filesystem::file_size(path()) - 4) + " of " +
                 std::to_string(std::filesystem::file_size(path())) + " bytes");
   std::ofstream(path()) << "text";
-  EXPECT_EQ(refusal<profile_error>(path(), table_writer::start::go_on),
+  EXPECT_EQ(opening_refusal<profile_error>(path(), table_writer::start::go_on),
             path() + " is not a profile of tarn; tarn profile -- PROGRAM makes one");
 }
 
 TEST_F(table_writer_test, a_file_that_cannot_be_created_is_named_with_advice) {
   const std::string nowhere = folder_ + "/nowhere/p.tarn";
   EXPECT_EQ(
-      refusal<file_not_opened>(nowhere, table_writer::start::replace),
+      opening_refusal<file_not_opened>(nowhere, table_writer::start::replace),
       "the profile " + nowhere +
           " cannot be created: No such file or directory; name a file in a folder that you may write to");
-  EXPECT_EQ(refusal<profile_error>("/dev/full", table_writer::start::replace),
+  EXPECT_EQ(opening_refusal<profile_error>("/dev/full", table_writer::start::replace),
             "the profile /dev/full cannot be written: No space left on device");
 }
 

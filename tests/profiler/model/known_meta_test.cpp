@@ -8,7 +8,7 @@ namespace tarn::profiler {
 namespace {
 
 // What remains of the text, and what is said about it.
-std::string read(const std::string& text, std::string& problem) {
+std::string remaining(const std::string& text, std::string& problem) {
   problem = "nothing";
   return read_meta(text, problem).dump();
 }
@@ -17,7 +17,7 @@ TEST(known_meta, members_stay_within_their_ranges) {
   std::string problem;
   const std::string all =
       R"({"duration_ns":1e+18,"page_bytes":512,"pid":2147483648,"processes":1,"start":0})";
-  EXPECT_EQ(nlohmann::json::parse(read(all, problem)), nlohmann::json::parse(all));
+  EXPECT_EQ(nlohmann::json::parse(remaining(all, problem)), nlohmann::json::parse(all));
   EXPECT_EQ(problem, "nothing");
   for (const auto& [member, value] : {std::pair{"duration_ns", "1.1e18"},
                                       {"page_bytes", "511"},
@@ -31,7 +31,7 @@ TEST(known_meta, members_stay_within_their_ranges) {
                                       {"arguments", "\"a\""},
                                       {"refused", "[1]"},
                                       {"start", "\"now\""}}) {
-    EXPECT_EQ(read("{\"" + std::string(member) + "\":" + value + ",\"own\":1}", problem), R"({"own":1})")
+    EXPECT_EQ(remaining("{\"" + std::string(member) + "\":" + value + ",\"own\":1}", problem), R"({"own":1})")
         << member;
     EXPECT_EQ(problem, "the member '" + std::string(member) + "' of the table 'meta' makes no sense")
         << value;
@@ -41,7 +41,7 @@ TEST(known_meta, members_stay_within_their_ranges) {
 TEST(known_meta, what_is_no_object_is_null) {
   std::string problem;
   for (const char* text : {"", "[1]", "7", "{", "{\"a\":1", "{\"a\":\"\xff\"}"}) {
-    EXPECT_EQ(read(text, problem), "null") << text;
+    EXPECT_EQ(remaining(text, problem), "null") << text;
     EXPECT_EQ(problem, "the table 'meta' is no JSON object") << text;
   }
 }
@@ -51,9 +51,9 @@ TEST(known_meta, sixteen_levels_are_read) {
     return "{\"a\":" + std::string(levels - 1, '[') + std::string(levels - 1, ']') + "}";
   };
   std::string problem;
-  EXPECT_EQ(read(nested(17), problem), nested(17));
+  EXPECT_EQ(remaining(nested(17), problem), nested(17));
   EXPECT_EQ(problem, "nothing");
-  EXPECT_NE(read(nested(18), problem), nested(18));
+  EXPECT_NE(remaining(nested(18), problem), nested(18));
   EXPECT_EQ(problem, "what is nested deeply in the table 'meta' is left out");
 }
 

@@ -20,7 +20,7 @@ table sites_at(const integers& stacks, integers evidence) {
                  {{"stack", stacks}, {"type", texts(stacks.size())}, {"evidence", std::move(evidence)}});
 }
 
-profile load(const std::vector<table>& tables, profile_detail detail = profile_detail::all) {
+profile load_tables(const std::vector<table>& tables, profile_detail detail = profile_detail::all) {
   const scratch_file file;
   {
     table_writer out(file.path());
@@ -30,7 +30,7 @@ profile load(const std::vector<table>& tables, profile_detail detail = profile_d
   return load_profile(file.path(), detail);
 }
 
-std::string refusal(const scratch_file& file) {
+std::string loading_refusal(const scratch_file& file) {
   try {
     load_profile(file.path());
   } catch (const profile_error& error) {
@@ -44,27 +44,27 @@ TEST(load_profile, a_file_without_meta_says_how_far_it_is_whole) {
   { table_writer out(file.path()); }
   const std::string nothing = "the profile " + file.path() + " holds nothing that can be shown";
   const std::string why = ": the profiler was stopped too early, or the file is damaged";
-  EXPECT_EQ(refusal(file), nothing + why);
+  EXPECT_EQ(loading_refusal(file), nothing + why);
   auto bytes = file.contents();
   bytes.push_back('T');
   file.set(bytes);
-  EXPECT_EQ(refusal(file), nothing + " (the file ends within a chunk)" + why);
+  EXPECT_EQ(loading_refusal(file), nothing + " (the file ends within a chunk)" + why);
 }
 
 TEST(load_profile, meta_that_is_no_object_is_none) {
   const scratch_file file;
   table_writer(file.path()).append_json("meta", "[]");
-  EXPECT_NE(refusal(file), "no error");
+  EXPECT_NE(loading_refusal(file), "no error");
 }
 
 TEST(load_profile, what_is_left_out_is_counted) {
-  const profile p =
-      load({rows_of("stacks", 2, {{"parent", integers{0, 9}}, {"address", integers{1, 2}}}, false),
-            sites_at({0, 1, 3}, {0, 3, 0}),
-            rows_of("site_sizes", 3,
-                    {{"site", integers{1, 2, 3}}, {"size", integers{8, 8, 8}}, {"exact", integers{1, 1, 1}}}),
-            rows_of("site_lifetimes", 2,
-                    {{"site", integers{0, 0}}, {"lifetime", integers{63, 64}}, {"size", integers{63, 63}}})});
+  const profile p = load_tables(
+      {rows_of("stacks", 2, {{"parent", integers{0, 9}}, {"address", integers{1, 2}}}, false),
+       sites_at({0, 1, 3}, {0, 3, 0}),
+       rows_of("site_sizes", 3,
+               {{"site", integers{1, 2, 3}}, {"size", integers{8, 8, 8}}, {"exact", integers{1, 1, 1}}}),
+       rows_of("site_lifetimes", 2,
+               {{"site", integers{0, 0}}, {"lifetime", integers{63, 64}}, {"size", integers{63, 63}}})});
   ASSERT_EQ(p.sites.size(), 2U);
   EXPECT_EQ(p.sites[1].sizes.size(), 1U);
   EXPECT_EQ(p.sites[0].lifetimes.size(), 1U);
@@ -75,19 +75,19 @@ TEST(load_profile, what_is_left_out_is_counted) {
 }
 
 TEST(load_profile, evidence_of_a_later_version_is_none) {
-  const profile p = load({sites_at({0, 0}, {3, 4})});
+  const profile p = load_tables({sites_at({0, 0}, {3, 4})});
   EXPECT_EQ(p.sites.at(0).evidence, type_evidence::vtable);
   EXPECT_EQ(p.sites.at(1).evidence, type_evidence::none);
   EXPECT_EQ(p.damage, "");
 }
 
 TEST(load_profile, parts_of_memory_follow_their_sites) {
-  const profile p = load({sites_at({7, 0, 0}, {0, 0, 0}), rows_of("memory_parts", 5,
-                                                                  {{"time_ns", integers(5)},
-                                                                   {"kind", texts(5, "live")},
-                                                                   {"name", texts(5)},
-                                                                   {"site", integers{0, 1, 2, 3, 4}},
-                                                                   {"bytes", reals{1, 2, 3, 4, 5}}})});
+  const profile p = load_tables({sites_at({7, 0, 0}, {0, 0, 0}), rows_of("memory_parts", 5,
+                                                                         {{"time_ns", integers(5)},
+                                                                          {"kind", texts(5, "live")},
+                                                                          {"name", texts(5)},
+                                                                          {"site", integers{0, 1, 2, 3, 4}},
+                                                                          {"bytes", reals{1, 2, 3, 4, 5}}})});
   ASSERT_EQ(p.memory.parts.size(), 5U);
   const std::vector<std::uint32_t> expected = {0, 0, 1, 2, 0};
   for (std::size_t part = 0; part < 5; ++part) {
@@ -123,7 +123,7 @@ TEST(load_profile, a_table_without_a_column_is_of_another_version) {
     out.append_json("meta", "{}");
   }
   EXPECT_EQ(
-      refusal(file),
+      loading_refusal(file),
       "the profile's table 'stacks' has no column 'address' of whole numbers; it may be of another version of tarn: "
       "make a new one with tarn profile");
 }
