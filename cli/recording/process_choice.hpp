@@ -3,11 +3,11 @@
 // processes as one program, or a selection of them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "cli/launch/command_line.hpp"
 #include "profiler/model/merge.hpp"
 #include "profiler/model/profile.hpp"
 
