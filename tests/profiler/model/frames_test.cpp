@@ -62,5 +62,21 @@ TEST(frames, a_module_holds_its_start_and_not_its_end) {
   EXPECT_EQ(unknown_function(p, ~std::uint64_t{0}), "?? (0xffffffffffffffff)");
 }
 
+TEST(frames, inlined_ones_and_unknown_ones) {
+  profile p;
+  p.stacks = {{}, {0, 0x1010}, {1, 0x2020}, {2, 0x9999}};
+  p.modules = {{"/lib/old.so", "", 0x2000, 0x3000, 0}, {"/lib/lib x.so", "", 0x2000, 0x3000, 0x500}};
+  p.symbols[0x1010] = {{"inner", "a.cpp", 3, true}, {"outer", "b.cpp", 4, false}};
+  EXPECT_TRUE(frames_of(p, 0).empty());
+  EXPECT_TRUE(frames_of(p, 1000).empty());
+  const auto frames = frames_of(p, 3);
+  ASSERT_EQ(frames.size(), 4U);
+  EXPECT_EQ(frames[0].function, "?? (0x9999)");
+  EXPECT_EQ(frames[1].function, "?? (lib x.so+0x520)");
+  EXPECT_EQ(frames[2].function, "inner");
+  EXPECT_TRUE(frames[2].inlined);
+  EXPECT_EQ(frames[3].function, "outer");
+}
+
 }  // namespace
 }  // namespace tarn::profiler

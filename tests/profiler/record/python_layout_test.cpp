@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Symbols of a loaded module; the interpreter of CPython that a module contains. This program has the symbols of one.
+// The interpreter of CPython that a module contains. This program has the symbols of one.
 #include "profiler/record/python_layout.hpp"
 
 #include <dlfcn.h>
@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include <cstring>
-
-#include "profiler/record/exported_symbol.hpp"
 
 // Found by name, as the program exports them.
 extern "C" {
@@ -23,41 +21,25 @@ std::uintptr_t PyGILState_GetThisThreadState() { return 0; }  // NOLINT
 namespace tarn::profiler {
 namespace {
 
-const link_map& module_of(const void* address) {
+const link_map& module_with(const void* address) {
   Dl_info about;
   link_map* map = nullptr;
   EXPECT_NE(dladdr1(address, &about, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP), 0);
   return *map;
 }
-const link_map& program() { return module_of(&Py_Version); }
-const link_map& libc() { return module_of(dlsym(RTLD_NEXT, "getppid")); }
 
 bool find(std::uint32_t version, python_layout& layout) {
   Py_Version = version << 16 | 0x1f0;
   unwind::loaded_module module;
-  module.map = &program();
+  module.map = &module_with(&Py_Version);
   return find_python_layout(module, layout);
-}
-
-TEST(exported_symbol, is_where_the_dynamic_linker_finds_it) {
-  EXPECT_EQ(exported_symbol(program(), "Py_Version"), reinterpret_cast<std::uintptr_t>(&Py_Version));
-  for (const char* name : {"getppid", "malloc", "environ"})
-    EXPECT_EQ(exported_symbol(libc(), name), reinterpret_cast<std::uintptr_t>(dlsym(RTLD_NEXT, name)))
-        << name;
-}
-
-TEST(exported_symbol, what_a_module_does_not_define_is_0) {
-  EXPECT_EQ(exported_symbol(libc(), "no_such_function_of_libc"), 0U);
-  EXPECT_EQ(exported_symbol(libc(), ""), 0U);
-  EXPECT_EQ(exported_symbol(program(), "getppid"), 0U) << "imported alone";
-  EXPECT_EQ(exported_symbol(link_map(), "getppid"), 0U) << "a module without a dynamic section";
 }
 
 TEST(python_layout, a_module_without_an_interpreter_has_none) {
   python_layout layout;
   unwind::loaded_module module;
   EXPECT_FALSE(find_python_layout(module, layout));
-  module.map = &libc();
+  module.map = &module_with(dlsym(RTLD_NEXT, "getppid"));
   EXPECT_FALSE(find_python_layout(module, layout));
 }
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "profiler/replay/trace_image.hpp"
-#include "profiler/replay/work_code.hpp"
 #include "tests/profiler/scratch_file.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
@@ -125,15 +124,6 @@ TEST(player, pools_need_the_library_that_has_them) {
   from.routes.push_back({route_kind::pool, 64});
   EXPECT_EQ(play_refusal(from, play_mode::routes), "replay: the libtarn in use has no pools");
   EXPECT_EQ(play_refusal(from, play_mode::heap), "no error");
-}
-
-TEST(work_code, keeps_a_time_to_within_a_tenth) {
-  for (std::uint64_t ns = 0; ns <= 15; ++ns) EXPECT_EQ(work_of_code(code_of_work(ns)), ns);
-  for (std::uint64_t ns = 16; ns < most_work_ns; ns += 1 + ns / 50) {
-    const auto kept = static_cast<double>(work_of_code(code_of_work(ns)));
-    EXPECT_NEAR(kept, static_cast<double>(ns), 0.07 * static_cast<double>(ns)) << ns;
-  }
-  EXPECT_EQ(work_of_code(code_of_work(~std::uint64_t{0})), most_work_ns);
 }
 
 }  // namespace
