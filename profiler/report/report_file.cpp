@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/report/report_file.hpp"
-#include "profiler/format/printable.hpp"
-#include "profiler/model/known_meta.hpp"
 
 #include <algorithm>
 
+#include "profiler/format/printable.hpp"
+#include "profiler/model/known_meta.hpp"
 #include "profiler/model/merge.hpp"
+#include "profiler/report/report_data.hpp"
 #include "profiler/report/report_page.hpp"
 
 namespace tarn::profiler {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "profiler/analyze/advice.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {

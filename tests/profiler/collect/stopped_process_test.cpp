@@ -33,18 +33,20 @@ class child_of_two_threads {
     close(ends[1]);
   }
   ~child_of_two_threads() {
+    if (has_ended_) return;
     kill(id_, SIGKILL);
-    waitpid(id_, nullptr, 0);
+    status_within(1000);
   }
   child_of_two_threads(const child_of_two_threads&) = delete;
   child_of_two_threads& operator=(const child_of_two_threads&) = delete;
 
   pid_t id() const { return id_; }
-  // Its end; -1: it has not ended within the time.
+  // Its status, or the number of the signal that ended it; -1: it has not ended within the time.
   int status_within(int milliseconds) {
     for (int waited = 0; waited < milliseconds; ++waited) {
       int status = 0;
-      if (waitpid(id_, &status, WNOHANG) == id_) return WEXITSTATUS(status);
+      if (waitpid(id_, &status, WNOHANG) == id_)
+        return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
       usleep(1000);
     }
     return -1;
@@ -52,6 +54,7 @@ class child_of_two_threads {
 
  private:
   pid_t id_ = -1;
+  bool has_ended_ = false;
 };
 
 TEST(stopped_process, no_thread_runs_until_its_end) {
@@ -70,6 +73,17 @@ TEST(stopped_process, no_thread_runs_until_its_end) {
     EXPECT_EQ(child.status_within(50), -1);
   }
   EXPECT_EQ(child.status_within(30'000), 7) << "the signal that came meanwhile is delivered";
+}
+
+// A thread of it cannot be detached any more, and would keep the process from ending for its parent.
+TEST(stopped_process, a_process_that_is_killed_meanwhile_ends) {
+  child_of_two_threads child;
+  {
+    const stopped_process stopped(child.id());
+    if (!stopped.problem().empty()) GTEST_SKIP() << stopped.problem();
+    kill(child.id(), SIGKILL);
+  }
+  EXPECT_EQ(child.status_within(10'000), SIGKILL);
 }
 
 TEST(stopped_process, a_process_that_is_gone) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
 #include "tests/profiler/scratch_file.hpp"
 
