@@ -15,6 +15,7 @@
 
 #include "profiler/analyze/opened_elf.hpp"
 #include "profiler/collect/event_stream.hpp"
+#include "profiler/collect/fault_events.hpp"
 #include "profiler/collect/leak_look.hpp"
 #include "profiler/collect/malloc_code.hpp"
 #include "profiler/collect/memory_regions.hpp"

@@ -45,8 +45,8 @@ class child_of_two_threads {
   int status_within(int milliseconds) {
     for (int waited = 0; waited < milliseconds; ++waited) {
       int status = 0;
-      if (waitpid(id_, &status, WNOHANG) == id_)
-        return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+      has_ended_ = waitpid(id_, &status, WNOHANG) == id_;
+      if (has_ended_) return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
       usleep(1000);
     }
     return -1;
