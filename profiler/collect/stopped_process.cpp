@@ -88,9 +88,9 @@ stopped_process::stopped_process(pid_t process) : process_(process) {
   if (problem_.empty() && threads_.empty()) problem_ = "the process has ended";
 }
 
-// A thread that was killed cannot be detached: its tracer must wait for its end, or its process never ends for its parent.
-// The process's own status is its parent's, so where that is this process, nothing is waited for. The first thread comes
-// last, as it cannot be waited for before the others.
+// A thread that was killed cannot be detached: its tracer must wait for its end, or its process never ends for its
+// parent. The status of the first thread is the process's, which belongs to its parent: where that is this process, it
+// is left for whoever started the process. The first thread comes last, as it cannot be waited for before the others.
 stopped_process::~stopped_process() {
   for (auto each = threads_.rbegin(); each != threads_.rend(); ++each) {
     if (ptrace(PTRACE_DETACH, each->id, nullptr, static_cast<long>(each->signal)) == 0 || errno != ESRCH)
