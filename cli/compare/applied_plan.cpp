@@ -92,7 +92,8 @@ site_report applied_plan::report() const {
       report.processes += 1;
       report.found = std::max(report.found, first);
       report.all = second;
-    } else if (word == "group") {
+    } else if (word == "group" && first >= 0 &&
+               first < profiler::most_apply_groups) {  // the program may write, too
       report.blocks[static_cast<std::size_t>(first)] += second;
     }
   }

@@ -76,6 +76,17 @@ int reap(pid_t child) {
   return status;
 }
 
+// False: it has not ended by then. Otherwise it can be reaped at once.
+bool ends_before(pid_t child, double deadline) {
+  siginfo_t ended = {};
+  while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid == 0) {
+    if (monotonic_seconds() > deadline) return false;
+    poll(nullptr, 0, 1);
+  }
+  return true;
+}
+
 // Appends what can be read; false at the end of the stream.
 bool drain(int descriptor, std::string& text) {
   std::array<char, 65536> buffer;
@@ -144,15 +155,14 @@ captured_output run_captured(child_request request, double timeout_seconds) {
   std::array<pollfd, 2> streams{pollfd{output.reader(), POLLIN, 0}, pollfd{errors.reader(), POLLIN, 0}};
   while (streams[0].fd >= 0 || streams[1].fd >= 0) {
     const double left = deadline - monotonic_seconds();
-    if (left <= 0) {
-      result.timed_out = true;
-      kill(-child, SIGKILL);
-      break;
-    }
+    if (left <= 0) break;
     if (poll(streams.data(), streams.size(), static_cast<int>(left * 1000) + 1) <= 0) continue;
     if (streams[0].revents != 0 && !drain(streams[0].fd, result.output)) streams[0].fd = -1;
     if (streams[1].revents != 0 && !drain(streams[1].fd, result.errors)) streams[1].fd = -1;
   }
+  // It may also go on after it has closed its outputs.
+  result.timed_out = streams[0].fd >= 0 || streams[1].fd >= 0 || !ends_before(child, deadline);
+  if (result.timed_out) kill(-child, SIGKILL);
   result.wait_status = reap(child);
   return result;
 }

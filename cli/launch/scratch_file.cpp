@@ -16,9 +16,9 @@ scratch_file::scratch_file(const std::string& text) {
   const char* folder = std::getenv("TMPDIR");
   path_ = fmt::format("{}/tarn-XXXXXX", folder != nullptr && *folder == '/' ? folder : "/tmp");
   const int file = mkstemp(path_.data());
-  const bool written =
-      file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int error = errno;
+  const ssize_t size = file >= 0 ? write(file, text.data(), text.size()) : -1;
+  const bool written = size == static_cast<ssize_t>(text.size());
+  const int error = size >= 0 ? ENOSPC : errno;  // a write that stops early sets no error
   if (file >= 0) close(file);
   if (written) return;
   if (file >= 0) unlink(path_.c_str());

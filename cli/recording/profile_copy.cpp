@@ -21,6 +21,9 @@ constexpr int most_numbers = 1000;
 
 // Creates the copy's file. `path`: its name; if empty, it is set to a new name.
 std::unique_ptr<profiler::table_writer> open_copy(const std::string& from, std::string& path) {
+  std::error_code error;
+  if (!path.empty() && fs::equivalent(path, from, error))
+    throw profiler::profile_error(path + " is the file of the recording itself");
   if (!path.empty()) return std::make_unique<profiler::table_writer>(path);
   const fs::path source = from;
   for (int number = 1;; ++number) {

@@ -31,7 +31,8 @@ double round_up(double bytes, double step) { return std::ceil(bytes / step) * st
 std::optional<advice> advise_keeping_memory(const advice_facts& facts) {
   if (!facts.glibc) return std::nullopt;
   const refaults sum = refaults_of(facts);
-  if (sum.pages < 1000 || sum.pages < spare_part * sum.all_pages) return std::nullopt;
+  // Without a site no page is malloc's, although the kernel has counted faults.
+  if (sum.sites.empty() || sum.pages < 1000 || sum.pages < spare_part * sum.all_pages) return std::nullopt;
   advice one;
   one.kind = advice_kind::tunable;
   one.sites = sum.sites;

@@ -64,6 +64,21 @@ bool wait_for_stop(pid_t id, int& status) {
   return false;
 }
 
+void await_end(pid_t id) {
+  const std::uint64_t until = raw_clock_ns() + most_wait_ns;
+  siginfo_t end = {};
+  while (waitid(P_PID, static_cast<id_t>(id), &end, WEXITED | WNOHANG | __WALL) == 0 && end.si_pid == 0 &&
+         raw_clock_ns() < until) {
+    const timespec pause = {0, poll_ns};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+bool is_own_child(pid_t process) {
+  return status_line(proc_text(static_cast<std::uint32_t>(process), "status"), "PPid") ==
+         std::to_string(getpid());
+}
+
 }  // namespace
 
 stopped_process::stopped_process(pid_t process) : process_(process) {
@@ -73,8 +88,15 @@ stopped_process::stopped_process(pid_t process) : process_(process) {
   if (problem_.empty() && threads_.empty()) problem_ = "the process has ended";
 }
 
+// A thread that was killed cannot be detached: its tracer must wait for its end, or its process never ends for its
+// parent. The status of the first thread is the process's, which belongs to its parent: where that is this process, it
+// is left for whoever started the process. The first thread comes last, as it cannot be waited for before the others.
 stopped_process::~stopped_process() {
-  for (const thread& each : threads_) ptrace(PTRACE_DETACH, each.id, nullptr, static_cast<long>(each.signal));
+  for (auto each = threads_.rbegin(); each != threads_.rend(); ++each) {
+    if (ptrace(PTRACE_DETACH, each->id, nullptr, static_cast<long>(each->signal)) == 0 || errno != ESRCH)
+      continue;
+    if (each->id != process_ || !is_own_child(process_)) await_end(each->id);
+  }
 }
 
 // False: there were no new threads.

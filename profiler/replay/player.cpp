@@ -206,11 +206,9 @@ class lane_player {
     void* const old = take_from(op, op.other);
     empty(op.other);
     if (shared_.mode == play_mode::nothing) return put(op, old);
-    void* block = std::realloc(old == no_block ? nullptr : old, std::max<std::uint64_t>(op.size, 1));
-    if (block == nullptr && old != no_block) {  // the old one stays
-      own_.failed += 1;
-      block = old;
-    }
+    void* const block = std::realloc(old == no_block ? nullptr : old, std::max<std::uint64_t>(op.size, 1));
+    // The old block stays then, and is too small for the writes that follow.
+    if (block == nullptr && old != no_block) std::free(old);
     put(op, block);
   }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/replay/trace.hpp"
-#include "profiler/model/known_meta.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -9,6 +8,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "profiler/analyze/site_group.hpp"
+#include "profiler/model/known_meta.hpp"
 #include "profiler/record/session.hpp"
 #include "profiler/replay/event_rows.hpp"
 #include "profiler/replay/sampled_events.hpp"
@@ -45,9 +46,7 @@ class compiler {
     for (std::size_t index = 0; index < p.sites.size(); ++index) {
       site_of_stack_.emplace(p.sites[index].stack, static_cast<std::uint32_t>(index));
     }
-    page_bytes_ = 4096;
-    if (p.meta.is_object()) page_bytes_ = p.meta.value("page_bytes", page_bytes_);
-    if (page_bytes_ < 512) page_bytes_ = 4096;
+    out_.page_bytes = static_cast<std::uint64_t>(std::max(512.0, page_bytes_of(p)));
   }
 
   void run(const std::vector<event_row>& events) {
@@ -287,7 +286,9 @@ class compiler {
     }
   }
 
-  std::uint64_t pages_in(std::uint64_t bytes) const { return (bytes + page_bytes_ - 1) / page_bytes_; }
+  std::uint64_t pages_in(std::uint64_t bytes) const {
+    return (bytes + out_.page_bytes - 1) / out_.page_bytes;
+  }
 
   void give_place_back(std::uint64_t number, const live_block& block) {
     if (!shared_.contains(number)) empty_places_[lane_].push_back(block.place);
@@ -323,7 +324,7 @@ class compiler {
     replay_op& op = add(replay_kind::reallocate, place, e.size);
     op.other = old.place;
     remember(e, replay_kind::reallocate, place, 0);
-    if (e.size >= page_bytes_) add(replay_kind::touch, place, e.size).other = pages_of(e);
+    if (e.size >= out_.page_bytes) add(replay_kind::touch, place, e.size).other = pages_of(e);
     give_place_back(e.extra, old);
   }
 
@@ -351,7 +352,6 @@ class compiler {
   std::vector<std::uint64_t> last_time_;  // by lane: of its last event; 0: none
   bool has_added_ = false;
   std::vector<std::vector<std::uint32_t>> empty_places_;  // by lane, of blocks that only it used
-  std::uint64_t page_bytes_ = 4096;
   double live_bytes_ = 0;
   std::size_t row_ = 0;
   std::uint32_t lane_ = 0;

@@ -70,7 +70,8 @@ struct trace {
   std::vector<replay_lane> lanes;
   std::vector<replay_route> routes;  // [0]: the heap
   std::uint32_t places = 0;
-  std::size_t threads = 0;  // of the recording
+  std::uint64_t page_bytes = 4096;  // of the recording: operations count its pages
+  std::size_t threads = 0;          // of the recording
   std::uint64_t operations = 0;
   std::uint64_t allocations = 0;
   double bytes = 0;           // requested bytes, over the whole trace

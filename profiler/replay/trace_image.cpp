@@ -36,6 +36,7 @@ trace_image::trace_image(const trace& from) {
   header.lanes = from.lanes.size();
   header.lanes_offset = sizeof header;
   header.places = from.places;
+  header.page_bytes = from.page_bytes;
   header.routes = std::min(from.routes.size(), most_routes);
   std::copy_n(from.routes.begin(), header.routes, header.route);
   std::vector<image_lane> lanes;

@@ -26,7 +26,7 @@ struct image_header {
   std::uint64_t lanes_offset = 0;  // image_lane[lanes]
   std::uint64_t places = 0;
   std::uint64_t routes = 0;
-  std::uint64_t page_bytes = 4096;
+  std::uint64_t page_bytes = 0;  // as trace::page_bytes
   replay_route route[most_routes];
 };
 

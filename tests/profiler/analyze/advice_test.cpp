@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// advise() on made-up programs that each call for one kind of advice; the correction of estimates by experience.
+// advise() on made-up programs that each call for one kind of advice.
 #include "profiler/analyze/advice.hpp"
 
 #include <gtest/gtest.h>
@@ -11,58 +11,11 @@
 
 #include "profiler/analyze/experience.hpp"
 #include "profiler/analyze/site_group.hpp"
+#include "tests/profiler/analyze/small_program.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
 namespace tarn::profiler {
 namespace {
-
-// A program that takes one second of CPU time under glibc; tests add its sites.
-class small_program {
- public:
-  small_program() {
-    p.meta = {{"program", "/bin/p"},
-              {"duration_ns", 1e9},
-              {"allocator", "glibc 2.36"},
-              {"thp", "never"},
-              {"page_bytes", 4096}};
-    p.mode = profile_mode::full;
-    p.prices = {1000, 0, 0, 100, 200, 10};
-    p.stacks.emplace_back();
-    counter_row end;
-    end.time_ns = 1000000000;
-    end.user_ns = 5e8;
-    end.system_ns = 5e8;
-    p.counters.push_back(end);
-  }
-
-  // Adds a site with this call path; `functions`: innermost first.
-  site& add(const std::vector<std::string>& functions, std::uint64_t size, double allocations) {
-    std::uint32_t node = 0;
-    for (auto each = functions.rbegin(); each != functions.rend(); ++each) {
-      const std::uint64_t address = 0x1000 + 16 * p.stacks.size();
-      p.stacks.push_back({node, address});
-      node = static_cast<std::uint32_t>(p.stacks.size() - 1);
-      p.symbols[address] = {{*each, "/src/p.cpp", static_cast<std::uint32_t>(p.stacks.size()), false}};
-    }
-    site one;
-    one.stack = node;
-    one.sizes = {{size, allocations, true}};
-    site_figures& f = one.figures;
-    f.samples = f.allocations = f.frees = allocations;
-    f.bytes = f.freed_bytes = allocations * static_cast<double>(size);
-    f.peak_bytes = f.bytes_at_peak = 10 * static_cast<double>(size);
-    f.lifetime_ns = allocations * 1e4;
-    f.malloc_ns = allocations * 10;
-    if (size >= 65536) {
-      f.large = allocations;
-      f.large_bytes = f.bytes;
-    }
-    p.sites.push_back(one);
-    return p.sites.back();
-  }
-
-  profile p;
-};
 
 const advice* find(const std::vector<advice>& all, advice_kind kind) {
   const auto found =
@@ -213,53 +166,6 @@ TEST(Advice, WhereBlocksMayLieBadlyOnlyAProofTells) {
   EXPECT_EQ(find(advise(program.p), advice_kind::placement), nullptr) << "fits into the caches";
 }
 
-TEST(Experience, HoldsTheRoundsOfAReplay) {
-  advice one;
-  one.kind = advice_kind::allocator;
-  one.grade = advice_grade::replayed;
-  apply_experience(one, {100, -50, 200, 0}, judged_program{1e9});
-  const experience by = experience_of(one.kind, one.grade, placement_effect::none);
-  EXPECT_DOUBLE_EQ(one.saving_ns, 100 * by.middle);
-  EXPECT_EQ(one.low_ns, 0);
-  EXPECT_DOUBLE_EQ(one.high_ns, std::max(one.saving_ns, 200 * by.high));
-  apply_experience(one, {100, 90, 200, 0}, judged_program{60});
-  EXPECT_EQ(one.saving_ns, std::min(60.0, 100 * by.middle));
-  EXPECT_LE(one.high_ns, 60);
-}
-
-TEST(Experience, IsWiderOnlyWherePlacementIsPossible) {
-  for (const advice_kind kind : {advice_kind::allocator, advice_kind::typed_pool, advice_kind::object_pool,
-                                 advice_kind::arena, advice_kind::tunable}) {
-    const bool moves_blocks = kind != advice_kind::tunable;
-    advice compact;
-    compact.kind = kind;
-    compact.grade = advice_grade::replayed;
-    advice scattered = compact;
-    apply_experience(compact, {100, 100, 100}, {1000, 800, placement_effect::none});
-    apply_experience(scattered, {100, 100, 100}, {1000, 800, placement_effect::possible});
-    EXPECT_EQ(scattered.high_ns > compact.high_ns, moves_blocks) << kind_name(kind);
-    EXPECT_EQ(experience_of(kind, advice_grade::replayed, placement_effect::none).own, 0);
-  }
-}
-
-// The factor for another malloc was fitted to the time in malloc itself; savings of page faults have their own factor.
-TEST(Experience, OfAnotherMallocIsAppliedToMallocsOwnPartAlone) {
-  const experience faults =
-      experience_of(advice_kind::tunable, advice_grade::replayed, placement_effect::none);
-  const experience calls =
-      experience_of(advice_kind::allocator, advice_grade::replayed, placement_effect::none);
-  advice one;
-  one.kind = advice_kind::allocator;
-  one.grade = advice_grade::replayed;
-  apply_experience(one, {100, 90, 120, 0, 80}, judged_program{1e9});
-  EXPECT_DOUBLE_EQ(one.saving_ns, 80 * faults.middle + 20 * calls.middle);
-  EXPECT_DOUBLE_EQ(one.low_ns, 80 * faults.low + 10 * calls.low);
-  EXPECT_DOUBLE_EQ(one.high_ns, 80 * faults.high + 40 * calls.high);
-  // The faults' part exceeds the whole saving if the other malloc itself takes longer: the whole is the limit.
-  apply_experience(one, {100, 100, 100, 0, 130}, judged_program{1e9});
-  EXPECT_DOUBLE_EQ(one.saving_ns, 100 * faults.middle);
-}
-
 TEST(Advice, WhereFaultsDecideTheTunableComesBeforeAnotherMalloc) {
   small_program program;
   make_refaulted(program.add({"decode()"}, 1 << 20, 1000));
@@ -275,21 +181,6 @@ TEST(Advice, WhereFaultsDecideTheTunableComesBeforeAnotherMalloc) {
   const advice* malloc = find(all, advice_kind::allocator);
   ASSERT_NE(malloc, nullptr);
   EXPECT_EQ(malloc->instead_of, 0);
-}
-
-TEST(Experience, IsInOrderForAllKindsAndGrades) {
-  for (int kind = 0; kind <= static_cast<int>(advice_kind::placement); ++kind) {
-    for (const advice_grade grade : {advice_grade::estimated, advice_grade::replayed}) {
-      for (const placement_effect placement : {placement_effect::none, placement_effect::possible}) {
-        const experience by = experience_of(static_cast<advice_kind>(kind), grade, placement);
-        EXPECT_LE(0, by.low);
-        EXPECT_LE(by.low, by.middle);
-        EXPECT_LE(by.middle, by.high);
-        EXPECT_LE(0, by.own);
-        EXPECT_LE(by.own, 1);
-      }
-    }
-  }
 }
 
 TEST(Advice, OtherMallocsGetNoGlibcTunable) {
@@ -432,34 +323,6 @@ TEST(Advice, OfEveryProfileTheInvariantsHold) {
                             [](const advice& one) { return one.kind == advice_kind::leave_it; }),
               1);
   }
-}
-
-TEST(SiteGroup, MemoryThatTheProgramMapsItselfIsNotRefaulted) {
-  small_program program;
-  site& mapped = program.add({"new_arena", "main"}, 1 << 20, 80);
-  mapped.figures.faults = mapped.figures.fault_pages = 80 * 256;
-  const std::vector<site_group> malloced = group_sites(program.p);
-  EXPECT_EQ(malloced.at(0).again(4096), 70 * 256);
-  mapped.figures.peak_bytes = 0;
-  mapped.figures.maps = 80;
-  mapped.figures.mapped_bytes = 80.0 * (1 << 20);
-  const std::vector<site_group> groups = group_sites(program.p);
-  EXPECT_EQ(groups.at(0).again(4096), 0);
-  EXPECT_EQ(groups.at(0).pages(), 80 * 256);
-}
-
-TEST(SiteGroup, PathsToOnePlaceAreOneGroup) {
-  small_program program;
-  program.add({"make()", "a()"}, 64, 100);
-  program.add({"make()", "b()"}, 64, 300);
-  for (auto& [address, frames] : program.p.symbols) {
-    if (frames[0].function == "make()") frames[0].line = 7;
-  }
-  const std::vector<site_group> groups = group_sites(program.p);
-  ASSERT_EQ(groups.size(), 1U);
-  EXPECT_EQ(groups[0].sites.size(), 2U);
-  EXPECT_DOUBLE_EQ(groups[0].sum.allocations, 400);
-  EXPECT_DOUBLE_EQ(groups[0].sizes[0].count, 400);
 }
 
 }  // namespace

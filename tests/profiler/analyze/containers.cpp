@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A program that fills containers of many kinds, and prints where operator new was called and for which type: for each
 // call path a line "CALL count kind TYPE" and a line "PATH address..." (innermost first), after lines "MAP ..." with
-// the program's mappings. types_test.cpp compares the types that the analysis finds for these paths with TYPE.
+// the program's mappings. symbols_test.cpp compares the types that the analysis finds for these paths with TYPE.
 #include <execinfo.h>
 
 #include <algorithm>

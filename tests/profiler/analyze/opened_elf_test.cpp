@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <vector>
@@ -31,9 +32,10 @@ TEST(opened_elf, a_module_that_is_a_pipe_is_not_waited_for) {
   EXPECT_EQ(modules[0].build_id, "");
 }
 
-// Writes an ELF file with a build-id of this many bytes in a segment, and a section of this many bytes of notes behind
-// it.
-void write_elf(scratch_file& file, std::uint32_t id_bytes, std::size_t section_bytes) {
+// Writes an ELF file with a build-id of `id_bytes` bytes in a segment, and a section of `section_bytes` bytes of notes
+// behind it. Segments of `before` bytes of empty notes come first; they overlap.
+void write_elf(scratch_file& file, std::uint32_t id_bytes, std::size_t section_bytes,
+               const std::vector<std::size_t>& before = {}) {
   ElfW(Ehdr) header = {};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_CLASS] = ELFCLASS64;
@@ -43,11 +45,20 @@ void write_elf(scratch_file& file, std::uint32_t id_bytes, std::size_t section_b
   header.e_ehsize = sizeof header;
   header.e_phoff = sizeof header;
   header.e_phentsize = sizeof(ElfW(Phdr));
-  header.e_phnum = 1;
-  ElfW(Phdr) segment = {};
-  segment.p_type = PT_NOTE;
-  segment.p_align = 4;
-  segment.p_offset = sizeof header + sizeof segment;
+  header.e_phnum = static_cast<std::uint16_t>(before.size() + 1);
+  std::vector<ElfW(Phdr)> segments(header.e_phnum);
+  const std::size_t empty_notes = sizeof header + segments.size() * sizeof segments[0];
+  for (std::size_t index = 0; index < before.size(); ++index) {
+    segments[index].p_offset = empty_notes;
+    segments[index].p_filesz = before[index];
+  }
+  for (ElfW(Phdr) & each : segments) {
+    each.p_type = PT_NOTE;
+    each.p_align = 4;
+  }
+  const std::size_t empty_bytes = before.empty() ? 0 : *std::max_element(before.begin(), before.end());
+  ElfW(Phdr)& segment = segments.back();
+  segment.p_offset = empty_notes + (empty_bytes + 3) / 4 * 4;
   segment.p_filesz = sizeof(ElfW(Nhdr)) + 4 + id_bytes;
   ElfW(Shdr) sections[2] = {};
   sections[1].sh_type = SHT_NOTE;
@@ -60,7 +71,8 @@ void write_elf(scratch_file& file, std::uint32_t id_bytes, std::size_t section_b
   const ElfW(Nhdr) note = {4, id_bytes, NT_GNU_BUILD_ID};
   std::vector<std::uint8_t> bytes(header.e_shoff + sizeof sections, 0xab);
   std::memcpy(bytes.data(), &header, sizeof header);
-  std::memcpy(bytes.data() + sizeof header, &segment, sizeof segment);
+  std::memcpy(bytes.data() + sizeof header, segments.data(), empty_notes - sizeof header);
+  std::memset(bytes.data() + empty_notes, 0, segment.p_offset - empty_notes);
   std::memcpy(bytes.data() + segment.p_offset, &note, sizeof note);
   std::memcpy(bytes.data() + segment.p_offset + sizeof note, "GNU", 4);
   std::memcpy(bytes.data() + header.e_shoff, sections, sizeof sections);
@@ -82,6 +94,30 @@ TEST(opened_elf, a_long_section_of_notes_hides_no_build_id) {
   scratch_file file;
   write_elf(file, 4, 72000);
   EXPECT_EQ(build_id_of(file.path()), "abababab");
+}
+
+// libelf keeps all notes that it has read.
+TEST(opened_elf, notes_are_read_up_to_a_megabyte_in_all) {
+  constexpr std::size_t longest = 65536, most = 1 << 20, id_note = sizeof(ElfW(Nhdr)) + 4 + 4;
+  std::vector<std::size_t> before(most / longest, longest);
+  scratch_file file;
+  before.back() = longest - id_note;
+  write_elf(file, 4, 0, before);
+  EXPECT_EQ(build_id_of(file.path()), "abababab") << "a megabyte, the build-id included";
+  before.back() += 4;
+  write_elf(file, 4, 0, before);
+  EXPECT_EQ(build_id_of(file.path()), "");
+  // What is too long is skipped, and takes no part of the megabyte.
+  write_elf(file, 4, 0, std::vector<std::size_t>(100, longest + 4));
+  EXPECT_EQ(build_id_of(file.path()), "abababab");
+}
+
+TEST(opened_elf, of_a_thousand_segments_no_more_are_read) {
+  scratch_file file;
+  write_elf(file, 4, 0, std::vector<std::size_t>(999, 12));
+  EXPECT_EQ(build_id_of(file.path()), "abababab");
+  write_elf(file, 4, 0, std::vector<std::size_t>(1000, 12));
+  EXPECT_EQ(build_id_of(file.path()), "");
 }
 
 }  // namespace

@@ -86,15 +86,4 @@ TEST(attach_check, modules_tell_what_cannot_be_recorded) {
           "sanitizer"));
 }
 
-TEST(remote_module, reads_its_own_process) {
-  const std::vector<remote_module> modules = modules_of_process(getpid());
-  ASSERT_FALSE(modules.empty());
-  std::uint64_t address = 0;
-  for (const remote_module& one : modules) {
-    if (one.path.find("libc.so") != std::string::npos) address = one.address_of("getppid");
-  }
-  ASSERT_NE(address, 0U);
-  EXPECT_EQ(reinterpret_cast<pid_t (*)()>(address)(), getppid());
-}
-
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// memory_splitter: the pieces of mappings, and that the parts of a row add up.
+// Memory without a file, cut into the pieces whose origin is known; the split of this process's own memory.
 #include "profiler/collect/memory_splitter.hpp"
 
 #include <gtest/gtest.h>
@@ -10,95 +10,96 @@
 namespace tarn::profiler {
 namespace {
 
-mapping anonymous(std::uint64_t start, std::uint64_t end) {
-  mapping out;
-  out.start = start;
-  out.end = end;
-  out.writable = true;
-  out.resident_bytes = static_cast<double>(end - start);
-  return out;
+mapping without_file(std::uint64_t start, std::uint64_t end, const std::string& name = "") {
+  mapping one;
+  one.start = start;
+  one.end = end;
+  one.name = name;
+  one.readable = one.writable = true;
+  return one;
 }
 
-struct expected_piece {
-  std::uint64_t start;
-  std::uint64_t end;
-  memory_use use;
-};
-
-void expect_pieces(const std::vector<memory_piece>& pieces, const std::vector<expected_piece>& expected) {
-  ASSERT_EQ(pieces.size(), expected.size());
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    EXPECT_EQ(pieces[i].start, expected[i].start) << i;
-    EXPECT_EQ(pieces[i].end, expected[i].end) << i;
-    EXPECT_EQ(pieces[i].use, expected[i].use) << i;
+// "start-end use", one after the other
+std::string pieces(const std::vector<mapping>& mappings, const process_model& model = process_model({}),
+                   const std::set<std::uint64_t>& anchors = {}) {
+  constexpr const char* uses[] = {"other", "heap", "mapped", "stack", "written", "recorder"};
+  std::string text;
+  for (const memory_piece& each : pieces_of(mappings, model, anchors)) {
+    char range[64];
+    std::snprintf(range, sizeof range, "%lx-%lx %s; ", static_cast<unsigned long>(each.start),
+                  static_cast<unsigned long>(each.end), uses[static_cast<std::size_t>(each.use)]);
+    text += range;
   }
+  return text;
 }
 
-class memory_splitter_test : public testing::Test {
- protected:
-  process_model model_{model_settings{}};
-  const std::uint32_t thread_ = model_.begin_thread(1, 0);
-  const std::uint32_t node_ = model_.node(0, 0x1000);
-};
-
-TEST_F(memory_splitter_test, a_mapping_is_cut_at_mmap_calls_and_stacks_within_it) {
-  model_.mapped(thread_, 1, 0x12000, 0x1000, node_);
-  model_.thread_stack(0x14000, 0x16000);
-  expect_pieces(pieces_of({anonymous(0x10000, 0x18000)}, model_, {}),
-                {{0x10000, 0x12000, memory_use::other},
-                 {0x12000, 0x13000, memory_use::mapped},
-                 {0x13000, 0x14000, memory_use::other},
-                 {0x14000, 0x16000, memory_use::stack},
-                 {0x16000, 0x18000, memory_use::other}});
+TEST(memory_splitter, uses_are_known_by_the_kernels_names) {
+  mapping shared = without_file(0x7000, 0x8000);
+  shared.shared = true;
+  mapping hidden = without_file(0x8000, 0x9000);
+  hidden.undumped = true;
+  EXPECT_EQ(pieces({without_file(0x1000, 0x2000, "[heap]"), without_file(0x2000, 0x3000, "[stack]"),
+                    without_file(0x3000, 0x4000, "[anon:glibc: malloc arena]"), without_file(0x4000, 0x5000),
+                    without_file(0x5000, 0x6000, "[vdso]"), without_file(0x6000, 0x7000, "/lib/a.so"), shared,
+                    hidden}),
+            "1000-2000 heap; 2000-3000 stack; 3000-4000 heap; 4000-5000 other; 8000-9000 recorder; ");
 }
 
-TEST_F(memory_splitter_test, what_covers_a_mapping_leaves_nothing_of_it) {
-  model_.mapped(thread_, 1, 0x0f000, 0x20000, node_);
-  expect_pieces(pieces_of({anonymous(0x10000, 0x18000), anonymous(0x1a000, 0x1b000)}, model_, {}),
-                {{0x10000, 0x18000, memory_use::mapped}, {0x1a000, 0x1b000, memory_use::mapped}});
+TEST(memory_splitter, what_follows_a_files_data_is_its_bss) {
+  const std::vector<mapping> mappings = {without_file(0x1000, 0x2000, "/bin/p"), without_file(0x2000, 0x3000),
+                                         without_file(0x4000, 0x5000)};
+  EXPECT_EQ(pieces(mappings), "2000-3000 written; 4000-5000 other; ");
+  EXPECT_EQ(pieces_of(mappings, process_model({}), {})[0].name, "/bin/p");
 }
 
-TEST_F(memory_splitter_test, pieces_with_earlier_blocks_are_malloc_s) {
-  model_.mapped(thread_, 1, 0x12000, 0x1000, node_);
-  expect_pieces(pieces_of({anonymous(0x10000, 0x14000)}, model_, {0x10100, 0x12100, 0x50000}),
-                {{0x10000, 0x12000, memory_use::heap},
-                 {0x12000, 0x13000, memory_use::mapped},
-                 {0x13000, 0x14000, memory_use::other}});
+TEST(memory_splitter, mappings_are_cut_where_the_program_has_mapped_and_at_its_stacks) {
+  process_model model({});
+  const std::uint32_t thread = model.begin_thread(1, 0);
+  model.mapped(thread, 1, 0x2000, 0x1000, model.node(0, 0x99));
+  model.thread_stack(0x4000, 0x6000);
+  EXPECT_EQ(
+      pieces({without_file(0x1000, 0x5000), without_file(0x5000, 0x7000)}, model),
+      "1000-2000 other; 2000-3000 mapped; 3000-4000 other; 4000-5000 stack; 5000-6000 stack; 6000-7000 other; ");
 }
 
-TEST_F(memory_splitter_test, the_piece_that_holds_an_address) {
-  std::vector<memory_piece> pieces =
-      pieces_of({anonymous(0x10000, 0x12000), anonymous(0x13000, 0x14000)}, model_, {});
-  EXPECT_EQ(piece_at(pieces, 0xffff), nullptr);
-  EXPECT_EQ(piece_at(pieces, 0x10000), &pieces[0]);
-  EXPECT_EQ(piece_at(pieces, 0x11fff), &pieces[0]);
-  EXPECT_EQ(piece_at(pieces, 0x12000), nullptr);
-  EXPECT_EQ(piece_at(pieces, 0x13fff), &pieces[1]);
-  EXPECT_EQ(piece_at(pieces, 0x14000), nullptr);
-  std::vector<memory_piece> none;
-  EXPECT_EQ(piece_at(none, 0x10000), nullptr);
+TEST(memory_splitter, a_piece_with_a_block_is_mallocs) {
+  const std::vector<mapping> mappings = {without_file(0x1000, 0x2000), without_file(0x3000, 0x4000)};
+  EXPECT_EQ(pieces(mappings, process_model({}), {0x1800, 0x2000, 0x9000}),
+            "1000-2000 heap; 3000-4000 other; ");
+  std::vector<memory_piece> all = pieces_of(mappings, process_model({}), {});
+  EXPECT_EQ(piece_at(all, 0xfff), nullptr);
+  EXPECT_EQ(piece_at(all, 0x1fff), &all[0]);
+  EXPECT_EQ(piece_at(all, 0x2000), nullptr);
+  EXPECT_EQ(piece_at(all, 0x3000), &all[1]);
 }
 
-TEST_F(memory_splitter_test, a_row_of_this_process_has_all_of_its_memory) {
+TEST(memory_splitter, the_parts_of_a_row_are_all_resident_memory) {
   memory_splitter splitter;
-  if (!splitter.take(static_cast<std::uint32_t>(getpid()), model_, 5))
-    GTEST_SKIP() << "the maps cannot be read";
-  const memory_history all = splitter.history();
-  ASSERT_EQ(all.rows.size(), 1U);
-  EXPECT_EQ(all.rows[0].time_ns, 5U);
-  EXPECT_GT(all.rows[0].files, 0);
-  EXPECT_GT(all.rows[0].stacks, 0);
-  EXPECT_NEAR(all.rows[0].sum(), all.rows[0].resident_bytes, all.rows[0].resident_bytes / 2);
-}
-
-TEST_F(memory_splitter_test, a_process_that_has_ended_gives_no_row) {
-  memory_splitter splitter;
-  EXPECT_FALSE(splitter.take(0x7fffffff, model_, 5));
   EXPECT_TRUE(splitter.history().rows.empty());
+  ASSERT_TRUE(splitter.take(static_cast<std::uint32_t>(getpid()), process_model({}), 5));
+  const memory_history history = splitter.history();
+  ASSERT_EQ(history.rows.size(), 1U);
+  const memory_row& row = history.rows[0];
+  EXPECT_EQ(row.time_ns, 5U);
+  EXPECT_EQ(row.live, 0) << "the model knows no block";
+  EXPECT_GT(row.files, 0);
+  EXPECT_GT(row.stacks, 0);
+  EXPECT_NEAR(row.sum(), row.resident_bytes, 0.1 * row.resident_bytes);
+  EXPECT_FALSE(splitter.take(0x7ffffffe, process_model({}), 6)) << "no such process";
+  EXPECT_EQ(splitter.history().rows.size(), 1U);
 }
 
-TEST_F(memory_splitter_test, finds_a_broken_invariant) {
-  const std::vector<mapping> mappings = {anonymous(0x10000, 0x12000), anonymous(0x20000, 0x21000)};
+TEST(memory_splitter, what_covers_a_mapping_leaves_nothing_of_it) {
+  process_model model({});
+  const std::uint32_t thread = model.begin_thread(1, 0);
+  model.mapped(thread, 1, 0x0f000, 0x20000, model.node(0, 0x99));
+  EXPECT_EQ(pieces({without_file(0x10000, 0x18000), without_file(0x1a000, 0x1b000)}, model),
+            "10000-18000 mapped; 1a000-1b000 mapped; ");
+}
+
+TEST(memory_splitter, finds_a_broken_invariant) {
+  std::vector<mapping> mappings = {without_file(0x10000, 0x12000), without_file(0x20000, 0x21000)};
+  for (mapping& each : mappings) each.resident_bytes = static_cast<double>(each.end - each.start);
   memory_row row;
   row.kept = 0x1000;
   row.files = 0x2000;

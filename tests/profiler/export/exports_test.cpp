@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Metrics, the call tree, and each export format, from synthetic and from awkward profiles.
+// Each export format, from synthetic and from awkward profiles.
 #include "profiler/export/exports.hpp"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 #include <sstream>
 
-#include "profiler/export/call_tree.hpp"
-#include "profiler/export/packer.hpp"
 #include "tests/profiler/scratch_file.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
@@ -55,77 +51,6 @@ std::string json_of(const profile& p) {
   std::string text;
   export_json(p, [&text](std::string_view piece) { text += piece; });
   return text;
-}
-
-TEST(metrics, sums_are_those_of_the_model) {
-  const profile p = synthetic_profile();
-  const cost all = cost_of_all(p);
-  const double nearly = 1e-6 * all.total();
-  EXPECT_NEAR(sum_of(p, *find_metric("cost")), all.total(), nearly);
-  EXPECT_NEAR(sum_of(p, *find_metric("malloc")), all.malloc_ns, nearly);
-  EXPECT_NEAR(sum_of(p, *find_metric("hidden")), all.hidden(), nearly);
-  EXPECT_EQ(sum_of(p, *find_metric("faults")), p.counters.back().faults);
-  EXPECT_EQ(sum_of(p, *find_metric("allocations")), p.counters.back().allocations);
-  EXPECT_EQ(find_metric("costs"), nullptr);
-  EXPECT_EQ(find_metric(""), nullptr);
-}
-
-TEST(metrics, margins_are_those_of_the_sampling) {
-  profile p;
-  p.prices.fault = 100;
-  p.fit.malloc = 0.5;
-  p.sites.resize(2);
-  for (site& each : p.sites) {
-    each.figures.allocations_variance = 50;
-    each.figures.faults_variance = 9;
-    each.figures.malloc_variance = 1600;
-  }
-  const site_figures& one = p.sites[0].figures;
-  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("allocations"), one), 1.96 * std::sqrt(50));
-  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("malloc"), one), 1.96 * 20);
-  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("hidden"), one), 1.96 * 300);
-  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("cost"), one), 1.96 * std::sqrt(300 * 300 + 20 * 20));
-  EXPECT_EQ(margin_of(p, *find_metric("bytes"), one), 0);
-  EXPECT_EQ(margin_of(p, *find_metric("peak"), one), 0);
-  EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("allocations")), 1.96 * 10);
-  EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("cost")), margin_of(cost_of_all(p).variance()));
-  // The kernel counts all faults, so their number does not depend on samples.
-  p.other_faults = 1;
-  EXPECT_EQ(margin_of_sum(p, *find_metric("faults")), 0);
-  // If the clock gives three quarters of the sum, the error of the timed calls counts for one quarter.
-  p.malloc_time.clock_part = 0.75;
-  p.malloc_time.factor = 0.5;
-  EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("malloc")), 1.96 * 0.5 * std::sqrt(3200.0 / 4));
-  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("malloc"), one), 1.96 * 20);
-  // The faults of no site have the margin of those that the sites take.
-  p.sites[0].figures.faults = 4;
-  const metric_row others = metric_rows(p).back();
-  EXPECT_EQ(others.faults, 1);
-  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("faults"), others.figures()), 1.96 * std::sqrt(9 + 9))
-      << "a site without a fault in the sample may have some, too";
-  EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("cost")), margin_of(cost_of_all(p).variance()));
-}
-
-TEST(call_tree, a_node_is_its_own_and_its_children) {
-  const profile p = synthetic_profile();
-  for (const bool inverted : {false, true}) {
-    const metric& what = *find_metric("cost");
-    const call_tree tree = call_tree::of(p, what, inverted);
-    EXPECT_NEAR(tree.root().value, sum_of(p, what), 1);
-    std::vector<call_node> nodes = {tree.root()};
-    for (std::size_t index = 0; index < nodes.size(); ++index) {
-      const call_node node = nodes[index];
-      double sum = node.own;
-      std::set<std::string> functions;
-      for (const call_node& child : tree.children(node)) {
-        sum += child.value;
-        EXPECT_TRUE(functions.insert(tree.frame_of(child).function).second) << "two children of one function";
-        nodes.push_back(child);
-      }
-      EXPECT_NEAR(sum, node.value, 1);
-    }
-    EXPECT_GT(nodes.size(), 200U);
-  }
 }
 
 TEST(exports, collapsed_lines_have_a_path_and_a_number) {
@@ -243,19 +168,6 @@ TEST(exports, heaptrack_without_events_agrees_with_the_sums) {
 TEST(exports, heaptrack_of_awkward_and_of_empty_profiles) {
   EXPECT_NE(heaptrack_text(awkward_profile(), "").find("X a b\n"), std::string::npos);
   EXPECT_TRUE(heaptrack_text(profile(), "").starts_with("v 10400 3\n"));
-}
-
-TEST(packer, compresses_as_the_name_says) {
-  const std::string text(3000000, 'x');
-  for (const auto& [name, magic] : {std::pair{"a.gz", "\x1f\x8b"}, {"a.zst", "\x28\xb5"}, {"a", "xx"}}) {
-    std::string packed;
-    packer pack(name, [&packed](const std::string& piece) { packed += piece; });
-    for (std::size_t part = 0; part < 3; ++part)
-      pack.write(std::string_view(text).substr(1000000 * part, 1000000));
-    pack.finish();
-    EXPECT_EQ(packed.substr(0, 2), magic) << name;
-    EXPECT_EQ(packed.size() == text.size(), std::string_view(name) == "a") << name;
-  }
 }
 
 // Figures of a hostile file: 10^15 allocations and bytes, but a peak of a thousandth of a byte.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Profiles stored and loaded; cost of memory from figures and prices; frames of a call path.
+// Profiles stored and loaded.
 #include "profiler/model/profile.hpp"
 
 #include <gtest/gtest.h>
@@ -172,62 +172,6 @@ TEST(profile, figures_that_no_view_can_show_become_zero) {
   EXPECT_EQ(again.sites[0].figures.bytes, 0);
   EXPECT_EQ(again.sites[1].figures.bytes, 0);
   EXPECT_EQ(again.sites[2].figures.faults, 0);
-}
-
-profile priced() {
-  profile p;
-  p.prices = {1000, 52100, 9000, 70, 200, 20};
-  p.stacks.emplace_back();
-  return p;
-}
-
-TEST(cost, small_pages_huge_pages_and_what_lies_between) {
-  profile p = priced();
-  site_figures f;
-  f.malloc_ns = 500;
-  f.faults = 10;
-  f.fault_pages = 10;
-  EXPECT_DOUBLE_EQ(cost_of(p, f).malloc_ns, 500);
-  EXPECT_DOUBLE_EQ(cost_of(p, f).fault_ns, 10000);
-  EXPECT_DOUBLE_EQ(cost_of(p, f).unmap_ns, 700);
-  EXPECT_DOUBLE_EQ(cost_of(p, f).hidden(), 10700);
-  EXPECT_DOUBLE_EQ(cost_of(p, f).total(), 11200);
-  f.faults = 1;
-  f.fault_pages = 512;
-  EXPECT_DOUBLE_EQ(cost_of(p, f).fault_ns, 52100);
-  f.fault_pages = 16;
-  EXPECT_DOUBLE_EQ(cost_of(p, f).fault_ns, 1000 + 15 * 100.0);
-  p.prices.huge_fault = 0;  // not measured: the price of zeroing is used
-  EXPECT_DOUBLE_EQ(cost_of(p, f).fault_ns, 1000 + 15 * 200.0);
-}
-
-TEST(cost, all_is_the_sites_and_the_faults_of_no_site) {
-  profile p = priced();
-  p.sites.resize(2);
-  p.sites[0].figures.faults = p.sites[0].figures.fault_pages = 3;
-  p.sites[1].figures.malloc_ns = 40;
-  p.other_faults = 5;
-  p.unseen_faults = 2;
-  const cost all = cost_of_all(p);
-  EXPECT_DOUBLE_EQ(all.malloc_ns, 40);
-  EXPECT_DOUBLE_EQ(all.fault_ns, 10000);
-  EXPECT_DOUBLE_EQ(all.unmap_ns, 700);
-}
-
-TEST(frames, inlined_ones_and_unknown_ones) {
-  profile p;
-  p.stacks = {{}, {0, 0x1010}, {1, 0x2020}, {2, 0x9999}};
-  p.modules = {{"/lib/old.so", "", 0x2000, 0x3000, 0}, {"/lib/lib x.so", "", 0x2000, 0x3000, 0x500}};
-  p.symbols[0x1010] = {{"inner", "a.cpp", 3, true}, {"outer", "b.cpp", 4, false}};
-  EXPECT_TRUE(frames_of(p, 0).empty());
-  EXPECT_TRUE(frames_of(p, 1000).empty());
-  const auto frames = frames_of(p, 3);
-  ASSERT_EQ(frames.size(), 4U);
-  EXPECT_EQ(frames[0].function, "?? (0x9999)");
-  EXPECT_EQ(frames[1].function, "?? (lib x.so+0x520)");
-  EXPECT_EQ(frames[2].function, "inner");
-  EXPECT_TRUE(frames[2].inlined);
-  EXPECT_EQ(frames[3].function, "outer");
 }
 
 }  // namespace

@@ -1,68 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The tables "command" (how a program was started) and "proof" (results of tarn prove) of a profile.
+// The table "proof" of a profile: the results of tarn prove.
 #include "profiler/model/proof.hpp"
 
 #include <gtest/gtest.h>
 
+#include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
-#include "profiler/model/recorded_command.hpp"
 #include "tests/profiler/scratch_file.hpp"
 
 namespace tarn::profiler {
 namespace {
-
-recorded_command example() {
-  recorded_command command;
-  command.path = "/bin/pro gram";
-  command.identity = {"00ff", 10, 20};
-  command.words = {"pro gram", "a\nb", "", "\xff\x01", "x=y"};
-  command.directory = "/tmp/\xfe";
-  command.input = input_kind::file;
-  command.input_path = "/tmp/in";
-  command.input_identity = {"", 7, 8};
-  command.input_offset = 3;
-  command.variables = {{"MALLOC_ARENA_MAX", "1"}, {"LD_PRELOAD", ""}, {"TARN_DECAY_MS", "a=b"}};
-  command.digests = {{"SECRET", digest_of("swordfish")}};
-  return command;
-}
-
-TEST(RecordedCommand, EveryByteComesBack) {
-  const scratch_file file;
-  {
-    table_writer out(file.path());
-    out.append_json("meta", "{}");
-    out.append(command_table(example()));
-  }
-  const auto found = load_command(file.path());
-  ASSERT_TRUE(found);
-  const recorded_command wanted = example();
-  EXPECT_EQ(found->path, wanted.path);
-  EXPECT_EQ(found->identity, wanted.identity);
-  EXPECT_EQ(found->words, wanted.words);
-  EXPECT_EQ(found->directory, wanted.directory);
-  EXPECT_EQ(found->input, input_kind::file);
-  EXPECT_EQ(found->input_path, "/tmp/in");
-  EXPECT_EQ(found->input_identity, wanted.input_identity);
-  EXPECT_EQ(found->input_offset, 3U);
-  EXPECT_FALSE(found->output_to_nothing);
-  EXPECT_EQ(found->variables, wanted.variables);
-  EXPECT_EQ(found->digests, wanted.digests);
-}
-
-TEST(RecordedCommand, AFileWithoutOneHasNone) {
-  const scratch_file file;
-  table_writer(file.path()).append_json("meta", "{}");
-  EXPECT_FALSE(load_command(file.path()));
-}
-
-TEST(RecordedCommand, OnlyWhatAllocatorsAndLoadersReadIsKept) {
-  for (const char* name :
-       {"LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "PYTHONMALLOC", "TARN_DECAY_MS"})
-    EXPECT_TRUE(is_kept_variable(name)) << name;
-  for (const char* name : {"AWS_SECRET_ACCESS_KEY", "PATH", "TARN_RECORD", "TARN_LIBRARY", "HOME"})
-    EXPECT_FALSE(is_kept_variable(name)) << name;
-  EXPECT_NE(digest_of("a"), digest_of("b"));
-}
 
 TEST(Proof, IsAppendedToAnExistingFileAndReadBack) {
   const scratch_file file;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Events compiled into a trace (lanes, places, touches), and traces played.
+// Events compiled into a trace: lanes, places, touches.
 #include "profiler/replay/trace.hpp"
 
 #include <gtest/gtest.h>
@@ -8,9 +8,6 @@
 #include <map>
 #include <string>
 
-#include "profiler/replay/player.hpp"
-#include "profiler/replay/trace_image.hpp"
-#include "profiler/replay/work_code.hpp"
 #include "tests/profiler/scratch_file.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
@@ -238,15 +235,6 @@ TEST(Trace, TheProgramsOwnWorkIsBetweenTheCalls) {
   EXPECT_EQ(load_trace(file.path(), full_profile(), {}).work_ns, 0) << "processor time is not known";
 }
 
-TEST(WorkCode, KeepsATimeToWithinATenth) {
-  for (std::uint64_t ns = 0; ns <= 15; ++ns) EXPECT_EQ(work_of_code(code_of_work(ns)), ns);
-  for (std::uint64_t ns = 16; ns < most_work_ns; ns += 1 + ns / 50) {
-    const auto kept = static_cast<double>(work_of_code(code_of_work(ns)));
-    EXPECT_NEAR(kept, static_cast<double>(ns), 0.07 * static_cast<double>(ns)) << ns;
-  }
-  EXPECT_EQ(work_of_code(code_of_work(~std::uint64_t{0})), most_work_ns);
-}
-
 TEST(Trace, RoutesFollowTheAdvice) {
   const profile p = synthetic_profile();
   trace_settings settings;
@@ -274,29 +262,6 @@ TEST(Trace, SyntheticEventsBalance) {
     EXPECT_GE(count, 0);
     EXPECT_LE(count, 1);
   }
-}
-
-TEST(Player, PlaysThreadsThatDependOnEachOther) {
-  const scratch_file file;
-  synthetic_events events(5);
-  {
-    table_writer out(file.path());
-    for (int part = 0; part < 4; ++part) out.append(events.next(20000));
-  }
-  const trace_image image(load_trace(file.path(), full_profile(), {}));
-  for (const play_mode mode : {play_mode::nothing, play_mode::heap}) {
-    const play_figures figures = play(image.descriptor(), mode);
-    EXPECT_GT(figures.wall_seconds, 0);
-    EXPECT_EQ(figures.failed, 0);
-  }
-}
-
-TEST(Player, RefusesWhatIsNoTrace) {
-  const scratch_file file;
-  write_events(file.path(), {{0, 1, 1, 8}});
-  std::FILE* const open = std::fopen(file.path().c_str(), "r");
-  EXPECT_THROW(play(fileno(open), play_mode::heap), profile_error);
-  std::fclose(open);
 }
 
 TEST(Trace, PagesOfTheLargestSizeDoNotWrap) {

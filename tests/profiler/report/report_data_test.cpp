@@ -12,8 +12,6 @@
 #include <string>
 
 #include "profiler/analyze/site_label.hpp"
-#include "profiler/report/string_table.hpp"
-#include "profiler/report/whole_column.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
 namespace tarn::profiler {
@@ -245,20 +243,6 @@ TEST(report_data, invalid_figures_and_indexes_are_replaced) {
   expect_sums(data);
   expect_whole(data);
   EXPECT_EQ(data.dump().find("null,null"), std::string::npos);
-}
-
-TEST(report_data, long_names_are_cut_between_letters) {
-  string_table strings;
-  const std::uint32_t number = strings.number_of(std::string(string_table::most_bytes - 1, 'a') + "ääää");
-  EXPECT_EQ(strings.texts()[number], std::string(string_table::most_bytes - 1, 'a') + " …");
-  EXPECT_EQ(strings.number_of(""), 0U);
-}
-
-TEST(whole_column, values_add_up) {
-  whole_column column;
-  for (int index = 0; index < 1000; ++index) column.add(0.4);
-  EXPECT_EQ(column.total(), 400);
-  EXPECT_EQ(std::accumulate(column.values().begin(), column.values().end(), std::int64_t{0}), 400);
 }
 
 }  // namespace

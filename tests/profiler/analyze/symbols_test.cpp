@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "profiler/analyze/symbols.hpp"
+#include "profiler/model/script_address.hpp"
 
 namespace tarn::profiler {
 namespace {
@@ -189,10 +190,22 @@ TEST(symbols, modules_that_are_gone_or_are_not_elf_files) {
   p.sites[0].stack = 5;
   const auto notes = add_symbols(p);
   ASSERT_EQ(notes.size(), 2U);
+  EXPECT_EQ(notes[0],
+            "/nowhere/libgone.so: the file does not exist any more, so its functions are shown as offsets");
+  EXPECT_EQ(notes[1], "/proc/self/maps: Exec format error, so its functions are shown as offsets");
   EXPECT_TRUE(p.symbols.empty());
   const auto frames = frames_of(p, 5);
   ASSERT_EQ(frames.size(), 5U);
   EXPECT_EQ(frames[4].function, "?? (libgone.so+0x100)");
+}
+
+TEST(symbols, lines_of_scripts_are_no_symbols_of_native_code) {
+  profile p;
+  EXPECT_FALSE(has_native_symbols(p));
+  p.symbols[script_address("f", "a.py", 3)] = {{"f", "a.py", 3, false}};
+  EXPECT_FALSE(has_native_symbols(p));
+  p.symbols[0x1000] = {{"g", "b.cpp", 1, false}};
+  EXPECT_TRUE(has_native_symbols(p));
 }
 
 TEST(symbols, a_better_type_is_kept) {

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// The cost of page faults per second, and how it is told.
+#include "cli/cost/fault_rates.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace tarn::cli {
+namespace {
+
+memory_prices some_prices() {
+  memory_prices prices;
+  prices.page_bytes = 4096;
+  prices.huge_page_bytes = 2 << 20;
+  prices.fault_seconds = 1e-6;
+  prices.huge_fault_seconds = 100e-6;
+  prices.zeroing_per_mib = 40e-6;
+  return prices;
+}
+
+TEST(fault_rates, prices_times_counts) {
+  fault_counters difference;
+  difference.faults = 25610;
+  difference.huge_faults = 10;
+  difference.system_seconds = 0.5;
+  difference.user_seconds = 1;
+  const fault_rates rates = rates_of(difference, 2, some_prices());
+  EXPECT_DOUBLE_EQ(rates.faults, 12805);
+  EXPECT_DOUBLE_EQ(rates.huge_faults, 5);
+  EXPECT_DOUBLE_EQ(rates.fresh_bytes, 12800 * 4096.0 + 5 * 2097152.0);
+  EXPECT_NEAR(rates.fault_share, 0.0133, 1e-9);
+  EXPECT_NEAR(rates.zeroing_share, (50 + 10) * 40e-6, 1e-9);
+  // A share of one processor; of all processors where their time is known.
+  EXPECT_DOUBLE_EQ(rates.system_share, 0.25);
+  difference.all_seconds = 10;
+  EXPECT_DOUBLE_EQ(rates_of(difference, 2, some_prices()).system_share, 0.05);
+}
+
+TEST(fault_rates, counters_that_went_back_count_as_unchanged) {
+  fault_counters difference;
+  difference.faults = -100;
+  difference.user_seconds = -1;
+  const fault_rates rates = rates_of(difference, 1, some_prices());
+  EXPECT_EQ(rates.faults, 0);
+  EXPECT_EQ(rates.fault_share, 0);
+  EXPECT_EQ(rates.user_share, 0);
+  EXPECT_EQ(rates_of(difference, 0, some_prices()).faults, 0);
+}
+
+TEST(fault_rates, lines) {
+  fault_rates rates;
+  rates.faults = 12345;
+  rates.fault_share = 0.0123;
+  rates.zeroing_share = 0.002;
+  rates.system_share = 0.034;
+  for (const bool huge : {false, true}) {
+    EXPECT_EQ(rates_heading(huge).size(), rates_line(3, rates, huge).size());
+  }
+  const std::string line = rates_line(3, rates, false);
+  for (const char* word : {"3 s", "12,345", "12 ms/s", "2.0 ms/s", "3.4 %"}) {
+    EXPECT_NE(line.find(word), std::string::npos) << line;
+  }
+  EXPECT_NE(rates_summary(12, rates).find("average over 12 s: 12,345 faults/s"), std::string::npos);
+  EXPECT_NE(rates_judgement(rates).find("about 1.2 % of one processor"), std::string::npos);
+  rates.fault_share = 0.009;
+  EXPECT_NE(rates_judgement(rates).find("nothing to do"), std::string::npos);
+}
+
+TEST(fault_rates, without_a_price_a_huge_page_costs_its_zeroing) {
+  memory_prices prices = some_prices();
+  prices.huge_fault_seconds = 0;
+  fault_counters difference;
+  difference.faults = difference.huge_faults = 10;
+  EXPECT_DOUBLE_EQ(rates_of(difference, 1, prices).fault_share, 10 * 2 * 40e-6);
+}
+
+TEST(fault_rates, less_than_one_a_second_is_no_whole_number) {
+  fault_rates rates;
+  rates.faults = 0.25;
+  EXPECT_TRUE(rates_summary(4, rates).starts_with("average over 4.0 s: 0.2 faults/s"))
+      << rates_summary(4, rates);
+  EXPECT_EQ(as_json(rates)["faults_per_second"], 0.25);
+}
+
+}  // namespace
+}  // namespace tarn::cli

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// Files for results: what happens to what was there before, and to what was not written completely.
+#include "cli/show/output_file.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "cli/show/cli_error.hpp"
+
+namespace tarn::cli {
+namespace {
+
+class output_file_test : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(mkdtemp(folder_.data()), nullptr); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path() const { return folder_ + "/out"; }
+  std::string content() const {
+    std::ifstream in(path());
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
+};
+
+// The code, problem and advice of the error that `work` throws.
+template <typename Work>
+std::string output_refusal(Work work) {
+  try {
+    work();
+  } catch (const cli_error& error) {
+    return std::to_string(error.code()) + " " + error.what() + " | " + error.advice();
+  }
+  return "no error";
+}
+
+TEST_F(output_file_test, what_was_there_stays_until_the_first_write) {
+  std::ofstream(path()) << "what was there before";
+  {
+    output_file out("--json", path());
+    EXPECT_EQ(content(), "what was there before");
+    out.write("new ");
+    EXPECT_EQ(content(), "new ");
+    out.write("text");
+  }
+  EXPECT_EQ(content(), "new text");
+}
+
+TEST_F(output_file_test, a_file_that_got_nothing_is_removed_only_if_it_is_new) {
+  { const output_file out("-o", path()); }
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  std::ofstream(path()) << "old";
+  { const output_file out("-o", path()); }
+  EXPECT_EQ(content(), "old");
+  std::filesystem::remove(path());
+  { output_file("-o", path()).write(""); }
+  EXPECT_TRUE(std::filesystem::exists(path())) << "an empty result is a result";
+}
+
+TEST_F(output_file_test, a_new_file_is_removed_if_the_work_fails) {
+  try {
+    output_file out("-o", path());
+    out.write("half");
+    throw 7;
+  } catch (int) {
+  }
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+TEST_F(output_file_test, a_name_that_cannot_be_written_to_is_refused_at_once) {
+  EXPECT_EQ(
+      output_refusal([] { output_file("--json", "/nowhere/at/all"); }),
+      "2 --json /nowhere/at/all: cannot write there: No such file or directory | Give a file in a folder that you "
+      "may write to. Nothing was done.");
+  EXPECT_EQ(
+      output_refusal([this] { output_file("-o", folder_); }),
+      "2 -o " + folder_ +
+          ": cannot write there: Is a directory | Give a file in a folder that you may write to. Nothing was done.");
+}
+
+TEST_F(output_file_test, a_full_disk_is_told) {
+  EXPECT_EQ(
+      output_refusal([] { output_file("-o", "/dev/full").write("text"); }),
+      "125 -o /dev/full: the output cannot be written completely: No space left on device | Make room, or give "
+      "another file name.");
+  EXPECT_TRUE(std::filesystem::exists("/dev/full"));
+}
+
+TEST_F(output_file_test, a_closed_pipe_is_no_error_with_a_message) {
+  const auto before = signal(SIGPIPE, SIG_IGN);
+  const std::string pipe = folder_ + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  output_file out("-o", pipe);
+  out.write("read by none yet");
+  close(reader);
+  EXPECT_THROW(out.write("more"), closed_pipe);
+  signal(SIGPIPE, before);
+}
+
+}  // namespace
+}  // namespace tarn::cli

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// Plans that the preloaded library cannot read, and the call paths that it recognises.
+#include "profiler/apply/apply_sites.hpp"
+
+#include <gtest/gtest.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "tests/profiler/scratch_file.hpp"
+
+namespace tarn::profiler {
+namespace {
+
+std::uintptr_t inner_return, outer_return;
+
+// Asks as a hook does: by its return address, and where that lies on the stack.
+[[gnu::noinline]] int ask(apply_sites& sites) {
+  const auto* const slot = static_cast<const std::uintptr_t*>(__builtin_frame_address(0)) + 1;
+  inner_return = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+  return sites.find(inner_return, slot);
+}
+
+// `extra`: bytes on the stack between the two return addresses.
+[[gnu::noinline]] int allocate(apply_sites& sites, std::size_t extra) {
+  auto* const room = static_cast<volatile char*>(__builtin_alloca(extra + 16));
+  room[0] = 1;
+  outer_return = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+  const int group = ask(sites);
+  asm volatile("" ::: "memory");  // not a tail call
+  return group;
+}
+
+template <int number>
+[[gnu::noinline]] int caller(apply_sites& sites, std::size_t extra = 0) {
+  const int group = allocate(sites, extra);
+  asm volatile("" ::"i"(number) : "memory");
+  return group;
+}
+
+std::string hexadecimal(std::uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "%lx", static_cast<unsigned long>(value));
+  return text;
+}
+
+// A frame at this address of this program, by the name of its file.
+std::string frame_at(std::uintptr_t address) {
+  struct search {
+    std::uintptr_t address;
+    std::uint64_t offset = 0;
+  } wanted{address};
+  dl_iterate_phdr(
+      [](dl_phdr_info* module, std::size_t, void* data) {
+        auto& found = *static_cast<search*>(data);
+        for (int index = 0; index < module->dlpi_phnum; ++index) {
+          const ElfW(Phdr)& segment = module->dlpi_phdr[index];
+          const std::uintptr_t into = found.address - module->dlpi_addr - segment.p_vaddr;
+          if (segment.p_type == PT_LOAD && into < segment.p_filesz) found.offset = segment.p_offset + into;
+        }
+        return 1;  // the program is the first
+      },
+      &wanted);
+  char path[1024] = {};
+  EXPECT_GT(readlink("/proc/self/exe", path, sizeof path - 1), 0);
+  const std::string name = std::string(path).substr(std::string(path).rfind('/') + 1);
+  std::string text = "n";
+  for (const char letter : name) text += hexadecimal(static_cast<unsigned char>(letter));
+  return text + ":" + hexadecimal(wanted.offset);
+}
+
+struct loaded_plan {
+  explicit loaded_plan(const std::string& text) {
+    scratch_file file;
+    file.set(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+    good = sites->load(file.path().c_str());
+  }
+  std::unique_ptr<apply_sites> sites = std::make_unique<apply_sites>();
+  bool good = false;
+};
+
+TEST(apply_sites, a_plan_that_cannot_be_read) {
+  EXPECT_FALSE(std::make_unique<apply_sites>()->load("/nowhere/at/all"));
+  EXPECT_FALSE(std::make_unique<apply_sites>()->load("/"));
+  const std::string frame = frame_at(reinterpret_cast<std::uintptr_t>(&ask));
+  EXPECT_TRUE(loaded_plan("pool 0 64 " + frame).good);
+  for (const std::string& line :
+       {"cache 0 64 " + frame, "pool x 64 " + frame, "pool 0 x " + frame, "pool -1 64 " + frame,
+        "pool 32 64 " + frame, "pool 0 99999999999999999999 " + frame, std::string("pool 0 64"),
+        std::string("pool 0"), std::string("pool"), std::string(" "), std::string("pool 0 64 x61:0"),
+        std::string("pool 0 64 n:0"), std::string("pool 0 64 n61"), std::string("pool 0 64 n6:0"),
+        std::string("pool 0 64 n6G:0"), std::string("pool 0 64 n61:0x1"),
+        "pool 0 64 n" + std::string(514, '6') + ":0"})
+    EXPECT_FALSE(loaded_plan(line).good) << line;
+}
+
+TEST(apply_sites, the_good_lines_of_a_bad_plan_count) {
+  const std::string frame = frame_at(reinterpret_cast<std::uintptr_t>(&ask));
+  const loaded_plan plan("pool 0 64 " + frame + "\nnonsense\nbuffers 3 0 " + frame + "\n");
+  EXPECT_FALSE(plan.good);
+  EXPECT_EQ(plan.sites->found(), 2U);
+  EXPECT_TRUE(plan.sites->group(0).used);
+  EXPECT_EQ(plan.sites->group(0).size, 64U);
+  EXPECT_FALSE(plan.sites->group(0).buffers);
+  EXPECT_TRUE(plan.sites->group(3).buffers);
+  EXPECT_FALSE(plan.sites->group(1).used);
+}
+
+TEST(apply_sites, an_empty_plan_has_no_sites) {
+  const loaded_plan plan("");
+  EXPECT_TRUE(plan.good);
+  EXPECT_EQ(plan.sites->sites(), 0U);
+  EXPECT_EQ(caller<0>(*plan.sites), apply_sites::none);
+}
+
+TEST(apply_sites, a_site_in_a_module_that_is_not_loaded_is_not_found) {
+  const loaded_plan plan("pool 0 64 b00112233:10\npool 1 64 n6e6f77686572652e736f:10\n");
+  EXPECT_TRUE(plan.good);
+  EXPECT_EQ(plan.sites->sites(), 2U);
+  EXPECT_EQ(plan.sites->found(), 0U);
+}
+
+TEST(apply_sites, one_frame_is_any_path_to_it) {
+  caller<0>(*loaded_plan("").sites);
+  const loaded_plan plan("pool 5 64 " + frame_at(inner_return));
+  ASSERT_TRUE(plan.good);
+  EXPECT_EQ(plan.sites->found(), 1U);
+  EXPECT_EQ(caller<0>(*plan.sites), 5);
+  EXPECT_EQ(caller<1>(*plan.sites), 5);
+  EXPECT_EQ(ask(*plan.sites), apply_sites::none);
+}
+
+// Beyond eight unwound stacks of one shape the stack is read at the known distance alone.
+TEST(apply_sites, two_frames_tell_callers_apart) {
+  std::string frames[2];
+  caller<0>(*loaded_plan("").sites);
+  frames[0] = frame_at(inner_return) + " " + frame_at(outer_return);
+  caller<1>(*loaded_plan("").sites);
+  frames[1] = frame_at(inner_return) + " " + frame_at(outer_return);
+  const loaded_plan plan("pool 0 64 " + frames[0] + "\nbuffers 1 0 " + frames[1] + "\n");
+  ASSERT_TRUE(plan.good);
+  for (int round = 0; round < 30; ++round) {
+    EXPECT_EQ(caller<0>(*plan.sites), 0) << round;
+    EXPECT_EQ(caller<1>(*plan.sites), 1) << round;
+    EXPECT_EQ(caller<2>(*plan.sites), apply_sites::none) << round;
+  }
+}
+
+TEST(apply_sites, a_frame_whose_size_varies_is_unwound) {
+  caller<0>(*loaded_plan("").sites);
+  const loaded_plan plan("pool 0 64 " + frame_at(inner_return) + " " + frame_at(outer_return));
+  for (int round = 0; round < 30; ++round) {
+    EXPECT_EQ(caller<0>(*plan.sites, static_cast<std::size_t>(round % 3) * 64), 0) << round;
+    EXPECT_EQ(caller<1>(*plan.sites, static_cast<std::size_t>(round % 3) * 64), apply_sites::none) << round;
+  }
+}
+
+}  // namespace
+}  // namespace tarn::profiler

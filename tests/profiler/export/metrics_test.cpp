@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// The quantities by which profiles are sorted: their sums and margins.
+#include "profiler/export/metrics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/profiler/synthetic_profile.hpp"
+
+namespace tarn::profiler {
+namespace {
+
+TEST(metrics, sums_are_those_of_the_model) {
+  const profile p = synthetic_profile();
+  const cost all = cost_of_all(p);
+  const double nearly = 1e-6 * all.total();
+  EXPECT_NEAR(sum_of(p, *find_metric("cost")), all.total(), nearly);
+  EXPECT_NEAR(sum_of(p, *find_metric("malloc")), all.malloc_ns, nearly);
+  EXPECT_NEAR(sum_of(p, *find_metric("hidden")), all.hidden(), nearly);
+  EXPECT_EQ(sum_of(p, *find_metric("faults")), p.counters.back().faults);
+  EXPECT_EQ(sum_of(p, *find_metric("allocations")), p.counters.back().allocations);
+  EXPECT_EQ(find_metric("costs"), nullptr);
+  EXPECT_EQ(find_metric(""), nullptr);
+}
+
+TEST(metrics, margins_are_those_of_the_sampling) {
+  profile p;
+  p.prices.fault = 100;
+  p.fit.malloc = 0.5;
+  p.sites.resize(2);
+  for (site& each : p.sites) {
+    each.figures.allocations_variance = 50;
+    each.figures.faults_variance = 9;
+    each.figures.malloc_variance = 1600;
+  }
+  const site_figures& one = p.sites[0].figures;
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("allocations"), one), 1.96 * std::sqrt(50));
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("malloc"), one), 1.96 * 20);
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("hidden"), one), 1.96 * 300);
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("cost"), one), 1.96 * std::sqrt(300 * 300 + 20 * 20));
+  EXPECT_EQ(margin_of(p, *find_metric("bytes"), one), 0);
+  EXPECT_EQ(margin_of(p, *find_metric("peak"), one), 0);
+  EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("allocations")), 1.96 * 10);
+  EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("cost")), margin_of(cost_of_all(p).variance()));
+  // The kernel counts all faults, so their number does not depend on samples.
+  p.other_faults = 1;
+  EXPECT_EQ(margin_of_sum(p, *find_metric("faults")), 0);
+  // If the clock gives three quarters of the sum, the error of the timed calls counts for one quarter.
+  p.malloc_time.clock_part = 0.75;
+  p.malloc_time.factor = 0.5;
+  EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("malloc")), 1.96 * 0.5 * std::sqrt(3200.0 / 4));
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("malloc"), one), 1.96 * 20);
+  // The faults of no site have the margin of those that the sites take.
+  p.sites[0].figures.faults = 4;
+  const metric_row others = metric_rows(p).back();
+  EXPECT_EQ(others.faults, 1);
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("faults"), others.figures()), 1.96 * std::sqrt(9 + 9))
+      << "a site without a fault in the sample may have some, too";
+  EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("cost")), margin_of(cost_of_all(p).variance()));
+}
+
+TEST(metrics, each_is_found_by_its_name) {
+  EXPECT_EQ(metric_names(), "cost, malloc, hidden, faults, allocations, bytes, live, live_bytes, peak");
+  for (const metric& each : metrics()) EXPECT_EQ(find_metric(each.name), &each);
+}
+
+TEST(metrics, what_is_a_part_of_all_blocks_has_that_part_of_their_variance) {
+  const profile p;
+  site_figures figures;
+  figures.allocations = 100;
+  figures.allocations_variance = 400;
+  figures.live = 25;
+  EXPECT_EQ(find_metric("live")->variance(p, figures), 100);
+  figures.live = 200;  // of a file that contradicts itself
+  EXPECT_EQ(find_metric("live")->variance(p, figures), 400);
+  figures.allocations = 0;
+  EXPECT_EQ(find_metric("live")->variance(p, figures), 0);
+}
+
+TEST(metrics, rows_are_the_sites_and_the_faults_of_none) {
+  profile p;
+  EXPECT_TRUE(metric_rows(p).empty());
+  p.sites.resize(1);
+  p.other_faults = 3;
+  p.unseen_faults = 4;
+  const std::vector<metric_row> rows = metric_rows(p);
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].frames(p).at(0).function, "[no call path]");
+  EXPECT_EQ(rows[1].frames(p).at(0).function, "[faults outside of allocated memory]");
+  EXPECT_EQ(rows[1].figures().faults, 3);
+  EXPECT_EQ(rows[2].frames(p).at(0).function, "[faults that only the kernel counted]");
+  EXPECT_EQ(rows[2].figures().fault_pages, 4);
+}
+
+}  // namespace
+}  // namespace tarn::profiler

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// The three ways to begin a profile's file, and what is said when that fails.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "profiler/format/chunk.hpp"
+#include "profiler/format/table_file.hpp"
+
+namespace tarn::profiler {
+namespace {
+
+class table_writer_test : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(mkdtemp(folder_.data()), nullptr); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string path() const { return folder_ + "/p.tarn"; }
+  std::size_t tables() const {
+    std::size_t count = 0;
+    read_tables(path(), [&count](table&&) { ++count; });
+    return count;
+  }
+
+  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
+};
+
+// The message of the error of this type that opening the file in this way throws.
+template <typename Error>
+std::string opening_refusal(const std::string& path, table_writer::start how) {
+  try {
+    table_writer out(path, how);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(table_writer_test, a_new_file_is_its_owners_alone) {
+  table_writer out(path());
+  EXPECT_EQ(out.bytes(), file_header_bytes);
+  struct stat about;
+  ASSERT_EQ(stat(path().c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0777U, 0600U);
+}
+
+TEST_F(table_writer_test, fresh_leaves_an_existing_file_as_it_is) {
+  table_writer(path(), table_writer::start::fresh).append_json("meta", "{}");
+  EXPECT_EQ(opening_refusal<file_exists>(path(), table_writer::start::fresh),
+            "the profile " + path() + " exists already");
+  EXPECT_EQ(tables(), 1U);
+}
+
+TEST_F(table_writer_test, replace_begins_anew_and_go_on_appends) {
+  table_writer(path()).append_json("meta", "{}");
+  table_writer(path(), table_writer::start::go_on).append_json("proof", "{}");
+  EXPECT_EQ(tables(), 2U);
+  table_writer(path()).append_json("meta", "{}");
+  EXPECT_EQ(tables(), 1U);
+}
+
+TEST_F(table_writer_test, nothing_is_added_to_what_is_no_whole_profile) {
+  EXPECT_EQ(opening_refusal<profile_error>(path(), table_writer::start::go_on),
+            "the profile " + path() +
+                " cannot be opened: No such file or directory; tarn profile -- PROGRAM makes one");
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  table_writer(path()).append_json("meta", "{}");
+  std::ofstream(path(), std::ios::app) << "TCHK";
+  EXPECT_EQ(opening_refusal<profile_error>(path(), table_writer::start::go_on),
+            "nothing can be added to the profile " + path() + ": the file ends within a chunk after " +
+                std::to_string(std::filesystem::file_size(path()) - 4) + " of " +
+                std::to_string(std::filesystem::file_size(path())) + " bytes");
+  std::ofstream(path()) << "text";
+  EXPECT_EQ(opening_refusal<profile_error>(path(), table_writer::start::go_on),
+            path() + " is not a profile of tarn; tarn profile -- PROGRAM makes one");
+}
+
+TEST_F(table_writer_test, a_file_that_cannot_be_created_is_named_with_advice) {
+  const std::string nowhere = folder_ + "/nowhere/p.tarn";
+  EXPECT_EQ(
+      opening_refusal<file_not_opened>(nowhere, table_writer::start::replace),
+      "the profile " + nowhere +
+          " cannot be created: No such file or directory; name a file in a folder that you may write to");
+  EXPECT_EQ(opening_refusal<profile_error>("/dev/full", table_writer::start::replace),
+            "the profile /dev/full cannot be written: No space left on device");
+}
+
+TEST_F(table_writer_test, a_link_is_followed_if_it_is_the_users_own) {
+  const std::string link = folder_ + "/link";
+  ASSERT_EQ(symlink(path().c_str(), link.c_str()), 0);
+  const int file = open_for_writing(link, 0);
+  ASSERT_GE(file, 0);
+  close(file);
+  EXPECT_TRUE(std::filesystem::exists(path()));
+}
+
+TEST_F(table_writer_test, another_users_link_is_not_followed) {
+  const std::string link = folder_ + "/link";
+  ASSERT_EQ(symlink(path().c_str(), link.c_str()), 0);
+  if (lchown(link.c_str(), 12345, 12345) != 0) GTEST_SKIP() << "only root can make another user's link";
+  errno = 0;
+  EXPECT_EQ(open_for_writing(link, 0), -1);
+  EXPECT_EQ(errno, ELOOP);
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+}  // namespace
+}  // namespace tarn::profiler
