@@ -26,7 +26,7 @@ profile three_paths() {
   p.sites.resize(3);
   for (std::size_t index = 0; index < 3; ++index) {
     p.sites[index].stack = ends[index];
-    p.sites[index].figures.bytes = std::size_t{1} << index;
+    p.sites[index].figures.bytes = static_cast<double>(1U << index);
   }
   return p;
 }
