@@ -9,37 +9,18 @@
 #include "central/hardened_shuffle.hpp"
 #include "central/objects.hpp"
 #include "os/report.hpp"
-#include "os/thread.hpp"
 #include "pages/zero_pages.hpp"
 
 namespace tarn {
 namespace {
 
-// The most bytes of one class that may wait in full magazines for hand-over.
-constexpr std::size_t handover_limit = 64 * kib;
 // Objects up to this size are assumed to be written from end to end (page_heap::use::dense).
 constexpr std::size_t largest_dense = 8 * kib;
 // A refill takes objects from at most this many spans.
 constexpr std::size_t spans_per_refill = 16;
 
-// A class whose depot has this many bytes in use or in magazines, and was used this often by a thread of another home
-// than the last one, gets a depot for each home.
-constexpr std::size_t shared_from = 1 * mib;
-// Of larger objects fewer are used per second, and what lies free in one home, or in magazines, and is needed elsewhere
-// weighs more: they have one depot, and few magazines wait.
-constexpr std::size_t largest_shared = 256;
-constexpr unsigned changes_to_share = 8;
-// A depot, one of several of its class, with more free bytes than this gives spans to the others.
-constexpr std::size_t spared_from = 512 * kib;
 // The most bytes of spare spans that a depot keeps beyond its limit because it uses them.
 constexpr std::size_t most_extra = 16 * mib;
-// Full magazines beyond the limit may themselves take this many bytes, and at most this fraction of the bytes that are
-// in use or in magazines.
-constexpr std::size_t most_extra_magazines = 1 * mib;
-constexpr std::size_t extra_magazines_divisor = 8;
-// A depot to which fewer bytes come back and are taken again keeps none: it would gain little, and its spans would be
-// less full.
-constexpr std::size_t extra_magazines_from = 1 * mib;
 // Spare spans are given to the page heap in steps of this many bytes until it has enough.
 constexpr std::size_t release_step = 128 * kib;
 // Stands for the span of an object that is in no span of its class: no depot has its home.
@@ -48,12 +29,6 @@ constinit span no_span{central::most_homes};
 // Before a span takes fresh memory, this fraction of the bytes in use stays backed, and at least least_kept.
 constexpr std::size_t kept_divisor = 32;
 constexpr std::size_t least_kept = 2 * mib;
-
-std::size_t most_full_magazines(const object_depot& d, unsigned size_class, std::size_t depots) {
-  const auto& info = class_info(size_class);
-  const std::size_t limit = handover_limit / depots / (std::size_t{info.size} * info.magazine);
-  return std::max<std::size_t>(limit, 2) + d.full_limit.extra() / info.magazine;
-}
 
 [[noreturn]] void report_freed_twice(const void* object) {
   os::fatal("double free, detected when the block returned to its span", object);
@@ -140,113 +115,7 @@ bool central::review(object_depot& d, unsigned size_class) {
   return drains;
 }
 
-// ---- homes ----
-
-std::uint8_t central::enter_home() {
-  unsigned best = 0;
-  for (unsigned home = 1; home < most_homes; ++home) {
-    if (users_[home].load(std::memory_order_relaxed) < users_[best].load(std::memory_order_relaxed))
-      best = home;
-  }
-  users_[best].fetch_add(1, std::memory_order_relaxed);
-  return static_cast<std::uint8_t>(best);
-}
-
-void central::walk_depot_locks(const os::lock_walk& walk) {
-  for (unsigned i = 0; i < size_classes::all; ++i) {
-    const unsigned c = walk.backwards ? size_classes::all - 1 - i : i;
-    walk.list(depots_[c].lock, [&] {
-      for_each_depot(c, [&walk](object_depot& d) {
-        if (d.home != 0) walk.visit(d.lock);
-      });
-    });
-  }
-}
-
-// Requires: d is the depot of home 0.
-void central::note_taker(object_depot& d, unsigned size_class, unsigned home) {
-  if (TARN_LIKELY(d.last_taker == home)) return;
-  d.last_taker = static_cast<std::uint8_t>(home);
-  if (d.taken() * class_info(size_class).size < shared_from || ++d.changes_of_taker != changes_to_share)
-    return;
-  const bool shared = !size_classes::is_grain(size_class) && class_info(size_class).size <= largest_shared;
-  is_shared_[size_class].store(shared, std::memory_order_relaxed);
-}
-
-object_depot& central::depot_to_refill(unsigned size_class, unsigned home) {
-  object_depot& d = depot(size_class, home);
-  if (TARN_LIKELY(d.home == home || !is_shared_[size_class].load(std::memory_order_relaxed))) return d;
-  return open_depot(size_class, home);
-}
-
-object_depot& central::open_depot(unsigned size_class, unsigned home) {
-  object_depot& first = depots_[size_class];
-  void* const memory = metadata_.allocate(sizeof(object_depot), alignof(object_depot));
-  if (memory == nullptr) return first;
-  auto* const made = new (memory) object_depot(static_cast<std::uint8_t>(home));
-  // Under this lock, so that fork finds the same depots before and after it.
-  os::lock_guard guard(first.lock, first);
-  std::atomic<object_depot*>& place = homes_[home - 1][size_class];
-  object_depot* const other = place.load(std::memory_order_relaxed);
-  if (other != nullptr) return *other;
-  more_depots_[size_class].fetch_add(1, std::memory_order_relaxed);
-  // release: partner of the acquire in depot_for().
-  place.store(made, std::memory_order_release);
-  return *made;
-}
-
-// Moves a span with free objects: a spare one, else one with many free objects. False: there is none.
-bool central::move_span(object_depot& from, object_depot& to, unsigned size_class, bool partial) {
-  object_depot& first = from.home < to.home ? from : to;
-  object_depot& second = from.home < to.home ? to : from;
-  os::lock_guard first_guard(first.lock, first);
-  os::lock_guard second_guard(second.lock, second);
-  span* const s = from.most_free();
-  if (s == nullptr) return false;
-  if (s->list != object_depot::spare_list) {
-    const std::uint32_t idle = from.idle_slots.load(std::memory_order_relaxed);
-    if (!partial || (is_used(from) && idle < s->free_objects)) return false;
-    from.idle_slots.store(idle - std::min<std::uint32_t>(idle, s->free_objects), std::memory_order_relaxed);
-  }
-  from.remove(s);
-  // release: partner of the acquire in put_back().
-  s->home.store(to.home, std::memory_order_release);
-  to.adopt(s);
-  review(from, size_class);
-  review(to, size_class);
-  return true;
-}
-
-// Whether the depot can do without a spare span; with `partial`, without a span that has free objects.
-bool central::can_spare(const object_depot& d, unsigned size_class, bool partial) const {
-  const std::size_t spare = d.spare_count.load(std::memory_order_relaxed) * span_bytes(size_class);
-  if (!is_used(d)) return spare + d.free_hint.load(std::memory_order_relaxed) + d.full_hint() != 0;
-  const std::size_t idle =
-      d.idle_slots.load(std::memory_order_relaxed) * std::size_t{class_info(size_class).size};
-  return spare > spared_from / depot_count(size_class) || (partial && idle >= span_bytes(size_class));
-}
-
-// Takes a span from another depot of the class. False: none can spare one.
-bool central::take_spared(object_depot& own, unsigned size_class, bool partial) {
-  if (TARN_LIKELY(depot_count(size_class) == 1)) return false;
-  bool moved = false;
-  for_each_depot(size_class, [&](object_depot& other) {
-    if (moved || &other == &own || !can_spare(other, size_class, partial)) return;
-    if (!is_used(other) && other.full_hint() != 0) flush_magazines(other, size_class, true);
-    moved = move_span(other, own, size_class, partial || !is_used(other));
-  });
-  return moved;
-}
-
 // ---- objects ----
-
-// Of objects in full magazines.
-std::uint32_t central::most_extra_full(const object_depot& d, unsigned size_class) {
-  if (class_info(size_class).size > largest_shared) return 0;
-  const std::size_t in_use = d.taken() * class_info(size_class).size;
-  return static_cast<std::uint32_t>(std::min(in_use / extra_magazines_divisor, most_extra_magazines) /
-                                    sizeof(void*));
-}
 
 // Takes at most `most` free objects out of the class's spans, the fullest span first, so that the others become empty
 // and can serve other classes. The objects found lie at the end of the first `most` slots of `m`.
@@ -269,9 +138,7 @@ std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine
     found += count;
     d.change_free_count(s, -static_cast<int>(count));
   }
-  if (d.full_limit.note_made(static_cast<std::uint32_t>(found), most_extra_full(d, size_class),
-                             static_cast<std::uint32_t>(extra_magazines_from / class_info(size_class).size)))
-    has_extra_full_.store(true, std::memory_order_relaxed);
+  note_taken(d, size_class, found);
   review(d, size_class);
   return found;
 }
@@ -441,150 +308,6 @@ std::size_t central::put_back(object_depot& d, unsigned size_class, void** freed
   }
   d.counters.flushes.fetch_add(1, std::memory_order_relaxed);
   return left;
-}
-
-magazine* central::take_full(unsigned size_class, unsigned home) {
-  object_depot& d = depot_to_refill(size_class, home);
-  // Read without the lock, as in give_full().
-  if (d.full_hint() == 0) return nullptr;
-  magazine* m = nullptr;
-  {
-    os::lock_guard guard(d.lock, d);
-    if (d.home == 0) note_taker(d, size_class, home);
-    m = d.full.pop();
-  }
-  if (m == nullptr) return nullptr;
-  d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
-  return m;
-}
-
-bool central::give_full(unsigned size_class, magazine* m, unsigned home) {
-  if (TARN_UNLIKELY(depot_count(size_class) != 1)) {
-    // A few objects stand for all. (A span that was divided into grains has home 0.)
-    const unsigned of_most = home_of(m->bottom()[0]);
-    const bool agree =
-        of_most == home_of(m->bottom()[m->count / 2]) && of_most == home_of(m->bottom()[m->count - 1]);
-    if (agree && of_most < most_homes) home = of_most;
-  }
-  object_depot& d = depot(size_class, home);
-  // Read without the lock: a full depot is common, and a stale count costs at most a flush, or a magazine above the
-  // limit.
-  if (d.full_hint() >= most_full_magazines(d, size_class, depot_count(size_class))) return false;
-  os::lock_guard guard(d.lock, d);
-  d.full.push(m);
-  d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
-  return true;
-}
-
-// ---- giving back ----
-
-// One span at a time: a span that this thread holds while another thread forks is lost to the child.
-std::size_t central::release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait) {
-  std::size_t released = 0;
-  for (;;) {
-    if (can_wait && os::background_thread_must_end()) return released;
-    span* s = nullptr;
-    {
-      os::lock_guard guard(d.lock, d);
-      if (d.spare_count.load(std::memory_order_relaxed) > keep) s = d.take_spare_span();
-      if (s == nullptr) return released;
-      s->state.store(span_state::purging, std::memory_order_relaxed);
-      spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
-    }
-    released += s->bytes();
-    destroy_span(s);
-  }
-}
-
-void central::settle_slow(unsigned size_class) {
-  has_surplus_[size_class].store(false, std::memory_order_relaxed);
-  if (size_classes::is_grain(size_class)) {
-    release_spares_of(depots_[size_class], 0, false);
-    return;
-  }
-  for_each_depot(size_class, [&](object_depot& d) {
-    const std::size_t released = release_spares_of(d, most_spares(d, size_class), false);
-    d.spare_limit.note_given_up(static_cast<std::uint32_t>(released / span_bytes(size_class)));
-  });
-}
-
-std::size_t central::release_spares(bool all, std::size_t most) {
-  std::size_t released = 0;
-  for (unsigned c = 1; c < size_classes::all && spare_bytes() != 0 && released < most; ++c) {
-    for_each_depot(c, [&](object_depot& d) {
-      if (all && d.spare_count.load(std::memory_order_relaxed) == 0) return;
-      std::uint32_t used = 0;
-      {
-        os::lock_guard guard(d.lock, d);
-        const std::uint32_t count = d.spare_count.load(std::memory_order_relaxed);
-        const std::uint32_t idle = d.spare_low.end_period(count);
-        used = count - idle;
-        if (!all) d.spare_limit.end_period(idle);
-      }
-      released += release_spares_of(d, all ? 0 : used, !all);
-    });
-  }
-  return released;
-}
-
-void central::flush_magazines(object_depot& d, unsigned size_class, bool all) {
-  flush_draining(size_class, put_back_magazines(d, size_class, all));
-}
-
-// Returns what put_back_all() returns.
-std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, bool all) {
-  std::uint32_t draining = 0;
-  magazine* idle = nullptr;
-  {
-    os::lock_guard guard(d.lock, d);
-    const std::uint32_t before = d.full.count();
-    idle = d.full.take_idle(all);
-    // If nobody needed any, there is no evidence left for a higher limit.
-    const std::uint32_t left = d.full.count();
-    d.full_limit.end_period(left != 0 || before == 0 ? (before - left) * class_info(size_class).magazine
-                                                     : d.full_limit.extra());
-    if (!all) d.end_period();
-  }
-  while (idle != nullptr) {
-    magazine* m = idle;
-    idle = m->next;
-    draining |= put_back_all(size_class, m->bottom(), m->count);
-    magazines_.deallocate(m);
-  }
-  return draining;
-}
-
-void central::flush_idle_magazines(bool all) {
-  for (unsigned c = 1; c < size_classes::count; ++c) {
-    for_each_depot(c, [&](object_depot& d) { flush_magazines(d, c, all); });
-  }
-}
-
-// Before the resident set grows: puts the objects of classes that keep more full magazines than their limit back into
-// their spans; what these gave up before no longer counts. False: there are none.
-bool central::flush_extra_magazines() {
-  if (!has_extra_full_.load(std::memory_order_relaxed)) return false;
-  has_extra_full_.store(false, std::memory_order_relaxed);
-  for (unsigned c = 1; c < size_classes::count; ++c) {
-    for_each_depot(c, [&](object_depot& d) {
-      if (d.full_limit.extra() == 0) return;
-      flush_magazines(d, c, true);
-      d.full_limit.clear();
-    });
-  }
-  return true;
-}
-
-std::size_t central::handover_bytes() {
-  std::size_t bytes = 0;
-  for (unsigned c = 1; c < size_classes::count; ++c) {
-    for_each_depot(c, [&](object_depot& d) {
-      os::lock_guard guard(d.lock, d);
-      for (const magazine* m = d.full.first(); m != nullptr; m = m->next)
-        bytes += m->count * std::size_t{class_info(c).size};
-    });
-  }
-  return bytes;
 }
 
 }  // namespace tarn

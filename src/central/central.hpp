@@ -132,6 +132,9 @@ class central {
 
  private:
   static constexpr std::size_t spare_limit = 128 * kib;
+  // Of larger objects fewer are used per second, and what lies free in one home, or in magazines, and is needed
+  // elsewhere weighs more: they have one depot, and few magazines wait.
+  static constexpr std::size_t largest_shared = 256;
   // Of each depot of the class.
   [[nodiscard]] std::uint32_t most_spares(const object_depot& d, unsigned size_class) const {
     if (size_classes::is_grain(size_class)) return 0;
@@ -152,13 +155,17 @@ class central {
   [[nodiscard]] bool is_used(const object_depot& d) const {
     return users_[d.home].load(std::memory_order_relaxed) != 0;
   }
-  object_depot& depot_to_refill(unsigned size_class, unsigned home);
+  object_depot& depot_to_refill(unsigned size_class, unsigned home) {
+    object_depot& d = depot(size_class, home);
+    if (TARN_LIKELY(d.home == home || !is_shared_[size_class].load(std::memory_order_relaxed))) return d;
+    return open_depot(size_class, home);
+  }
   object_depot& open_depot(unsigned size_class, unsigned home);
   void note_taker(object_depot& d, unsigned size_class, unsigned home) TARN_REQUIRES(d.lock);
   [[nodiscard]] bool can_spare(const object_depot& d, unsigned size_class, bool partial) const;
   bool take_spared(object_depot& own, unsigned size_class, bool partial);
   bool move_span(object_depot& from, object_depot& to, unsigned size_class, bool partial) TARN_NOT_ANALYZED;
-  static std::uint32_t most_extra_full(const object_depot& d, unsigned size_class) TARN_REQUIRES(d.lock);
+  void note_taken(object_depot& d, unsigned size_class, std::size_t objects) TARN_REQUIRES(d.lock);
   bool flush_extra_magazines();
   unsigned home_of(const void* object) const {
     // relaxed: put_back() looks again, under the lock.

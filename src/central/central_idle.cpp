@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+// The part of central that keeps free objects for a while, in full magazines and spare spans, and gives them back.
+//
+// The limits of both follow use (base/adaptive_limit.hpp). Full magazines beyond the fixed limit are for small objects
+// that go back to their spans and are taken out again in large numbers; before the resident set grows, their objects
+// return to their spans.
+#include <algorithm>
+
+#include "central/central.hpp"
+#include "os/thread.hpp"
+
+namespace tarn {
+namespace {
+
+// The most bytes of one class that may wait in full magazines for hand-over.
+constexpr std::size_t handover_limit = 64 * kib;
+// Full magazines beyond the limit may themselves take this many bytes, and at most this fraction of the bytes that are
+// in use or in magazines.
+constexpr std::size_t most_extra_magazines = 1 * mib;
+constexpr std::size_t extra_magazines_divisor = 8;
+// A depot to which fewer bytes come back and are taken again keeps none: it would gain little, and its spans would be
+// less full.
+constexpr std::size_t extra_magazines_from = 1 * mib;
+
+std::size_t most_full_magazines(const object_depot& d, unsigned size_class, std::size_t depots) {
+  const auto& info = class_info(size_class);
+  const std::size_t limit = handover_limit / depots / (std::size_t{info.size} * info.magazine);
+  return std::max<std::size_t>(limit, 2) + d.full_limit.extra() / info.magazine;
+}
+
+}  // namespace
+
+// ---- full magazines ----
+
+// Objects have been taken out of spans: more may wait in full magazines if they were put back in this period.
+void central::note_taken(object_depot& d, unsigned size_class, std::size_t objects) {
+  const std::size_t size = class_info(size_class).size;
+  if (size > largest_shared) return;
+  const std::size_t bytes = std::min(d.taken() * size / extra_magazines_divisor, most_extra_magazines);
+  const bool more = d.full_limit.note_made(static_cast<std::uint32_t>(objects),
+                                           static_cast<std::uint32_t>(bytes / sizeof(void*)),
+                                           static_cast<std::uint32_t>(extra_magazines_from / size));
+  if (more) has_extra_full_.store(true, std::memory_order_relaxed);
+}
+
+magazine* central::take_full(unsigned size_class, unsigned home) {
+  object_depot& d = depot_to_refill(size_class, home);
+  // Read without the lock, as in give_full().
+  if (d.full_hint() == 0) return nullptr;
+  magazine* m = nullptr;
+  {
+    os::lock_guard guard(d.lock, d);
+    if (d.home == 0) note_taker(d, size_class, home);
+    m = d.full.pop();
+  }
+  if (m == nullptr) return nullptr;
+  d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
+  return m;
+}
+
+bool central::give_full(unsigned size_class, magazine* m, unsigned home) {
+  if (TARN_UNLIKELY(depot_count(size_class) != 1)) {
+    // A few objects stand for all. (A span that was divided into grains has home 0.)
+    const unsigned of_most = home_of(m->bottom()[0]);
+    const bool agree =
+        of_most == home_of(m->bottom()[m->count / 2]) && of_most == home_of(m->bottom()[m->count - 1]);
+    if (agree && of_most < most_homes) home = of_most;
+  }
+  object_depot& d = depot(size_class, home);
+  // Read without the lock: a full depot is common, and a stale count costs at most a flush, or a magazine above the
+  // limit.
+  if (d.full_hint() >= most_full_magazines(d, size_class, depot_count(size_class))) return false;
+  os::lock_guard guard(d.lock, d);
+  d.full.push(m);
+  d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+// ---- giving back ----
+
+// One span at a time: a span that this thread holds while another thread forks is lost to the child.
+std::size_t central::release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait) {
+  std::size_t released = 0;
+  for (;;) {
+    if (can_wait && os::background_thread_must_end()) return released;
+    span* s = nullptr;
+    {
+      os::lock_guard guard(d.lock, d);
+      if (d.spare_count.load(std::memory_order_relaxed) > keep) s = d.take_spare_span();
+      if (s == nullptr) return released;
+      s->state.store(span_state::purging, std::memory_order_relaxed);
+      spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+    }
+    released += s->bytes();
+    destroy_span(s);
+  }
+}
+
+void central::settle_slow(unsigned size_class) {
+  has_surplus_[size_class].store(false, std::memory_order_relaxed);
+  if (size_classes::is_grain(size_class)) {
+    release_spares_of(depots_[size_class], 0, false);
+    return;
+  }
+  for_each_depot(size_class, [&](object_depot& d) {
+    const std::size_t released = release_spares_of(d, most_spares(d, size_class), false);
+    d.spare_limit.note_given_up(static_cast<std::uint32_t>(released / span_bytes(size_class)));
+  });
+}
+
+std::size_t central::release_spares(bool all, std::size_t most) {
+  std::size_t released = 0;
+  for (unsigned c = 1; c < size_classes::all && spare_bytes() != 0 && released < most; ++c) {
+    for_each_depot(c, [&](object_depot& d) {
+      if (all && d.spare_count.load(std::memory_order_relaxed) == 0) return;
+      std::uint32_t used = 0;
+      {
+        os::lock_guard guard(d.lock, d);
+        const std::uint32_t count = d.spare_count.load(std::memory_order_relaxed);
+        const std::uint32_t idle = d.spare_low.end_period(count);
+        used = count - idle;
+        if (!all) d.spare_limit.end_period(idle);
+      }
+      released += release_spares_of(d, all ? 0 : used, !all);
+    });
+  }
+  return released;
+}
+
+void central::flush_magazines(object_depot& d, unsigned size_class, bool all) {
+  flush_draining(size_class, put_back_magazines(d, size_class, all));
+}
+
+// Returns what put_back_all() returns.
+std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, bool all) {
+  std::uint32_t draining = 0;
+  magazine* idle = nullptr;
+  {
+    os::lock_guard guard(d.lock, d);
+    const std::uint32_t before = d.full.count();
+    idle = d.full.take_idle(all);
+    // If nobody needed any, there is no evidence left for a higher limit.
+    const std::uint32_t left = d.full.count();
+    d.full_limit.end_period(left != 0 || before == 0 ? (before - left) * class_info(size_class).magazine
+                                                     : d.full_limit.extra());
+    if (!all) d.end_period();
+  }
+  while (idle != nullptr) {
+    magazine* m = idle;
+    idle = m->next;
+    draining |= put_back_all(size_class, m->bottom(), m->count);
+    magazines_.deallocate(m);
+  }
+  return draining;
+}
+
+void central::flush_idle_magazines(bool all) {
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    for_each_depot(c, [&](object_depot& d) { flush_magazines(d, c, all); });
+  }
+}
+
+// Before the resident set grows: puts the objects of classes that keep more full magazines than their limit back into
+// their spans; what these gave up before no longer counts. False: there are none.
+bool central::flush_extra_magazines() {
+  if (!has_extra_full_.load(std::memory_order_relaxed)) return false;
+  has_extra_full_.store(false, std::memory_order_relaxed);
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    for_each_depot(c, [&](object_depot& d) {
+      if (d.full_limit.extra() == 0) return;
+      flush_magazines(d, c, true);
+      d.full_limit.clear();
+    });
+  }
+  return true;
+}
+
+std::size_t central::handover_bytes() {
+  std::size_t bytes = 0;
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    for_each_depot(c, [&](object_depot& d) {
+      os::lock_guard guard(d.lock, d);
+      for (const magazine* m = d.full.first(); m != nullptr; m = m->next)
+        bytes += m->count * std::size_t{class_info(c).size};
+    });
+  }
+  return bytes;
+}
+
+}  // namespace tarn
