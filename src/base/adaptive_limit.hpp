@@ -29,16 +29,21 @@ class adaptive_limit {
     if (TARN_LIKELY(given_up == 0)) return false;
     const std::uint32_t again = std::min(items, given_up);
     given_up_.store(given_up - again, std::memory_order_relaxed);
-    if (extra() >= most || given_up + extra() < evidence) return false;
-    extra_.store(std::min(extra() + again, most), std::memory_order_relaxed);
+    const std::uint32_t now = extra();
+    if (now >= most || given_up + now < evidence) return false;
+    extra_.store(std::min(now + again, most), std::memory_order_relaxed);
     return true;
   }
   // Ends a period in which nobody needed `idle` of the items kept.
   void end_period(std::uint32_t idle) {
+    const std::uint32_t now = extra();
     given_up_.store(0, std::memory_order_relaxed);
-    extra_.store(extra() - std::min(extra(), idle), std::memory_order_relaxed);
+    extra_.store(now - std::min(now, idle), std::memory_order_relaxed);
   }
-  void clear() { end_period(extra()); }
+  void clear() {
+    given_up_.store(0, std::memory_order_relaxed);
+    extra_.store(0, std::memory_order_relaxed);
+  }
 
  private:
   std::atomic<std::uint32_t> extra_{0};

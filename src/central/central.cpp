@@ -51,7 +51,7 @@ span* central::take_pages(std::size_t pages, std::size_t alignment, span_state s
   using source = page_heap::source;
   const source first = from == source::any ? source::warm : from;
   if (span* s = heap_.allocate(pages, alignment, state, first, use)) return s;
-  if (from == source::any) flush_extra_magazines();
+  if (from == source::any) flush_extra_magazines(pages << page_shift);
   if (spare_bytes() + heap_.dirty_bytes() >= pages << page_shift) {
     while (release_spares(true, std::max(pages << page_shift, release_step)) != 0) {
       if (span* s = heap_.allocate(pages, alignment, state, first, use)) return s;
@@ -106,12 +106,13 @@ void central::destroy_span(span* s) {
 // Updates `draining` and the class's bit in sparse_ after the counts of its depot have changed. True if the class has
 // just begun to drain.
 bool central::review(object_depot& d, unsigned size_class) {
+  const bool was_sparse = d.sparse;
   const bool drains = d.review(class_info(size_class).size, depot_count(size_class) != 1);
-  if (size_classes::is_grain(size_class)) return false;
-  std::atomic<std::uint64_t>& word = sparse_[d.home][size_class / 64];
-  const std::uint64_t bit = std::uint64_t{1} << (size_class % 64);
-  const bool noted = (word.load(std::memory_order_relaxed) & bit) != 0;
-  if (TARN_UNLIKELY(noted != d.sparse)) word.fetch_xor(bit, std::memory_order_relaxed);
+  // The words are written and read by all threads: touched only if the bit changes.
+  if (TARN_UNLIKELY(was_sparse != d.sparse) && !size_classes::is_grain(size_class)) {
+    sparse_[d.home][size_class / 64].fetch_xor(std::uint64_t{1} << (size_class % 64),
+                                               std::memory_order_relaxed);
+  }
   return drains;
 }
 
@@ -164,7 +165,7 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, 
   if (found == 0) {
     if (const std::size_t grains = take_grains(size_class, m->bottom(), most); grains != 0) return grains;
   }
-  if (found == 0 && flush_extra_magazines()) {
+  if (found == 0 && flush_extra_magazines(span_bytes(size_class))) {
     take();
     add_spans(source::backed);
   }
@@ -201,7 +202,7 @@ void* central::take_from_own_spans(unsigned size_class) {
 }
 
 void central::flush(unsigned size_class, void** freed, std::size_t count) {
-  flush_draining(size_class, put_back_all(size_class, freed, count));
+  flush_draining(size_class, put_back_all(size_class, freed, count, true));
 }
 
 // A single object in a full magazine may keep a span from being freed, so magazines of depots that have begun to drain
@@ -213,8 +214,9 @@ void central::flush_draining(unsigned size_class, std::uint32_t homes) {
   }
 }
 
-// Puts objects back into the spans of all depots of the class. Returns one bit for each depot that has begun to drain.
-std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size_t count) {
+// Puts objects back into the spans of all depots of the class. `from_cache`: they come from a thread, not from a
+// magazine that waited. Returns one bit for each depot that has begun to drain.
+std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size_t count, bool from_cache) {
   // Objects often come back in random order, so their spans are rarely in the processor's cache: prefetch them.
   span* owners[largest_magazine];
   for (std::size_t i = 0; i < count; ++i) {
@@ -230,7 +232,9 @@ std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size
     if (TARN_LIKELY(home < most_homes)) {
       object_depot& d = depot(size_class, home);
       if (TARN_LIKELY(d.home == home)) {
-        count = put_back(d, size_class, freed, owners, count, draining);
+        const std::size_t left = put_back(d, size_class, freed, owners, count, draining);
+        if (from_cache) d.full_limit.note_given_up(static_cast<std::uint32_t>(count - left));
+        count = left;
         continue;
       }
     }
@@ -296,11 +300,11 @@ std::size_t central::put_back(object_depot& d, unsigned size_class, void** freed
         spare_news_.store(true, std::memory_order_relaxed);
       }
       if (d.spare_count.load(std::memory_order_relaxed) > most_spares(d, size_class)) {
-        has_surplus_[size_class].store(true, std::memory_order_relaxed);
+        std::atomic<bool>& surplus = has_surplus_[size_class];
+        if (!surplus.load(std::memory_order_relaxed)) surplus.store(true, std::memory_order_relaxed);
       }
     }
     d.add_free_slots(unmoved);
-    d.full_limit.note_given_up(static_cast<std::uint32_t>(count - left));
     if (TARN_UNLIKELY(review(d, size_class))) draining |= 1U << d.home;
   }
   if (TARN_UNLIKELY(freed_twice != nullptr)) {

@@ -166,7 +166,7 @@ class central {
   bool take_spared(object_depot& own, unsigned size_class, bool partial);
   bool move_span(object_depot& from, object_depot& to, unsigned size_class, bool partial) TARN_NOT_ANALYZED;
   void note_taken(object_depot& d, unsigned size_class, std::size_t objects) TARN_REQUIRES(d.lock);
-  bool flush_extra_magazines();
+  bool flush_extra_magazines(std::size_t bytes);
   unsigned home_of(const void* object) const {
     // relaxed: put_back() looks again, under the lock.
     return map_.span_of(address_of(object))->home.load(std::memory_order_relaxed);
@@ -178,11 +178,13 @@ class central {
     spare_news_.store(false, std::memory_order_relaxed);
     wake_decay();
   }
-  // can_wait: stop if the background thread must end; the next period goes on.
-  std::size_t release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait);
+  // Ends when `keep` spare spans are left, or at least `most` bytes are released. can_wait: also if the background
+  // thread must end; the next period goes on.
+  std::size_t release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait,
+                                std::size_t most = ~std::size_t{0});
   void flush_magazines(object_depot& d, unsigned size_class, bool all);
   std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all);
-  std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count);
+  std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool from_cache = false);
   void flush_draining(unsigned size_class, std::uint32_t homes);
   // Whether the bits and ties of a span of this many grains do not fit into span::inline_bits.
   static constexpr bool has_ties_apart(std::size_t grains) {

@@ -13,7 +13,7 @@ namespace {
 // than the last one, gets a depot for each home.
 constexpr std::size_t shared_from = 1 * mib;
 constexpr unsigned changes_to_share = 8;
-// A depot, one of several of its class, with more free bytes than this gives spans to the others.
+// The depots of a class give spare spans to each other if they have more bytes of them than their part of this.
 constexpr std::size_t spared_from = 512 * kib;
 
 }  // namespace
@@ -56,6 +56,8 @@ object_depot& central::open_depot(unsigned size_class, unsigned home) {
   auto* const made = new (memory) object_depot(static_cast<std::uint8_t>(home));
   // Under this lock, so that fork finds the same depots before and after it.
   os::lock_guard guard(first.lock, first);
+  // A handler of fork that runs while fork holds the locks may allocate: fork would not hold the new depot's.
+  if (first.lock.is_held_by_fork()) return first;
   std::atomic<object_depot*>& place = homes_[home - 1][size_class];
   object_depot* const other = place.load(std::memory_order_relaxed);
   if (other != nullptr) return *other;

@@ -18,6 +18,8 @@ constexpr std::size_t handover_limit = 64 * kib;
 // in use or in magazines.
 constexpr std::size_t most_extra_magazines = 1 * mib;
 constexpr std::size_t extra_magazines_divisor = 8;
+// Of smaller objects that fraction of magazines would hold a part only; then the class drains all the same.
+constexpr std::size_t least_waiting = 64;
 // A depot to which fewer bytes come back and are taken again keeps none: it would gain little, and its spans would be
 // less full.
 constexpr std::size_t extra_magazines_from = 1 * mib;
@@ -28,6 +30,15 @@ std::size_t most_full_magazines(const object_depot& d, unsigned size_class, std:
   return std::max<std::size_t>(limit, 2) + d.full_limit.extra() / info.magazine;
 }
 
+// Of a full magazine of the class, without its objects.
+constexpr std::size_t bytes_of_magazine(unsigned size_class) {
+  std::size_t slots = largest_magazine;
+  for (const std::size_t capacity : magazine_store::capacities) {
+    if (capacity >= class_info(size_class).magazine) slots = std::min(slots, capacity);
+  }
+  return slots * sizeof(void*);
+}
+
 }  // namespace
 
 // ---- full magazines ----
@@ -35,11 +46,12 @@ std::size_t most_full_magazines(const object_depot& d, unsigned size_class, std:
 // Objects have been taken out of spans: more may wait in full magazines if they were put back in this period.
 void central::note_taken(object_depot& d, unsigned size_class, std::size_t objects) {
   const std::size_t size = class_info(size_class).size;
-  if (size > largest_shared) return;
+  if (size < least_waiting || size > largest_shared) return;
   const std::size_t bytes = std::min(d.taken() * size / extra_magazines_divisor, most_extra_magazines);
-  const bool more = d.full_limit.note_made(static_cast<std::uint32_t>(objects),
-                                           static_cast<std::uint32_t>(bytes / sizeof(void*)),
-                                           static_cast<std::uint32_t>(extra_magazines_from / size));
+  const std::size_t most = bytes / bytes_of_magazine(size_class) * class_info(size_class).magazine;
+  const bool more =
+      d.full_limit.note_made(static_cast<std::uint32_t>(objects), static_cast<std::uint32_t>(most),
+                             static_cast<std::uint32_t>(extra_magazines_from / size));
   if (more) has_extra_full_.store(true, std::memory_order_relaxed);
 }
 
@@ -69,20 +81,26 @@ bool central::give_full(unsigned size_class, magazine* m, unsigned home) {
   object_depot& d = depot(size_class, home);
   // Read without the lock: a full depot is common, and a stale count costs at most a flush, or a magazine above the
   // limit.
-  if (d.full_hint() >= most_full_magazines(d, size_class, depot_count(size_class))) return false;
+  if (d.full_hint() >= most_full_magazines(d, size_class, depot_count(size_class)) ||
+      d.draining.load(std::memory_order_relaxed)) {
+    return false;
+  }
   os::lock_guard guard(d.lock, d);
   d.full.push(m);
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
+  // No span becomes spare while all objects wait here, so nothing else may wake decay.
+  const std::size_t bytes = class_info(size_class).magazine * std::size_t{class_info(size_class).size};
+  if (d.full.count() == (spare_watch_bytes + bytes - 1) / bytes)
+    spare_news_.store(true, std::memory_order_relaxed);
   return true;
 }
 
 // ---- giving back ----
 
 // One span at a time: a span that this thread holds while another thread forks is lost to the child.
-std::size_t central::release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait) {
+std::size_t central::release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait, std::size_t most) {
   std::size_t released = 0;
-  for (;;) {
-    if (can_wait && os::background_thread_must_end()) return released;
+  while (released < most && !(can_wait && os::background_thread_must_end())) {
     span* s = nullptr;
     {
       os::lock_guard guard(d.lock, d);
@@ -94,6 +112,7 @@ std::size_t central::release_spares_of(object_depot& d, std::uint32_t keep, bool
     released += s->bytes();
     destroy_span(s);
   }
+  return released;
 }
 
 void central::settle_slow(unsigned size_class) {
@@ -103,7 +122,9 @@ void central::settle_slow(unsigned size_class) {
     return;
   }
   for_each_depot(size_class, [&](object_depot& d) {
-    const std::size_t released = release_spares_of(d, most_spares(d, size_class), false);
+    const std::uint32_t most = most_spares(d, size_class);
+    if (d.spare_count.load(std::memory_order_relaxed) <= most) return;
+    const std::size_t released = release_spares_of(d, most, false);
     d.spare_limit.note_given_up(static_cast<std::uint32_t>(released / span_bytes(size_class)));
   });
 }
@@ -112,16 +133,23 @@ std::size_t central::release_spares(bool all, std::size_t most) {
   std::size_t released = 0;
   for (unsigned c = 1; c < size_classes::all && spare_bytes() != 0 && released < most; ++c) {
     for_each_depot(c, [&](object_depot& d) {
-      if (all && d.spare_count.load(std::memory_order_relaxed) == 0) return;
+      const std::uint32_t count = d.spare_count.load(std::memory_order_relaxed);
+      if (all) {
+        if (count == 0 || released >= most) return;
+        const std::size_t spans = (most - released - 1) / span_bytes(c) + 1;
+        released +=
+            release_spares_of(d, count > spans ? static_cast<std::uint32_t>(count - spans) : 0, false);
+        return;
+      }
       std::uint32_t used = 0;
       {
         os::lock_guard guard(d.lock, d);
-        const std::uint32_t count = d.spare_count.load(std::memory_order_relaxed);
-        const std::uint32_t idle = d.spare_low.end_period(count);
-        used = count - idle;
-        if (!all) d.spare_limit.end_period(idle);
+        const std::uint32_t now = d.spare_count.load(std::memory_order_relaxed);
+        const std::uint32_t idle = d.spare_low.end_period(now);
+        used = now - idle;
+        d.spare_limit.end_period(idle);
       }
-      released += release_spares_of(d, all ? 0 : used, !all);
+      released += release_spares_of(d, used, true);
     });
   }
   return released;
@@ -131,23 +159,27 @@ void central::flush_magazines(object_depot& d, unsigned size_class, bool all) {
   flush_draining(size_class, put_back_magazines(d, size_class, all));
 }
 
-// Returns what put_back_all() returns.
+// Returns what put_back_all() returns. One magazine at a time: what this thread holds while another thread forks is
+// lost to the child.
 std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, bool all) {
   std::uint32_t draining = 0;
-  magazine* idle = nullptr;
+  std::uint32_t left = 0;
   {
     os::lock_guard guard(d.lock, d);
-    const std::uint32_t before = d.full.count();
-    idle = d.full.take_idle(all);
+    const std::uint32_t count = d.full.count();
+    left = d.full.end_period(all);
     // If nobody needed any, there is no evidence left for a higher limit.
-    const std::uint32_t left = d.full.count();
-    d.full_limit.end_period(left != 0 || before == 0 ? (before - left) * class_info(size_class).magazine
-                                                     : d.full_limit.extra());
+    d.full_limit.end_period(left != count || count == 0 ? left * class_info(size_class).magazine
+                                                        : d.full_limit.extra());
     if (!all) d.end_period();
   }
-  while (idle != nullptr) {
-    magazine* m = idle;
-    idle = m->next;
+  for (; left != 0 && (all || !os::background_thread_must_end()); --left) {
+    magazine* m = nullptr;
+    {
+      os::lock_guard guard(d.lock, d);
+      m = d.full.pop();
+    }
+    if (m == nullptr) break;
     draining |= put_back_all(size_class, m->bottom(), m->count);
     magazines_.deallocate(m);
   }
@@ -160,18 +192,26 @@ void central::flush_idle_magazines(bool all) {
   }
 }
 
-// Before the resident set grows: puts the objects of classes that keep more full magazines than their limit back into
-// their spans; what these gave up before no longer counts. False: there are none.
-bool central::flush_extra_magazines() {
-  if (!has_extra_full_.load(std::memory_order_relaxed)) return false;
-  has_extra_full_.store(false, std::memory_order_relaxed);
+// Before the resident set grows by `bytes`: puts the objects of classes that keep more full magazines than their limit
+// back into their spans, until so many bytes of spans are spare; what these classes gave up before no longer counts.
+// False: there are none.
+bool central::flush_extra_magazines(std::size_t bytes) {
+  if (!has_extra_full_.load(std::memory_order_relaxed) ||
+      !has_extra_full_.exchange(false, std::memory_order_relaxed)) {
+    return false;
+  }
   for (unsigned c = 1; c < size_classes::count; ++c) {
     for_each_depot(c, [&](object_depot& d) {
       if (d.full_limit.extra() == 0) return;
       flush_magazines(d, c, true);
       d.full_limit.clear();
     });
+    if (spare_bytes() >= bytes) {
+      has_extra_full_.store(true, std::memory_order_relaxed);
+      break;
+    }
   }
+  wake_decay_if_spare();
   return true;
 }
 

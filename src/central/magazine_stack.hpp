@@ -33,13 +33,16 @@ class magazine_stack {
     low_.note(left);
     return m;
   }
-  // Ends a period of decay: takes the magazines that were not needed in it, or `all`, as a chain. Calls visit(magazine)
-  // for each.
+  // Ends a period of decay. Returns the number of magazines that were not needed in it, or of `all`.
+  std::uint32_t end_period(bool all) {
+    const std::uint32_t idle = low_.end_period(count());
+    return all ? count() : idle;
+  }
+  // The same, but takes these magazines as a chain. Calls visit(magazine) for each.
   template <class Visit>
   magazine* take_idle(bool all, Visit visit) {
     magazine* taken = nullptr;
-    const std::uint32_t idle = low_.end_period(count());
-    for (std::uint32_t n = all ? count() : idle; n != 0; --n) {
+    for (std::uint32_t n = end_period(all); n != 0; --n) {
       magazine* const m = pop();
       visit(*m);
       chain::push(taken, m);

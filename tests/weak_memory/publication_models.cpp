@@ -37,6 +37,9 @@ const registered once("publication.made_once", {"load's acquire", "release", "fa
 // Covers: src/buffers/buffer_core.hpp: newest.load acquire, newest.store release
 // Covers: src/pool/pool_core.cpp: shard_count_.store release
 // Covers: src/pool/pool_core.hpp: shard_count_.load acquire
+// open_depot() and depot_for() of central:
+// Covers: src/central/central_homes.cpp: place.store release
+// Covers: src/central/central.hpp: homes_.load acquire
 model growing_list() {
   enum : unsigned { lock, first };
   const auto attach = [](unsigned member) {
@@ -152,6 +155,29 @@ model pool_number() {
   return {1, 1, {maker, user, user}, {}, {}};
 }
 const registered numbered("publication.pool_number", {"release", "acquire"}, pool_number);
+
+// divide_span() and move_span() of central change a span and give it to another depot, under the lock of the depot that
+// has it. put_back() of the depot that gets it, under its own lock, reads a span only if the span has its home.
+// Covers: src/central/central_grains.cpp: home.store release
+// Covers: src/central/central_homes.cpp: home.store release
+// Covers: src/central/central.cpp: home.load acquire
+model span_with_a_new_home() {
+  enum : unsigned { home, first_lock, second_lock, size_class = 0 };
+  const auto divide = [](thread& t) {
+    t.lock(first_lock);
+    t.write(size_class, 1);
+    t.store(home, 1, unless("release", order::release));
+    t.unlock(first_lock);
+  };
+  const auto put_back = [](thread& t) {
+    t.lock(second_lock);
+    if (t.load(home, unless("acquire", order::acquire)) == 1)
+      t.check(t.read(size_class) == 1, "the class that the span had before");
+    t.unlock(second_lock);
+  };
+  return {3, 1, {divide, put_back, put_back}, {}, {}};
+}
+const registered spans("publication.span_with_a_new_home", {"release", "acquire"}, span_with_a_new_home);
 
 // recycler<T>::leave(): the last holder of the state deletes it, after it has seen what the other holders did with it.
 // Covers: include/tarn/recycler.hpp: references.fetch_sub acq_rel
