@@ -133,12 +133,9 @@ std::size_t central::release_spares(bool all, std::size_t most) {
   std::size_t released = 0;
   for (unsigned c = 1; c < size_classes::all && spare_bytes() != 0 && released < most; ++c) {
     for_each_depot(c, [&](object_depot& d) {
-      const std::uint32_t count = d.spare_count.load(std::memory_order_relaxed);
       if (all) {
-        if (count == 0 || released >= most) return;
-        const std::size_t spans = (most - released - 1) / span_bytes(c) + 1;
-        released +=
-            release_spares_of(d, count > spans ? static_cast<std::uint32_t>(count - spans) : 0, false);
+        const bool has_any = d.spare_count.load(std::memory_order_relaxed) != 0;
+        if (has_any && released < most) released += release_spares_of(d, 0, false, most - released);
         return;
       }
       std::uint32_t used = 0;
