@@ -210,13 +210,13 @@ void central::flush(unsigned size_class, void** freed, std::size_t count) {
 void central::flush_draining(unsigned size_class, std::uint32_t homes) {
   while (TARN_UNLIKELY(homes != 0)) {
     object_depot& d = depot(size_class, static_cast<unsigned>(std::countr_zero(homes)));
-    homes = (homes & (homes - 1)) | put_back_magazines(d, size_class, true);
+    homes = (homes & (homes - 1)) | put_back_magazines(d, size_class, true, true);
   }
 }
 
-// Puts objects back into the spans of all depots of the class. `from_cache`: they come from a thread, not from a
-// magazine that waited. Returns one bit for each depot that has begun to drain.
-std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size_t count, bool from_cache) {
+// Puts objects back into the spans of all depots of the class. `given_up`: a higher limit of full magazines would have
+// kept them. Returns one bit for each depot that has begun to drain.
+std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up) {
   // Objects often come back in random order, so their spans are rarely in the processor's cache: prefetch them.
   span* owners[largest_magazine];
   for (std::size_t i = 0; i < count; ++i) {
@@ -233,7 +233,7 @@ std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size
       object_depot& d = depot(size_class, home);
       if (TARN_LIKELY(d.home == home)) {
         const std::size_t left = put_back(d, size_class, freed, owners, count, draining);
-        if (from_cache) d.full_limit.note_given_up(static_cast<std::uint32_t>(count - left));
+        if (given_up) d.full_limit.note_given_up(static_cast<std::uint32_t>(count - left));
         count = left;
         continue;
       }

@@ -183,8 +183,8 @@ class central {
   std::size_t release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait,
                                 std::size_t most = ~std::size_t{0});
   void flush_magazines(object_depot& d, unsigned size_class, bool all);
-  std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all);
-  std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool from_cache = false);
+  std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up);
+  std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up);
   void flush_draining(unsigned size_class, std::uint32_t homes);
   // Whether the bits and ties of a span of this many grains do not fit into span::inline_bits.
   static constexpr bool has_ties_apart(std::size_t grains) {

@@ -48,7 +48,7 @@ void central::note_taken(object_depot& d, unsigned size_class, std::size_t objec
   const std::size_t size = class_info(size_class).size;
   if (size < least_waiting || size > largest_shared) return;
   const std::size_t bytes = std::min(d.taken() * size / extra_magazines_divisor, most_extra_magazines);
-  const std::size_t most = bytes / bytes_of_magazine(size_class) * class_info(size_class).magazine;
+  const std::size_t most = bytes * class_info(size_class).magazine / bytes_of_magazine(size_class);
   const bool more =
       d.full_limit.note_made(static_cast<std::uint32_t>(objects), static_cast<std::uint32_t>(most),
                              static_cast<std::uint32_t>(extra_magazines_from / size));
@@ -153,12 +153,12 @@ std::size_t central::release_spares(bool all, std::size_t most) {
 }
 
 void central::flush_magazines(object_depot& d, unsigned size_class, bool all) {
-  flush_draining(size_class, put_back_magazines(d, size_class, all));
+  flush_draining(size_class, put_back_magazines(d, size_class, all, false));
 }
 
-// Returns what put_back_all() returns. One magazine at a time: what this thread holds while another thread forks is
+// As put_back_all() for the objects of full magazines. One magazine at a time: what this thread holds while another thread forks is
 // lost to the child.
-std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, bool all) {
+std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up) {
   std::uint32_t draining = 0;
   std::uint32_t left = 0;
   {
@@ -177,7 +177,7 @@ std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, 
       m = d.full.pop();
     }
     if (m == nullptr) break;
-    draining |= put_back_all(size_class, m->bottom(), m->count);
+    draining |= put_back_all(size_class, m->bottom(), m->count, given_up);
     magazines_.deallocate(m);
   }
   return draining;
