@@ -40,8 +40,8 @@ int freed_after_rest(size_t size) {
     sleep_ms(50);
     kept = growth(before, resident());
   }
-  TARN_CHECK(kept <= allowed, "blocks of %zu bytes: %.1f MiB of %.1f still resident after %.1f s",
-             size, in_mib(kept), in_mib(live_bytes), wall_seconds() - begin);
+  TARN_CHECK(kept <= allowed, "blocks of %zu bytes: %.1f MiB of %.1f still resident after %.1f s", size,
+             in_mib(kept), in_mib(live_bytes), wall_seconds() - begin);
   measured("blocks of %zu bytes: %.1f MiB resident after %.1f s", size, in_mib(kept), wall_seconds() - begin);
   return holds;
 }
