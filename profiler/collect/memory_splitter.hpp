@@ -42,7 +42,7 @@ std::vector<memory_piece> pieces_of(const std::vector<mapping>& mappings, const 
 // The piece that holds `address`; null: none does.
 memory_piece* piece_at(std::vector<memory_piece>& pieces, std::uint64_t address);
 
-// Checks that the parts of the row add up to the resident memory of all mappings, but for rounding errors.
+// Checks that the parts of the row add up to the resident memory of all mappings. Rounding errors are allowed.
 void validate(const memory_row& row, const std::vector<mapping>& mappings);
 
 class memory_splitter {

@@ -15,8 +15,8 @@
 // Thompson 1952). Blocks are sampled independently, so the variance of a sum over blocks is the sum of y^2 (1 - p)
 // / p^2 over its terms y.
 //
-// Invariants: live bytes and blocks are the weighted sum over `blocks_` and the blocks that a realloc is moving, and
-// the sum over all sites, but for rounding errors. Not thread-safe.
+// Invariants: live bytes and blocks are the weighted sum over `blocks_` and the blocks that a realloc is moving. They
+// are the sum over all sites, too. (The checks allow rounding errors.) Not thread-safe.
 #pragma once
 
 #include <array>

@@ -59,8 +59,8 @@ class central {
     wake_decay_if_spare();
   }
 
-  // A span from the page heap, for any purpose. Spare spans of all classes go to the page heap before it takes memory
-  // that is not `from`, or not warm if `from` is `any`. Parameters and result as for page_heap::allocate().
+  // A span from the page heap, for any purpose. Spare spans of all classes, as many as are needed, go to the page heap
+  // before it takes memory that is not `from`, or not warm if `from` is `any`. Parameters and result as for page_heap::allocate().
   span* take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use,
                    page_heap::source from = page_heap::source::any);
 

@@ -156,8 +156,8 @@ void central::flush_magazines(object_depot& d, unsigned size_class, bool all) {
   flush_draining(size_class, put_back_magazines(d, size_class, all, false));
 }
 
-// As put_back_all() for the objects of full magazines. One magazine at a time: what this thread holds while another thread forks is
-// lost to the child.
+// As put_back_all(), for the objects of full magazines. Takes one magazine at a time: a forked child loses what another
+// thread holds at the fork.
 std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up) {
   std::uint32_t draining = 0;
   std::uint32_t left = 0;

@@ -20,7 +20,7 @@ constexpr std::size_t largest_in_class = largest_class_size - kept_bytes;
 
 // take(), repeated after reclaiming memory while it returns null. Free objects in caches may make whole spans. Several
 // tries, because another thread may be reclaiming at the same time and hold some of them. No memory is reclaimed for a
-// `size` that cannot be had at all: a program may take sizes from strangers, who could else empty caches and
+// `size` that the system would refuse in any case: otherwise an attacker who controls a size could empty caches and
 // quarantines.
 template <class Take>
 void* take_or_gather(std::size_t size, Take take) {

@@ -3,13 +3,13 @@
 #include "profiler/export/exports.hpp"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <sstream>
 
 #include "tests/profiler/scratch_file.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
+#include "unpacked.hpp"
 
 namespace tarn::profiler {
 namespace {
@@ -99,17 +99,7 @@ TEST(exports, prometheus_escapes_names_and_sums_up_other_sites) {
 
 TEST(exports, pprof_is_gzip_of_a_message) {
   for (const profile& p : {awkward_profile(), profile(), synthetic_profile()}) {
-    const std::string packed = export_pprof(p);
-    std::string text(10 << 20, '\0');
-    z_stream stream{};
-    ASSERT_EQ(inflateInit2(&stream, MAX_WBITS + 16), Z_OK);
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
-    stream.avail_in = static_cast<uInt>(packed.size());
-    stream.next_out = reinterpret_cast<Bytef*>(text.data());
-    stream.avail_out = static_cast<uInt>(text.size());
-    EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
-    text.resize(stream.total_out);
-    inflateEnd(&stream);
+    const std::string text = unpacked(export_pprof(p));
     EXPECT_NE(text.find("nanoseconds"), std::string::npos);
   }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The fields of pprof's message, read back by a small reader of protocol buffers.
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <map>
 
 #include "profiler/export/exports.hpp"
+#include "unpacked.hpp"
 
 namespace tarn::profiler {
 namespace {
@@ -55,20 +55,7 @@ message parsed(std::string_view bytes) {
   return found;
 }
 
-message exported(const profile& p) {
-  const std::string packed = export_pprof(p);
-  std::string text(1 << 16, '\0');
-  z_stream stream{};
-  EXPECT_EQ(inflateInit2(&stream, MAX_WBITS + 16), Z_OK);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
-  stream.avail_in = static_cast<uInt>(packed.size());
-  stream.next_out = reinterpret_cast<Bytef*>(text.data());
-  stream.avail_out = static_cast<uInt>(text.size());
-  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
-  text.resize(stream.total_out);
-  inflateEnd(&stream);
-  return parsed(text);
-}
+message exported(const profile& p) { return parsed(unpacked(export_pprof(p))); }
 
 // The fields of profile.proto.
 constexpr unsigned sample_type = 1, sample = 2, mapping = 3, location = 4, function = 5, strings = 6,

@@ -289,6 +289,38 @@ TEST_F(full_limit_test, more_magazines_wait_if_their_objects_are_taken_again) {
   EXPECT_LE((now - before_) * class_info(small).magazine * sizeof(void*), bytes / 8);
 }
 
+// In random order, so that spans become partly free and the class drains until all of its free objects may wait.
+TEST_F(central_test, what_is_freed_and_allocated_again_and_again_comes_to_wait_in_full_magazines) {
+  constexpr std::size_t count = 100000;
+  std::mt19937 random(1);
+  std::vector<void*> live;
+  const auto refills = [this] { return central_.depot(small).counters.refills.load(); };
+  std::uint64_t before = 0;
+  for (int round = 0; round < 12; ++round) {
+    before = refills();
+    while (live.size() < count) {
+      magazine* m = central_.take_full(small);
+      if (m == nullptr) {
+        m = new_magazine();
+        m->count = static_cast<std::uint16_t>(central_.refill(small, m, class_info(small).magazine));
+      }
+      live.insert(live.end(), m->bottom(), m->bottom() + m->count);
+      central_.magazines().deallocate(m);
+    }
+    std::shuffle(live.begin(), live.end(), random);
+    while (!live.empty()) {
+      magazine* const m = new_magazine();
+      m->count = static_cast<std::uint16_t>(std::min<std::size_t>(live.size(), class_info(small).magazine));
+      std::copy(live.end() - m->count, live.end(), m->bottom());
+      live.resize(live.size() - m->count);
+      if (m->count == class_info(small).magazine && central_.give_full(small, m)) continue;
+      central_.flush(small, m->bottom(), m->count);
+      central_.magazines().deallocate(m);
+    }
+  }
+  EXPECT_LE(refills() - before, count / class_info(small).magazine / 10);
+}
+
 TEST_F(full_limit_test, fewer_wait_after_a_period_in_which_nobody_took_them) {
   leave();
   central_.flush_idle_magazines(false);

@@ -40,7 +40,7 @@ TEST(hardened_large_quarantine, blocks_leave_once_for_one_of_their_kind_or_all_a
   hardened_large_quarantine::take_all([](void* block) { EXPECT_TRUE(have_left.insert(block).second); });
   EXPECT_EQ(have_left.size(), 128U + 8U);
   have_left.clear();
-  // Each random place is taken by now, but for a chance of less than one in 10^15.
+  // Now every random place is taken. The probability that one is not is below 1e-15.
   EXPECT_EQ(put_in(medium, 10'000, 2 * kib), 256U);
   EXPECT_EQ(put_in(large, 1000, 256 * kib), 16U);
   EXPECT_EQ(have_left.size(), 11'000U - 256 - 16);
