@@ -70,15 +70,21 @@ class free_spans {
     if (b.lists[bin].empty()) b.bitmap[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
   }
 
-  // The shortest span of at least `pages` pages (of equal ones that at the lowest address) among the first `most_looks`
-  // spans of the bin of this length; if none fits there, of the next non-empty bin, whose spans all fit. Null: no
-  // visited span fits. Below 64 pages, or with all_spans, null means that no span fits. The span stays in its list.
-  [[nodiscard]] span* best_fit(half which, std::size_t pages, std::size_t most_looks = look_limit) const {
+  // The shortest span of at least `pages` pages, at least `least_dirty` of its pages dirty (of equal ones that at the
+  // lowest address), in the first bin that has one. Looks at `most_looks` spans of the bin of this length and at as many
+  // of the longer bins together. Null: no visited span fits. Without `least_dirty`, a span in a longer bin always fits:
+  // then null means below 64 pages, or with all_spans, that no span fits. The span stays in its list.
+  [[nodiscard]] span* best_fit(half which, std::size_t pages, std::size_t least_dirty = 0,
+                               std::size_t most_looks = look_limit) const {
     const bins& b = which == half::dirty ? dirty_ : clean_;
     const std::size_t first = bin_of(pages);
-    if (span* s = best_of(b.lists[first], pages, most_looks)) return s;
-    const std::size_t next = b.next_used(first + 1);
-    return next < bin_count ? best_of(b.lists[next], pages, most_looks) : nullptr;
+    std::size_t looks = most_looks;
+    if (span* s = best_of(b.lists[first], pages, least_dirty, looks)) return s;
+    looks = most_looks;
+    for (std::size_t bin = first; (bin = b.next_used(bin + 1)) < bin_count && looks != 0;) {
+      if (span* s = best_of(b.lists[bin], pages, least_dirty, looks)) return s;
+    }
+    return nullptr;
   }
 
   // A span of the longest non-empty bin.
@@ -117,10 +123,11 @@ class free_spans {
     }
   };
 
-  static span* best_of(const span_list& list, std::size_t pages, std::size_t most_looks) {
+  static span* best_of(const span_list& list, std::size_t pages, std::size_t least_dirty,
+                       std::size_t& looks) {
     span* best = nullptr;
-    for (span* s = list.front(); s != nullptr && most_looks != 0; s = s->next, --most_looks) {
-      if (s->pages < pages) continue;
+    for (span* s = list.front(); s != nullptr && looks != 0; s = s->next, --looks) {
+      if (s->pages < pages || s->dirty_pages < least_dirty) continue;
       if (best == nullptr || s->pages < best->pages || (s->pages == best->pages && s->start < best->start))
         best = s;
     }

@@ -16,6 +16,8 @@ constexpr std::size_t span_group = 16;
 // The pages of a partly dirty free span are examined one by one, under the lock. So spans are joined to a partly dirty
 // one only up to this length: examining that many pages takes about a microsecond.
 constexpr std::size_t longest_mixed = (64 * mib) >> page_shift;
+// The most runs of dirty pages of a partly dirty span that are looked at for a place.
+constexpr std::size_t most_runs = 8;
 // Fewer dirty free bytes than this are not worth a background thread.
 constexpr std::size_t watch_bytes = 1 * mib;
 // Blocks of at least this length get a mapping of their own; shorter ones are taken from reservations.
@@ -160,32 +162,37 @@ span* page_heap::cut_locked(span* s, std::size_t pages) {
   return rest;
 }
 
-// The address in the free span `s` at which to take `pages` pages.
-std::uintptr_t page_heap::place_in(const span* s, std::size_t pages, std::size_t alignment, use how) const {
+// The address in the free span `s` at which to take `pages` pages of which at least `least_dirty` are dirty. 0: none
+// was found.
+std::uintptr_t page_heap::place_in(const span* s, std::size_t pages, std::size_t alignment,
+                                   std::size_t least_dirty, use how) const {
   const std::uintptr_t last = align_down(s->end() - (pages << page_shift), alignment << page_shift);
   if (s->dirty_pages == s->pages) return align_up(s->start, alignment << page_shift);
   if (s->dirty_pages == 0) return how == use::dense ? align_up(s->start, alignment << page_shift) : last;
-  // Partly dirty: at the first dirty page, or as close before it as the length allows.
-  const std::uintptr_t dirty = map_.first_dirty(s->start, s->pages);
-  return std::min(align_up(dirty, alignment << page_shift), last);
+  // Partly dirty: where a run of dirty pages begins, or as close before it as the length allows.
+  std::uintptr_t run = s->start;
+  for (std::size_t looks = most_runs; looks != 0; --looks) {
+    run = map_.first_dirty(run, (s->end() - run) >> page_shift);
+    const std::uintptr_t place = std::min(align_up(run, alignment << page_shift), last);
+    if (least_dirty == 0 || map_.count_dirty(place, pages) >= least_dirty) return place;
+    if (place == last) break;
+    run = map_.first_clean(run, (s->end() - run) >> page_shift);
+  }
+  return 0;
 }
 
 span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source from, use how,
                              std::size_t most_looks) {
   // Long enough for any alignment of the start.
   const std::size_t with_room = pages + alignment - 1;
-  span* s = free_.best_fit(free_spans::half::dirty, with_room, most_looks);
-  std::uintptr_t aligned = s != nullptr ? place_in(s, pages, alignment, how) : 0;
-  if (from != source::any) {
-    const std::size_t least_dirty = from == source::backed ? pages : (pages + 1) / 2;
-    if (s == nullptr || (s->dirty_pages < s->pages && map_.count_dirty(aligned, pages) < least_dirty)) {
-      return nullptr;
-    }
-  } else if (s == nullptr) {
-    s = free_.best_fit(free_spans::half::clean, with_room, most_looks);
-    if (s == nullptr) return nullptr;
-    aligned = place_in(s, pages, alignment, how);
-  }
+  // Of `any` free memory, a dirty span that fits is taken whatever part of it is dirty.
+  std::size_t least_dirty = 0;
+  if (from != source::any) least_dirty = from == source::backed ? pages : (pages + 1) / 2;
+  span* s = free_.best_fit(free_spans::half::dirty, with_room, least_dirty, most_looks);
+  if (s == nullptr && from == source::any)
+    s = free_.best_fit(free_spans::half::clean, with_room, 0, most_looks);
+  const std::uintptr_t aligned = s != nullptr ? place_in(s, pages, alignment, least_dirty, how) : 0;
+  if (aligned == 0) return nullptr;
   remove_locked(s);
   if (const std::size_t before = (aligned - s->start) >> page_shift; before != 0) {
     span* const front = s;

@@ -170,7 +170,7 @@ class page_heap {
   span* new_span_locked() TARN_REQUIRES(lock_);
   bool ensure_span_structs();
   [[nodiscard]] std::uintptr_t place_in(const span* s, std::size_t pages, std::size_t alignment,
-                                        use how) const;
+                                        std::size_t least_dirty, use how) const;
   span* take_locked(std::size_t pages, std::size_t alignment, source from, use how, std::size_t most_looks)
       TARN_REQUIRES(lock_);
   span* take(std::size_t pages, std::size_t alignment, span_state state, source from, use how,
@@ -250,7 +250,7 @@ class page_heap {
   void withdraw_huge(const span* s, std::uintptr_t start, std::size_t bytes);
   span* end_purge(span* s, std::size_t purged);
   static bool is_due(page_backing backing, due which);
-  purge_result purge_pages(span* s, due which);
+  purge_result purge_pages(span* s, due which, std::size_t most);
   void purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which, purge_result& result);
   void plan_next_try(bool tried, bool refused);
   std::size_t purge_whole(span* s);

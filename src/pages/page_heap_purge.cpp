@@ -88,13 +88,17 @@ void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t la
   stuck(at, last);
 }
 
-// Purges the due pages of a span in purging_ and makes its young pages old.
-page_heap::purge_result page_heap::purge_pages(span* s, due which) {
+// Purges the due pages of a span in purging_, about `most` bytes of them, and makes its young pages old.
+page_heap::purge_result page_heap::purge_pages(span* s, due which, std::size_t most) {
   purge_result result;
   std::uintptr_t at = s->start;
-  while (at < s->end()) {
+  while (at < s->end() && result.bytes < most) {
     const std::uintptr_t run = at;
-    while (at < s->end() && is_due(map_.backing(at), which)) at += page_size;
+    // Ends where a huge page ends: purging a part of one would break it.
+    const std::size_t left = most - result.bytes;
+    const std::uintptr_t end =
+        left < s->end() - run ? std::min(align_up(run + left, huge_page_size), s->end()) : s->end();
+    while (at < end && is_due(map_.backing(at), which)) at += page_size;
     if (at != run) {
       purge_run(s, run, at, which, result);
       continue;
@@ -195,7 +199,7 @@ bool page_heap::age() {
     }
     for (; left != 0; --left) {
       const purge_result result =
-          os::background_thread_must_end() ? purge_result{.aging = true} : purge_pages(s, what());
+          os::background_thread_must_end() ? purge_result{.aging = true} : purge_pages(s, what(), SIZE_MAX);
       refused = refused || result.refused;
       aging = aging || result.aging;
       s = end_purge(s, result.bytes);
@@ -208,7 +212,7 @@ bool page_heap::age() {
 
 std::size_t page_heap::purge_until(std::size_t keep) {
   std::size_t total = 0;
-  while (dirty_bytes() > keep) {
+  for (std::size_t dirty = dirty_bytes(); dirty > keep; dirty = dirty_bytes()) {
     span* s = nullptr;
     {
       os::lock_guard guard(lock_, *this);
@@ -217,7 +221,7 @@ std::size_t page_heap::purge_until(std::size_t keep) {
       remove_locked(s);
       begin_purge_locked(s);
     }
-    const std::size_t purged = purge_pages(s, due::all).bytes;
+    const std::size_t purged = purge_pages(s, due::all, dirty - keep).bytes;
     total += purged;
     end_purge(s, purged);
     // The system refuses, or its pages are larger than the span: the search would find the same span again.

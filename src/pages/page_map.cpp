@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "pages/page_map.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tarn {
@@ -83,6 +84,19 @@ std::uintptr_t page_map::first_dirty(std::uintptr_t start, std::size_t pages) co
       if (l.backing[i] != page_backing::clean) found = at + ((i - first) << page_shift);
       ++i;
     }
+    at += count << page_shift;
+  });
+  return found != 0 ? found : at;
+}
+
+std::uintptr_t page_map::first_clean(std::uintptr_t start, std::size_t pages) const {
+  std::uintptr_t found = 0;
+  std::uintptr_t at = start;
+  for_each_leaf(start, pages, [&](const leaf& l, std::size_t first, std::size_t count) {
+    const page_backing* const end = l.backing + first + count;
+    const page_backing* const clean = std::find(l.backing + first, end, page_backing::clean);
+    if (found == 0 && clean != end)
+      found = at + (static_cast<std::size_t>(clean - l.backing - first) << page_shift);
     at += count << page_shift;
   });
   return found != 0 ? found : at;

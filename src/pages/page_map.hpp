@@ -130,6 +130,8 @@ class page_map {
   void set_backing(std::uintptr_t start, std::size_t pages, page_backing value);
   // The first page that is not clean; the end of the range if all are.
   [[nodiscard]] std::uintptr_t first_dirty(std::uintptr_t start, std::size_t pages) const;
+  // The same for the first page that is clean.
+  [[nodiscard]] std::uintptr_t first_clean(std::uintptr_t start, std::size_t pages) const;
   // How many of the pages are not clean.
   [[nodiscard]] std::size_t count_dirty(std::uintptr_t start, std::size_t pages) const;
 

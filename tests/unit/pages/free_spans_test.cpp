@@ -60,7 +60,7 @@ class model {
     if (best == sorted.end()) {
       ASSERT_EQ(found, nullptr);
     } else {
-      ASSERT_NE(free_->best_fit(which, pages, free_spans::all_spans), nullptr);
+      ASSERT_NE(free_->best_fit(which, pages, 0, free_spans::all_spans), nullptr);
       const std::size_t own_bin = free_spans::bin_of(pages);
       const auto next = std::find_if(best, sorted.end(), [own_bin](const auto& entry) {
         return free_spans::bin_of(entry.second->pages) > own_bin;
@@ -78,11 +78,20 @@ class model {
         ASSERT_EQ(found, best->second);
       }
     }
+    if (exact && which == half::dirty) check_dirty(pages);
     const span* const longest = free_->longest(which);
     ASSERT_EQ(longest == nullptr, sorted.empty());
     if (longest != nullptr) {
       ASSERT_EQ(free_spans::bin_of(longest->pages), free_spans::bin_of(sorted.rbegin()->second->pages));
     }
+  }
+
+  // Few spans: the shortest of those that are long enough and dirty enough is found, in whatever bin it is.
+  void check_dirty(std::size_t pages) const {
+    const std::size_t least = pages / 2 + 1;
+    const auto best = std::find_if(dirty_.lower_bound({static_cast<std::uint32_t>(pages), 0}), dirty_.end(),
+                                   [least](const auto& entry) { return entry.second->dirty_pages >= least; });
+    ASSERT_EQ(free_->best_fit(half::dirty, pages, least), best != dirty_.end() ? best->second : nullptr);
   }
 
  private:
@@ -137,7 +146,7 @@ TEST(free_spans, spans_that_are_a_little_too_short_are_not_all_looked_at) {
     free->insert(&spans[i]);
   }
   EXPECT_EQ(free->best_fit(half::clean, 66), nullptr) << "the one that fits comes after all others";
-  EXPECT_EQ(free->best_fit(half::clean, 66, free_spans::all_spans), spans.data());
+  EXPECT_EQ(free->best_fit(half::clean, 66, 0, free_spans::all_spans), spans.data());
   spans[1].pages = 64;
   free->remove(&spans[1]);
   spans[1].pages = 72;

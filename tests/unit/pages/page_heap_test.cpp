@@ -148,6 +148,38 @@ TEST_F(page_heap_test, warm_pages_are_found_wherever_they_are_in_a_free_span) {
   heap_.deallocate(warm);
 }
 
+TEST_F(page_heap_test, a_long_run_of_warm_pages_is_found_behind_a_short_one) {
+  span* const short_run = take(14);
+  span* const between = take(300);
+  span* const long_run = take(100);
+  const std::uintptr_t start = long_run->start;
+  heap_.deallocate(short_run);
+  heap_.deallocate(between, page_backing::clean);
+  heap_.deallocate(long_run);
+  span* const warm = take(100, 1, source::warm);
+  ASSERT_NE(warm, nullptr);
+  EXPECT_EQ(warm->start, start);
+  heap_.deallocate(warm);
+  check();
+}
+
+TEST_F(page_heap_test, a_longer_warm_span_is_found_behind_a_closer_fit_that_is_not_backed) {
+  span* const few = take(2);
+  span* const cold = take(118);
+  span* const border = take(1);
+  span* const long_run = take(200);
+  span* const end = take(1);
+  const std::uintptr_t start = long_run->start;
+  heap_.deallocate(few);
+  heap_.deallocate(cold, page_backing::clean);
+  heap_.deallocate(long_run);
+  span* const warm = take(110, 1, source::warm);
+  ASSERT_NE(warm, nullptr);
+  EXPECT_EQ(warm->start, start);
+  for (span* s : {warm, border, end}) heap_.deallocate(s);
+  check();
+}
+
 TEST_F(page_heap_test, sparse_spans_are_taken_from_the_other_end_of_fresh_memory) {
   span* const dense = take(8);
   span* const sparse = take(8, 1, source::any, use::sparse);
@@ -284,6 +316,15 @@ TEST_F(page_heap_test, trim_keeps_what_it_is_told_to) {
   heap_.trim(0);
   EXPECT_EQ(heap_.dirty_bytes(), 0U);
   EXPECT_EQ(heap_.stats().returned, 256 * page_size);
+  check();
+}
+
+TEST_F(page_heap_test, of_a_long_span_only_what_is_too_much_goes_back) {
+  constexpr std::size_t pages = 16 * mib >> page_shift;
+  heap_.deallocate(take(pages));
+  heap_.trim(13 * mib);
+  EXPECT_LE(heap_.dirty_bytes(), 13 * mib);
+  EXPECT_GE(heap_.dirty_bytes(), 13 * mib - huge_page_size) << "a huge page is not purged in part";
   check();
 }
 

@@ -136,6 +136,18 @@ TEST_F(page_map_test, the_first_dirty_page_is_found_across_leaves) {
   }
 }
 
+TEST_F(page_map_test, the_first_clean_page_is_found_across_leaves) {
+  ASSERT_TRUE(map_.ensure(metadata_, border - 30 * page_size, 60 * page_size));
+  const std::uintptr_t start = border - 27 * page_size;
+  map_.set_backing(start, 50, page_backing::young);
+  EXPECT_EQ(map_.first_clean(start, 50), start + 50 * page_size);
+  for (std::size_t i = 50; i-- > 0;) {
+    map_.set_backing(start + i * page_size, 1, page_backing::clean);
+    EXPECT_EQ(map_.first_clean(start, 50), start + i * page_size);
+    EXPECT_EQ(map_.first_clean(start, i), start + i * page_size) << "a dirty page was found";
+  }
+}
+
 TEST_F(page_map_test, threads_that_make_one_leaf_get_the_same_one) {
   span_at s(border, 1);
   std::vector<std::thread> threads;
