@@ -66,7 +66,7 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   void* bits = apart ? bits_.allocate(metadata_) : nullptr;
   if (apart && bits == nullptr) return false;
   span* s = take_pages(info.span_pages, 1, span_state::cut,
-                       info.size <= largest_dense ? page_heap::use::dense : page_heap::use::sparse, from);
+                       info.size <= largest_dense ? page_heap::use::dense : page_heap::use::filled, from);
   if (s == nullptr) {
     if (apart) bits_.deallocate(bits);
     return false;

@@ -35,6 +35,7 @@
 
 #include "base/units.hpp"
 #include "os/invariant.hpp"
+#include "pages/fill_evidence.hpp"
 
 namespace tarn {
 
@@ -93,6 +94,9 @@ class first_touch {
   // The free range [start, end) leaves the heap. Nothing behind it in the newest reservation is prepared any more.
   void removed_locked(std::uintptr_t start, std::uintptr_t end);
 
+  // Which fresh spans the program will fill.
+  fill_evidence& evidence() { return evidence_; }
+
   // [start, start + bytes) is about to be handed out; `heap_bytes` bytes of the heap are in use.
   touch_plan plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes);
 
@@ -135,6 +139,7 @@ class first_touch {
   [[nodiscard]] bool was_opted_out(std::uintptr_t start) const;
   void ask_for_huge(const touch_plan& plan);
 
+  fill_evidence evidence_;
   std::atomic<huge_pages> mode_{huge_pages::automatic};
   // Addresses in the newest reservation.
   std::uintptr_t prepared_ = 0;       // everything below has been prepared

@@ -219,6 +219,10 @@ void page_heap::set_span_backing(span* s, page_backing backing) {
 
 span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state, source from, use how,
                       std::size_t most_looks) {
+  const std::size_t bytes = pages << page_shift;
+  const bool foreseen =
+      from == source::any && how == use::filled && touch_.evidence().foresees(bytes, in_use_bytes());
+  const use place = foreseen ? use::dense : how;
   for (;;) {
     if (!ensure_span_structs()) return nullptr;
     touch_plan plan;
@@ -228,18 +232,19 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
       os::lock_guard guard(lock_, *this);
       // Another thread may have used up what ensure_span_structs() found.
       if (spare_count_ < structs_needed) continue;
-      s = take_locked(pages, alignment, from, how, most_looks);
+      s = take_locked(pages, alignment, from, place, most_looks);
       if (s == nullptr) return nullptr;
       s->state.store(state, std::memory_order_relaxed);
       map_.set_ends(s);
       account_in_use(static_cast<std::ptrdiff_t>(pages));
-      if (how == use::dense) {
-        plan = touch_.plan_locked(s->start, s->bytes(), in_use_bytes());
+      if (how == use::filled && s->dirty_pages == 0) touch_.evidence().note_fresh(s->start, bytes, foreseen);
+      if (place == use::dense) {
+        plan = touch_.plan_locked(s->start, bytes, in_use_bytes());
         ahead = !plan.is_empty();
         if (ahead) ++unlocked_users_;
       }
-      if (how == use::filled && s->dirty_pages < s->pages / 2) {
-        plan = touch_.plan_block(s->start, s->bytes(), in_use_bytes());
+      if (place == use::filled && s->dirty_pages < s->pages / 2) {
+        plan = touch_.plan_block(s->start, bytes, in_use_bytes());
       }
     }
     touch_.carry_out(plan);

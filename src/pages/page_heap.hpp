@@ -69,8 +69,8 @@ class page_heap {
   };
 
   // Dense: will be written soon; taken from the low end of fresh memory, where memory is prepared ahead. Sparse: large
-  // parts may never be written; taken from the high end, which is not prepared. Filled: a large block that will be
-  // written from end to end; taken from the high end too.
+  // parts may never be written; taken from the high end, which is not prepared. Filled: written from end to end if
+  // the program is like most; taken as dense if the program has filled such spans before, else as sparse.
   enum class use : std::uint8_t { dense, sparse, filled };
 
   constexpr page_heap(metadata_arena& metadata, page_map& map, first_touch& touch)

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#include "pages/fill_evidence.hpp"
+
+#include <algorithm>
+
+#include "os/memory.hpp"
+#include "os/sandbox.hpp"
+
+namespace tarn {
+namespace {
+
+bool is_filled(std::uintptr_t start, std::size_t bytes) {
+  unsigned char resident[fill_evidence::longest / (4 * kib)];
+  const std::size_t whole = os::system_page_size();
+  const std::uintptr_t first = align_up(start, whole);
+  const std::uintptr_t last = align_down(start + bytes, whole);
+  if (first >= last || !os::find_resident(reinterpret_cast<void*>(first), last - first, resident))
+    return false;
+  const std::size_t pages = (last - first) / whole;
+  const auto gaps = static_cast<std::size_t>(
+      std::count_if(resident, resident + pages, [](unsigned char p) { return (p & 1) == 0; }));
+  return gaps <= pages / fill_evidence::gap_divisor;
+}
+
+}  // namespace
+
+bool fill_evidence::foresees(std::size_t bytes, std::size_t heap_bytes) {
+  if (bytes > longest) return false;
+  record& r = record_of(bytes);
+  if (r.left.load(std::memory_order_relaxed) >= bytes) return true;
+  if (r.sample.load(std::memory_order_relaxed) == 0 || os::in_sandbox()) return false;
+  const std::uintptr_t sample = r.sample.exchange(0, std::memory_order_relaxed);
+  const std::size_t length = r.sample_bytes.load(std::memory_order_relaxed);
+  if (sample == 0) return false;
+  const bool filled = is_filled(sample, length);
+  const std::size_t most = std::max(heap_bytes / heap_divisor, bytes);
+  const std::size_t trust = std::max(2 * r.trust.load(std::memory_order_relaxed), 2 * bytes);
+  r.trust.store(filled ? std::min(trust, most) : 0, std::memory_order_relaxed);
+  r.left.store(filled ? std::min(trust, most) : 0, std::memory_order_relaxed);
+  return filled;
+}
+
+void fill_evidence::note_fresh(std::uintptr_t start, std::size_t bytes, bool foreseen) {
+  if (bytes > longest) return;
+  record& r = record_of(bytes);
+  if (foreseen) {
+    const std::size_t left = r.left.load(std::memory_order_relaxed);
+    r.left.store(left - std::min(left, bytes), std::memory_order_relaxed);
+  } else if (r.sample.load(std::memory_order_relaxed) == 0) {
+    r.sample_bytes.store(bytes, std::memory_order_relaxed);
+    r.sample.store(start, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace tarn
