@@ -34,9 +34,13 @@ bool fill_evidence::foresees(std::size_t bytes, std::size_t heap_bytes) {
   if (sample == 0) return false;
   const bool filled = is_filled(sample, length);
   const std::size_t most = std::max(heap_bytes / heap_divisor, bytes);
-  const std::size_t trust = std::max(2 * r.trust.load(std::memory_order_relaxed), 2 * bytes);
-  r.trust.store(filled ? std::min(trust, most) : 0, std::memory_order_relaxed);
-  r.left.store(filled ? std::min(trust, most) : 0, std::memory_order_relaxed);
+  const std::size_t trust =
+      filled ? std::min(2 * std::max(r.trust.load(std::memory_order_relaxed), bytes), most) : 0;
+  r.trust.store(trust, std::memory_order_relaxed);
+  r.left.store(trust, std::memory_order_relaxed);
+  const std::uint32_t pause = r.pause.load(std::memory_order_relaxed);
+  r.pause.store(filled ? 0 : std::min(2 * pause + 1, longest_pause), std::memory_order_relaxed);
+  r.passed.store(0, std::memory_order_relaxed);
   return filled;
 }
 
@@ -46,6 +50,9 @@ void fill_evidence::note_fresh(std::uintptr_t start, std::size_t bytes, bool for
   if (foreseen) {
     const std::size_t left = r.left.load(std::memory_order_relaxed);
     r.left.store(left - std::min(left, bytes), std::memory_order_relaxed);
+  } else if (const std::uint32_t passed = r.passed.load(std::memory_order_relaxed);
+             passed < r.pause.load(std::memory_order_relaxed)) {
+    r.passed.store(passed + 1, std::memory_order_relaxed);
   } else if (r.sample.load(std::memory_order_relaxed) == 0) {
     r.sample_bytes.store(bytes, std::memory_order_relaxed);
     r.sample.store(start, std::memory_order_relaxed);

@@ -8,7 +8,8 @@
 // are backed. If nearly all are, the next spans of the length, `trust` bytes of them, are handed out as memory that will
 // be filled. Then another span is a sample. `trust` doubles with every sample that was filled, up to an eighth of the
 // heap; a sample that was not filled sets it to 0. So a program that stops filling its spans has been given at most so
-// many bytes too early, and about a ninth of the spans pay the full price.
+// many bytes too early, and about a ninth of the spans pay the full price. After samples in a row that were not filled,
+// one, three, seven and so on spans, at most `longest_pause`, pass before the next sample: looking costs a system call.
 //
 // Lengths are taken together by the power of two. Thread safety: any thread; threads that race may lose a sample or
 // spend some bytes of trust twice.
@@ -30,6 +31,7 @@ class fill_evidence {
   static constexpr std::size_t heap_divisor = 8;
   // A sample is filled if at most one of so many pages is not backed.
   static constexpr std::size_t gap_divisor = 8;
+  static constexpr std::uint32_t longest_pause = 63;
 
   // Whether a fresh span of `bytes` bytes in a heap of `heap_bytes` is likely to be filled. Makes a system call if a
   // sample is due: not under a lock. In a sandbox, which may forbid the call: false.
@@ -46,8 +48,10 @@ class fill_evidence {
   struct record {
     std::atomic<std::uintptr_t> sample{0};  // the address of the sample; 0: the next fresh span becomes one
     std::atomic<std::size_t> sample_bytes{0};
-    std::atomic<std::size_t> left{0};   // bytes of trust not yet spent
-    std::atomic<std::size_t> trust{0};  // the bytes of trust that the last sample gave
+    std::atomic<std::size_t> left{0};      // bytes of trust not yet spent
+    std::atomic<std::size_t> trust{0};     // the bytes of trust that the last sample gave
+    std::atomic<std::uint32_t> pause{0};   // spans that pass after a sample that was not filled
+    std::atomic<std::uint32_t> passed{0};  // and those that have passed
   };
 
   static constexpr unsigned first_power = std::bit_width(page_size);

@@ -14,6 +14,9 @@
 //
 // Invariants: handed_out_ <= prepared_ <= end_; populated_end_ <= end_ and huge_end_ <= end_.
 //
+// Spans of 8 KiB to 4 MiB that the program fills (fill_evidence.hpp) are taken at the frontier like others. Large blocks and
+// spans of large objects that it does not fill are taken from the high end, which is never prepared.
+//
 // A large block of `huge_block_from` or more is treated as one unit: in a heap of `huge_from` or more, huge pages are
 // requested for exactly the block. This starts only after the program has shown that it fills such blocks, because one
 // page written in a block that stays otherwise untouched would cost 2 MiB. The evidence is the time that the system

@@ -193,6 +193,22 @@ TEST_F(page_heap_test, sparse_spans_are_taken_from_the_other_end_of_fresh_memory
   expect_all_in_one();
 }
 
+TEST_F(page_heap_test, spans_of_a_length_that_the_program_fills_are_taken_as_dense) {
+  span* const dense = take(8);
+  span* const sample = take(32, 1, source::any, use::filled);
+  EXPECT_GT(sample->start, dense->end()) << "nothing is known yet";
+  fill(sample, 1);
+  span* const foreseen = take(32, 1, source::any, use::filled);
+  EXPECT_EQ(foreseen->start, dense->end());
+  span* const next_sample = take(32, 1, source::any, use::filled);
+  EXPECT_EQ(next_sample->end(), sample->start);
+  span* const sparse = take(32, 1, source::any, use::filled);
+  EXPECT_EQ(sparse->end(), next_sample->start) << "the second sample was not filled";
+  for (span* s : {dense, sample, foreseen, next_sample, sparse}) heap_.deallocate(s);
+  check();
+  expect_all_in_one();
+}
+
 TEST_F(page_heap_test, alignment_in_pages) {
   std::vector<span*> spans;
   for (std::size_t alignment = 1; alignment <= 1024; alignment *= 2) {
