@@ -72,8 +72,8 @@ class central {
   // Puts at most `most` blocks of the class, made of grains, into `out`. Called before the resident set grows. Returns
   // their number.
   std::size_t take_grains(unsigned size_class, void** out, std::size_t most);
-  // The size of the live block that begins at the address; `size_class` is the class of its page.
-  std::size_t block_bytes(unsigned size_class, std::uintptr_t address);
+  // The size of the live block of grains that begins at the address; `size_class` is the class of its page.
+  std::size_t bytes_of_grains(unsigned size_class, std::uintptr_t address);
   // An object from the class's own spans, never made of grains, so that its alignment is that of its size. Null: no
   // memory.
   void* take_from_own_spans(unsigned size_class);

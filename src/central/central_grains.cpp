@@ -152,8 +152,7 @@ std::size_t central::take_grains(unsigned size_class, void** out, std::size_t mo
   return found;
 }
 
-std::size_t central::block_bytes(unsigned size_class, std::uintptr_t address) {
-  if (TARN_LIKELY(!size_classes::is_grain(size_class))) return class_info(size_class).size;
+std::size_t central::bytes_of_grains(unsigned size_class, std::uintptr_t address) {
   // The span was divided under this lock.
   os::lock_guard guard(depots_[size_class].lock, depots_[size_class]);
   span* const s = map_.span_of(address);

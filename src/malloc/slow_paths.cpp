@@ -54,13 +54,14 @@ void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
   return block != nullptr ? block : out_of_memory();
 }
 
-// The fault that freeing `block` shows, as a message, or null. Requires: the address is in a span cut into objects.
-const char* fault_of(const void* block) {
-  const page_map::entry page = engine::map.find(address_of(block));
-  // By the class in the page map's entry, not the span's: another thread may be dividing the span into grains at this
-  // time, which leave no bytes before the first object.
+// The fault that freeing `block` shows, as a message, or null. Requires: `page` is the page map's entry for it, and has a
+// size class. By the class in the entry, not the span's: another thread may be dividing the span into grains at this
+// time, which leave no bytes before the first object.
+const char* fault_of(page_map::entry page, const void* block) {
   const auto& info = class_info(static_cast<unsigned>(page.size_class()));
-  if (info.objects != 0 && address_of(block) < page.owner()->end() - std::size_t{info.objects} * info.size) {
+  const std::size_t bytes_of_objects = std::size_t{info.objects} * info.size;
+  const bool fills_span = bytes_of_objects == std::size_t{info.span_pages} << page_shift;
+  if (!fills_span && address_of(block) < page.owner()->end() - bytes_of_objects) {
     return "invalid free of a pointer that is not a block";
   }
   if (!is_multiple(page.distance(address_of(block)), info.reciprocal)) {
@@ -68,6 +69,15 @@ const char* fault_of(const void* block) {
   }
   if constexpr (hardened_build) return hardened_block::fault_of(page, block);
   return free_mark::is_set(block) ? "double free" : nullptr;
+}
+
+// The bytes of a block that may be used. Requires: as above, and the block is live.
+std::size_t usable_bytes(page_map::entry page, const void* block) {
+  const auto size_class = static_cast<unsigned>(page.size_class());
+  if (TARN_UNLIKELY(size_classes::is_grain(size_class))) {
+    return engine::central_tier.bytes_of_grains(size_class, address_of(block)) - kept_bytes;
+  }
+  return class_info(size_class).size - kept_bytes;
 }
 
 // Whether the pointer would be an address of tarn without its top byte. aarch64 ignores that byte, so programs keep
@@ -167,11 +177,11 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   }
   thread_cache* const cache = engine::attach_thread();
   if constexpr (hardened_build) {
-    if (const char* fault = fault_of(block)) os::fatal(fault, block);
+    if (const char* fault = fault_of(page, block)) os::fatal(fault, block);
     return hardened_block::take_back(page, block, cache);
   }
   if (TARN_LIKELY(cache != nullptr && cache->free_slow(size_class, page, block))) return;
-  if (const char* fault = fault_of(block)) os::fatal(fault, block);
+  if (const char* fault = fault_of(page, block)) os::fatal(fault, block);
   free_mark::set(block);
   engine::central_tier.flush(size_class, &block, 1);
   engine::central_tier.settle(size_class);
@@ -179,9 +189,7 @@ TARN_NOINLINE void deallocate_slow(void* block) {
 
 std::size_t usable_size(const void* block) {
   const page_map::entry page = engine::map.find(address_of(block));
-  if (TARN_LIKELY(page.size_class() != 0))
-    return engine::central_tier.block_bytes(static_cast<unsigned>(page.size_class()), address_of(block)) -
-           kept_bytes;
+  if (TARN_LIKELY(page.size_class() != 0)) return usable_bytes(page, block);
   const span* s = large_block::find(block);
   if (s != nullptr) return hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
   const std::size_t guarded = engine::guards.contains(block) ? engine::guards.size_of(block) : 0;
@@ -190,27 +198,27 @@ std::size_t usable_size(const void* block) {
 }
 
 void* reallocate(void* block, std::size_t size) {
-  const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
-  if (size_class == 0 && !engine::guards.contains(block)) {
+  const page_map::entry page = engine::map.find(address_of(block));
+  std::size_t have = 0;
+  if (TARN_LIKELY(page.size_class() != 0)) {
+    if (const char* fault = fault_of(page, block)) os::fatal(fault, block);
+    // The block is kept if more than half of it is used.
+    have = usable_bytes(page, block);
+    if (size <= have && size > have / 2) return block;
+  } else {
     span* s = large_block::find(block);
-    if (s == nullptr) os::fatal("realloc of a pointer that is not a block", block);
-    if (hardened_build && size <= hardened_large::usable_bytes(s) &&
-        size > hardened_large::usable_bytes(s) / 2) {
-      return block;
-    }
-    if (!hardened_build && size > largest_class_size) {
+    if (s == nullptr && !engine::guards.contains(block))
+      os::fatal("realloc of a pointer that is not a block", block);
+    have = usable_size(block);
+    if (hardened_build && s != nullptr && size <= have && size > have / 2) return block;
+    if (!hardened_build && s != nullptr && size > largest_class_size) {
       void* const resized = take_or_gather(size, [=] { return large_block::resize(s, size); });
       return resized != nullptr ? resized : out_of_memory();
     }
-  } else if (size_class != 0) {
-    if (const char* fault = fault_of(block)) os::fatal(fault, block);
-    // The block is kept if more than half of it is used.
-    const std::size_t have = usable_size(block);
-    if (size <= have && size > have / 2) return block;
   }
   void* fresh = allocate_to_grow(size);
   if (fresh == nullptr) return nullptr;
-  std::memcpy(fresh, block, copied_size(usable_size(block), size));
+  std::memcpy(fresh, block, copied_size(have, size));
   deallocate(block);
   return fresh;
 }
