@@ -195,10 +195,12 @@ class central {
     return (sparse_[home][size_class / 64].load(std::memory_order_relaxed) >> (size_class % 64) & 1U) != 0;
   }
   std::size_t divide_sparse_spans(unsigned size_class);
+  [[nodiscard]] bool may_have_grains() const;
+  [[nodiscard]] bool has_more_free(unsigned sixteenths);
   void purge_before_growth(unsigned size_class);
   std::size_t take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most);
   static void divide(span* s, unsigned grain, std::uint64_t* bits);
-  bool divide_span(object_depot& from, unsigned size_class);
+  bool divide_span(object_depot& from, unsigned size_class, unsigned eighths);
   void flush_misplaced(unsigned size_class, void* freed);
   std::size_t put_back(object_depot& d, unsigned size_class, void** freed, span** owners, std::size_t count,
                        std::uint32_t& draining);

@@ -30,6 +30,18 @@ constexpr std::size_t largest_of_grains = 16 * kib;
 // Per refill: spans searched in each occupancy list, and spans divided.
 constexpr std::size_t looks = 16;
 constexpr std::size_t divisions = 4;
+// Only spans of which at least so many eighths are free are divided.
+constexpr unsigned least_divided = 4;
+
+// How much of the memory of small objects may be free before blocks of this size are made of grains, in sixteenths. A
+// block of grains costs the same time at every size: it lies apart from those allocated before and after it, and is
+// freed by itself. So per byte it costs most if it is small. A span must have as many eighths of its grains free to
+// serve such a block: then the spans that do not serve it have about as many sixteenths free on average.
+constexpr unsigned tolerated(std::size_t bytes) {
+  constexpr std::size_t most = 6;
+  constexpr std::size_t most_times_size = 800;
+  return static_cast<unsigned>(std::min(most, most_times_size / bytes));
+}
 
 }  // namespace
 
@@ -54,8 +66,8 @@ void central::divide(span* s, unsigned grain, std::uint64_t* bits) {
   s->no_run_of = 0;
 }
 
-// Divides the class's partial span with the most free objects. False: there is none, or no memory.
-bool central::divide_span(object_depot& from, unsigned size_class) {
+// Divides the class's partial span with the most free objects. False: there is none with enough, or no memory.
+bool central::divide_span(object_depot& from, unsigned size_class, unsigned eighths) {
   const unsigned grain = size_classes::grain_of(size_class);
   if (grain == 0) return false;
   const std::size_t size = class_info(grain).size;
@@ -68,7 +80,7 @@ bool central::divide_span(object_depot& from, unsigned size_class) {
     // Both locks, in the order in which fork takes them.
     os::lock_guard guard(from.lock, from);
     os::lock_guard grain_guard(to.lock, to);
-    s = from.sparsest();
+    s = from.sparsest(eighths);
     if (s != nullptr) {
       from.remove(s);
       divide(s, grain, apart != nullptr ? static_cast<std::uint64_t*>(apart) : s->inline_bits);
@@ -92,7 +104,7 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
   std::size_t found = 0;
   {
     os::lock_guard guard(d.lock, d);
-    d.for_each_partial(length, looks, [&](span* s) TARN_REQUIRES(d.lock) {
+    d.for_each_partial(tolerated(bytes), length, looks, [&](span* s) TARN_REQUIRES(d.lock) {
       if (s->no_run_of != 0 && s->no_run_of <= length) return true;
       std::size_t taken = 0;
       for (std::size_t i = 0; found < most; i += length) {
@@ -108,6 +120,7 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
       if (taken != 0) d.change_free_count(s, -static_cast<int>(taken));
       return found < most;
     });
+    review(d, grain);
   }
   // Clear the marks of objects that were free here before, so that the program cannot read one, and mark each block.
   for (std::size_t i = 0; i < found; ++i) {
@@ -124,6 +137,7 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
 // number.
 std::size_t central::divide_sparse_spans(unsigned size_class) {
   const std::size_t bytes = class_info(size_class).size;
+  const unsigned eighths = std::max(least_divided, tolerated(bytes));
   std::size_t divided = 0;
   for (unsigned home = 0; home < most_homes; ++home) {
     const auto& words = sparse_[home];
@@ -131,18 +145,40 @@ std::size_t central::divide_sparse_spans(unsigned size_class) {
       continue;
     for (unsigned c = 1; c < size_classes::count && divided < divisions; ++c) {
       if (c == size_class || span_bytes(c) < bytes) continue;
-      while (divided < divisions && is_sparse(c, home) && divide_span(depot(c, home), c)) ++divided;
+      while (divided < divisions && is_sparse(c, home) && divide_span(depot(c, home), c, eighths)) ++divided;
     }
   }
   return divided;
 }
 
+// Whether spans can be divided, or have been.
+bool central::may_have_grains() const {
+  if (has_grains_.load(std::memory_order_relaxed)) return true;
+  return std::any_of(std::begin(sparse_), std::end(sparse_), [](const auto& words) {
+    return (words[0].load(std::memory_order_relaxed) | words[1].load(std::memory_order_relaxed)) != 0;
+  });
+}
+
+// Whether more than so many sixteenths of the memory of small objects are free.
+bool central::has_more_free(unsigned sixteenths) {
+  if (sixteenths == 0) return true;
+  std::size_t free = 0;
+  std::size_t taken = 0;
+  for (unsigned c = 1; c < size_classes::all; ++c) {
+    for_each_depot(c, [&](const object_depot& d) {
+      free += d.free_hint.load(std::memory_order_relaxed);
+      taken += d.taken_hint.load(std::memory_order_relaxed);
+    });
+  }
+  return free > (free + taken) / 16 * sixteenths;
+}
+
 std::size_t central::take_grains(unsigned size_class, void** out, std::size_t most) {
   const std::size_t bytes = class_info(size_class).size;
   if (hardened_build || bytes < size_classes::least_grain || bytes > largest_of_grains) return 0;
+  if (!may_have_grains() || !has_more_free(tolerated(bytes))) return 0;
   std::size_t found = 0;
   const auto take = [&] {
-    if (!has_grains_.load(std::memory_order_relaxed)) return;
     for (unsigned g = size_classes::count; g < size_classes::all && found < most; ++g) {
       found += take_runs(g, bytes, out + found, most - found);
     }
