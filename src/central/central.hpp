@@ -66,7 +66,8 @@ class central {
 
   // True while thread caches should keep almost nothing of the class: see object_depot::draining.
   [[nodiscard]] bool draining(unsigned size_class, unsigned home = 0) const {
-    return depot_for(size_class, home).draining.load(std::memory_order_relaxed);
+    return !size_classes::is_grain(size_class) &&
+           depot_for(size_class, home).draining.load(std::memory_order_relaxed);
   }
 
   // Puts at most `most` blocks of the class, made of grains, into `out`. Called before the resident set grows. Returns

@@ -25,8 +25,6 @@
 namespace tarn {
 namespace {
 
-// Longer runs of free grains are rare.
-constexpr std::size_t largest_of_grains = 16 * kib;
 // Per refill: spans searched in each occupancy list, and spans divided.
 constexpr std::size_t looks = 16;
 constexpr std::size_t divisions = 4;
@@ -175,7 +173,7 @@ bool central::has_more_free(unsigned sixteenths) {
 
 std::size_t central::take_grains(unsigned size_class, void** out, std::size_t most) {
   const std::size_t bytes = class_info(size_class).size;
-  if (hardened_build || bytes < size_classes::least_grain || bytes > largest_of_grains) return 0;
+  if (hardened_build || bytes < size_classes::least_grain || bytes > size_classes::largest_of_grains) return 0;
   if (!may_have_grains() || !has_more_free(tolerated(bytes))) return 0;
   std::size_t found = 0;
   const auto take = [&] {
