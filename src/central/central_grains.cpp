@@ -13,10 +13,10 @@
 //
 // Thread safety: a span is divided under the locks of both depots. Other threads are not told: an object of the span
 // may be in a magazine of the old class, or on its way there, and is recognised as grains when it is put back.
-// Invariants: no magazine holds a block of grains as such, as a thread cache has no magazine for grain classes; free()
-// of a block of grains puts it back into its span at once. In a block, the bits of all grains are clear, every grain
-// but the last is tied to the next one, and the grain before the block is not tied. A span of grains stays one until
-// all of it is free.
+// A thread cache has a magazine for each grain class, in which freed blocks of any size wait until the thread's next
+// refill. No block is taken out of it: refills put blocks of grains into the magazines of their size classes.
+// Invariants: in a block, the bits of all grains are clear, every grain but the last is tied to the next one, and the
+// grain before the block is not tied. A span of grains stays one until all of it is free.
 #include <algorithm>
 
 #include "central/central.hpp"
@@ -31,10 +31,10 @@ constexpr std::size_t divisions = 4;
 // Only spans of which at least so many eighths are free are divided.
 constexpr unsigned least_divided = 4;
 
-// How much of the memory of small objects may be free before blocks of this size are made of grains, in sixteenths. A
-// block of grains costs the same time at every size: it lies apart from those allocated before and after it, and is
-// freed by itself. So per byte it costs most if it is small. A span must have as many eighths of its grains free to
-// serve such a block: then the spans that do not serve it have about as many sixteenths free on average.
+// How many sixteenths of the memory of all classes may lie free in spans before blocks of this size are made of grains.
+// The cost of such a block, a search and several cache misses, hardly depends on its size; per byte saved, small blocks
+// cost most. A span serves the block if as many eighths of it are free, so about as many sixteenths of the other spans
+// are free on average.
 constexpr unsigned tolerated(std::size_t bytes) {
   constexpr std::size_t most = 6;
   constexpr std::size_t most_times_size = 800;
@@ -157,7 +157,7 @@ bool central::may_have_grains() const {
   });
 }
 
-// Whether more than so many sixteenths of the memory of small objects are free.
+// Whether more than so many sixteenths of the memory of all classes lie free in spans that are not spare.
 bool central::has_more_free(unsigned sixteenths) {
   if (sixteenths == 0) return true;
   std::size_t free = 0;

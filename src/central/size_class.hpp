@@ -30,7 +30,7 @@ inline constexpr std::size_t wanted_span_bytes = 64 * kib;
 inline constexpr std::size_t magazine_bytes = 64 * kib;
 // The same for objects of up to 512 bytes: many of them fit, so one refill already serves many calls.
 inline constexpr std::size_t magazine_bytes_small = 16 * kib;
-// The same for blocks of grains, each counted as the largest one, which most are far from.
+// The same for freed blocks of grains. Their sizes are not known; each counts as the largest one.
 inline constexpr std::size_t magazine_bytes_of_grains = 128 * kib;
 // At most this fraction of a span may be left over because no object fits.
 inline constexpr std::size_t tail_waste_divisor = 8;
@@ -54,7 +54,7 @@ inline constexpr unsigned doublings =
 // Class 0 is no class: the page map's answer for pages without objects.
 inline constexpr unsigned count = 1 + 1 + linear_end / linear_step + steps_per_doubling * doublings;
 
-// The classes behind `count` are grains, which no request is mapped to. A span whose class is no longer in use is
+// The classes behind `count` are grains, which no request is mapped to. A span whose class is hardly in use is
 // divided into grains, and runs of grains serve blocks of every size (central_grains.cpp).
 inline constexpr std::size_t least_grain = 16;
 inline constexpr unsigned grain_classes = 5;
@@ -88,7 +88,7 @@ constexpr std::uint32_t size_of_class(unsigned c) {
   return static_cast<std::uint32_t>(base + base / steps_per_doubling * (beyond % steps_per_doubling + 1));
 }
 
-// Bytes of the class's objects, or of the largest block of such grains.
+// The size of the class's objects; of a grain class, that of the largest block.
 constexpr std::size_t most_block_bytes(unsigned c) {
   return is_grain(c) ? std::min(size_of_class(c) * most_grains, largest_of_grains) : size_of_class(c);
 }

@@ -232,7 +232,7 @@ void thread_cache::empty_bin(unsigned size_class) {
   }
 }
 
-// Blocks of grains go back before memory is needed, so that it may be made of their grains.
+// Puts the freed blocks of grains back. Called before a refill, which may need them.
 void thread_cache::flush_grains() {
   for (unsigned g = size_classes::count; g < size_classes::all; ++g) {
     if (is_empty(g)) continue;

@@ -23,7 +23,10 @@
 //     begun;
 //   - every object in a magazine has its free_mark set; no object in the program's hands has;
 //   - the class has at most 2 * most_[c] objects in its two magazines;
-//   - capacity_bytes_ = sum over the classes of 2 * most_ * size.
+//   - capacity_bytes_ = sum over the classes of 2 * most_ * size; of a grain class, the size of the largest block.
+//
+// Grain classes (central_grains.cpp): free() pushes blocks of grains onto magazines of their own, which nobody pops.
+// The next refill of any class puts the blocks back into their spans.
 //
 // The bound on what all threads keep, for any mix of sizes and any number of threads:
 //   bytes of the objects in all caches  <=  sum of capacity_bytes_  =  cache_budget::used  <=  cache_budget::limit.

@@ -27,8 +27,9 @@
 namespace tarn {
 namespace {
 
+// Of grain classes, nobody pops.
 constexpr bool has_guarded_pops(unsigned size_class) {
-  return class_info(size_class).size > size_classes::fine_end;
+  return size_classes::is_grain(size_class) || class_info(size_class).size > size_classes::fine_end;
 }
 
 }  // namespace
