@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -416,6 +417,7 @@ class freed_grains_test : public thread_cache_test {
     ASSERT_GE(blocks_.size(), 100U);
   }
   void free_one() {
+    if (blocks_.empty()) throw std::runtime_error("the cache has no magazine for blocks of grains");
     ASSERT_TRUE(testing_support::give(*engine_, cache_, blocks_.back().second));
     blocks_.pop_back();
   }
