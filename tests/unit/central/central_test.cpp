@@ -475,10 +475,11 @@ TEST_F(grains_test, what_is_free_in_sparse_spans_goes_before_memory_of_which_hal
 }
 
 TEST_F(grains_test, small_blocks_are_made_of_grains_only_if_much_memory_is_free) {
-  const auto live = take(class_of_size(1024), 7 * mib / 1024);
+  constexpr std::size_t no_grains = 2 * size_classes::largest_of_grains;
+  const auto live = take(class_of_size(no_grains), 7 * mib / no_grains);
   EXPECT_FALSE(is_of_grains(take(small, 1).front())) << "a third is free";
   EXPECT_TRUE(is_of_grains(take(new_class, 1).front()));
-  give(class_of_size(1024), live);
+  give(class_of_size(no_grains), live);
   central_.release_spares(true);
   engine_->heap.trim(0);
   EXPECT_TRUE(is_of_grains(take(small, class_info(small).objects + 1U).back())) << "most is free";
@@ -496,6 +497,8 @@ TEST_F(grains_test, small_blocks_come_from_spans_that_are_mostly_free) {
   central_.release_spares(true);
   engine_->heap.trim(0);
   EXPECT_FALSE(is_of_grains(take(small, 1).front())) << "of each span, a third is live";
+  EXPECT_TRUE(std::none_of(thirds[2].begin(), thirds[2].end(), [this](void* o) { return is_of_grains(o); }))
+      << "a span was divided in vain";
   EXPECT_TRUE(is_of_grains(take(new_class, 1).front()));
 }
 
