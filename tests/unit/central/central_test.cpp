@@ -500,6 +500,7 @@ TEST_F(grains_test, small_blocks_come_from_spans_that_are_mostly_free) {
   EXPECT_TRUE(std::none_of(thirds[2].begin(), thirds[2].end(), [this](void* o) { return is_of_grains(o); }))
       << "a span was divided in vain";
   EXPECT_TRUE(is_of_grains(take(new_class, 1).front()));
+  EXPECT_FALSE(is_of_grains(take(small, class_info(small).objects).back())) << "of spans that are now divided";
 }
 
 TEST_F(grains_test, no_mark_lies_within_a_block) {
