@@ -201,7 +201,7 @@ class central {
   void purge_before_growth(unsigned size_class);
   std::size_t take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most);
   static void divide(span* s, unsigned grain, std::uint64_t* bits);
-  bool divide_span(object_depot& from, unsigned size_class, unsigned eighths);
+  bool divide_span(object_depot& from, unsigned size_class);
   void flush_misplaced(unsigned size_class, void* freed);
   std::size_t put_back(object_depot& d, unsigned size_class, void** freed, span** owners, std::size_t count,
                        std::uint32_t& draining);

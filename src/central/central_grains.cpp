@@ -28,18 +28,16 @@ namespace {
 // Per refill: spans searched in each occupancy list, and spans divided.
 constexpr std::size_t looks = 16;
 constexpr std::size_t divisions = 4;
-// Only spans of which at least so many eighths are free are divided.
-constexpr unsigned least_divided = 4;
-
 // How many sixteenths of the memory of all classes may lie free in spans before blocks of this size are made of grains.
 // The cost of such a block, a search and several cache misses, hardly depends on its size; per byte saved, small blocks
-// cost most. A span serves the block if as many eighths of it are free, so about as many sixteenths of the other spans
-// are free on average.
+// cost most.
 constexpr unsigned tolerated(std::size_t bytes) {
   constexpr std::size_t most = 6;
   constexpr std::size_t most_times_size = 800;
   return static_cast<unsigned>(std::min(most, most_times_size / bytes));
 }
+// How many eighths of a span are free at least if it serves such blocks: of a fuller one, too few are found at a time.
+constexpr unsigned least_free(std::size_t bytes) { return std::min(tolerated(bytes), 4U); }
 
 }  // namespace
 
@@ -64,8 +62,8 @@ void central::divide(span* s, unsigned grain, std::uint64_t* bits) {
   s->no_run_of = 0;
 }
 
-// Divides the class's partial span with the most free objects. False: there is none with enough, or no memory.
-bool central::divide_span(object_depot& from, unsigned size_class, unsigned eighths) {
+// Divides the class's partial span with the most free objects. False: there is none, or no memory.
+bool central::divide_span(object_depot& from, unsigned size_class) {
   const unsigned grain = size_classes::grain_of(size_class);
   if (grain == 0) return false;
   const std::size_t size = class_info(grain).size;
@@ -78,7 +76,7 @@ bool central::divide_span(object_depot& from, unsigned size_class, unsigned eigh
     // Both locks, in the order in which fork takes them.
     os::lock_guard guard(from.lock, from);
     os::lock_guard grain_guard(to.lock, to);
-    s = from.sparsest(eighths);
+    s = from.sparsest();
     if (s != nullptr) {
       from.remove(s);
       divide(s, grain, apart != nullptr ? static_cast<std::uint64_t*>(apart) : s->inline_bits);
@@ -102,7 +100,7 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
   std::size_t found = 0;
   {
     os::lock_guard guard(d.lock, d);
-    d.for_each_partial(tolerated(bytes), length, looks, [&](span* s) TARN_REQUIRES(d.lock) {
+    d.for_each_partial(least_free(bytes), length, looks, [&](span* s) TARN_REQUIRES(d.lock) {
       if (s->no_run_of != 0 && s->no_run_of <= length) return true;
       std::size_t taken = 0;
       for (std::size_t i = 0; found < most; i += length) {
@@ -135,7 +133,6 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
 // number.
 std::size_t central::divide_sparse_spans(unsigned size_class) {
   const std::size_t bytes = class_info(size_class).size;
-  const unsigned eighths = std::max(least_divided, tolerated(bytes));
   std::size_t divided = 0;
   for (unsigned home = 0; home < most_homes; ++home) {
     const auto& words = sparse_[home];
@@ -143,7 +140,7 @@ std::size_t central::divide_sparse_spans(unsigned size_class) {
       continue;
     for (unsigned c = 1; c < size_classes::count && divided < divisions; ++c) {
       if (c == size_class || span_bytes(c) < bytes) continue;
-      while (divided < divisions && is_sparse(c, home) && divide_span(depot(c, home), c, eighths)) ++divided;
+      while (divided < divisions && is_sparse(c, home) && divide_span(depot(c, home), c)) ++divided;
     }
   }
   return divided;

@@ -182,10 +182,9 @@ class alignas(separation) object_depot {
     return nullptr;
   }
 
-  // A partial span of the list with the most free objects; null if none has at least `eighths` of its objects free.
-  [[nodiscard]] span* sparsest(unsigned eighths) const TARN_REQUIRES(lock) {
-    const auto lists = static_cast<unsigned>(std::bit_width(filled_));
-    return lists > eighths ? partial_[lists - 1].front() : nullptr;
+  // A partial span of the list with the most free objects, or null.
+  [[nodiscard]] span* sparsest() const TARN_REQUIRES(lock) {
+    return filled_ != 0 ? partial_[std::bit_width(filled_) - 1].front() : nullptr;
   }
 
   // Calls visit(span) for partial spans with at least `eighths` of their objects free, the emptiest first, at most

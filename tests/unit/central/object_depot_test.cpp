@@ -94,16 +94,6 @@ TEST(object_depot, partial_spans_are_visited_from_the_emptiest_to_the_least_free
   EXPECT_EQ(visited, wanted);
 }
 
-TEST(object_depot, the_sparsest_span_has_as_many_free_objects_as_wanted) {
-  object_depot depot;
-  own_span half;
-  depot.add(&half);
-  EXPECT_EQ(depot.sparsest(0), nullptr) << "a spare span is not partial";
-  depot.change_free_count(&half, -slots_in_span / 2);
-  EXPECT_EQ(depot.sparsest(4), &half);
-  EXPECT_EQ(depot.sparsest(5), nullptr);
-}
-
 TEST(object_depot, extends_a_span_of_any_list) {
   for (const int taken : {0, 1, int{slots_in_span}}) {
     object_depot depot;
