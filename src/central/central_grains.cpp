@@ -170,7 +170,8 @@ bool central::has_more_free(unsigned sixteenths) {
 
 std::size_t central::take_grains(unsigned size_class, void** out, std::size_t most) {
   const std::size_t bytes = class_info(size_class).size;
-  if (hardened_build || bytes < size_classes::least_grain || bytes > size_classes::largest_of_grains) return 0;
+  if (hardened_build || bytes < size_classes::least_grain || bytes > size_classes::largest_of_grains)
+    return 0;
   if (!may_have_grains() || !has_more_free(tolerated(bytes))) return 0;
   std::size_t found = 0;
   const auto take = [&] {

@@ -92,8 +92,7 @@ void thread_cache::empty_while_idle() {
   // Step 3. Partner: keep_order() in pop() and push(). It succeeds because the first call did.
   os::process_fence();
   void** tops[size_classes::all] = {};
-  for (unsigned c = 1; c < size_classes::all; ++c)
-    tops[c] = __atomic_load_n(&bins_[c].top, __ATOMIC_RELAXED);
+  for (unsigned c = 1; c < size_classes::all; ++c) tops[c] = __atomic_load_n(&bins_[c].top, __ATOMIC_RELAXED);
   os::process_fence();
   for (unsigned c = 1; c < size_classes::all; ++c) {
     if (taken[c] != nullptr) give_back_taken(c, taken[c], tops[c]);
