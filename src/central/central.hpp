@@ -66,7 +66,8 @@ class central {
 
   // True while thread caches should keep almost nothing of the class: see object_depot::draining.
   [[nodiscard]] bool draining(unsigned size_class, unsigned home = 0) const {
-    return depot_for(size_class, home).draining.load(std::memory_order_relaxed);
+    return !size_classes::is_grain(size_class) &&
+           depot_for(size_class, home).draining.load(std::memory_order_relaxed);
   }
 
   // Puts at most `most` blocks of the class, made of grains, into `out`. Called before the resident set grows. Returns
@@ -195,6 +196,8 @@ class central {
     return (sparse_[home][size_class / 64].load(std::memory_order_relaxed) >> (size_class % 64) & 1U) != 0;
   }
   std::size_t divide_sparse_spans(unsigned size_class);
+  [[nodiscard]] bool may_have_grains() const;
+  [[nodiscard]] bool has_more_free(unsigned sixteenths);
   void purge_before_growth(unsigned size_class);
   std::size_t take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most);
   static void divide(span* s, unsigned grain, std::uint64_t* bits);

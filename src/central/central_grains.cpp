@@ -13,10 +13,10 @@
 //
 // Thread safety: a span is divided under the locks of both depots. Other threads are not told: an object of the span
 // may be in a magazine of the old class, or on its way there, and is recognised as grains when it is put back.
-// Invariants: no magazine holds a block of grains as such, as a thread cache has no magazine for grain classes; free()
-// of a block of grains puts it back into its span at once. In a block, the bits of all grains are clear, every grain
-// but the last is tied to the next one, and the grain before the block is not tied. A span of grains stays one until
-// all of it is free.
+// A thread cache has a magazine for each grain class, in which freed blocks of any size wait until the thread's next
+// refill. No block is taken out of it: refills put blocks of grains into the magazines of their size classes.
+// Invariants: in a block, the bits of all grains are clear, every grain but the last is tied to the next one, and the
+// grain before the block is not tied. A span of grains stays one until all of it is free.
 #include <algorithm>
 
 #include "central/central.hpp"
@@ -25,11 +25,19 @@
 namespace tarn {
 namespace {
 
-// Longer runs of free grains are rare.
-constexpr std::size_t largest_of_grains = 16 * kib;
 // Per refill: spans searched in each occupancy list, and spans divided.
 constexpr std::size_t looks = 16;
 constexpr std::size_t divisions = 4;
+// How many sixteenths of the memory of all classes may lie free in spans before blocks of this size are made of grains.
+// The cost of such a block, a search and several cache misses, hardly depends on its size; per byte saved, small blocks
+// cost most.
+constexpr unsigned tolerated(std::size_t bytes) {
+  constexpr std::size_t most = 6;
+  constexpr std::size_t most_times_size = 800;
+  return static_cast<unsigned>(std::min(most, most_times_size / bytes));
+}
+// How many eighths of a span are free at least if it serves such blocks: of a fuller one, too few are found at a time.
+constexpr unsigned least_free(std::size_t bytes) { return std::min(tolerated(bytes), 4U); }
 
 }  // namespace
 
@@ -92,7 +100,7 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
   std::size_t found = 0;
   {
     os::lock_guard guard(d.lock, d);
-    d.for_each_partial(length, looks, [&](span* s) TARN_REQUIRES(d.lock) {
+    d.for_each_partial(least_free(bytes), length, looks, [&](span* s) TARN_REQUIRES(d.lock) {
       if (s->no_run_of != 0 && s->no_run_of <= length) return true;
       std::size_t taken = 0;
       for (std::size_t i = 0; found < most; i += length) {
@@ -108,6 +116,7 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
       if (taken != 0) d.change_free_count(s, -static_cast<int>(taken));
       return found < most;
     });
+    review(d, grain);
   }
   // Clear the marks of objects that were free here before, so that the program cannot read one, and mark each block.
   for (std::size_t i = 0; i < found; ++i) {
@@ -137,12 +146,35 @@ std::size_t central::divide_sparse_spans(unsigned size_class) {
   return divided;
 }
 
+// Whether spans can be divided, or have been.
+bool central::may_have_grains() const {
+  if (has_grains_.load(std::memory_order_relaxed)) return true;
+  return std::any_of(std::begin(sparse_), std::end(sparse_), [](const auto& words) {
+    return (words[0].load(std::memory_order_relaxed) | words[1].load(std::memory_order_relaxed)) != 0;
+  });
+}
+
+// Whether more than so many sixteenths of the memory of all classes lie free in spans that are not spare.
+bool central::has_more_free(unsigned sixteenths) {
+  if (sixteenths == 0) return true;
+  std::size_t free = 0;
+  std::size_t taken = 0;
+  for (unsigned c = 1; c < size_classes::all; ++c) {
+    for_each_depot(c, [&](const object_depot& d) {
+      free += d.free_hint.load(std::memory_order_relaxed);
+      taken += d.taken_hint.load(std::memory_order_relaxed);
+    });
+  }
+  return free > (free + taken) / 16 * sixteenths;
+}
+
 std::size_t central::take_grains(unsigned size_class, void** out, std::size_t most) {
   const std::size_t bytes = class_info(size_class).size;
-  if (hardened_build || bytes < size_classes::least_grain || bytes > largest_of_grains) return 0;
+  if (hardened_build || bytes < size_classes::least_grain || bytes > size_classes::largest_of_grains)
+    return 0;
+  if (!may_have_grains() || !has_more_free(tolerated(bytes))) return 0;
   std::size_t found = 0;
   const auto take = [&] {
-    if (!has_grains_.load(std::memory_order_relaxed)) return;
     for (unsigned g = size_classes::count; g < size_classes::all && found < most; ++g) {
       found += take_runs(g, bytes, out + found, most - found);
     }

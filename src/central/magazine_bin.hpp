@@ -117,6 +117,17 @@ class magazine_bin {
     self().spare().put(full);
   }
 
+  // Puts all objects back. The magazines stay. Requires: there is a loaded one.
+  void empty_in_place() {
+    magazine* const m = unload();
+    flush_all(m);
+    load(m);
+    if (magazine* const other = self().spare().take()) {
+      flush_all(other);
+      self().spare().put(other);
+    }
+  }
+
   // Hands the magazine over to other threads if it is full, else puts its objects back. Returns an empty magazine, or
   // null.
   magazine* hand_over(magazine* m) {
@@ -165,16 +176,6 @@ class magazine_bin {
     m->count = static_cast<std::uint16_t>(self().refill(m));
     load(m);
     return m->count != 0;
-  }
-
-  void empty_in_place() {
-    magazine* const m = unload();
-    flush_all(m);
-    load(m);
-    if (magazine* const other = self().spare().take()) {
-      flush_all(other);
-      self().spare().put(other);
-    }
   }
 };
 

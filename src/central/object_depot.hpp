@@ -76,8 +76,10 @@ class alignas(separation) object_depot {
   // Set while spans of the class may be divided into grains (central_grains.cpp).
   bool sparse TARN_GUARDED_BY(lock) = false;
 
-  // Bytes of free objects in spans that are not spare, as of the last review(); read without the lock.
+  // Of the objects in spans that are not spare, the bytes of those that are free, and of the others, as of the last
+  // review(); read without the lock.
   std::atomic<std::size_t> free_hint{0};
+  std::atomic<std::size_t> taken_hint{0};
 
   // How many free slots of partial spans nobody needed, in this period of decay so far; and in the last one, less those
   // that other depots have got since.
@@ -185,14 +187,15 @@ class alignas(separation) object_depot {
     return filled_ != 0 ? partial_[std::bit_width(filled_) - 1].front() : nullptr;
   }
 
-  // Calls visit(span) for partial spans, the fullest first, at most `looks` of each list, until it returns false.
-  // visit() may call change_free_count() for its span. Skips lists in which no span can have `least` free objects,
-  // judged by the capacity of the first span in the list. (Not analyzed: visit() requires the same lock, which the
-  // analysis does not see.)
+  // Calls visit(span) for partial spans with at least `eighths` of their objects free, the emptiest first, at most
+  // `looks` of each list, until it returns false. visit() may call change_free_count() for its span. Skips lists in
+  // which no span can have `least` free objects, judged by the capacity of the first span in the list. (Not analyzed:
+  // visit() requires the same lock, which the analysis does not see.)
   template <class Visit>
-  void for_each_partial(std::size_t least, std::size_t looks, Visit visit)
+  void for_each_partial(unsigned eighths, std::size_t least, std::size_t looks, Visit visit)
       TARN_REQUIRES(lock) TARN_NOT_ANALYZED {
-    for (span_list& list : partial_) {
+    for (unsigned i = partial_lists; i-- > eighths;) {
+      span_list& list = partial_[i];
       if (list.empty() || list.front()->most_in_list < least) continue;
       std::size_t left = looks;
       for (span *s = list.front(), *next = nullptr; s != nullptr && left-- != 0; s = next) {
@@ -238,11 +241,12 @@ class alignas(separation) object_depot {
   bool review(std::size_t object_size, bool one_of_several = false) TARN_REQUIRES(lock) {
     const auto size = static_cast<std::int64_t>(object_size);
     free_hint.store(static_cast<std::size_t>(free_slots_ * size), std::memory_order_relaxed);
+    taken_hint.store(taken() * object_size, std::memory_order_relaxed);
     free_low.note(static_cast<std::uint32_t>(free_slots_));
     const std::int64_t idle = free_slots_ * 8 > slots_ ? free_slots_ * size : 0;
     const std::int64_t unneeded =
         one_of_several ? std::min(idle, idle_slots.load(std::memory_order_relaxed) * size) : idle;
-    sparse = unneeded > static_cast<std::int64_t>(sparse_from);
+    sparse = free_slots_ * 2 >= slots_ && unneeded > static_cast<std::int64_t>(sparse_from);
     const bool drains = idle > static_cast<std::int64_t>(drain_from);
     if (draining.load(std::memory_order_relaxed) == drains) return false;
     draining.store(drains, std::memory_order_relaxed);

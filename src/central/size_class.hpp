@@ -30,6 +30,8 @@ inline constexpr std::size_t wanted_span_bytes = 64 * kib;
 inline constexpr std::size_t magazine_bytes = 64 * kib;
 // The same for objects of up to 512 bytes: many of them fit, so one refill already serves many calls.
 inline constexpr std::size_t magazine_bytes_small = 16 * kib;
+// The same for freed blocks of grains. Their sizes are not known; each counts as the largest one.
+inline constexpr std::size_t magazine_bytes_of_grains = 128 * kib;
 // At most this fraction of a span may be left over because no object fits.
 inline constexpr std::size_t tail_waste_divisor = 8;
 
@@ -52,7 +54,7 @@ inline constexpr unsigned doublings =
 // Class 0 is no class: the page map's answer for pages without objects.
 inline constexpr unsigned count = 1 + 1 + linear_end / linear_step + steps_per_doubling * doublings;
 
-// The classes behind `count` are grains, which no request is mapped to. A span whose class is no longer in use is
+// The classes behind `count` are grains, which no request is mapped to. A span whose class is hardly in use is
 // divided into grains, and runs of grains serve blocks of every size (central_grains.cpp).
 inline constexpr std::size_t least_grain = 16;
 inline constexpr unsigned grain_classes = 5;
@@ -60,6 +62,8 @@ inline constexpr unsigned all = count + grain_classes;
 static_assert(all <= 128, "a class is seven bits in the page map");
 // The most grains of one span.
 inline constexpr std::size_t most_grains = 512;
+// The most bytes of a block of grains. Longer runs of free grains are rare.
+inline constexpr std::size_t largest_of_grains = 16 * kib;
 
 constexpr bool is_grain(unsigned c) { return c >= count; }
 
@@ -84,6 +88,11 @@ constexpr std::uint32_t size_of_class(unsigned c) {
   return static_cast<std::uint32_t>(base + base / steps_per_doubling * (beyond % steps_per_doubling + 1));
 }
 
+// The size of the class's objects; of a grain class, that of the largest block.
+constexpr std::size_t most_block_bytes(unsigned c) {
+  return is_grain(c) ? std::min(size_of_class(c) * most_grains, largest_of_grains) : size_of_class(c);
+}
+
 constexpr std::size_t span_pages_for(std::size_t size) {
   const std::size_t wanted = std::min(size * objects_wanted, wanted_span_bytes);
   std::size_t pages =
@@ -98,7 +107,10 @@ constexpr info make_info(unsigned c) {
   info out{};
   out.size = static_cast<std::uint32_t>(size);
   out.reciprocal = ~std::uint64_t{0} / size + 1;
-  if (is_grain(c)) return out;
+  if (is_grain(c)) {
+    out.magazine = static_cast<std::uint8_t>(magazine_bytes_of_grains / most_block_bytes(c));
+    return out;
+  }
   const std::size_t pages = span_pages_for(size);
   out.span_pages = static_cast<std::uint16_t>(pages);
   out.objects = static_cast<std::uint16_t>((pages << page_shift) / size);

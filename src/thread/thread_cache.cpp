@@ -103,9 +103,10 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
     return m != nullptr ? cache_.trim_to_budget(class_, m) : nullptr;
   }
   bool give_full(magazine* m, magazine*& /*empty*/) {
-    return !draining() && central_tier().give_full(class_, m, cache_.home);
+    return !size_classes::is_grain(class_) && !draining() && central_tier().give_full(class_, m, cache_.home);
   }
   std::size_t refill(magazine* m) {
+    cache_.flush_grains();
     return central_tier().refill(class_, m, std::min<std::size_t>(most_now(), m->capacity), cache_.home);
   }
   void flush(void** objects, std::size_t count) { central_tier().flush(class_, objects, count); }
@@ -195,7 +196,7 @@ void thread_cache::free_uncached(unsigned size_class, void* object) {
 TARN_NOINLINE bool thread_cache::free_slow(unsigned size_class, page_map::entry page, void* object) {
   // Checked before any change, so that an error report shows the unchanged state.
   if (TARN_UNLIKELY(!is_live(page, bins_[size_class], object))) return false;
-  if (size_classes::is_grain(size_class) || !enter()) {
+  if (!enter()) {
     free_uncached(size_class, object);
     return true;
   }
@@ -231,6 +232,15 @@ void thread_cache::empty_bin(unsigned size_class) {
   }
 }
 
+// Puts the freed blocks of grains back. Called before a refill, which may need them.
+void thread_cache::flush_grains() {
+  for (unsigned g = size_classes::count; g < size_classes::all; ++g) {
+    if (is_empty(g)) continue;
+    class_bin(*this, g).empty_in_place();
+    central_->settle(g);
+  }
+}
+
 void thread_cache::give_up_bin(unsigned size_class) {
   empty_bin(size_class);
   clear_most(size_class);
@@ -244,7 +254,7 @@ void thread_cache::flush_quarantine() {
 void thread_cache::flush_all() {
   if (!enter()) return;  // another thread is emptying the loaded magazines; the rest stays
   flush_quarantine();
-  for (unsigned c = 1; c < size_classes::count; ++c) give_up_bin(c);
+  for (unsigned c = 1; c < size_classes::all; ++c) give_up_bin(c);
   for (magazine*& m : empty_) {
     if (m != nullptr) central_->magazines().deallocate(std::exchange(m, nullptr));
   }
@@ -253,7 +263,7 @@ void thread_cache::flush_all() {
 
 void thread_cache::scavenge() {
   central_->wake_decay();
-  for (unsigned c = 1; c < size_classes::count; ++c) {
+  for (unsigned c = 1; c < size_classes::all; ++c) {
     misses_[c] = 0;
     if (is_empty(c)) continue;
     if (last_top_[c] == bins_[c].top) {
@@ -272,7 +282,7 @@ bool thread_cache::take_surplus(bool only_if_idle) {
     if (only_if_idle) return true;
   }
   if (surplus_taken_.exchange(true, std::memory_order_relaxed)) return false;
-  for (unsigned c = 1; c < size_classes::count; ++c) {
+  for (unsigned c = 1; c < size_classes::all; ++c) {
     if (magazine* const m = spare_[c].take()) flush_and_free(c, m);
   }
   return false;
@@ -281,7 +291,7 @@ bool thread_cache::take_surplus(bool only_if_idle) {
 // May read another thread's cache without synchronization; the result is approximate then.
 __attribute__((no_sanitize("thread"))) std::size_t thread_cache::cached_bytes() const {
   std::size_t bytes = 0;
-  for (unsigned c = 1; c < size_classes::count; ++c) {
+  for (unsigned c = 1; c < size_classes::all; ++c) {
     // Shared members are read in this function only: no_sanitize does not apply to functions that it calls.
     const bin& b = bins_[c];
     const magazine* const spare =
@@ -291,7 +301,7 @@ __attribute__((no_sanitize("thread"))) std::size_t thread_cache::cached_bytes() 
         reinterpret_cast<std::uintptr_t>(b.top) - address_of(loaded_[c]->slots) - sizeof(void*);
     const std::size_t count = std::min(loaded / sizeof(void*), largest_magazine);
     const std::size_t holes = std::min<std::size_t>(count, __atomic_load_n(&holes_[c], __ATOMIC_RELAXED));
-    bytes += (count - holes + (spare != nullptr ? spare->count : 0)) * size_classes::table[c].size;
+    bytes += (count - holes + (spare != nullptr ? spare->count : 0)) * size_classes::most_block_bytes(c);
   }
   return bytes;
 }

@@ -23,7 +23,10 @@
 //     begun;
 //   - every object in a magazine has its free_mark set; no object in the program's hands has;
 //   - the class has at most 2 * most_[c] objects in its two magazines;
-//   - capacity_bytes_ = sum over the classes of 2 * most_ * size.
+//   - capacity_bytes_ = sum over the classes of 2 * most_ * size; of a grain class, the size of the largest block.
+//
+// Grain classes (central_grains.cpp): free() pushes blocks of grains onto magazines of their own, which nobody pops.
+// The next refill of any class puts the blocks back into their spans.
 //
 // The bound on what all threads keep, for any mix of sizes and any number of threads:
 //   bytes of the objects in all caches  <=  sum of capacity_bytes_  =  cache_budget::used  <=  cache_budget::limit.
@@ -278,6 +281,7 @@ class alignas(separation) thread_cache {
   bool pay(std::size_t bytes, std::size_t of_limit);
   void flush_and_free(unsigned size_class, magazine* m);
   void empty_bin(unsigned size_class);
+  void flush_grains();
   void give_up_bin(unsigned size_class);
   void flush_quarantine();
   void scavenge();
@@ -287,8 +291,8 @@ class alignas(separation) thread_cache {
   void* take_one(unsigned size_class);
 
   // Cold from here on.
-  magazine* loaded_[size_classes::count];
-  spare_magazine<magazine> spare_[size_classes::count];
+  magazine* loaded_[size_classes::all];
+  spare_magazine<magazine> spare_[size_classes::all];
   central* central_ = nullptr;
   cache_budget* budget_ = nullptr;
   std::atomic<std::uint32_t> slow_calls_seen_{0};  // as of the last take_surplus
@@ -302,15 +306,15 @@ class alignas(separation) thread_cache {
   std::atomic<bool> claimed_{false};
   bool has_holes_ = false;  // written by the thread that has claimed the cache, and then by the owner
   // Per class: null slots at the bottom of the loaded magazine.
-  std::uint8_t holes_[size_classes::count] = {};
+  std::uint8_t holes_[size_classes::all] = {};
   // Objects that each of the two magazines may hold; 0: the class has no magazine.
-  std::uint8_t most_[size_classes::count] = {};
+  std::uint8_t most_[size_classes::all] = {};
   // Misses since the last scavenge, while the class has no magazine.
-  std::uint8_t misses_[size_classes::count] = {};
+  std::uint8_t misses_[size_classes::all] = {};
   // Misses in a row in one direction: positive for free, negative for malloc.
-  std::int8_t streak_[size_classes::count] = {};
+  std::int8_t streak_[size_classes::all] = {};
   // `top` at the last scavenge; null: a slow call has used the class since.
-  void** last_top_[size_classes::count] = {};
+  void** last_top_[size_classes::all] = {};
   [[no_unique_address]] cache_quarantine quarantine_;
 };
 

@@ -23,7 +23,7 @@ constexpr std::size_t first_objects = 12;
 constexpr std::size_t part_for_first_capacity = 4;
 
 std::size_t first_most(unsigned size_class) {
-  return std::clamp<std::size_t>(first_bytes / class_info(size_class).size, 1, first_objects);
+  return std::clamp<std::size_t>(first_bytes / size_classes::most_block_bytes(size_class), 1, first_objects);
 }
 
 // Misses between two scavenges after which a class gets its first capacity. A block that is allocated and freed once
@@ -31,7 +31,7 @@ std::size_t first_most(unsigned size_class) {
 unsigned misses_before_opening(unsigned size_class) {
   constexpr unsigned least = 3;
   constexpr std::size_t bytes_per_miss = 4 * kib;
-  return least + static_cast<unsigned>(class_info(size_class).size / bytes_per_miss);
+  return least + static_cast<unsigned>(size_classes::most_block_bytes(size_class) / bytes_per_miss);
 }
 static_assert(3 + largest_class_size / (4 * kib) <= 255, "misses_ has eight bits");
 
@@ -61,14 +61,14 @@ bool thread_cache::pay(std::size_t bytes, std::size_t of_limit) {
 bool thread_cache::raise_most(unsigned size_class, std::size_t most) {
   const std::size_t limit = budget_->limit.load(std::memory_order_relaxed);
   const std::size_t growth_limit = limit - limit / part_for_first_capacity;
-  const std::size_t bytes = 2 * class_info(size_class).size * (most - most_[size_class]);
+  const std::size_t bytes = 2 * size_classes::most_block_bytes(size_class) * (most - most_[size_class]);
   if (!pay(bytes, most_[size_class] == 0 ? limit : growth_limit)) return false;
   most_[size_class] = static_cast<std::uint8_t>(most);
   return true;
 }
 
 void thread_cache::clear_most(unsigned size_class) {
-  const std::size_t bytes = std::size_t{2} * class_info(size_class).size * most_[size_class];
+  const std::size_t bytes = 2 * size_classes::most_block_bytes(size_class) * most_[size_class];
   capacity_bytes_ -= bytes;
   budget_->used.fetch_sub(bytes, std::memory_order_relaxed);
   most_[size_class] = 0;
@@ -104,9 +104,9 @@ void thread_cache::validate_class(unsigned size_class) {
 
 void thread_cache::validate() {
   std::size_t capacity = 0;
-  for (unsigned c = 1; c < size_classes::count; ++c) {
+  for (unsigned c = 1; c < size_classes::all; ++c) {
     validate_class(c);
-    capacity += std::size_t{2} * most_[c] * class_info(c).size;
+    capacity += 2 * most_[c] * size_classes::most_block_bytes(c);
   }
   TARN_INVARIANT("thread_cache", this, capacity_bytes_ == capacity);
   TARN_INVARIANT("thread_cache", this, capacity <= budget_->used.load(std::memory_order_relaxed));

@@ -27,8 +27,9 @@
 namespace tarn {
 namespace {
 
+// Of grain classes, nobody pops.
 constexpr bool has_guarded_pops(unsigned size_class) {
-  return class_info(size_class).size > size_classes::fine_end;
+  return size_classes::is_grain(size_class) || class_info(size_class).size > size_classes::fine_end;
 }
 
 }  // namespace
@@ -80,9 +81,9 @@ void thread_cache::give_back_taken(unsigned size_class, magazine* taken, void** 
 void thread_cache::empty_while_idle() {
   // Fence: partner of keep_order() in enter(). acquire: partner of the release in leave().
   if (!os::process_fence() || busy_.load(std::memory_order_acquire)) return;
-  magazine* taken[size_classes::count] = {};
+  magazine* taken[size_classes::all] = {};
   bool any = false;
-  for (unsigned c = 1; c < size_classes::count; ++c) {
+  for (unsigned c = 1; c < size_classes::all; ++c) {
     if (is_empty(c)) continue;
     taken[c] = take_loaded(c);
     any = any || taken[c] != nullptr;
@@ -90,18 +91,17 @@ void thread_cache::empty_while_idle() {
   if (!any) return;
   // Step 3. Partner: keep_order() in pop() and push(). It succeeds because the first call did.
   os::process_fence();
-  void** tops[size_classes::count] = {};
-  for (unsigned c = 1; c < size_classes::count; ++c)
-    tops[c] = __atomic_load_n(&bins_[c].top, __ATOMIC_RELAXED);
+  void** tops[size_classes::all] = {};
+  for (unsigned c = 1; c < size_classes::all; ++c) tops[c] = __atomic_load_n(&bins_[c].top, __ATOMIC_RELAXED);
   os::process_fence();
-  for (unsigned c = 1; c < size_classes::count; ++c) {
+  for (unsigned c = 1; c < size_classes::all; ++c) {
     if (taken[c] != nullptr) give_back_taken(c, taken[c], tops[c]);
   }
 }
 
 // Called by the owner between enter() and leave(): moves the remaining objects down over the nulls.
 void thread_cache::close_holes() {
-  for (unsigned c = 1; c < size_classes::count; ++c) {
+  for (unsigned c = 1; c < size_classes::all; ++c) {
     if (holes_[c] == 0) continue;
     bin& b = bins_[c];
     void** to = loaded_[c]->bottom();

@@ -476,6 +476,30 @@ TEST_F(grains_test, what_is_free_in_sparse_spans_goes_before_memory_of_which_hal
   EXPECT_TRUE(is_of_grains(take(of_two_pages, 1).front())) << "the resident set grows by a page";
 }
 
+TEST_F(grains_test, small_blocks_are_made_of_grains_only_if_much_memory_is_free) {
+  constexpr std::size_t no_grains = 2 * size_classes::largest_of_grains;
+  const auto live = take(class_of_size(no_grains), 7 * mib / no_grains);
+  EXPECT_FALSE(is_of_grains(take(small, 1).front())) << "a third is free";
+  EXPECT_TRUE(is_of_grains(take(new_class, 1).front()));
+  give(class_of_size(no_grains), live);
+  central_.release_spares(true);
+  engine_->heap.trim(0);
+  EXPECT_TRUE(is_of_grains(take(small, class_info(small).objects + 1U).back())) << "most is free";
+}
+
+TEST_F(grains_test, small_blocks_do_not_come_from_spans_that_are_mostly_in_use) {
+  while (is_of_grains(take(new_class, 1).front())) {
+  }
+  // Much is free, but in spans that cannot be divided.
+  std::vector<void*> freed;
+  for (void* object : take(1, 4 * mib / class_info(1).size)) {
+    if (objects::index_of(span_of(object), address_of(object)) != 0) freed.push_back(object);
+  }
+  give(1, freed);
+  EXPECT_FALSE(is_of_grains(take(small, 1).front()));
+  EXPECT_TRUE(is_of_grains(take(old_class - 1, 1).front())) << "a larger block does";
+}
+
 TEST_F(grains_test, no_mark_lies_within_a_block) {
   for (const void* object : take(new_class, 200)) {
     ASSERT_TRUE(free_mark::is_set(object)) << "an object in a magazine has no mark";

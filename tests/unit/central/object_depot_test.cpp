@@ -73,6 +73,27 @@ TEST(object_depot, the_fullest_span_is_used_first) {
   }
 }
 
+TEST(object_depot, partial_spans_are_visited_from_the_emptiest_to_the_least_free_wanted) {
+  object_depot depot;
+  own_span spans[slots_in_span];
+  std::vector<std::uint16_t> wanted;
+  for (std::uint16_t free = 1; free < slots_in_span; ++free) {
+    depot.add(&spans[free]);
+    depot.change_free_count(&spans[free], free - slots_in_span);
+    if (free * 8 >= 5 * slots_in_span) wanted.push_back(free);
+  }
+  std::vector<std::uint16_t> visited;
+  unsigned last = object_depot::partial_lists;
+  depot.for_each_partial(5, 1, slots_in_span, [&](span* s) {
+    EXPECT_LE(s->list, last);
+    last = s->list;
+    visited.push_back(s->free_objects);
+    return true;
+  });
+  std::sort(visited.begin(), visited.end());
+  EXPECT_EQ(visited, wanted);
+}
+
 TEST(object_depot, extends_a_span_of_any_list) {
   for (const int taken : {0, 1, int{slots_in_span}}) {
     object_depot depot;

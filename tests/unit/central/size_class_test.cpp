@@ -88,6 +88,15 @@ TEST(size_class, reciprocals_divide_exactly) {
   }
 }
 
+TEST(size_class, a_magazine_of_grains_has_room_for_the_largest_blocks_of_its_bytes) {
+  for (unsigned c = size_classes::count; c < size_classes::all; ++c) {
+    const std::size_t largest = size_classes::most_block_bytes(c);
+    EXPECT_LE(largest, size_classes::largest_of_grains);
+    EXPECT_EQ(largest % class_info(c).size, 0U);
+    EXPECT_EQ(class_info(c).magazine * largest, magazine_bytes_of_grains) << class_info(c).size;
+  }
+}
+
 TEST(size_class, grains_divide_every_object_that_begins_at_a_multiple_of_sixteen) {
   for (unsigned c = 2; c < size_classes::count; ++c) {
     const unsigned grain = size_classes::grain_of(c);

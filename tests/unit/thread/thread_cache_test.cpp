@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,7 @@ class thread_cache_test_access {
   static std::size_t& capacity_bytes(thread_cache& cache) { return cache.capacity_bytes_; }
   // The number of objects that the class's loaded magazine may hold; its spare magazine may hold as many.
   static std::size_t most(const thread_cache& cache, unsigned c) { return cache.most_[c]; }
+  static std::size_t holes(const thread_cache& cache, unsigned c) { return cache.holes_[c]; }
   static bool is_empty_bin(thread_cache& cache, unsigned c) { return cache.loaded_[c] == no_magazine(); }
 };
 
@@ -44,7 +46,7 @@ class thread_cache_test : public testing::Test {
  protected:
   // No guarded allocation is due, except in tests that change until_sample.
   thread_cache_test() {
-    for (unsigned c = 0; c < size_classes::count; ++c) {
+    for (unsigned c = 0; c < size_classes::all; ++c) {
       for (thread_cache* cache : {&cache_, &other_}) access::bin_of(*cache, c).until_sample = INT32_MAX;
     }
   }
@@ -94,10 +96,10 @@ class thread_cache_test : public testing::Test {
   }
   void check(thread_cache& cache) {
     std::size_t bytes = 0;
-    for (unsigned c = 1; c < size_classes::count; ++c) {
+    for (unsigned c = 1; c < size_classes::all; ++c) {
       check_bin(cache, c);
       if (HasFatalFailure()) return;
-      bytes += 2 * access::most(cache, c) * class_info(c).size;
+      bytes += 2 * access::most(cache, c) * size_classes::most_block_bytes(c);
     }
     ASSERT_EQ(access::capacity_bytes(cache), bytes);
     cache.validate();
@@ -387,6 +389,112 @@ TEST_F(thread_cache_test, the_budget_counts_the_magazines_of_all_caches) {
   cache_.flush_all();
   other_.flush_all();
   EXPECT_EQ(engine_->budget.used.load(), 0U);
+}
+
+// blocks_: live blocks of one grain class.
+class freed_grains_test : public thread_cache_test {
+ protected:
+  static constexpr unsigned new_class = 27;
+
+  void SetUp() override {
+    if (hardened_build) GTEST_SKIP() << "the hardened build divides no span";
+    constexpr unsigned old_class = 22;
+    const auto objects = allocate_many(old_class, 4 * mib / class_info(old_class).size);
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      if (i % 8 != 0) release(old_class, objects[i]);
+    }
+    cache_.flush_all();
+    engine_->central_tier.flush_idle_magazines(true);
+    engine_->central_tier.release_spares(true);
+    engine_->heap.trim(0);
+    for (void* block : allocate_many(new_class, 400)) {
+      const auto c = static_cast<unsigned>(engine_->map.class_of(address_of(block)));
+      if (size_classes::is_grain(c)) blocks_.emplace_back(c, block);
+    }
+    ASSERT_GE(blocks_.size(), 100U);
+    grain_ = blocks_.front().first;
+    std::erase_if(blocks_, [this](const auto& block) { return block.first != grain_; });
+    ASSERT_GE(blocks_.size(), 100U);
+  }
+  void free_one() {
+    if (blocks_.empty()) throw std::runtime_error("the cache has no magazine for blocks of grains");
+    ASSERT_TRUE(testing_support::give(*engine_, cache_, blocks_.back().second));
+    blocks_.pop_back();
+  }
+  // Frees blocks until the cache has a magazine for them; then the given number.
+  void free_into_magazine(std::size_t count) {
+    while (access::is_empty_bin(cache_, grain_)) free_one();
+    for (; count != 0; --count) free_one();
+  }
+  std::size_t waiting() {
+    magazine* const m = access::loaded(cache_, grain_);
+    const auto loaded = static_cast<std::size_t>(access::bin_of(cache_, grain_).top - m->bottom());
+    return loaded + access::spare_count(cache_, grain_);
+  }
+  std::uint64_t flushes() { return engine_->central_tier.depot(grain_).counters.flushes.load(); }
+
+  std::vector<std::pair<unsigned, void*>> blocks_;
+  unsigned grain_ = 0;
+};
+
+TEST_F(freed_grains_test, they_wait_in_a_magazine_for_the_next_refill) {
+  free_into_magazine(40);
+  const std::uint64_t before = flushes();
+  const std::size_t were_waiting = waiting();
+  EXPECT_GE(capacity_of(grain_), class_info(grain_).magazine);
+  free_one();
+  free_one();
+  EXPECT_LE(flushes(), before + 1) << "each block was put back by itself";
+  EXPECT_GT(waiting(), 0U);
+  EXPECT_LE(waiting(), were_waiting + 2);
+  cache_.validate();
+  const auto refills = [&] { return engine_->central_tier.depot(new_class).counters.refills.load(); };
+  for (const std::uint64_t count = refills(); refills() == count;) allocate(new_class);
+  EXPECT_EQ(waiting(), 0U);
+  cache_.validate();
+  engine_->central_tier.validate();
+}
+
+TEST_F(freed_grains_test, they_are_paid_for_and_leave_with_the_cache) {
+  free_into_magazine(40);
+  check(cache_);
+  EXPECT_LE(cache_.cached_bytes(), cache_.capacity_bytes());
+  cache_.flush_all();
+  EXPECT_EQ(cache_.cached_bytes(), 0U);
+  EXPECT_EQ(cache_.capacity_bytes(), 0U);
+  EXPECT_EQ(engine_->budget.used.load(), 0U);
+}
+
+TEST_F(freed_grains_test, none_stays_in_the_cache_of_a_sleeping_thread) {
+  free_into_magazine(3);
+  cache_.take_surplus(false);
+  cache_.claim();
+  cache_.empty_while_idle();
+  cache_.end_claim();
+  EXPECT_EQ(waiting() - access::holes(cache_, grain_), 0U);
+  free_one();
+  cache_.flush_all();
+  EXPECT_EQ(cache_.cached_bytes(), 0U);
+}
+
+TEST_F(freed_grains_test, a_block_that_waits_is_not_taken_twice) {
+  free_into_magazine(1);
+  void* const block = blocks_.back().second;
+  free_one();
+  EXPECT_FALSE(testing_support::give(*engine_, cache_, block));
+  cache_.flush_all();
+  EXPECT_FALSE(testing_support::give(*engine_, cache_, block)) << "it lies free in its span";
+}
+
+TEST_F(freed_grains_test, a_pointer_into_a_block_is_found_when_it_goes_back) {
+  free_into_magazine(1);
+  auto* const inside = static_cast<char*>(blocks_.back().second) + class_info(grain_).size;
+  EXPECT_DEATH(
+      {
+        testing_support::give(*engine_, cache_, inside);
+        cache_.flush_all();
+      },
+      "into a block");
 }
 
 TEST_F(thread_cache_test, flushed_it_holds_nothing) {
