@@ -28,6 +28,7 @@
 
 #include "base/compiler.hpp"
 #include "base/thread_safety.hpp"
+#include "os/contention.hpp"
 #include "os/futex.hpp"
 #include "os/invariant.hpp"
 
@@ -119,8 +120,12 @@ class TARN_CAPABILITY plain_mutex {
     return true;
   }
 
- private:
+ protected:
   using word_type = std::uintptr_t;
+  static word_type self() { return reinterpret_cast<word_type>(__builtin_thread_pointer()) & ~flags; }
+  bool try_lock() { return try_lock(self()); }
+
+ private:
   static_assert(sizeof(word_type) == 8 && std::endian::native == std::endian::little);
   static constexpr word_type contended = 1;  // a thread may sleep
   static constexpr word_type forking = 2;    // held by fork
@@ -144,7 +149,6 @@ class TARN_CAPABILITY plain_mutex {
     return false;
   }
 
-  static word_type self() { return reinterpret_cast<word_type>(__builtin_thread_pointer()) & ~flags; }
   static bool is_mine(word_type word) { return (word & ~flags) == self(); }
 
   bool try_lock(word_type wanted) {
@@ -198,6 +202,32 @@ class TARN_CAPABILITY plain_mutex {
   std::atomic<word_type> word_{0};
 };
 
+// A lock of the engine: counts contention while the option is on (contention.hpp).
+class TARN_CAPABILITY counted_mutex : public plain_mutex {
+ public:
+  void lock() TARN_ACQUIRE() TARN_NOT_ANALYZED {
+    if (TARN_UNLIKELY(contention::is_on())) return lock_and_count();
+    plain_mutex::lock();
+  }
+  void unlock() TARN_RELEASE() TARN_NOT_ANALYZED {
+    if (TARN_UNLIKELY(contention::is_on())) contention::note_release(this);
+    plain_mutex::unlock();
+  }
+
+ private:
+  TARN_COLD void lock_and_count() TARN_NOT_ANALYZED {
+    // What the thread that forks does under the locks that fork holds does not count.
+    if (is_held_by_fork()) return plain_mutex::lock();
+    std::uint64_t waited = 0;
+    if (!try_lock()) {
+      const std::uint64_t begin = contention::ticks();
+      plain_mutex::lock();
+      waited = contention::ticks() - begin;
+    }
+    contention::note_taken(this, self(), waited);
+  }
+};
+
 // The order in which one thread may take locks. Two locks of the same rank are held together only by fork, by walks
 // over all caches or depots, and to move a span between depots; then in the order of the array or list.
 enum class lock_rank : std::uint8_t {
@@ -219,14 +249,14 @@ enum class lock_rank : std::uint8_t {
 // Bit r is set while the thread holds a lock of rank r, except locks taken by fork.
 inline thread_local std::uint32_t held_ranks = 0;
 
-class TARN_CAPABILITY mutex : public plain_mutex {
+class TARN_CAPABILITY mutex : public counted_mutex {
  public:
   constexpr explicit mutex(lock_rank rank) : rank_(rank) {}
   void lock() TARN_ACQUIRE() TARN_NOT_ANALYZED {
     // Locks of the same rank may be held together; see lock_rank.
     const unsigned rank = static_cast<unsigned>(rank_);
     TARN_INVARIANT("mutex", this, held_ranks >> (rank + 1) == 0);
-    plain_mutex::lock();
+    counted_mutex::lock();
     held_ranks |= bit();
   }
   void unlock() TARN_RELEASE() TARN_NOT_ANALYZED {
@@ -234,7 +264,7 @@ class TARN_CAPABILITY mutex : public plain_mutex {
     // Two locks of one rank: the first unlock clears the bit. The check may miss an error then, but never reports a
     // false one.
     held_ranks &= ~bit();
-    plain_mutex::unlock();
+    counted_mutex::unlock();
   }
 
  private:
@@ -242,7 +272,7 @@ class TARN_CAPABILITY mutex : public plain_mutex {
   lock_rank rank_;
 };
 #else
-class TARN_CAPABILITY mutex : public plain_mutex {
+class TARN_CAPABILITY mutex : public counted_mutex {
  public:
   constexpr explicit mutex(lock_rank /*rank*/) {}
 };

@@ -108,7 +108,9 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
   std::size_t refill(magazine* m) {
     return central_tier().refill(class_, m, std::min<std::size_t>(most_now(), m->capacity), cache_.home);
   }
-  void flush(void** objects, std::size_t count) { central_tier().flush(class_, objects, count); }
+  void flush(void** objects, std::size_t count) {
+    central_tier().flush(class_, objects, count, cache_.home);
+  }
   [[nodiscard]] bool drains() const { return draining() && !cache_.is_one_way(class_); }
 
  private:
