@@ -59,6 +59,7 @@ void set(bool on) {
     ticks_at_start.store(ticks(), std::memory_order_relaxed);
   }
   counting_since.store(on ? ticks_at_start.load(std::memory_order_relaxed) : 0, std::memory_order_relaxed);
+  detour.store(on ? ~std::uintptr_t{0} : 0, std::memory_order_relaxed);
 }
 
 void note_taken(const void* lock, std::uintptr_t holder, std::uint64_t waited) {

@@ -4,7 +4,7 @@
 //
 // A lock stays eight bytes: its counts are in a record of a fixed table, found by the lock's address. The record is
 // written by the lock's holder only, so counting takes no atomic read-modify-write operation and makes no cache line
-// common to threads that do not share the lock. While counting is off, a lock reads one flag, which nobody writes.
+// common to threads that do not share the lock. While counting is off, a lock reads one word, which nobody writes.
 // A structure that is made where another one ended continues the counts of the other one's lock.
 // Thread safety: note_taken() and note_release() by the lock's holder, the other functions by any thread.
 // Invariants: counts.transfers <= counts.taken, counts.waits <= counts.taken,
@@ -55,6 +55,9 @@ struct alignas(separation) lock_record {
 
 // The tick at which counting began; 0: it is off. What was taken before is not counted when it is released.
 inline constinit std::atomic<std::uint64_t> counting_since{0};
+
+// 0 while counting is off, all ones while it is on: see basic_mutex. Apart from what is written often.
+alignas(separation) inline constinit std::atomic<std::uintptr_t> detour{0};
 
 inline bool is_on() { return counting_since.load(std::memory_order_relaxed) != 0; }
 void set(bool on);
