@@ -82,8 +82,10 @@ class central {
   // A full magazine that some thread has left in the depot, or null.
   magazine* take_full(unsigned size_class, unsigned home = 0);
   // Leaves a full magazine for other threads: in the depot that its objects belong to, or, if they are of several, in
-  // that of `home`. False: the depot has enough.
-  bool give_full(unsigned size_class, magazine* m, unsigned home = 0);
+  // that of `home`. Stores an empty one in *empty if the depot has one. False: the depot has enough.
+  bool give_full(unsigned size_class, magazine* m, unsigned home = 0, magazine** empty = nullptr);
+  // Leaves an empty magazine for those who will leave full ones. False: the depot has enough.
+  bool leave_empty(unsigned size_class, magazine* m, unsigned home = 0);
 
   // Gives spare spans to the page heap, class by class until they are at least `most` bytes; returns their bytes.
   // `all`: also those used in the last period.
@@ -183,6 +185,7 @@ class central {
   // thread must end; the next period goes on.
   std::size_t release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait,
                                 std::size_t most = ~std::size_t{0});
+  void free_idle_empties(object_depot& d, bool all);
   void flush_magazines(object_depot& d, unsigned size_class, bool all);
   std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up);
   std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up,
