@@ -102,10 +102,10 @@ std::uint64_t lost() { return lost_count.load(std::memory_order_relaxed); }
 
 lock_record* record_of(const void* lock) { return find(lock, false); }
 
-std::uint64_t nanoseconds(std::uint64_t value) {
+std::uint64_t nanoseconds(std::uint64_t counted) {
   const auto time = static_cast<double>(now_ns() - time_at_start.load(std::memory_order_relaxed));
   const auto passed = static_cast<double>(ticks() - ticks_at_start.load(std::memory_order_relaxed));
-  return passed > 0 ? static_cast<std::uint64_t>(static_cast<double>(value) * (time / passed)) : 0;
+  return passed > 0 ? static_cast<std::uint64_t>(static_cast<double>(counted) * (time / passed)) : 0;
 }
 
 }  // namespace tarn::os::contention

@@ -82,7 +82,7 @@ std::uint64_t lost();
 // Null: the lock was never taken while counting was on.
 lock_record* record_of(const void* lock);
 // By the ratio of ticks and time since counting was turned on last.
-std::uint64_t nanoseconds(std::uint64_t ticks);
+std::uint64_t nanoseconds(std::uint64_t counted);
 
 inline constexpr std::size_t most_records = 2048;
 extern constinit lock_record records[most_records];
