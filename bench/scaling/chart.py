@@ -34,14 +34,14 @@ def growth_table(session: dict, of: dict[tuple[str, str], model.Inputs]) -> Tabl
 
 def check_table(session: dict, of: dict[tuple[str, str], model.Inputs]) -> Table:
     """What the model says of one and two processors beside what was measured there."""
-    table = Table("The model beside measurements, ns per operation and processor",
+    table = Table("The model beside measurements, ns of processor time per operation",
                   ["workload, library", "1, measured", "spread", "1, model", "2, measured", "spread", "2, model", "off by"])
     machine = machine_of(session)
     for (library, workload), inputs in of.items():
         measured = session["libraries"][library][workload]["timed"]
         cells = [f"{workload}, {library}"]
         for processors in (1, 2):
-            values = sorted(each * processors * 1e9 for each in measured[str(processors)])
+            values = sorted(each * 1e9 for each in measured[str(processors)])
             middle = values[len(values) // 2]
             said = model.operation_ns(inputs, machine, processors)
             cells += [f"{middle:.1f}", f"{values[0]:.1f} to {values[-1]:.1f}", f"{said:.1f}"]
@@ -78,7 +78,7 @@ def draw(session: dict, of: dict[tuple[str, str], model.Inputs], path: Path) -> 
                           label=f"{library}, {sockets} socket{'s' if sockets > 1 else ''}")
             timed = session["libraries"][library][name]["timed"]
             middle = {p: sorted(timed[p])[len(timed[p]) // 2] for p in ("1", "2")}
-            axes.plot([1, 2], [1, middle["1"] / middle["2"]], "o", color=colour, markersize=5)
+            axes.plot([1, 2], [1, 2 * middle["1"] / middle["2"]], "o", color=colour, markersize=5)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
         axes.set_xticks(PROCESSORS, labels=[str(p) for p in PROCESSORS])

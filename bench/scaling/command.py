@@ -32,8 +32,8 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--threads", default="1,2,4,8,16,32,64", help="default: 1,2,4,8,16,32,64")
     parser.add_argument("--workloads", default=",".join(each.name for each in WORKLOADS), help="default: all")
     parser.add_argument("--with", dest="extra", action="append", default=[], metavar="NAME=LIBRARY")
-    parser.add_argument("--patience", type=float, default=20.0, metavar="SECONDS",
-                        help="how long to wait for a run beside which nothing else runs (default 20)")
+    parser.add_argument("--patience", type=float, default=2.0, metavar="SECONDS",
+                        help="how long to wait for a run beside which nothing else runs (default 2)")
     parser.add_argument("--quick", action="store_true", help="one round, a tenth of the work: no figures to quote")
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build" / "bench", help="default: build/bench")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -136,14 +136,14 @@ def inputs_of(session: dict) -> dict[tuple[str, str], model.Inputs]:
 
 
 def deliver(options: argparse.Namespace, session: dict) -> None:
+    if options.json:
+        options.json.write_text(json.dumps(session) + "\n")
     inputs = inputs_of(session)
     if session.get("disturbed_runs"):
         print(f"{session['disturbed_runs']} runs were disturbed by other programs.\n")
     tables = [chart.growth_table(session, inputs), chart.check_table(session, inputs), chart.lock_table(session, inputs)]
     for table in tables:
         print(table.text())
-    if options.json:
-        options.json.write_text(json.dumps(session, indent=1) + "\n")
     if options.svg:
         chart.draw(session, inputs, options.svg / "scaling.svg")
     if options.markdown:

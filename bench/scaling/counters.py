@@ -2,7 +2,7 @@
 """Runs a workload with tarn and reads how often its locks were taken, and for how long they were held, per operation.
 
 The figures of a steady state are the difference of two runs of different length: what happens once, at the start and at the
-end, is in both."""
+end, is in both. Times are processor time, so they do not contain what other programs take."""
 
 import json
 import os
@@ -54,7 +54,7 @@ class Lock:
 class Sample:
     """One pair of runs: per operation."""
 
-    seconds: float
+    seconds: float  # of processor time
     foreign: float  # share of the objects that another thread had written last, if the program counts it
     locks: dict[str, Lock]
 
@@ -102,20 +102,26 @@ def key_of(lock: dict) -> str:
     return f"{lock['name']} {lock['object_size']}" if lock.get("object_size") else lock["name"]
 
 
+def children_seconds() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def timed_pair(workload: Workload, folder: Path, library: Path, processors: str) -> float:
-    """Seconds per operation of two processes of one thread that run at once, each on a processor of its own: what sharing
-    the machine costs programs that share no lock and no line."""
-    program, scale = folder / (workload.program or workload.name), workload.scales[1]
+    """Processor seconds per operation of two processes of one thread that run at once, each on a processor of its own: what
+    sharing the machine costs programs that share no lock and no line."""
+    program = folder / (workload.program or workload.name)
     environment = dict(os.environ, LD_PRELOAD=str(library), TARN_GUARDED="off")
-    commands = [["taskset", "-c", each, str(program), "1", str(scale)] for each in processors.split(",")]
-    running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for command in commands]
-    outputs = [process.communicate()[0].split() for process in running]
-    return statistics.mean(per_operation(workload, words, 1, scale) for words in outputs)
-
-
-def per_operation(workload: Workload, words: list[str], threads: int, scale: int) -> float:
-    """own_blocks says itself how many operations its time contains."""
-    return float(words[0]) / (float(words[2]) if len(words) > 2 else workload.operations(threads, scale))
+    seconds = []
+    for scale in workload.scales:
+        before = children_seconds()
+        commands = [["taskset", "-c", each, str(program), "1", str(scale)] for each in processors.split(",")]
+        running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) for command in commands]
+        for process in running:
+            process.communicate()
+        seconds.append(children_seconds() - before)
+    operations = [2 * workload.operations(1, scale) for scale in workload.scales]
+    return (seconds[1] - seconds[0]) / (operations[1] - operations[0])
 
 
 def run(program: Path, library: Path, threads: int, scale: int, processors: str, counting: bool) -> tuple[list[str], dict]:
@@ -133,13 +139,24 @@ def run(program: Path, library: Path, threads: int, scale: int, processors: str,
     return result.stdout.split(), own[-1] if own else {}
 
 
+def without_longest(lock: dict) -> dict:
+    """Less the longest time that it was held: a holder that lost its processor would count for thousands of others."""
+    less = dict(lock)
+    longest, after = lock.get("longest_held_ns", 0), lock.get("held_after_transfer_ns", 0)
+    less["held_ns"] = lock.get("held_ns", 0) - longest
+    # It was after a transfer if the rest is shorter.
+    if lock.get("held_ns", 0) - after < longest:
+        less["held_after_transfer_ns"] = max(0, after - longest)
+    return less
+
+
 def difference(short: list[dict], long: list[dict], operations: float) -> dict[str, Lock]:
     """Per operation, of two lists `locks` of the statistics. Figures never fall below zero: counts of rare events vary."""
     before = {key_of(lock): lock for lock in short}
     steady = {}
     for lock in long:
-        old = before.get(key_of(lock), {})
-        figures = {name: max(0.0, (lock.get(name, 0) - old.get(name, 0)) / operations) for name in FIGURES}
+        new, old = without_longest(lock), without_longest(before.get(key_of(lock), {}))
+        figures = {name: max(0.0, (new.get(name, 0) - old.get(name, 0)) / operations) for name in FIGURES}
         if figures["acquisitions"] > 0:
             steady[key_of(lock)] = Lock(lock.get("locks", 1), figures)
     return steady
@@ -149,16 +166,19 @@ def sample(workload: Workload, folder: Path, library: Path, threads: int, proces
     program = folder / (workload.program or workload.name)
     if not program.exists():
         raise ScalingError(f"{program} is missing; ./dev build bench builds it")
-    scales = workload.scales if counting else workload.scales[1:]
-    runs = [run(program, library, threads, scale, processors, counting) for scale in scales]
-    short, (words, statistics_at_exit) = runs[0], runs[-1]
+    seconds, runs = [], []
+    for scale in workload.scales:
+        before = children_seconds()
+        runs.append(run(program, library, threads, scale, processors, counting))
+        seconds.append(children_seconds() - before)
+    short, (words, statistics_at_exit) = runs
     operations = [workload.operations(threads, scale) for scale in workload.scales]
-    seconds = per_operation(workload, words, threads, workload.scales[1])
+    of_one = (seconds[1] - seconds[0]) / (operations[1] - operations[0])
     foreign = float(words[3]) / 1000 if len(words) > 3 else 0.0
     locks = difference(short[1].get("locks", []), statistics_at_exit.get("locks", []), operations[1] - operations[0])
     if counting and not statistics_at_exit.get("locks"):
         raise ScalingError(f"{library} does not count contention")
-    return Sample(seconds, foreign, locks)
+    return Sample(of_one, foreign, locks)
 
 
 def median_sample(samples: list[Sample]) -> Sample:

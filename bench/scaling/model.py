@@ -57,7 +57,7 @@ class Shared:
 class Inputs:
     """What was measured of one workload and library. `counted` has a sample for each number of threads."""
 
-    alone: float  # seconds per operation of one thread on one processor, not counting
+    alone: float  # seconds of processor time per operation of one thread on one processor, not counting
     counted: dict[int, Sample] = field(default_factory=dict)
     lines: float = 0.0  # of the program itself, see Workload
     company: float = 1.0  # how many times longer an operation takes beside another process that shares nothing
