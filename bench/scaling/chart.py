@@ -94,7 +94,9 @@ def draw(session: dict, of: dict[tuple[str, str], model.Inputs], path: Path) -> 
         row[0].set_ylabel("throughput over that of one processor")
     grid[0][0].legend(fontsize=8, loc="upper left")
     machine = machine_of(session)
-    figure.text(0.5, 0.005, f"Model from counters of 1 to {max(session['threads'])} threads on 2 processors; dots: measured. "
+    disturbed = session.get("disturbed_runs", 0)
+    doubt = f"{disturbed} runs were disturbed by other programs: not to be quoted. " if disturbed else ""
+    figure.text(0.5, 0.005, f"{doubt}Model from counters of 1 to {max(session['threads'])} threads on 2 processors; dots: measured. "
                 f"A line takes {machine.line_ns:.0f} ns within a socket (measured), {machine.far:g} times as long between sockets.\n"
                 "Locks first come, first served; no limit of memory bandwidth; no kernel. All assumptions: docs/scaling.md",
                 ha="center", fontsize=8)

@@ -139,15 +139,17 @@ def deliver(options: argparse.Namespace, session: dict) -> None:
     if options.json:
         options.json.write_text(json.dumps(session) + "\n")
     inputs = inputs_of(session)
+    doubt = ""
     if session.get("disturbed_runs"):
-        print(f"{session['disturbed_runs']} runs were disturbed by other programs.\n")
+        doubt = f"{session['disturbed_runs']} runs were disturbed by other programs: times and what follows from them are not to be quoted."
+        print(f"{doubt}\n")
     tables = [chart.growth_table(session, inputs), chart.check_table(session, inputs), chart.lock_table(session, inputs)]
     for table in tables:
         print(table.text())
     if options.svg:
         chart.draw(session, inputs, options.svg / "scaling.svg")
     if options.markdown:
-        text = "\n".join([f"Measured on: {markdown.machine_line(session['machine'])}.", "", *(t.markdown() for t in tables)])
+        text = "\n".join([f"Measured on: {markdown.machine_line(session['machine'])}. {doubt}", "", *(t.markdown() for t in tables)])
         markdown.replace_block(options.markdown, text)
 
 

@@ -6,6 +6,7 @@ end, is in both. Times are processor time, so they do not contain what other pro
 
 import json
 import os
+import resource
 import statistics
 import subprocess
 import tempfile
@@ -83,10 +84,9 @@ class Quiet:
         begin, best = time.monotonic(), None
         while True:
             self.wait(begin + self.patience_s)
-            busy, own, start = self.busy_seconds(processors), os.times(), time.monotonic()
+            busy, own, start = self.busy_seconds(processors), children_seconds(), time.monotonic()
             result = action()
-            now = os.times()
-            used = now.children_user + now.children_system - own.children_user - own.children_system
+            used = children_seconds() - own
             elapsed = (time.monotonic() - start) * (1 + processors.count(","))
             others = max(0.0, self.busy_seconds(processors) - busy - used) / elapsed
             if best is None or others < best[0]:
@@ -103,8 +103,8 @@ def key_of(lock: dict) -> str:
 
 
 def children_seconds() -> float:
-    times = os.times()
-    return times.children_user + times.children_system
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def timed_pair(workload: Workload, folder: Path, library: Path, processors: str) -> float:

@@ -99,19 +99,18 @@ def nearest(counted: dict[int, Sample], processors: int) -> Sample:
 
 
 def shared_of(inputs: Inputs, processors: int, line_ns: float) -> dict[str, Shared]:
-    """How often a lock is taken depends on the number of threads; how long it is held is measured where nobody interrupts
-    the holder, with one thread, else with two."""
-    sample, one = nearest(inputs.counted, processors), inputs.counted[min(inputs.counted)]
-    two = inputs.counted.get(2, one)
+    """How often a lock is taken depends on the number of threads. How long it is held, and what a transfer adds, is the least of
+    the means with different numbers of threads: a holder that is interrupted only adds to them."""
+    sample, two = nearest(inputs.counted, processors), inputs.counted.get(2, inputs.counted[min(inputs.counted)])
     held, lines = {}, {}
-    for key, lock in sample.locks.items():
-        sources = [each.locks[key] for each in (one, two, sample) if key in each.locks]
-        held[key] = next((t for t in (held_alone(each, inputs.counter_ns) for each in sources) if t is not None), 1.0)
-        found = lines_of(two.locks[key], held[key], line_ns, inputs.counter_ns) if key in two.locks else None
-        if found is not None:
-            lines[key] = found
-    weights = {key: two.locks[key].figures["transfers"] for key in lines}
-    usual = sum(lines[key] * weights[key] for key in lines) / sum(weights.values()) if lines else 1.0
+    for key in sample.locks:
+        known = [each.locks[key] for each in inputs.counted.values() if key in each.locks]
+        times = [held_alone(lock, inputs.counter_ns) for lock in known]
+        held[key] = min((time for time in times if time is not None), default=1.0)
+        moved = [lines_of(lock, held[key], line_ns, inputs.counter_ns) for lock in known]
+        if any(count is not None for count in moved):
+            lines[key] = min(count for count in moved if count is not None)
+    usual = sum(lines.values()) / len(lines) if lines else 1.0
     shared = {}
     for key, lock in sample.locks.items():
         homes = min(HOMES, processors) if is_per_home(key, sample) else 1
