@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Measures tarn beside its peers. See docs/benchmarks.md, docs/pools-benchmarks.md and docs/recycler-benchmarks.md.
 
-run.py [SUITE] [OPTION…]                  a suite is malloc (the default), pools, recyclers, buffers, profiler or advice
+run.py [SUITE] [OPTION…]                  a suite is malloc (the default), pools, recyclers, buffers, profiler, advice or
+                                          scaling
 run.py pools --help                       the options of a suite
 run.py recyclers --quick                  small work: does everything run?
 run.py --scenes 'larson*,real' -n 11      some scenes or rows, more rounds
@@ -32,11 +33,14 @@ from runner.launch import Launcher  # noqa: E402
 from runner.progress import Progress  # noqa: E402
 from runner.selection import Patterns  # noqa: E402
 from runner.session import Cell, Session, select  # noqa: E402
+from scaling import command as scaling  # noqa: E402
 from suites import buffers, malloc, pools, profiler, recyclers  # noqa: E402
 from suites.suite import BUILD_FIRST, Suite  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITES = {module.SUITE.name: module.SUITE for module in (malloc, pools, recyclers, buffers, profiler)}
+
+OTHERS = {"advice": advice.main, "scaling": scaling.main}
 
 
 def parse_arguments(suite: Suite, words: list[str]) -> argparse.Namespace:
@@ -201,10 +205,10 @@ def run_suite(suite: Suite, options: argparse.Namespace) -> int:
 
 def main(words: list[str]) -> int:
     name, rest = (words[0], words[1:]) if words and not words[0].startswith("-") else ("malloc", words)
-    if name == "advice":
-        return advice.main(rest)
+    if name in OTHERS:
+        return OTHERS[name](rest)
     if name not in SUITES:
-        say(f"run.py: there is no suite {name}; there are: {', '.join([*SUITES, 'advice'])}")
+        say(f"run.py: there is no suite {name}; there are: {', '.join([*SUITES, *OTHERS])}")
         return 2
     try:
         return run_suite(SUITES[name], parse_arguments(SUITES[name], rest))

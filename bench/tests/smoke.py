@@ -185,7 +185,33 @@ CHECKS = {
 }
 
 
+def check_scaling(build: Path) -> int:
+    """A quick session of two workloads, and the same again from its file."""
+    with tempfile.TemporaryDirectory() as folder:
+        stored = str(Path(folder) / "session.json")
+        words = ["--quick", "--threads", "1,2,4", "--workloads", "own_blocks,larson", "--build-dir", str(build), "--json", stored]
+        outputs = []
+        for arguments in (words, ["--from-json", stored]):
+            command = [sys.executable, str(Path(run.__file__)), "scaling", *arguments]
+            result = subprocess.run(command, capture_output=True, text=True, timeout=4 * SECONDS)
+            if result.returncode != 0:
+                print(f"FAILED  {' '.join(command)}: {result.stderr}")
+                return 1
+            outputs.append(result.stdout)
+        for expected in ("own_blocks, tarn, 2", "larson, tarn", "own_blocks, tarn: depot 64"):
+            if expected not in outputs[0]:
+                print(f"FAILED  {expected!r} is missing in:\n{outputs[0]}")
+                return 1
+        if outputs[0] != outputs[1]:
+            print("FAILED  the stored session has other tables")
+            return 1
+    print("1 passed")
+    return 0
+
+
 def main() -> int:
+    if len(sys.argv) == 3 and sys.argv[2] == "scaling":
+        return check_scaling(Path(sys.argv[1]).resolve())
     if len(sys.argv) != 3 or sys.argv[2] not in CHECKS:
         print(f"usage: {sys.argv[0]} BUILD_FOLDER SUITE", file=sys.stderr)
         return 2

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Statistics of all typed pools, recyclers and buffer pools; trim(), which gives the idle memory of all of tarn back to
-// the system; and the hook for pools that are destroyed while objects are live.
+// Statistics of all typed pools, recyclers, buffer pools and locks; trim(), which gives the idle memory of all of tarn
+// back to the system; and the hook for pools that are destroyed while objects are live.
 //
 // Use it for monitoring, tests and tuning. Do not call it on hot paths: every function takes locks.
 // Thread safety: every function may be called by any thread. While other threads allocate, the figures of one result
@@ -136,6 +136,24 @@ inline std::vector<named_buffer_pool_stats> buffer_pools() {
                        f->zeroed_by_system,
                        f->budget});
         detail::assign_name(out.back().name, name);
+      },
+      &all);
+  return all;
+}
+
+// What was counted of the engine's locks, by name, while the option `contention` was on. Throws std::bad_alloc. Cost: a
+// lock per pool, recycler and buffer pool.
+inline std::vector<tarn_lock_stats> locks() {
+  std::vector<tarn_lock_stats> all;
+  std::size_t count = 0;
+  tarn_visit_locks([](void* context, const tarn_lock_stats*) { ++*static_cast<std::size_t*>(context); },
+                   &count);
+  // As in pools().
+  all.reserve(count + 64);
+  tarn_visit_locks(
+      [](void* context, const tarn_lock_stats* stats) {
+        auto& out = *static_cast<std::vector<tarn_lock_stats>*>(context);
+        if (out.size() != out.capacity()) out.push_back(*stats);
       },
       &all);
   return all;

@@ -24,7 +24,7 @@ constexpr std::size_t most_extra = 16 * mib;
 // Spare spans are given to the page heap in steps of this many bytes until it has enough.
 constexpr std::size_t release_step = 128 * kib;
 // Stands for the span of an object that is in no span of its class: no depot has its home.
-constinit span no_span{central::most_homes};
+constinit span no_span{central::no_home};
 
 // Before a span takes fresh memory, this fraction of the bytes in use stays backed, and at least least_kept.
 constexpr std::size_t kept_divisor = 32;
@@ -201,8 +201,8 @@ void* central::take_from_own_spans(unsigned size_class) {
   return object;
 }
 
-void central::flush(unsigned size_class, void** freed, std::size_t count) {
-  flush_draining(size_class, put_back_all(size_class, freed, count, true));
+void central::flush(unsigned size_class, void** freed, std::size_t count, unsigned home) {
+  flush_draining(size_class, put_back_all(size_class, freed, count, true, home));
 }
 
 // A single object in a full magazine may keep a span from being freed, so magazines of depots that have begun to drain
@@ -215,8 +215,9 @@ void central::flush_draining(unsigned size_class, std::uint32_t homes) {
 }
 
 // Puts objects back into the spans of all depots of the class. `given_up`: a higher limit of full magazines would have
-// kept them. Returns one bit for each depot that has begun to drain.
-std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up) {
+// kept them. `home_of_caller`: who gives them back, or no_home. Returns one bit for each depot that has begun to drain.
+std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up,
+                                    unsigned home_of_caller) {
   // Objects often come back in random order, so their spans are rarely in the processor's cache: prefetch them.
   span* owners[largest_magazine];
   for (std::size_t i = 0; i < count; ++i) {
@@ -234,6 +235,9 @@ std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size
       if (TARN_LIKELY(d.home == home)) {
         const std::size_t left = put_back(d, size_class, freed, owners, count, draining);
         if (given_up) d.full_limit.note_given_up(static_cast<std::uint32_t>(count - left));
+        if (TARN_UNLIKELY(home != home_of_caller && home_of_caller != no_home &&
+                          depot_count(size_class) != 1))
+          d.counters.foreign_objects.fetch_add(count - left, std::memory_order_relaxed);
         count = left;
         continue;
       }

@@ -38,6 +38,7 @@ class central {
   // A thread has one of this many homes. Most classes have one depot, that of home 0, which serves all homes. A class
   // from which threads of several homes take much has a depot for each of their homes.
   static constexpr unsigned most_homes = 16;
+  static constexpr unsigned no_home = most_homes;
 
   constexpr central(metadata_arena& metadata, page_map& map, page_heap& heap)
       : metadata_(metadata), map_(map), heap_(heap) {}
@@ -49,8 +50,8 @@ class central {
   // One object from a span, for a caller without a magazine; its mark is cleared. Null: no memory.
   void* take_one(unsigned size_class, unsigned home = 0);
 
-  // Puts objects back into their spans. Ends the process if one is free already.
-  void flush(unsigned size_class, void** freed, std::size_t count);
+  // Puts objects back into their spans. Ends the process if one is free already. `home`: of the calling thread.
+  void flush(unsigned size_class, void** freed, std::size_t count, unsigned home = no_home);
 
   // Called after flushes, without a lock: gives spare spans beyond the few that the class keeps to the page heap, where
   // they coalesce with their neighbours and can serve every class.
@@ -82,8 +83,10 @@ class central {
   // A full magazine that some thread has left in the depot, or null.
   magazine* take_full(unsigned size_class, unsigned home = 0);
   // Leaves a full magazine for other threads: in the depot that its objects belong to, or, if they are of several, in
-  // that of `home`. False: the depot has enough.
-  bool give_full(unsigned size_class, magazine* m, unsigned home = 0);
+  // that of `home`. Stores an empty one in *empty if the depot has one. False: the depot has enough.
+  bool give_full(unsigned size_class, magazine* m, unsigned home = 0, magazine** empty = nullptr);
+  // Leaves an empty magazine for those who will leave full ones. False: the depot has enough.
+  bool leave_empty(unsigned size_class, magazine* m, unsigned home = 0);
 
   // Gives spare spans to the page heap, class by class until they are at least `most` bytes; returns their bytes.
   // `all`: also those used in the last period.
@@ -183,9 +186,11 @@ class central {
   // thread must end; the next period goes on.
   std::size_t release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait,
                                 std::size_t most = ~std::size_t{0});
+  void free_idle_empties(object_depot& d, bool all);
   void flush_magazines(object_depot& d, unsigned size_class, bool all);
   std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up);
-  std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up);
+  std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up,
+                             unsigned home_of_caller);
   void flush_draining(unsigned size_class, std::uint32_t homes);
   // Whether the bits and ties of a span of this many grains do not fit into span::inline_bits.
   static constexpr bool has_ties_apart(std::size_t grains) {

@@ -70,7 +70,8 @@ magazine* central::take_full(unsigned size_class, unsigned home) {
   return m;
 }
 
-bool central::give_full(unsigned size_class, magazine* m, unsigned home) {
+bool central::give_full(unsigned size_class, magazine* m, unsigned home, magazine** empty) {
+  const unsigned home_of_caller = home;
   if (TARN_UNLIKELY(depot_count(size_class) != 1)) {
     // A few objects stand for all. (A span that was divided into grains has home 0.)
     const unsigned of_most = home_of(m->bottom()[0]);
@@ -86,12 +87,28 @@ bool central::give_full(unsigned size_class, magazine* m, unsigned home) {
     return false;
   }
   os::lock_guard guard(d.lock, d);
+  if (empty != nullptr) *empty = d.empty.pop();
   d.full.push(m);
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
+  if (TARN_UNLIKELY(home != home_of_caller))
+    d.counters.foreign_objects.fetch_add(m->count, std::memory_order_relaxed);
   // No span becomes spare while all objects wait here, so nothing else may wake decay.
   const std::size_t bytes = class_info(size_class).magazine * std::size_t{class_info(size_class).size};
   if (d.full.count() == (spare_watch_bytes + bytes - 1) / bytes)
     spare_news_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+// A depot has at most as many magazines, full and empty ones, as it may have full ones.
+bool central::leave_empty(unsigned size_class, magazine* m, unsigned home) {
+  object_depot& d = depot(size_class, home);
+  // A shorter one would not do for every giver.
+  if (m->capacity < class_info(size_class).magazine) return false;
+  if (d.full_hint() + d.empty_hint() >= most_full_magazines(d, size_class, depot_count(size_class)))
+    return false;
+  m->count = 0;
+  os::lock_guard guard(d.lock, d);
+  d.empty.push(m);
   return true;
 }
 
@@ -152,6 +169,25 @@ std::size_t central::release_spares(bool all, std::size_t most) {
   return released;
 }
 
+// One at a time, as release_spares_of().
+void central::free_idle_empties(object_depot& d, bool all) {
+  if (d.empty_hint() == 0) return;
+  std::uint32_t idle = 0;
+  {
+    os::lock_guard guard(d.lock, d);
+    idle = d.empty.end_period(all);
+  }
+  for (; idle != 0; --idle) {
+    magazine* m = nullptr;
+    {
+      os::lock_guard guard(d.lock, d);
+      m = d.empty.pop();
+    }
+    if (m == nullptr) return;
+    magazines_.deallocate(m);
+  }
+}
+
 void central::flush_magazines(object_depot& d, unsigned size_class, bool all) {
   flush_draining(size_class, put_back_magazines(d, size_class, all, false));
 }
@@ -161,6 +197,7 @@ void central::flush_magazines(object_depot& d, unsigned size_class, bool all) {
 std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up) {
   std::uint32_t draining = 0;
   std::uint32_t left = 0;
+  free_idle_empties(d, all);
   {
     os::lock_guard guard(d.lock, d);
     const std::uint32_t count = d.full.count();
@@ -177,7 +214,7 @@ std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, 
       m = d.full.pop();
     }
     if (m == nullptr) break;
-    draining |= put_back_all(size_class, m->bottom(), m->count, given_up);
+    draining |= put_back_all(size_class, m->bottom(), m->count, given_up, d.home);
     magazines_.deallocate(m);
   }
   return draining;
@@ -216,6 +253,7 @@ std::size_t central::handover_bytes() {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
     for_each_depot(c, [&](object_depot& d) {
+      if (d.full_hint() == 0) return;
       os::lock_guard guard(d.lock, d);
       for (const magazine* m = d.full.first(); m != nullptr; m = m->next)
         bytes += m->count * std::size_t{class_info(c).size};

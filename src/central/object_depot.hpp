@@ -6,7 +6,7 @@
 // sections are short and call nothing.
 // Invariants:
 //   - givers check full_hint() before they take the lock, so it may exceed the class's limit by the number of
-//     concurrent givers;
+//     concurrent givers, and so may the sum of full and empty magazines;
 //   - a span without free objects is in no list, one with free_objects == capacity in spare, any other in
 //     partial_[list_of(span)]; span::list says which;
 //   - bit b of `filled_` is set exactly if partial_[b] is not empty;
@@ -39,6 +39,8 @@ struct depot_counters {
   std::atomic<std::uint64_t> exchanges{0};
   std::atomic<std::uint64_t> spans_made{0};
   std::atomic<std::uint64_t> spans_freed{0};
+  std::atomic<std::uint64_t> spans_moved{0};      // from another depot of the class
+  std::atomic<std::uint64_t> foreign_objects{0};  // put back by threads of other homes
 };
 
 // Verdict on a span in find_from_back(): take it; skip it; stop, the rest of the list was visited in this walk.
@@ -93,6 +95,10 @@ class alignas(separation) object_depot {
   magazine_stack full TARN_GUARDED_BY(lock);
   // The number of full magazines, read without the lock.
   [[nodiscard]] std::uint32_t full_hint() const TARN_NOT_ANALYZED { return full.count(); }
+  // Empty magazines for those who leave full ones. So threads that free much and then take much need no new magazines
+  // from the store, whose lock all threads share.
+  magazine_stack empty TARN_GUARDED_BY(lock);
+  [[nodiscard]] std::uint32_t empty_hint() const TARN_NOT_ANALYZED { return empty.count(); }
 
   // Spare spans. spare_count is written under the lock; callers read it without the lock as a hint.
   std::atomic<std::uint32_t> spare_count{0};
@@ -348,6 +354,7 @@ inline void object_depot::validate_locked() const {
   TARN_INVARIANT("object_depot", this, counted_spares == spares);
   TARN_INVARIANT("object_depot", this, spare_low.lowest() <= counted_spares);
   full.validate();
+  empty.validate();
 }
 
 }  // namespace tarn

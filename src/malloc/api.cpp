@@ -4,6 +4,7 @@
 
 #include "malloc/entry_points.hpp"
 #include "malloc/hardened_block.hpp"
+#include "runtime/lock_statistics.hpp"
 #include "runtime/options.hpp"
 #include "runtime/statistics.hpp"
 
@@ -53,6 +54,10 @@ size_t tarn_stats_json(char* buffer, size_t capacity) noexcept {
   statistics::write_json(out, false);
   if (capacity != 0) buffer[out.stored()] = '\0';
   return out.size();
+}
+
+void tarn_visit_locks(void (*visit)(void*, const tarn_lock_stats*), void* context) noexcept {
+  lock_statistics::visit(visit, context);
 }
 
 int tarn_option_at(size_t index, tarn_option* out) noexcept {

@@ -20,6 +20,8 @@
 // repaired. Locks that the thread held before, when a signal handler forks, are left alone.
 // Invariants: word == 0 if it has no holder; nested only with forking (validate()).
 // While a thread waits for a lock, the structures guarded by its other locks are consistent; see take_for_fork().
+// While contention is counted (contention.hpp), lock() and unlock() take their slow paths, because the word that they
+// compare with is then one that no lock has.
 #pragma once
 
 #include <atomic>
@@ -28,6 +30,7 @@
 
 #include "base/compiler.hpp"
 #include "base/thread_safety.hpp"
+#include "os/contention.hpp"
 #include "os/futex.hpp"
 #include "os/invariant.hpp"
 
@@ -42,21 +45,22 @@ inline void processor_pause() {
 #endif
 }
 
-// A lock without a rank, free when zeroed.
-class TARN_CAPABILITY plain_mutex {
+// A lock without a rank, free when zeroed. `Counted`: contention is counted while that is on.
+template <bool Counted>
+class TARN_CAPABILITY basic_mutex {
  public:
-  constexpr plain_mutex() = default;
-  plain_mutex(const plain_mutex&) = delete;
-  plain_mutex& operator=(const plain_mutex&) = delete;
+  constexpr basic_mutex() = default;
+  basic_mutex(const basic_mutex&) = delete;
+  basic_mutex& operator=(const basic_mutex&) = delete;
 
   // lock() and unlock() are what the analysis is told, not what it can follow.
   void lock() TARN_ACQUIRE() TARN_NOT_ANALYZED {
     // try_lock() acquires: this thread sees what the last holder wrote before its unlock().
-    if (TARN_UNLIKELY(!try_lock(self()))) lock_slow();
+    if (TARN_UNLIKELY(!try_lock(self(), detour()))) lock_slow();
   }
 
   void unlock() TARN_RELEASE() TARN_NOT_ANALYZED {
-    word_type expected = self();
+    word_type expected = self() | detour();
     // release: partner of the acquire in try_lock().
     if (TARN_UNLIKELY(!word_.compare_exchange_strong(expected, 0, std::memory_order_release,
                                                      std::memory_order_relaxed))) {
@@ -147,8 +151,13 @@ class TARN_CAPABILITY plain_mutex {
   static word_type self() { return reinterpret_cast<word_type>(__builtin_thread_pointer()) & ~flags; }
   static bool is_mine(word_type word) { return (word & ~flags) == self(); }
 
-  bool try_lock(word_type wanted) {
-    word_type expected = 0;
+  // 0, or all ones: a word that no lock has.
+  static word_type detour() {
+    return Counted ? contention::detour.load(std::memory_order_relaxed) : word_type{0};
+  }
+  static bool is_counting() { return Counted && contention::is_on(); }
+
+  bool try_lock(word_type wanted, word_type expected = 0) {
     // acquire: partner of the release in unlock() and release().
     return word_.compare_exchange_strong(expected, wanted, std::memory_order_acquire,
                                          std::memory_order_relaxed);
@@ -169,9 +178,20 @@ class TARN_CAPABILITY plain_mutex {
   TARN_COLD void lock_slow() {
     const word_type word = word_.load(std::memory_order_relaxed);
     if (is_mine(word) && (word & forking) != 0) {
+      // What the thread that forks does under the locks that fork holds does not count.
       word_.fetch_or(nested, std::memory_order_relaxed);
       return;
     }
+    std::uint64_t waited = 0;
+    if (word != 0 || !try_lock(self())) {
+      const std::uint64_t begin = is_counting() ? contention::ticks() : 0;
+      wait();
+      if (begin != 0) waited = contention::ticks() - begin;
+    }
+    if (is_counting()) contention::note_taken(this, self(), waited);
+  }
+
+  void wait() {
     for (int spin = 0; spin < spin_limit; ++spin) {
       if (word_.load(std::memory_order_relaxed) == 0 && try_lock(self())) return;
       processor_pause();
@@ -180,12 +200,16 @@ class TARN_CAPABILITY plain_mutex {
   }
 
   TARN_COLD void unlock_slow() {
-    if ((word_.load(std::memory_order_relaxed) & nested) != 0) {
+    const word_type word = word_.load(std::memory_order_relaxed);
+    if ((word & nested) != 0) {
       word_.fetch_and(~nested, std::memory_order_relaxed);
-    } else {
-      release();
-      has_waited_for_section = false;
+      return;
     }
+    if (is_counting()) contention::note_release(this);
+    // Read again: a signal handler may have marked the lock since.
+    const bool was_marked = (word_.load(std::memory_order_relaxed) & flags) != 0;
+    release();
+    if (was_marked) has_waited_for_section = false;
   }
 
   void release() {
@@ -197,6 +221,9 @@ class TARN_CAPABILITY plain_mutex {
 
   std::atomic<word_type> word_{0};
 };
+
+// A lock that works without the rest of the engine.
+using plain_mutex = basic_mutex<false>;
 
 // The order in which one thread may take locks. Two locks of the same rank are held together only by fork, by walks
 // over all caches or depots, and to move a span between depots; then in the order of the array or list.
@@ -219,14 +246,14 @@ enum class lock_rank : std::uint8_t {
 // Bit r is set while the thread holds a lock of rank r, except locks taken by fork.
 inline thread_local std::uint32_t held_ranks = 0;
 
-class TARN_CAPABILITY mutex : public plain_mutex {
+class TARN_CAPABILITY mutex : public basic_mutex<true> {
  public:
   constexpr explicit mutex(lock_rank rank) : rank_(rank) {}
   void lock() TARN_ACQUIRE() TARN_NOT_ANALYZED {
     // Locks of the same rank may be held together; see lock_rank.
     const unsigned rank = static_cast<unsigned>(rank_);
     TARN_INVARIANT("mutex", this, held_ranks >> (rank + 1) == 0);
-    plain_mutex::lock();
+    basic_mutex::lock();
     held_ranks |= bit();
   }
   void unlock() TARN_RELEASE() TARN_NOT_ANALYZED {
@@ -234,7 +261,7 @@ class TARN_CAPABILITY mutex : public plain_mutex {
     // Two locks of one rank: the first unlock clears the bit. The check may miss an error then, but never reports a
     // false one.
     held_ranks &= ~bit();
-    plain_mutex::unlock();
+    basic_mutex::unlock();
   }
 
  private:
@@ -242,7 +269,7 @@ class TARN_CAPABILITY mutex : public plain_mutex {
   lock_rank rank_;
 };
 #else
-class TARN_CAPABILITY mutex : public plain_mutex {
+class TARN_CAPABILITY mutex : public basic_mutex<true> {
  public:
   constexpr explicit mutex(lock_rank /*rank*/) {}
 };

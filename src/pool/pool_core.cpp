@@ -255,7 +255,7 @@ std::size_t pool_core::take_anywhere(magazine* m, std::size_t most) {
   return found;
 }
 
-void pool_core::flush(void* const* freed, std::size_t count) {
+void pool_core::flush(void* const* freed, std::size_t count, const pool_shard* home) {
   // Spans of objects that were freed in random order are rarely in the cache: prefetches all before the first is
   // needed.
   span* owners[largest_magazine];
@@ -273,7 +273,10 @@ void pool_core::flush(void* const* freed, std::size_t count) {
       fatal("destroy of a pointer that is not one of its objects", freed[0]);
     }
     bool drains = false;
-    count = shard->put(freed, owners, count, others, drains);
+    const std::size_t left = shard->put(freed, owners, count, others, drains);
+    if (TARN_UNLIKELY(os::contention::is_on()) && home != nullptr && home != shard)
+      engine::pool_exchanges.foreign_objects.fetch_add(count - left, std::memory_order_relaxed);
+    count = left;
     // The shard has begun to drain: full magazines go back, because a single slot in one may keep a whole span in use.
     if (TARN_UNLIKELY(drains)) put_back(shard->take_idle_magazines(true));
     freed = others;

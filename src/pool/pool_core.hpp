@@ -65,7 +65,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   // 0 when there is no memory or the pool's limit is reached. May call the system.
   std::size_t refill(pool_shard& own, magazine* m, std::size_t most);
   // Puts slots back into their spans. Aborts on a pointer that is not a slot of the pool, or free already.
-  void flush(void* const* freed, std::size_t count);
+  void flush(void* const* freed, std::size_t count, const pool_shard* home = nullptr);
   // Puts the slots of a chain of magazines back, and frees the magazines. Requires: note_moving() has counted the
   // slots.
   void put_back(magazine* all);

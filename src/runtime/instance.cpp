@@ -14,6 +14,7 @@ constinit thread_cache_registry registry{central_tier, budget};
 constinit guarded_blocks guards;
 constinit sample_windows guard_windows;
 constinit std::atomic<std::size_t> large_bytes{0};
+constinit exchange_counters pool_exchanges;
 constinit thread_cache no_cache{thread_cache::empty_tag{}};
 
 thread_local constinit thread_cache* local_cache = &no_cache;

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/compiler.hpp"
 #include "central/central.hpp"
@@ -38,6 +39,13 @@ extern sample_windows guard_windows;
 
 // Bytes of live large blocks.
 extern std::atomic<std::size_t> large_bytes;
+
+// Between the shards of all pools.
+struct exchange_counters {
+  std::atomic<std::uint64_t> spans_moved{0};
+  std::atomic<std::uint64_t> foreign_objects{0};  // while contention is counted
+};
+extern exchange_counters pool_exchanges;
 
 // The cache of a thread that has none of its own: every access misses.
 extern thread_cache no_cache;

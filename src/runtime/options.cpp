@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "os/contention.hpp"
 #include "os/mutex.hpp"
 #include "os/report.hpp"
 #include "runtime/instance.hpp"
@@ -138,6 +139,13 @@ bool apply_statistics(const char* value) {
   return true;
 }
 
+bool apply_contention(const char* value) {
+  const bool on = std::strcmp(value, "on") == 0;
+  if (!on && std::strcmp(value, "off") != 0) return false;
+  os::contention::set(on);
+  return true;
+}
+
 // ---- the table ----
 
 struct entry {
@@ -167,6 +175,9 @@ constexpr entry table[] = {
      apply_guarded},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics},
+    {"contention", "off", "on or off",
+     "whether the statistics count how often each lock is taken and waited for, and for how long it is held",
+     apply_contention},
 };
 constexpr std::size_t option_count = sizeof table / sizeof table[0];
 

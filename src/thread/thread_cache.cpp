@@ -43,12 +43,12 @@ magazine* thread_cache::new_magazine(unsigned size_class) {
   return central_->magazines().allocate(central_->metadata(), index);
 }
 
-// Disposes of an empty magazine of this thread: keeps it for the next swap, or frees it.
-void thread_cache::discard(magazine* m) {
+// Disposes of an empty magazine of this thread: keeps it for the next swap, leaves it in the depot, or frees it.
+void thread_cache::discard(unsigned size_class, magazine* m) {
   magazine*& at_hand = empty_[m->size_index];
   if (at_hand == nullptr) {
     at_hand = m;
-  } else {
+  } else if (!central_->leave_empty(size_class, m, home)) {
     central_->magazines().deallocate(m);
   }
 }
@@ -97,19 +97,20 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
     return wanted != most() && cache_.raise_most(class_, wanted);
   }
   magazine* new_magazine() { return cache_.new_magazine(class_); }
-  void discard(magazine* m) { cache_.discard(m); }
+  void discard(magazine* m) { cache_.discard(class_, m); }
   magazine* take_full() {
     magazine* const m = central_tier().take_full(class_, cache_.home);
     return m != nullptr ? cache_.trim_to_budget(class_, m) : nullptr;
   }
-  bool give_full(magazine* m, magazine*& /*empty*/) {
-    return !size_classes::is_grain(class_) && !draining() && central_tier().give_full(class_, m, cache_.home);
+  bool give_full(magazine* m, magazine*& empty) {
+    return !size_classes::is_grain(class_) && !draining() &&
+           central_tier().give_full(class_, m, cache_.home, &empty);
   }
   std::size_t refill(magazine* m) {
     cache_.flush_grains();
     return central_tier().refill(class_, m, std::min<std::size_t>(most_now(), m->capacity), cache_.home);
   }
-  void flush(void** objects, std::size_t count) { central_tier().flush(class_, objects, count); }
+  void flush(void** objects, std::size_t count) { central_tier().flush(class_, objects, count, cache_.home); }
   [[nodiscard]] bool drains() const { return draining() && !cache_.is_one_way(class_); }
 
  private:
@@ -228,7 +229,7 @@ void thread_cache::empty_bin(unsigned size_class) {
   of_class.make_void();
   for (magazine* m : {loaded, spare_[size_class].take()}) {
     if (m != nullptr) m = of_class.hand_over(m);
-    if (m != nullptr) discard(m);
+    if (m != nullptr) discard(size_class, m);
   }
 }
 

@@ -274,7 +274,7 @@ class alignas(separation) thread_cache {
   bool open(unsigned size_class);
   magazine* trim_to_budget(unsigned size_class, magazine* m);
   magazine* new_magazine(unsigned size_class);
-  void discard(magazine* m);
+  void discard(unsigned size_class, magazine* m);
   [[nodiscard]] bool is_one_way(unsigned size_class) const;
   [[nodiscard]] std::size_t most_now(unsigned size_class) const;
   [[nodiscard]] std::size_t share() const;

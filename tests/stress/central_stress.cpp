@@ -59,7 +59,13 @@ class central_stress : public testing::TestWithParam<unsigned> {
         wrong_.fetch_add(1);
       mine.push_back(m->slots[slot]);
     }
-    central_tier.magazines().deallocate(m);
+    dispose(c, me, m);
+  }
+
+  // Of an empty magazine.
+  void dispose(unsigned c, unsigned me, magazine* m) {
+    central& central_tier = engine_->central_tier;
+    if (!central_tier.leave_empty(c, m, me % homes)) central_tier.magazines().deallocate(m);
   }
 
   void give(unsigned c, unsigned me, std::mt19937& random, std::vector<void*>& mine) {
@@ -73,9 +79,16 @@ class central_stress : public testing::TestWithParam<unsigned> {
       if (static_cast<mark*>(object)->exchange(free_mark::of(object)) != me + 1) wrong_.fetch_add(1);
       m->slots[++m->count] = object;
     }
-    if (m->count == most && random() % 4 == 0 && central_tier.give_full(c, m, me % homes)) return;
+    magazine* empty = nullptr;
+    if (m->count == most && random() % 4 == 0 && central_tier.give_full(c, m, me % homes, &empty)) {
+      if (empty != nullptr) {
+        if (empty->count != 0 || empty->capacity < most) wrong_.fetch_add(1);
+        central_tier.magazines().deallocate(empty);
+      }
+      return;
+    }
     central_tier.flush(c, m->bottom(), m->count);
-    central_tier.magazines().deallocate(m);
+    dispose(c, me, m);
   }
 
   std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();

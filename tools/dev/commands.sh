@@ -16,9 +16,10 @@ dev_help() {
                                     what takes hours, and clang-tidy on everything
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
-  bench [--pools | --recyclers | --buffers | --profiler | --advice] [ARG…]
+  bench [--pools | --recyclers | --buffers | --profiler | --advice | --scaling] [ARG…]
                                     build and run the benchmarks, of malloc, of the typed pools, of the recycler,
-                                    of buffer pools, or of the profiler and its advice; --help after it lists ARG…
+                                    of buffer pools, or of the profiler and its advice, or the model of many
+                                    processors; --help after it lists ARG…
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
   help                              this text
 
@@ -78,7 +79,7 @@ dev_build() {
 dev_bench() {
   local suite=malloc
   case ${1:-} in
-    --pools | --recyclers | --buffers | --profiler | --advice)
+    --pools | --recyclers | --buffers | --profiler | --advice | --scaling)
       suite=${1#--}
       shift
       ;;

@@ -112,6 +112,9 @@ setpriv       util-linux'
 wants_profiler='
 sqlite3                                        sqlite3
 /usr/lib/heaptrack/libheaptrack_preload.so     heaptrack'
+# What binds a workload of the model to its processors.
+wants_scaling='
+taskset  util-linux'
 # What its recycler is measured beside and with. Maven fetches Netty and JMH itself.
 wants_recyclers='
 <simdjson.h>  libsimdjson-dev

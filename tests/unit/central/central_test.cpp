@@ -251,6 +251,47 @@ TEST_F(central_test, magazines_that_nobody_wants_for_a_period_are_flushed) {
   EXPECT_TRUE(is_in_span(object));
 }
 
+TEST_F(central_test, who_leaves_a_full_magazine_gets_an_empty_one) {
+  const std::size_t most = class_info(small).magazine;
+  std::vector<magazine*> full;
+  for (int i = 0; i < 2; ++i) {
+    full.push_back(new_magazine());
+    full.back()->count = static_cast<std::uint16_t>(central_.refill(small, full.back(), most));
+  }
+  magazine* empty = nullptr;
+  ASSERT_TRUE(central_.give_full(small, full[0], 0, &empty));
+  EXPECT_EQ(empty, nullptr);
+  magazine* const left = new_magazine();
+  ASSERT_TRUE(central_.leave_empty(small, left));
+  ASSERT_TRUE(central_.give_full(small, full[1], 0, &empty));
+  EXPECT_EQ(empty, left);
+  EXPECT_EQ(central_.depot(small).empty_hint(), 0U);
+}
+
+TEST_F(central_test, a_depot_keeps_few_empty_magazines_and_frees_those_that_nobody_needs) {
+  magazine* shorter = central_.magazines().allocate(central_.metadata(), 0);
+  ASSERT_LT(shorter->capacity, class_info(small).magazine);
+  EXPECT_FALSE(central_.leave_empty(small, shorter)) << "not every giver could use it";
+  std::vector<magazine*> left;
+  while (left.size() < 4096) {
+    left.push_back(new_magazine());
+    if (!central_.leave_empty(small, left.back())) break;
+  }
+  EXPECT_GE(left.size(), 3U);
+  EXPECT_LT(left.size(), 100U) << "the depot has no limit";
+  EXPECT_EQ(central_.depot(small).empty_hint(), left.size() - 1);
+  // Full and empty ones have one limit.
+  magazine* const full = left.back();
+  full->count = static_cast<std::uint16_t>(central_.refill(small, full, class_info(small).magazine));
+  ASSERT_TRUE(central_.give_full(small, full));
+  EXPECT_FALSE(central_.leave_empty(small, new_magazine()));
+  central_.flush_idle_magazines(false);
+  EXPECT_EQ(central_.depot(small).empty_hint(), left.size() - 1) << "they were left in this period";
+  central_.flush_idle_magazines(false);
+  EXPECT_EQ(central_.depot(small).empty_hint(), 0U);
+  EXPECT_EQ(std::count(left.begin(), left.end(), new_magazine()), 1) << "they did not go back to the store";
+}
+
 // Objects of the class go back to their spans and are taken out again, in one period.
 class full_limit_test : public central_test {
  protected:

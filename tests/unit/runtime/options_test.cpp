@@ -38,9 +38,9 @@ std::string value_of(const std::string& name) {
 
 TEST(options, the_table_is_complete_and_ends) {
   const auto options = all_options();
-  EXPECT_EQ(options.size(), 7U);
-  for (const char* name :
-       {"decay_ms", "cache_budget", "large_cache", "huge_pages", "background", "guarded", "stats"}) {
+  EXPECT_EQ(options.size(), 8U);
+  for (const char* name : {"decay_ms", "cache_budget", "large_cache", "huge_pages", "background", "guarded",
+                           "stats", "contention"}) {
     ASSERT_EQ(options.count(name), 1U) << name;
     EXPECT_NE(std::string(options.at(name).meaning), "");
     EXPECT_NE(std::string(options.at(name).accepts), "");
@@ -66,6 +66,7 @@ TEST(options, good_values) {
       {"huge_pages", "always"}, {"huge_pages", "never"},    {"huge_pages", "auto"},
       {"background", "off"},    {"background", "on"},       {"background", "auto"},
       {"stats", "stderr"},      {"stats", "/tmp/file.txt"}, {"stats", "off"},
+      {"contention", "on"},     {"contention", "off"},
   };
   for (const auto& [name, value] : good) {
     EXPECT_EQ(tarn_set_option(name, value), 0) << name << "=" << value;
@@ -99,6 +100,7 @@ TEST(options, bad_values_change_nothing) {
       {"background", "yes"},
       {"background", "ON"},
       {"stats", ""},
+      {"contention", "yes"},
       {"stats", long_text.c_str()},
   };
   for (const auto& [name, value] : bad) {
@@ -128,6 +130,10 @@ TEST(options, a_value_takes_effect) {
   EXPECT_STREQ(options::statistics_at_exit(), "/some/where");
   ASSERT_EQ(tarn_set_option("stats", "off"), 0);
   EXPECT_EQ(options::statistics_at_exit(), nullptr);
+  ASSERT_EQ(tarn_set_option("contention", "on"), 0);
+  EXPECT_TRUE(os::contention::is_on());
+  ASSERT_EQ(tarn_set_option("contention", "off"), 0);
+  EXPECT_FALSE(os::contention::is_on());
 }
 
 // ---- options from the environment: the engine reads it once, so each case runs in a process of its own ----
@@ -171,7 +177,8 @@ TEST(options, an_unknown_name_in_the_environment_is_reported_with_those_there_ar
   EXPECT_NE(
       text.find(
           "tarn: TARN_DECAY is not an option and is ignored; the options are TARN_DECAY_MS, "
-          "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_GUARDED, TARN_STATS\n"),
+          "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_GUARDED, TARN_STATS, "
+          "TARN_CONTENTION\n"),
       std::string::npos)
       << text;
   EXPECT_NE(text.find("tarn: TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE is not an option"),
