@@ -156,9 +156,10 @@ class page_map {
   template <class Visit>
   void for_each_leaf(std::uintptr_t start, std::size_t pages, Visit visit) const;
 
-  std::atomic<leaf*> root_[root_entries]{};
-  // An untouched leaf, left by a thread that lost the race to install one.
+  // An untouched leaf, left by a thread that lost the race to install one. Before the root, so that it shares a page
+  // with what precedes the map.
   std::atomic<leaf*> spare_leaf_{nullptr};
+  std::atomic<leaf*> root_[root_entries]{};
 };
 
 }  // namespace tarn

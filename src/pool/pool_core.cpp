@@ -29,6 +29,10 @@ constexpr std::size_t handover_limit = 16 * mib;
 // may be larger, but are shared with other cores and other virtual machines.
 constexpr std::size_t ordered_from = 4 * mib;
 
+// Pools in a heap with less than this in use do not wake decay: little would go back, and a thread that starts takes
+// longer than some thousand allocations.
+constexpr std::size_t least_heap_to_wake = mib;
+
 // The most bytes of empty spans that decay leaves in a shard while the pool is in use.
 constexpr std::size_t aged_spare_limit = 64 * kib;
 // The most bytes of slots in a magazine of small objects.
@@ -322,12 +326,14 @@ void pool_core::settle() {
     has_surplus_.store(false, std::memory_order_relaxed);
     release_empty_spans(spare_limit, page_backing::young);
   }
-  if (TARN_LIKELY(touched_.load(std::memory_order_relaxed))) return;
+  if (TARN_LIKELY(woke_.load(std::memory_order_relaxed))) return;
   touched_.store(true, std::memory_order_relaxed);
-  decay::wake();
+  if (engine::heap.in_use_bytes() < least_heap_to_wake) return;
+  if (decay::wake()) woke_.store(true, std::memory_order_relaxed);
 }
 
 void pool_core::age() {
+  woke_.store(false, std::memory_order_relaxed);
   const bool in_use = touched_.exchange(false, std::memory_order_relaxed);
   for_each_shard([this](pool_shard& s) {
     put_back(s.take_idle_magazines(false));
