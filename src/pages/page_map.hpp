@@ -156,10 +156,9 @@ class page_map {
   template <class Visit>
   void for_each_leaf(std::uintptr_t start, std::size_t pages, Visit visit) const;
 
-  // An untouched leaf, left by a thread that lost the race to install one. Before the root, so that it shares a page
-  // with what precedes the map.
-  std::atomic<leaf*> spare_leaf_{nullptr};
   std::atomic<leaf*> root_[root_entries]{};
+  // An untouched leaf, left by a thread that lost the race to install one.
+  std::atomic<leaf*> spare_leaf_{nullptr};
 };
 
 }  // namespace tarn
