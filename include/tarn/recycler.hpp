@@ -250,9 +250,13 @@ class recycler {
       : state_(new state(std::move(make), std::move(hooks))) {
     start(options);
   }
-  explicit recycler(const recycler_options& options = {}, Hooks hooks = {})
-    requires std::default_initializable<T>
-      : state_(new state([] { return T(); }, std::move(hooks))) {
+  // Both require that T is default-constructible. They are templates without a constraint, because a class with a member
+  // recycler<T> looks at them while a T that is nested in the class is not complete yet.
+  template <class U = T>
+  recycler() : recycler(recycler_options()) {}
+  template <class U = T>
+  explicit recycler(const recycler_options& options, Hooks hooks = {})
+      : state_(new state([] { return U(); }, std::move(hooks))) {
     start(options);
   }
   // Two recyclers would hand out the same objects.
