@@ -25,9 +25,13 @@ namespace {
 constexpr std::size_t ordered_handover_limit = 512 * kib;
 constexpr std::size_t handover_limit = 16 * mib;
 
-// Tunable. From this size on a pool counts as larger than the caches, until it shrinks to half of it. Last-level caches
-// may be larger, but are shared with other cores and other virtual machines.
-constexpr std::size_t ordered_from = 4 * mib;
+// Tunable. From this size on a pool counts as larger than the caches, until it shrinks to half of it: half of the
+// last-level cache, which is shared with other cores and other virtual machines, within bounds.
+constexpr std::size_t least_ordered_from = 4 * mib;
+constexpr std::size_t most_ordered_from = 16 * mib;
+std::size_t ordered_from() {
+  return std::clamp(os::last_level_cache_bytes() / 2, least_ordered_from, most_ordered_from);
+}
 
 // Pools in a heap with less than this in use do not wake decay: little would go back, and a thread that starts takes
 // longer than some thousand allocations.
@@ -76,7 +80,8 @@ void pool_core::set_ordered(bool beyond_caches) {
 
 void pool_core::review_size() {
   const bool before = beyond_caches_.load(std::memory_order_relaxed);
-  if (TARN_UNLIKELY(before ? bytes() < ordered_from / 2 : bytes() >= ordered_from)) set_ordered(!before);
+  if (TARN_LIKELY(!before && bytes() < least_ordered_from)) return;
+  if (TARN_UNLIKELY(before ? bytes() < ordered_from() / 2 : bytes() >= ordered_from())) set_ordered(!before);
 }
 
 tarn_pool* pool_core::owner_of(const void* address) {

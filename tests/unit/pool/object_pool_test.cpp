@@ -466,7 +466,7 @@ TEST(object_pool, a_pool_beyond_the_caches_hands_out_in_the_order_of_addresses) 
   tarn::object_pool<counted_line> pool;
   // The slots that were given back last may come back in that order: 512 KiB and two arrays of a thread.
   constexpr std::size_t unordered = (512 << 10) / sizeof(counted_line) + 2 * 256;
-  EXPECT_GT(ascending_part(pool, (12 << 20) / sizeof(counted_line), unordered), 0.98);
+  EXPECT_GT(ascending_part(pool, (20 << 20) / sizeof(counted_line), unordered), 0.98);
   // When the pool is small again, it hands out the slots that were given back last.
   pool.trim();
   EXPECT_LT(ascending_part(pool, (2 << 20) / sizeof(counted_line), 0), 0.6);
