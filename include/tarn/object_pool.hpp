@@ -339,7 +339,8 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
   // Both throw std::bad_alloc. (Two constructors, not one with a default argument: an explicit constructor could not
   // initialise a member of an aggregate that is initialised by {}.)
   object_pool() : object_pool(pool_options()) {}
-  explicit object_pool(const pool_options& options) : pool_(make_core(detail::request_for<T>(options))) {
+  explicit object_pool(const pool_options& options)
+      : pool_(make_core(detail::request_for<T>(options), this)) {
     if (pool_ == nullptr) detail::throw_bad_alloc();
     number_ = tarn_pool_number(pool_);
   }
@@ -396,7 +397,10 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
     object_pool* pool;
   };
 
-  static tarn_pool* make_core(const tarn_pool_request& request) { return tarn_pool_create(&request); }
+  static tarn_pool* make_core(tarn_pool_request request, const object_pool* self) {
+    request.owner = self;
+    return tarn_pool_create(&request);
+  }
 
   // Where the calling thread keeps the pointer to its bin; null if its table has no entry `number` yet.
   TARN_DETAIL_INLINE static tarn_pool_bin** local_bin(std::size_t number) noexcept {
@@ -423,8 +427,7 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
     // acquire: partner of the release by compare_exchange_strong() below; the pool is complete. On failure, too.
     tarn_pool* existing = pairs_.load(std::memory_order_acquire);
     if (existing != nullptr) return existing;
-    const tarn_pool_request request = detail::request_for<U>({});
-    tarn_pool* const made = tarn_pool_create(&request);
+    tarn_pool* const made = make_core(detail::request_for<U>({}), this);
     if (made == nullptr) return nullptr;
     if (pairs_.compare_exchange_strong(existing, made, std::memory_order_acq_rel,
                                        std::memory_order_acquire)) {

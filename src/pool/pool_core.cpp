@@ -57,6 +57,7 @@ pool_core::pool_core(const tarn_pool_request& request, const char* name)
     : pool_shared(slot_layout(request.size, request.alignment), name,
                   magazine_for(slot_layout(request.size, request.alignment).size, request.magazine_length),
                   request.huge_pages),
+      owner(request.owner),
       chunk_objects_(std::max<std::size_t>(request.chunk_objects, 1)),
       maximum_bytes_(request.maximum_bytes),
       checked_(request.checked),

@@ -119,6 +119,10 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   bool bin_is_owners = false;   // own_bin lies in memory of the pool's owner (tarn_pool_request::own_bin)
   bool shared = false;          // a process-wide pool, found by name
 
+  const void* const owner;  // tarn_pool_request::owner
+  std::atomic<bool> ended_early{
+      false};  // with live objects; whether they are a leak is known at the process's exit
+
  private:
   friend struct checked_slots;
   friend class pool_core_test_access;
