@@ -58,7 +58,7 @@ void without_a_thread() {
   TARN_CHECK(tarn_set_option("background", "off") == 0, "the option was refused");
   TARN_CHECK(tarn_set_option("decay_ms", "100") == 0, "the option was refused");
   std::vector<order*> objects(200000);
-  for (order*& each : objects) each = tarn::pool_of<order>().create(0);
+  for (order*& each : objects) each = tarn::pool_of<order>().create(0U);
   for (order* const each : objects) tarn::pool_of<order>().destroy(each);
   const std::size_t before = tarn::pool_of<order>().stats().bytes;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10 * guarantee::slowness());
