@@ -36,6 +36,7 @@
 
 #include "tarn/detail/arena_core.hpp"
 #include "tarn/detail/config.hpp"
+#include "tarn/detail/construct.hpp"
 
 namespace tarn {
 
@@ -116,7 +117,7 @@ class arena {
     } else {
       using layout = owned<T, detail::arena_cleanup>;
       void* const memory = allocate(layout::offset + sizeof(T), layout::alignment);
-      T* const object = ::new (static_cast<void*>(layout::first_in(memory))) T(std::forward<Args>(args)...);
+      T* const object = detail::construct<T>(layout::first_in(memory), std::forward<Args>(args)...);
       core_.cleanups = ::new (memory) detail::arena_cleanup{core_.cleanups, layout::end};
       return object;
     }
@@ -124,24 +125,23 @@ class arena {
   // A new T, whose destructor never runs.
   template <class T, class... Args>
   [[nodiscard]] TARN_DETAIL_INLINE T* create_without_destructor(Args&&... args) {
-    return ::new (allocate(sizeof(T), alignof(T))) T(std::forward<Args>(args)...);
+    return detail::construct<T>(allocate(sizeof(T), alignof(T)), std::forward<Args>(args)...);
+  }
+  // As create() without arguments, but T is default-initialised, as by std::make_unique_for_overwrite: members without
+  // constructor and initialiser are written by the caller, not by the arena.
+  template <class T>
+  [[nodiscard]] TARN_DETAIL_INLINE T* create_for_overwrite() {
+    return create<T>(detail::for_overwrite{});
   }
   // `count` value-initialised objects; destructors run as with create(), last element first.
   template <class T>
   [[nodiscard]] std::span<T> create_array(std::size_t count) {
-    if constexpr (std::is_trivially_destructible_v<T>) {
-      T* const first = allocate_array<T>(count);
-      std::uninitialized_value_construct_n(first, count);
-      return {first, count};
-    } else {
-      if (count > detail::most_request / sizeof(T)) detail::throw_bad_alloc();
-      using layout = owned<T, counted_cleanup>;
-      void* const memory = allocate(layout::offset + count * sizeof(T), layout::alignment);
-      T* const first = layout::first_in(memory);
-      std::uninitialized_value_construct_n(first, count);
-      core_.cleanups = &(::new (memory) counted_cleanup{{core_.cleanups, layout::end}, count})->cleanup;
-      return {first, count};
-    }
+    return create_array_by(count, std::uninitialized_value_construct_n<T*, std::size_t>);
+  }
+  // `count` default-initialised objects: see create_for_overwrite().
+  template <class T>
+  [[nodiscard]] std::span<T> create_array_for_overwrite(std::size_t count) {
+    return create_array_by(count, std::uninitialized_default_construct_n<T*, std::size_t>);
   }
 
   // ---- the end of objects ----
@@ -194,6 +194,23 @@ class arena {
       while (count != 0) first[--count].~T();
     }
   };
+
+  template <class T>
+  std::span<T> create_array_by(std::size_t count, T* (*construct)(T*, std::size_t)) {
+    if constexpr (std::is_trivially_destructible_v<T>) {
+      T* const first = allocate_array<T>(count);
+      construct(first, count);
+      return {first, count};
+    } else {
+      if (count > detail::most_request / sizeof(T)) detail::throw_bad_alloc();
+      using layout = owned<T, counted_cleanup>;
+      void* const memory = allocate(layout::offset + count * sizeof(T), layout::alignment);
+      T* const first = layout::first_in(memory);
+      construct(first, count);
+      core_.cleanups = &(::new (memory) counted_cleanup{{core_.cleanups, layout::end}, count})->cleanup;
+      return {first, count};
+    }
+  }
 
   detail::arena_core core_;
 };

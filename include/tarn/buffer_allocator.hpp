@@ -130,9 +130,9 @@ class buffer_allocator {
 // `upstream`. Containers of std::pmr value-initialise (zero) the elements that resize() adds.
 class buffer_resource : public std::pmr::memory_resource {
  public:
-  // From the process-wide pool. Both constructors require that upstream is not null and outlives the resource.
-  explicit buffer_resource(std::pmr::memory_resource* upstream = std::pmr::get_default_resource()) noexcept
-      : upstream_(upstream) {}
+  // From the process-wide pool. The constructors require that upstream is not null and outlives the resource.
+  buffer_resource() noexcept : buffer_resource(std::pmr::get_default_resource()) {}
+  explicit buffer_resource(std::pmr::memory_resource* upstream) noexcept : upstream_(upstream) {}
   explicit buffer_resource(const buffer_pool& pool,
                            std::pmr::memory_resource* upstream = std::pmr::get_default_resource()) noexcept
       : pool_(pool.handle()), upstream_(upstream) {}

@@ -210,8 +210,9 @@ inline namespace TARN_POOL_MODE {
 
 class buffer_pool {
  public:
-  // Takes no memory for buffers yet. Throws std::bad_alloc; std::system_error (EINVAL) for an invalid alignment.
-  explicit buffer_pool(const buffer_pool_options& options = {}) {
+  // Takes no memory for buffers yet. Both throw std::bad_alloc; std::system_error (EINVAL) for an invalid alignment.
+  buffer_pool() : buffer_pool(buffer_pool_options()) {}
+  explicit buffer_pool(const buffer_pool_options& options) {
     tarn_buffer_request request{};
     request.alignment = options.alignment;
     request.budget = options.budget;
@@ -275,7 +276,8 @@ class buffer_pool {
 class locked_buffer_pool {
  public:
   // Throws as buffer_pool's constructor.
-  explicit locked_buffer_pool(const locked_buffer_pool_options& options = {}) {
+  locked_buffer_pool() : locked_buffer_pool(locked_buffer_pool_options()) {}
+  explicit locked_buffer_pool(const locked_buffer_pool_options& options) {
     tarn_buffer_request request{};
     request.alignment = options.alignment;
     request.budget = options.budget;

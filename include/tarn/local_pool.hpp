@@ -83,6 +83,7 @@ class local_pool : public detail::pool_front<local_pool<T>, T> {
     tarn_pool_request request = detail::request_for<T>({});
     request.single_thread = true;
     request.own_bin = &bin_;
+    request.owner = this;
     pool_ = tarn_pool_create(&request);
     return pool_ != nullptr;
   }

@@ -28,6 +28,7 @@
 #include <utility>
 
 #include "tarn/detail/config.hpp"
+#include "tarn/detail/construct.hpp"
 #include "tarn/detail/pool_abi.hpp"
 #include "tarn/detail/type_name.hpp"
 
@@ -151,7 +152,12 @@ class pool_front {
     T* const memory = try_allocate();
     return memory != nullptr ? construct(memory, std::forward<Args>(args)...) : nullptr;
   }
-  // Destroys the object and frees its slot. Null is allowed. Requires: from create() of this pool, and of dynamic type
+  // As create() and try_create() without arguments, but T is default-initialised, as by
+  // std::make_unique_for_overwrite: members without constructor and initialiser are written by the caller, not by the
+  // pool. Cost: for such a T that of allocate(), whatever its size.
+  [[nodiscard]] TARN_DETAIL_INLINE T* create_for_overwrite() const { return create(for_overwrite{}); }
+  [[nodiscard]] TARN_DETAIL_INLINE T* try_create_for_overwrite() const { return try_create(for_overwrite{}); }
+  // Destroys the object and frees its slot. Null is allowed. Requires: from a create function of this pool, and of dynamic type
   // T (the pool would free a slot of another size through a pointer to a base).
   TARN_DETAIL_INLINE void destroy(T* object) const noexcept {
     if (object == nullptr) return;
@@ -165,8 +171,8 @@ class pool_front {
 
   template <class... Args>
   TARN_DETAIL_INLINE T* construct(T* memory, Args&&... args) const {
-    if constexpr (std::is_nothrow_constructible_v<T, Args...>) {
-      return ::new (static_cast<void*>(memory)) T(std::forward<Args>(args)...);
+    if constexpr (noexcept(detail::construct<T>(memory, std::forward<Args>(args)...))) {
+      return detail::construct<T>(memory, std::forward<Args>(args)...);
     } else {
       struct slot_guard {
         const pool_front* pool;
@@ -175,7 +181,7 @@ class pool_front {
           if (slot != nullptr) pool->deallocate(slot);
         }
       } guard{this, memory};
-      T* const object = ::new (static_cast<void*>(memory)) T(std::forward<Args>(args)...);
+      T* const object = detail::construct<T>(memory, std::forward<Args>(args)...);
       guard.slot = nullptr;
       return object;
     }
@@ -330,8 +336,11 @@ void pool_deleter<T>::operator()(T* object) const noexcept {
 template <class T>
 class object_pool : public detail::pool_front<object_pool<T>, T> {
  public:
-  // Throws std::bad_alloc.
-  explicit object_pool(const pool_options& options = {}) : pool_(make_core(detail::request_for<T>(options))) {
+  // Both throw std::bad_alloc. (Two constructors, not one with a default argument: an explicit constructor could not
+  // initialise a member of an aggregate that is initialised by {}.)
+  object_pool() : object_pool(pool_options()) {}
+  explicit object_pool(const pool_options& options)
+      : pool_(make_core(detail::request_for<T>(options), this)) {
     if (pool_ == nullptr) detail::throw_bad_alloc();
     number_ = tarn_pool_number(pool_);
   }
@@ -388,7 +397,10 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
     object_pool* pool;
   };
 
-  static tarn_pool* make_core(const tarn_pool_request& request) { return tarn_pool_create(&request); }
+  static tarn_pool* make_core(tarn_pool_request request, const object_pool* self) {
+    request.owner = self;
+    return tarn_pool_create(&request);
+  }
 
   // Where the calling thread keeps the pointer to its bin; null if its table has no entry `number` yet.
   TARN_DETAIL_INLINE static tarn_pool_bin** local_bin(std::size_t number) noexcept {
@@ -415,8 +427,7 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
     // acquire: partner of the release by compare_exchange_strong() below; the pool is complete. On failure, too.
     tarn_pool* existing = pairs_.load(std::memory_order_acquire);
     if (existing != nullptr) return existing;
-    const tarn_pool_request request = detail::request_for<U>({});
-    tarn_pool* const made = tarn_pool_create(&request);
+    tarn_pool* const made = make_core(detail::request_for<U>({}), this);
     if (made == nullptr) return nullptr;
     if (pairs_.compare_exchange_strong(existing, made, std::memory_order_acq_rel,
                                        std::memory_order_acquire)) {

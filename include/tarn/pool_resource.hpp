@@ -243,17 +243,16 @@ inline namespace TARN_POOL_MODE {
 class pool_resource : public detail::slot_resource<detail::shared_slot_pool, std::mutex> {
  public:
   // Requires: upstream is not null and outlives the resource. Takes no memory yet.
-  explicit pool_resource(std::pmr::memory_resource* upstream = std::pmr::get_default_resource()) noexcept
-      : slot_resource(upstream) {}
+  pool_resource() noexcept : pool_resource(std::pmr::get_default_resource()) {}
+  explicit pool_resource(std::pmr::memory_resource* upstream) noexcept : slot_resource(upstream) {}
 };
 
 // For one thread at a time. The resource and its blocks may move to another thread as a whole.
 class local_pool_resource : public detail::slot_resource<detail::local_slot_pool, detail::no_mutex> {
  public:
   // Requires: upstream is not null and outlives the resource. Takes no memory yet.
-  explicit local_pool_resource(
-      std::pmr::memory_resource* upstream = std::pmr::get_default_resource()) noexcept
-      : slot_resource(upstream) {}
+  local_pool_resource() noexcept : local_pool_resource(std::pmr::get_default_resource()) {}
+  explicit local_pool_resource(std::pmr::memory_resource* upstream) noexcept : slot_resource(upstream) {}
 };
 
 }  // namespace TARN_POOL_MODE

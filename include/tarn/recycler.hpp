@@ -250,9 +250,13 @@ class recycler {
       : state_(new state(std::move(make), std::move(hooks))) {
     start(options);
   }
-  explicit recycler(const recycler_options& options = {}, Hooks hooks = {})
-    requires std::default_initializable<T>
-      : state_(new state([] { return T(); }, std::move(hooks))) {
+  // Both require that T is default-constructible. They are templates without a constraint, because a class with a member
+  // recycler<T> looks at them while a T that is nested in the class is not complete yet.
+  template <class U = T>
+  recycler() : recycler(recycler_options()) {}
+  template <class U = T>
+  explicit recycler(const recycler_options& options, Hooks hooks = {})
+      : state_(new state([] { return U(); }, std::move(hooks))) {
     start(options);
   }
   // Two recyclers would hand out the same objects.
@@ -321,7 +325,8 @@ class recycler {
       delete state_;
       detail::throw_bad_alloc();
     }
-    state_->number = tarn_recycler_number(state_->core);
+    // If each object is too large, no thread has a bin for them, so that only the slow path needs to look.
+    state_->number = measures || sizeof(T) <= state_->largest ? tarn_recycler_number(state_->core) : SIZE_MAX;
   }
 
   // ---- get ----
@@ -367,7 +372,7 @@ class recycler {
       bytes = s->hooks.retained_bytes(*object);
       if (TARN_DETAIL_UNLIKELY(bytes == 0)) bytes = 1;
     }
-    if (TARN_DETAIL_UNLIKELY(bytes > s->largest)) return drop(s, object, tarn_recycler_too_large);
+    if (measures && TARN_DETAIL_UNLIKELY(bytes > s->largest)) return drop(s, object, tarn_recycler_too_large);
     if constexpr (measures && knows_use) {
       if (TARN_DETAIL_UNLIKELY(bytes >= oversized_from) && bin != nullptr && is_oversized(bin, bytes, used)) {
         return drop(s, object, tarn_recycler_oversized);
@@ -405,6 +410,7 @@ class recycler {
   }
 
   __attribute__((noinline)) static void give_slow(state* s, T* object, std::size_t bytes) noexcept {
+    if (bytes > s->largest) return drop(s, object, tarn_recycler_too_large);
     if (tarn_recycler_give_slow(s->core, object, bytes)) return;
     end(s, object);
   }

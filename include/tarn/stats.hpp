@@ -164,7 +164,9 @@ inline std::vector<tarn_lock_stats> locks() {
 inline std::size_t trim(std::size_t keep = 0) noexcept { return tarn_trim(keep); }
 
 // Sets the function that is called when a typed pool is destroyed while objects of it are live, with the pool's name
-// and their number. Null: the default, which writes one line to stderr. Returns the previous hook.
+// and their number. Null: the default, which writes one line to stderr; for a pool of static storage duration only when
+// the process has run all static destructors, and only if objects are still live: objects that are destroyed later than
+// their pool are no leak. Returns the previous hook.
 inline tarn_pool_leak_hook set_leak_hook(tarn_pool_leak_hook hook) noexcept {
   return tarn_pool_set_leak_hook(hook);
 }

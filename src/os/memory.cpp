@@ -5,6 +5,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -125,6 +126,13 @@ std::size_t machine_bytes() {
               : SIZE_MAX;
   found.store(bytes, std::memory_order_relaxed);
   return bytes;
+}
+
+std::size_t last_level_cache_bytes() {
+  // libc has asked the processor when it was loaded.
+  const long third = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  const long last = third > 0 ? third : sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return last > 0 ? static_cast<std::size_t>(last) : 0;
 }
 
 void* reserve(std::size_t bytes, std::size_t alignment) {

@@ -14,6 +14,9 @@ std::size_t system_page_size();
 // The machine's memory plus swap space in bytes, as the first call found it; SIZE_MAX: the system does not tell.
 std::size_t machine_bytes();
 
+// The processor's last-level cache in bytes; 0: the system does not tell.
+std::size_t last_level_cache_bytes();
+
 // Reserves zeroed, readable and writable address space, not yet backed, aligned to `alignment` (a power of two of at
 // least the system's page). Null: there is none.
 void* reserve(std::size_t bytes, std::size_t alignment);

@@ -148,7 +148,8 @@ void page_heap::add_reservation_locked(const os::guarded_range& range) {
   if (range.extends) s->borders &= all_behind;
   reserved_ += s->pages;
   touch_.reserved_locked(start, range.bytes);
-  coalesce_locked(s);
+  // Between two guards there is no neighbour, whose page map entries would be further pages to touch.
+  range.guarded && !range.extends ? insert_locked(s) : coalesce_locked(s);
 }
 
 }  // namespace tarn

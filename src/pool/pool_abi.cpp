@@ -8,6 +8,7 @@
 #include "os/errno_keeper.hpp"
 #include "os/memory_marks.hpp"
 #include "os/report.hpp"
+#include "os/static_storage.hpp"
 #include "pool/checked_slots.hpp"
 #include "pool/pool_registry.hpp"
 #include "runtime/engine.hpp"
@@ -47,6 +48,16 @@ void report_leak(const char* name, std::size_t live) {
 
 std::atomic<tarn_pool_leak_hook> leak_hook{report_leak};
 
+// Runs after the destructors of static objects in everything that uses the library.
+[[gnu::destructor]] void report_leaks_at_exit() {
+  pool_registry::pools.for_each([](const tarn_pool& pool) {
+    if (!pool.ended_early.load(std::memory_order_relaxed)) return;
+    tarn_pool_figures figures{};
+    tarn_pool_get_figures(&pool, &figures);
+    if (figures.live != 0) report_leak(pool.name(), figures.live);
+  });
+}
+
 }  // namespace
 
 tarn_pool* tarn_pool_create(const tarn_pool_request* request) noexcept {
@@ -59,7 +70,13 @@ tarn_pool* tarn_pool_shared(const tarn_pool_request* request) noexcept {
 
 std::size_t tarn_pool_destroy(tarn_pool* pool) noexcept {
   const std::size_t live = pool_registry::destroy(pool);
-  if (live != 0) leak_hook.load(std::memory_order_relaxed)(pool->name(), live);
+  if (live == 0) return 0;
+  const tarn_pool_leak_hook hook = leak_hook.load(std::memory_order_relaxed);
+  if (hook == report_leak && pool->owner != nullptr && os::is_in_static_storage(pool->owner)) {
+    pool->ended_early.store(true, std::memory_order_relaxed);
+  } else {
+    hook(pool->name(), live);
+  }
   return live;
 }
 

@@ -25,9 +25,17 @@ namespace {
 constexpr std::size_t ordered_handover_limit = 512 * kib;
 constexpr std::size_t handover_limit = 16 * mib;
 
-// Tunable. From this size on a pool counts as larger than the caches, until it shrinks to half of it. Last-level caches
-// may be larger, but are shared with other cores and other virtual machines.
-constexpr std::size_t ordered_from = 4 * mib;
+// Tunable. From this size on a pool counts as larger than the caches, until it shrinks to half of it: half of the
+// last-level cache, which is shared with other cores and other virtual machines, within bounds.
+constexpr std::size_t least_ordered_from = 4 * mib;
+constexpr std::size_t most_ordered_from = 16 * mib;
+std::size_t ordered_from() {
+  return std::clamp(os::last_level_cache_bytes() / 2, least_ordered_from, most_ordered_from);
+}
+
+// Pools in a heap with less than this in use do not wake decay: little would go back, and a thread that starts takes
+// longer than some thousand allocations.
+constexpr std::size_t least_heap_to_wake = mib;
 
 // The most bytes of empty spans that decay leaves in a shard while the pool is in use.
 constexpr std::size_t aged_spare_limit = 64 * kib;
@@ -49,6 +57,7 @@ pool_core::pool_core(const tarn_pool_request& request, const char* name)
     : pool_shared(slot_layout(request.size, request.alignment), name,
                   magazine_for(slot_layout(request.size, request.alignment).size, request.magazine_length),
                   request.huge_pages),
+      owner(request.owner),
       chunk_objects_(std::max<std::size_t>(request.chunk_objects, 1)),
       maximum_bytes_(request.maximum_bytes),
       checked_(request.checked),
@@ -72,7 +81,8 @@ void pool_core::set_ordered(bool beyond_caches) {
 
 void pool_core::review_size() {
   const bool before = beyond_caches_.load(std::memory_order_relaxed);
-  if (TARN_UNLIKELY(before ? bytes() < ordered_from / 2 : bytes() >= ordered_from)) set_ordered(!before);
+  if (TARN_LIKELY(!before && bytes() < least_ordered_from)) return;
+  if (TARN_UNLIKELY(before ? bytes() < ordered_from() / 2 : bytes() >= ordered_from())) set_ordered(!before);
 }
 
 tarn_pool* pool_core::owner_of(const void* address) {
@@ -325,12 +335,14 @@ void pool_core::settle() {
     has_surplus_.store(false, std::memory_order_relaxed);
     release_empty_spans(spare_limit, page_backing::young);
   }
-  if (TARN_LIKELY(touched_.load(std::memory_order_relaxed))) return;
+  if (TARN_LIKELY(woke_.load(std::memory_order_relaxed))) return;
   touched_.store(true, std::memory_order_relaxed);
-  decay::wake();
+  if (engine::heap.in_use_bytes() < least_heap_to_wake) return;
+  if (decay::wake()) woke_.store(true, std::memory_order_relaxed);
 }
 
 void pool_core::age() {
+  woke_.store(false, std::memory_order_relaxed);
   const bool in_use = touched_.exchange(false, std::memory_order_relaxed);
   for_each_shard([this](pool_shard& s) {
     put_back(s.take_idle_magazines(false));

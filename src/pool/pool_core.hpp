@@ -78,7 +78,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   bool reserve(std::size_t slots);
 
   // To be called after flush(): gives empty spans beyond the pool's limit to the page heap, and makes sure that decay
-  // will visit the pool. Requires: the caller holds no lock.
+  // will visit the pool, unless the heap is small. Requires: the caller holds no lock.
   void settle();
   // One period of decay: idle full magazines go back into spans, empty spans to the page heap. Requires: the caller
   // holds no lock.
@@ -118,6 +118,10 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   pool_bin* own_bin = nullptr;  // the bin of a single-threaded pool
   bool bin_is_owners = false;   // own_bin lies in memory of the pool's owner (tarn_pool_request::own_bin)
   bool shared = false;          // a process-wide pool, found by name
+
+  const void* const owner;  // tarn_pool_request::owner
+  std::atomic<bool> ended_early{
+      false};  // with live objects; whether they are a leak is known at the process's exit
 
  private:
   friend struct checked_slots;
@@ -166,6 +170,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   void purge_idle_pages();
 
   std::atomic<bool> touched_{false};  // a slow call was made since the last period of decay
+  std::atomic<bool> woke_{false};     // and has woken the thread that runs the next period
   std::atomic<unsigned> idle_periods_{
       periods_to_purge};                // since the last slow call, counted up to periods_to_purge
   std::atomic<std::uint8_t> walks_{0};  // number of the last walk for idle pages; 0: there was none

@@ -24,14 +24,15 @@ tarn_recycler_entry* recycler_bin::void_top() { return void_entries + 1; }
 // The owner is outside here, as it joins a recycler by itself, or is the only thread of a forked child.
 void recycler_bin::join() {
   busy.store(0, std::memory_order_relaxed);
+  taken.store(0, std::memory_order_relaxed);
   // close() has left the bin claimed. release: partner of the acquire in enter(), as at the end of any claim.
   claimed.store(0, std::memory_order_release);
 }
 
 // The recycler keeps the hits that the bin has counted.
 void recycler_bin::leave() {
-  core->note_hits(hits.load(std::memory_order_relaxed));
-  hits.store(0, std::memory_order_relaxed);
+  core->note_hits(hits());
+  taken.store(0, std::memory_order_relaxed);
 }
 
 // ---- get ----
@@ -43,7 +44,7 @@ void recycler_bin::load(recycler_magazine* m) {
 
 void* recycler_bin::pop_one() {
   --top;
-  hits.store(hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  taken.store(taken.load(std::memory_order_relaxed) + 2, std::memory_order_relaxed);
   return top->object;
 }
 

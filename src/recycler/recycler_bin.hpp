@@ -33,6 +33,13 @@ struct recycler_bin : tarn_recycler_bin, engine::front_bin<tarn_recycler, recycl
 
   recycler_bin() : tarn_recycler_bin{void_top(), {}, 0, {}, {}} {}
 
+  // Whether the owner is inside. acquire: partner of the release in leave(), for what the owner has written.
+  [[nodiscard]] bool is_entered() const {
+    return busy.load(std::memory_order_acquire) != 0 || (taken.load(std::memory_order_acquire) & 1) != 0;
+  }
+  // The gets that it has served.
+  [[nodiscard]] std::uint64_t hits() const { return taken.load(std::memory_order_relaxed) / 2; }
+
   // `top` of a bin without a loaded magazine: no object below it, nothing paid at it. Never written.
   static tarn_recycler_entry* void_top();
 

@@ -47,7 +47,7 @@ std::size_t with_claimed(tarn_recycler* recycler, bool for_good, Visit visit) {
         b->claimed.store(claim, std::memory_order_relaxed);
       }
     }
-    // Partner: the signal fence in enter(). If the system has no such fence, `busy` proves nothing, and no bin is
+    // Partner: the signal fence in enter(). If the system has no such fence, is_entered() proves nothing, and no bin is
     // visited; except for_good, as close() requires that no other thread is inside.
     const bool known = os::process_fence() || for_good;
     missed = 0;
@@ -55,8 +55,7 @@ std::size_t with_claimed(tarn_recycler* recycler, bool for_good, Visit visit) {
     for (recycler_bin* b = recycler->bins; b != nullptr;) {
       recycler_bin* const next = b->next;
       if (b->claimed.load(std::memory_order_relaxed) == claim) {
-        // acquire: partner of the release in leave(); makes the owner's writes to the bin visible.
-        if (known && b->busy.load(std::memory_order_acquire) == 0) {
+        if (known && !b->is_entered()) {
           visit(b);
           // release, here and below: partner of the acquire in enter().
           if (!for_good) b->claimed.store(0, std::memory_order_release);
@@ -164,7 +163,7 @@ void get_figures(tarn_recycler* recycler, tarn_recycler_figures& out) {
   out.bytes = std::min<std::uint64_t>(out.bytes, recycler->budget().paid_bytes());
   os::lock_guard guard(recyclers.lock());
   for (const recycler_bin* b = recycler->bins; b != nullptr; b = b->next) {
-    out.hits += b->hits.load(std::memory_order_relaxed);
+    out.hits += b->hits();
   }
 }
 

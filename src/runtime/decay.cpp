@@ -89,8 +89,10 @@ void run_periods() {
 void run_period_if_due() {
   const std::int64_t now = os::now_ms();
   std::int64_t last = last_period.load(std::memory_order_relaxed);
-  if (now - last >= period_ms() &&
-      last_period.compare_exchange_strong(last, now, std::memory_order_relaxed)) {
+  // The first call only sets the time: nothing has been idle for a period yet.
+  const bool first = last == 0;
+  if ((first || now - last >= period_ms()) &&
+      last_period.compare_exchange_strong(last, now, std::memory_order_relaxed) && !first) {
     run_period();
   }
 }
@@ -105,15 +107,16 @@ bool thread_allowed() {
 
 }  // namespace
 
-void wake() {
-  if (options::decay_ms() < 0) return;
-  if (thread_allowed() && os::ensure_background_thread()) return;
+bool wake() {
+  if (options::decay_ms() < 0) return true;
+  if (thread_allowed() && os::ensure_background_thread()) return true;
   if (thread_allowed() && os::in_vfork_child()) {
     // The vfork child shares its parent's heap; the parent may sleep for long and has no thread that could purge.
     engine::heap.trim(0);
-  } else {
-    run_period_if_due();
+    return true;
   }
+  run_period_if_due();
+  return false;
 }
 
 bool run_errands_soon() {

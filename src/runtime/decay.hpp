@@ -9,7 +9,8 @@
 namespace tarn::decay {
 
 // Much memory is free: starts the thread or runs a due period. Cheap if the thread is running. Call without locks.
-void wake();
+// False: the caller must call again, in slow paths, because no thread will run the next period.
+bool wake();
 
 // Makes the background thread run the fronts' errands now, before its next period. False: there is no such thread
 // and none can start, so the caller must run them. Requires: front::has_work() is true while there are errands.

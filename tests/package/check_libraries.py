@@ -29,7 +29,7 @@ GATES = """
 # The functions that the engine may import from libc. The background thread has none of libc's thread-local data, and a
 # library of the program may replace any of these functions, so that thread may call only those of the first line.
 IMPORTS = """
-    memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp getauxval sched_yield
+    memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp getauxval sched_yield sysconf
     __errno_location __environ environ __progname_full program_invocation_name secure_getenv fprintf
     __register_atfork __cxa_atexit dlsym dl_iterate_phdr sigaction sigemptyset sigfillset
     pthread_attr_destroy pthread_attr_init pthread_attr_setdetachstate pthread_create pthread_key_create

@@ -90,6 +90,8 @@ void use_pool(Pool& pool) {
   require(one->y == 2);
   pool.destroy(one);
   pool.destroy(pool.try_create());
+  pool.destroy(pool.create_for_overwrite());
+  pool.destroy(pool.try_create_for_overwrite());
   pool.deallocate(pool.allocate());
   pool.deallocate(pool.try_allocate());
   pool.reserve(2);
@@ -130,6 +132,8 @@ void use_arenas() {
   require(arena.create<point>(1.0, 2.0)->y == 2 && arena.create<std::string>("text")->size() == 4);
   require(arena.create_without_destructor<int>(7) != nullptr && arena.allocate_array<double>(4) != nullptr);
   require(arena.create_array<std::string>(3).size() == 3 && arena.create_array<int>(3)[2] == 0);
+  require(arena.create_for_overwrite<point>()->y == 0 && arena.create_for_overwrite<std::string>()->empty());
+  require(arena.create_array_for_overwrite<std::string>(3)[2].empty());
   arena.rewind(begin);
   const tarn::scratch_arena scratch(arena);
   require(scratch->copy("text") == "text");
@@ -164,6 +168,93 @@ void use_recyclers() {
   static_cast<void>(made.trim());
 }
 
+// ---- pools as members of classes ----
+// Declared without an initialiser: of a class that is nested in the same class and has default member initialisers, of a
+// class that is defined later, and in classes that are initialised by {} or have a default argument.
+
+struct later;
+template <class T>
+struct fronts {
+  tarn::object_pool<T> own;
+  tarn::local_pool<T> local;
+  tarn::recycler<T> idle;
+};
+struct with_nested {
+  struct item {
+    int number = 1;
+    std::string name;
+  };
+  struct inner : fronts<item> {
+    int more = 3;
+  };
+  struct options {
+    tarn::pool_options pool;
+    tarn::recycler_options idle;
+    tarn::buffer_pool_options buffers;
+    int more = 4;
+  };
+
+  fronts<item> plain;
+  inner derived;
+  inner empty = {};
+  tarn::object_pool<item> several[2];
+  tarn::recycler<item> idle;
+  tarn::arena arena;
+  tarn::buffer_pool buffers;
+  tarn::locked_buffer_pool secrets;
+  tarn::buffer_resource of_buffers;
+  tarn::pool_resource of_pools;
+  tarn::local_pool_resource of_thread;
+};
+struct with_default_argument {
+  struct item {
+    int number = 1;
+  };
+  explicit with_default_argument(int start = 5) : first(start) {}
+  int first;
+  fronts<item> pools;
+};
+struct with_later {
+  with_later();
+  ~with_later();
+  fronts<later> pools;
+};
+struct later {
+  int number = 6;
+};
+with_later::with_later() = default;
+with_later::~with_later() = default;
+template <class T>
+struct with_parameter {
+  struct node {
+    T value;
+    node* next = nullptr;
+  };
+  fronts<T> of_values;
+  fronts<node> of_nodes;
+};
+
+template <class Class>
+void use_class() {
+  Class declared;
+  Class braces{};
+  Class copied = {};
+  static_cast<void>(declared);
+  static_cast<void>(braces);
+  static_cast<void>(copied);
+}
+
+void use_members() {
+  use_class<fronts<point>>();
+  use_class<with_nested>();
+  use_class<with_parameter<std::string>>();
+  const with_default_argument one;
+  with_later other;
+  later* const object = other.pools.own.create();
+  require(one.first == 5 && object->number == 6 && other.pools.idle.get()->number == 6);
+  other.pools.own.destroy(object);
+}
+
 }  // namespace
 
 int main() {
@@ -174,6 +265,7 @@ int main() {
   use_pooled();
   use_arenas();
   use_recyclers();
+  use_members();
   require(!tarn::pools().empty());
   return 0;
 }

@@ -54,6 +54,7 @@ struct tarn_pool_request {
   bool single_thread;            // used by one thread at a time: one bin, no shards
   // With single_thread: memory for the bin, valid until the pool is destroyed; null: the library provides it.
   tarn_pool_own_bin* own_bin;
+  const void* owner;  // the object whose destructor calls tarn_pool_destroy; null: unknown
 };
 
 // A new figure is added here, in tarn_pool_get_figures(), and in tarn::pool_stats and named_pool_stats.
@@ -87,7 +88,8 @@ TARN_API tarn_pool* tarn_pool_create(const tarn_pool_request* request) noexcept;
 // The process-wide pool of this name, size and alignment, created by the first call. Null as above.
 TARN_API tarn_pool* tarn_pool_shared(const tarn_pool_request* request) noexcept;
 // Requires: no thread uses the pool any more. If no object is live, frees the pool and its memory and returns 0;
-// otherwise calls the leak hook, keeps both for ever, and returns the number of live objects.
+// otherwise calls the leak hook, keeps both for ever, and returns the number of live objects. The default hook waits if
+// the owner has static storage duration: see tarn::set_leak_hook().
 TARN_API std::size_t tarn_pool_destroy(tarn_pool* pool) noexcept;
 
 // The same, but frees the memory of live objects too; returns the bytes of all spans.

@@ -6,7 +6,8 @@
 //
 // A bin belongs to its thread, yet other threads may empty it while the owner is outside of it, however long: otherwise
 // the objects in a sleeping thread's bin could not age. The owner pays two stores and a load, and waits for none of
-// them; the others pay a system call that makes every thread of the process order its stores and loads:
+// them (a pop stores an odd and an even count in place of 1 and 0, so that counting costs no store of its own); the
+// others pay a system call that makes every thread of the process order its stores and loads:
 //   owner:   busy = 1;  (no reordering by the compiler)  claimed?  …pop or push…  busy = 0
 //   others:  claimed = 1;  membarrier();  busy?  …take the objects…  claimed = 0
 // After membarrier() either the other thread sees `busy` of an owner that did not see `claimed`, or the owner sees
@@ -38,9 +39,9 @@ struct tarn_recycler_entry {
 // The part of a bin that is compiled into programs.
 struct tarn_recycler_bin {
   tarn_recycler_entry* top;            // top[-1] is the next object to hand out
-  std::atomic<std::uint64_t> hits;     // written by the owner only
+  std::atomic<std::uint64_t> taken;    // twice the owner's hits, plus 1 while it is inside for a pop
   std::size_t recent_use;              // used by the owner only; see recycler.hpp
-  std::atomic<std::uint32_t> busy;     // 1 while the owner is inside
+  std::atomic<std::uint32_t> busy;     // 1 while the owner is inside for anything else
   std::atomic<std::uint32_t> claimed;  // not 0 while another thread is inside, or is about to be
 };
 
@@ -126,19 +127,25 @@ TARN_API std::uint64_t tarn_recycler_unseal(void* object, std::size_t bytes) noe
 
 namespace tarn::detail {
 
-// The owner enters its bin. False: another thread has claimed the bin, and the owner stays outside.
-TARN_DETAIL_INLINE bool enter(tarn_recycler_bin* bin) {
-  bin->busy.store(1, std::memory_order_relaxed);
+// The owner leaves its bin. release: partner of the acquire of both words in is_entered().
+template <class Word>
+TARN_DETAIL_INLINE void leave(std::atomic<Word>& inside, Word now) {
+  inside.store(now, std::memory_order_release);
+}
+// The owner enters its bin: `inside` becomes `now`. False: another thread has claimed the bin, and the owner stays
+// outside.
+template <class Word>
+TARN_DETAIL_INLINE bool enter(const tarn_recycler_bin* bin, std::atomic<Word>& inside, Word now) {
+  inside.store(now, std::memory_order_relaxed);
   // Partner: membarrier() in with_claimed() of the library, which acts as a fence of the processor at this place.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   // acquire: partner of the release of `claimed` in with_claimed(); the owner sees what the other thread has changed.
   if (TARN_DETAIL_LIKELY(bin->claimed.load(std::memory_order_acquire) == 0)) return true;
-  // release: as in leave().
-  bin->busy.store(0, std::memory_order_release);
+  leave(inside, now - 1);
   return false;
 }
-// release: partner of the acquire of `busy` in with_claimed().
-TARN_DETAIL_INLINE void leave(tarn_recycler_bin* bin) { bin->busy.store(0, std::memory_order_release); }
+TARN_DETAIL_INLINE bool enter(tarn_recycler_bin* bin) { return enter(bin, bin->busy, 1U); }
+TARN_DETAIL_INLINE void leave(tarn_recycler_bin* bin) { leave(bin->busy, 0U); }
 
 // The calling thread's bin, or null.
 TARN_DETAIL_INLINE tarn_recycler_bin* local_recycler_bin(std::size_t number) {
@@ -148,14 +155,17 @@ TARN_DETAIL_INLINE tarn_recycler_bin* local_recycler_bin(std::size_t number) {
 
 // Null: nothing to pop; call tarn_recycler_get_slow().
 TARN_DETAIL_INLINE void* pop(tarn_recycler_bin* bin) {
-  if (TARN_DETAIL_UNLIKELY(bin == nullptr || !enter(bin))) return nullptr;
+  if (TARN_DETAIL_UNLIKELY(bin == nullptr)) return nullptr;
+  const std::uint64_t taken = bin->taken.load(std::memory_order_relaxed);
+  if (TARN_DETAIL_UNLIKELY(!enter(bin, bin->taken, taken + 1))) return nullptr;
   tarn_recycler_entry* const top = bin->top;
   void* const object = top[-1].object;
-  if (TARN_DETAIL_LIKELY(object != nullptr)) {
-    bin->top = top - 1;
-    bin->hits.store(bin->hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (TARN_DETAIL_UNLIKELY(object == nullptr)) {
+    leave(bin->taken, taken);
+    return nullptr;
   }
-  leave(bin);
+  bin->top = top - 1;
+  leave(bin->taken, taken + 2);
   return object;
 }
 

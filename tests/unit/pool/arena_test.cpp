@@ -133,6 +133,20 @@ TEST(arena_test, what_no_machine_has) {
   EXPECT_TRUE(piece.intact());
 }
 
+TEST(arena_test, objects_for_overwrite_are_not_cleared) {
+  tarn::arena a;
+  void* const before = std::memset(a.allocate(4096), 0x5a, 4096);
+  asm volatile("" : : "r"(before) : "memory");  // the bytes are written although the memory is freed
+  a.reset();
+  unsigned char* const one = a.create_for_overwrite<unsigned char>();
+  const std::span<unsigned char> many = a.create_array_for_overwrite<unsigned char>(1000);
+  asm volatile("" : : "r"(one) : "memory");  // for the compiler the bytes have no value
+  EXPECT_NE(*one, 0);
+  EXPECT_NE(many[999], 0);
+  EXPECT_TRUE(a.create_for_overwrite<std::string>()->empty());
+  EXPECT_TRUE(a.create_array_for_overwrite<std::string>(3)[2].empty());
+}
+
 TEST(arena_test, objects_and_arrays) {
   arena a;
   struct point {
