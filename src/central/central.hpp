@@ -94,8 +94,9 @@ class central {
   // Bytes of free objects in full magazines.
   [[nodiscard]] std::size_t handover_bytes();
 
-  // The home for another thread: one with the fewest threads. Under the registry's lock, as leave_home().
-  std::uint8_t enter_home();
+  // The home for another thread, which runs on this memory node: one without threads, or the one with the fewest threads
+  // of the node (os::place_cost()). Under the registry's lock, as leave_home().
+  std::uint8_t enter_home(unsigned node = 0);
   void leave_home(std::uint8_t home) { users_[home].fetch_sub(1, std::memory_order_relaxed); }
   // In a forked child.
   void forget_homes() {
@@ -227,6 +228,8 @@ class central {
   std::atomic<bool> is_shared_[size_classes::all] = {};
   // Threads per home.
   std::atomic<std::uint16_t> users_[most_homes] = {};
+  // The memory node of its threads. Written under the registry's lock.
+  std::atomic<std::uint8_t> nodes_[most_homes] = {};
   // Per class: the depots besides that of home 0, null: none; and their number. Written under the lock of home 0's.
   std::atomic<std::uint8_t> more_depots_[size_classes::all] = {};
   std::atomic<object_depot*> homes_[most_homes - 1][size_classes::all] = {};

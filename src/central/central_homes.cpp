@@ -5,6 +5,7 @@
 #include <new>
 
 #include "central/central.hpp"
+#include "os/node.hpp"
 
 namespace tarn {
 namespace {
@@ -18,12 +19,17 @@ constexpr std::size_t spared_from = 512 * kib;
 
 }  // namespace
 
-std::uint8_t central::enter_home() {
+std::uint8_t central::enter_home(unsigned node) {
+  const auto cost = [this, node](unsigned home) {
+    return os::place_cost(users_[home].load(std::memory_order_relaxed),
+                          nodes_[home].load(std::memory_order_relaxed), node);
+  };
   unsigned best = 0;
   for (unsigned home = 1; home < most_homes; ++home) {
-    if (users_[home].load(std::memory_order_relaxed) < users_[best].load(std::memory_order_relaxed))
-      best = home;
+    if (cost(home) < cost(best)) best = home;
   }
+  if (users_[best].load(std::memory_order_relaxed) == 0)
+    nodes_[best].store(static_cast<std::uint8_t>(node), std::memory_order_relaxed);
   users_[best].fetch_add(1, std::memory_order_relaxed);
   return static_cast<std::uint8_t>(best);
 }
@@ -42,9 +48,14 @@ void central::walk_depot_locks(const os::lock_walk& walk) {
 // Requires: d is the depot of home 0.
 void central::note_taker(object_depot& d, unsigned size_class, unsigned home) {
   if (TARN_LIKELY(d.last_taker == home)) return;
+  // Threads of several memory nodes share no span from the first one on.
+  const bool other_node =
+      nodes_[d.last_taker].load(std::memory_order_relaxed) != nodes_[home].load(std::memory_order_relaxed);
   d.last_taker = static_cast<std::uint8_t>(home);
-  if (d.taken() * class_info(size_class).size < shared_from || ++d.changes_of_taker != changes_to_share)
+  if (!other_node &&
+      (d.taken() * class_info(size_class).size < shared_from || ++d.changes_of_taker != changes_to_share)) {
     return;
+  }
   const bool shared = !size_classes::is_grain(size_class) && class_info(size_class).size <= largest_shared;
   is_shared_[size_class].store(shared, std::memory_order_relaxed);
 }
