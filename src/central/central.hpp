@@ -156,6 +156,7 @@ class central {
   [[nodiscard]] bool is_used(const object_depot& d) const {
     return users_[d.home].load(std::memory_order_relaxed) != 0;
   }
+  [[nodiscard]] unsigned node_of(unsigned home) const { return nodes_[home].load(std::memory_order_relaxed); }
   object_depot& depot_to_refill(unsigned size_class, unsigned home) {
     object_depot& d = depot(size_class, home);
     if (TARN_LIKELY(d.home == home || !is_shared_[size_class].load(std::memory_order_relaxed))) return d;
@@ -163,7 +164,8 @@ class central {
   }
   object_depot& open_depot(unsigned size_class, unsigned home);
   void note_taker(object_depot& d, unsigned size_class, unsigned home) TARN_REQUIRES(d.lock);
-  [[nodiscard]] bool can_spare(const object_depot& d, unsigned size_class, bool partial) const;
+  [[nodiscard]] bool can_spare(const object_depot& d, const object_depot& to, unsigned size_class,
+                               bool partial) const;
   bool take_spared(object_depot& own, unsigned size_class, bool partial);
   bool move_span(object_depot& from, object_depot& to, unsigned size_class, bool partial) TARN_NOT_ANALYZED;
   void note_taken(object_depot& d, unsigned size_class, std::size_t objects) TARN_REQUIRES(d.lock);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Guarantee 50: on a machine with several memory nodes, a thread that stays on one processor gets small blocks of its own
 // node. One thread per processor, at most 16, each pinned to it, frees 512 KiB of blocks in random order and allocates
-// them anew, many times. At the end at least nine of ten blocks lie on the node of the thread that got them.
+// them anew, many times. At the end at least nine of ten blocks lie on the node of the thread that got them, in the
+// median of five processes: spans that the page heap has taken back in between may serve any node.
 #include <sched.h>
 #include <sys/syscall.h>
 
@@ -17,6 +18,7 @@ constexpr int most_threads = 16;
 constexpr size_t size = 64;
 constexpr size_t count = 512 * kib / size;
 constexpr int rounds = 30;
+constexpr int attempts = 5;
 
 int processors[most_threads];
 void* blocks[most_threads][count];
@@ -66,6 +68,28 @@ void* work(void* argument) {
   return nullptr;
 }
 
+// How many percent of the blocks lie on another node than the thread that got them.
+int percent_elsewhere() {
+  pthread_t ids[most_threads];
+  for (int i = 0; i < threads; ++i) {
+    void* const index = reinterpret_cast<void*>(static_cast<size_t>(i));
+    TARN_CHECK(pthread_create(&ids[i], nullptr, work, index) == 0, "no thread");
+  }
+  for (int i = 0; i < threads; ++i) pthread_join(ids[i], nullptr);
+  size_t foreign = 0;
+  for (const size_t each : elsewhere) foreign += each;
+  return static_cast<int>(foreign * 100 / (static_cast<size_t>(threads) * count));
+}
+
+int child_status(int (*run)()) {
+  const pid_t child = fork();
+  TARN_CHECK(child >= 0, "fork: %s", strerror(errno));
+  if (child == 0) _exit(run());
+  int status = 0;
+  TARN_CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status), "a process did not end by itself");
+  return WEXITSTATUS(status);
+}
+
 }  // namespace
 
 int main() {
@@ -82,18 +106,18 @@ int main() {
   }
   if (!several) skip("this machine has one memory node");
   sched_setaffinity(0, sizeof allowed, &allowed);
-  pthread_t ids[most_threads];
-  for (int i = 0; i < threads; ++i) {
-    TARN_CHECK(pthread_create(&ids[i], nullptr, work, reinterpret_cast<void*>(static_cast<size_t>(i))) == 0,
-               "no thread");
+  int percent[attempts];
+  for (int& each : percent) each = child_status(percent_elsewhere);
+  for (int i = 1; i < attempts; ++i) {
+    for (int k = i; k > 0 && percent[k] < percent[k - 1]; --k) {
+      const int higher = percent[k - 1];
+      percent[k - 1] = percent[k];
+      percent[k] = higher;
+    }
   }
-  for (int i = 0; i < threads; ++i) pthread_join(ids[i], nullptr);
-  size_t foreign = 0;
-  for (const size_t each : elsewhere) foreign += each;
-  const size_t all = static_cast<size_t>(threads) * count;
-  measured("%.1f %% of the blocks lie on another node (%d threads)",
-           100.0 * static_cast<double>(foreign) / static_cast<double>(all), threads);
-  TARN_CHECK(foreign * 10 <= all, "%zu of %zu blocks lie on another memory node than their thread", foreign,
-             all);
+  measured("%d %% of the blocks lie on another node (median of %d processes; %d to %d; %d threads)",
+           percent[attempts / 2], attempts, percent[0], percent[attempts - 1], threads);
+  TARN_CHECK(percent[attempts / 2] <= 10, "%d %% of the blocks lie on another memory node than their thread",
+             percent[attempts / 2]);
   return holds;
 }
