@@ -98,8 +98,9 @@ class central {
   // Bytes of free objects in full magazines.
   [[nodiscard]] std::size_t handover_bytes();
 
-  // The home for another thread: one with the fewest threads. Under the registry's lock, as leave_home().
-  std::uint8_t enter_home();
+  // The home for another thread, which runs on this memory node: one without threads, or the one with the fewest threads
+  // of the node (os::place_cost()). Under the registry's lock, as leave_home().
+  std::uint8_t enter_home(unsigned node = 0);
   void leave_home(std::uint8_t home) { users_[home].fetch_sub(1, std::memory_order_relaxed); }
   // In a forked child.
   void forget_homes() {
@@ -159,6 +160,7 @@ class central {
   [[nodiscard]] bool is_used(const object_depot& d) const {
     return users_[d.home].load(std::memory_order_relaxed) != 0;
   }
+  [[nodiscard]] unsigned node_of(unsigned home) const { return nodes_[home].load(std::memory_order_relaxed); }
   object_depot& depot_to_refill(unsigned size_class, unsigned home) {
     object_depot& d = depot(size_class, home);
     if (TARN_LIKELY(d.home == home || !is_shared_[size_class].load(std::memory_order_relaxed))) return d;
@@ -166,7 +168,8 @@ class central {
   }
   object_depot& open_depot(unsigned size_class, unsigned home);
   void note_taker(object_depot& d, unsigned size_class, unsigned home) TARN_REQUIRES(d.lock);
-  [[nodiscard]] bool can_spare(const object_depot& d, unsigned size_class, bool partial) const;
+  [[nodiscard]] bool can_spare(const object_depot& d, const object_depot& to, unsigned size_class,
+                               bool partial) const;
   bool take_spared(object_depot& own, unsigned size_class, bool partial);
   bool move_span(object_depot& from, object_depot& to, unsigned size_class, bool partial) TARN_NOT_ANALYZED;
   void note_taken(object_depot& d, unsigned size_class, std::size_t objects) TARN_REQUIRES(d.lock);
@@ -235,6 +238,8 @@ class central {
   std::atomic<bool> is_shared_[size_classes::all] = {};
   // Threads per home.
   std::atomic<std::uint16_t> users_[most_homes] = {};
+  // The memory node of its threads. Written under the registry's lock.
+  std::atomic<std::uint8_t> nodes_[most_homes] = {};
   // Per class: the depots besides that of home 0, null: none; and their number. Written under the lock of home 0's.
   std::atomic<std::uint8_t> more_depots_[size_classes::all] = {};
   std::atomic<object_depot*> homes_[most_homes - 1][size_classes::all] = {};

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "central/central.hpp"
+#include "os/node.hpp"
 
 namespace tarn {
 namespace {
@@ -18,12 +19,16 @@ constexpr std::size_t spared_from = 512 * kib;
 
 }  // namespace
 
-std::uint8_t central::enter_home() {
+std::uint8_t central::enter_home(unsigned node) {
+  const auto cost = [this, node](unsigned home) {
+    return os::place_cost(users_[home].load(std::memory_order_relaxed), node_of(home), node);
+  };
   unsigned best = 0;
   for (unsigned home = 1; home < most_homes; ++home) {
-    if (users_[home].load(std::memory_order_relaxed) < users_[best].load(std::memory_order_relaxed))
-      best = home;
+    if (cost(home) < cost(best)) best = home;
   }
+  if (users_[best].load(std::memory_order_relaxed) == 0)
+    nodes_[best].store(static_cast<std::uint8_t>(node), std::memory_order_relaxed);
   users_[best].fetch_add(1, std::memory_order_relaxed);
   return static_cast<std::uint8_t>(best);
 }
@@ -42,9 +47,13 @@ void central::walk_depot_locks(const os::lock_walk& walk) {
 // Requires: d is the depot of home 0.
 void central::note_taker(object_depot& d, unsigned size_class, unsigned home) {
   if (TARN_LIKELY(d.last_taker == home)) return;
+  // Threads of several memory nodes share no span from the first one on.
+  const bool other_node = node_of(d.last_taker) != node_of(home);
   d.last_taker = static_cast<std::uint8_t>(home);
-  if (d.taken() * class_info(size_class).size < shared_from || ++d.changes_of_taker != changes_to_share)
+  if (!other_node &&
+      (d.taken() * class_info(size_class).size < shared_from || ++d.changes_of_taker != changes_to_share)) {
     return;
+  }
   const bool shared = !size_classes::is_grain(size_class) && class_info(size_class).size <= largest_shared;
   is_shared_[size_class].store(shared, std::memory_order_relaxed);
 }
@@ -91,9 +100,12 @@ bool central::move_span(object_depot& from, object_depot& to, unsigned size_clas
 }
 
 // Whether the depot can do without a spare span; with `partial`, without a span that has free objects.
-bool central::can_spare(const object_depot& d, unsigned size_class, bool partial) const {
+bool central::can_spare(const object_depot& d, const object_depot& to, unsigned size_class,
+                        bool partial) const {
   const std::size_t spare = d.spare_count.load(std::memory_order_relaxed) * span_bytes(size_class);
   if (!is_used(d)) return spare + d.free_hint.load(std::memory_order_relaxed) + d.full_hint() != 0;
+  // Its memory is near to another memory node's processors.
+  if (node_of(d.home) != node_of(to.home)) return false;
   const std::size_t idle =
       d.idle_slots.load(std::memory_order_relaxed) * std::size_t{class_info(size_class).size};
   return spare > spared_from / depot_count(size_class) || (partial && idle >= span_bytes(size_class));
@@ -104,7 +116,7 @@ bool central::take_spared(object_depot& own, unsigned size_class, bool partial) 
   if (TARN_LIKELY(depot_count(size_class) == 1)) return false;
   bool moved = false;
   for_each_depot(size_class, [&](object_depot& other) {
-    if (moved || &other == &own || !can_spare(other, size_class, partial)) return;
+    if (moved || &other == &own || !can_spare(other, own, size_class, partial)) return;
     if (!is_used(other) && other.full_hint() != 0) flush_magazines(other, size_class, true);
     moved = move_span(other, own, size_class, partial || !is_used(other));
   });

@@ -73,6 +73,10 @@ bool has_entered_sandbox() { return entered.load(std::memory_order_relaxed); }
 
 void note_sandbox() { entered.store(true, std::memory_order_relaxed); }
 
+bool allows_thread_calls() {
+  return threads_allowed.load(std::memory_order_relaxed) && !has_entered_sandbox();
+}
+
 bool allow_thread_calls() {
   if (threads_allowed.load(std::memory_order_relaxed)) return false;
   threads_allowed.store(true, std::memory_order_relaxed);

@@ -22,6 +22,10 @@ bool has_entered_sandbox();
 // Called by the gates when a filter has been installed.
 void note_sandbox();
 
+// Whether the program has shown that system calls for threads are allowed, and no filter was installed later. Cost: two
+// loads, always.
+bool allows_thread_calls();
+
 // The program has shown that no filter from before its start forbids system calls for threads. False: this is known
 // already. Called by note_threads_allowed().
 bool allow_thread_calls();

@@ -5,6 +5,7 @@
 
 #include "os/clock.hpp"
 #include "os/memory.hpp"
+#include "os/node.hpp"
 
 namespace tarn {
 
@@ -47,7 +48,9 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
     return plan;
   }
   if (heap_bytes >= populate_from) {
-    const std::size_t ahead = std::min(align_up(heap_bytes / 32, 16 * kib), populate_most);
+    // Who touches a page decides on which memory node it lies: what is ahead may go to a thread of another one.
+    const std::size_t ahead =
+        os::has_several_nodes() ? 0 : std::min(align_up(heap_bytes / 32, 16 * kib), populate_most);
     plan.populate_start = std::max(start, prepared_);
     plan.populate_bytes = std::min(std::max(end, plan.populate_start + ahead), end_) - plan.populate_start;
     prepared_ = populated_end_ = plan.populate_start + plan.populate_bytes;

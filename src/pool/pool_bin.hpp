@@ -20,7 +20,7 @@ struct pool_bin : tarn_pool_bin, engine::front_bin<tarn_pool, pool_bin>, magazin
   static constexpr bool outlives_thread = true;
   static tarn_pool_bins& table() { return tarn_pool_local_bins; }
   static tarn_pool_bin* no_bin();
-  void join() { shard = &core->assign_shard_locked(); }
+  void join() { shard = &core->assign_shard_locked(node); }
   void leave() const { --shard->bins; }
 
   // For magazine_bin: see there.

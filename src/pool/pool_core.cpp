@@ -9,6 +9,7 @@
 #include "base/hardened.hpp"
 #include "os/memory.hpp"
 #include "os/memory_marks.hpp"
+#include "os/node.hpp"
 #include "os/report.hpp"
 #include "pool/hardened_type_home.hpp"
 #include "pool/pool_magazine.hpp"
@@ -90,11 +91,14 @@ tarn_pool* pool_core::owner_of(const void* address) {
   return shard != nullptr ? static_cast<tarn_pool*>(&shard->pool()) : nullptr;
 }
 
-pool_shard& pool_core::assign_shard_locked() {
+pool_shard& pool_core::assign_shard_locked(unsigned node) {
   const unsigned count = shard_count_.load(std::memory_order_relaxed);
+  const auto cost = [node](const pool_shard& s) {
+    return os::place_cost(s.bins.load(std::memory_order_relaxed), s.node, node);
+  };
   pool_shard* best = shards_[0];
   for (unsigned i = 1; i < count; ++i) {
-    if (shards_[i]->bins < best->bins) best = shards_[i];
+    if (cost(*shards_[i]) < cost(*best)) best = shards_[i];
   }
   if (best->bins != 0 && count < shard_limit_) {
     if (void* const memory = engine::blocks.allocate(sizeof(pool_shard))) {
@@ -103,6 +107,7 @@ pool_shard& pool_core::assign_shard_locked() {
       shard_count_.store(count + 1, std::memory_order_release);
     }
   }
+  if (best->bins == 0) best->node = static_cast<std::uint8_t>(node);
   ++best->bins;
   return *best;
 }

@@ -51,10 +51,10 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   [[nodiscard]] bool is_checked() const { return checked_; }
   [[nodiscard]] bool is_single() const { return single_; }
   [[nodiscard]] pool_shard& first_shard() { return first_shard_; }
-  // The shard for a new bin: one without bins, else a new one if the pool may have more, else the one with the fewest
-  // bins.
+  // The shard for a new bin of a thread on this memory node: one without bins, else a new one if the pool may have
+  // more, else the one with the fewest bins, of the same node if there is one (os::place_cost()).
   // Requires: the registry's lock is held.
-  pool_shard& assign_shard_locked();
+  pool_shard& assign_shard_locked(unsigned node = 0);
   // In a forked child: resets the number of bins of each shard.
   void forget_bins() {
     for_each_shard([](pool_shard& s) { s.bins.store(0, std::memory_order_relaxed); });

@@ -109,6 +109,8 @@ class alignas(separation) pool_shard {
 
   // Bins assigned to the shard; written under the registry's lock.
   std::atomic<unsigned> bins{0};
+  // The memory node of their threads; under the registry's lock.
+  std::uint8_t node = 0;
 
   os::mutex& lock() TARN_RETURNS_LOCK(depot_.lock) { return depot_.lock; }
   void walk_locks(const os::lock_walk& walk) { walk.visit(depot_.lock); }

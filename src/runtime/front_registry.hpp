@@ -30,6 +30,7 @@
 #include "base/chain.hpp"
 #include "os/invariant.hpp"
 #include "os/mutex.hpp"
+#include "os/node.hpp"
 #include "os/pin_count.hpp"
 #include "os/syscall.hpp"
 #include "os/thread.hpp"
@@ -159,7 +160,10 @@ class front_registry {
     void* memory = take_unused();
     if (memory == nullptr && Bin::outlives_thread) memory = take_retired();
     if (memory == nullptr) memory = metadata.allocate(sizeof(Bin), separation);
-    return memory != nullptr ? new (memory) Bin : nullptr;
+    if (memory == nullptr) return nullptr;
+    auto* const bin = new (memory) Bin;
+    bin->node = static_cast<std::uint8_t>(os::this_node());
+    return bin;
   }
 
   void link(Bin* bin, Core* core) {

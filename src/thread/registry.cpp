@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "os/node.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 #include "os/thread.hpp"
@@ -95,17 +96,23 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
     if (memory == nullptr) return nullptr;
     cache = new (memory) thread_cache(central_, budget_);
   }
-  if (count() != 0) os::note_threads_allowed();
   set_owner(cache);
-  os::lock_guard guard(lock_, *this);
-  cache->previous = nullptr;
-  cache->next = used_;
-  if (used_ != nullptr) used_->previous = cache;
-  used_ = cache;
-  cache->home = central_.enter_home();
-  const std::size_t others = budget_.caches.fetch_add(1, std::memory_order_relaxed);
-  if constexpr (hardened_build) {
-    if (others != 0) budget_.has_had_several.store(true, std::memory_order_relaxed);
+  std::size_t others = 0;
+  {
+    os::lock_guard guard(lock_, *this);
+    cache->previous = nullptr;
+    cache->next = used_;
+    if (used_ != nullptr) used_->previous = cache;
+    used_ = cache;
+    others = budget_.caches.fetch_add(1, std::memory_order_relaxed);
+    if (others == 0) cache->home = central_.enter_home();
+  }
+  if (others != 0) {
+    if constexpr (hardened_build) budget_.has_had_several.store(true, std::memory_order_relaxed);
+    os::note_threads_allowed();
+    const unsigned node = os::this_node();
+    os::lock_guard guard(lock_, *this);
+    cache->home = central_.enter_home(node);
   }
   return cache;
 }

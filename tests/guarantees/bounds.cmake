@@ -11,6 +11,7 @@ tarn_guarantee(30_changing_sizes SERIAL)
 tarn_guarantee(30_growing_blocks)
 tarn_guarantee(30_freed_after_rest SERIAL)
 tarn_guarantee(31_hello_world SERIAL)
+tarn_guarantee(50_memory_nodes SERIAL)
 tarn_guarantee(42_idle_threads_every_class SERIAL)
 tarn_guarantee(43_failure_errno)
 # The numbers are recorded for the release build; other optimisation and checks change them.

@@ -52,15 +52,26 @@ class Machine:
         # One processor: where the host runs other programs, several emulated processors spend most of the time waiting
         # for each other.
         self.cpus = 1
+        self.nodes = 1  # memory nodes, among which the processors and the memory are divided
 
     def accelerators(self):
         """KVM where it can be opened, then emulation."""
         kvm = self.native and os.access("/dev/kvm", os.R_OK | os.W_OK) and _virtualizes()
         return (["kvm"] if kvm else []) + ["tcg"]
 
+    def topology(self):
+        if self.nodes == 1:
+            return []
+        each, cpus = _mebibytes(self.memory) // self.nodes, self.cpus // self.nodes
+        words = []
+        for node in range(self.nodes):
+            words += ["-object", f"memory-backend-ram,id=node{node},size={each}M",
+                      "-numa", f"node,nodeid={node},memdev=node{node},cpus={node * cpus}-{node * cpus + cpus - 1}"]
+        return words
+
     def command(self, accelerator, image, initrd):
         cpu = "host" if accelerator == "kvm" else self.cpu
-        return [self.program, *self.board, "-smp", str(self.cpus), "-m", self.memory, "-accel", accelerator, "-cpu", cpu, "-nodefaults", "-no-reboot",
+        return [self.program, *self.board, "-smp", str(self.cpus), "-m", self.memory, *self.topology(), "-accel", accelerator, "-cpu", cpu, "-nodefaults", "-no-reboot",
                 "-display", "none", "-serial", "stdio", "-kernel", str(image), "-initrd", initrd,
                 "-append", f"console={self.console} quiet loglevel=4 panic=-1 mitigations=off",
                 "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"]
@@ -76,6 +87,11 @@ class UserModeMachine:
     def command(self, _, image, initrd):
         return [str(image), f"mem={self.memory}", f"initrd={initrd}", "con=null", "con0=null,fd:1", "quiet", "loglevel=4",
                 "panic=1"]
+
+
+def _mebibytes(size):
+    """The number in a size such as 3G or 512M."""
+    return int(size[:-1]) * {"M": 1, "G": 1024}[size[-1]]
 
 
 def _virtualizes():

@@ -38,6 +38,7 @@ def arguments():
     parser.add_argument("--user", default="root", help="the user in the guest: root or nobody")
     parser.add_argument("--arch", default="amd64", choices=["amd64", "arm64"])
     parser.add_argument("--cpus", type=int, help="the guest's processors (default: 2, or 1 without KVM)")
+    parser.add_argument("--nodes", type=int, default=1, help="the guest's memory nodes; divides --cpus and --memory")
     parser.add_argument("--memory", default="3G")
     parser.add_argument("--accel", choices=["kvm", "tcg", "uml"],
                         help="how to emulate (default: kvm if it boots, else tcg); uml: User Mode Linux, 6.1 only")
@@ -48,7 +49,10 @@ def arguments():
     parser.add_argument("--packages", default=ROOT / "build/kernels", type=pathlib.Path, help="where kernels are kept")
     parser.add_argument("--verbose", action="store_true", help="print everything that the guest prints")
     parser.add_argument("--command", help="run this one shell command in the guest instead of the build's tests")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if (options.cpus or 1) % options.nodes != 0 or options.accel == "uml" and options.nodes > 1:
+        parser.error("--nodes must divide --cpus, and needs a guest under QEMU")
+    return options
 
 
 def main():
@@ -80,6 +84,7 @@ def run_on(version, tests, options):
         tests = [test for test in tests if not re.search(SLOW, test.name)]
     scale = options.scale or (1 if accelerator == "kvm" else 10)
     machine.cpus = options.cpus or (2 if accelerator == "kvm" else 1)
+    machine.nodes = options.nodes
     kept = results.Kept(options.keep, options.build, [kernel_package.release(kernel), options.arch, options.user])
     print(f"{kernel_package.release(kernel)} ({options.arch}, {accelerator}, {machine.cpus} processors, "
           f"{options.memory}), {len(tests)} tests as {options.user}", flush=True)

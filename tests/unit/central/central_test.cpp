@@ -572,6 +572,25 @@ TEST_F(grains_test, a_block_is_given_back_once_and_by_its_start) {
 
 // ---- homes ----
 
+TEST_F(central_test, threads_of_two_memory_nodes_share_no_home) {
+  std::set<unsigned> homes[2];
+  for (unsigned thread = 0; thread < 4 * central::most_homes; ++thread) {
+    homes[thread % 2].insert(central_.enter_home(thread % 2));
+  }
+  EXPECT_EQ(homes[0].size(), central::most_homes / 2);
+  EXPECT_EQ(homes[1].size(), central::most_homes / 2);
+  for (const unsigned home : homes[0]) EXPECT_EQ(homes[1].count(home), 0U);
+}
+
+TEST_F(central_test, a_home_that_its_threads_have_left_serves_any_node) {
+  std::vector<std::uint8_t> left;
+  for (unsigned i = 0; i < central::most_homes; ++i) left.push_back(central_.enter_home(0));
+  for (const std::uint8_t home : left) central_.leave_home(home);
+  std::set<unsigned> homes;
+  for (unsigned i = 0; i < central::most_homes; ++i) homes.insert(central_.enter_home(1));
+  EXPECT_EQ(homes.size(), central::most_homes);
+}
+
 // A class that threads of the homes 0, 1 and 2 use; each home has objects of its own.
 class homes_test : public central_test {
  protected:
