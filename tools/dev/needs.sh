@@ -113,7 +113,7 @@ wants_profiler='
 sqlite3                                        sqlite3
 /usr/lib/heaptrack/libheaptrack_preload.so     heaptrack'
 # What its recycler is measured beside and with. Maven fetches Netty and JMH itself.
-wants_recyclers='
+wants_recyclers=$wants_peers'
 <simdjson.h>  libsimdjson-dev
 go            golang-go
 javac         default-jdk-headless
