@@ -47,13 +47,14 @@ def find_library(file_name: str) -> Path | None:
     return None
 
 
-def installed_peers() -> tuple[list[Contender], list[str]]:
-    """The peers that are here, glibc first, and a notice for each that is not."""
+def installed_peers(without: tuple[str, ...] = ()) -> tuple[list[Contender], list[str]]:
+    """The peers that are here, glibc first, and a notice for each that is not; those named in `without` are neither."""
     found = [SYSTEM_MALLOC]
     notices = []
     for name, file_name, package in INSTALLED:
-        library = find_library(file_name)
-        if library:
+        if name in without:
+            continue
+        if library := find_library(file_name):
             found.append(Contender(name, library))
         else:
             notices.append(f"{name}: {file_name} is not installed, so it takes no part (Debian: apt-get install {package})")

@@ -15,8 +15,11 @@ from report.malloc_tables import ROWS, SUBJECT
 PAPER, INK, FAINT = "#fdfdfc", "#24292e", "#c9ccd1"
 DARK = {PAPER: "#16191d", INK: "#e3e6ea", FAINT: "#3d434b"}
 SUBJECT_COLOUR = "#d1480f"
-PEER_COLOURS = ("#2f7ed8", "#1b9e77", "#8a63c9", "#b0892a", "#5f7a8c", "#c0569d", "#4a9fb5", "#7d8f3a")
-PEER_MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">")
+PEER_COLOURS = (
+    *("#2f7ed8", "#1b9e77", "#8a63c9", "#b0892a", "#5f7a8c", "#c0569d", "#4a9fb5", "#7d8f3a"),
+    *("#9a6b4f", "#5b5fc7", "#a34a4a", "#3f8f5f"),
+)
+PEER_MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d")
 
 
 class ChartsUnavailable(Exception):

@@ -4,7 +4,8 @@ installed. A process has all of these in turn (bench/buffers/loops.cpp), so that
 
 import argparse
 
-from peers.contender import SUBJECT, SYSTEM, Contender, ContenderError, installed_peers
+from peers import mallocs
+from peers.contender import SUBJECT, SYSTEM, Contender, ContenderError
 from report.goals import Wanted
 from report.results import Results
 from report.table import Table
@@ -25,6 +26,7 @@ def sizes_of(text: str) -> tuple[int, ...]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    mallocs.add_peer_options(parser)
     parser.add_argument("--sizes", type=sizes_of, metavar="MIB,…", default=SIZES, help="default: 1,8,16,32,128")
     pages = "as TARN_HUGE_PAGES; never: the same kind of pages for all contenders (default: auto)"
     parser.add_argument("--huge-pages", choices=("auto", "always", "never"), default="auto", help=pages)
@@ -41,17 +43,17 @@ def plan(options: argparse.Namespace, inputs) -> Plan:
     own, others = programs / "buffers_loops_tarn", programs / "buffers_loops"
     if not own.exists() or not others.exists():
         raise ContenderError(f"{own} is missing; {BUILD_FIRST}")
-    peers, notices = installed_peers()
+    found = Plan()
+    peers = mallocs.find_peers(options, found.notices)
     runs = [(own, "tarn", Contender(SUBJECT, None)), *((others, "malloc", peer) for peer in peers)]
     environment = {"TARN_HUGE_PAGES": options.huge_pages}
-    cells = []
     for mib in options.sizes:
         tasks = tuple(
             Task(malloc.name, kind, (str(program), str(mib), str(options.scale)), read, malloc, environment)
             for program, kind, malloc in runs
         )
-        cells.append(Cell(SCENE, f"{mib} MiB", tasks))
-    return Plan(cells, notices=notices)
+        found.cells.append(Cell(SCENE, f"{mib} MiB", tasks))
+    return found
 
 
 def tables(results: Results) -> list[Table]:

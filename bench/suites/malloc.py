@@ -4,11 +4,10 @@ preloaded. See docs/benchmarks.md."""
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 from peers import contender as peers
-from peers import crates
+from peers import mallocs
 from peers.contender import Contender, ContenderError
 from report import charts, malloc_tables
 from runner import machine
@@ -16,8 +15,6 @@ from runner.launch import Launcher, read_own_time
 from runner.session import Cell, Figures, Task
 from suites import real_programs
 from suites.suite import BUILD_FIRST, Plan, Suite
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 # Row, program, threads, what it models.
 WORKLOADS = (
@@ -47,25 +44,16 @@ SCALING = ("larson", "xmalloc", "slots", "mstress", "alloc_test", "glibc_thread"
 def add_options(parser: argparse.ArgumentParser) -> None:
     extra = "another contender, or one with settings of its own"
     parser.add_argument("--with", dest="extra", action="append", default=[], metavar="NAME=LIB[,VAR=VALUE...]", help=extra)
-    newer = "also newer mimalloc, snmalloc and jemalloc, fetched by cargo and built in build/peers"
-    parser.add_argument("--peers-from-crates", action="store_true", help=newer)
+    mallocs.add_options(parser)
     scaling = "also the scaling table, for these numbers of threads (default: up to the processors)"
     parser.add_argument("--threads", nargs="?", const="", metavar="T1,T2,...", help=scaling)
     parser.add_argument("--no-micro", action="store_true", help="leave out the single calls")
     parser.add_argument("--micro-only", action="store_true", help="nothing but the single calls")
-    parser.add_argument("--tarn", type=Path, metavar="LIB", help="libtarn.so (default: that of the build)")
 
 
 def find_contenders(options: argparse.Namespace, notices: list[str]) -> list[Contender]:
-    """tarn first, then the peers."""
-    found, missing = peers.installed_peers()
-    notices += missing
-    if library := peers.find_subject(options.build_dir, options.tarn):
-        found.insert(0, Contender(peers.SUBJECT, library))
-    else:
-        notices.append(f"tarn: no lib/libtarn.so in {options.build_dir} or beside it; build it or name it with --tarn")
-    if options.peers_from_crates:
-        found += crates.build_all(ROOT / "build" / "peers", lambda line: print(line, file=sys.stderr))
+    """tarn first, then the peers, then what --with names."""
+    found = mallocs.find(options, notices)
     extras = [peers.parse_extra(text) for text in options.extra]
     names = [each.name for each in found + extras]
     if len(set(names)) != len(names):

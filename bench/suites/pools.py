@@ -6,8 +6,8 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from peers.contender import SUBJECT, SYSTEM_MALLOC, Contender, ContenderError
-from peers.contender import find_subject, installed_peers, package_version, version_of
+from peers import mallocs
+from peers.contender import SUBJECT, SYSTEM_MALLOC, Contender, ContenderError, package_version, version_of
 from report import charts
 from report.goals import OTHERS, Wanted
 from report.results import Results
@@ -60,31 +60,15 @@ POOLS = {
     "tarn-pooled-allocator": ("tarn::pooled_allocator", TARN),
     "tarn-local-pool-resource": ("tarn::local_pool_resource", TARN),
 }
-# These run once under each of the mallocs.
+# These run once under each of the mallocs, of which these are left out.
 UNDER_EACH_MALLOC = {"new-delete": "new/delete", "std-allocator": "std::allocator"}
-MALLOCS = ("glibc", "jemalloc", "mimalloc", "gperftools")
+LEFT_OUT = ("tbb",)
 # Library: Debian package by which its version is told, and how its contenders' names begin.
 LIBRARIES = {
     "Boost": ("libboost-dev", "boost-"),
     "Boost.Container": ("libboost-container-dev", "boost-node-"),
     "foonathan/memory": ("libfoonathan-memory-dev", "foonathan"),
 }
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tarn", type=Path, metavar="LIB", help="libtarn.so (default: that of the build)")
-
-
-def mallocs(build_dir: Path, tarn: Path | None, notices: list[str]) -> list[tuple[str, Contender]]:
-    """Kind and library of each malloc that is there."""
-    installed, missing = installed_peers()
-    notices += [line for line in missing if line.startswith(MALLOCS)]
-    found = [(MALLOC, each) for each in installed if each.name in MALLOCS]
-    if library := find_subject(build_dir, tarn):
-        found.append((TARN, Contender(SUBJECT, library)))
-    else:
-        notices.append(f"new/delete under libtarn: no lib/libtarn.so in {build_dir} or beside it")
-    return found
 
 
 def listed(program: Path) -> list[str]:
@@ -96,10 +80,11 @@ def listed(program: Path) -> list[str]:
     return done.stdout.split()
 
 
-def contenders_of(name: str, libraries: list[tuple[str, Contender]]) -> list[tuple[str, str, Contender]]:
+def contenders_of(name: str, libraries: list[Contender]) -> list[tuple[str, str, Contender]]:
     """Name in the tables, kind and malloc of each that the programs call `name`."""
     if name in UNDER_EACH_MALLOC:
-        return [(f"{UNDER_EACH_MALLOC[name]}, {library.name}", kind, library) for kind, library in libraries]
+        label = UNDER_EACH_MALLOC[name]
+        return [(f"{label}, {each.name}", TARN if each.name == SUBJECT else MALLOC, each) for each in libraries]
     if name in POOLS:
         return [(*POOLS[name], SYSTEM_MALLOC)]
     raise ContenderError(f"a program has a contender {name} that bench/suites/pools.py lacks")
@@ -117,7 +102,7 @@ def missing_libraries(names: set[str]) -> list[str]:
 
 def plan(options: argparse.Namespace, inputs: Path) -> Plan:
     found = Plan()
-    libraries = mallocs(options.build_dir, options.tarn, found.notices)
+    libraries = mallocs.find(options, found.notices, LEFT_OUT)
     names: set[str] = set()
     for scene, parameters in SCENES.items():
         program = options.build_dir / "bench" / f"pools_{scene}"
@@ -131,7 +116,7 @@ def plan(options: argparse.Namespace, inputs: Path) -> Plan:
             )
             found.cells.append(Cell(scene, " ".join(arguments), tasks, touch=scene not in UNTOUCHED))
     found.notices += missing_libraries(names)
-    versions = {library.name: version_of(library) for _, library in libraries}
+    versions = {library.name: version_of(library) for library in libraries}
     versions |= {library: package_version(package) for library, (package, _) in LIBRARIES.items()}
     found.versions = {name: version for name, version in versions.items() if version}
     return found
@@ -264,7 +249,7 @@ WANTED = (
 SUITE = Suite(
     name="pools",
     help="tarn's typed pools beside other pools and mallocs",
-    add_options=add_options,
+    add_options=mallocs.add_options,
     plan=plan,
     tables=tables,
     wanted=WANTED,

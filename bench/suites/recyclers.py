@@ -4,11 +4,13 @@ docs/recycler-benchmarks.md."""
 
 import argparse
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from peers import mallocs
 from peers import recyclers as peers
-from peers.contender import ContenderError, package_version
+from peers.contender import SYSTEM_MALLOC, Contender, ContenderError, package_version, version_of
 from peers.output import parse_go, parse_jmh
 from report.goals import Wanted
 from report.results import Results
@@ -32,9 +34,11 @@ SCENES = {
     "buffer10k": ("",),
     "json": ("",),
 }
+# Here new objects also run under the other mallocs, but for those left out.
 SMALL = ("get_release", "parallel", "burst100", "cross")
+LEFT_OUT = ("tbb",)
 # Scenes in which allocations are counted, and an object is also kept by hand. The recycled one must need no allocation; what
-# a session's first rounds need is a part of a thousandth.
+# a session's first rounds need is a part of a thousandth. The program counts in a malloc of its own, before glibc's.
 COUNTED = ("buffer10k", "json")
 NO_ALLOCATION = 0.01
 
@@ -133,12 +137,16 @@ def program_of(options: argparse.Namespace, scene: str) -> Path:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    folder = ROOT / "build" / "peers"
-    parser.add_argument("--peers-dir", type=Path, default=folder, help="where the peers are built (default: build/peers)")
+    mallocs.add_options(parser)
+    folder = mallocs.BUILT
+    parser.add_argument("--peers-dir", type=Path, default=folder, help="where Go's and Java's are built (default: build/peers)")
     parser.add_argument("--built-peers", action="store_true", help="build and fetch nothing: peers that are built already")
 
 
-def cells(options: argparse.Namespace, found: peers.Peers, processors: int, notices: list[str]) -> list[Cell]:
+def cells(
+    options: argparse.Namespace, found: peers.Peers, others: list[Contender], processors: int, notices: list[str]
+) -> list[Cell]:
+    """`others` are mallocs beside the system's."""
     result = []
     for scene, keys in SCENES.items():
         languages = {"tarn": program_of(options, scene).exists(), "go": found.go is not None, "netty": found.netty is not None}
@@ -159,6 +167,10 @@ def cells(options: argparse.Namespace, found: peers.Peers, processors: int, noti
                 if here
                 for variant in variants(language, scene)
             )
+            if scene in SMALL:
+                fresh, *rest = tasks
+                under = (replace(fresh, contender=f"{fresh.contender}, {each.name}", malloc=each) for each in others)
+                tasks = (fresh, *under, *rest)
             result.append(Cell(scene, key, tasks))
     return result
 
@@ -167,8 +179,10 @@ def plan(options: argparse.Namespace, inputs: Path) -> Plan:
     may_build = not options.built_peers and not options.list
     found = peers.find(options.peers_dir.resolve(), may_build, lambda line: print(line, file=sys.stderr))
     result = Plan(notices=list(found.missing))
-    result.cells = cells(options, found, machine.processors(), result.notices)
+    others = [each for each in mallocs.find(options, result.notices, LEFT_OUT) if each != SYSTEM_MALLOC]
+    result.cells = cells(options, found, others, machine.processors(), result.notices)
     versions = {**peers.versions(found), "simdjson": package_version("libsimdjson-dev")}
+    versions |= {each.name: version_of(each) for each in others}
     result.versions = {name: version for name, version in versions.items() if version}
     return result
 

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""What is read from Go's and JMH's output, how the peers of other languages are built, and which versions crates have."""
+"""What is read from Go's and JMH's output, how the peers of other languages and those out of crates
+are built, and which versions crates have."""
 
 import json
 import tempfile
+import types
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import support  # noqa: F401  (sets the path)
 from peers import crates
 from peers import recyclers as peers
-from peers.contender import ContenderError
+from peers.contender import Contender, ContenderError
 from peers.output import OutputError, parse_go, parse_jmh
 
 GO_TEXT = """goos: linux
@@ -139,6 +142,58 @@ class PeersTest(unittest.TestCase):
 
 
 class CratesTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.log = self.root / "log"
+
+    def test_sources_are_fetched_again_only_for_other_versions(self):
+        fetched = []
+
+        def vendor(command: list[str], folder: Path, log: Path) -> None:
+            fetched.append((folder / "Cargo.toml").read_text())
+            for name in crates.CRATES:
+                (Path(command[2]) / name).mkdir(parents=True, exist_ok=True)
+                (Path(command[2]) / name / "Cargo.toml").write_text("")
+
+        with (
+            unittest.mock.patch.object(crates, "run_logged", vendor),
+            unittest.mock.patch.object(crates.shutil, "which", lambda name: name),
+        ):
+            for _ in range(2):
+                crates.fetch(self.root, self.log)
+            self.assertEqual(len(fetched), 1)
+            before = crates.folder_of(self.root, "snmalloc", "snmalloc-sys")
+            with unittest.mock.patch.dict(crates.CRATES, {"snmalloc-sys": "0.0.1"}):
+                crates.fetch(self.root, self.log)
+                self.assertNotEqual(before, crates.folder_of(self.root, "snmalloc", "snmalloc-sys"))
+        self.assertEqual(len(fetched), 2)
+        self.assertIn('snmalloc-sys = "=0.0.1"', fetched[1])
+
+    def test_a_step_that_fails_names_itself_and_its_log(self):
+        with self.assertRaisesRegex(ContenderError, f"sh -c exit 3 failed; see {self.log}"):
+            crates.run_logged(["sh", "-c", "exit 3"], self.root, self.log)
+
+    def test_tcmalloc_has_what_its_caches_per_processor_need(self):
+        def build(source: Path, folder: Path, log: Path, *options: str) -> Path:
+            self.assertTrue((source / "CMakeLists.txt").exists())
+            folder.mkdir()
+            (folder / "libtcmalloc.so").write_text("")
+            return folder
+
+        with unittest.mock.patch.object(crates, "cmake_build", build):
+            tcmalloc = crates.build_tcmalloc(self.root / "vendor", self.root, self.log)
+        self.assertEqual(dict(tcmalloc.environment), {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"})
+        self.assertEqual(tcmalloc.library.name, "libtcmalloc.so")
+
+    def test_caches_per_processor_are_seen_in_what_tcmalloc_says(self):
+        for slab, expected in (("65882 (    0.1 MiB)", True), ("    0 (    0.0 MiB)", False)):
+            text = f"MALLOC:          {slab} per-CPU slab bytes used\n"
+            done = types.SimpleNamespace(stdout="", stderr=text)
+            with unittest.mock.patch.object(crates.subprocess, "run", lambda *words, **more: done):
+                self.assertIs(crates.has_caches_per_processor(Contender("tcmalloc", self.log)), expected)
+
     def test_mimalloc_versions_are_read_in_both_notations(self):
         versions = {"20401": ["2", "4", "1"], "30403": ["3", "4", "3"], "219": ["2", "1", "9"]}
         for digits, expected in versions.items():

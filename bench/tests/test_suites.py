@@ -11,6 +11,7 @@ from pathlib import Path
 import run
 import support  # noqa: F401  (sets the path)
 from peers import contender as peers
+from peers import mallocs
 from peers.contender import Contender, ContenderError
 from peers.recyclers import Peers
 from runner.launch import RESULT_FILE, RunFailed
@@ -25,7 +26,7 @@ class SuiteTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.build = Path(folder.name)
         (self.build / "bench").mkdir()
-        for suite in (malloc.peers, pools):  # dpkg takes its time
+        for suite in (malloc.peers, pools, recyclers):  # dpkg takes its time
             patch = unittest.mock.patch.object(suite, "version_of", lambda library: "")
             patch.start()
             self.addCleanup(patch.stop)
@@ -44,6 +45,34 @@ class SuiteTest(unittest.TestCase):
         files = {name: self.build / name for name in ("output", "errors", "result")}
         files["output"].write_text(output)
         return types.SimpleNamespace(**files, last_error=lambda: "")
+
+
+class MallocsTest(SuiteTest):
+    def test_peers_from_crates_take_part_under_new_and_delete_in_each_suite(self):
+        for name in (*(f"pools_{scene}" for scene in pools.SCENES), *(row[1] for row in malloc.WORKLOADS)):
+            self.program(name, "new-delete")
+        for name in (*(f"recyclers_{scene}" for scene in recyclers.SCENES), "buffers_loops", "buffers_loops_tarn"):
+            self.program(name)
+        newer = Contender("newer1.2", Path("/newer.so"), (("A", "1"),))
+        names = {
+            malloc: {"newer1.2"},
+            pools: {"new/delete, newer1.2"},
+            recyclers: {"C++, fresh, newer1.2"},
+            buffers: {"newer1.2"},
+        }
+        for suite, expected in names.items():
+            for words in ((), ("--peers-from-crates",)):
+                with unittest.mock.patch.object(mallocs.crates, "build_all", lambda root, say, notices: [newer]):
+                    cells = suite.plan(self.options(suite.SUITE.name, *words), self.build).cells
+                tasks = [task for cell in cells for task in cell.tasks if task.malloc == newer]
+                self.assertEqual({task.contender for task in tasks}, expected if words else set())
+
+    def test_what_is_left_out_is_not_missed_either(self):
+        absent = unittest.mock.patch.object(peers, "find_library", lambda file_name: None)
+        for without, count in (((), 4), (("tbb",), 3)):
+            with absent:
+                found, missing = peers.installed_peers(without)
+            self.assertEqual((len(found), len(missing)), (1, count))
 
 
 class MallocTest(SuiteTest):
@@ -139,8 +168,8 @@ class RecyclersTest(SuiteTest):
         for scene in recyclers.SCENES:
             self.program(f"recyclers_{scene}")
 
-    def cells(self, found: Peers, processors: int = 2, patterns: str | None = None, notices=None) -> list[Cell]:
-        cells = recyclers.cells(self.options("recyclers"), found, processors, [] if notices is None else notices)
+    def cells(self, found: Peers, processors: int = 2, patterns: str | None = None, notices=None, others=()) -> list[Cell]:
+        cells = recyclers.cells(self.options("recyclers"), found, list(others), processors, [] if notices is None else notices)
         return select(cells, Patterns(None), Patterns(patterns), ())
 
     def test_everyone_takes_part_where_he_has_the_scene(self):
@@ -153,6 +182,14 @@ class RecyclersTest(SuiteTest):
         self.assertNotIn("Go, kept by hand", by_scene["cross", "1 processor"])
         bare = "tarn::recycler, take/give_back"
         self.assertEqual([scene for (scene, _), who in by_scene.items() if bare in who], ["get_release", "burst100"])
+
+    def test_new_objects_run_under_other_mallocs_where_the_program_has_no_malloc_of_its_own(self):
+        other = Contender("other", Path("/other.so"))
+        found = self.cells(Peers(), patterns="*other", others=[other])
+        self.assertEqual({cell.scene for cell in found}, set(recyclers.SMALL))
+        task = found[0].tasks[0]
+        self.assertEqual((task.contender, task.kind, task.malloc), ("C++, fresh, other", "reference", other))
+        self.assertEqual(task.command[1], recyclers.FRESH)
 
     def test_processors_reach_the_command(self):
         found = self.cells(Peers(Path("/go.test"), Path("/netty")), patterns="Go sync.Pool,Netty*")

@@ -116,7 +116,7 @@ sqlite3                                        sqlite3
 wants_scaling='
 taskset  util-linux'
 # What its recycler is measured beside and with. Maven fetches Netty and JMH itself.
-wants_recyclers='
+wants_recyclers=$wants_peers'
 <simdjson.h>  libsimdjson-dev
 go            golang-go
 javac         default-jdk-headless
