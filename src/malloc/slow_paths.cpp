@@ -34,13 +34,36 @@ void* take_or_gather(std::size_t size, Take take) {
   return block;
 }
 
+void* allocate_guarded(unsigned size_class, std::size_t size) {
+  void* const block = engine::guards.allocate(size, size_class);
+  if (block != nullptr) fault_handler::install(engine::guards);
+  return block;
+}
+
+// For a thread that uses the processors' caches. Null: no memory, or the thread has got a cache of its own meanwhile.
+void* allocate_from_processor(unsigned size_class, std::size_t size) {
+  --engine::share.samples.until_sample;
+  if (TARN_UNLIKELY(engine::share.samples.is_due(engine::guard_windows))) {
+    if (void* const block = allocate_guarded(size_class, size)) return block;
+  }
+  if (void* const object = engine::processors.pop(size_class); TARN_LIKELY(object != nullptr)) return object;
+  // Fewer threads may be left.
+  engine::attach_thread();
+  return engine::share.in_use ? engine::processors.allocate_slow(size_class) : nullptr;
+}
+
 void* allocate_object(unsigned size_class, std::size_t size) {
-  if (thread_cache* cache = engine::attach_thread()) {
+  thread_cache* cache = engine::local_cache;
+  if (TARN_UNLIKELY(cache == &engine::no_cache)) {
+    if (!engine::share.in_use) cache = engine::attach_thread();
+    if (engine::share.in_use) {
+      if (void* const object = allocate_from_processor(size_class, size)) return object;
+      cache = nullptr;
+    }
+  }
+  if (cache != nullptr) {
     if (TARN_UNLIKELY(cache->sample_is_due(size_class, engine::guard_windows))) {
-      if (void* block = engine::guards.allocate(size, size_class)) {
-        fault_handler::install(engine::guards);
-        return block;
-      }
+      if (void* const block = allocate_guarded(size_class, size)) return block;
     }
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
@@ -52,6 +75,18 @@ void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
   engine::attach_thread();
   void* const block = take_or_gather(size, [=] { return large_block::allocate(size, alignment, zeroed); });
   return block != nullptr ? block : out_of_memory();
+}
+
+// For a thread that uses the processors' caches. False: the pointer is not an object, or is free already.
+bool give_to_processor(unsigned size_class, page_map::entry page, void* object) {
+  if (!is_multiple(page.distance(address_of(object)), class_info(size_class).reciprocal) ||
+      free_mark::is_set(object)) {
+    return false;
+  }
+  free_mark::set(object);
+  if (TARN_UNLIKELY(size_classes::is_grain(size_class) || !engine::processors.push(size_class, object)))
+    engine::processors.free_slow(size_class, object);
+  return true;
 }
 
 // The fault that freeing `block` shows, as a message, or null. Requires: the address is in a span cut into objects.
@@ -165,7 +200,14 @@ TARN_NOINLINE void deallocate_slow(void* block) {
     if (s == nullptr || !large_block::deallocate(s)) report_no_block(block);
     return;
   }
-  thread_cache* const cache = engine::attach_thread();
+  thread_cache* cache = engine::local_cache;
+  if (TARN_UNLIKELY(cache == &engine::no_cache)) {
+    if (!engine::share.in_use) cache = engine::attach_thread();
+    if (engine::share.in_use) {
+      if (TARN_LIKELY(give_to_processor(size_class, page, block))) return;
+      cache = nullptr;
+    }
+  }
   if constexpr (hardened_build) {
     if (const char* fault = fault_of(block)) os::fatal(fault, block);
     return hardened_block::take_back(page, block, cache);

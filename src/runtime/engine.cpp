@@ -29,6 +29,12 @@ bool has_exit_key = false;
 // round, so there the cache goes one round earlier.
 constexpr std::uintptr_t last_round = PTHREAD_DESTRUCTOR_ITERATIONS - TARN_TSAN;
 
+void use_processors(bool in_use) {
+  if (share.in_use == in_use) return;
+  share.in_use = in_use;
+  processors.threads.fetch_add(in_use ? 1 : ~std::size_t{0}, std::memory_order_relaxed);
+}
+
 void thread_ends(void* value) {
   const auto round = reinterpret_cast<std::uintptr_t>(value);
   if (round < last_round && pthread_setspecific(exit_key, reinterpret_cast<void*>(round + 1)) == 0) {
@@ -38,6 +44,7 @@ void thread_ends(void* value) {
   thread_cache* cache = local_cache;
   phase = thread_phase::ended;
   local_cache = &no_cache;
+  use_processors(false);
   if (cache != &no_cache) registry.destroy(cache);
 }
 
@@ -89,10 +96,16 @@ thread_cache* attach_thread() {
   if (TARN_UNLIKELY(!prepared.load(std::memory_order_acquire))) prepare();
   if (phase == thread_phase::ended) return nullptr;
   bool adopted = false;
-  thread_cache* cache = registry.create(&adopted);
-  if (cache == nullptr) return nullptr;
+  thread_cache* cache = nullptr;
   // Set before pthread_setspecific, which may allocate.
-  local_cache = cache;
+  if (processors.serve_this_thread()) {
+    use_processors(true);
+  } else {
+    cache = registry.create(&adopted);
+    if (cache == nullptr) return nullptr;
+    use_processors(false);
+    local_cache = cache;
+  }
   if (phase == thread_phase::fresh) {
     phase = thread_phase::attached;
     // pthread_setspecific may allocate and fail; errno must stay unchanged, since the caller may be free().
@@ -109,6 +122,7 @@ void reclaim() {
   if (local_cache != &no_cache) local_cache->flush_all();
   registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });
   registry.for_each_unused([](thread_cache& cache) { cache.flush_all(); });
+  processors.drain(true);
   central_tier.flush_idle_magazines(true);
   central_tier.release_spares(true);
 }

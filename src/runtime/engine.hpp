@@ -11,8 +11,8 @@ namespace tarn::engine {
 
 #pragma GCC visibility push(hidden)
 
-// The calling thread's cache, created if necessary. Null: the thread is about to end, or there is no memory; the caller
-// then uses `central_tier` directly.
+// The calling thread's cache, created if necessary. Null: the thread is to use the processors' caches (share.in_use), is
+// about to end, or there is no memory; the caller may then use `central_tier` directly.
 thread_cache* attach_thread();
 
 // Moves all free objects that it can reach (the calling thread's, other threads' surplus, depots) into spans, and spare

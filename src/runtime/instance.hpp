@@ -16,6 +16,7 @@
 #include "pages/metadata_arena.hpp"
 #include "pages/page_heap.hpp"
 #include "pages/page_map.hpp"
+#include "thread/processor_caches.hpp"
 #include "thread/registry.hpp"
 #include "thread/sample_windows.hpp"
 #include "thread/thread_cache.hpp"
@@ -33,6 +34,7 @@ extern page_heap heap;
 extern central central_tier;
 extern cache_budget budget;
 extern thread_cache_registry registry;
+extern processor_caches processors;
 extern guarded_blocks guards;
 extern sample_windows guard_windows;
 
@@ -44,6 +46,13 @@ extern thread_cache no_cache;
 
 // The calling thread's cache, or &no_cache.
 extern thread_local constinit thread_cache* local_cache;
+
+// Of a thread that uses the processors' caches; its local_cache is &no_cache.
+struct processor_share {
+  bool in_use = false;
+  sample_countdown samples;  // of its allocations of all classes
+};
+extern thread_local constinit processor_share share;
 
 #pragma GCC visibility pop
 
