@@ -99,6 +99,8 @@ inline constexpr unsigned most_restarts = 64;
   "2:\n"
 #define TARN_SEQUENCE_EXCHANGE               \
   "movq %[top], %[result]\n"                 \
+  "cmpq %[value], %[top]\n"                  \
+  "je 2f\n"                                  \
   "movq %[value], (%[words], %[index], 8)\n" \
   "2:\n"
 #define TARN_SEQUENCE_AREA "r"(area_offset)
@@ -145,6 +147,8 @@ inline constexpr unsigned most_restarts = 64;
   "2:\n"
 #define TARN_SEQUENCE_EXCHANGE                   \
   "mov %[result], %[top]\n"                      \
+  "cmp %[top], %[value]\n"                       \
+  "b.eq 2f\n"                                    \
   "str %[value], [%[words], %[index], lsl #3]\n" \
   "2:\n"
 #define TARN_SEQUENCE_AREA "r"(static_cast<char*>(__builtin_thread_pointer()) + area_offset)
@@ -182,7 +186,8 @@ struct exchanged {
   void** top;             // what the word was; null: the processor has no words
   std::uintptr_t* words;  // whose word it is
 };
-// Sets the word to `value`.
+// Sets the word to `value`. If it is `value` already, nothing is stored: a thread that has set it may be storing another
+// word, from another processor.
 inline exchanged exchange(bases of_all, std::size_t index, void** value) {
   void** result = nullptr;
   std::uintptr_t top = 0;

@@ -7,6 +7,8 @@
 #include <cerrno>
 
 #include "os/memory.hpp"
+#include "os/sandbox.hpp"
+#include "os/thread.hpp"
 #include "runtime/front.hpp"
 #include "runtime/options.hpp"
 
@@ -95,17 +97,21 @@ thread_cache* attach_thread() {
   // acquire: partner of the release in prepare().
   if (TARN_UNLIKELY(!prepared.load(std::memory_order_acquire))) prepare();
   if (phase == thread_phase::ended) return nullptr;
+  if (TARN_UNLIKELY(share.may_be_vfork_child)) {
+    if (os::in_sandbox() || os::in_vfork_child()) return nullptr;
+    share.may_be_vfork_child = false;
+  }
   bool adopted = false;
   thread_cache* cache = nullptr;
   // Set before pthread_setspecific, which may allocate.
-  if (processors.serve_this_thread()) {
-    use_processors(true);
-  } else {
+  const auto answer = processors.choose_for_this_thread();
+  if (answer == processor_caches::answer::none_yet) return nullptr;
+  if (answer == processor_caches::answer::own) {
     cache = registry.create(&adopted);
     if (cache == nullptr) return nullptr;
-    use_processors(false);
     local_cache = cache;
   }
+  use_processors(answer == processor_caches::answer::processors);
   if (phase == thread_phase::fresh) {
     phase = thread_phase::attached;
     // pthread_setspecific may allocate and fail; errno must stay unchanged, since the caller may be free().
@@ -115,6 +121,12 @@ thread_cache* attach_thread() {
   }
   if (TARN_UNLIKELY(adopted)) for_each_front([](const front& e) { e.thread_adopts(); });
   return cache;
+}
+
+void before_vfork() {
+  if (!share.in_use) return;
+  use_processors(false);
+  share.may_be_vfork_child = true;
 }
 
 void reclaim() {

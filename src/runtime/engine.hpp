@@ -39,6 +39,8 @@ void register_fork_handlers();
 void before_copy();
 void after_copy_in_parent();
 void after_copy_in_child();
+// Before a call that makes a child which shares this thread's memory and thread pointer. Async-signal-safe.
+void before_vfork();
 // For fork only.
 os::mutex& preparation_lock();
 

@@ -128,7 +128,7 @@ void put_structures_right(bool heap_is_consistent) {
     heap.forget_other_threads();
   }
   if (has_interrupted_section()) return;
-  processors.threads.store(share.in_use ? 1 : 0, std::memory_order_relaxed);
+  processors.note_forked_child(share.in_use);
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
   for (const front* e : fronts) {
     if (e != nullptr) e->after_fork_in_child();

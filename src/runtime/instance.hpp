@@ -50,6 +50,9 @@ extern thread_local constinit thread_cache* local_cache;
 // Of a thread that uses the processors' caches; its local_cache is &no_cache.
 struct processor_share {
   bool in_use = false;
+  // The thread has called vfork, and has not found out since that it is not the child. The kernel has no restartable
+  // sequences for the child, which uses this thread's data.
+  bool may_be_vfork_child = false;
   sample_countdown samples;  // of its allocations of all classes
 };
 extern thread_local constinit processor_share share;

@@ -190,18 +190,21 @@ std::size_t processor_caches::thread_caches_wanted() {
   }
 }
 
-bool processor_caches::serve_this_thread() {
-  if (registry_.count() < thread_caches_wanted()) return false;
+processor_caches::answer processor_caches::choose_for_this_thread() {
+  if (registry_.count() < thread_caches_wanted()) return answer::own;
   // acquire: partner of the release in prepare().
-  if (state_.load(std::memory_order_acquire) != state::usable && !prepare()) return false;
-  return registry_.count() >= thread_caches_wanted() && os::restartable::usable_in_this_thread();
+  state now = state_.load(std::memory_order_acquire);
+  if (now == state::not_asked && !os::in_sandbox()) now = prepare();
+  if (now == state::asking) return answer::none_yet;
+  // prepare() may have raised the number.
+  if (now != state::usable || registry_.count() < thread_caches_wanted()) return answer::own;
+  return os::restartable::usable_in_this_thread() ? answer::processors : answer::own;
 }
 
-// Another thread that comes meanwhile gets a cache of its own.
-bool processor_caches::prepare() {
-  state expected = state::not_asked;
-  if (os::in_sandbox() || !state_.compare_exchange_strong(expected, state::asking, std::memory_order_relaxed))
-    return false;
+// Takes milliseconds.
+processor_caches::state processor_caches::prepare() {
+  state before = state::not_asked;
+  if (!state_.compare_exchange_strong(before, state::asking, std::memory_order_relaxed)) return before;
   bool usable = os::restartable::usable();
   if (usable) {
     const std::size_t bytes = align_up(sizeof(shared_pages), largest_system_page);
@@ -215,9 +218,9 @@ bool processor_caches::prepare() {
                               std::memory_order_relaxed);
     }
   }
-  // release: partner of the acquire in serve_this_thread().
+  // release: partner of the acquire in choose_for_this_thread().
   state_.store(usable ? state::usable : state::not_usable, std::memory_order_release);
-  return usable;
+  return usable ? state::usable : state::not_usable;
 }
 
 // ---- misses ----

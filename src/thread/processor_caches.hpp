@@ -65,9 +65,18 @@ class processor_caches {
   // Takes effect for a thread when it begins to allocate, and at a miss in a processor's cache.
   void set_use(use wanted) { use_.store(wanted, std::memory_order_relaxed); }
 
-  // Whether the calling thread is to use these caches instead of one of its own. The first call that finds enough
-  // threads makes system calls.
-  bool serve_this_thread();
+  // Which caches the calling thread is to use: one of its own; these; or none for now, while another thread finds out
+  // whether there can be these. The first call that finds enough threads makes system calls.
+  enum class answer : std::uint8_t { own, processors, none_yet };
+  answer choose_for_this_thread();
+
+  // In a forked child. `in_use`: by its only thread.
+  void note_forked_child(bool in_use) {
+    threads.store(in_use ? 1 : 0, std::memory_order_relaxed);
+    // The thread that was finding out does not exist in the child.
+    if (state_.load(std::memory_order_relaxed) == state::asking)
+      state_.store(state::not_asked, std::memory_order_relaxed);
+  }
 
   // An object of the class. Null: a miss; call allocate_slow().
   TARN_ALWAYS_INLINE void* pop(unsigned size_class) {
@@ -132,7 +141,7 @@ class processor_caches {
            pages_->is_own.load(std::memory_order_acquire) != 0;
   }
   [[nodiscard]] std::size_t thread_caches_wanted();
-  bool prepare();
+  state prepare();
   bool make_table();
   void make_words_anew();
   bool close();
