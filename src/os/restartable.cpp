@@ -31,7 +31,8 @@ bool kernel_restarts() {
 #if defined(__aarch64__)
   utsname name{};
   if (system_call(SYS_uname, reinterpret_cast<long>(&name)) != 0) return false;
-  for (const char* const broken : {"6.19", "7.0"}) {
+  constexpr const char* broken_releases[] = {"6.19", "7.0"};
+  for (const char* const broken : broken_releases) {
     const std::size_t length = std::strlen(broken);
     const char next = name.release[length];
     if (std::strncmp(name.release, broken, length) == 0 && (next < '0' || next > '9')) return false;
