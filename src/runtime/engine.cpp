@@ -105,7 +105,6 @@ thread_cache* attach_thread() {
   thread_cache* cache = nullptr;
   // Set before pthread_setspecific, which may allocate.
   const auto answer = processors.choose_for_this_thread();
-  if (answer == processor_caches::answer::none_yet) return nullptr;
   if (answer == processor_caches::answer::own) {
     cache = registry.create(&adopted);
     if (cache == nullptr) return nullptr;

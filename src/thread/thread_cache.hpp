@@ -127,8 +127,8 @@ class alignas(separation) thread_cache {
 
   // pop() for classes above fine_end: see guarded pops in thread_cache_idle.cpp.
   TARN_ALWAYS_INLINE void* pop_guarded(unsigned size_class) {
-    if (TARN_UNLIKELY(!enter())) return nullptr;
-    void* const object = pop(size_class);
+    // Holes are closed by the slow path.
+    void* const object = TARN_LIKELY(may_enter() && !has_holes_) ? pop(size_class) : nullptr;
     leave();
     return object;
   }
@@ -202,16 +202,19 @@ class alignas(separation) thread_cache {
   // The owner is about to change its magazines other than by pop() and push(). False: another thread has claimed the
   // cache.
   bool enter() {
-    busy_.store(true, std::memory_order_relaxed);
-    // Partner: process_fence() in empty_while_idle(), which makes this a fence of the processor.
-    keep_order();
-    // acquire: partner of the release in end_claim().
-    if (TARN_UNLIKELY(claimed_.load(std::memory_order_acquire))) {
+    if (TARN_UNLIKELY(!may_enter())) {
       leave();
       return false;
     }
     if (TARN_UNLIKELY(has_holes_)) close_holes();
     return true;
+  }
+  TARN_ALWAYS_INLINE bool may_enter() {
+    busy_.store(true, std::memory_order_relaxed);
+    // Partner: process_fence() in empty_while_idle(), which makes this a fence of the processor.
+    keep_order();
+    // acquire: partner of the release in end_claim().
+    return !claimed_.load(std::memory_order_acquire);
   }
   // release: partner of the acquire in empty_while_idle(). Needed also if enter() fails: a thread that reads this store
   // may not have seen the one of the previous call.

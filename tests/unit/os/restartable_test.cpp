@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,8 @@
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "os/memory.hpp"
 
 namespace tarn {
 namespace {
@@ -70,6 +73,19 @@ TEST_F(restartable_test, exchanges_the_word_unless_it_has_the_value) {
   EXPECT_EQ(first.words, words_);
   EXPECT_EQ(words_[word_index], reinterpret_cast<std::uintptr_t>(other + 1));
   EXPECT_EQ(restartable::exchange(all(), word_index, other + 1).top, other + 1);
+}
+
+// Another thread may be storing it.
+TEST_F(restartable_test, a_word_that_has_the_value_is_not_stored) {
+  const std::size_t bytes = system_page_size();
+  void* const page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto* const words = static_cast<std::uintptr_t*>(page);
+  words[word_index] = reinterpret_cast<std::uintptr_t>(slots_);
+  ASSERT_EQ(mprotect(page, bytes, PROT_READ), 0);
+  set_base(words);
+  EXPECT_EQ(restartable::exchange(all(), word_index, slots_).top, slots_);
+  munmap(page, bytes);
 }
 
 TEST_F(restartable_test, fails_for_a_processor_without_words) {
