@@ -92,7 +92,7 @@ void prepare() {
 
 os::mutex& preparation_lock() { return preparing; }
 
-thread_cache* attach_thread() {
+thread_cache* attach_thread(bool own) {
   if (local_cache != &no_cache) return local_cache;
   // acquire: partner of the release in prepare().
   if (TARN_UNLIKELY(!prepared.load(std::memory_order_acquire))) prepare();
@@ -104,13 +104,17 @@ thread_cache* attach_thread() {
   bool adopted = false;
   thread_cache* cache = nullptr;
   // Set before pthread_setspecific, which may allocate.
-  const auto answer = processors.choose_for_this_thread();
+  const auto answer = own ? processor_caches::answer::own : processors.choose_for_this_thread();
   if (answer == processor_caches::answer::own) {
     cache = registry.create(&adopted);
     if (cache == nullptr) return nullptr;
-    local_cache = cache;
+  } else if (phase == thread_phase::fresh) {
+    // The number of caches may include some of threads that have ended.
+    cache = registry.adopt_ended();
+    adopted = cache != nullptr;
   }
-  use_processors(answer == processor_caches::answer::processors);
+  if (cache != nullptr) local_cache = cache;
+  use_processors(cache == nullptr && answer == processor_caches::answer::processors);
   if (phase == thread_phase::fresh) {
     phase = thread_phase::attached;
     // pthread_setspecific may allocate and fail; errno must stay unchanged, since the caller may be free().

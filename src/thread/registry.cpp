@@ -95,6 +95,18 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
     if (memory == nullptr) return nullptr;
     cache = new (memory) thread_cache(central_, budget_);
   }
+  begin_use(cache);
+  return cache;
+}
+
+thread_cache* thread_cache_registry::adopt_ended() {
+  thread_cache* const cache = adopt();
+  if (cache != nullptr) begin_use(cache);
+  return cache;
+}
+
+// Makes the calling thread the owner of a cache that is in no list.
+void thread_cache_registry::begin_use(thread_cache* cache) {
   if (count() != 0) os::note_threads_allowed();
   set_owner(cache);
   os::lock_guard guard(lock_, *this);
@@ -107,7 +119,6 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
   if constexpr (hardened_build) {
     if (others != 0) budget_.has_had_several.store(true, std::memory_order_relaxed);
   }
-  return cache;
 }
 
 void thread_cache_registry::destroy(thread_cache* cache) {
