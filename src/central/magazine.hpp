@@ -80,7 +80,7 @@ class magazine_store {
   }
 
  private:
-  // With a slot above the last one, for the mark of thread/processor_caches.hpp. (So the blocks fill whole cache lines.)
+  // With a slot above the last one, for the mark of thread/processor_caches.hpp. (It takes the rest of a cache line.)
   static constexpr std::size_t bytes_for(std::size_t capacity) {
     return sizeof(magazine) + (capacity + 1) * sizeof(void*);
   }

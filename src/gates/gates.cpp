@@ -7,7 +7,8 @@
 //
 // Not here: chroot, pivot_root, chdir, umask and setsid, which the kernel applies to all threads of the process or
 // which threads share (CLONE_FS); posix_spawn, whose child shares memory until it executes another program and does not
-// allocate. vfork is here (vfork.cpp), because its child may allocate. In such a child the gates hold no thread: the rights that it gives up are its own, and the threads are its parent's.
+// allocate. vfork is here (vfork.cpp), because its child may allocate. In such a child the gates hold no thread: the
+// rights that it gives up are its own, and the threads are its parent's.
 //
 // Thread safety: any thread and any signal handler. errno and results are those of the next definition.
 #include <fcntl.h>

@@ -155,7 +155,8 @@ TARN_ALWAYS_INLINE static void* pop_coarse(std::size_t size) {
                                                  : nullptr;
 }
 
-// Apart from allocate_slow(), whose hits would otherwise save and restore registers. Requires: size <= largest_in_class.
+// Apart from allocate_slow(), whose hits would otherwise save and restore registers. Requires: size <=
+// largest_in_class.
 TARN_NOINLINE static void* allocate_missed(std::size_t size) {
   const unsigned size_class = class_of_size(object_size(size));
   void* block = nullptr;

@@ -12,7 +12,8 @@
 #include "os/syscall.hpp"
 
 extern "C" {
-// Symbols of glibc from 2.35 on; absent elsewhere. The size is 0 if glibc could not, or was told not to, register areas.
+// Symbols of glibc from 2.35 on; absent elsewhere. The size is 0 if glibc could not, or was told not to, register
+// areas.
 [[gnu::weak]] extern const std::ptrdiff_t area_offset_of_libc asm("__rseq_offset");
 [[gnu::weak]] extern const unsigned area_size_of_libc asm("__rseq_size");
 }

@@ -2,11 +2,11 @@
 // restartable: three operations on the words of the processor on which the calling thread runs, each of which happens
 // as a whole or not at all with respect to every other thread of that processor, without an atomic instruction.
 //
-// Each is a restartable sequence (rseq, Linux 4.18): if the kernel takes the processor from the thread, moves the thread
-// or runs a signal handler in it before the last instruction of the sequence, the one that stores the word, then the
-// thread continues at the beginning of the sequence instead. The kernel knows where the sequence lies from a descriptor,
-// whose address the sequence stores into an area that libc has registered for the thread (glibc 2.35). Nothing else in
-// that area is ever written, and no system call is made in a sequence, as the kernel requires.
+// Each is a restartable sequence (rseq, Linux 4.18): if the kernel takes the processor from the thread, moves the
+// thread or runs a signal handler in it before the last instruction of the sequence, the one that stores the word, then
+// the thread continues at the beginning of the sequence instead. The kernel knows where the sequence lies from a
+// descriptor, whose address the sequence stores into an area that libc has registered for the thread (glibc 2.35).
+// Nothing else in that area is ever written, and no system call is made in a sequence, as the kernel requires.
 //
 // A word is the address of a slot of an array: the slot above the last object, `top`:
 //
@@ -36,8 +36,8 @@ bool usable();
 // Whether usable() holds for the calling thread, whose area libc may not have registered. usable() has returned true.
 bool usable_in_this_thread();
 // Ends all sequences that other threads are in at the time: none that began before this call stores its word after it,
-// and what they have stored is visible to the caller. False: the system refuses, or the process is in a sandbox that may
-// forbid the call.
+// and what they have stored is visible to the caller. False: the system refuses, or the process is in a sandbox that
+// may forbid the call.
 bool stop_all();
 
 // Distance of the thread's area from its thread pointer. Written once, by usable().
@@ -48,7 +48,8 @@ extern std::ptrdiff_t area_offset;
 // Per processor: its words, or null.
 using bases = std::uintptr_t* const*;
 
-// After this many restarts in one call the sequence is given up: a debugger that steps through it restarts it each time.
+// After this many restarts in one call the sequence is given up: a debugger that steps through it restarts it each
+// time.
 inline constexpr unsigned most_restarts = 64;
 
 // ---- the common frame of the sequences ----
@@ -186,8 +187,8 @@ struct exchanged {
   void** top;             // what the word was; null: the processor has no words
   std::uintptr_t* words;  // whose word it is
 };
-// Sets the word to `value`. If it is `value` already, nothing is stored: a thread that has set it may be storing another
-// word, from another processor.
+// Sets the word to `value`. If it is `value` already, nothing is stored: a thread that has set it may be storing
+// another word, from another processor.
 inline exchanged exchange(bases of_all, std::size_t index, void** value) {
   void** result = nullptr;
   std::uintptr_t top = 0;

@@ -3,34 +3,33 @@
 // the bytes in caches are bounded by the number of processors.
 //
 // A processor has one word per class: `top` of the loaded magazine of the class, or of one of two arrays that are empty
-// and full at once: none_ (the class has no magazine) and busy_.
+// and full at once: none() (the class has no magazine) and busy().
 //
 //    m->slots[0]  bottom()                       top                      bottom() + m->count
 //   +------------+--------+--- … ---+--------+--------+------- … ------+----------+
 //   |    null    | object |         | object |        not used         | end_mark |
 //   +------------+--------+--- … ---+--------+--------+------- … ------+----------+
 //
-// A hit is one restartable sequence (os/restartable.hpp): it moves `top` by one slot, and the store of `top` is its last
-// instruction. A miss sets the word to busy_ by another sequence. Whoever has done that owns the bin: the magazine, the
-// spare magazine's place and the capacity. No sequence stores a word that is busy_, so the owner may sleep and may move to
-// another processor; it ends with an ordinary store of `top`. Threads that meet busy_ use the spans meanwhile and do not
-// wait.
+// A hit is one restartable sequence (os/restartable.hpp): it moves `top` by one slot, and the store of `top` is its
+// last instruction. A miss sets the word to busy() by another sequence. Whoever has done that owns the bin: the
+// magazine, the spare magazine's place and the capacity. No sequence stores a word that is busy(), so the owner may
+// sleep and may move to another processor; it ends with an ordinary store of `top`. Threads that meet busy() use the
+// spans meanwhile and do not wait.
 //
 // base_[p] is the array of the words of processor p, or null: then the sequences fail. To take what other processors
 // hold (drain()), a thread sets all of them to null and stops all sequences (stop_all()); from then on until it sets
-// them again, every word that is not busy_ is its own. tests/model/processors.pml explores this.
+// them again, every word that is not busy() is its own. tests/model/processors.pml explores this.
 //
 // A forked child finds base_ zeroed (MADV_WIPEONFORK), however it was made. Its copy of the words was made while other
-// threads were changing them, so the first miss in the child makes them all none_: at most the bytes of the processors'
-// caches are lost to the child.
+// threads were changing them, so the first miss in the child makes them all none(): at most the bytes of the
+// processors' caches are lost to the child.
 //
-// Owner: the engine has one. Thread safety: any thread.
-// Invariants, for each class of each processor, while its word is neither busy_ nor none_ and no sequence is stopped in
-// it, m being its magazine:
+// Owner: the engine has one. Thread safety: any thread. Invariants, for each class of each processor, while its word is
+// neither busy() nor none() and no sequence is stopped in it, m being its magazine:
 //   - m->bottom() <= top <= m->bottom() + m->count; m->count <= m->capacity; m->slots[0] is null; the slots in
 //     [m->bottom(), top) hold free objects with their free_mark set; the slot at m->bottom() + m->count is the first
 //     that holds end_mark;
-//   - most <= processor_capacity(class), and the bin has at most 2 * most objects; most is paid from cache_budget, twice.
+//   - most <= processor_capacity(class), and the bin has at most 2 * most objects, all paid for from cache_budget.
 // So all objects in the caches of one processor have at most most_bytes.
 #pragma once
 
@@ -95,7 +94,8 @@ class processor_caches {
   // Ends a period of decay: flushes spare magazines of bins whose word is the same as at the end of the last period.
   // Returns whether there is another bin.
   bool end_period();
-  // Empties the bins that end_period() found unused, or all. Does nothing if other threads' sequences cannot be stopped.
+  // Empties the bins that end_period() found unused, or all. Does nothing if other threads' sequences cannot be
+  // stopped.
   void drain(bool all);
 
   // Bytes of the free objects in the caches; approximate while threads use them.
@@ -148,10 +148,10 @@ class processor_caches {
   void open();
   magazine* take_unused(table& t, unsigned size_class, bool all);
 
-  static constexpr std::uintptr_t none_[2] = {0, os::restartable::end_mark};
-  static constexpr std::uintptr_t busy_[2] = {0, os::restartable::end_mark};
-  static void** none() { return reinterpret_cast<void**>(const_cast<std::uintptr_t*>(none_ + 1)); }
-  static void** busy() { return reinterpret_cast<void**>(const_cast<std::uintptr_t*>(busy_ + 1)); }
+  static constexpr std::uintptr_t no_slots[2] = {0, os::restartable::end_mark};
+  static constexpr std::uintptr_t busy_slots[2] = {0, os::restartable::end_mark};
+  static void** none() { return reinterpret_cast<void**>(const_cast<std::uintptr_t*>(no_slots + 1)); }
+  static void** busy() { return reinterpret_cast<void**>(const_cast<std::uintptr_t*>(busy_slots + 1)); }
 
   central& central_;
   cache_budget& budget_;

@@ -115,7 +115,7 @@ void thread_cache_registry::begin_use(thread_cache* cache) {
   if (used_ != nullptr) used_->previous = cache;
   used_ = cache;
   cache->home = central_.enter_home();
-  const std::size_t others = budget_.caches.fetch_add(1, std::memory_order_relaxed);
+  [[maybe_unused]] const std::size_t others = budget_.caches.fetch_add(1, std::memory_order_relaxed);
   if constexpr (hardened_build) {
     if (others != 0) budget_.has_had_several.store(true, std::memory_order_relaxed);
   }

@@ -45,7 +45,8 @@ class thread_cache_test : public testing::Test {
   // No guarded allocation is due, except in tests that change until_sample.
   thread_cache_test() {
     for (unsigned c = 0; c < size_classes::count; ++c) {
-      for (thread_cache* cache : {&cache_, &other_}) access::bin_of(*cache, c).samples.until_sample = INT32_MAX;
+      for (thread_cache* cache : {&cache_, &other_})
+        access::bin_of(*cache, c).samples.until_sample = INT32_MAX;
     }
   }
   void* allocate(unsigned c) {
