@@ -86,7 +86,8 @@ typedef struct tarn_stats {
                               free_dirty, metadata, and pages faulted in ahead of use. Where the
                               system uses huge pages, each page in use may back 2 MiB around it */
   uint64_t in_use;         /* spans in use: live blocks, and free objects in caches and spans */
-  uint64_t cached;         /* free objects in thread caches and depots (part of in_use) */
+  uint64_t cached;         /* free objects in caches of threads and processors, and in depots (part of
+                              in_use) */
   uint64_t free_dirty;     /* free pages still backed by memory, waiting for decay */
   uint64_t free_clean;     /* free pages that are not backed, or only faulted in ahead of use */
   uint64_t large;          /* live blocks above the largest size class (part of in_use) */
@@ -94,7 +95,7 @@ typedef struct tarn_stats {
   uint64_t returned;       /* bytes given back to the system so far */
   uint64_t huge_advised;   /* bytes for which huge pages were asked */
   uint64_t populated;      /* bytes faulted in ahead, in one call for many pages */
-  uint64_t threads;        /* threads with a cache now */
+  uint64_t threads;        /* threads with a cache now, of their own or shared */
   uint64_t refills;        /* magazines filled from spans */
   uint64_t flushes;        /* magazines emptied into spans */
   uint64_t exchanges;      /* full magazines passed between a thread cache and a depot */
@@ -105,7 +106,9 @@ typedef struct tarn_stats {
 } tarn_stats;
 
 TARN_API void tarn_get_stats(tarn_stats* out) TARN_NOEXCEPT;
-/* Writes the statistics as one JSON object, cut to `capacity` bytes with the null byte. Returns the
+/* Writes the statistics as one JSON object, cut to `capacity` bytes with the null byte: the fields
+ * above, and `processor_cached`, the part of `cached` in the caches of processors, and
+ * `processor_threads`, the threads that use these (option cpu_caches). Returns the
  * length of the whole text without its null byte, as snprintf does. */
 TARN_API size_t tarn_stats_json(char* buffer, size_t capacity) TARN_NOEXCEPT;
 

@@ -28,7 +28,7 @@ struct magazine {
   std::uint16_t count = 0;     // objects; not maintained while a cache has the magazine loaded
   std::uint16_t capacity = 0;  // objects; 0 for the shared empty magazine
   std::uint8_t size_index = 0;
-  void* slots[1] = {nullptr};  // capacity + 1 of them
+  void* slots[1] = {nullptr};  // capacity + 1 of them, and one that is no object's
 
   [[nodiscard]] constexpr void** bottom() { return slots + 1; }
   void validate() const {
@@ -67,6 +67,12 @@ class magazine_store {
     m->size_index = static_cast<std::uint8_t>(index);
     return m;
   }
+  // The index of the smallest magazine that holds this many objects.
+  static std::size_t index_for(std::size_t objects) {
+    std::size_t index = 0;
+    while (index + 1 < sizes && capacities[index] < objects) ++index;
+    return index;
+  }
   void deallocate(magazine* m) { pools_[m->size_index].deallocate(m); }
 
   void walk_locks(const os::lock_walk& walk) {
@@ -74,8 +80,9 @@ class magazine_store {
   }
 
  private:
+  // With a slot above the last one, for the mark of thread/processor_caches.hpp. (It takes the rest of a cache line.)
   static constexpr std::size_t bytes_for(std::size_t capacity) {
-    return sizeof(magazine) + capacity * sizeof(void*);
+    return sizeof(magazine) + (capacity + 1) * sizeof(void*);
   }
 
   metadata_pool pools_[sizes] = {{bytes_for(capacities[0]), cache_line},

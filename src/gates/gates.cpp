@@ -6,8 +6,9 @@
 // definition of the function.
 //
 // Not here: chroot, pivot_root, chdir, umask and setsid, which the kernel applies to all threads of the process or
-// which threads share (CLONE_FS); vfork and posix_spawn, whose child shares memory until it executes another program.
-// In such a child the gates hold no thread: the rights that it gives up are its own, and the threads are its parent's.
+// which threads share (CLONE_FS); posix_spawn, whose child shares memory until it executes another program and does not
+// allocate. vfork is here (vfork.cpp), because its child may allocate. In such a child the gates hold no thread: the
+// rights that it gives up are its own, and the threads are its parent's.
 //
 // Thread safety: any thread and any signal handler. errno and results are those of the next definition.
 #include <fcntl.h>
@@ -185,6 +186,11 @@ effect effect_of_clone(word flags) {
   return (flags & (CLONE_SETTLS | CLONE_VFORK)) != 0 ? effect::alone : effect::copy;
 }
 
+// Called before a call of clone.
+void note_shared_memory(word flags) {
+  if ((flags & CLONE_VM) != 0 && (flags & CLONE_SETTLS) == 0) engine::before_vfork();
+}
+
 effect effect_of_prctl(int option) {
   if (option == PR_SET_SECCOMP) return effect::filter;
   return changes_rights(option) ? effect::alone : effect::none;
@@ -194,7 +200,9 @@ effect effect_of_clone3(word arguments) {
   // The kernel refuses a bad address.
   const auto address = static_cast<std::uintptr_t>(arguments);
   if (arguments == 0 || os::ask_for_word(address) == os::word_state::unreadable) return effect::none;
-  return effect_of_clone(*reinterpret_cast<const std::uint64_t*>(arguments));
+  const word flags = *reinterpret_cast<const std::uint64_t*>(arguments);
+  note_shared_memory(flags);
+  return effect_of_clone(flags);
 }
 
 // Whether the calling thread is the process's first one. Not asked in a sandbox, which may forbid it and has no thread
@@ -242,7 +250,13 @@ effect effect_of(long number, word a, word c) {
     case SYS_close_range:
       return alone_if((c & close_range_unshare) != 0);
     case SYS_clone:
+      note_shared_memory(a);
       return effect_of_clone(a);
+#ifdef SYS_vfork
+    case SYS_vfork:
+      engine::before_vfork();
+      return effect::none;
+#endif
     case SYS_exit:
       return ends_first_thread() ? effect::end : effect::none;
     default:
@@ -318,6 +332,7 @@ TARN_API int tarn_gate_clone(int (*body)(void*), void* stack, int flags, void* a
                              word c) noexcept {
   const effect what = effect_of_clone(static_cast<word>(flags));
   // libc refuses a call without a function or a stack.
+  note_shared_memory(static_cast<word>(flags));
   if (what == effect::none || body == nullptr || stack == nullptr)
     return pass<int>(call::clone, body, stack, flags, argument, a, b, c);
   child_start start{body, argument, what == effect::copy};

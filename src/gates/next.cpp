@@ -30,9 +30,9 @@ constexpr const char* names[calls] = {"setuid",   "setgid",      "seteuid",   "s
                                       "setfsuid", "setfsgid",    "capset",    "prctl",     "unshare",
                                       "setns",    "close_range", "clone",     "_Fork",     "syscall",
 #if defined(__x86_64__)
-                                      "ioperm",   "iopl"
+                                      "ioperm",   "iopl",
 #endif
-};
+                                      "vfork"};
 
 static_assert(names[calls - 1] != nullptr);
 
@@ -48,8 +48,8 @@ bool come_here(Functions*... own) {
   return ((dlsym(RTLD_DEFAULT, *name++) == reinterpret_cast<void*>(own)) && ...);
 }
 
-// Whether the program's calls reach this library's definitions. They do not if the library was opened by dlopen, or
-// another library before it defines one of the names.
+// Whether the program's calls that affect rights reach this library's definitions. They do not if the library was
+// opened by dlopen, or another library before it defines one of the names.
 bool all_come_here() {
   return come_here(setuid, setgid, seteuid, setegid, setreuid, setregid, setresuid, setresgid, setgroups,
                    initgroups, setfsuid, setfsgid, capset, prctl, unshare, setns, close_range, clone, _Fork,

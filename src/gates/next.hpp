@@ -34,6 +34,7 @@ enum class call : std::size_t {
   ioperm,
   iopl,
 #endif
+  vfork,  // last: the others affect rights
   count
 };
 

@@ -34,13 +34,36 @@ void* take_or_gather(std::size_t size, Take take) {
   return block;
 }
 
+void* allocate_guarded(unsigned size_class, std::size_t size) {
+  void* const block = engine::guards.allocate(size, size_class);
+  if (block != nullptr) fault_handler::install(engine::guards);
+  return block;
+}
+
+// For a thread that uses the processors' caches. Null: no memory, or the thread has got a cache of its own meanwhile.
+void* allocate_from_processor(unsigned size_class, std::size_t size) {
+  --engine::share.samples.until_sample;
+  if (TARN_UNLIKELY(engine::share.samples.is_due(engine::guard_windows))) {
+    if (void* const block = allocate_guarded(size_class, size)) return block;
+  }
+  if (void* const object = engine::processors.pop(size_class); TARN_LIKELY(object != nullptr)) return object;
+  // Fewer threads may be left.
+  engine::attach_thread();
+  return engine::share.in_use ? engine::processors.allocate_slow(size_class) : nullptr;
+}
+
 void* allocate_object(unsigned size_class, std::size_t size) {
-  if (thread_cache* cache = engine::attach_thread()) {
+  thread_cache* cache = engine::local_cache;
+  if (TARN_UNLIKELY(cache == &engine::no_cache)) {
+    if (!engine::share.in_use) cache = engine::attach_thread();
+    if (engine::share.in_use) {
+      if (void* const object = allocate_from_processor(size_class, size)) return object;
+      cache = nullptr;
+    }
+  }
+  if (cache != nullptr) {
     if (TARN_UNLIKELY(cache->sample_is_due(size_class, engine::guard_windows))) {
-      if (void* block = engine::guards.allocate(size, size_class)) {
-        fault_handler::install(engine::guards);
-        return block;
-      }
+      if (void* const block = allocate_guarded(size_class, size)) return block;
     }
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
@@ -48,10 +71,22 @@ void* allocate_object(unsigned size_class, std::size_t size) {
   return take_or_gather(size, [=] { return engine::central_tier.take_one(size_class); });
 }
 
-void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
+TARN_NOINLINE void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
   engine::attach_thread();
   void* const block = take_or_gather(size, [=] { return large_block::allocate(size, alignment, zeroed); });
   return block != nullptr ? block : out_of_memory();
+}
+
+// For a thread that uses the processors' caches. False: the pointer is not an object, or is free already.
+bool give_to_processor(unsigned size_class, page_map::entry page, void* object) {
+  if (!is_multiple(page.distance(address_of(object)), class_info(size_class).reciprocal) ||
+      free_mark::is_set(object)) {
+    return false;
+  }
+  free_mark::set(object);
+  if (TARN_UNLIKELY(size_classes::is_grain(size_class) || !engine::processors.push(size_class, object)))
+    engine::processors.free_slow(size_class, object);
+  return true;
 }
 
 // The fault that freeing `block` shows, as a message, or null. Requires: `page` is the page map's entry for it, and has a
@@ -123,23 +158,36 @@ TARN_COLD void* out_of_memory() {
   return nullptr;
 }
 
-TARN_NOINLINE void* allocate_slow(std::size_t size) {
+// Requires: size > largest_fine, size <= largest_in_class. Null: a miss. (Nobody writes no_cache, which threads share.)
+TARN_ALWAYS_INLINE static void* pop_coarse(std::size_t size) {
+  thread_cache* const cache = engine::local_cache;
+  return TARN_LIKELY(cache != &engine::no_cache) ? cache->pop_guarded(class_of_size(object_size(size)))
+                                                 : nullptr;
+}
+
+// Apart from allocate_slow(), whose hits would otherwise save and restore registers. Requires: size <=
+// largest_in_class.
+TARN_NOINLINE static void* allocate_missed(std::size_t size) {
+  const unsigned size_class = class_of_size(object_size(size));
   void* block = nullptr;
-  if (size <= largest_in_class) {
-    const unsigned size_class = class_of_size(object_size(size));
-    // Either the fast path has missed, or the size is one that it does not serve.
-    if (size > largest_fine) block = engine::local_cache->pop_guarded(size_class);
-    if (block == nullptr) block = allocate_object(size_class, size);
-    // A sampled allocation is a guarded block, which belongs to no size class.
-    if constexpr (hardened_build) {
-      if (block != nullptr && engine::map.class_of(address_of(block)) != 0) {
-        hardened_block::hand_out_any(block, class_info(size_class).size);
-      }
+  if (hardened_build && size > largest_fine) block = pop_coarse(size);
+  if (block == nullptr) block = allocate_object(size_class, size);
+  // A sampled allocation is a guarded block, which belongs to no size class.
+  if constexpr (hardened_build) {
+    if (block != nullptr && engine::map.class_of(address_of(block)) != 0) {
+      hardened_block::hand_out_any(block, class_info(size_class).size);
     }
-  } else {
-    return allocate_large(size, 1, false);
   }
   return block != nullptr ? block : out_of_memory();
+}
+
+TARN_NOINLINE void* allocate_slow(std::size_t size) {
+  // Either the fast path has missed, or the size is one that it does not serve.
+  if (!hardened_build && size > largest_fine && size <= largest_in_class) {
+    if (void* const object = pop_coarse(size); TARN_LIKELY(object != nullptr)) return object;
+  }
+  if (size > largest_in_class) return allocate_large(size, 1, false);
+  return allocate_missed(size);
 }
 
 TARN_NOINLINE void* allocate_zeroed_slow(std::size_t size) { return allocate_large(size, 1, true); }
@@ -165,6 +213,17 @@ void* allocate_aligned(std::size_t alignment, std::size_t size) {
   return allocate_large(size, alignment, false);
 }
 
+// For a thread without a cache of its own.
+TARN_NOINLINE static thread_cache* cache_or_processor(unsigned size_class, page_map::entry page, void* object,
+                                                      bool& taken) {
+  if (!engine::share.in_use) {
+    thread_cache* const cache = engine::attach_thread();
+    if (!engine::share.in_use) return cache;
+  }
+  taken = give_to_processor(size_class, page, object);
+  return nullptr;
+}
+
 TARN_NOINLINE void deallocate_slow(void* block) {
   if (block == nullptr) return;
   const page_map::entry page = engine::map.find(address_of(block));
@@ -175,7 +234,12 @@ TARN_NOINLINE void deallocate_slow(void* block) {
     if (s == nullptr || !large_block::deallocate(s)) report_no_block(block);
     return;
   }
-  thread_cache* const cache = engine::attach_thread();
+  thread_cache* cache = engine::local_cache;
+  if (TARN_UNLIKELY(cache == &engine::no_cache)) {
+    bool taken = false;
+    cache = cache_or_processor(size_class, page, block, taken);
+    if (TARN_LIKELY(taken)) return;
+  }
   if constexpr (hardened_build) {
     if (const char* fault = fault_of(page, block)) os::fatal(fault, block);
     return hardened_block::take_back(page, block, cache);

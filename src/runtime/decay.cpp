@@ -32,8 +32,7 @@ std::int64_t period_ms() { return std::clamp<std::int64_t>(options::decay_ms() /
 
 // A thread that used its cache since the last period may sleep from now on; a later period then takes its surplus.
 bool caches_hold_surplus() {
-  return caches_in_use.load(std::memory_order_relaxed) &&
-         engine::budget.used.load(std::memory_order_relaxed) >= cache_budget::watch_bytes;
+  return caches_in_use.load(std::memory_order_relaxed) && engine::budget.is_worth_watching();
 }
 
 bool work_left() {
@@ -72,6 +71,7 @@ bool run_period_of_thread() {
   const std::int64_t begin = os::now_ms();
   const bool left = run_period();
   engine::registry.empty_idle_caches();
+  engine::processors.drain(false);
   last_period.store(os::background_thread_must_end() ? begin - period_ms() : begin,
                     std::memory_order_relaxed);
   return left;
@@ -134,6 +134,7 @@ bool run_period() {
   });
   bool in_use = false;
   engine::registry.for_each([&in_use](thread_cache& cache) { in_use = cache.take_surplus(true) || in_use; });
+  in_use = engine::processors.end_period() || in_use;
   caches_in_use.store(in_use, std::memory_order_relaxed);
   engine::central_tier.flush_idle_magazines(false);
   engine::central_tier.release_spares(false);

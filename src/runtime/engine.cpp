@@ -7,6 +7,8 @@
 #include <cerrno>
 
 #include "os/memory.hpp"
+#include "os/sandbox.hpp"
+#include "os/thread.hpp"
 #include "runtime/front.hpp"
 #include "runtime/options.hpp"
 
@@ -29,6 +31,12 @@ bool has_exit_key = false;
 // round, so there the cache goes one round earlier.
 constexpr std::uintptr_t last_round = PTHREAD_DESTRUCTOR_ITERATIONS - TARN_TSAN;
 
+void use_processors(bool in_use) {
+  if (share.in_use == in_use) return;
+  share.in_use = in_use;
+  processors.threads.fetch_add(in_use ? 1 : ~std::size_t{0}, std::memory_order_relaxed);
+}
+
 void thread_ends(void* value) {
   const auto round = reinterpret_cast<std::uintptr_t>(value);
   if (round < last_round && pthread_setspecific(exit_key, reinterpret_cast<void*>(round + 1)) == 0) {
@@ -38,6 +46,7 @@ void thread_ends(void* value) {
   thread_cache* cache = local_cache;
   phase = thread_phase::ended;
   local_cache = &no_cache;
+  use_processors(false);
   if (cache != &no_cache) registry.destroy(cache);
 }
 
@@ -83,16 +92,29 @@ void prepare() {
 
 os::mutex& preparation_lock() { return preparing; }
 
-thread_cache* attach_thread() {
+thread_cache* attach_thread(bool own) {
   if (local_cache != &no_cache) return local_cache;
   // acquire: partner of the release in prepare().
   if (TARN_UNLIKELY(!prepared.load(std::memory_order_acquire))) prepare();
   if (phase == thread_phase::ended) return nullptr;
+  if (TARN_UNLIKELY(share.may_be_vfork_child)) {
+    if (os::in_sandbox() || os::in_vfork_child()) return nullptr;
+    share.may_be_vfork_child = false;
+  }
   bool adopted = false;
-  thread_cache* cache = registry.create(&adopted);
-  if (cache == nullptr) return nullptr;
+  thread_cache* cache = nullptr;
   // Set before pthread_setspecific, which may allocate.
-  local_cache = cache;
+  const auto answer = own ? processor_caches::answer::own : processors.choose_for_this_thread();
+  if (answer == processor_caches::answer::own) {
+    cache = registry.create(&adopted);
+    if (cache == nullptr) return nullptr;
+  } else if (phase == thread_phase::fresh) {
+    // The number of caches may include some of threads that have ended.
+    cache = registry.adopt_ended();
+    adopted = cache != nullptr;
+  }
+  if (cache != nullptr) local_cache = cache;
+  use_processors(cache == nullptr && answer == processor_caches::answer::processors);
   if (phase == thread_phase::fresh) {
     phase = thread_phase::attached;
     // pthread_setspecific may allocate and fail; errno must stay unchanged, since the caller may be free().
@@ -104,11 +126,18 @@ thread_cache* attach_thread() {
   return cache;
 }
 
+void before_vfork() {
+  if (!share.in_use) return;
+  use_processors(false);
+  share.may_be_vfork_child = true;
+}
+
 void reclaim() {
   for_each_front([](const front& e) { e.reclaim(); });
   if (local_cache != &no_cache) local_cache->flush_all();
   registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });
   registry.for_each_unused([](thread_cache& cache) { cache.flush_all(); });
+  processors.drain(true);
   central_tier.flush_idle_magazines(true);
   central_tier.release_spares(true);
 }

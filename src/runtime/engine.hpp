@@ -11,9 +11,10 @@ namespace tarn::engine {
 
 #pragma GCC visibility push(hidden)
 
-// The calling thread's cache, created if necessary. Null: the thread is about to end, or there is no memory; the caller
-// then uses `central_tier` directly.
-thread_cache* attach_thread();
+// The calling thread's cache, created if necessary. Null: the thread is to use the processors' caches (share.in_use),
+// is about to end, or there is no memory; the caller may then use `central_tier` directly. `own`: it is to have a cache
+// of its own, by which the thread can be told from others.
+thread_cache* attach_thread(bool own = false);
 
 // Moves all free objects that it can reach (the calling thread's, other threads' surplus, depots) into spans, and spare
 // spans into the page heap.
@@ -39,6 +40,8 @@ void register_fork_handlers();
 void before_copy();
 void after_copy_in_parent();
 void after_copy_in_child();
+// Before a call that makes a child which shares this thread's memory and thread pointer. Async-signal-safe.
+void before_vfork();
 // For fork only.
 os::mutex& preparation_lock();
 

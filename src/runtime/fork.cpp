@@ -128,6 +128,7 @@ void put_structures_right(bool heap_is_consistent) {
     heap.forget_other_threads();
   }
   if (has_interrupted_section()) return;
+  processors.note_forked_child(share.in_use);
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
   for (const front* e : fronts) {
     if (e != nullptr) e->after_fork_in_child();

@@ -140,7 +140,7 @@ class front_registry {
   // there is no memory.
   Bin* bin_of(Core* core, bool is_numbered) {
     if (mine::ended) return nullptr;
-    attach_thread();
+    attach_thread(true);  // a thread that ends unseen leaves its bins to the one that adopts its cache
     if (is_numbered && !mine::grow_to(core->number)) return nullptr;
     Bin* bin = is_numbered ? mine::at(core->number) : find_own(core);
     if (bin != nullptr && bin->core == core) return bin;

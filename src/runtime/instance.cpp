@@ -11,6 +11,7 @@ constinit page_heap heap{metadata, map, touch};
 constinit central central_tier{metadata, map, heap};
 constinit cache_budget budget;
 constinit thread_cache_registry registry{central_tier, budget};
+constinit processor_caches processors{central_tier, budget, registry};
 constinit guarded_blocks guards;
 constinit sample_windows guard_windows;
 constinit std::atomic<std::size_t> large_bytes{0};
@@ -18,5 +19,6 @@ constinit exchange_counters pool_exchanges;
 constinit thread_cache no_cache{thread_cache::empty_tag{}};
 
 thread_local constinit thread_cache* local_cache = &no_cache;
+thread_local constinit processor_share share;
 
 }  // namespace tarn::engine

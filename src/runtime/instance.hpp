@@ -17,6 +17,7 @@
 #include "pages/metadata_arena.hpp"
 #include "pages/page_heap.hpp"
 #include "pages/page_map.hpp"
+#include "thread/processor_caches.hpp"
 #include "thread/registry.hpp"
 #include "thread/sample_windows.hpp"
 #include "thread/thread_cache.hpp"
@@ -34,6 +35,7 @@ extern page_heap heap;
 extern central central_tier;
 extern cache_budget budget;
 extern thread_cache_registry registry;
+extern processor_caches processors;
 extern guarded_blocks guards;
 extern sample_windows guard_windows;
 
@@ -52,6 +54,16 @@ extern thread_cache no_cache;
 
 // The calling thread's cache, or &no_cache.
 extern thread_local constinit thread_cache* local_cache;
+
+// Of a thread that uses the processors' caches; its local_cache is &no_cache.
+struct processor_share {
+  bool in_use = false;
+  // The thread has called vfork, and has not found out since that it is not the child. The kernel has no restartable
+  // sequences for the child, which uses this thread's data.
+  bool may_be_vfork_child = false;
+  sample_countdown samples;  // of its allocations of all classes
+};
+extern thread_local constinit processor_share share;
 
 #pragma GCC visibility pop
 

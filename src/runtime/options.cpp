@@ -122,6 +122,20 @@ bool apply_background(const char* value) {
   return false;
 }
 
+bool apply_cpu_caches(const char* value) {
+  using use = processor_caches::use;
+  constexpr struct {
+    const char* name;
+    use choice;
+  } names[] = {{"auto", use::automatic}, {"on", use::on}, {"off", use::off}};
+  for (const auto& [name, choice] : names) {
+    if (std::strcmp(value, name) != 0) continue;
+    engine::processors.set_use(choice);
+    return true;
+  }
+  return false;
+}
+
 bool apply_guarded(const char* value) {
   std::int64_t length = 0;
   if (std::strcmp(value, "off") != 0 &&
@@ -169,6 +183,10 @@ constexpr entry table[] = {
      "whether a background thread, which exists only while there is work, returns idle memory; "
      "auto: unless it could outlive a change of the process's rights",
      apply_background},
+    {"cpu_caches", "auto", "auto, on or off",
+     "whether threads share one cache per processor instead of having one each; auto: from the 17th thread on, and "
+     "beyond two for each processor",
+     apply_cpu_caches},
     {"guarded", "65536", "a number N from 1 to 1073741824, or off",
      "one in N allocations of each size and thread is put on its own pages, where misuse is "
      "detected",

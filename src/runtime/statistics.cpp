@@ -140,8 +140,8 @@ void collect(tarn_stats& out) {
   out.populated = engine::touch.populated();
   out.guarded = engine::guards.live_bytes();
   out.guarded_blocks = engine::guards.samples();
-  out.threads = engine::registry.count();
-  out.cached = engine::central_tier.handover_bytes();
+  out.threads = engine::registry.count() + engine::processors.threads.load(std::memory_order_relaxed);
+  out.cached = engine::central_tier.handover_bytes() + engine::processors.cached_bytes();
   engine::registry.for_each([&out](thread_cache& cache) { out.cached += cache.cached_bytes(); });
   // These figures are read later than in_use. Bound the parts by the whole, so that no difference wraps.
   out.large = std::min<std::uint64_t>(engine::large_bytes.load(std::memory_order_relaxed), out.in_use);
@@ -168,6 +168,8 @@ void write_json(text_writer& out, bool with_process) {
     out.put('"').put(f.name).put("\": ").number(stats.*f.value);
   }
   write_locks(out);
+  out.put(", \"processor_cached\": ").number(engine::processors.cached_bytes());
+  out.put(", \"processor_threads\": ").number(engine::processors.threads.load(std::memory_order_relaxed));
   if (with_process) {
     out.put(", \"pid\": ").number(static_cast<std::uint64_t>(os::system_call(SYS_getpid)));
     out.put(", \"program\": ");

@@ -96,6 +96,18 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
     if (memory == nullptr) return nullptr;
     cache = new (memory) thread_cache(central_, budget_);
   }
+  begin_use(cache);
+  return cache;
+}
+
+thread_cache* thread_cache_registry::adopt_ended() {
+  thread_cache* const cache = adopt();
+  if (cache != nullptr) begin_use(cache);
+  return cache;
+}
+
+// Makes the calling thread the owner of a cache that is in no list.
+void thread_cache_registry::begin_use(thread_cache* cache) {
   set_owner(cache);
   std::size_t others = 0;
   {
@@ -114,7 +126,6 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
     os::lock_guard guard(lock_, *this);
     cache->home = central_.enter_home(node);
   }
-  return cache;
 }
 
 void thread_cache_registry::destroy(thread_cache* cache) {

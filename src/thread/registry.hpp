@@ -21,6 +21,8 @@ class thread_cache_registry {
   // A cache for the calling thread; null: no memory. *adopted becomes true if it is, with its content, the cache of a
   // thread that ended without calling destroy().
   thread_cache* create(bool* adopted = nullptr);
+  // The cache, with its content, of a thread that ended without calling destroy(); null: none was found.
+  thread_cache* adopt_ended();
   // The thread ends: gives back the cache's objects and keeps the cache for another thread.
   void destroy(thread_cache* cache);
   // Empties the loaded magazines of idle threads. Called by the background thread only: it makes system calls.
@@ -65,6 +67,7 @@ class thread_cache_registry {
 
  private:
   thread_cache* adopt();
+  void begin_use(thread_cache* cache);
   void set_owner(thread_cache* cache);
   void unlink_locked(thread_cache* cache) TARN_REQUIRES(lock_);
   void retire_locked(thread_cache* cache) TARN_REQUIRES(lock_);

@@ -8,10 +8,12 @@
 
 #include <sys/auxv.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace tarn {
 
@@ -49,6 +51,32 @@ class sample_windows {
 
   std::atomic<std::int32_t> length_{1 << 16};  // the default in options.cpp
   std::atomic<std::uint64_t> state_{0};
+};
+
+// The allocations left until the next guarded one, for one thread and class, or for one thread.
+struct sample_countdown {
+  static constexpr std::int32_t no_window = -1;
+
+  std::int32_t until_sample = 0;  // allocations left before the next guarded one; negative: it is due
+  std::int32_t after_sample =
+      no_window;  // allocations of the window after the guarded one; no_window: none has begun
+
+  // Whether the next allocation is to be a guarded one. If so, begins the next window.
+  bool is_due(sample_windows& windows) {
+    if (until_sample >= 0) [[likely]]
+      return false;
+    const std::int32_t length = windows.length();
+    // Allocations left in the window whose guarded one is due now; no_window: there was none.
+    const std::int32_t left = std::exchange(after_sample, no_window);
+    if (length == 0) {
+      until_sample = sample_windows::off_interval;
+      return false;
+    }
+    const std::int32_t place = windows.place(length);
+    until_sample = std::max(left, 0) + place;
+    after_sample = length - 1 - place;
+    return left != no_window;
+  }
 };
 
 }  // namespace tarn

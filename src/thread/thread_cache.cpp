@@ -19,23 +19,13 @@ constexpr std::size_t most_while_draining_one_way = 60;
 constexpr int one_way_misses = 8;
 // Slow calls between two scavenges, which empty the bins not used since the last one.
 constexpr std::uint32_t scavenge_interval = 2048;
-// Slow calls between two checks whether the caches have been granted cache_budget::watch_bytes. If so, decay is woken:
-// objects that stay in caches free no span, so nothing else may wake it.
-constexpr std::uint32_t watch_interval = 64;
-
-// The index of the smallest magazine that holds this many objects.
-std::size_t index_for(std::size_t objects) {
-  std::size_t index = 0;
-  while (index + 1 < magazine_store::sizes && magazine_store::capacities[index] < objects) ++index;
-  return index;
-}
 
 }  // namespace
 
 // ---- magazines ----
 
 magazine* thread_cache::new_magazine(unsigned size_class) {
-  const std::size_t index = index_for(most_[size_class]);
+  const std::size_t index = magazine_store::index_for(most_[size_class]);
   if (magazine* const m = std::exchange(empty_[index], nullptr)) {
     m->count = 0;
     return m;
@@ -74,10 +64,7 @@ void thread_cache::note_slow_call(unsigned size_class) {
   slow_calls_.store(calls, std::memory_order_relaxed);
   last_top_[size_class] = nullptr;
   if (calls % scavenge_interval == 0) scavenge();
-  if (calls % watch_interval == 0 &&
-      budget_->used.load(std::memory_order_relaxed) >= cache_budget::watch_bytes) {
-    central_->wake_decay();
-  }
+  if (calls % cache_budget::watch_interval == 0 && budget_->is_worth_watching()) central_->wake_decay();
 }
 
 // The bin of one class, for magazine_bin.
@@ -124,19 +111,7 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
 // ---- guarded allocations ----
 
 bool thread_cache::sample_is_due(unsigned size_class, sample_windows& windows) {
-  bin& b = bins_[size_class];
-  if (TARN_LIKELY(b.until_sample >= 0)) return false;
-  const std::int32_t length = windows.length();
-  // Allocations left in the window whose guarded one is due now; no_window: there was none.
-  const std::int32_t left = std::exchange(b.after_sample, bin::no_window);
-  if (length == 0) {
-    b.until_sample = sample_windows::off_interval;
-    return false;
-  }
-  const std::int32_t place = windows.place(length);
-  b.until_sample = std::max(left, 0) + place;
-  b.after_sample = length - 1 - place;
-  return left != bin::no_window;
+  return bins_[size_class].samples.is_due(windows);
 }
 
 // Pops an object even if a guarded allocation is due; null if the magazine is empty.
@@ -145,7 +120,7 @@ void* thread_cache::take(unsigned size_class) {
   void** const top = b.top;
   void* const object = top[-1];
   if (object == nullptr) return nullptr;
-  --b.until_sample;
+  --b.samples.until_sample;
   b.top = top - 1;
   keep_order();
   free_mark::clear(object);
@@ -154,7 +129,7 @@ void* thread_cache::take(unsigned size_class) {
 
 // An object from a span, without using the magazines.
 void* thread_cache::take_one(unsigned size_class) {
-  --bins_[size_class].until_sample;
+  --bins_[size_class].samples.until_sample;
   return central_->take_one(size_class, home);
 }
 

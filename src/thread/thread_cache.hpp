@@ -55,32 +55,18 @@
 #include "central/magazine_bin.hpp"
 #include "central/objects.hpp"
 #include "central/size_class.hpp"
+#include "thread/cache_budget.hpp"
 #include "thread/hardened_quarantine.hpp"
 #include "thread/sample_windows.hpp"
 
 namespace tarn {
 
-// How many bytes all thread caches together may hold, and how many they have been granted.
-struct cache_budget {
-  // From this many granted bytes on, decay looks for threads that have become idle.
-  static constexpr std::size_t watch_bytes = 2 * mib;
-
-  std::atomic<std::size_t> limit{64 * mib};
-  std::atomic<std::size_t> caches{0};
-  // Hardened build: two caches have existed at the same time. Before that, no second thread can free.
-  std::atomic<bool> has_had_several{false};
-  alignas(separation) std::atomic<std::size_t> used{0};
-};
-
 // The part of a class that the fast paths use: a view of its loaded magazine, and the countdown of guarded allocations.
 struct alignas(32) cache_bin {
   void** top;
   void** limit;
-  std::uint64_t reciprocal;   // of the object size
-  std::int32_t until_sample;  // allocations left before the next guarded one; negative: it is due
-  std::int32_t after_sample;  // allocations of the window after the guarded one; no_window: none has begun
-
-  static constexpr std::int32_t no_window = -1;
+  std::uint64_t reciprocal;  // of the object size
+  sample_countdown samples;
 };
 
 // Byte offsets of bins in the array, indexed by request size up to fine_end. One load replaces a class lookup and a
@@ -144,8 +130,8 @@ class alignas(separation) thread_cache {
 
   // pop() for classes above fine_end: see guarded pops in thread_cache_idle.cpp.
   TARN_ALWAYS_INLINE void* pop_guarded(unsigned size_class) {
-    if (TARN_UNLIKELY(!enter())) return nullptr;
-    void* const object = pop(size_class);
+    // Holes are closed by the slow path.
+    void* const object = TARN_LIKELY(may_enter() && !has_holes_) ? pop(size_class) : nullptr;
     leave();
     return object;
   }
@@ -201,8 +187,7 @@ class alignas(separation) thread_cache {
 
   constexpr void make_empty() {
     for (unsigned c = 0; c < size_classes::all; ++c) {
-      bins_[c] = {no_magazine()->bottom(), no_magazine()->bottom(), class_info(c).reciprocal, 0,
-                  bin::no_window};
+      bins_[c] = {no_magazine()->bottom(), no_magazine()->bottom(), class_info(c).reciprocal, {}};
     }
     for (magazine*& m : loaded_) m = no_magazine();
   }
@@ -220,16 +205,19 @@ class alignas(separation) thread_cache {
   // The owner is about to change its magazines other than by pop() and push(). False: another thread has claimed the
   // cache.
   bool enter() {
-    busy_.store(true, std::memory_order_relaxed);
-    // Partner: process_fence() in empty_while_idle(), which makes this a fence of the processor.
-    keep_order();
-    // acquire: partner of the release in end_claim().
-    if (TARN_UNLIKELY(claimed_.load(std::memory_order_acquire))) {
+    if (TARN_UNLIKELY(!may_enter())) {
       leave();
       return false;
     }
     if (TARN_UNLIKELY(has_holes_)) close_holes();
     return true;
+  }
+  TARN_ALWAYS_INLINE bool may_enter() {
+    busy_.store(true, std::memory_order_relaxed);
+    // Partner: process_fence() in empty_while_idle(), which makes this a fence of the processor.
+    keep_order();
+    // acquire: partner of the release in end_claim().
+    return !claimed_.load(std::memory_order_acquire);
   }
   // release: partner of the acquire in empty_while_idle(). Needed also if enter() fails: a thread that reads this store
   // may not have seen the one of the previous call.
@@ -261,7 +249,7 @@ class alignas(separation) thread_cache {
     // Makes GCC load the object into the result register directly: one instruction less.
     asm("" : "+a"(object), "+d"(b));
 #endif
-    if (TARN_UNLIKELY(object == nullptr || --b->until_sample < 0)) return nullptr;
+    if (TARN_UNLIKELY(object == nullptr || --b->samples.until_sample < 0)) return nullptr;
     b->top = top - 1;
     keep_order();
     free_mark::clear(object);
@@ -278,7 +266,6 @@ class alignas(separation) thread_cache {
   [[nodiscard]] bool is_one_way(unsigned size_class) const;
   [[nodiscard]] std::size_t most_now(unsigned size_class) const;
   [[nodiscard]] std::size_t share() const;
-  bool pay(std::size_t bytes, std::size_t of_limit);
   void flush_and_free(unsigned size_class, magazine* m);
   void empty_bin(unsigned size_class);
   void flush_grains();

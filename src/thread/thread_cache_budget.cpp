@@ -15,16 +15,6 @@ namespace {
 constexpr std::size_t least_for_all = 8 * mib;
 constexpr std::size_t most_per_thread = 4 * mib;
 constexpr std::size_t least_per_thread = 64 * kib;
-// The first capacity of a bin.
-constexpr std::size_t first_bytes = 4 * kib;
-constexpr std::size_t first_objects = 12;
-// The fraction of the budget that is reserved for the first capacity of classes, so that early threads do not leave
-// later threads without any.
-constexpr std::size_t part_for_first_capacity = 4;
-
-std::size_t first_most(unsigned size_class) {
-  return std::clamp<std::size_t>(first_bytes / size_classes::most_block_bytes(size_class), 1, first_objects);
-}
 
 // Misses between two scavenges after which a class gets its first capacity. A block that is allocated and freed once
 // causes two. Larger classes need more: an idle object of theirs costs more.
@@ -46,23 +36,11 @@ std::size_t thread_cache::share() const {
   return std::clamp(all / caches, std::min(least_per_thread, limit / caches), most_per_thread);
 }
 
-// Takes `bytes` from the budget unless more than `of_limit` would then be taken. False: refused.
-bool thread_cache::pay(std::size_t bytes, std::size_t of_limit) {
-  if (capacity_bytes_ + bytes > share()) return false;
-  if (budget_->used.fetch_add(bytes, std::memory_order_relaxed) + bytes > of_limit) {
-    budget_->used.fetch_sub(bytes, std::memory_order_relaxed);
-    return false;
-  }
-  capacity_bytes_ += bytes;
-  return true;
-}
-
 // Raises the capacity of each of the class's two magazines to `most` objects. False: the budget does not allow it.
 bool thread_cache::raise_most(unsigned size_class, std::size_t most) {
-  const std::size_t limit = budget_->limit.load(std::memory_order_relaxed);
-  const std::size_t growth_limit = limit - limit / part_for_first_capacity;
   const std::size_t bytes = 2 * size_classes::most_block_bytes(size_class) * (most - most_[size_class]);
-  if (!pay(bytes, most_[size_class] == 0 ? limit : growth_limit)) return false;
+  if (capacity_bytes_ + bytes > share() || !budget_->pay(bytes, most_[size_class] == 0)) return false;
+  capacity_bytes_ += bytes;
   most_[size_class] = static_cast<std::uint8_t>(most);
   return true;
 }
@@ -70,7 +48,7 @@ bool thread_cache::raise_most(unsigned size_class, std::size_t most) {
 void thread_cache::clear_most(unsigned size_class) {
   const std::size_t bytes = 2 * size_classes::most_block_bytes(size_class) * most_[size_class];
   capacity_bytes_ -= bytes;
-  budget_->used.fetch_sub(bytes, std::memory_order_relaxed);
+  budget_->refund(bytes);
   most_[size_class] = 0;
 }
 
@@ -79,7 +57,7 @@ bool thread_cache::open(unsigned size_class) {
   std::uint8_t& misses = misses_[size_class];
   if (++misses < misses_before_opening(size_class)) return false;
   misses = 0;
-  return raise_most(size_class, first_most(size_class));
+  return raise_most(size_class, first_capacity(size_class));
 }
 
 void thread_cache::validate_class(unsigned size_class) {

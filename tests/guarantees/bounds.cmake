@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Lines 27-31 and 41-44 of docs/guarantees.md: bounds on memory, time and instructions beyond what the live blocks need;
+# Lines 27-31, 41-44 and 49 of docs/guarantees.md: bounds on memory, time and instructions beyond what the live blocks need;
 # errno.
 tarn_guarantee(27_producer_consumer SERIAL)
 tarn_guarantee(28_threads_in_turn SERIAL)
@@ -19,3 +19,9 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT TARN_CHECKS)
   tarn_guarantee(41_hot_path_instructions)
 endif()
 tarn_guarantee(44_idle_threads_any_size SERIAL)
+tarn_guarantee(49_many_active_threads SERIAL)
+tarn_guarantee(49_shared_caches LONG)
+tarn_guarantee_test(49_shared_caches_on guarantee_49_shared_caches LONG ENVIRONMENT TARN_CPU_CACHES=on)
+# Without restartable sequences every thread has a cache of its own.
+tarn_guarantee_test(49_shared_caches_without guarantee_49_shared_caches
+  ENVIRONMENT TARN_CPU_CACHES=on GLIBC_TUNABLES=glibc.pthread.rseq=0)

@@ -22,10 +22,10 @@ OPERATORS = [
         (("dlPv", "daPv"), ("", "RKSt9nothrow_t", "m", "St11align_val_t", "mSt11align_val_t",
                             "St11align_val_tRKSt9nothrow_t")))
     for operator in operators for arguments in forms]
-# src/gates: the calls that change a thread's rights. The engine's background thread must end before they take effect.
+# src/gates: the calls that change a thread's rights, before which the engine's background thread must end, and vfork.
 GATES = """
     setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups setfsuid setfsgid capset prctl unshare
-    setns close_range clone _Fork syscall""".split()
+    setns close_range clone _Fork syscall vfork""".split()
 # The functions that the engine may import from libc. The background thread has none of libc's thread-local data, and a
 # library of the program may replace any of these functions, so that thread may call only those of the first line.
 IMPORTS = """

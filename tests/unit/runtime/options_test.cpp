@@ -38,9 +38,9 @@ std::string value_of(const std::string& name) {
 
 TEST(options, the_table_is_complete_and_ends) {
   const auto options = all_options();
-  EXPECT_EQ(options.size(), 8U);
-  for (const char* name : {"decay_ms", "cache_budget", "large_cache", "huge_pages", "background", "guarded",
-                           "stats", "contention"}) {
+  EXPECT_EQ(options.size(), 9U);
+  for (const char* name : {"decay_ms", "cache_budget", "large_cache", "huge_pages", "background",
+                           "cpu_caches", "guarded", "stats", "contention"}) {
     ASSERT_EQ(options.count(name), 1U) << name;
     EXPECT_NE(std::string(options.at(name).meaning), "");
     EXPECT_NE(std::string(options.at(name).accepts), "");
@@ -65,6 +65,7 @@ TEST(options, good_values) {
       {"cache_budget", "3g"},   {"large_cache", "64m"},     {"large_cache", "1k"},
       {"huge_pages", "always"}, {"huge_pages", "never"},    {"huge_pages", "auto"},
       {"background", "off"},    {"background", "on"},       {"background", "auto"},
+      {"cpu_caches", "off"},    {"cpu_caches", "on"},       {"cpu_caches", "auto"},
       {"stats", "stderr"},      {"stats", "/tmp/file.txt"}, {"stats", "off"},
       {"contention", "on"},     {"contention", "off"},
   };
@@ -98,6 +99,8 @@ TEST(options, bad_values_change_nothing) {
       {"huge_pages", "on"},
       {"huge_pages", ""},
       {"background", "yes"},
+      {"cpu_caches", "yes"},
+      {"cpu_caches", ""},
       {"background", "ON"},
       {"stats", ""},
       {"contention", "yes"},
@@ -177,8 +180,8 @@ TEST(options, an_unknown_name_in_the_environment_is_reported_with_those_there_ar
   EXPECT_NE(
       text.find(
           "tarn: TARN_DECAY is not an option and is ignored; the options are TARN_DECAY_MS, "
-          "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_GUARDED, TARN_STATS, "
-          "TARN_CONTENTION\n"),
+          "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_CPU_CACHES, TARN_GUARDED, "
+          "TARN_STATS, TARN_CONTENTION\n"),
       std::string::npos)
       << text;
   EXPECT_NE(text.find("tarn: TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE is not an option"),

@@ -47,7 +47,8 @@ class thread_cache_test : public testing::Test {
   // No guarded allocation is due, except in tests that change until_sample.
   thread_cache_test() {
     for (unsigned c = 0; c < size_classes::all; ++c) {
-      for (thread_cache* cache : {&cache_, &other_}) access::bin_of(*cache, c).until_sample = INT32_MAX;
+      for (thread_cache* cache : {&cache_, &other_})
+        access::bin_of(*cache, c).samples.until_sample = INT32_MAX;
     }
   }
   void* allocate(unsigned c) {
@@ -136,7 +137,7 @@ TEST_F(thread_cache_test, every_class_gives_distinct_objects_and_takes_them_back
 TEST_F(thread_cache_test, each_window_has_one_guarded_allocation) {
   constexpr int length = 1000;
   constexpr int rounds = 20;
-  access::bin_of(cache_, small).until_sample = 0;
+  access::bin_of(cache_, small).samples.until_sample = 0;
   sample_windows windows;
   windows.set_length(length);
   int samples = 0;
@@ -162,7 +163,7 @@ TEST_F(thread_cache_test, each_window_has_one_guarded_allocation) {
 }
 
 TEST_F(thread_cache_test, without_windows_nothing_is_guarded) {
-  access::bin_of(cache_, small).until_sample = 0;
+  access::bin_of(cache_, small).samples.until_sample = 0;
   sample_windows windows;
   windows.set_length(0);
   for (int i = 0; i < 3 * sample_windows::off_interval; ++i) {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "os/restartable.hpp"
+
+#include <linux/membarrier.h>
+#include <sys/utsname.h>
+
+#include <cstring>
+
+#include "base/hardened.hpp"
+#include "os/process_fence.hpp"
+#include "os/sandbox.hpp"
+#include "os/syscall.hpp"
+
+extern "C" {
+// Symbols of glibc from 2.35 on; absent elsewhere. The size is 0 if glibc could not, or was told not to, register
+// areas.
+[[gnu::weak]] extern const std::ptrdiff_t area_offset_of_libc asm("__rseq_offset");
+[[gnu::weak]] extern const unsigned area_size_of_libc asm("__rseq_size");
+}
+
+namespace tarn::os::restartable {
+
+constinit std::ptrdiff_t area_offset = 0;
+
+namespace {
+
+long membarrier(int command) { return system_call(SYS_membarrier, command, 0, 0); }
+
+// Linux 6.19 and 7.0 for aarch64 do not restart a sequence if another thread ran on the processor in the middle of it
+// and the first thread stayed there.
+bool kernel_restarts() {
+#if defined(__aarch64__)
+  utsname name{};
+  if (system_call(SYS_uname, reinterpret_cast<long>(&name)) != 0) return false;
+  constexpr const char* broken_releases[] = {"6.19", "7.0"};
+  for (const char* const broken : broken_releases) {
+    const std::size_t length = std::strlen(broken);
+    const char next = name.release[length];
+    if (std::strncmp(name.release, broken, length) == 0 && (next < '0' || next > '9')) return false;
+  }
+#endif
+  return true;
+}
+
+}  // namespace
+
+bool usable() {
+  // ThreadSanitizer does not see the accesses of a sequence.
+  if (TARN_TSAN || hardened_build) return false;
+  if (&area_offset_of_libc == nullptr || &area_size_of_libc == nullptr || area_size_of_libc == 0)
+    return false;
+  area_offset = area_offset_of_libc;
+  return usable_in_this_thread() && kernel_restarts() && stop_all();
+}
+
+bool usable_in_this_thread() { return processor() < most_processors; }
+
+bool stop_all() {
+  if (in_sandbox()) return false;
+  constexpr long not_registered = -1;  // EPERM; also a forked child's answer
+  long result = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
+  if (result == not_registered && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0) {
+    result = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
+  }
+  // The first command restarts sequences; only the second is documented to be a fence of the other threads.
+  return result == 0 && process_fence();
+}
+
+}  // namespace tarn::os::restartable
