@@ -48,7 +48,8 @@ struct cache_budget {
 inline std::size_t first_capacity(unsigned size_class) {
   constexpr std::size_t first_bytes = 4 * kib;
   constexpr std::size_t first_objects = 12;
-  return std::clamp<std::size_t>(first_bytes / size_classes::most_block_bytes(size_class), 1, first_objects);
+  const std::size_t bytes = std::max<std::size_t>(size_classes::most_block_bytes(size_class), 1);
+  return std::clamp<std::size_t>(first_bytes / bytes, 1, first_objects);
 }
 
 }  // namespace tarn
