@@ -205,7 +205,11 @@ processor_caches::answer processor_caches::choose_for_this_thread() {
 // Takes milliseconds.
 processor_caches::state processor_caches::prepare() {
   state before = state::not_asked;
-  if (!state_.compare_exchange_strong(before, state::asking, std::memory_order_relaxed)) return before;
+  // acquire: partner of the release below, if another thread has had the answer since this one looked.
+  if (!state_.compare_exchange_strong(before, state::asking, std::memory_order_relaxed,
+                                      std::memory_order_acquire)) {
+    return before;
+  }
   bool usable = os::restartable::usable();
   if (usable) {
     const std::size_t bytes = align_up(sizeof(shared_pages), largest_system_page);
@@ -219,7 +223,7 @@ processor_caches::state processor_caches::prepare() {
                               std::memory_order_relaxed);
     }
   }
-  // release: partner of the acquire in choose_for_this_thread().
+  // release: partner of the acquires in choose_for_this_thread() and above.
   state_.store(usable ? state::usable : state::not_usable, std::memory_order_release);
   return usable ? state::usable : state::not_usable;
 }

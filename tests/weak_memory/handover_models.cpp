@@ -35,6 +35,41 @@ model spare_magazine() {
 const registered spare_protocol("handover.spare_magazine", {"exchange", "acquire", "release"},
                                 spare_magazine);
 
+// The bin of a processor (processor_caches). The word says what it has: nothing, a magazine, or that a thread owns it.
+// One thread owned it before the drainer cleared `base`, and ends; the drainer takes the magazine of a bin that nobody
+// owns, and sets `base` again; another thread then becomes the owner. The magazine is a plain variable. That no sequence
+// runs between the clearing and the setting of `base` is the kernel's part: tests/model/processors.pml. For base.store
+// see publication.growing_list.
+// Covers: src/thread/processor_caches.cpp: words.store release, words.load acquire, atomic_thread_fence acquire
+model processor_bin() {
+  enum : unsigned { word, base, magazine = 0 };
+  constexpr int none = 0;
+  constexpr int full = 1;
+  constexpr int busy = 2;
+  const auto first_owner = [](thread& t) {
+    t.write(magazine, 1);
+    t.store(word, full, unless("owner's release", order::release));
+  };
+  const auto drainer = [](thread& t) {
+    if (t.load(word, unless("drainer's acquire", order::acquire)) == full) {
+      t.write(magazine, t.read(magazine) + 10);
+      t.store(word, none, order::relaxed);
+    }
+    t.store(base, 1, unless("base's release", order::release));
+  };
+  const auto next_owner = [](thread& t) {
+    if (t.load(base, order::acquire) == 0) return;
+    if (t.exchange(word, busy, order::relaxed) == busy) return;
+    if (!without("owner's fence")) t.fence(order::acquire);
+    t.write(magazine, 5);
+    t.store(word, full, order::release);
+  };
+  return {2, 1, {first_owner, drainer, next_owner}, {}, [](machine& m) { m.set_initial(word, busy); }};
+}
+const registered bin_of_processor("handover.processor_bin",
+                                  {"owner's release", "drainer's acquire", "base's release", "owner's fence"},
+                                  processor_bin);
+
 // recycler_bin::add_to(): counts the objects of a spare magazine, under the lock that keeps other threads from stealing
 // the magazine, while its owner is not inside the bin.
 // Covers: src/central/magazine_bin.hpp: place_.load acquire

@@ -40,6 +40,9 @@ const registered once("publication.made_once", {"load's acquire", "release", "fa
 // open_depot() and depot_for() of central:
 // Covers: src/central/central_homes.cpp: place.store release
 // Covers: src/central/central.hpp: homes_.load acquire
+// make_table() of processor_caches, and the walks over its tables. The sequences find a table by an address that they
+// load: what they load through it depends on the address, which keeps the order that an acquire keeps.
+// Covers: src/thread/processor_caches.cpp: tables_.store release, tables_.load acquire, base.store release
 model growing_list() {
   enum : unsigned { lock, first };
   const auto attach = [](unsigned member) {
@@ -63,6 +66,9 @@ const registered list("publication.growing_list", {"release", "acquire"}, growin
 
 // prepare() and attach_thread() of src/runtime/engine.cpp: one thread prepares the engine, under the lock.
 // Covers: src/runtime/engine.cpp: prepared.load acquire, prepared.store release
+// make_words_anew() of processor_caches, in a forked child, under the registry's lock:
+// Covers: src/thread/processor_caches.cpp: is_own.load acquire, is_own.store release
+// Covers: src/thread/processor_caches.hpp: is_own.load acquire
 model engine_ready() {
   enum : unsigned { prepared, lock, settings = 0 };
   const auto user = [](thread& t) {
@@ -104,6 +110,29 @@ model measured_once() {
   return {1, 1, {user, late}, {}, {}};
 }
 const registered measured("publication.measured_once", {"release", "acquire"}, measured_once);
+
+// choose_for_this_thread() and prepare() of processor_caches: the first thread that wants to share asks the system
+// whether that is possible; the others do without until the answer is there.
+// Covers: src/thread/processor_caches.cpp: state_.load acquire, state_.store release,
+// Covers: src/thread/processor_caches.cpp: state_.compare_exchange_strong acquire
+// Covers: src/thread/processor_caches.hpp: state_.load acquire
+model asked_once() {
+  enum : unsigned { state, pages = 0 };
+  const auto user = [](thread& t) {
+    constexpr int asking = 1;
+    constexpr int usable = 2;
+    int now = t.load(state, unless("acquire", order::acquire));
+    if (now == 0 &&
+        t.compare_exchange(state, now, asking, order::relaxed, unless("failure's acquire", order::acquire))) {
+      t.write(pages, 1);
+      t.store(state, usable, unless("release", order::release));
+      now = usable;
+    }
+    if (now == usable) t.check(t.read(pages) == 1, "the pages are not ready");
+  };
+  return {1, 1, {user, user}, {}, {}};
+}
+const registered asked("publication.asked_once", {"release", "acquire", "failure's acquire"}, asked_once);
 
 // page_map: two threads call ensure() for the same leaf, then set_objects() for pages of theirs, before the program
 // gets a pointer into such a page. The program passes the pointer to another thread with release and acquire. That
