@@ -24,6 +24,7 @@
 #include "central/object_depot.hpp"
 #include "central/objects.hpp"
 #include "central/size_class.hpp"
+#include "os/node.hpp"
 #include "pages/metadata_arena.hpp"
 #include "pages/page_heap.hpp"
 #include "pages/page_map.hpp"
@@ -100,7 +101,7 @@ class central {
 
   // The home for another thread, which runs on this memory node: one without threads, or the one with the fewest threads
   // of the node (os::place_cost()). Under the registry's lock, as leave_home().
-  std::uint8_t enter_home(unsigned node = 0);
+  std::uint8_t enter_home(unsigned node = os::unknown_node);
   void leave_home(std::uint8_t home) { users_[home].fetch_sub(1, std::memory_order_relaxed); }
   // In a forked child.
   void forget_homes() {
@@ -239,7 +240,7 @@ class central {
   // Threads per home.
   std::atomic<std::uint16_t> users_[most_homes] = {};
   // The memory node of its threads. Written under the registry's lock.
-  std::atomic<std::uint8_t> nodes_[most_homes] = {};
+  std::atomic<std::uint8_t> nodes_[most_homes] = {};  // meaningless while the home has had no thread
   // Per class: the depots besides that of home 0, null: none; and their number. Written under the lock of home 0's.
   std::atomic<std::uint8_t> more_depots_[size_classes::all] = {};
   std::atomic<object_depot*> homes_[most_homes - 1][size_classes::all] = {};

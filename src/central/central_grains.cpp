@@ -36,6 +36,8 @@ constexpr unsigned tolerated(std::size_t bytes) {
   constexpr std::size_t most_times_size = 800;
   return static_cast<unsigned>(std::min(most, most_times_size / bytes));
 }
+// No more than this is tolerated: in a larger heap, other sizes use what lies free however small they are.
+constexpr std::size_t most_tolerated = 16 * mib;
 // How many eighths of a span are free at least if it serves such blocks: of a fuller one, too few are found at a time.
 constexpr unsigned least_free(std::size_t bytes) { return std::min(tolerated(bytes), 4U); }
 
@@ -165,7 +167,7 @@ bool central::has_more_free(unsigned sixteenths) {
       taken += d.taken_hint.load(std::memory_order_relaxed);
     });
   }
-  return free > (free + taken) / 16 * sixteenths;
+  return free > std::min((free + taken) / 16 * sixteenths, most_tolerated);
 }
 
 std::size_t central::take_grains(unsigned size_class, void** out, std::size_t most) {

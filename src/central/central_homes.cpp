@@ -48,7 +48,7 @@ void central::walk_depot_locks(const os::lock_walk& walk) {
 void central::note_taker(object_depot& d, unsigned size_class, unsigned home) {
   if (TARN_LIKELY(d.last_taker == home)) return;
   // Threads of several memory nodes share no span from the first one on.
-  const bool other_node = node_of(d.last_taker) != node_of(home);
+  const bool other_node = os::differ(node_of(d.last_taker), node_of(home));
   d.last_taker = static_cast<std::uint8_t>(home);
   if (!other_node &&
       (d.taken() * class_info(size_class).size < shared_from || ++d.changes_of_taker != changes_to_share)) {
@@ -104,11 +104,12 @@ bool central::can_spare(const object_depot& d, const object_depot& to, unsigned 
                         bool partial) const {
   const std::size_t spare = d.spare_count.load(std::memory_order_relaxed) * span_bytes(size_class);
   if (!is_used(d)) return spare + d.free_hint.load(std::memory_order_relaxed) + d.full_hint() != 0;
-  // Its memory is near to another memory node's processors.
-  if (node_of(d.home) != node_of(to.home)) return false;
   const std::size_t idle =
       d.idle_slots.load(std::memory_order_relaxed) * std::size_t{class_info(size_class).size};
-  return spare > spared_from / depot_count(size_class) || (partial && idle >= span_bytes(size_class));
+  const bool has_idle_span = partial && idle >= span_bytes(size_class);
+  // Memory near to another memory node's processors is taken only if it was idle, before the resident set grows.
+  if (os::differ(node_of(d.home), node_of(to.home))) return has_idle_span;
+  return spare > spared_from / depot_count(size_class) || has_idle_span;
 }
 
 // Takes a span from another depot of the class. False: none can spare one.

@@ -7,15 +7,16 @@
 namespace tarn::os {
 namespace {
 
-constexpr unsigned no_node = ~0U;
-std::atomic<unsigned> first_node{no_node};
+std::atomic<unsigned> first_node{unknown_node};
 
 }  // namespace
 
 unsigned this_node() {
   unsigned node = 0;
-  if (!allows_thread_calls() || system_call(SYS_getcpu, 0, reinterpret_cast<long>(&node), 0) != 0) return 0;
-  unsigned first = no_node;
+  if (!has_shown_threads() || is_filtered()) return unknown_node;
+  if (system_call(SYS_getcpu, 0, reinterpret_cast<long>(&node), 0) != 0 || node > unknown_node)
+    return unknown_node;
+  unsigned first = unknown_node;
   if (!first_node.compare_exchange_strong(first, node, std::memory_order_relaxed) && first != node &&
       !has_several_nodes()) {
     several_nodes_seen.store(true, std::memory_order_relaxed);

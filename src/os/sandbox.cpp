@@ -59,23 +59,23 @@ filter look_for_filter() {
 }  // namespace
 
 // Relaxed: concurrent callers find the same.
-bool in_sandbox() {
+bool is_filtered() {
   if (entered.load(std::memory_order_relaxed)) return true;
   filter found = at_start.load(std::memory_order_relaxed);
   if (found == filter::not_asked) {
     found = look_for_filter();
     at_start.store(found, std::memory_order_relaxed);
   }
-  return found == filter::inherited && !threads_allowed.load(std::memory_order_relaxed);
+  return found == filter::inherited;
 }
+
+bool in_sandbox() { return is_filtered() && (has_entered_sandbox() || !has_shown_threads()); }
+
+bool has_shown_threads() { return threads_allowed.load(std::memory_order_relaxed); }
 
 bool has_entered_sandbox() { return entered.load(std::memory_order_relaxed); }
 
 void note_sandbox() { entered.store(true, std::memory_order_relaxed); }
-
-bool allows_thread_calls() {
-  return threads_allowed.load(std::memory_order_relaxed) && !has_entered_sandbox();
-}
 
 bool allow_thread_calls() {
   if (threads_allowed.load(std::memory_order_relaxed)) return false;

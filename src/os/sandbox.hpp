@@ -22,9 +22,12 @@ bool has_entered_sandbox();
 // Called by the gates when a filter has been installed.
 void note_sandbox();
 
-// Whether the program has shown that system calls for threads are allowed, and no filter was installed later. Cost: two
-// loads, always.
-bool allows_thread_calls();
+// Whether any filter is installed, also one that allows threads: system calls that no program needs for its threads may
+// end the process all the same. Cost: as in_sandbox().
+bool is_filtered();
+
+// Whether allow_thread_calls() has been called. Cost: a load.
+bool has_shown_threads();
 
 // The program has shown that no filter from before its start forbids system calls for threads. False: this is known
 // already. Called by note_threads_allowed().

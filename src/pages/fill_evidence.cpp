@@ -28,20 +28,24 @@ bool fill_evidence::foresees(std::size_t bytes, std::size_t heap_bytes) {
   if (bytes > longest) return false;
   record& r = record_of(bytes);
   if (r.left.load(std::memory_order_relaxed) >= bytes) return true;
-  if (r.sample.load(std::memory_order_relaxed) == 0 || os::in_sandbox()) return false;
+  if (r.sample.load(std::memory_order_relaxed) == 0 || os::is_filtered()) return false;
   const std::uintptr_t sample = r.sample.exchange(0, std::memory_order_relaxed);
   const std::size_t length = r.sample_bytes.load(std::memory_order_relaxed);
   if (sample == 0) return false;
   const bool filled = is_filled(sample, length);
+  const std::size_t before = r.trust.load(std::memory_order_relaxed);
+  const std::uint32_t streak = filled ? r.streak.load(std::memory_order_relaxed) + 1 : 0;
+  const std::uint32_t wanted = r.wanted.load(std::memory_order_relaxed);
   const std::size_t most = std::max(heap_bytes / heap_divisor, bytes);
-  const std::size_t trust =
-      filled ? std::min(2 * std::max(r.trust.load(std::memory_order_relaxed), bytes), most) : 0;
+  const std::size_t trust = filled && streak >= wanted ? std::min(2 * std::max(before, bytes), most) : 0;
+  r.streak.store(std::min(streak, longest_streak), std::memory_order_relaxed);
   r.trust.store(trust, std::memory_order_relaxed);
   r.left.store(trust, std::memory_order_relaxed);
+  if (!filled && before != 0) r.wanted.store(std::min(2 * wanted, longest_streak), std::memory_order_relaxed);
   const std::uint32_t pause = r.pause.load(std::memory_order_relaxed);
   r.pause.store(filled ? 0 : std::min(2 * pause + 1, longest_pause), std::memory_order_relaxed);
   r.passed.store(0, std::memory_order_relaxed);
-  return filled;
+  return trust != 0;
 }
 
 void fill_evidence::note_fresh(std::uintptr_t start, std::size_t bytes, bool foreseen) {

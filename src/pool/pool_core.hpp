@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "central/magazine.hpp"
+#include "os/node.hpp"
 #include "pages/page_map.hpp"
 #include "pages/span.hpp"
 #include "pool/pool_shard.hpp"
@@ -54,7 +55,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   // The shard for a new bin of a thread on this memory node: one without bins, else a new one if the pool may have
   // more, else the one with the fewest bins, of the same node if there is one (os::place_cost()).
   // Requires: the registry's lock is held.
-  pool_shard& assign_shard_locked(unsigned node = 0);
+  pool_shard& assign_shard_locked(unsigned node = os::unknown_node);
   // In a forked child: resets the number of bins of each shard.
   void forget_bins() {
     for_each_shard([](pool_shard& s) { s.bins.store(0, std::memory_order_relaxed); });

@@ -195,16 +195,20 @@ TEST_F(page_heap_test, sparse_spans_are_taken_from_the_other_end_of_fresh_memory
 
 TEST_F(page_heap_test, spans_of_a_length_that_the_program_fills_are_taken_as_dense) {
   span* const dense = take(8);
-  span* const sample = take(32, 1, source::any, use::filled);
-  EXPECT_GT(sample->start, dense->end()) << "nothing is known yet";
-  fill(sample, 1);
+  std::vector<span*> samples;
+  for (unsigned i = 0; i < fill_evidence::first_streak; ++i) {
+    samples.push_back(take(32, 1, source::any, use::filled));
+    EXPECT_GT(samples.back()->start, dense->end()) << "nothing is known yet";
+    fill(samples.back(), 1);
+  }
   span* const foreseen = take(32, 1, source::any, use::filled);
   EXPECT_EQ(foreseen->start, dense->end());
   span* const next_sample = take(32, 1, source::any, use::filled);
-  EXPECT_EQ(next_sample->end(), sample->start);
+  EXPECT_EQ(next_sample->end(), samples.back()->start);
   span* const sparse = take(32, 1, source::any, use::filled);
-  EXPECT_EQ(sparse->end(), next_sample->start) << "the second sample was not filled";
-  for (span* s : {dense, sample, foreseen, next_sample, sparse}) heap_.deallocate(s);
+  EXPECT_EQ(sparse->end(), next_sample->start) << "the last sample was not filled";
+  for (span* s : {dense, foreseen, next_sample, sparse}) heap_.deallocate(s);
+  for (span* s : samples) heap_.deallocate(s);
   check();
   expect_all_in_one();
 }
