@@ -15,6 +15,7 @@
 
 #include "os/sealed.hpp"
 #include "runtime/decay.hpp"
+#include "runtime/instance.hpp"
 
 // libc has no header for it.
 extern "C" int capset(cap_user_header_t header, cap_user_data_t data) noexcept;
@@ -61,6 +62,12 @@ bool all_come_here() {
   );
 }
 
+// Whether the program's calls of vfork reach this library's definition.
+bool vfork_comes_here() {
+  return dlsym(RTLD_DEFAULT, "vfork") == reinterpret_cast<void*>(vfork) &&
+         dlsym(RTLD_DEFAULT, "clone") == reinterpret_cast<void*>(clone);
+}
+
 // Looks up the next definitions, and allows background threads if all calls pass through the gates. A process with more
 // rights than its user (AT_SECURE) gets no thread, so that its security does not depend on gates.
 [[gnu::constructor]] void look_up() {
@@ -68,6 +75,7 @@ bool all_come_here() {
   for (std::size_t i = 0; i < calls; ++i) found.of[i] = dlsym(RTLD_NEXT, names[i]);
   next_functions.seal(found);
   if (getauxval(AT_SECURE) == 0 && all_come_here()) decay::note_rights_are_followed();
+  if (vfork_comes_here()) engine::processors.note_vfork_is_followed();
 }
 
 }  // namespace

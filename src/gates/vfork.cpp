@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The gate of vfork, whose child runs in its parent's memory with the parent's thread pointer. The gate has no frame of
+// The gate of vfork and its other name in libc, whose child runs in its parent's memory with the parent's thread pointer. The gate has no frame of
 // its own when it enters the next definition, since the child may return from vfork's caller before the parent does.
 #include "gates/next.hpp"
 #include "runtime/engine.hpp"
@@ -15,6 +15,7 @@ extern "C" TARN_API int vfork() noexcept;
 #if defined(__x86_64__)
 asm(".pushsection .text\n"
     ".globl vfork\n"
+    ".globl __vfork\n"
     ".type vfork, @function\n"
     "vfork:\n"
     ".cfi_startproc\n"
@@ -27,10 +28,12 @@ asm(".pushsection .text\n"
     "jmp *%rax\n"
     ".cfi_endproc\n"
     ".size vfork, . - vfork\n"
+    ".set __vfork, vfork\n"
     ".popsection\n");
 #else
 asm(".pushsection .text\n"
     ".globl vfork\n"
+    ".globl __vfork\n"
     ".type vfork, %function\n"
     "vfork:\n"
     ".cfi_startproc\n"
@@ -46,5 +49,6 @@ asm(".pushsection .text\n"
     "br x16\n"
     ".cfi_endproc\n"
     ".size vfork, . - vfork\n"
+    ".set __vfork, vfork\n"
     ".popsection\n");
 #endif

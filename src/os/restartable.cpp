@@ -4,8 +4,11 @@
 #include <linux/membarrier.h>
 #include <sys/utsname.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <cstring>
 
+#include "base/compiler.hpp"
 #include "base/hardened.hpp"
 #include "os/process_fence.hpp"
 #include "os/sandbox.hpp"
@@ -42,6 +45,23 @@ bool kernel_restarts() {
   return true;
 }
 
+// Whether the kernel has the thread's area. A thread that libc did not start may have an area of zeroes, which looks like
+// one of processor 0. The kernel refuses to register an area again; what it accepts is taken back.
+bool is_registered() {
+#if defined(__x86_64__)
+  constexpr long signature = 0x53053053;
+#else
+  constexpr long signature = 0xd428bc00;
+#endif
+  constexpr long bytes = 32;  // the least, and what libc registers unless the kernel has more
+  constexpr long unregister = 1;
+  const long area = reinterpret_cast<long>(static_cast<char*>(__builtin_thread_pointer()) + area_offset);
+  if (in_sandbox()) return false;
+  const long refusal = system_call(SYS_rseq, area, bytes, 0, signature);
+  if (refusal == 0) system_call(SYS_rseq, area, bytes, unregister, signature);
+  return refusal == -EBUSY || refusal == -EINVAL;
+}
+
 }  // namespace
 
 bool usable() {
@@ -53,7 +73,13 @@ bool usable() {
   return usable_in_this_thread() && kernel_restarts() && stop_all();
 }
 
-bool usable_in_this_thread() { return processor() < most_processors; }
+bool usable_in_this_thread() {
+  enum class answer : std::uint8_t { not_asked, yes, no };
+  static thread_local constinit answer registered = answer::not_asked;
+  if (processor() >= most_processors) return false;
+  if (TARN_UNLIKELY(registered == answer::not_asked)) registered = is_registered() ? answer::yes : answer::no;
+  return registered == answer::yes;
+}
 
 bool stop_all() {
   if (in_sandbox()) return false;

@@ -38,6 +38,8 @@ void use_processors(bool in_use) {
 }
 
 void thread_ends(void* value) {
+  // In every round: this may be the last one that this thread reaches. Its next miss shares again.
+  use_processors(false);
   const auto round = reinterpret_cast<std::uintptr_t>(value);
   if (round < last_round && pthread_setspecific(exit_key, reinterpret_cast<void*>(round + 1)) == 0) {
     return;
@@ -46,7 +48,6 @@ void thread_ends(void* value) {
   thread_cache* cache = local_cache;
   phase = thread_phase::ended;
   local_cache = &no_cache;
-  use_processors(false);
   if (cache != &no_cache) registry.destroy(cache);
 }
 
@@ -127,7 +128,9 @@ thread_cache* attach_thread(bool own) {
 }
 
 void before_vfork() {
-  if (!share.in_use) return;
+  if (local_cache != &no_cache || phase == thread_phase::ended) return;
+  // In a sandbox nothing may be asked later, so the thread gets a cache of its own, which the child can use.
+  if (os::in_sandbox() && attach_thread(true) != nullptr) return;
   use_processors(false);
   share.may_be_vfork_child = true;
 }

@@ -189,7 +189,9 @@ std::size_t processor_caches::thread_caches_wanted() {
     case use::off:
       return ~std::size_t{0};
     default:
-      return automatic_caches_.load(std::memory_order_relaxed);
+      return vfork_is_followed_.load(std::memory_order_relaxed)
+                 ? automatic_caches_.load(std::memory_order_relaxed)
+                 : ~std::size_t{0};
   }
 }
 
@@ -351,7 +353,11 @@ bool processor_caches::close() {
     for (table* t = tables_.load(std::memory_order_relaxed); t != nullptr; t = t->next)
       pages_->base[t->processor].store(nullptr, std::memory_order_relaxed);
   }
-  if (os::restartable::stop_all()) return true;
+  if (os::restartable::stop_all()) {
+    // A child that a signal handler has forked meanwhile has no words of its own; what it has was copied while other
+    // threads wrote it.
+    return pages_->is_own.load(std::memory_order_relaxed) != 0;
+  }
   open();
   return false;
 }

@@ -63,6 +63,9 @@ class processor_caches {
 
   // Takes effect for a thread when it begins to allocate, and at a miss in a processor's cache.
   void set_use(use wanted) { use_.store(wanted, std::memory_order_relaxed); }
+  // The gates see the program's calls of vfork. With `automatic`, no thread shares before: a child of vfork that nobody
+  // has seen would use sequences that the kernel does not restart.
+  void note_vfork_is_followed() { vfork_is_followed_.store(true, std::memory_order_relaxed); }
 
   // Which caches the calling thread is to use: one of its own; these; or none for now, while another thread finds out
   // whether there can be these. The first call that finds enough threads makes system calls.
@@ -158,6 +161,7 @@ class processor_caches {
   thread_cache_registry& registry_;
   shared_pages* pages_ = nullptr;
   std::atomic<table*> tables_{nullptr};
+  std::atomic<bool> vfork_is_followed_{false};
   std::atomic<std::size_t> automatic_caches_{least_thread_caches};
   std::atomic<state> state_{state::not_asked};
   std::atomic<use> use_{use::automatic};

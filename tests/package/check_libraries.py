@@ -25,7 +25,7 @@ OPERATORS = [
 # src/gates: the calls that change a thread's rights, before which the engine's background thread must end, and vfork.
 GATES = """
     setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups setfsuid setfsgid capset prctl unshare
-    setns close_range clone _Fork syscall vfork""".split()
+    setns close_range clone _Fork syscall vfork __vfork""".split()
 # The functions that the engine may import from libc. The background thread has none of libc's thread-local data, and a
 # library of the program may replace any of these functions, so that thread may call only those of the first line.
 IMPORTS = """

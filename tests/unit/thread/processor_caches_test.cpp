@@ -84,6 +84,8 @@ TEST_F(processor_caches_test, serve_no_thread_when_off_or_while_there_are_few) {
   }
   const std::size_t more = std::thread::hardware_concurrency() * processor_caches::caches_per_processor;
   while (engine_->registry.count() < more) others.push_back(engine_->registry.create());
+  EXPECT_EQ(caches_.choose_for_this_thread(), processor_caches::answer::own) << "nobody sees calls of vfork";
+  caches_.note_vfork_is_followed();
   EXPECT_EQ(caches_.choose_for_this_thread(), processor_caches::answer::processors);
   engine_->registry.destroy(others.back());
   EXPECT_EQ(caches_.choose_for_this_thread(), processor_caches::answer::own);
