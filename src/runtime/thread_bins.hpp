@@ -27,7 +27,7 @@ struct front_bin {
   Bin* previous = nullptr;
   const thread_cache* cache = nullptr;  // its thread's; null for a bin that belongs to no thread
   long thread_id = 0;                   // of a retired bin
-  std::uint8_t node = 255;                // the memory node on which its thread ran when the bin was made
+  std::uint8_t node = 255;              // the memory node on which its thread ran when the bin was made
 };
 
 template <class Bin>
