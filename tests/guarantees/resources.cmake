@@ -15,6 +15,7 @@ tarn_guarantee(23_sandbox)
 # libstdc++ allocates before main. Without it the sandbox can close before the first allocation.
 target_link_options(guarantee_23_sandbox PRIVATE -Wl,--as-needed)
 tarn_guarantee(23_forbidden_mprotect)
+tarn_guarantee(23_inherited_filter)
 tarn_guarantee(24_mapping_count)
 tarn_guarantee(25_memory_limit SERIAL LONG)
 tarn_guarantee(26_locked_memory SERIAL)
