@@ -210,10 +210,7 @@ processor_caches::answer processor_caches::choose_for_this_thread() {
 processor_caches::state processor_caches::prepare() {
   state before = state::not_asked;
   // acquire: partner of the release below, if another thread has had the answer since this one looked.
-  if (!state_.compare_exchange_strong(before, state::asking, std::memory_order_relaxed,
-                                      std::memory_order_acquire)) {
-    return before;
-  }
+  if (!state_.compare_exchange_strong(before, state::asking, std::memory_order_acquire)) return before;
   bool usable = os::restartable::usable();
   if (usable) {
     const std::size_t bytes = align_up(sizeof(shared_pages), largest_system_page);

@@ -123,7 +123,7 @@ model asked_once() {
     constexpr int usable = 2;
     int now = t.load(state, unless("acquire", order::acquire));
     if (now == 0 &&
-        t.compare_exchange(state, now, asking, order::relaxed, unless("failure's acquire", order::acquire))) {
+        t.compare_exchange(state, now, asking, order::acquire, unless("failure's acquire", order::acquire))) {
       t.write(pages, 1);
       t.store(state, usable, unless("release", order::release));
       now = usable;
