@@ -34,7 +34,7 @@ SCENES = {
     "buffer10k": ("",),
     "json": ("",),
 }
-# Here new objects also run under the other mallocs, but for those left out.
+# In these scenes the contender that makes each object anew runs under every malloc, except those that are left out.
 SMALL = ("get_release", "parallel", "burst100", "cross")
 LEFT_OUT = ("tbb",)
 # Scenes in which allocations are counted, and an object is also kept by hand. The recycled one must need no allocation; what

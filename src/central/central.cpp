@@ -215,7 +215,8 @@ void central::flush_draining(unsigned size_class, std::uint32_t homes) {
 }
 
 // Puts objects back into the spans of all depots of the class. `given_up`: a higher limit of full magazines would have
-// kept them. `home_of_caller`: who gives them back, or no_home. Returns one bit for each depot that has begun to drain.
+// kept them. `home_of_caller`: the home of the thread that frees the objects, or no_home if it is not known. Returns one
+// bit for each depot that has begun to drain.
 std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up,
                                     unsigned home_of_caller) {
   // Objects often come back in random order, so their spans are rarely in the processor's cache: prefetch them.
