@@ -15,15 +15,19 @@ long membarrier(int command) { return system_call(SYS_membarrier, command, 0, 0)
 
 }  // namespace
 
-bool process_fence() {
+bool expedited_membarrier(int command, int registration) {
   if (in_sandbox()) return false;
   constexpr long not_registered = -1;  // EPERM; also a forked child's answer
-  long result = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-  if (result == not_registered && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0) {
-    result = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-  }
+  long result = membarrier(command);
+  if (result == not_registered && membarrier(registration) == 0) result = membarrier(command);
+  return result == 0;
+}
+
+bool process_fence() {
+  if (in_sandbox()) return false;
   // Before Linux 4.14 there is only the slow command, which waits for every processor.
-  return result == 0 || membarrier(MEMBARRIER_CMD_GLOBAL) == 0;
+  return expedited_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) ||
+         membarrier(MEMBARRIER_CMD_GLOBAL) == 0;
 }
 
 }  // namespace tarn::os

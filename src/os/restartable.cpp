@@ -27,8 +27,6 @@ constinit std::ptrdiff_t area_offset = 0;
 
 namespace {
 
-long membarrier(int command) { return system_call(SYS_membarrier, command, 0, 0); }
-
 // Linux 6.19 and 7.0 for aarch64 do not restart a sequence if another thread ran on the processor in the middle of it
 // and the first thread stayed there.
 bool kernel_restarts() {
@@ -82,14 +80,10 @@ bool usable_in_this_thread() {
 }
 
 bool stop_all() {
-  if (in_sandbox()) return false;
-  constexpr long not_registered = -1;  // EPERM; also a forked child's answer
-  long result = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
-  if (result == not_registered && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0) {
-    result = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
-  }
   // The first command restarts sequences; only the second is documented to be a fence of the other threads.
-  return result == 0 && process_fence();
+  return expedited_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ,
+                              MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) &&
+         process_fence();
 }
 
 }  // namespace tarn::os::restartable

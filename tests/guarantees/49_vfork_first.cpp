@@ -2,8 +2,6 @@
 // Guarantee 49: a thread whose first action is vfork, and whose child allocates, while other threads share the caches of
 // processors: no block has two owners. The child runs in its parent's memory, and the kernel restarts none of its
 // sequences. Run with TARN_CPU_CACHES=on.
-#include <sched.h>
-
 #include <atomic>
 
 #include "inject.hpp"
@@ -18,13 +16,6 @@ constexpr int blocks = 16;
 constexpr size_t words = 8;
 
 std::atomic<bool> stop{false};
-
-void pin_to(int processor) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(processor, &one);
-  sched_setaffinity(0, sizeof one, &one);
-}
 
 // Allocates, stamps, checks and frees. False: a block's content has changed.
 bool use_blocks(int rounds, uint64_t stamp) {

@@ -32,13 +32,6 @@ unsigned node_of_thread() {
   return node;
 }
 
-void pin_to(int processor) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(processor, &one);
-  TARN_CHECK(sched_setaffinity(0, sizeof one, &one) == 0, "cannot pin a thread to processor %d", processor);
-}
-
 void* work(void* argument) {
   const auto index = reinterpret_cast<size_t>(argument);
   pin_to(processors[index]);

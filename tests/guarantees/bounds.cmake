@@ -21,6 +21,7 @@ endif()
 tarn_guarantee(44_idle_threads_any_size SERIAL)
 tarn_guarantee(49_many_active_threads SERIAL)
 tarn_guarantee(49_vfork_first ENVIRONMENT TARN_CPU_CACHES=on)
+tarn_guarantee(49_vfork_in_sandbox ENVIRONMENT TARN_CPU_CACHES=on)
 tarn_guarantee(49_shared_caches LONG)
 tarn_guarantee_test(49_shared_caches_on guarantee_49_shared_caches LONG ENVIRONMENT TARN_CPU_CACHES=on)
 # Without restartable sequences every thread has a cache of its own.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <errno.h>
+#include <sched.h>
 
 #include "check.hpp"
 
@@ -70,6 +71,14 @@ class peak_sampler {
 };
 
 // ---- threads ----
+
+// The calling thread runs on `processor` only; without that processor, as before. False: there is no such processor.
+inline bool pin_to(int processor) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(processor, &one);
+  return sched_setaffinity(0, sizeof one, &one) == 0;
+}
 
 // Runs `body` in `count` threads at once, each with its own element of `arguments`. Stacks are small, so that their
 // memory does not hide what the allocator takes.
