@@ -36,8 +36,8 @@ bool caches_hold_surplus() {
 }
 
 bool work_left() {
-  bool left =
-      engine::heap.has_idle_memory() || engine::central_tier.spare_bytes() != 0 || caches_hold_surplus();
+  bool left = engine::heap.has_idle_memory() || engine::central_tier.spare_bytes() != 0 ||
+              engine::registry.has_resting() || caches_hold_surplus();
   engine::for_each_front([&left](const engine::front& e) { left = left || e.has_work(); });
   return left;
 }
@@ -134,6 +134,7 @@ bool run_period() {
   });
   bool in_use = false;
   engine::registry.for_each([&in_use](thread_cache& cache) { in_use = cache.take_surplus(true) || in_use; });
+  engine::registry.empty_resting(false);
   in_use = engine::processors.end_period() || in_use;
   caches_in_use.store(in_use, std::memory_order_relaxed);
   engine::central_tier.flush_idle_magazines(false);

@@ -139,7 +139,7 @@ void reclaim() {
   for_each_front([](const front& e) { e.reclaim(); });
   if (local_cache != &no_cache) local_cache->flush_all();
   registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });
-  registry.for_each_unused([](thread_cache& cache) { cache.flush_all(); });
+  registry.empty_resting(true);
   processors.drain(true);
   central_tier.flush_idle_magazines(true);
   central_tier.release_spares(true);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "thread/registry.hpp"
 
+#include <algorithm>
 #include <new>
+#include <utility>
 
 #include "os/node.hpp"
 #include "os/sandbox.hpp"
@@ -18,6 +20,8 @@ constexpr int adoption_looks = 4;
 constexpr std::size_t adoption_from = 16;
 // A cache with fewer bytes than this is not worth emptying.
 constexpr std::size_t worth_emptying = 16 * kib;
+// The cache of an ended thread rests with its content if that has at most so many bytes.
+constexpr std::size_t most_at_rest = 256 * kib;
 
 bool may_ask_for_threads(std::size_t caches) { return caches >= adoption_from && !os::in_sandbox(); }
 
@@ -78,8 +82,14 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
   thread_cache* cache = nullptr;
   {
     os::lock_guard guard(lock_, *this);
-    cache = unused_;
-    if (cache != nullptr) {
+    if (resting_ != nullptr) {
+      cache = resting_;
+      resting_ = cache->next;
+      const std::size_t left = resting_count_.load(std::memory_order_relaxed) - 1;
+      resting_count_.store(left, std::memory_order_relaxed);
+      rested_ = std::min(rested_, left);
+    } else if (unused_ != nullptr) {
+      cache = unused_;
       unused_ = cache->next;
     } else if (abandoned_ != nullptr) {
       void* const memory = abandoned_;
@@ -129,15 +139,32 @@ void thread_cache_registry::begin_use(thread_cache* cache) {
 }
 
 void thread_cache_registry::destroy(thread_cache* cache) {
+  const std::size_t bytes = cache->cached_bytes();
+  bool rests = false;
   {
     os::lock_guard guard(lock_, *this);
     cache->ended = true;
     // The thread that has claimed it does the rest.
     if (cache->claimed()) return;
+    // The hardened build's quarantine belongs to the thread.
+    rests = !hardened_build && bytes <= most_at_rest && has_room_to_rest();
+    if (rests) rest_locked(cache);
+  }
+  if (rests) {
+    if (bytes >= worth_emptying) central_.wake_decay();
+    return;
   }
   cache->flush_all();
   os::lock_guard guard(lock_, *this);
   retire_locked(cache);
+}
+
+void thread_cache_registry::rest_locked(thread_cache* cache) {
+  unlink_locked(cache);
+  cache->ended = false;
+  cache->next = resting_;
+  resting_ = cache;
+  resting_count_.store(resting_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 void thread_cache_registry::retire_locked(thread_cache* cache) {
@@ -168,6 +195,24 @@ void thread_cache_registry::empty_idle_caches() {
     cache = next;
   }
   lock_.unlock();
+}
+
+void thread_cache_registry::empty_resting(bool all) {
+  if (!has_resting()) return;
+  os::lock_guard guard(lock_, *this);
+  std::size_t kept = all ? 0 : resting_count_.load(std::memory_order_relaxed) - rested_;
+  resting_count_.store(kept, std::memory_order_relaxed);
+  rested_ = kept;
+  thread_cache** last = &resting_;
+  for (; kept != 0; --kept) last = &(*last)->next;
+  thread_cache* cache = std::exchange(*last, nullptr);
+  while (cache != nullptr) {
+    thread_cache* const next = cache->next;
+    cache->flush_all();
+    cache->next = unused_;
+    unused_ = cache;
+    cache = next;
+  }
 }
 
 void thread_cache_registry::keep_only(thread_cache* mine) {

@@ -32,9 +32,9 @@ class registry_test : public testing::Test {
     registry_.for_each([&out](thread_cache& cache) { out.push_back(&cache); });
     return out;
   }
-  std::vector<thread_cache*> unused() {
+  std::vector<thread_cache*> resting() {
     std::vector<thread_cache*> out;
-    registry_.for_each_unused([&out](thread_cache& cache) { out.push_back(&cache); });
+    registry_.for_each_resting([&out](thread_cache& cache) { out.push_back(&cache); });
     return out;
   }
 
@@ -51,18 +51,63 @@ TEST_F(registry_test, knows_every_cache) {
   EXPECT_EQ(used(), (std::vector<thread_cache*>{b, a}));
 }
 
-TEST_F(registry_test, a_destroyed_cache_is_empty_and_used_again) {
+TEST_F(registry_test, a_destroyed_cache_with_few_objects_is_used_again_with_them) {
+  if (hardened_build) GTEST_SKIP() << "the hardened build empties each cache at its thread's end";
   thread_cache* const a = registry_.create();
   thread_cache* const b = registry_.create();
   testing_support::open_class(*engine_, *a, 5);
-  EXPECT_NE(a->cached_bytes(), 0U);
+  const std::size_t cached = a->cached_bytes();
+  EXPECT_NE(cached, 0U);
   registry_.destroy(a);
-  EXPECT_EQ(a->cached_bytes(), 0U);
   EXPECT_EQ(registry_.count(), 1U);
   EXPECT_EQ(used(), std::vector<thread_cache*>{b});
-  EXPECT_EQ(unused(), std::vector<thread_cache*>{a});
+  EXPECT_EQ(resting(), std::vector<thread_cache*>{a});
+  registry_.validate_locked();
   EXPECT_EQ(registry_.create(), a);
-  EXPECT_TRUE(unused().empty());
+  EXPECT_EQ(a->cached_bytes(), cached);
+  EXPECT_TRUE(resting().empty());
+}
+
+TEST_F(registry_test, a_cache_rests_for_one_to_two_periods) {
+  if (hardened_build) GTEST_SKIP() << "the hardened build empties each cache at its thread's end";
+  thread_cache* const a = registry_.create();
+  thread_cache* const b = registry_.create();
+  testing_support::open_class(*engine_, *a, 5);
+  testing_support::open_class(*engine_, *b, 5);
+  registry_.destroy(a);
+  registry_.empty_resting(false);
+  EXPECT_EQ(resting(), std::vector<thread_cache*>{a});
+  registry_.destroy(b);
+  EXPECT_EQ(resting(), (std::vector<thread_cache*>{b, a}));
+  registry_.empty_resting(false);
+  EXPECT_EQ(resting(), std::vector<thread_cache*>{b});
+  EXPECT_EQ(a->cached_bytes(), 0U);
+  EXPECT_NE(b->cached_bytes(), 0U);
+  registry_.empty_resting(true);
+  EXPECT_TRUE(resting().empty());
+  EXPECT_FALSE(registry_.has_resting());
+  EXPECT_EQ(b->cached_bytes(), 0U);
+  registry_.validate_locked();
+}
+
+TEST_F(registry_test, a_cache_with_many_bytes_or_beyond_the_sixteenth_does_not_rest) {
+  thread_cache* const large = registry_.create();
+  std::vector<void*> objects;
+  for (unsigned c = 20; c <= 60; ++c) {
+    for (int i = 0; i < 100; ++i) objects.push_back(testing_support::take(*large, c));
+  }
+  for (void* object : objects) ASSERT_TRUE(testing_support::give(*engine_, *large, object));
+  ASSERT_GT(large->cached_bytes(), 256 * kib);
+  registry_.destroy(large);
+  EXPECT_TRUE(resting().empty());
+  EXPECT_EQ(large->cached_bytes(), 0U);
+  std::vector<thread_cache*> caches;
+  for (int i = 0; i < 20; ++i) caches.push_back(registry_.create());
+  for (thread_cache* cache : caches) testing_support::open_class(*engine_, *cache, 5);
+  for (thread_cache* cache : caches) registry_.destroy(cache);
+  EXPECT_EQ(resting().size(), hardened_build ? 0U : 16U);
+  EXPECT_EQ(caches.back()->cached_bytes(), 0U);
+  registry_.validate_locked();
 }
 
 TEST_F(registry_test, the_list_stays_whole_whichever_goes) {
@@ -140,7 +185,7 @@ TEST_F(registry_test, after_fork_only_the_childs_own_cache_is_in_use) {
   EXPECT_EQ(used(), std::vector<thread_cache*>{mine});
   EXPECT_EQ(registry_.count(), 1U);
   EXPECT_EQ(engine_->budget.used.load(), mine->capacity_bytes());
-  EXPECT_TRUE(unused().empty()) << "the contents of the other caches must not be used";
+  EXPECT_TRUE(resting().empty()) << "the contents of the other caches must not be used";
   const std::set<thread_cache*> again{registry_.create(), registry_.create()};
   EXPECT_EQ(again, (std::set<thread_cache*>{a, c})) << "their structures are not used again";
   registry_.keep_only(nullptr);
@@ -180,7 +225,8 @@ TEST_F(registry_test, threads_come_and_go) {
   }
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(registry_.count(), 0U);
-  EXPECT_LE(unused().size(), 4U);
+  EXPECT_LE(resting().size(), 4U);
+  registry_.empty_resting(true);
   engine_->central_tier.flush_idle_magazines(true);
   engine_->central_tier.release_spares(true);
   EXPECT_EQ(engine_->heap.stats().in_use, 0U);
@@ -258,7 +304,7 @@ TEST_F(registry_test, the_claimer_retires_the_cache_of_a_thread_that_ended_meanw
   claimer.join();
   EXPECT_TRUE(used().empty()) << "the cache of an ended thread is still in use";
   EXPECT_EQ(registry_.count(), 0U);
-  for (thread_cache* cache : unused()) EXPECT_EQ(cache->cached_bytes(), 0U);
+  registry_.empty_resting(true);
   engine_->central_tier.flush_idle_magazines(true);
   engine_->central_tier.release_spares(true);
   EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "an object was lost";
@@ -331,6 +377,7 @@ TEST_F(registry_test, what_is_taken_from_a_thread_that_is_awake_is_in_nobody_els
   for (const auto& [c, object] : live) ASSERT_TRUE(testing_support::give(*engine_, *owners, object));
   owners->validate();
   registry_.destroy(owners);
+  registry_.empty_resting(true);
   engine_->central_tier.flush_idle_magazines(true);
   engine_->central_tier.release_spares(true);
   EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "an object was lost";
@@ -341,6 +388,7 @@ TEST_F(registry_test, finds_a_broken_invariant) {
   thread_cache* const gone = registry_.create();
   registry_.create();
   registry_.destroy(gone);
+  registry_.empty_resting(true);
   registry_.validate_locked();
   thread_cache* const newest = used().front();
   oldest->previous = nullptr;
