@@ -267,6 +267,10 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
   const bool mapped = from == source::any && may_map(pages, own_mapping_from);
   if (mapped) {
     if (span* s = take(pages, alignment, state, source::warm, how)) return s;
+    // A block that the caller zeroes, or of which it may use a part only, gets fresh memory.
+    if (how == use::filled && alignment <= 1) {
+      if (span* s = allocate_grown(pages, state)) return s;
+    }
     if (span* s = allocate_mapped(pages, alignment, state, how)) return s;
     // More than the machine's memory: refuse, since a reservation would accept what the overcommit policy has just
     // refused.

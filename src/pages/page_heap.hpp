@@ -210,6 +210,7 @@ class page_heap {
   bool may_map(std::size_t pages, std::size_t least_bytes);
   // How far before an aligned address a mapping for a block of this alignment begins.
   [[nodiscard]] std::size_t lead_of(std::size_t alignment) const;
+  span* allocate_grown(std::size_t pages, span_state state);
   bool extend_mapping(span* s, std::size_t pages);
   bool move_mapping(span* s, std::size_t pages);
   std::uintptr_t move_memory(const span* s, std::size_t bytes);

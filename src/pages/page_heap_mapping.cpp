@@ -21,6 +21,8 @@ constexpr std::size_t mapping_divisor = 1024;
 constexpr std::size_t growing_from = 512 * kib;
 // With this alignment of both places the system moves whole page tables and can use huge pages.
 constexpr std::size_t wanted_alignment = huge_page_size;
+// A free mapping is made longer for a new block if at least this fraction of the block is backed then.
+constexpr std::size_t least_backed_divisor = 4;
 
 }  // namespace
 
@@ -76,6 +78,36 @@ span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_
     os::release(start, bytes);
   else
     touch_.carry_out(plan);
+  return s;
+}
+
+// For a block that no free span is long enough for: takes a shorter one that is backed and makes it longer, which costs
+// a system call or two, and no page faults for what is backed.
+span* page_heap::allocate_grown(std::size_t pages, span_state state) {
+  if (!ensure_span_structs()) return nullptr;
+  span* s = nullptr;
+  std::size_t before = 0;
+  {
+    os::lock_guard guard(lock_, *this);
+    s = free_.longest(free_spans::half::dirty);
+    if (s == nullptr || !s->own_mapping || s->pages >= pages) return nullptr;
+    before = s->pages;
+    if (s->dirty_pages < std::max(pages / least_backed_divisor, before / 2)) return nullptr;
+    remove_locked(s);
+    s->state.store(state, std::memory_order_relaxed);
+    map_.set_ends(s);
+    account_in_use(static_cast<std::ptrdiff_t>(before));
+  }
+  if (!grow_mapping(s, pages)) {
+    deallocate(s);
+    return nullptr;
+  }
+  touch_plan plan;
+  {
+    os::lock_guard guard(lock_, *this);
+    plan = touch_.plan_block(s->start, pages << page_shift, in_use_bytes());
+  }
+  touch_.carry_out(plan);
   return s;
 }
 

@@ -14,7 +14,7 @@
 #include "base/compiler.hpp"
 #include "broken_invariant.hpp"
 #include "os/memory.hpp"
-#include "own_engine.hpp"
+#include "page_heap_fixture.hpp"
 
 namespace tarn {
 
@@ -31,38 +31,7 @@ namespace {
 
 using access = page_heap_test_access;
 
-using source = page_heap::source;
-using use = page_heap::use;
-
-class page_heap_test : public testing::Test {
- protected:
-  span* take(std::size_t pages, std::size_t alignment = 1, source from = source::any, use how = use::dense) {
-    return heap_.allocate(pages, alignment, span_state::large, from, how);
-  }
-
-  void check() {
-    heap_.validate();
-    const page_heap_stats s = heap_.stats();
-    ASSERT_EQ(s.reserved, s.in_use + s.free_dirty + s.free_clean);
-    ASSERT_EQ(s.free_dirty, heap_.dirty_bytes());
-  }
-
-  // The whole reservation is one free span: a page taken from its low end can be extended over all of it.
-  void expect_all_in_one() {
-    heap_.trim(0);
-    span* const whole = take(1);
-    ASSERT_NE(whole, nullptr);
-    EXPECT_TRUE(heap_.extend(whole, heap_.stats().reserved >> page_shift));
-    heap_.release_to_system(whole);
-  }
-
-  std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
-  page_heap& heap_ = engine_->heap;
-  page_map& map_ = engine_->map;
-};
-
-void fill(const span* s, int value) { std::memset(reinterpret_cast<void*>(s->start), value, s->bytes()); }
-unsigned char byte_at(std::uintptr_t address) { return *reinterpret_cast<volatile unsigned char*>(address); }
+class page_heap_test : public page_heap_fixture {};
 
 TEST_F(page_heap_test, a_span_is_what_was_asked_for) {
   span* const s = take(3);
@@ -360,43 +329,6 @@ TEST_F(page_heap_test, free_pages_beyond_the_limit_go_back_at_once) {
   EXPECT_NE(heap_.stats().returned, 0U);
 }
 
-constexpr std::size_t long_pages = 8 * mib >> page_shift;
-
-TEST_F(page_heap_test, a_long_block_lies_in_a_mapping_of_its_own_which_goes_when_it_is_idle) {
-  const std::size_t before = heap_.stats().reserved;
-  span* const s = take(long_pages);
-  ASSERT_TRUE(s != nullptr && s->own_mapping);
-  EXPECT_EQ(heap_.stats().reserved, before + 8 * mib);
-  fill(s, 3);
-  const std::uintptr_t start = s->start;
-  heap_.deallocate(s);
-  EXPECT_EQ(heap_.stats().free_dirty, 8 * mib) << "not kept for the next one";
-  heap_.age();
-  heap_.age();
-  EXPECT_EQ(heap_.stats().reserved, before);
-  EXPECT_EQ(map_.span_of(start), nullptr) << "unmapped addresses still lead to a span";
-  EXPECT_EQ(map_.span_of(start + 8 * mib - 1), nullptr);
-  check();
-}
-
-TEST_F(page_heap_test, idle_blocks_that_are_too_short_make_room_for_a_longer_one) {
-  for (std::size_t pages = long_pages; pages <= 8 * long_pages; pages += long_pages) {
-    span* const s = take(pages);
-    ASSERT_NE(s, nullptr);
-    EXPECT_LE(heap_.dirty_bytes(), 16 * mib) << "kept in addition to a block of " << s->bytes();
-    fill(s, 3);
-    heap_.deallocate(s);
-    check();
-  }
-}
-
-TEST_F(page_heap_test, a_few_idle_megabytes_stay_where_a_longer_block_is_taken) {
-  heap_.deallocate(take(long_pages));
-  ASSERT_NE(take(2 * long_pages), nullptr);
-  EXPECT_EQ(heap_.dirty_bytes(), 8 * mib);
-  EXPECT_NE(take(long_pages, 1, source::warm), nullptr);
-}
-
 // Spans too short for mappings of their own, of 96 MiB together: when they are freed they become one long span.
 std::vector<span*> fill_reservation(page_heap& heap) {
   std::vector<span*> spans;
@@ -452,66 +384,6 @@ TEST_F(page_heap_test, backed_spans_become_one_however_long) {
   heap_.deallocate(rest);
   check();
   EXPECT_NE(take(90 * mib >> page_shift, 1, source::warm), nullptr);
-}
-
-TEST_F(page_heap_test, a_mapping_of_its_own_grows_with_its_content) {
-  span* const s = take(long_pages);
-  ASSERT_NE(s, nullptr);
-  const std::uintptr_t first = s->start;
-  for (std::size_t pages = long_pages; pages < 16 * long_pages; pages += pages / 2) {
-    const std::uintptr_t start = s->start;
-    fill(s, 3);
-    if (!heap_.grow_mapping(s, pages + pages / 2)) GTEST_SKIP() << "this system cannot move a mapping";
-    ASSERT_EQ(s->pages, pages + pages / 2);
-    EXPECT_EQ(byte_at(s->start), 3);
-    EXPECT_EQ(byte_at(s->start + (pages << page_shift) - 1), 3);
-    EXPECT_EQ(byte_at(s->start + (pages << page_shift)), 0);
-    EXPECT_EQ(byte_at(s->end() - 1), 0);
-    EXPECT_EQ(map_.span_of(s->start), s);
-    EXPECT_EQ(map_.span_of(s->end() - 1), s);
-    if (s->start != start) {
-      EXPECT_NE(map_.span_of(start), s) << "the old place still leads to the span";
-    }
-    check();
-  }
-  if (s->start != first) {
-    EXPECT_NE(map_.span_of(first), s);
-  }
-  heap_.release_to_system(s);
-  check();
-}
-
-TEST_F(page_heap_test, a_block_in_a_reservation_grows_by_no_mapping) {
-  span* const s = take(64);
-  ASSERT_FALSE(s->own_mapping);
-  EXPECT_FALSE(heap_.grow_mapping(s, long_pages));
-  EXPECT_EQ(s->pages, 64U);
-}
-
-TEST_F(page_heap_test, parts_of_a_mapping_of_its_own_go_one_by_one) {
-  const std::size_t before = heap_.stats().reserved;
-  span* const s = take(long_pages);
-  ASSERT_NE(s, nullptr);
-  fill(s, 3);
-  span* const rest = heap_.split(s, long_pages / 2);
-  ASSERT_NE(rest, nullptr);
-  heap_.release_to_system(s);
-  EXPECT_EQ(heap_.stats().reserved, before + 4 * mib);
-  EXPECT_EQ(byte_at(rest->start), 3);
-  heap_.release_to_system(rest);
-  EXPECT_EQ(heap_.stats().reserved, before);
-  check();
-}
-
-TEST_F(page_heap_test, more_than_the_machine_has_is_refused_whatever_address_space_is_free) {
-  const std::size_t machine = os::machine_bytes();
-  if (machine > (std::size_t{1} << 42)) GTEST_SKIP() << "a machine of " << machine << " bytes";
-  std::FILE* const file = std::fopen("/proc/sys/vm/overcommit_memory", "r");
-  const int policy = file != nullptr ? std::fgetc(file) : '1';
-  if (file != nullptr) std::fclose(file);
-  if (policy == '1') GTEST_SKIP() << "this system promises any amount of memory";
-  EXPECT_EQ(take(pages_for(machine + machine / 2)), nullptr);
-  check();
 }
 
 // ---- random steps ----
