@@ -76,49 +76,61 @@ std::size_t take_free(span* s, std::size_t most, Visit visit) {
 // ---- grains (central_grains.cpp): runs of adjacent ones are blocks ----
 
 // A span of grains has as many tie bits behind its free bits: set if the next grain belongs to the same block.
-inline std::uint64_t* tie_word(span* s, std::size_t index) {
-  return s->free_bits + words(s->capacity) + index / bits_per_word;
-}
+inline std::uint64_t* ties(const span* s) { return s->free_bits + words(s->capacity); }
 inline std::uint64_t bit_of(std::size_t index) { return std::uint64_t{1} << (index % bits_per_word); }
-inline bool is_tied(span* s, std::size_t index) { return (*tie_word(s, index) & bit_of(index)) != 0; }
+inline bool is_tied(const span* s, std::size_t index) {
+  return (ties(s)[index / bits_per_word] & bit_of(index)) != 0;
+}
+
+// The number of adjacent set bits from bit `index` on; stops counting at `most`.
+inline std::size_t ones_from(const std::uint64_t* bits, std::size_t index, std::size_t most) {
+  std::size_t length = 0;
+  while (length < most) {
+    const std::size_t at = index + length;
+    const std::size_t left = bits_per_word - at % bits_per_word;
+    const auto ones =
+        static_cast<std::size_t>(std::countr_one(bits[at / bits_per_word] >> (at % bits_per_word)));
+    length += ones < left ? ones : left;
+    if (ones < left) break;
+  }
+  return length < most ? length : most;
+}
+// Sets the bits [index, index + length), or clears them.
+inline void write_run(std::uint64_t* bits, std::size_t index, std::size_t length, bool value) {
+  while (length != 0) {
+    const std::size_t at = index % bits_per_word;
+    const std::size_t here = length < bits_per_word - at ? length : bits_per_word - at;
+    const std::uint64_t mask = ~std::uint64_t{0} >> (bits_per_word - here) << at;
+    std::uint64_t& word = bits[index / bits_per_word];
+    word = value ? word | mask : word & ~mask;
+    index += here;
+    length -= here;
+  }
+}
 
 // The number of grains of the block that begins at grain `index`.
 inline std::size_t run_length(span* s, std::size_t index) {
-  std::size_t length = 1;
-  while (is_tied(s, index + length - 1)) ++length;
-  return length;
+  return ones_from(ties(s), index, s->capacity - index - 1) + 1;
 }
 // Makes `length` free grains a block.
 inline void tie(span* s, std::size_t index, std::size_t length) {
-  for (std::size_t i = index; i < index + length; ++i) {
-    s->free_bits[i / bits_per_word] &= ~bit_of(i);
-    if (i + 1 < index + length) *tie_word(s, i) |= bit_of(i);
-  }
+  write_run(s->free_bits, index, length, false);
+  write_run(ties(s), index, length - 1, true);
 }
 // Frees the block that begins at grain `index`. Returns its length; 0: no block begins there.
 inline std::size_t untie(span* s, std::size_t index) {
   if (index != 0 && is_tied(s, index - 1)) return 0;
-  if (!set_free(s, index)) return 0;
-  std::size_t length = 1;
-  for (std::size_t i = index; is_tied(s, i); ++i, ++length) {
-    *tie_word(s, i) &= ~bit_of(i);
-    s->free_bits[(i + 1) / bits_per_word] |= bit_of(i + 1);
-  }
+  if ((s->free_bits[index / bits_per_word] & bit_of(index)) != 0) return 0;
+  const std::size_t length = run_length(s, index);
+  write_run(s->free_bits, index, length, true);
+  write_run(ties(s), index, length - 1, false);
   return length;
 }
 
 // The number of adjacent free grains from `index` on; stops counting at `most`.
 inline std::size_t free_from(const span* s, std::size_t index, std::size_t most) {
-  std::size_t length = 0;
-  while (length < most && index + length < s->capacity) {
-    const std::size_t at = index + length;
-    const std::size_t left = bits_per_word - at % bits_per_word;
-    const auto ones =
-        static_cast<std::size_t>(std::countr_one(s->free_bits[at / bits_per_word] >> (at % bits_per_word)));
-    length += ones < left ? ones : left;
-    if (ones < left) break;
-  }
-  return length < most ? length : most;
+  const std::size_t behind = s->capacity - index;
+  return ones_from(s->free_bits, index, most < behind ? most : behind);
 }
 // The first run of `length` free grains that begins at `index` or later; the span's capacity if there is none.
 inline std::size_t find_run(const span* s, std::size_t index, std::size_t length) {
