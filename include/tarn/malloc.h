@@ -14,7 +14,7 @@
  * without a lock; a miss takes a lock, and may call the system.
  * Not for mixing: a block of these functions goes back by these functions. With libtarn-api the
  * program's own free() is another allocator's and ends the process or corrupts its heap.
- * (Magazines: Bonwick and Adams, "Magazines and Vmem", USENIX 2001; the tiers: docs/tour.md.)
+ * (Magazines: Bonwick and Adams, "Magazines and Vmem", USENIX 2001; the tiers: docs/explanation/tour.md.)
  */
 #ifndef TARN_MALLOC_H
 #define TARN_MALLOC_H
@@ -115,7 +115,7 @@ TARN_API size_t tarn_stats_json(char* buffer, size_t capacity) TARN_NOEXCEPT;
 /* What was counted of the locks of one name while the option contention was on, and what was exchanged between depots
  * or shards. Times are in nanoseconds. */
 typedef struct tarn_lock_stats {
-  const char* name;                /* "page_heap", "depot" …; docs/scaling.md has the list */
+  const char* name;                /* "page_heap", "depot" …; docs/explanation/scaling.md has the list */
   uint64_t object_size;            /* of a depot: of its objects; else 0 */
   uint64_t locks;                  /* locks of this name that were taken */
   uint64_t acquisitions;           /* how often these were taken */
@@ -138,7 +138,7 @@ TARN_API void tarn_visit_locks(void (*visit)(void* context, const tarn_lock_stat
 
 /* ---- options ---------------------------------------------------------------------------------
  * Set by the environment before start (TARN_…; ignored in setuid programs) or by tarn_set_option.
- * The table of options is in docs/options.md and comes from tarn_option_at. */
+ * The table of options is in docs/reference/options.md and comes from tarn_option_at. */
 
 typedef struct tarn_option {
   const char* name;     /* "decay_ms"; the environment variable is TARN_DECAY_MS */
