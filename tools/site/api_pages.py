@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The pages of the API: one for each public header, from what Doxygen reads in it (Doxyfile, doxygen_filter.py).
+
+Usage: api_pages.py --check        are there warnings, or classes and functions without a description?
+       api_pages.py --out FOLDER   writes the pages as Markdown
+
+Exit status: 0; 1 something is wrong; 77 doxygen is missing."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+HEADERS = ROOT / "include/tarn"
+PUBLIC = {"public-func", "public-static-func", "public-attrib", "public-static-attrib", "public-type", "user-defined",
+          "friend", "func", "typedef", "enum", "var"}
+# Base classes whose members are those of each class that is derived from them.
+SHARED_BASES = {"pool_front"}
+
+
+class ApiError(Exception):
+    pass
+
+
+def page_name(header):
+    return f"{Path(header).stem}.md"
+
+
+@cache
+def doxygen():
+    """The roots of all XML files. Throws ApiError on a warning."""
+    if not shutil.which("doxygen"):
+        raise ApiError("doxygen is missing: install it (Debian's package doxygen) and run this again")
+    with tempfile.TemporaryDirectory() as folder:
+        settings = (ROOT / "tools/site/Doxyfile").read_text() + f"\nOUTPUT_DIRECTORY = {folder}\n"
+        done = subprocess.run(["doxygen", "-"], input=settings, cwd=ROOT, text=True, capture_output=True)
+        if done.returncode != 0 or done.stderr.strip():
+            raise ApiError(f"doxygen found something wrong:\n{done.stderr.strip()}")
+        return [xml.parse(path).getroot() for path in sorted(Path(folder, "xml").glob("*.xml")) if path.name != "index.xml"]
+
+
+def plain(name):
+    """A name or type without the namespaces that users do not write."""
+    name = re.sub(r"\b(?:tarn::)?(?:detail::)?(?:pools|recyclers)::", "", name)
+    name = re.sub(r"\b(?:pools|recyclers)::|\btarn::", "", name)
+    return re.sub(r"\s+([*&>])", r"\1", re.sub(r"<\s+", "<", name)).strip()
+
+
+def text_of(node):
+    return "".join(node.itertext()) if node is not None else ""
+
+
+def inline(node):
+    out = (node.text or "").replace("<", "&lt;")
+    for child in node:
+        if child.tag in ("computeroutput", "ref") and node.tag != "computeroutput":
+            body = text_of(child)
+            out += f"`{body}`" if child.tag == "computeroutput" else body.replace("<", "&lt;")
+        elif child.tag in ("bold", "emphasis"):
+            out += f"**{inline(child)}**" if child.tag == "bold" else f"*{inline(child)}*"
+        elif child.tag in ("verbatim", "programlisting", "preformatted"):
+            out += "\n\n```cpp\n" + code_of(child) + "\n```\n\n"
+        elif child.tag == "itemizedlist":
+            items = [" ".join(inline(para).strip() for para in item) for item in child]
+            out += "\n\n" + "\n".join(f"- {item}" for item in items) + "\n\n"
+        elif child.tag in ("ndash", "mdash"):
+            out += "–"
+        else:
+            out += inline(child)
+        out += (child.tail or "").replace("<", "&lt;")
+    return out
+
+
+def code_of(node):
+    if node.tag != "programlisting":
+        return text_of(node).strip("\n")
+    return "\n".join("".join(" " if part.tag == "sp" else (part.text or "") + "".join(
+        (" " if inner.tag == "sp" else text_of(inner)) + (inner.tail or "") for inner in part) + (part.tail or "")
+        for part in line.iter("highlight")) for line in node.iter("codeline"))
+
+
+def description_of(node):
+    parts = []
+    for name in ("briefdescription", "detaileddescription"):
+        found = node.find(name)
+        if found is not None:
+            parts += [inline(para).strip() for para in found.iter("para") if not is_inside_para(found, para)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def is_inside_para(root, para):
+    return any(para is not other and para in list(other.iter("para")) for other in root.iter("para"))
+
+
+def template_of(node):
+    parameters = node.find("templateparamlist")
+    if parameters is None:
+        return ""
+    words = []
+    for each in parameters.findall("param"):
+        kind = plain(text_of(each.find("type")))
+        name = text_of(each.find("declname"))
+        default = text_of(each.find("defval"))
+        words.append(kind + (f" {name}" if name and not kind.endswith(name) else "") + (f" = {plain(default)}" if default else ""))
+    return f"template <{', '.join(words)}>\n"
+
+
+def signature_of(member):
+    kind = member.get("kind")
+    if kind == "enum":
+        values = ", ".join(text_of(value.find("name")) for value in member.findall("enumvalue"))
+        return f"enum class {text_of(member.find('name'))} {{ {values} }};"
+    words = plain(text_of(member.find("type")))
+    name = text_of(member.find("name"))
+    arguments = plain(text_of(member.find("argsstring")))
+    if kind == "typedef" and words:
+        definition = text_of(member.find("definition"))
+        if definition.startswith("using"):
+            return template_of(member) + f"using {name} = {plain(definition.partition('=')[2])};"
+        return f"typedef {words} {name}{arguments};"
+    static = "static " if member.get("static") == "yes" and kind == "function" else ""
+    initial = plain(text_of(member.find("initializer"))) if kind == "variable" else ""
+    return template_of(member) + f"{static}{words} {name}{arguments}{' ' + initial if initial else ''};".strip()
+
+
+def line_of(node):
+    place = node.find("location")
+    return int(place.get("line")) if place is not None else 0
+
+
+def header_of(node):
+    place = node.find("location")
+    return Path(place.get("file")).name if place is not None else ""
+
+
+def is_public(member):
+    name = text_of(member.find("name"))
+    arguments = text_of(member.find("argsstring"))
+    return (member.get("prot") == "public" and not re.search(r"=\s*delete", arguments)
+            and not re.match(r"TARN_|~?$", name) and member.get("kind") in ("function", "typedef", "enum", "variable", "friend"))
+
+
+def members_of(compound):
+    return sorted((member for section in compound.findall("sectiondef") if section.get("kind") in PUBLIC
+                   for member in section.findall("memberdef") if is_public(member)), key=line_of)
+
+
+class Api:
+    def __init__(self):
+        self.headers = sorted(path for path in HEADERS.iterdir() if path.suffix in (".hpp", ".h"))
+        self.files, self.classes, self.free = {}, [], {}
+        for root in doxygen():
+            for compound in root.findall("compounddef"):
+                name = text_of(compound.find("compoundname"))
+                kind = compound.get("kind")
+                if kind == "file":
+                    self.files[Path(name).name] = compound
+                elif kind in ("class", "struct") and compound.get("prot", "public") == "public":
+                    self.classes.append((name, compound))
+                if kind in ("file", "namespace") and "detail" not in name:
+                    for member in members_of(compound):
+                        if "detail::" not in text_of(member.find("definition")):
+                            self.free[member.get("id")] = member
+
+    def documented(self, header):
+        """The classes and free members of a header, in its order: (node, name of the class or None)."""
+        found = [(compound, name) for name, compound in self.classes
+                 if header_of(compound) == header.name and "detail" not in name.split("::")]
+        found += [(member, None) for member in self.free.values() if header_of(member) == header.name]
+        return sorted(found, key=lambda each: line_of(each[0]))
+
+    def shared_members(self, compound):
+        for base in compound.findall("basecompoundref"):
+            for name, other in self.classes:
+                if name.split("::")[-1] in SHARED_BASES and name.split("::")[-1] in text_of(base):
+                    yield from members_of(other)
+
+    def page(self, header):
+        described = description_of(self.files[header.name])
+        out = [f"# tarn/{header.name}", described, "```cpp\n#include <tarn/" + header.name + ">\n```"]
+        for node, name in self.documented(header):
+            if name is None:
+                out.append(member_text(node, "##"))
+                continue
+            kind = node.get("kind")
+            out.append(f"## {kind} {plain(name)}")
+            if template_of(node):
+                out.append(f"```cpp\n{template_of(node)}{kind} {plain(name).split('::')[-1]};\n```")
+            out.append(description_of(node))
+            members = members_of(node)
+            fields = [each for each in members if each.get("kind") == "variable"]
+            if fields:
+                out.append("\n".join(f"- `{signature_of(each)}` " + " ".join(description_of(each).split()) for each in fields))
+            out += [member_text(each, "###") for each in members if each not in fields]
+            shared = list(self.shared_members(node))
+            if shared:
+                out.append("### Members that all pools have")
+                out += [member_text(each, "####") for each in shared]
+        return "\n\n".join(part for part in out if part) + "\n"
+
+    def without_description(self):
+        for header in self.headers:
+            if not description_of(self.files[header.name]):
+                yield f"include/tarn/{header.name}:1: no comment describes the header"
+            for node, name in self.documented(header):
+                # Of functions that stand together, the comment above the first describes all: "Both throw …".
+                if not description_of(node) and not self.has_comment_above_group(header, line_of(node)):
+                    what = plain(name) if name else text_of(node.find("name"))
+                    yield f"include/tarn/{header.name}:{line_of(node)}: {what} has no comment"
+
+    @staticmethod
+    def has_comment_above_group(header, line):
+        lines = header.read_text().split("\n")
+        for text in reversed(lines[:line - 1]):
+            if not text.strip():
+                return False
+            if re.match(r"\s*(//|/?\*)", text):
+                return True
+        return False
+
+
+def member_text(member, heading):
+    name = text_of(member.find("name"))
+    described = description_of(member)
+    if member.get("kind") == "enum":
+        values = "\n".join(f"- `{text_of(value.find('name'))}` " + " ".join(description_of(value).split())
+                           for value in member.findall("enumvalue"))
+        described = f"{described}\n\n{values}"
+    return f"{heading} {name.replace('<', '&lt;')}\n\n```cpp\n{signature_of(member)}\n```\n\n{described}".rstrip()
+
+
+def pages():
+    api = Api()
+    written = {page_name(header): api.page(header) for header in api.headers}
+    rows = "\n".join(f"- [tarn/{header.name}]({page_name(header)}): {summary_of(api, header)}" for header in api.headers)
+    written["index.md"] = ("# API\n\nOne page for each public header, made from its comments. Which of them to take: "
+                           f"[Which pool?](../../how-to/which-pool.md)\n\n{rows}\n")
+    return written
+
+
+def summary_of(api, header):
+    first = re.split(r"(?<=[a-z\)])\.(?:\s|$)", " ".join(description_of(api.files[header.name]).split()), maxsplit=1)[0]
+    return first.partition(": ")[2] or first
+
+
+def main():
+    try:
+        if "--out" in sys.argv:
+            folder = Path(sys.argv[sys.argv.index("--out") + 1])
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, text in pages().items():
+                (folder / name).write_text(text)
+            return 0
+        problems = list(Api().without_description())
+        print("\n".join(problems) if problems else f"{len(pages())} pages of the API, without a warning")
+        return 1 if problems else 0
+    except ApiError as error:
+        print(error)
+        return 77 if "is missing" in str(error) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
