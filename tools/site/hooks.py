@@ -107,6 +107,8 @@ def relink(text, source, page):
         fence = re.match(r"^ *(```+)", line)
         if fence and fenced in (None, fence[1]):
             fenced = None if fenced else fence[1]
+        elif not fenced and re.match(r"^<!--.*-->$", line):
+            line = ""  # or else a table or list that follows at once would not be one
         elif not fenced and not line.startswith("    ") and not line.startswith("#"):
             line = MENTION.sub(mentioned, LINK.sub(replaced, line))
         out.append(line)
