@@ -39,6 +39,7 @@ extern "C" {
  * Blocks of 16 bytes and more are aligned to 16 bytes, smaller ones to 8. A request of 0 bytes
  * gives a distinct pointer that may be freed. Every byte up to tarn_usable_size may be used. */
 
+/* At least `size` bytes, whose content is indeterminate. */
 TARN_API void* tarn_malloc(size_t size) TARN_NOEXCEPT;
 /* `count` times `size` bytes, zeroed; null with ENOMEM if the product overflows. Large blocks:
  * pages that the system has just supplied are zero already, and are not written to. */
@@ -105,6 +106,7 @@ typedef struct tarn_stats {
   uint64_t guarded_blocks; /* guarded blocks handed out so far */
 } tarn_stats;
 
+/* Fills *out. Cost: some locks; not for hot paths. */
 TARN_API void tarn_get_stats(tarn_stats* out) TARN_NOEXCEPT;
 /* Writes the statistics as one JSON object, cut to `capacity` bytes with the null byte: the fields
  * above, and `processor_cached`, the part of `cached` in the caches of processors, and

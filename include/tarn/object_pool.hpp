@@ -211,6 +211,7 @@ struct owner_deleter {
   }
 };
 
+// Owner of an object of a pool. With the default deleter, of the process-wide pool of T.
 template <class T, class Deleter = pool_deleter<T>>
 using pool_ptr = std::unique_ptr<T, Deleter>;
 

@@ -28,8 +28,13 @@ class ApiError(Exception):
     pass
 
 
+def name_of(header):
+    """As a program includes it, without tarn/."""
+    return header.relative_to(HEADERS).as_posix()
+
+
 def page_name(header):
-    return f"{Path(header).stem}.md"
+    return re.sub(r"\.\w+$", ".md", name_of(header).replace("/", "-"))
 
 
 @cache
@@ -49,19 +54,24 @@ def plain(name):
     """A name or type without the namespaces that users do not write."""
     name = re.sub(r"\b(?:tarn::)?(?:detail::)?(?:pools|recyclers)::", "", name)
     name = re.sub(r"\b(?:pools|recyclers)::|\btarn::", "", name)
-    return re.sub(r"\s+([*&>])", r"\1", re.sub(r"<\s+", "<", name)).strip()
+    name = re.sub(r"<\s+", "<", re.sub(r"\s+>", ">", name))
+    return re.sub(r" ([*&]+)(?=\w)", r"\1 ", re.sub(r" ([*&]+)(?=[,)>]|$)", r"\1", name)).strip()
 
 
 def text_of(node):
     return "".join(node.itertext()) if node is not None else ""
 
 
+def escaped(text):
+    return re.sub(r"([\[\]])", r"\\\1", (text or "").replace("<", "&lt;"))
+
+
 def inline(node):
-    out = (node.text or "").replace("<", "&lt;")
+    out = escaped(node.text)
     for child in node:
         if child.tag in ("computeroutput", "ref") and node.tag != "computeroutput":
             body = text_of(child)
-            out += f"`{body}`" if child.tag == "computeroutput" else body.replace("<", "&lt;")
+            out += f"`{body}`" if child.tag == "computeroutput" else escaped(body)
         elif child.tag in ("bold", "emphasis"):
             out += f"**{inline(child)}**" if child.tag == "bold" else f"*{inline(child)}*"
         elif child.tag in ("verbatim", "programlisting", "preformatted"):
@@ -69,11 +79,13 @@ def inline(node):
         elif child.tag == "itemizedlist":
             items = [" ".join(inline(para).strip() for para in item) for item in child]
             out += "\n\n" + "\n".join(f"- {item}" for item in items) + "\n\n"
+        elif child.tag == "linebreak":
+            out += "\n\n"
         elif child.tag in ("ndash", "mdash"):
             out += "–"
         else:
             out += inline(child)
-        out += (child.tail or "").replace("<", "&lt;")
+        out += escaped(child.tail)
     return out
 
 
@@ -125,7 +137,7 @@ def signature_of(member):
             return template_of(member) + f"using {name} = {plain(definition.partition('=')[2])};"
         return f"typedef {words} {name}{arguments};"
     static = "static " if member.get("static") == "yes" and kind == "function" else ""
-    initial = plain(text_of(member.find("initializer"))) if kind == "variable" else ""
+    initial = " ".join(text_of(member.find("initializer")).split()) if kind == "variable" else ""
     return template_of(member) + f"{static}{words} {name}{arguments}{' ' + initial if initial else ''};".strip()
 
 
@@ -136,7 +148,7 @@ def line_of(node):
 
 def header_of(node):
     place = node.find("location")
-    return Path(place.get("file")).name if place is not None else ""
+    return place.get("file").rpartition("tarn/")[2] if place is not None else ""
 
 
 def is_public(member):
@@ -153,14 +165,14 @@ def members_of(compound):
 
 class Api:
     def __init__(self):
-        self.headers = sorted(path for path in HEADERS.iterdir() if path.suffix in (".hpp", ".h"))
+        self.headers = sorted(path for path in HEADERS.rglob("*.h*") if "detail" not in path.relative_to(HEADERS).parts)
         self.files, self.classes, self.free = {}, [], {}
         for root in doxygen():
             for compound in root.findall("compounddef"):
                 name = text_of(compound.find("compoundname"))
                 kind = compound.get("kind")
                 if kind == "file":
-                    self.files[Path(name).name] = compound
+                    self.files[header_of(compound)] = compound
                 elif kind in ("class", "struct") and compound.get("prot", "public") == "public":
                     self.classes.append((name, compound))
                 if kind in ("file", "namespace") and "detail" not in name:
@@ -171,8 +183,8 @@ class Api:
     def documented(self, header):
         """The classes and free members of a header, in its order: (node, name of the class or None)."""
         found = [(compound, name) for name, compound in self.classes
-                 if header_of(compound) == header.name and "detail" not in name.split("::")]
-        found += [(member, None) for member in self.free.values() if header_of(member) == header.name]
+                 if header_of(compound) == name_of(header) and "detail" not in name.split("::")]
+        found += [(member, None) for member in self.free.values() if header_of(member) == name_of(header)]
         return sorted(found, key=lambda each: line_of(each[0]))
 
     def shared_members(self, compound):
@@ -182,8 +194,8 @@ class Api:
                     yield from members_of(other)
 
     def page(self, header):
-        described = description_of(self.files[header.name])
-        out = [f"# tarn/{header.name}", described, "```cpp\n#include <tarn/" + header.name + ">\n```"]
+        described = description_of(self.files[name_of(header)])
+        out = [f"# tarn/{name_of(header)}", described, f"```cpp\n#include <tarn/{name_of(header)}>\n```"]
         for node, name in self.documented(header):
             if name is None:
                 out.append(member_text(node, "##"))
@@ -206,13 +218,23 @@ class Api:
 
     def without_description(self):
         for header in self.headers:
-            if not description_of(self.files[header.name]):
-                yield f"include/tarn/{header.name}:1: no comment describes the header"
+            if not description_of(self.files[name_of(header)]):
+                yield f"include/tarn/{name_of(header)}:1: no comment describes the header"
             for node, name in self.documented(header):
-                # Of functions that stand together, the comment above the first describes all: "Both throw …".
-                if not description_of(node) and not self.has_comment_above_group(header, line_of(node)):
-                    what = plain(name) if name else text_of(node.find("name"))
-                    yield f"include/tarn/{header.name}:{line_of(node)}: {what} has no comment"
+                what = (plain(name) if name else text_of(node.find("name"))).partition("<")[0].strip()
+                if not self.is_described(header, node, what):
+                    yield f"include/tarn/{name_of(header)}:{line_of(node)}: {what} has no comment"
+
+    def is_described(self, header, node, what):
+        """By its own comment, by that of the header that is named after it, or field by field. Of functions that stand
+        together, the comment above the first describes all."""
+        if description_of(node) or what == header.stem or self.has_comment_above_group(header, line_of(node)):
+            return True
+        if node.get("kind") == "typedef" and "struct" in text_of(node.find("type")):
+            return True  # C's second name of a struct
+        fields = [member for member in members_of(node) if member.get("kind") == "variable"]
+        described = sum(1 for field in fields if description_of(field))
+        return bool(fields) and 2 * described >= len(fields)
 
     @staticmethod
     def has_comment_above_group(header, line):
@@ -238,14 +260,15 @@ def member_text(member, heading):
 def pages():
     api = Api()
     written = {page_name(header): api.page(header) for header in api.headers}
-    rows = "\n".join(f"- [tarn/{header.name}]({page_name(header)}): {summary_of(api, header)}" for header in api.headers)
+    rows = "\n".join(f"- [tarn/{name_of(header)}]({page_name(header)}): {summary_of(api, header)}" for header in api.headers)
     written["index.md"] = ("# API\n\nOne page for each public header, made from its comments. Which of them to take: "
                            f"[Which pool?](../../how-to/which-pool.md)\n\n{rows}\n")
     return written
 
 
 def summary_of(api, header):
-    first = re.split(r"(?<=[a-z\)])\.(?:\s|$)", " ".join(description_of(api.files[header.name]).split()), maxsplit=1)[0]
+    paragraph = description_of(api.files[name_of(header)]).partition("\n\n")[0]
+    first = re.split(r"(?<=[a-z\)])\.(?:\s|$)", " ".join(paragraph.split()), maxsplit=1)[0]
     return first.partition(": ")[2] or first
 
 

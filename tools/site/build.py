@@ -8,6 +8,7 @@ The packages of requirements.txt are installed into build/site/packages unless t
 is wrong; 2 a program is missing or the packages cannot be had (with --skip-without-packages: 77)."""
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -83,10 +84,11 @@ def main():
         skip = "--skip-without-packages" in words
         print(f"{'skipped: ' if skip else ''}{error}", file=sys.stdout if skip else sys.stderr)
         return 77 if skip else 2
-    done = subprocess.run([python, "-m", "mkdocs", "build", "--strict", "--clean", "--quiet", "--site-dir", out.resolve()],
-                          cwd=ROOT, env={"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1",
-                                         "LC_ALL": "C.UTF-8", "NO_MKDOCS_2_WARNING": "1"})
+    done = subprocess.run([python, "-m", "mkdocs", "build", "--strict", "--clean", "--site-dir", out.resolve()], cwd=ROOT,
+                          env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
+        print("\n".join(line for line in done.stdout.splitlines() if not line.startswith("INFO")))
         return 1
     problems = list(requests_to_other_hosts(out))
     if problems:

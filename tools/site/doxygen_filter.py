@@ -10,6 +10,8 @@ import re
 import sys
 
 TYPE = re.compile(r"\b(namespace|class|struct|union|enum|extern \"C\")\b")
+# Lines that begin a paragraph of their own in the comment of a header.
+PARAGRAPH = re.compile(r"^(\s*/// )((?:Thread safety|Failure|Cost|Memory|Units|Lifetime|Destructors|Requires)\b[^:.]*:)")
 DIVIDER = re.compile(r"^\s*(?://|/\*) ?-{3,}")
 
 
@@ -26,14 +28,16 @@ class Scopes:
         for char in re.sub(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', '""', code):
             if char == "{":
                 head = re.sub(r"template\s*<[^{};]*>(?=\s*(?:class|struct|union|inline|requires|using|\w))", "", self.statement)
-                self.open.append(bool(TYPE.search(head)) and "(" not in head.split("__attribute__")[0]
-                                 or bool(re.match(r'\s*extern ""\s*$', head)))
+                declares = TYPE.search(head) and "(" not in head or re.match(r'\s*extern ""\s*$', head)
+                self.open.append("enum" if declares and re.search(r"\benum\b", head) else bool(declares))
                 self.statement = ""
             elif char == "}":
                 if self.open:
                     self.open.pop()
                 self.statement = ""
-            elif char == ";":
+            elif char == ";" or (char == "," and self.open and self.open[-1] == "enum"):
+                self.statement = ""
+            elif char == ":" and self.statement.strip() in ("public", "protected", "private"):
                 self.statement = ""
             else:
                 self.statement += char
@@ -49,17 +53,15 @@ def filtered_cpp(lines):
             while number < len(lines) and re.match(r"^\s*//", lines[number]):
                 block.append(lines[number])
                 number += 1
-            if block and "SPDX" in block[0]:
-                out.append(block.pop(0))
+            if first and "SPDX" in block[0]:
+                out.append("/// @file")  # in its place, so that line numbers stay right
+                block.pop(0)
             if not scopes.declares() or (scopes.statement.strip() and not first):
                 out += block
                 continue
             marked = [each if DIVIDER.match(each) else re.sub(r"//", "///", each, count=1) for each in block]
-            if first and block:
-                marked.insert(0, "/// @file")
-                marked.append("")  # or else the comment would describe what follows, too
-                first = False
-            out += marked
+            out += [PARAGRAPH.sub(r"\1<br>\2", each) for each in marked]
+            first = False
             continue
         code, mark, comment = line.partition("// ")
         if mark and scopes.declares() and re.search(r"[;,]\s*$|[\w)]\s*$", code) and not code.lstrip().startswith("#"):

@@ -28,7 +28,7 @@ shown = {}  # page of the site -> file of the repository that it shows
 def page_of(path):
     """The page that shows a file or folder outside of docs/."""
     name = path.relative_to(ROOT).as_posix()
-    if path.suffix in {".hpp", ".h"} and path.parent == ROOT / "include/tarn":
+    if path.suffix in {".hpp", ".h"} and path.is_relative_to(api_pages.HEADERS) and "detail" not in path.parts:
         return f"reference/api/{api_pages.page_name(path)}"
     if path.is_dir() and (path / "README.md").is_file():
         return page_of(path / "README.md")
