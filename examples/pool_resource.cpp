@@ -12,9 +12,9 @@
 
 namespace {
 
-using index = std::pmr::map<int, std::pmr::string>;
+using text_map = std::pmr::map<int, std::pmr::string>;
 
-void fill(index& out, int from) {
+void fill(text_map& out, int from) {
   for (int i = from; i < from + 10'000; ++i)
     out.emplace(i, "a text that is too long for the string's own space");
 }
@@ -23,19 +23,19 @@ void fill(index& out, int from) {
 
 int main() {
   tarn::pool_resource shared;
-  std::vector<index> parts;
+  std::vector<text_map> parts;
   for (int i = 0; i < 4; ++i) parts.emplace_back(&shared);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i)
     threads.emplace_back(fill, std::ref(parts[static_cast<std::size_t>(i)]), i * 10'000);
   for (std::thread& one : threads) one.join();
   std::size_t entries = 0;
-  for (const index& part : parts) entries += part.size();
+  for (const text_map& part : parts) entries += part.size();
   std::printf("%zu entries in one resource, %zu blocks live\n", entries, shared.stats().live);
 
   tarn::local_pool_resource request;
   {
-    index answers(&request);
+    text_map answers(&request);
     fill(answers, 0);
     std::printf("%zu entries of one request\n", answers.size());
   }

@@ -31,5 +31,5 @@ if [ $# -gt 0 ]; then
   only="^example.($(IFS='|' && echo "$*"))\$"
 fi
 "$cmake" -B build -G Ninja -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF >configure.log || { cat configure.log; exit 1; }
-"$cmake" --build build ${1+--target "${@/#/example_}"} >build.log || { cat build.log; exit 1; }
+"$cmake" --build build ${1+--target "${@/#/example_}"} -- -k 0 >build.log || { cat build.log; exit 1; }
 ctest --test-dir build --output-on-failure --no-tests=error -R "$only"

@@ -196,9 +196,11 @@ class Api:
     def page(self, header):
         described = description_of(self.files[name_of(header)])
         out = [f"# tarn/{name_of(header)}", described, f"```cpp\n#include <tarn/{name_of(header)}>\n```"]
-        for node, name in self.documented(header):
+        documented = self.documented(header)
+        free = self.groups(header, [node for node, name in documented if name is None])
+        for node, name in documented:
             if name is None:
-                out.append(member_text(node, "##"))
+                out += [group_text(group, "##") for group in free if group[0] is node]
                 continue
             kind = node.get("kind")
             out.append(f"## {kind} {plain(name)}")
@@ -209,12 +211,22 @@ class Api:
             fields = [each for each in members if each.get("kind") == "variable"]
             if fields:
                 out.append("\n".join(f"- `{signature_of(each)}` " + " ".join(description_of(each).split()) for each in fields))
-            out += [member_text(each, "###") for each in members if each not in fields]
+            out += [group_text(group, "###") for group in self.groups(header, [each for each in members if each not in fields])]
             shared = list(self.shared_members(node))
             if shared:
                 out.append("### Members that all pools have")
-                out += [member_text(each, "####") for each in shared]
+                out += [group_text(group, "####") for group in self.groups(HEADERS / header_of(shared[0]), shared)]
         return "\n\n".join(part for part in out if part) + "\n"
+
+    def groups(self, header, members):
+        """Members that share the comment above the first of them."""
+        found = []
+        for member in members:
+            if found and not description_of(member) and self.has_comment_above_group(header, line_of(member)):
+                found[-1].append(member)
+            else:
+                found.append([member])
+        return found
 
     def without_description(self):
         for header in self.headers:
@@ -247,14 +259,13 @@ class Api:
         return False
 
 
-def member_text(member, heading):
-    name = text_of(member.find("name"))
-    described = description_of(member)
-    if member.get("kind") == "enum":
-        values = "\n".join(f"- `{text_of(value.find('name'))}` " + " ".join(description_of(value).split())
-                           for value in member.findall("enumvalue"))
-        described = f"{described}\n\n{values}"
-    return f"{heading} {name.replace('<', '&lt;')}\n\n```cpp\n{signature_of(member)}\n```\n\n{described}".rstrip()
+def group_text(members, heading):
+    names = ", ".join(dict.fromkeys(text_of(member.find("name")) for member in members)).replace("<", "&lt;")
+    described = description_of(members[0])
+    values = "\n".join(f"- `{text_of(value.find('name'))}` " + " ".join(description_of(value).split())
+                       for value in members[0].findall("enumvalue"))
+    signatures = "\n".join(map(signature_of, members))
+    return "\n\n".join(part for part in (f"{heading} {names}", f"```cpp\n{signatures}\n```", described, values) if part)
 
 
 def pages():

@@ -117,7 +117,5 @@ def relink(text, source, page):
 
 def on_page_markdown(markdown, page, config, files):
     uri = page.file.src_uri
-    if uri.startswith("reference/api/"):
-        return markdown
     source = shown.get(uri, ROOT / "docs" / uri)
     return relink(markdown, source, uri) if source.suffix == ".md" else markdown
