@@ -82,6 +82,9 @@ class Judging(unittest.TestCase):
     def test_a_status_is_compared(self):
         self.assertEqual(self.problems(ran("echo $?", ["1"], 0, ["2"])), ["printed something else"])
 
+    def test_any_output(self):
+        self.assertEqual(self.problems(ran("x || test $? -eq 125", [], 0, ["…"])), [])
+
     def test_a_command_that_did_not_end(self):
         self.assertEqual(self.problems(ran("x", [], -1)), ["did not end"])
 

@@ -41,8 +41,14 @@ int main() {
   constexpr std::uint64_t messages = 2'000'000;
   constexpr std::uint64_t resting = 20'000;
   std::mt19937_64 random(7);
+  // Each order takes the place of one that has rested for a while, and that is cancelled.
   std::vector<std::uint64_t> cancelled(messages);
-  for (std::uint64_t i = resting; i < messages; ++i) cancelled[i] = i - 1 - random() % resting;
+  std::vector<std::uint64_t> places(resting);
+  for (std::uint64_t i = 0; i < messages; ++i) {
+    const std::uint64_t place = i < resting ? i : random() % resting;
+    cancelled[i] = places[place];
+    places[place] = i;
+  }
 
   const auto begin = std::chrono::steady_clock::now();
   book b;
