@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures tarn beside its peers. See docs/benchmarks.md, docs/pools-benchmarks.md and docs/recycler-benchmarks.md.
+"""Measures tarn beside its peers. See benchmarks.md, pools-benchmarks.md and recycler-benchmarks.md in docs/explanation/.
 
 run.py [SUITE] [OPTION…]                  a suite is malloc (the default), pools, recyclers, buffers, profiler, advice or
                                           scaling
 run.py pools --help                       the options of a suite
 run.py recyclers --quick                  small work: does everything run?
 run.py --scenes 'larson*,real' -n 11      some scenes or rows, more rounds
-run.py --json results.json --svg charts --markdown docs/benchmarks.md
+run.py --json results.json --svg charts --markdown docs/explanation/benchmarks.md
 run.py --from-json results.json --svg charts      tables and charts again without measuring
 
 Exit status: 0 if every run gave a figure and, of the suites buffers and profiler, no goal was missed, else 1; 2 for a
@@ -73,7 +73,7 @@ def parse_arguments(suite: Suite, words: list[str]) -> argparse.Namespace:
     how.add_argument("--build-dir", type=Path, default=ROOT / "build" / "bench", help="default: build/bench")
     out = parser.add_argument_group("output, beside the tables on standard output")
     out.add_argument("--json", type=Path, metavar="FILE", help="all raw results")
-    page = f" (default: docs/{suite.page} if everything was measured, else none)" if suite.page else ""
+    page = f" (default: docs/explanation/{suite.page} if everything was measured, else none)" if suite.page else ""
     out.add_argument("--markdown", type=Path, metavar="FILE", help=f"the tables, between the file's markers{page}")
     if suite.draw:
         out.add_argument("--svg", type=Path, metavar="DIR", help="charts")
@@ -157,7 +157,7 @@ def page_of(suite: Suite, options: argparse.Namespace, results: Results) -> Path
     """The file for the tables, or None: without a peer, or with failures, the published tables are not replaced."""
     if options.markdown or not options.whole or not suite.page:
         return options.markdown
-    page = ROOT / "docs" / suite.page
+    page = ROOT / "docs/explanation" / suite.page
     if results.notices or results.failures:
         say(f"{page} is left as it is: not everything ran. --markdown {page} writes it all the same")
         return None

@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "tarn/buffer_pool.hpp"
+#include <tarn/buffer_pool.hpp>
 
 namespace {
 

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tarn/arena.hpp"
+#include <tarn/arena.hpp>
 
 namespace {
 

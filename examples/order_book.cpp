@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "tarn/object_pool.hpp"
-#include "tarn/pooled.hpp"
-#include "tarn/pooled_allocator.hpp"
+#include <tarn/object_pool.hpp>
+#include <tarn/pooled.hpp>
+#include <tarn/pooled_allocator.hpp>
 
 namespace {
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks the text of all source files: the licence line, no tabs, no blanks at line ends, a line feed at the end."""
+"""Checks the text of all source files: the licence line, no tabs, no blanks at line ends, a line feed at the end. And in
+all files: documents that are linked or mentioned (docs/reference/options.md, docs/design/0011) must exist."""
 
+import re
 import subprocess
 import sys
 
@@ -9,6 +11,8 @@ from project_includes import ROOT
 
 CODE = {".hpp", ".cpp", ".h", ".c", ".py", ".sh", ".cmake"}
 LICENCE = "SPDX-License-Identifier: MIT"
+LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)\s]*)?\)")
+MENTION = re.compile(r"(?<![\w/.])docs/(?:[\w-]+/)?[\w.-]+\.md\b|(?<![\w/.])docs/design/\d{4}")
 
 
 def project_files():
@@ -22,6 +26,17 @@ def is_code(path, first):
     return path.suffix in CODE or path.name == "CMakeLists.txt" or first.startswith("#!")
 
 
+def document_problems(path, lines):
+    for number, line in enumerate(lines, 1):
+        if path.suffix == ".md":
+            for target in LINK.findall(line):
+                if not (path.parent / target).exists():
+                    yield number, f"a link to {target}, which does not exist"
+        for name in MENTION.findall(line):
+            if not any(ROOT.glob(name if name.endswith(".md") else name + "-*.md")):
+                yield number, f"{name} does not exist"
+
+
 def problems_of(path):
     try:
         text = path.read_text(encoding="utf-8")
@@ -30,6 +45,8 @@ def problems_of(path):
             yield 1, "not UTF-8"
         return
     lines = text.split("\n")
+    if path.name != "scaling.svg":  # drawn with its measurement
+        yield from document_problems(path, lines)
     if not is_code(path, lines[0]):
         return
     if not any(LICENCE in line for line in lines[:2]):

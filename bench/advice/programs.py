@@ -5,7 +5,7 @@ The table has two halves, which are kept apart. From FIT the intervals of all ad
 taken from TEST than how well they hold. The halves have no program in common: no interpreter, compiler or tool of FIT occurs
 in TEST. What is changed here is measured anew as a whole. Inputs of eight programs of TEST were made larger after a first look at
 how long they run, and at what was said of them; php leaves out its opcode cache, with which it ends by a signal under tarn (the
-cache is opened with RTLD_DEEPBIND, docs/linking.md).
+cache is opened with RTLD_DEEPBIND, docs/how-to/linking.md).
 
 A word "@NAME" of a command stands for the file NAME of inputs.py.
 """

@@ -98,7 +98,8 @@ def draw(session: dict, of: dict[tuple[str, str], model.Inputs], path: Path) -> 
     doubt = f"{disturbed} runs were disturbed by other programs: not to be quoted. " if disturbed else ""
     figure.text(0.5, 0.005, f"{doubt}Model from counters of 1 to {max(session['threads'])} threads on 2 processors; dots: measured. "
                 f"A line takes {machine.line_ns:.0f} ns within a socket (measured), {machine.far:g} times as long between sockets.\n"
-                "Locks first come, first served; no limit of memory bandwidth; no kernel. All assumptions: docs/scaling.md",
+                "Locks first come, first served; no limit of memory bandwidth; no kernel. "
+                "All assumptions: docs/explanation/scaling.md",
                 ha="center", fontsize=8)
     figure.tight_layout(rect=(0, 0.05, 1, 1))
     charts.save(figure, path)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Counts contention on this machine and says how throughput would grow with more processors. See docs/scaling.md.
+"""Counts contention on this machine and says how throughput would grow with more processors.
+See docs/explanation/scaling.md.
 
 Usage: ./dev bench --scaling [-n ROUNDS] [--threads LIST] [--workloads LIST] [--with NAME=LIBRARY] [--json FILE]
        ./dev bench --scaling --from-json FILE    measures nothing

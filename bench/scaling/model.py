@@ -3,7 +3,7 @@
 
 Each processor works, takes a lock, holds it, and works again. What is simulated event by event is the locks: who waits for
 whom, and from which processor the lock's lines come. All other costs are means. The assumptions are listed in
-docs/scaling.md; each has its line here."""
+docs/explanation/scaling.md; each has its line here."""
 
 import heapq
 import random

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The suite malloc: single calls, allocator workloads and real programs under each malloc, one library after the other
-preloaded. See docs/benchmarks.md."""
+preloaded. See docs/explanation/benchmarks.md."""
 
 import argparse
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The suite pools: tarn's typed pools beside other pools and mallocs. See docs/pools-benchmarks.md."""
+"""The suite pools: tarn's typed pools beside other pools and mallocs. See docs/explanation/pools-benchmarks.md."""
 
 import argparse
 import subprocess

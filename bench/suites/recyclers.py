@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The suite recyclers: tarn's recycler beside Go's sync.Pool and Netty's Recycler, each in its own language. See
-docs/recycler-benchmarks.md."""
+docs/explanation/recycler-benchmarks.md."""
 
 import argparse
 import sys

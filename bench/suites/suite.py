@@ -35,7 +35,7 @@ class Suite:
     compared: goals.Compared = field(default_factory=dict)
     closing: Callable[[Results], list[str]] = lambda results: []  # lines below the tables
     draw: Callable[[Results, Path], list[Path]] | None = None
-    page: str | None = None  # in docs/: a session of everything replaces its tables
+    page: str | None = None  # in docs/explanation/: a session of everything replaces its tables
     always: tuple[str, ...] = ()  # scenes that --scenes does not leave out
     goals_decide: bool = False  # whether a goal that is missed makes the exit status 1, but for --quick
     # Defaults of options; those of --quick come second.

@@ -191,8 +191,8 @@ class CommandLineTest(unittest.TestCase):
             with unittest.mock.patch("sys.stderr", io.StringIO()):
                 return run.page_of(run.SUITES[suite], run.parse_arguments(run.SUITES[suite], list(words)), sample)
 
-        self.assertEqual(page(), run.ROOT / "docs" / "recycler-benchmarks.md")
-        self.assertEqual(page(suite="pools"), run.ROOT / "docs" / "pools-benchmarks.md")
+        self.assertEqual(page(), run.ROOT / "docs/explanation" / "recycler-benchmarks.md")
+        self.assertEqual(page(suite="pools"), run.ROOT / "docs/explanation" / "pools-benchmarks.md")
         self.assertIsNone(page(suite="malloc"))
         for words in (["--quick"], ["--scale", "5"], ["--scenes", "cross"], ["--contenders", "tarn*"], ["--from-json", "x"]):
             self.assertIsNone(page(*words))

@@ -41,7 +41,7 @@ constexpr const char* advise_footer =
     "  tarn advise run.tarn --plan plan.json --only 2\n"
     "\n"
     "Exit codes: 0 advised; 2 usage; 125 the file cannot be read or replayed.\n"
-    "Rules and their figures: docs/advice.md\n";
+    "Rules and their figures: docs/explanation/advice.md\n";
 
 struct advise_arguments {
   std::string file;

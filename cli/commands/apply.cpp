@@ -50,7 +50,7 @@ constexpr const char* apply_footer =
     "\n"
     "Exit codes: 0 measured; 1 the program ends differently with the plan; 2 usage;\n"
     "3 it fails with and without the plan; 125 tarn refuses; 126 not executable;\n"
-    "127 not found; with --once, the program's. Method: docs/commands.md\n";
+    "127 not found; with --once, the program's. Method: docs/reference/commands.md\n";
 
 struct apply_arguments {
   std::string plan;

@@ -38,7 +38,7 @@ constexpr const char* attach_footer =
     "Blocks that were allocated before are unknown; their frees are not counted.\n"
     "'tarn attach' also begins to record a program started by tarn profile --paused.\n"
     "Exit codes: 0; 125 tarn refuses, with the reason.\n"
-    "How it works and what it cannot do: docs/profiling.md\n";
+    "How it works and what it cannot do: docs/reference/profiling.md\n";
 
 struct attach_arguments : recording_arguments {
   std::string process;

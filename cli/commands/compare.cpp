@@ -35,7 +35,7 @@ constexpr const char* compare_footer =
     "\n"
     "Exit codes: 0 measured; 1 the program ends differently under different\n"
     "allocators; 2 usage; 3 it fails under all of them alike; 125 tarn refuses;\n"
-    "126 not executable; 127 not found. Method and columns: docs/commands.md\n";
+    "126 not executable; 127 not found. Method, columns: docs/reference/commands.md\n";
 
 struct compare_arguments {
   comparison_settings settings;

@@ -49,7 +49,7 @@ constexpr const char* cost_footer =
     "Ways: malloc of each allocator (system, tarn, jemalloc, ...), mmap, mmap-huge,\n"
     "mmap-populate, recycled. Sizes: bytes, or with K, M, G (KiB, MiB, GiB); at least\n"
     "64K. Exit codes: 0 measured; 2 usage; 125 tarn refuses; with --watch PROGRAM,\n"
-    "the program's. Method and columns: docs/cost.md\n";
+    "the program's. Method and columns: docs/explanation/cost.md\n";
 
 constexpr std::uint64_t smallest_size = std::uint64_t{64} << 10;
 constexpr const char* default_sizes[] = {"8M", "16M", "32M"};

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* doctor_footer =
     "Tries everything that `tarn profile` would use, and says what a profile would\n"
-    "lack. What each line means: docs/profiling.md\n"
+    "lack. What each line means: docs/reference/profiling.md\n"
     "Exit codes: 0 a profile is complete; 1 something is missing; 2 usage.\n";
 
 struct mark {

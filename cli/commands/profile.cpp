@@ -56,7 +56,7 @@ constexpr const char* profile_footer =
     "debugging information from them by build-id.\n"
     "Exit codes: the program's; 125 tarn refuses; 126 not executable; 127 not found.\n"
     "What a profile can record on this system: tarn doctor\n"
-    "Modes, privileges, method: docs/profiling.md\n";
+    "Modes, privileges, method: docs/reference/profiling.md\n";
 
 struct profile_arguments : recording_arguments {
   bool paused = false;

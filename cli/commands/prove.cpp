@@ -36,7 +36,7 @@ constexpr const char* prove_footer =
     "standard input. A way is a change that needs no editing of the program.\n"
     "Exit codes: 0 measured; 1 the program ends differently under a way; 2 usage;\n"
     "3 it does not end as it was recorded; 125 tarn refuses, with the reason.\n"
-    "Method: docs/advice.md, \"Proof\"\n";
+    "Method: docs/explanation/advice.md, \"Proof\"\n";
 
 struct prove_arguments {
   std::string file;

@@ -34,7 +34,7 @@ constexpr const char* replay_footer =
     "  tarn replay run.tarn --with snmalloc=/opt/lib/libsnmallocshim.so\n"
     "\n"
     "Exit codes: 0 replayed; 2 usage; 125 the file cannot be replayed.\n"
-    "Method and columns: docs/commands.md\n";
+    "Method and columns: docs/reference/commands.md\n";
 
 struct replay_arguments {
   std::string file;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // statistics: medians, spreads, and whether two contenders differ. Robust methods only: a single disturbed run must
-// not change a result. docs/commands.md explains the method to users. Pure functions; any thread.
+// not change a result. docs/reference/commands.md explains the method to users. Pure functions; any thread.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // cost_report: the table, the sentences and the JSON of the cost of large buffers. Pure functions of the outcome;
-// any thread. docs/cost.md explains the columns to users.
+// any thread. docs/explanation/cost.md explains the columns to users.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -8,7 +8,7 @@
 
 namespace tarn::cli {
 
-// The command's own exit codes; `run` otherwise passes the program's through. docs/commands.md
+// The command's own exit codes; `run` otherwise passes the program's through. docs/reference/commands.md
 // lists them, and scripts depend on them.
 struct exit_code {
   static constexpr int success = 0;

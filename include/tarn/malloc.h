@@ -14,7 +14,7 @@
  * without a lock; a miss takes a lock, and may call the system.
  * Not for mixing: a block of these functions goes back by these functions. With libtarn-api the
  * program's own free() is another allocator's and ends the process or corrupts its heap.
- * (Magazines: Bonwick and Adams, "Magazines and Vmem", USENIX 2001; the tiers: docs/tour.md.)
+ * (Magazines: Bonwick and Adams, "Magazines and Vmem", USENIX 2001; the tiers: docs/explanation/tour.md.)
  */
 #ifndef TARN_MALLOC_H
 #define TARN_MALLOC_H
@@ -39,6 +39,7 @@ extern "C" {
  * Blocks of 16 bytes and more are aligned to 16 bytes, smaller ones to 8. A request of 0 bytes
  * gives a distinct pointer that may be freed. Every byte up to tarn_usable_size may be used. */
 
+/* At least `size` bytes, whose content is indeterminate. */
 TARN_API void* tarn_malloc(size_t size) TARN_NOEXCEPT;
 /* `count` times `size` bytes, zeroed; null with ENOMEM if the product overflows. Large blocks:
  * pages that the system has just supplied are zero already, and are not written to. */
@@ -105,6 +106,7 @@ typedef struct tarn_stats {
   uint64_t guarded_blocks; /* guarded blocks handed out so far */
 } tarn_stats;
 
+/* Fills *out. Cost: some locks; not for hot paths. */
 TARN_API void tarn_get_stats(tarn_stats* out) TARN_NOEXCEPT;
 /* Writes the statistics as one JSON object, cut to `capacity` bytes with the null byte: the fields
  * above, and `processor_cached`, the part of `cached` in the caches of processors, and
@@ -115,7 +117,7 @@ TARN_API size_t tarn_stats_json(char* buffer, size_t capacity) TARN_NOEXCEPT;
 /* What was counted of the locks of one name while the option contention was on, and what was exchanged between depots
  * or shards. Times are in nanoseconds. */
 typedef struct tarn_lock_stats {
-  const char* name;                /* "page_heap", "depot" …; docs/scaling.md has the list */
+  const char* name;                /* "page_heap", "depot" …; docs/explanation/scaling.md has the list */
   uint64_t object_size;            /* of a depot: of its objects; else 0 */
   uint64_t locks;                  /* locks of this name that were taken */
   uint64_t acquisitions;           /* how often these were taken */
@@ -138,7 +140,7 @@ TARN_API void tarn_visit_locks(void (*visit)(void* context, const tarn_lock_stat
 
 /* ---- options ---------------------------------------------------------------------------------
  * Set by the environment before start (TARN_…; ignored in setuid programs) or by tarn_set_option.
- * The table of options is in docs/options.md and comes from tarn_option_at. */
+ * The table of options is in docs/reference/options.md and comes from tarn_option_at. */
 
 typedef struct tarn_option {
   const char* name;     /* "decay_ms"; the environment variable is TARN_DECAY_MS */

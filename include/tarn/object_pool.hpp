@@ -8,7 +8,7 @@
 // the free objects, and what both cost: docs/design/0006.)
 //
 // Use it when many objects of one type are created and destroyed, in several threads. Do not use it when malloc is not
-// a measurable cost of the program (docs/which-pool.md says how to tell), when the objects' sizes differ much, or when
+// a measurable cost of the program (docs/how-to/which-pool.md says how to tell), when the objects' sizes differ much, or when
 // all objects end at once: an arena is cheaper then.
 //
 // Thread safety: all members except the destructor may be called by any thread.
@@ -211,6 +211,7 @@ struct owner_deleter {
   }
 };
 
+// Owner of an object of a pool. With the default deleter, of the process-wide pool of T.
 template <class T, class Deleter = pool_deleter<T>>
 using pool_ptr = std::unique_ptr<T, Deleter>;
 

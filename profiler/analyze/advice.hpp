@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // advice: what would make a program's memory allocation cheaper, by how much, and the evidence for it. Rules and
-// their figures: docs/advice.md. Pure functions of a profile; any thread.
+// their figures: docs/explanation/advice.md. Pure functions of a profile; any thread.
 #pragma once
 
 #include <cstdint>

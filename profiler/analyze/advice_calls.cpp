@@ -14,7 +14,7 @@ namespace {
 
 // Largest number of frames between an allocation and the constructor.
 constexpr std::size_t deepest_constructor = 24;
-// Cost of an allocation and its free in a pool, and in an arena: cycles of docs/which-pool.md at 2.6 GHz, in ns;
+// Cost of an allocation and its free in a pool, and in an arena: cycles of docs/how-to/which-pool.md at 2.6 GHz, in ns;
 // and the largest share of the time of the program's malloc.
 constexpr double pool_pair_ns = 2.0;
 constexpr double pool_part = 0.6;

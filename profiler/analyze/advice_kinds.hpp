@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // advice_kinds: the kinds of advice, and the rules that give it. A rule is a function that examines the whole program
 // or one group of sites, and returns what a change would save, or nothing; a new one is declared and listed here.
-// docs/advice.md explains the rules and their figures. Pure functions; any thread.
+// docs/explanation/advice.md explains the rules and their figures. Pure functions; any thread.
 #pragma once
 
 #include <array>

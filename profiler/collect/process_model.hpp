@@ -38,7 +38,7 @@
 
 namespace tarn::profiler {
 
-// Kinds of the events table; docs/format.md.
+// Kinds of the events table; docs/reference/format.md.
 enum class event_kind : std::uint8_t {
   malloc = 1,
   calloc = 2,

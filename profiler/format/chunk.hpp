@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // chunk: the byte format of a profile's file, shared by writer and reader. All numbers are little-endian.
-// docs/format.md describes it, too.
+// docs/reference/format.md describes it, too.
 #pragma once
 
 #include <array>

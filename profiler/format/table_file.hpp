@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // table_file: the file format of a profile: a header, then chunks. A chunk is either complete or ignored, so the
 // file of a killed writer can be read up to its last complete chunk. A chunk holds one table, or a part of one:
-// named columns of equal length. docs/format.md has the bytes.
+// named columns of equal length. docs/reference/format.md has the bytes.
 //
 // Not thread-safe. Errors are profile_error, whose text says which file, where and what to do; a damaged file never
 // makes the reader crash, hang or take more memory than `most_chunk_bytes` for a chunk.

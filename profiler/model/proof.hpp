@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // proof: the results of running a profile's program again under actions that change no code. Stored in the table
-// "proof" of the profile's file, one row of JSON (docs/format.md). Plain data; any thread.
+// "proof" of the profile's file, one row of JSON (docs/reference/format.md). Plain data; any thread.
 #pragma once
 
 #include <array>

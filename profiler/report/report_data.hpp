@@ -28,7 +28,7 @@ struct report_limits {
   std::size_t most_source_bytes = 0;   // source lines around each place, from files of this system; 0: none
 };
 
-// `actions` is the result of advise(). Members: docs/report.md. Cost: proportional to the profile's size; the JSON
+// `actions` is the result of advise(). Members: docs/reference/report.md. Cost: proportional to the profile's size; the JSON
 // is about a tenth of it.
 nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
                            const report_limits& limits = {});

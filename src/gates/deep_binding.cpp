@@ -41,7 +41,7 @@ void put_plain(text_writer& line, const char* name) {
   put_plain(line, file);
   line.put(
           " is opened with RTLD_DEEPBIND. Unless it is linked with tarn, it passes blocks of tarn (from strdup, ")
-      .put("for example) to libc's free, which ends the process (docs/linking.md)\n");
+      .put("for example) to libc's free, which ends the process (docs/how-to/linking.md)\n");
   os::write_line(line);
 }
 

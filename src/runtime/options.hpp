@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // options: one table with each option's name, default, meaning and effect. Options are read from the environment once,
 // before the first block is handed out, and can be set by tarn_set_option() at any time. Documentation for users:
-// docs/options.md.
+// docs/reference/options.md.
 #pragma once
 
 #include <cstddef>

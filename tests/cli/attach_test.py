@@ -171,7 +171,7 @@ class attach(AttachBase):
         self.assertEqual(tarn.wait(timeout=30), 0)
         summary = json.loads(tarn.stderr.read())
         self.assertGreater(summary["longest_stop_ms"], 0)
-        # A bound that holds on a busy machine, too; docs/profiling.md states the usual duration.
+        # A bound that holds on a busy machine, too; docs/reference/profiling.md states the usual duration.
         self.assertLess(summary["longest_stop_ms"], 500)
 
     def test_a_library_that_is_loaded_later_is_recorded(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Lines 27-31, 41-44 and 49 of docs/guarantees.md: bounds on memory, time and instructions beyond what the live blocks need;
-# errno.
+# Lines 27-31, 41-44 and 49 of docs/reference/guarantees.md: bounds on memory, time and instructions beyond what the live
+# blocks need; errno.
 tarn_guarantee(27_producer_consumer SERIAL)
 tarn_guarantee(28_threads_in_turn SERIAL)
 target_include_directories(guarantee_28_threads_in_turn PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/../../src) # the engine's constants

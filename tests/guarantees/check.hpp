@@ -70,7 +70,7 @@ inline constexpr size_t gib = 1024 * mib;
   _exit(not_checkable);
 }
 
-// The figure that docs/guarantees.md quotes.
+// The figure that docs/reference/guarantees.md quotes.
 [[gnu::format(printf, 1, 2)]] inline void measured(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -87,7 +87,7 @@ inline constexpr size_t gib = 1024 * mib;
 
 // ---- start ----
 
-// Whether the test runs the full numbers that docs/guarantees.md states, instead of those of a quick run.
+// Whether the test runs the full numbers that docs/reference/guarantees.md states, instead of those of a quick run.
 inline bool long_run() {
   const char* value = getenv("GUARANTEE_LONG");
   return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;

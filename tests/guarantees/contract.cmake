@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Lines 1-9 of docs/guarantees.md: the contract of all allocation functions. Lines 1 to 8 are checks of one program,
+# Lines 1-9 of docs/reference/guarantees.md: the contract of all allocation functions. Lines 1 to 8 are checks of one program,
 # tests/contract, which that folder also builds with the functions' other names.
 file(GLOB sources CONFIGURE_DEPENDS ../contract/*.cpp)
 add_executable(guarantee_contract ${sources})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Lines 10-19, 34 and 35 of docs/guarantees.md: threads, processes, libraries, signals.
+# Lines 10-19, 34 and 35 of docs/reference/guarantees.md: threads, processes, libraries, signals.
 tarn_guarantee(10_many_threads SERIAL LONG)
 tarn_guarantee(11_live_threads SERIAL)
 tarn_guarantee(12_thread_destructors SERIAL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The section on memory errors in docs/guarantees.md: wrong frees and writes to freed memory do no harm. These programs
+# The section on memory errors in docs/reference/guarantees.md: wrong frees and writes to freed memory do no harm. These programs
 # run without guarded blocks, which would end the process with longer reports.
 tarn_guarantee(misuse_double_free ENVIRONMENT TARN_GUARDED=off)
 tarn_guarantee(misuse_interior ENVIRONMENT TARN_GUARDED=off)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Lines 20-26 and 36-39 of docs/guarantees.md: what happens when address space, memory or mappings run out.
+# Lines 20-26 and 36-39 of docs/reference/guarantees.md: what happens when address space, memory or mappings run out.
 tarn_guarantee(20_address_space_exhaustion)
 # The program traps system calls by a signal, which tarn's background thread would block.
 tarn_guarantee(20_free_in_pieces LONG ENVIRONMENT TARN_BACKGROUND=off)

@@ -20,6 +20,7 @@ dev_help() {
                                     build and run the benchmarks, of malloc, of the typed pools, of the recycler,
                                     of buffer pools, or of the profiler and its advice, or the model of many
                                     processors; --help after it lists ARG…
+  site                              build the documents as a site into build/site/html, and check its links
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
   help                              this text
 
@@ -88,6 +89,12 @@ dev_bench() {
   need "$needs_build$needs_bench" "${!wants}"
   build bench || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
   exec "$(python_with matplotlib || echo python3)" bench/run.py "$suite" "$@"
+}
+
+dev_site() {
+  [ $# -eq 0 ] || fail_usage "site takes no argument"
+  need "$needs_site"
+  python3 tools/site/build.py || fail 1 "the site was not built" "Read the messages above; then run ./dev site again."
 }
 
 # The first of clang-format-16, clang-format-17 … that is there.

@@ -53,6 +53,8 @@ nginx                 nginx-light
 wrk                   wrk
 curl                  curl
 node                  nodejs
+doxygen               doxygen
+meson                 meson
 javac                 default-jdk-headless
 /usr/lib/postgresql/*/bin/initdb  postgresql
 qemu-system-x86_64    qemu-system-x86
@@ -60,6 +62,11 @@ qemu-system-aarch64   qemu-system-arm
 qemu-aarch64-static   qemu-user-static
 aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
 /usr/src/googletest   googletest'
+# The documents as a site; MkDocs itself comes from PyPI (tools/site/requirements.txt).
+needs_site='
+python3          python3
+py:ensurepip     python3-venv
+doxygen          doxygen'
 needs_bench='
 <benchmark/benchmark.h>  libbenchmark-dev'
 wants_malloc=$wants_peers'

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Macros and helpers of tarn's C++ headers that depend on the compiler and on the build. Defines no type.
 //
-// TARN_CHECKED_POOLS: 1 in a program whose pools detect misuse (docs/which-pool.md); the same in all of its translation
+// TARN_CHECKED_POOLS: 1 in a program whose pools detect misuse (docs/how-to/which-pool.md); the same in all of its translation
 // units. Checked and unchecked templates have different linker names (an inline namespace), so that a mixture is a link
 // error or harmless, never one pool that is used as both.
 #pragma once
