@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "os/memory.hpp"
+#include "os/sandbox.hpp"
 #include "pages/page_heap.hpp"
 
 namespace tarn {
@@ -82,9 +83,10 @@ span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_
 }
 
 // For a block that no free span is long enough for: takes a shorter one that is backed and makes it longer, which costs
-// a system call or two, and no page faults for what is backed.
+// a system call or two, and no page faults for what is backed. Not under a seccomp filter: one that is made for malloc need
+// not allow mremap.
 span* page_heap::allocate_grown(std::size_t pages, span_state state) {
-  if (!ensure_span_structs()) return nullptr;
+  if (os::is_filtered() || !ensure_span_structs()) return nullptr;
   span* s = nullptr;
   std::size_t before = 0;
   {
