@@ -13,9 +13,11 @@ if(TARN_GLIBC_FLOOR)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "tarn: TARN_GLIBC_FLOOR=${TARN_GLIBC_FLOOR}: ${problem}")
   endif()
+  add_link_options(-L${TARN_GLIBC_STUBS} -static-libstdc++ LINKER:--allow-shlib-undefined)
   # An older glibc has functions of threads and of dlopen in libraries of their own; newer ones have empty libraries of
   # these names.
-  link_libraries(-L${TARN_GLIBC_STUBS}
-    -Wl,--push-state,--no-as-needed -lpthread -ldl -Wl,--pop-state)
-  add_link_options(-static-libstdc++ -Wl,--allow-shlib-undefined)
+  foreach(language C CXX)
+    string(APPEND CMAKE_${language}_STANDARD_LIBRARIES
+      " -Wl,--push-state,--no-as-needed -lpthread -ldl -Wl,--pop-state")
+  endforeach()
 endif()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Installs each artefact of a release in clean Debian systems, tries it, removes it, and shows that nothing remains.
 
-Usage: check_artefacts.py ARTEFACTS ROOTS [SUITE…]      suites: bookworm trixie, unless named
+Usage: check_artefacts.py ARTEFACTS ROOTS [SUITE…]      suites: bookworm trixie, unless named; bullseye
 
 ARTEFACTS is the folder that ./dev release has filled. A folder of packaging/ with an executable try_artefact takes part:
 `try_artefact install|try|remove ARTEFACTS` runs as root in the clean system. The systems are made by debootstrap, with a
@@ -25,7 +25,10 @@ PACKAGING = pathlib.Path(__file__).resolve().parent
 # What tarn's packages depend on has other names in Debian 13 and later, where times have 64 bits.
 COMMON = ["gcc", "libc6-dev", "pkgconf", "libstdc++6", "libzstd1", "zlib1g"]
 SUITES = {"bookworm": ("Debian 12", [*COMMON, "libdw1", "libelf1"]),
-          "trixie": ("Debian 13", [*COMMON, "libdw1t64", "libelf1t64"])}
+          "trixie": ("Debian 13", [*COMMON, "libdw1t64", "libelf1t64"]),
+          "bullseye": ("Debian 11", ["gcc", "libc6-dev", "pkgconf"])}
+USUAL = ["bookworm", "trixie"]
+NOT_FOR_IT = 77  # status of try_artefact install where an artefact is not meant for the system
 # Files that any installation of anything changes: logs, caches, and the package manager's own records.
 RECORDS = ("var/log/", "var/cache/", "var/lib/apt/", "var/lib/dpkg/", "etc/ld.so.cache", "run/", "tmp/", "artefacts/",
            "packaging/")
@@ -108,8 +111,13 @@ class Check:
         started = time.monotonic()
         before = contents(root)
         for action in ("install", "try", "remove"):
-            self.results[action] = self.act(root, action)
-            if action == "install" and not self.results[action]:
+            status = self.act(root, action)
+            if action == "install" and status == NOT_FOR_IT:
+                return
+            self.results[action] = status == 0
+            if status != 0:
+                self.problems.append(f"{action}: status {status}; see {self.log.name}")
+            if action == "install" and status != 0:
                 break
         remains = list(differences(before, contents(root)))
         self.problems += remains
@@ -121,12 +129,11 @@ class Check:
         self.log.flush()
         words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", root, self.artefacts,
                  PACKAGING, f"/packaging/{self.name}/try_artefact", action, "/artefacts"]
-        done = subprocess.run(words, stdout=self.log, stderr=subprocess.STDOUT, check=False)
-        if done.returncode != 0:
-            self.problems.append(f"{action}: status {done.returncode}; see {self.log.name}")
-        return done.returncode == 0
+        return subprocess.run(words, stdout=self.log, stderr=subprocess.STDOUT, check=False).returncode
 
     def row(self):
+        if not self.results:
+            return [self.name, SUITES[self.suite][0], *["not for it"] + ["-"] * 4]
         marks = ["yes" if self.results.get(action) else "NO" for action in ("install", "try", "remove", "nothing remains")]
         return [self.name, SUITES[self.suite][0], *marks, f"{self.seconds:.0f} s"]
 
@@ -141,7 +148,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("artefacts", type=pathlib.Path)
     parser.add_argument("roots", type=pathlib.Path)
-    parser.add_argument("suites", nargs="*", default=list(SUITES))
+    parser.add_argument("suites", nargs="*", default=USUAL)
     arguments = parser.parse_args()
     for suite in arguments.suites:
         if suite not in SUITES:

@@ -48,22 +48,27 @@ release_names() {
 
 release_make() {
   local name log status not_made=() broken=()
-  rm -rf "$artefacts"
-  mkdir -p "$artefacts"
   for name in "$@"; do
     log=build/log/release-$name.log
     status=0
+    rm -rf "build/packages/$name.out"
     mkdir -p "build/packages/$name.out"
-    rm -rf "build/packages/$name.out"/*
     release_step "$name" "$log" "build/packages/$name.out" || status=$?
     case $status in
-      0) cp -r "build/packages/$name.out"/. "$artefacts/" ;;
+      0) ;;
       77) not_made+=("$name: $(tail -n 1 "$log")") ;;
       *) broken+=("$name") ;;
     esac
+    [ "$status" -eq 0 ] || rm -rf "build/packages/$name.out"
   done
   [ ${#not_made[@]} -eq 0 ] || printf 'Not made here: %s\n' "${not_made[@]}"
   [ ${#broken[@]} -eq 0 ] || fail 1 "could not make: ${broken[*]}" "Read the messages above; ./dev release NAME repeats one."
+  # What was made before and not now stays.
+  rm -rf "$artefacts"
+  mkdir -p "$artefacts"
+  for name in $(release_names); do
+    [ ! -d "build/packages/$name.out" ] || cp -r "build/packages/$name.out"/. "$artefacts/"
+  done
 }
 
 # Status 77 is no failure, so it must not be shown as one.
@@ -77,8 +82,8 @@ release_step() {
 # release_sum KEY: SHA256SUMS of what was made, signed if KEY is not empty; and the table of it.
 release_sum() {
   local key=$1
-  (cd "$artefacts" && find . -type f ! -name 'SHA256SUMS*' -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum >SHA256SUMS) ||
-    fail 1 "nothing was made" "Read the messages above."
+  (cd "$artefacts" && find . -type f ! -name 'SHA256SUMS*' -printf '%P\n' | LC_ALL=C sort | xargs -r -d '\n' sha256sum >SHA256SUMS)
+  [ -s "$artefacts/SHA256SUMS" ] || fail 1 "nothing was made" "Read the messages above."
   printf '\n%s:\n' "$artefacts"
   (cd "$artefacts" && find . -type f ! -name 'SHA256SUMS*' -printf '  %9s bytes  %P\n' | LC_ALL=C sort -k 3)
   if [ -z "$key" ]; then
