@@ -28,8 +28,8 @@ def skip(why):
 
 def describe(library, headers):
     """The library's ABI as abidw writes it, without the places of its declarations."""
-    words = ["abidw", "--headers-dir", headers, "--drop-private-types", "--no-show-locs", "--no-corpus-path",
-             "--no-comp-dir-path", library]
+    words = ["abidw", "--headers-dir", headers, "--drop-private-types", "--exported-interfaces-only", "--no-show-locs", "--no-corpus-path",
+             "--no-comp-dir-path", "--no-parameter-names", library]
     done = subprocess.run(words, capture_output=True, check=False)
     if done.returncode != 0:
         sys.exit(f"abidw fails on {library}: {done.stderr.decode()}")
