@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# abi_test.py fails when a structure or a function of the C ABI changes, and passes what accepted.ini accepts: shown with
-# libraries made of the real headers and of changed ones. Usage: self_test.sh HEADERS SCRATCH CC
+# abi_test.py fails when a structure or a function of the C ABI changes, and passes new functions: shown with libraries made of
+# the real headers and of changed ones. Usage: self_test.sh HEADERS SCRATCH CC
 set -eu
 headers=$1 scratch=$2 cc=$3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,7 +12,7 @@ fi
 rm -rf "$scratch"
 mkdir -p "$scratch"
 cd "$scratch"
-cp "$here/abi_test.py" "$here/accepted.ini" .
+cp "$here/abi_test.py" .
 cp -r "$headers" include
 cat >library.c <<'TEXT'
 #include <tarn/malloc.h>
@@ -41,7 +41,6 @@ expect 1 's/^  uint64_t returned; /  uint64_t inserted;\n&/' $header
 expect 1 's/^  uint64_t returned; /  uint32_t returned; /' $header
 expect 1 's/^} tarn_option;/  const char* unit;\n&/' $header
 expect 1 '/tarn_visit_locks/d' library.c
-expect 0 's/^} tarn_stats;/  uint64_t appended;\n&/' $header
-expect 0 's/^} tarn_lock_stats;/  uint64_t appended;\n&/' $header
+expect 1 's/^} tarn_stats;/  uint64_t appended;\n&/' $header
 expect 0 '$a void tarn_added(void) {}' library.c
-echo "changes are found, and what no program can notice is accepted"
+echo "changes are found, and new functions are none"
