@@ -26,9 +26,6 @@ function(tarn_library target)
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${arg_OUTPUT} EXPORT_NAME ${arg_EXPORTED} LINKER_LANGUAGE CXX)
   set_property(GLOBAL APPEND PROPERTY TARN_LIBRARIES ${target})
-  if(NOT PROJECT_IS_TOP_LEVEL AND NOT TARN_INSTALL) # the other project's build makes the libraries that it links
-    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
-  endif()
 endfunction()
 
 # The engine needs only libc, so that it can be preloaded into any program. Any other dependency makes the link fail.
