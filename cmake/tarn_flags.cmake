@@ -22,7 +22,7 @@ find_package(Threads REQUIRED)
 
 add_library(tarn_warnings INTERFACE)
 target_compile_options(tarn_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef)
-if(TARN_DEVELOPER)
+if(TARN_WERROR)
   target_compile_options(tarn_warnings INTERFACE -Werror)
 endif()
 
@@ -57,6 +57,9 @@ target_compile_options(tarn_engine_options INTERFACE
   -ftls-model=initial-exec
   -fno-plt
   -fno-semantic-interposition
+  # What a distribution adds to every program would change what the engine calls and how fast it is: the checks of
+  # _FORTIFY_SOURCE and of the stack protector are functions of libc.
+  -U_FORTIFY_SOURCE -fno-stack-protector
   # The compiler must not optimise by what it knows of malloc in the code that implements it: in calloc it would turn
   # malloc and memset into a call of calloc.
   -fno-builtin-malloc -fno-builtin-free -fno-builtin-calloc -fno-builtin-realloc)

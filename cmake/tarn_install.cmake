@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 
 get_property(libraries GLOBAL PROPERTY TARN_LIBRARIES)
-if(NOT TARN_SANITIZE)
+if(TARN_INSTALL AND NOT TARN_SANITIZE)
   set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tarn)
   foreach(library IN LISTS libraries)
     tarn_product(${library} EXPORT tarn_targets

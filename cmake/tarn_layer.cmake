@@ -27,6 +27,12 @@ function(tarn_layer name)
     target_link_libraries(tarn_${name} PUBLIC tarn_engine_options ${arg_DEPENDS})
     # No unity build: each file sees only what it includes, in every preset.
     set_target_properties(tarn_${name} PROPERTIES UNITY_BUILD OFF)
+    # tests/abi reads the types of what is exported from the debugging information.
+    if(TARN_BUILD_TESTS)
+      set(exporting ${sources})
+      list(FILTER exporting INCLUDE REGEX "/(api|[a-z]+_abi|arena|pages)\\.cpp$")
+      set_source_files_properties(${exporting} PROPERTIES COMPILE_OPTIONS -g2)
+    endif()
     # The same sources, compiled for the hardened build.
     if(NOT TARN_SANITIZE)
       add_library(tarn_${name}_hardened OBJECT EXCLUDE_FROM_ALL ${all_sources})

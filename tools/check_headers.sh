@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Checks that every public header compiles alone, without exceptions and run-time types, as C++20 and, where it
-# ends in .h, as C11 and C++11 too; and that every public template compiles when it is used, in each mode of the headers.
+# ends in .h, as C11 and C++11 too; that the others say in one line that they need C++20 when they are compiled as C++17; and that every public template compiles when it is used, in each mode of the headers.
 # Usage: check_headers.sh [COMPILER…], each g++ or clang++ of some version. They run side by side.
 set -u
 cd "$(dirname "$0")/.."
@@ -23,6 +23,17 @@ compile() {
   count=$((count + 1))
 }
 
+# refuses COMPILER HEADER: as C++17, the first error says what is needed, and no error of the header's own lines follows.
+refuses() {
+  local output
+  output=$(printf '#include <%s>\n' "$2" | LC_ALL=C "$1" -x c++ -std=c++17 -Iinclude -fsyntax-only - 2>&1)
+  if ! grep -m 1 'error:' <<<"$output" | grep -q "tarn's C++ headers need C++20" || [ "$(grep -c 'error:' <<<"$output")" -gt 2 ]; then
+    echo "include/$2 does not say in one line that it needs C++20: $1 -std=c++17"
+    status=1
+  fi
+  count=$((count + 1))
+}
+
 templates=tests/package/every_template.cpp
 
 # check_with COMPILER: all headers and all templates; says how many checks passed, or which failed.
@@ -34,6 +45,8 @@ check_with() {
     if [ "${header##*.}" = h ]; then
       compile "$compiler" c++ c++11 "$header" -fno-exceptions -fno-rtti
       compile "$compiler" c c11 "$header"
+    else
+      refuses "$compiler" "$header"
     fi
   done < <(cd include && find tarn -maxdepth 1 -name '*.h*' | sort)
 

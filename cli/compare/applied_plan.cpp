@@ -21,13 +21,13 @@ constexpr const char* apply_library = "libtarn_apply.so";
 
 std::string find_apply_library() {
   const std::filesystem::path tarn = find_tarn_library();
-  const std::filesystem::path path = tarn.parent_path() / apply_library;
-  if (!std::filesystem::exists(path)) {
-    throw cli_error(exit_code::refused,
-                    fmt::format("{} is not in the folder of {}", apply_library, tarn.string()),
-                    "Install both into one folder, or set TARN_LIBRARY to the path of another libtarn.");
+  // Packages keep it in a folder of its own, as no program links it.
+  for (const std::filesystem::path& folder : {tarn.parent_path(), tarn.parent_path() / "tarn"}) {
+    if (std::filesystem::exists(folder / apply_library)) return (folder / apply_library).string();
   }
-  return path.string();
+  throw cli_error(exit_code::refused,
+                  fmt::format("{} is not in the folder of {}", apply_library, tarn.string()),
+                  "Install both into one folder, or set TARN_LIBRARY to the path of another libtarn.");
 }
 
 std::string frame_text(const profiler::plan_frame& frame) {

@@ -89,6 +89,16 @@ std::string own_executable() {
 
 namespace {
 
+// Packages keep what no program links in a folder tarn of their own.
+std::vector<fs::path> candidates_in(const fs::path& folder, const std::vector<const char*>& names) {
+  std::vector<fs::path> candidates;
+  for (const char* name : names) {
+    candidates.push_back(folder / name);
+    candidates.push_back(folder / "tarn" / name);
+  }
+  return candidates;
+}
+
 // The path in the environment variable `variable` if it is set; otherwise the first of `names` found in the library
 // directories beside this executable.
 std::string find_own_library(const char* variable, const std::vector<const char*>& names) {
@@ -102,8 +112,7 @@ std::string find_own_library(const char* variable, const std::vector<const char*
   const fs::path prefix = fs::path(own_executable()).parent_path().parent_path();
   std::string tried;
   for (const fs::path& folder : {prefix / "lib", prefix / "lib" / multiarch, prefix / "lib64"}) {
-    for (const char* name : names) {
-      const fs::path candidate = folder / name;
+    for (const fs::path& candidate : candidates_in(folder, names)) {
       std::error_code error;
       if (fs::exists(candidate, error)) {
         require_usable_library(candidate.string(), "this installation");

@@ -24,6 +24,8 @@
 // Units: all sizes are in bytes.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -38,7 +40,7 @@
 #include "tarn/detail/config.hpp"
 #include "tarn/detail/construct.hpp"
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -217,4 +219,4 @@ class arena {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

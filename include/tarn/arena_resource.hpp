@@ -13,12 +13,14 @@
 // copy their elements when they are moved or swapped. Requires: the arena is not moved, and outlives the resource.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <cstddef>
 #include <memory_resource>
 
 #include "tarn/arena.hpp"
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -46,4 +48,4 @@ class arena_resource final : public std::pmr::memory_resource {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

@@ -18,6 +18,8 @@
 // grow by push_back to an unknown size: each growth takes a buffer and copies.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <cstddef>
 #include <limits>
 #include <memory_resource>
@@ -27,7 +29,7 @@
 
 #include "tarn/buffer_pool.hpp"
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -167,4 +169,4 @@ class buffer_resource : public std::pmr::memory_resource {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

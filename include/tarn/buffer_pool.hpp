@@ -28,6 +28,8 @@
 // Units are bytes. A buffer's content is indeterminate unless the pool is zeroed.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <sys/resource.h>
 
 #include <cerrno>
@@ -43,7 +45,7 @@
 #include "tarn/detail/buffer_abi.hpp"
 #include "tarn/detail/config.hpp"
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -328,4 +330,4 @@ class locked_buffer_pool {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

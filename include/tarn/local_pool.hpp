@@ -10,9 +10,11 @@
 // (An array of free slots before spans, as object_pool; figures: docs/design/0006.)
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include "tarn/object_pool.hpp"
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -95,4 +97,4 @@ class local_pool : public detail::pool_front<local_pool<T>, T> {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

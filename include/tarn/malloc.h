@@ -78,7 +78,7 @@ TARN_API size_t tarn_trim(size_t keep) TARN_NOEXCEPT;
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-/* One snapshot, in bytes unless stated otherwise. The figures are exact when no other thread
+/* One snapshot, in bytes unless stated otherwise. New figures come at the end. The figures are exact when no other thread
  * allocates meanwhile. */
 typedef struct tarn_stats {
   uint64_t version;        /* of this struct: 2 */
@@ -106,7 +106,11 @@ typedef struct tarn_stats {
   uint64_t guarded_blocks; /* guarded blocks handed out so far */
 } tarn_stats;
 
-/* Fills *out. Cost: some locks; not for hot paths. */
+/* Writes the first `size` bytes of these figures; a program passes sizeof(tarn_stats). So it may run with a library that
+ * has more figures, and with one that has fewer, whose missing figures are 0. Returns the library's own sizeof(tarn_stats). */
+TARN_API size_t tarn_get_stats_sized(tarn_stats* out, size_t size) TARN_NOEXCEPT;
+/* The same for the figures from `version` to `guarded_blocks`, for ever: those that a later version of this header adds
+ * behind them are written by tarn_get_stats_sized only. */
 TARN_API void tarn_get_stats(tarn_stats* out) TARN_NOEXCEPT;
 /* Writes the statistics as one JSON object, cut to `capacity` bytes with the null byte: the fields
  * above, and `processor_cached`, the part of `cached` in the caches of processors, and
@@ -115,7 +119,7 @@ TARN_API void tarn_get_stats(tarn_stats* out) TARN_NOEXCEPT;
 TARN_API size_t tarn_stats_json(char* buffer, size_t capacity) TARN_NOEXCEPT;
 
 /* What was counted of the locks of one name while the option contention was on, and what was exchanged between depots
- * or shards. Times are in nanoseconds. */
+ * or shards. Times are in nanoseconds. New figures come at the end; the library owns the structure. */
 typedef struct tarn_lock_stats {
   const char* name;                /* "page_heap", "depot" …; docs/explanation/scaling.md has the list */
   uint64_t object_size;            /* of a depot: of its objects; else 0 */
@@ -142,6 +146,7 @@ TARN_API void tarn_visit_locks(void (*visit)(void* context, const tarn_lock_stat
  * Set by the environment before start (TARN_…; ignored in setuid programs) or by tarn_set_option.
  * The table of options is in docs/reference/options.md and comes from tarn_option_at. */
 
+/* The program owns the structure, so it never grows. */
 typedef struct tarn_option {
   const char* name;     /* "decay_ms"; the environment variable is TARN_DECAY_MS */
   const char* value;    /* in effect now; valid until this thread next calls tarn_option_at */

@@ -18,6 +18,8 @@
 // Units: sizes are in bytes, unless a name says objects.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +34,7 @@
 #include "tarn/detail/pool_abi.hpp"
 #include "tarn/detail/type_name.hpp"
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -445,4 +447,4 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

@@ -25,6 +25,8 @@
 // (Geometric size classes, as in jemalloc; magazines and spans: tarn/object_pool.hpp.)
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <atomic>
 #include <charconv>
 #include <cstddef>
@@ -37,7 +39,7 @@
 #include "tarn/detail/upstream_blocks.hpp"
 #include "tarn/object_pool.hpp"
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 namespace detail {
 
@@ -257,4 +259,4 @@ class local_pool_resource : public detail::slot_resource<detail::local_slot_pool
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

@@ -28,13 +28,15 @@
 // to find its pool by the address. The base adds no byte to T, and T may stay an aggregate.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <cstddef>
 #include <new>
 #include <type_traits>
 
 #include "tarn/object_pool.hpp"
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -121,4 +123,4 @@ class pooled {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

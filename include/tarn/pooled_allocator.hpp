@@ -16,6 +16,8 @@
 // allocator is as large as Base, thus empty for std::allocator.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <cstddef>
 #include <memory>
 #include <string_view>
@@ -24,7 +26,7 @@
 
 #include "tarn/object_pool.hpp"
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -186,4 +188,4 @@ template <class Container, class... Element>
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

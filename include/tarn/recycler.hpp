@@ -26,6 +26,8 @@
 // Units: bytes where a name says so, else objects; times in milliseconds.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <atomic>
 #include <concepts>
 #include <cstddef>
@@ -60,7 +62,7 @@
 #define TARN_RECYCLER_MODE keeping
 #endif
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 // How objects of a type are reset for the next user, and how much memory they hold. Specialise it, or pass an object
 // with the same members to the recycler:
@@ -482,4 +484,4 @@ recycler(Factory, recycler_options = {}, Hooks = {}) -> recycler<std::invoke_res
 }  // namespace TARN_RECYCLER_MODE
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

@@ -2,12 +2,14 @@
 // recycler_stats: a recycler's counters; shared by tarn/recycler.hpp and tarn/stats.hpp.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <cstddef>
 #include <cstdint>
 
 #include "tarn/detail/recycler_abi.hpp"
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 struct recycler_stats {
   std::uint64_t gets;  // hits + victims + misses
@@ -47,4 +49,4 @@ inline recycler_stats stats_of(const tarn_recycler_figures& f) noexcept {
 
 }  // namespace detail
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

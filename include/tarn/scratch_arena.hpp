@@ -21,12 +21,14 @@
 // thread's end on each outermost scope frees all its memory.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <cstddef>
 #include <new>
 
 #include "tarn/arena.hpp"
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 namespace detail {
 
@@ -116,4 +118,4 @@ class scratch_arena {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

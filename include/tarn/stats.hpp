@@ -7,6 +7,8 @@
 // may be of slightly different moments. Units: bytes where a name says so, else counts.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -17,7 +19,7 @@
 #include "tarn/malloc.h"
 #include "tarn/recycler_stats.hpp"
 
-namespace tarn {
+namespace tarn::inline TARN_ABI {
 
 namespace detail {
 
@@ -171,4 +173,4 @@ inline tarn_pool_leak_hook set_leak_hook(tarn_pool_leak_hook hook) noexcept {
   return tarn_pool_set_leak_hook(hook);
 }
 
-}  // namespace tarn
+}  // namespace tarn::inline TARN_ABI

@@ -2,6 +2,9 @@
 // The functions of tarn/malloc.h.
 #include "tarn/malloc.h"
 
+#include <cstddef>
+#include <cstring>
+
 #include "malloc/entry_points.hpp"
 #include "malloc/hardened_block.hpp"
 #include "runtime/lock_statistics.hpp"
@@ -47,7 +50,21 @@ size_t tarn_good_size(size_t size) noexcept {
 
 size_t tarn_trim(size_t keep) noexcept { return entry::trim(keep); }
 
-void tarn_get_stats(tarn_stats* out) noexcept { statistics::collect(*out); }
+size_t tarn_get_stats_sized(tarn_stats* out, size_t size) noexcept {
+  tarn_stats all = {};
+  statistics::collect(all);
+  const size_t known = size < sizeof all ? size : sizeof all;
+  std::memcpy(out, &all, known);
+  std::memset(reinterpret_cast<char*>(out) + known, 0, size - known);
+  return sizeof all;
+}
+
+void tarn_get_stats(tarn_stats* out) noexcept {
+  // Of version 2 of the structure: programs have no room for more.
+  constexpr size_t size = offsetof(tarn_stats, guarded_blocks) + sizeof out->guarded_blocks;
+  static_assert(size == 160);
+  tarn_get_stats_sized(out, size);
+}
 
 size_t tarn_stats_json(char* buffer, size_t capacity) noexcept {
   text_writer out(buffer, capacity == 0 ? 0 : capacity - 1);

@@ -3,6 +3,7 @@
 #include "tarn/detail/recycler_abi.hpp"
 
 #include <cerrno>
+#include <cstddef>
 
 #include "os/clock.hpp"
 #include "os/errno_keeper.hpp"
@@ -12,6 +13,12 @@
 #include "recycler/recycler_registry.hpp"
 
 using namespace tarn;
+
+// What is compiled into programs and no function takes, so that tests/abi does not see it: docs/reference/abi.md.
+static_assert(sizeof(tarn_recycler_bins) == 16 && sizeof(tarn_recycler_entry) == 16);
+static_assert(offsetof(tarn_recycler_bin, top) == 0 && offsetof(tarn_recycler_bin, taken) == 8 &&
+              offsetof(tarn_recycler_bin, recent_use) == 16 && offsetof(tarn_recycler_bin, busy) == 24 &&
+              offsetof(tarn_recycler_bin, claimed) == 28);
 
 namespace {
 

@@ -8,8 +8,8 @@ check_cmake() {
   local version
   version=$(cmake --version | sed -nE 's/^cmake version ([0-9.]+).*/\1/p')
   if [ "$(printf '%s\n3.25\n' "$version" | sort -V | head -n 1)" != 3.25 ]; then
-    fail 2 "CMake 3.25 or newer is needed, this is $version" \
-      "Install a newer one (Debian 12 and Ubuntu 24.04 have it; 'pip install cmake' works too) and run this again."
+    fail 2 "./dev works with the presets, which need CMake 3.25 or newer; this is $version" \
+      "Install a newer one (Debian 12 and Ubuntu 24.04 have it; 'pip install cmake' works too), or build without ./dev, which CMake 3.18 can: cmake -S . -B build."
   fi
 }
 
@@ -18,7 +18,7 @@ configure() {
   local testing=OFF
   check_cmake
   is_there '<gtest/gtest.h>' && testing=ON
-  step "Configuring $1" "build/log/$1-configure.log" cmake --preset "$1" -DBUILD_TESTING=$testing
+  step "Configuring $1" "build/log/$1-configure.log" cmake --preset "$1" -DTARN_BUILD_TESTS=$testing
 }
 
 # build PRESET [TARGET…]: all of it, or the targets.

@@ -22,6 +22,10 @@ dev_help() {
                                     processors; --help after it lists ARG…
   site                              build the documents as a site into build/site/html, and check its links
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
+  release [--key KEY] [NAME…]       make what users download into build/artefacts: an artefact for each folder of
+                                    packaging/, or for those named, and SHA256SUMS, signed by the GPG key KEY
+  release --check [SUITE…]          install each in clean Debian systems (bookworm, trixie), try it, remove it,
+                                    and show that nothing remains; as root
   help                              this text
 
 On Debian and Ubuntu, as root or with sudo, a command installs by apt-get what it lacks and says so; elsewhere

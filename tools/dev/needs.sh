@@ -25,6 +25,18 @@ wants_peers='
 lib:libjemalloc.so.2                           libjemalloc2
 lib:libmimalloc.so.2|lib:libmimalloc.so.3      libmimalloc2.0|libmimalloc3
 lib:libtcmalloc_minimal.so.4                   libtcmalloc-minimal4|libtcmalloc-minimal4t64'
+# What packaging/ makes artefacts with; an artefact whose tool is missing is not made.
+wants_release='
+dpkg-buildpackage  dpkg-dev
+dh                 debhelper
+help2man           help2man
+lintian            lintian
+gpg                gpg
+/usr/lib/*/libbz2.a   libbz2-dev
+/usr/lib/*/liblzma.a  liblzma-dev'
+wants_release_check='
+debootstrap  debootstrap
+unshare      util-linux'
 needs_check='
 git                                                                           git
 clang-format-16|clang-format-17|clang-format-15|clang-format-14|clang-format  clang-format-16|clang-format
@@ -44,6 +56,8 @@ perl        perl
 gdb         gdb
 valgrind    valgrind
 pkg-config  pkg-config|pkgconf
+abidiff     abigail-tools
+musl-gcc    musl-tools
 spin        spin'
 wants_long='
 syspy:test.test_dict  libpython3.11-testsuite|libpython3.12-testsuite|libpython3.13-testsuite|libpython3-testsuite

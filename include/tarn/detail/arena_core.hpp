@@ -15,6 +15,8 @@
 // = bytes of the spare blocks; reserved = bytes of the blocks in use + spare_bytes + large_bytes.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +30,7 @@ extern "C" {
 [[noreturn]] TARN_API void tarn_arena_fatal(const char* what, const void* where) noexcept;
 }
 
-namespace tarn::detail {
+namespace tarn::inline TARN_ABI::detail {
 
 inline namespace TARN_POOL_MODE {
 
@@ -185,6 +187,6 @@ struct arena_core {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::detail
+}  // namespace tarn::inline TARN_ABI::detail
 
 #include "tarn/detail/arena_slow_paths.hpp"  // IWYU pragma: export

@@ -6,6 +6,8 @@
 // Invariants and thread safety: arena_core.hpp.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -14,7 +16,7 @@
 
 #include "tarn/detail/arena_core.hpp"
 
-namespace tarn::detail {
+namespace tarn::inline TARN_ABI::detail {
 
 inline namespace TARN_POOL_MODE {
 
@@ -301,4 +303,4 @@ inline arena_mark_record* arena_core::marks_before(const arena_marker& marker) n
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::detail
+}  // namespace tarn::inline TARN_ABI::detail

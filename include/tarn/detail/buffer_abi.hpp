@@ -5,6 +5,8 @@
 // pool, for the next request of about its size. Thread safety: all functions may be called by any thread. None throws.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <cstddef>
 #include <cstdint>
 

@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Macros and helpers of tarn's C++ headers that depend on the compiler and on the build. Defines no type.
-//
-// TARN_CHECKED_POOLS: 1 in a program whose pools detect misuse (docs/how-to/which-pool.md); the same in all of its translation
-// units. Checked and unchecked templates have different linker names (an inline namespace), so that a mixture is a link
-// error or harmless, never one pool that is used as both.
 #pragma once
+
+#include "tarn/detail/abi.hpp"
 
 #include <cstddef>
 #include <cstdlib>
 #include <new>
-
-#ifndef TARN_CHECKED_POOLS
-#define TARN_CHECKED_POOLS 0
-#endif
-
-#if TARN_CHECKED_POOLS
-#define TARN_POOL_MODE checked
-#else
-#define TARN_POOL_MODE unchecked
-#endif
 
 #if defined(__GNUC__)
 #define TARN_DETAIL_LIKELY(x) __builtin_expect(!!(x), 1)
@@ -45,7 +33,7 @@ extern "C" void __asan_poison_memory_region(void const volatile* address, std::s
 extern "C" void __asan_unpoison_memory_region(void const volatile* address, std::size_t size);
 #endif
 
-namespace tarn::detail {
+namespace tarn::inline TARN_ABI::detail {
 
 // Aborts where exceptions are disabled.
 [[noreturn]] TARN_DETAIL_COLD inline void throw_bad_alloc() {
@@ -68,4 +56,4 @@ TARN_DETAIL_INLINE void unpoison([[maybe_unused]] void* memory, [[maybe_unused]]
 #endif
 }
 
-}  // namespace tarn::detail
+}  // namespace tarn::inline TARN_ABI::detail

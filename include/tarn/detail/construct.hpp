@@ -2,13 +2,15 @@
 // construct: an object in given memory, as pools and arenas make them.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <new>
 #include <type_traits>
 #include <utility>
 
 #include "tarn/detail/config.hpp"
 
-namespace tarn::detail {
+namespace tarn::inline TARN_ABI::detail {
 
 // The argument that stands for default-initialisation: `new T` in place of `new T(arguments)`.
 struct for_overwrite {};
@@ -25,4 +27,4 @@ TARN_DETAIL_INLINE T* construct(void* memory, Args&&... args) noexcept(
   }
 }
 
-}  // namespace tarn::detail
+}  // namespace tarn::inline TARN_ABI::detail

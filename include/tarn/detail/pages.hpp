@@ -4,6 +4,8 @@
 // Thread safety: any thread. None throws.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <cstddef>
 
 #include "tarn/malloc.h"

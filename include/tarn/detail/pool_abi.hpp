@@ -7,6 +7,8 @@
 // local_pool); all functions may be called by any thread. None throws.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -139,7 +141,7 @@ TARN_API tarn_pool_leak_hook tarn_pool_set_leak_hook(tarn_pool_leak_hook hook) n
 
 }  // extern "C"
 
-namespace tarn::detail {
+namespace tarn::inline TARN_ABI::detail {
 
 // The bin of a thread that has none yet: empty and full at once, so that its first call misses.
 struct empty_bin {
@@ -166,4 +168,4 @@ TARN_DETAIL_INLINE bool push(tarn_pool_bin* bin, void* object) {
   return true;
 }
 
-}  // namespace tarn::detail
+}  // namespace tarn::inline TARN_ABI::detail

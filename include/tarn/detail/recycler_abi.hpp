@@ -15,6 +15,8 @@
 // explored in tests/model/claim.pml.)
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -125,7 +127,7 @@ TARN_API std::uint64_t tarn_recycler_unseal(void* object, std::size_t bytes) noe
 
 }  // extern "C"
 
-namespace tarn::detail {
+namespace tarn::inline TARN_ABI::detail {
 
 // The owner leaves its bin. release: partner of the acquire of both words in is_entered().
 template <class Word>
@@ -182,4 +184,4 @@ TARN_DETAIL_INLINE bool push(tarn_recycler_bin* bin, void* object, std::size_t b
   return fits;
 }
 
-}  // namespace tarn::detail
+}  // namespace tarn::inline TARN_ABI::detail

@@ -7,12 +7,14 @@
 // Thread safety: constant data.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
-namespace tarn::detail::slot_sizes {
+namespace tarn::inline TARN_ABI::detail::slot_sizes {
 
 inline constexpr std::size_t step = 8;
 inline constexpr std::size_t linear_end = 128;
@@ -101,4 +103,4 @@ constexpr bool sizes_hold() {
 }
 static_assert(sizes_hold());
 
-}  // namespace tarn::detail::slot_sizes
+}  // namespace tarn::inline TARN_ABI::detail::slot_sizes

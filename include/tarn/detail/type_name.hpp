@@ -3,9 +3,11 @@
 // time.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <string_view>
 
-namespace tarn::detail {
+namespace tarn::inline TARN_ABI::detail {
 
 template <class T>
 constexpr std::string_view function_name() {
@@ -26,4 +28,4 @@ constexpr std::string_view type_name() {
   return whole.substr(name_prefix, whole.size() - name_prefix - name_suffix);
 }
 
-}  // namespace tarn::detail
+}  // namespace tarn::inline TARN_ABI::detail

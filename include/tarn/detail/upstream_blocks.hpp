@@ -9,6 +9,8 @@
 // Invariant: l->next->previous == l for each link l of the ring, which has one link per block, and ring_.
 #pragma once
 
+#include "tarn/detail/abi.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
@@ -17,7 +19,7 @@
 
 #include "tarn/detail/config.hpp"
 
-namespace tarn::detail {
+namespace tarn::inline TARN_ABI::detail {
 
 // For resources that one thread at a time uses.
 struct no_mutex {
@@ -104,4 +106,4 @@ class upstream_blocks {
   link ring_{&ring_, &ring_, nullptr, 0};
 };
 
-}  // namespace tarn::detail
+}  // namespace tarn::inline TARN_ABI::detail

@@ -113,6 +113,13 @@ TEST_F(applied_plan_test, a_plan_without_sites_needs_no_layer) {
   EXPECT_EQ(std::filesystem::path(applied_plan(plan).as_contender("").library).filename(), "libtarn.so");
 }
 
+TEST_F(applied_plan_test, the_folder_tarn_below_serves_too) {
+  std::filesystem::create_directory(folder_ + "/tarn");
+  std::filesystem::rename(folder_ + "/libtarn_apply.so", folder_ + "/tarn/libtarn_apply.so");
+  const profiler::plan plan = plan_with(1);
+  EXPECT_EQ(applied_plan(plan).as_contender("").library, folder_ + "/tarn/libtarn_apply.so");
+}
+
 TEST_F(applied_plan_test, both_libraries_lie_in_one_folder) {
   std::filesystem::remove(folder_ + "/libtarn_apply.so");
   const profiler::plan plan = plan_with(1);

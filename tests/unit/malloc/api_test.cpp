@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -81,6 +82,29 @@ TEST(api, statistics_are_of_this_version_and_follow_what_is_allocated) {
   EXPECT_GE(after.threads, 1U);
   tarn_free(block);
   EXPECT_EQ(stats_now().large, before.large);
+}
+
+TEST(api, statistics_are_written_no_further_than_the_programs_structure) {
+  struct {
+    tarn_stats known;
+    std::uint64_t later[2];
+  } out;
+  std::memset(&out, 0x5a, sizeof out);
+  const std::uint64_t pattern = out.later[0];
+
+  constexpr std::size_t of_an_older_program = offsetof(tarn_stats, in_use);
+  EXPECT_EQ(tarn_get_stats_sized(&out.known, of_an_older_program), sizeof(tarn_stats));
+  EXPECT_EQ(out.known.version, stats_now().version);
+  EXPECT_EQ(out.known.in_use, pattern);
+
+  EXPECT_EQ(tarn_get_stats_sized(&out.known, sizeof out), sizeof(tarn_stats));
+  EXPECT_GT(out.known.in_use, 0U);
+  EXPECT_EQ(out.later[0], 0U);
+  EXPECT_EQ(out.later[1], 0U);
+
+  std::memset(&out, 0x5a, sizeof out);
+  tarn_get_stats(&out.known);
+  EXPECT_EQ(out.later[0], pattern);
 }
 
 TEST(api, statistics_as_json_fit_or_are_cut_and_always_end) {

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+# The libraries of the command and the profiler: nlohmann_json::nlohmann_json, ZLIB::ZLIB, and the variables TARN_FMT,
+# TARN_ZSTD_LIBRARY, TARN_DW_LIBRARY and TARN_ELF_LIBRARY. With TARN_GLIBC_FLOOR all of them become part of the command,
+# since an older system has other versions of them.
+
+if(TARN_GLIBC_FLOOR)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+  set(TARN_FMT_HEADER_ONLY ON)
+endif()
+find_package(nlohmann_json REQUIRED)
+find_package(fmt REQUIRED)
+set(TARN_FMT fmt::fmt)
+if(TARN_FMT_HEADER_ONLY)
+  set(TARN_FMT fmt::fmt-header-only)
+endif()
+find_package(ZLIB REQUIRED)
+find_library(TARN_ZSTD_LIBRARY zstd REQUIRED)
+find_path(TARN_ZSTD_INCLUDE zstd.h REQUIRED)
+find_library(TARN_DW_LIBRARY dw REQUIRED)
+find_library(TARN_ELF_LIBRARY elf REQUIRED)
+if(TARN_GLIBC_FLOOR) # what the archive of libdw leaves open
+  foreach(name bz2 lzma)
+    find_library(TARN_${name}_LIBRARY ${name} REQUIRED)
+    list(APPEND TARN_ELF_LIBRARY ${TARN_${name}_LIBRARY})
+  endforeach()
+  list(APPEND TARN_ELF_LIBRARY ${TARN_ZSTD_LIBRARY} ZLIB::ZLIB)
+endif()

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Tests of packaging/: what check_artefacts.py finds of files that an artefact leaves behind, what check_glibc.py refuses, and
+that the source archive is complete and the same each time."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "packaging"))
+import check_artefacts  # noqa: E402
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, name, text=""):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+class Remains(Folder):
+    def found(self, change):
+        self.write("etc/hosts", "one")
+        self.write("usr/bin/ls", "program")
+        before = check_artefacts.contents(self.folder)
+        change()
+        return list(check_artefacts.differences(before, check_artefacts.contents(self.folder)))
+
+    def test_nothing(self):
+        self.assertEqual(self.found(lambda: None), [])
+
+    def test_a_file_and_its_folder(self):
+        self.assertEqual(self.found(lambda: self.write("usr/share/doc/tarn/copyright")),
+                         ["left behind: /usr/share", "left behind: /usr/share/doc", "left behind: /usr/share/doc/tarn",
+                          "left behind: /usr/share/doc/tarn/copyright"])
+
+    def test_a_dead_link(self):
+        self.assertEqual(self.found(lambda: (self.folder / "usr/bin/tarn").symlink_to("/opt/nothing")),
+                         ["left behind: /usr/bin/tarn"])
+
+    def test_a_changed_setting(self):
+        self.assertEqual(self.found(lambda: self.write("etc/hosts", "two")), ["changed: /etc/hosts"])
+
+    def test_a_removed_file(self):
+        self.assertEqual(self.found(lambda: (self.folder / "usr/bin/ls").unlink()), ["gone: /usr/bin/ls"])
+
+    def test_logs_and_the_package_managers_records(self):
+        self.assertEqual(self.found(lambda: [self.write(name) for name in (
+            "var/log/dpkg.log", "var/cache/apt/pkgcache.bin", "var/lib/dpkg/info/x.list", "etc/ld.so.cache")]),
+            [f"left behind: /{name}" for name in ("var", "var/cache", "var/lib", "var/lib/dpkg", "var/log")])
+
+
+class GlibcFloor(Folder):
+    def check(self, floor):
+        return subprocess.run([sys.executable, ROOT / "packaging/tar/check_glibc.py", floor, self.folder],
+                              capture_output=True, text=True, check=False)
+
+    def test_a_system_program(self):
+        shutil.copy("/bin/ls", self.folder / "ls")
+        self.assertIn("TOO NEW", self.check("2.1").stdout)
+        self.assertEqual(self.check("2.1").returncode, 1)
+
+    def test_a_foreign_library(self):
+        shutil.copy(sys.executable, self.folder / "python")
+        done = self.check("99.0")
+        self.assertRegex(done.stdout, r"^python: needs glibc 2\.\d+  NEEDS .*lib")
+        self.assertEqual(done.returncode, 1)
+
+    def test_no_program_at_all(self):
+        self.assertIn("has no program", self.check("2.31").stderr)
+
+
+class SourceArchive(Folder):
+    def make(self, out):
+        out.mkdir()
+        subprocess.run([ROOT / "packaging/source/make_artefact", out], check=True, capture_output=True)
+        return next(out.iterdir())
+
+    def test_complete_and_the_same_each_time(self):
+        if not (ROOT / ".git").exists():
+            self.skipTest("not a clone: git's list of files is missing")
+        first, second = self.make(self.folder / "a"), self.make(self.folder / "b")
+        self.assertEqual(first.read_bytes(), second.read_bytes())
+        known = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True,
+                               text=True).stdout.split("\0")
+        with tarfile.open(first) as archive:
+            inside = {name.partition("/")[2] for name in archive.getnames()}
+        self.assertEqual({name for name in known if name and (ROOT / name).exists()} - inside, set())
+
+
+class Convention(unittest.TestCase):
+    def test_each_folder_makes_its_artefact(self):
+        for folder in (ROOT / "packaging").iterdir():
+            if folder.is_dir() and folder.name != "__pycache__":
+                maker = folder / "make_artefact"
+                self.assertTrue(maker.is_file() and maker.stat().st_mode & 0o111, f"{folder} has no executable make_artefact")
+
+
+if __name__ == "__main__":
+    unittest.main()
