@@ -28,7 +28,7 @@ class TarnTestConan(ConanFile):
             return
         for program, expected in (("with_malloc", "replaced"), ("with_tarn", "kept")):
             self.run(f"{os.path.join(self.cpp.build.bindir, program)} {expected}", env="conanrun")
-        package = self.dependencies[self.tested_reference_str]
+        package = self.dependencies["tarn"]
         if package.options.command:
             tarn = os.path.join(package.package_folder, "bin", "tarn")
             self.run(f"{tarn} run -- true")
