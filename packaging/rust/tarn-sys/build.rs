@@ -127,16 +127,15 @@ fn main() {
     }
 
     let mut throwing = engine.clone();
-    throwing.flag("-fexceptions"); // operator new throws std::bad_alloc
+    throwing.flag("-fexceptions");
     for layer in layers(&source) {
         for file in files_of(&source.join(layer)) {
             let name = name_of(&file);
-            if name.starts_with("override") {
-                if has_feature("OVERRIDE") {
-                    throwing.file(&file);
-                }
+            if name == "override_new.cpp" && has_feature("OVERRIDE") {
+                throwing.file(&file); // operator new throws std::bad_alloc
             } else if !NOT_IN_LAYERS.iter().any(|prefix| name.starts_with(prefix))
                 || (hardened && name.starts_with("hardened_"))
+                || (has_feature("OVERRIDE") && name == "override.cpp")
             {
                 engine.file(&file);
             }
