@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#![doc = include_str!("../README.md")]
+//!
+//! The functions are documented in `tarn/malloc.h`. All may be called by any thread at any time, but not from a signal
+//! handler.
+#![no_std]
+#![allow(non_camel_case_types)]
+
+use core::ffi::{c_char, c_int, c_void};
+
+/// Statistics of the process, in bytes unless `tarn/malloc.h` says otherwise.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct tarn_stats {
+    pub version: u64,
+    pub reserved: u64,
+    pub resident_upper: u64,
+    pub in_use: u64,
+    pub cached: u64,
+    pub free_dirty: u64,
+    pub free_clean: u64,
+    pub large: u64,
+    pub metadata: u64,
+    pub returned: u64,
+    pub huge_advised: u64,
+    pub populated: u64,
+    pub threads: u64,
+    pub refills: u64,
+    pub flushes: u64,
+    pub exchanges: u64,
+    pub spans_made: u64,
+    pub spans_freed: u64,
+    pub guarded: u64,
+    pub guarded_blocks: u64,
+}
+
+/// What was counted of the locks of one name.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct tarn_lock_stats {
+    pub name: *const c_char,
+    pub object_size: u64,
+    pub locks: u64,
+    pub acquisitions: u64,
+    pub transfers: u64,
+    pub waits: u64,
+    pub waited_ns: u64,
+    pub held_ns: u64,
+    pub held_after_transfer_ns: u64,
+    pub longest_held_ns: u64,
+    pub magazines: u64,
+    pub spans_moved: u64,
+    pub foreign_objects: u64,
+}
+
+/// An option. The texts are valid until this thread next calls [`tarn_option_at`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct tarn_option {
+    pub name: *const c_char,
+    pub value: *const c_char,
+    pub standard: *const c_char,
+    pub accepts: *const c_char,
+    pub meaning: *const c_char,
+    pub source: *const c_char,
+}
+
+#[allow(missing_docs)]
+extern "C" {
+    pub fn tarn_malloc(size: usize) -> *mut c_void;
+    pub fn tarn_calloc(count: usize, size: usize) -> *mut c_void;
+    pub fn tarn_realloc(block: *mut c_void, size: usize) -> *mut c_void;
+    pub fn tarn_reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void;
+    pub fn tarn_free(block: *mut c_void);
+    pub fn tarn_free_sized(block: *mut c_void, size: usize);
+    pub fn tarn_free_aligned_sized(block: *mut c_void, alignment: usize, size: usize);
+    pub fn tarn_posix_memalign(out: *mut *mut c_void, alignment: usize, size: usize) -> c_int;
+    pub fn tarn_aligned_alloc(alignment: usize, size: usize) -> *mut c_void;
+    pub fn tarn_memalign(alignment: usize, size: usize) -> *mut c_void;
+    pub fn tarn_valloc(size: usize) -> *mut c_void;
+    pub fn tarn_pvalloc(size: usize) -> *mut c_void;
+    pub fn tarn_usable_size(block: *const c_void) -> usize;
+    pub fn tarn_good_size(size: usize) -> usize;
+    pub fn tarn_trim(keep: usize) -> usize;
+    pub fn tarn_get_stats(out: *mut tarn_stats);
+    pub fn tarn_get_stats_sized(out: *mut tarn_stats, size: usize) -> usize;
+    pub fn tarn_stats_json(buffer: *mut c_char, capacity: usize) -> usize;
+    pub fn tarn_visit_locks(
+        visit: Option<unsafe extern "C" fn(context: *mut c_void, stats: *const tarn_lock_stats)>,
+        context: *mut c_void,
+    );
+    pub fn tarn_option_at(index: usize, out: *mut tarn_option) -> c_int;
+    pub fn tarn_set_option(name: *const c_char, value: *const c_char) -> c_int;
+    pub fn tarn_version() -> *const c_char;
+}
+
+/// A linker takes a file out of a static library only for a name that something refers to. These references make it take
+/// malloc and operator new from tarn, which stands before libc on the command line.
+#[cfg(feature = "override")]
+mod replacement {
+    use core::ffi::c_void;
+
+    extern "C" {
+        fn malloc(size: usize) -> *mut c_void;
+        #[link_name = "_Znwm"]
+        fn operator_new(size: usize) -> *mut c_void;
+    }
+
+    #[used]
+    static MALLOC: unsafe extern "C" fn(usize) -> *mut c_void = malloc;
+    #[used]
+    static OPERATOR_NEW: unsafe extern "C" fn(usize) -> *mut c_void = operator_new;
+}
