@@ -71,6 +71,8 @@ void* allocate_object(unsigned size_class, std::size_t size) {
     if (engine::share.in_use) {
       if (void* const object = allocate_from_processor(size_class, size)) return object;
       cache = nullptr;
+    } else if (cache == nullptr && allocation_counts::innermost != nullptr) {
+      allocation_counts::add(size);
     }
   }
   if (cache != nullptr) {
