@@ -7,6 +7,8 @@
 // Method: loopback TCP, 64 bytes a message; sockets and threads are made before the clock starts. The clients' own handlers
 // are of the mode's kind, too. The kernel's share of the time is large: compare "cpu_seconds" and "news".
 // Output: one JSON object: time, calls of operator new and page faults for all messages; what tarn's pools handed out.
+#include <utility>  // before Boost 1.74, which uses std::exchange without it
+
 #include <boost/asio.hpp>
 #include <coroutine>
 #include <cstring>
@@ -14,7 +16,6 @@
 #include <memory>
 #include <string_view>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "tarn/adapters/asio.hpp"
@@ -34,10 +35,9 @@ constexpr std::size_t message_bytes = 64;
 asio::awaitable<bool> answer_one(tcp::socket& socket) {
   char data[message_bytes];
   error_code error;
-  const auto token = asio::redirect_error(asio::use_awaitable, error);
-  co_await asio::async_read(socket, asio::buffer(data), token);
+  co_await asio::async_read(socket, asio::buffer(data), asio::redirect_error(asio::use_awaitable, error));
   if (error) co_return false;
-  co_await asio::async_write(socket, asio::buffer(data), token);
+  co_await asio::async_write(socket, asio::buffer(data), asio::redirect_error(asio::use_awaitable, error));
   co_return !error;
 }
 asio::awaitable<void> serve(tcp::socket socket) {

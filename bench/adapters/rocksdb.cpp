@@ -76,7 +76,8 @@ int main(int count, char** arguments) {
   fill.print("fill");
   const bench::usage read;
   int found = 0;
-  for (int i = 0; i < reads; ++i) found += db->Get({}, key(random() % keys), &value).ok() ? 1 : 0;
+  for (int i = 0; i < reads; ++i)
+    found += db->Get({}, key(static_cast<std::uint32_t>(random() % keys)), &value).ok() ? 1 : 0;
   read.print("read");
   const std::size_t cached = cache->GetUsage();
   const long full = bench::usage::resident_kib();

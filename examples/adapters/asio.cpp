@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // asio: an echo server of coroutines whose frames, and whose operations' memory, come from pools. It serves four clients
 // that run in the same process, and ends with them. Link: Boost.Asio (headers), tarn::tarn-api.
+#include <utility>  // before Boost 1.74, which uses std::exchange without it
+
 #include <boost/asio.hpp>
 #include <coroutine>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "tarn/adapters/asio.hpp"

