@@ -64,7 +64,7 @@ int main(int count, char** arguments) {
     arrow::compute::ExecContext context(memory);
     context.set_use_threads(false);
     column a = make_column(rows, 3, memory);
-    const column b = make_column(rows, 5, memory);
+    const column b = make_column(rows, 4, memory);
     std::int64_t kept = compute(a, b, context);
     const std::int64_t before = memory->num_allocations();
     const bench::usage steps;

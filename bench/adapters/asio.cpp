@@ -41,8 +41,9 @@ asio::awaitable<bool> answer_one(tcp::socket& socket) {
   co_return !error;
 }
 asio::awaitable<void> serve(tcp::socket socket) {
-  while (co_await answer_one(socket)) {
-  }
+  // (GCC 12 makes wrong code of co_await in the condition of a while loop.)
+  bool more = true;
+  while (more) more = co_await answer_one(socket);
 }
 asio::awaitable<void> send_all(tcp::socket socket, int messages) {
   char data[message_bytes] = {};
@@ -123,12 +124,13 @@ task answer_one_with_frames(tcp::socket& socket) {
   const bool read = co_await operation{
       [&](auto handler) { asio::async_read(socket, asio::buffer(data), std::move(handler)); }};
   if (!read) co_return false;
-  co_return co_await operation{
+  const bool written = co_await operation{
       [&](auto handler) { asio::async_write(socket, asio::buffer(data), std::move(handler)); }};
+  co_return written;
 }
 detached serve_with_frames(tcp::socket socket) {
-  while (co_await answer_one_with_frames(socket)) {
-  }
+  bool more = true;
+  while (more) more = co_await answer_one_with_frames(socket);
 }
 detached send_all_with_frames(tcp::socket socket, int messages) {
   char data[message_bytes] = {};

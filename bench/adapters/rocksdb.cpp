@@ -5,17 +5,20 @@
 // Method: the same program and seed with RocksDB's own `new char[]` and with tarn::rocksdb_block_memory. The database lies in
 // /tmp or $TMPDIR; compression is off, so that the time is not the compressor's.
 // Output: one JSON object: time, calls of operator new and page faults of both phases; cache bytes as RocksDB counts them,
-// resident KiB when the cache is full and when it has been emptied.
+// resident KiB when the cache is full, 6 s after it has been emptied, and after both allocators have been told to give back
+// what they can.
 #include <malloc.h>
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/table.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "tarn/adapters/rocksdb.hpp"
 #include "usage.hpp"
@@ -82,11 +85,15 @@ int main(int count, char** arguments) {
   const std::size_t cached = cache->GetUsage();
   const long full = bench::usage::resident_kib();
   cache->SetCapacity(0);
+  std::this_thread::sleep_for(std::chrono::seconds(6));
+  const long idle = bench::usage::resident_kib();
   if (memory) memory->trim();
   tarn_trim(0);
   malloc_trim(0);
-  std::printf("\"found\": %d, \"cache_bytes\": %zu, \"resident_kib\": %ld, \"resident_kib_emptied\": %ld}\n",
-              found, cached, full, bench::usage::resident_kib());
+  std::printf(
+      "\"found\": %d, \"cache_bytes\": %zu, \"resident_kib\": %ld, \"resident_kib_after_6s\": %ld, "
+      "\"resident_kib_trimmed\": %ld}\n",
+      found, cached, full, idle, bench::usage::resident_kib());
   db.reset();
   std::filesystem::remove_all(folder);
 }

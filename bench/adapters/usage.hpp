@@ -66,19 +66,20 @@ inline void* counted_new(std::size_t bytes) noexcept {
 
 }  // namespace bench
 
-void* operator new(std::size_t bytes) {
+// Not inlined: GCC warns of malloc and free where it sees them behind new and delete.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   void* const block = bench::counted_new(bytes);
   if (block == nullptr) throw std::bad_alloc();
   return block;
 }
-void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
   return bench::counted_new(bytes);
 }
-void* operator new[](std::size_t bytes) { return operator new(bytes); }
-void* operator new[](std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+[[gnu::noinline]] void* operator new[](std::size_t bytes) { return operator new(bytes); }
+[[gnu::noinline]] void* operator new[](std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
   return bench::counted_new(bytes);
 }
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, std::size_t /*bytes*/) noexcept { std::free(block); }
-void operator delete[](void* block) noexcept { std::free(block); }
-void operator delete[](void* block, std::size_t /*bytes*/) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, std::size_t /*bytes*/) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete[](void* block) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete[](void* block, std::size_t /*bytes*/) noexcept { std::free(block); }
