@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // local_pool<T>: objects of one type for one thread at a time, without any synchronisation on a hit.
 //
+// for_each() and erase_if() visit its objects (std::hive's use, without an iterator that stays valid).
+//
 // Use it for the objects of one worker, one request, one container. Do not use it when single objects are created in
 // one thread and destroyed in another: use object_pool.
 //
@@ -19,7 +21,8 @@ namespace tarn::inline TARN_ABI {
 inline namespace TARN_POOL_MODE {
 
 template <class T>
-class local_pool : public detail::pool_front<local_pool<T>, T> {
+class local_pool : public detail::pool_front<local_pool<T>, T>,
+                   public detail::pool_iteration<local_pool<T>, T> {
  public:
   // Takes no memory yet.
   local_pool() = default;
@@ -46,7 +49,9 @@ class local_pool : public detail::pool_front<local_pool<T>, T> {
 
  private:
   friend class detail::pool_front<local_pool<T>, T>;
+  friend class detail::pool_iteration<local_pool<T>, T>;
 
+  [[nodiscard]] tarn_pool* core_or_null() const noexcept { return pool_; }
   TARN_DETAIL_INLINE void* take() const noexcept {
     if constexpr (TARN_CHECKED_POOLS == 0) {
       if (void* const slot = detail::pop(&bin_.front)) {

@@ -31,6 +31,7 @@
 
 #include "tarn/detail/config.hpp"
 #include "tarn/detail/construct.hpp"
+#include "tarn/detail/live_objects.hpp"
 #include "tarn/detail/pool_abi.hpp"
 #include "tarn/detail/type_name.hpp"
 
@@ -335,9 +336,11 @@ void pool_deleter<T>::operator()(T* object) const noexcept {
 
 // ---- a pool of one's own ----
 
-// A pool separate from all others, with options: a limit, its own statistics, its own lifetime.
+// A pool separate from all others, with options: a limit, its own statistics, its own lifetime. for_each() and erase_if()
+// visit its objects, while no other thread uses it.
 template <class T>
-class object_pool : public detail::pool_front<object_pool<T>, T> {
+class object_pool : public detail::pool_front<object_pool<T>, T>,
+                    public detail::pool_iteration<object_pool<T>, T> {
  public:
   // Both throw std::bad_alloc. (Two constructors, not one with a default argument: an explicit constructor could not
   // initialise a member of an aggregate that is initialised by {}.)
@@ -381,6 +384,7 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
 
  private:
   friend class detail::pool_front<object_pool<T>, T>;
+  friend class detail::pool_iteration<object_pool<T>, T>;
 
   template <class U>
   struct allocator {
@@ -416,6 +420,7 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
     tarn_pool_bin** const bin = local_bin(number);
     return detail::take_slot<U>(pool, bin != nullptr ? bin : &none);
   }
+  [[nodiscard]] tarn_pool* core_or_null() const noexcept { return pool_; }
   [[nodiscard]] TARN_DETAIL_INLINE void* take() const noexcept { return take_from<T>(pool_, number_); }
   TARN_DETAIL_INLINE void give(void* slot) const noexcept {
     tarn_pool_bin* none = &detail::no_bin.bin;

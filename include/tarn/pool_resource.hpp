@@ -75,9 +75,14 @@ class shared_slot_pool {
   [[nodiscard]] tarn_pool* get() const noexcept { return pool_.load(std::memory_order_acquire); }
 
   tarn_pool* prepare(std::size_t index) noexcept {
+    return prepare_by([index] { return create_slot_pool(index, false); });
+  }
+  // The same with another function that creates the pool, or returns null.
+  template <class Create>
+  tarn_pool* prepare_by(Create create) noexcept {
     tarn_pool* pool = get();
     if (pool != nullptr) return pool;
-    tarn_pool* const made = create_slot_pool(index, false);
+    tarn_pool* const made = create();
     if (made == nullptr) return nullptr;
     // acq_rel: release is the partner of the acquire in get(); acquire on failure of the release by another thread
     // here. Whoever loads the pointer sees a complete pool.

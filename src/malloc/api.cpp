@@ -7,6 +7,7 @@
 
 #include "malloc/entry_points.hpp"
 #include "malloc/hardened_block.hpp"
+#include "runtime/allocation_counts.hpp"
 #include "runtime/lock_statistics.hpp"
 #include "runtime/options.hpp"
 #include "runtime/statistics.hpp"
@@ -76,6 +77,9 @@ size_t tarn_stats_json(char* buffer, size_t capacity) noexcept {
 void tarn_visit_locks(void (*visit)(void*, const tarn_lock_stats*), void* context) noexcept {
   lock_statistics::visit(visit, context);
 }
+
+void tarn_count_begin(tarn_allocation_count* count) noexcept { allocation_counts::begin(*count); }
+void tarn_count_end(tarn_allocation_count* count) noexcept { allocation_counts::end(*count); }
 
 int tarn_option_at(size_t index, tarn_option* out) noexcept {
   engine::attach_thread();  // reads the options in the environment, if no earlier call has

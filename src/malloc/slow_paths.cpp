@@ -9,6 +9,7 @@
 #include "malloc/hardened_large.hpp"
 #include "malloc/large_block.hpp"
 #include "os/report.hpp"
+#include "runtime/allocation_counts.hpp"
 
 namespace tarn {
 namespace {
@@ -40,11 +41,22 @@ void* allocate_guarded(unsigned size_class, std::size_t size) {
   return block;
 }
 
+// To be called if the countdown is negative: counts the allocation if the thread counts. Otherwise returns a guarded
+// block if one is due, else null.
+TARN_NOINLINE void* count_or_guard(sample_countdown& countdown, unsigned size_class, std::size_t size) {
+  if (allocation_counts::innermost != nullptr) {
+    allocation_counts::add(size);
+    countdown = sample_countdown::counted();
+    return nullptr;
+  }
+  return countdown.is_due(engine::guard_windows) ? allocate_guarded(size_class, size) : nullptr;
+}
+
 // For a thread that uses the processors' caches. Null: no memory, or the thread has got a cache of its own meanwhile.
 void* allocate_from_processor(unsigned size_class, std::size_t size) {
   --engine::share.samples.until_sample;
-  if (TARN_UNLIKELY(engine::share.samples.is_due(engine::guard_windows))) {
-    if (void* const block = allocate_guarded(size_class, size)) return block;
+  if (TARN_UNLIKELY(engine::share.samples.may_be_due())) {
+    if (void* const block = count_or_guard(engine::share.samples, size_class, size)) return block;
   }
   if (void* const object = engine::processors.pop(size_class); TARN_LIKELY(object != nullptr)) return object;
   // Fewer threads may be left.
@@ -59,11 +71,13 @@ void* allocate_object(unsigned size_class, std::size_t size) {
     if (engine::share.in_use) {
       if (void* const object = allocate_from_processor(size_class, size)) return object;
       cache = nullptr;
+    } else if (cache == nullptr && allocation_counts::innermost != nullptr) {
+      allocation_counts::add(size);
     }
   }
   if (cache != nullptr) {
-    if (TARN_UNLIKELY(cache->sample_is_due(size_class, engine::guard_windows))) {
-      if (void* const block = allocate_guarded(size_class, size)) return block;
+    if (TARN_UNLIKELY(cache->countdown(size_class).may_be_due())) {
+      if (void* const block = count_or_guard(cache->countdown(size_class), size_class, size)) return block;
     }
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
@@ -73,6 +87,7 @@ void* allocate_object(unsigned size_class, std::size_t size) {
 
 TARN_NOINLINE void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
   engine::attach_thread();
+  if (TARN_UNLIKELY(allocation_counts::innermost != nullptr)) allocation_counts::add(size);
   void* const block = take_or_gather(size, [=] { return large_block::allocate(size, alignment, zeroed); });
   return block != nullptr ? block : out_of_memory();
 }
@@ -277,6 +292,8 @@ void* reallocate(void* block, std::size_t size) {
     if (hardened_build && s != nullptr && size <= have && size > have / 2) return block;
     if (!hardened_build && s != nullptr && size > largest_class_size) {
       void* const resized = take_or_gather(size, [=] { return large_block::resize(s, size); });
+      if (TARN_UNLIKELY(allocation_counts::innermost != nullptr) && resized != block)
+        allocation_counts::add(size);
       return resized != nullptr ? resized : out_of_memory();
     }
   }

@@ -10,6 +10,7 @@
 #include "os/report.hpp"
 #include "os/static_storage.hpp"
 #include "pool/checked_slots.hpp"
+#include "pool/live_slots.hpp"
 #include "pool/pool_registry.hpp"
 #include "runtime/engine.hpp"
 
@@ -165,6 +166,11 @@ void tarn_pool_get_figures(const tarn_pool* const_pool, tarn_pool_figures* out) 
   out->refills = pool->refills();
   out->object_bytes = pool->layout().size;
 }
+
+const tarn_pool_snapshot* tarn_pool_take_snapshot(const tarn_pool* pool) noexcept {
+  return live_slots::take(*const_cast<tarn_pool*>(pool));
+}
+void tarn_pool_drop_snapshot(const tarn_pool_snapshot* snapshot) noexcept { live_slots::drop(snapshot); }
 
 void tarn_pool_visit(void (*visit)(void* context, const char* name, const tarn_pool_figures* figures),
                      void* context) noexcept {

@@ -57,6 +57,15 @@ struct pool_bin : tarn_pool_bin, engine::front_bin<tarn_pool, pool_bin>, magazin
   // The number of free slots in the bin; for another thread's bin it may be outdated.
   [[nodiscard]] std::size_t count() const;
 
+  // Calls visit(slot) for the free slots in both magazines. Requires: the bin's thread does not use it, and no thread
+  // takes its spare magazine.
+  template <class Visit>
+  void for_each_slot(Visit visit) const {
+    for (void* const* slot = loaded_->slots + 1; slot < tarn_pool_bin::top; ++slot) visit(*slot);
+    const magazine* const other = spare_.look();
+    for (std::size_t i = 1; other != nullptr && i <= other->count; ++i) visit(other->slots[i]);
+  }
+
   pool_shard* shard = nullptr;
 
  private:

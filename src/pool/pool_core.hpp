@@ -111,6 +111,20 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   void note_loaded(std::size_t slots) { hits_.fetch_add(slots - 1, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
 
+  // Whether there are slots that lie neither in a span nor in a magazine and are not live. Those that a fork has lost
+  // stay so.
+  [[nodiscard]] bool has_moving_slots() const { return moving_.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] bool has_lost_slots() const { return lost_slots_.load(std::memory_order_relaxed); }
+  // In a forked child: no thread exists any more that would move the slots.
+  void note_lost_slots() { lost_slots_.store(has_moving_slots(), std::memory_order_relaxed); }
+
+  template <class Visit>
+  void for_each_shard(Visit visit) const {
+    // acquire: partner of the release in assign_shard_locked().
+    const unsigned count = shard_count_.load(std::memory_order_acquire);
+    for (unsigned i = 0; i < count; ++i) visit(*shards_[i]);
+  }
+
   void walk_locks(const os::lock_walk& walk);
   // Checks the sums over the shards. Takes the locks of all of them at once, in their order, as fork does.
   void validate() TARN_NOT_ANALYZED;
@@ -128,12 +142,6 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   friend struct checked_slots;
   friend class pool_core_test_access;
 
-  template <class Visit>
-  void for_each_shard(Visit visit) const {
-    // acquire: partner of the release in assign_shard_locked().
-    const unsigned count = shard_count_.load(std::memory_order_acquire);
-    for (unsigned i = 0; i < count; ++i) visit(*shards_[i]);
-  }
   // The words of one bit set of the span, and the bytes of all its bit sets.
   [[nodiscard]] std::size_t book_words(const span* s) const { return objects::words(slots_in(s)); }
   [[nodiscard]] std::size_t bits_bytes(const span* s) const;
@@ -160,6 +168,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   std::size_t maximum_bytes_;
   std::atomic<bool> beyond_caches_{
       false};  // larger than the caches: slots are reused in the order of their addresses
+  std::atomic<bool> lost_slots_{false};  // a fork has left slots that are counted as moving for ever
   bool checked_;
   bool single_;
   unsigned shard_limit_;

@@ -94,6 +94,7 @@ pool_bin* lose_bins(tarn_pool& pool) {
     }
   }
   pool.forget_bins();
+  pool.note_lost_slots();
   return own;
 }
 

@@ -123,6 +123,13 @@ class alignas(separation) pool_shard {
     }
     depot_.for_each_free(visit);
   }
+  // Calls visit(slot) for the free slots in full magazines.
+  template <class Visit>
+  void for_each_waiting_locked(Visit visit) const TARN_REQUIRES(depot_.lock) {
+    for (const magazine* m = depot_.full.first(); m != nullptr; m = m->next) {
+      for (std::size_t i = 1; i <= m->count; ++i) visit(m->slots[i]);
+    }
+  }
 
  private:
   friend struct checked_slots;

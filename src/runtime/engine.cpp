@@ -9,6 +9,7 @@
 #include "os/memory.hpp"
 #include "os/sandbox.hpp"
 #include "os/thread.hpp"
+#include "runtime/allocation_counts.hpp"
 #include "runtime/front.hpp"
 #include "runtime/options.hpp"
 
@@ -115,6 +116,8 @@ thread_cache* attach_thread(bool own) {
     adopted = cache != nullptr;
   }
   if (cache != nullptr) local_cache = cache;
+  if (TARN_UNLIKELY(allocation_counts::innermost != nullptr) && cache != nullptr)
+    allocation_counts::adopt_cache(*cache);
   use_processors(cache == nullptr && answer == processor_caches::answer::processors);
   if (phase == thread_phase::fresh) {
     phase = thread_phase::attached;

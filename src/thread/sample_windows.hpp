@@ -61,6 +61,11 @@ struct sample_countdown {
   std::int32_t after_sample =
       no_window;  // allocations of the window after the guarded one; no_window: none has begun
 
+  // For a thread that counts its allocations: negative for ever, as allocation_counts sets it anew.
+  static constexpr sample_countdown counted() { return {INT32_MIN / 2, no_window}; }
+
+  // Whether is_due() need be asked.
+  [[nodiscard]] bool may_be_due() const { return until_sample < 0; }
   // Whether the next allocation is to be a guarded one. If so, begins the next window.
   bool is_due(sample_windows& windows) {
     if (until_sample >= 0) [[likely]]

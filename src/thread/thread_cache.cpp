@@ -110,10 +110,6 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
 
 // ---- guarded allocations ----
 
-bool thread_cache::sample_is_due(unsigned size_class, sample_windows& windows) {
-  return bins_[size_class].samples.is_due(windows);
-}
-
 // Pops an object even if a guarded allocation is due; null if the magazine is empty.
 void* thread_cache::take(unsigned size_class) {
   bin& b = bins_[size_class];

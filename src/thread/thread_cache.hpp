@@ -97,7 +97,7 @@ class alignas(separation) thread_cache {
   // Hardened build. Called by the owner only.
   TARN_ALWAYS_INLINE cache_quarantine& quarantine() { return quarantine_; }
 
-  // An object of the class. Null: the magazine is empty, or a guarded allocation is due (sample_is_due()); call
+  // An object of the class. Null: the magazine is empty, or a guarded allocation is due (countdown()); call
   // allocate_slow().
   TARN_ALWAYS_INLINE void* pop(unsigned size_class) { return pop_from(bins_[size_class]); }
   // The same for a size. Requires: size <= size_classes::fine_end.
@@ -106,8 +106,12 @@ class alignas(separation) thread_cache {
     return pop_from(*reinterpret_cast<bin*>(reinterpret_cast<char*>(bins_) + offset));
   }
 
-  // Whether the next allocation of the class is to be a guarded one. If so, begins the next window.
-  bool sample_is_due(unsigned size_class, sample_windows& windows);
+  // The countdown to the class's next guarded allocation.
+  [[nodiscard]] sample_countdown& countdown(unsigned size_class) { return bins_[size_class].samples; }
+  // Of all classes.
+  void set_countdowns(sample_countdown all) {
+    for (bin& b : bins_) b.samples = all;
+  }
 
   // Takes an object back. False: call free_slow(). `page` is the page map's entry for the object; a page without
   // objects has class 0, whose bin is always full.

@@ -15,6 +15,7 @@
 #include "tarn/arena_resource.hpp"
 #include "tarn/buffer_allocator.hpp"
 #include "tarn/buffer_pool.hpp"
+#include "tarn/coroutine_frames.hpp"
 #include "tarn/local_pool.hpp"
 #include "tarn/object_pool.hpp"
 #include "tarn/pool_resource.hpp"
@@ -23,6 +24,7 @@
 #include "tarn/recycler.hpp"
 #include "tarn/scratch_arena.hpp"
 #include "tarn/stats.hpp"
+#include "tarn/testing.hpp"
 
 namespace {
 
@@ -50,6 +52,8 @@ struct derived : named {
 template class tarn::buffer_allocator<char>;
 template class tarn::buffer_allocator<double>;
 template class tarn::buffer_allocator<line_of_cache>;
+template class tarn::frame_allocator<point>;
+template class tarn::frame_allocator<line_of_cache>;
 template class tarn::local_pool<point>;
 template class tarn::local_pool<std::string>;
 template class tarn::object_pool<point>;
@@ -110,6 +114,9 @@ void use_pools() {
   const tarn::pool_ptr<point, tarn::owner_deleter<point>> unique = own.make_unique(1.0, 2.0);
   require(unique->x == 1 && own.make_shared(1.0, 2.0)->y == 2);
   static_assert(tarn::chunk_objects<point> == 64);
+  std::size_t visits = 0;
+  own.for_each([&visits](point& each) { visits += each.x == 1 ? 1U : 0U; });
+  require(visits == 1 && local.erase_if([](const point&) { return true; }) == 0);
 }
 
 void use_pooled() {
@@ -166,6 +173,21 @@ void use_recyclers() {
   require(hooked.get()->y == 2);
   require(texts.stats().gets == 3);
   static_cast<void>(made.trim());
+}
+
+void use_frames() {
+  void* const frame = tarn::coroutine_frames::operator new(200);
+  tarn::coroutine_frames::operator delete(frame, 200);
+  std::list<point, tarn::frame_allocator<point>> points(3);
+  require(points.size() == 3);
+}
+
+void use_counts() {
+  if (!tarn::counts_are_possible()) return;
+  require(tarn::allocations_of([] {}) <= tarn::allocation_limit{});
+  const auto ignore = [](const std::string&) {};
+  const tarn::basic_allocation_budget<decltype(ignore)> budget({.allocations = 1}, ignore);
+  require(tarn::to_string(budget.used()) == "no allocation");
 }
 
 // ---- pools as members of classes ----
@@ -265,6 +287,8 @@ int main() {
   use_pooled();
   use_arenas();
   use_recyclers();
+  use_frames();
+  use_counts();
   use_members();
   require(!tarn::pools().empty());
   return 0;

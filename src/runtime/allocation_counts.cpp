@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/allocation_counts.hpp"
+
+#include "os/report.hpp"
+#include "runtime/engine.hpp"
+
+namespace tarn::allocation_counts {
+
+thread_local constinit tarn_allocation_count* innermost = nullptr;
+
+void begin(tarn_allocation_count& count) {
+  engine::attach_thread();
+  count = {};
+  count.outer = innermost;
+  innermost = &count;
+  if (count.outer != nullptr) return;
+  engine::share.samples = sample_countdown::counted();
+  if (engine::local_cache != &engine::no_cache) adopt_cache(*engine::local_cache);
+}
+
+void end(tarn_allocation_count& count) {
+  if (&count != innermost) {
+    os::fatal("tarn_count_end of a count that is not the innermost one of this thread", &count);
+  }
+  innermost = count.outer;
+  if (innermost != nullptr) return;
+  engine::share.samples = {};
+  if (engine::local_cache != &engine::no_cache) engine::local_cache->set_countdowns({});
+}
+
+void add(std::size_t size) {
+  for (tarn_allocation_count* count = innermost; count != nullptr; count = count->outer) {
+    if (count->allocations < tarn_counted_sizes) count->sizes[count->allocations] = size;
+    ++count->allocations;
+    count->bytes += size;
+  }
+}
+
+void adopt_cache(thread_cache& cache) { cache.set_countdowns(sample_countdown::counted()); }
+
+}  // namespace tarn::allocation_counts
