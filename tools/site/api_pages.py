@@ -155,7 +155,8 @@ def is_public(member):
     name = text_of(member.find("name"))
     arguments = text_of(member.find("argsstring"))
     return (member.get("prot") == "public" and not re.search(r"=\s*delete", arguments)
-            and not re.match(r"TARN_|~?$", name) and member.get("kind") in ("function", "typedef", "enum", "variable", "friend"))
+            and not re.match(r"TARN_|~?$", name) and not (member.get("kind") == "friend" and "operator" not in name)
+            and member.get("kind") in ("function", "typedef", "enum", "variable", "friend"))
 
 
 def members_of(compound):

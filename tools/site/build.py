@@ -88,7 +88,8 @@ def main():
                           env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
-        print("\n".join(line for line in done.stdout.splitlines() if not line.startswith("INFO")))
+        print("\n".join(line for line in done.stdout.splitlines() if line.startswith(("WARNING", "ERROR", "Aborted", "Error", " "))
+                        and not line.startswith("  - repository/")))
         return 1
     problems = list(requests_to_other_hosts(out))
     if problems:
