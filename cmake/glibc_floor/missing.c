@@ -4,7 +4,9 @@
  * archive: only what is called comes into a program.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
@@ -38,6 +40,10 @@ int fstatat64(int folder, const char* restrict path, struct stat64* restrict out
 
 #ifdef TARN_MISSING___libc_single_threaded
 char __libc_single_threaded = 0; /* reference counts are always atomic */
+#endif
+
+#ifdef TARN_MISSING_sigdescr_np
+const char* sigdescr_np(int signal) { return signal >= 1 && signal <= SIGSYS ? strsignal(signal) : NULL; }
 #endif
 
 #ifdef TARN_MISSING_arc4random /* std::random_device */

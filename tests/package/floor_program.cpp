@@ -2,6 +2,7 @@
 // For tests/package/glibc_floor_test.sh: uses what an older glibc has under other names or versions, and ends with status 0
 // if all of it works.
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,6 +56,7 @@ int main() {
                       stops("getenv", std::getenv("FLOOR_TEST") != nullptr) || stops("an exception", catches()) ||
                       stops("dlsym", dlsym(RTLD_DEFAULT, "malloc") != nullptr) ||
                       stops("a directory", std::filesystem::exists("/")) ||
+                      stops("sigdescr_np", std::strcmp(sigdescr_np(SIGSEGV), "Segmentation fault") == 0) ||
                       stops("pow", std::pow(two, 10) == 1024 && std::hypot(two, 0) == 2) ||
                       stops("random_device", std::random_device()() != std::random_device()() ||
                                                  std::random_device()() != std::random_device()());
