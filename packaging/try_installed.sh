@@ -26,9 +26,9 @@ works "the version" "$tarn" --version
 works "tarn run" "$tarn" run -- env
 has 'LD_PRELOAD=.*libtarn\.so'
 works "tarn run on a larger program" "$tarn" run --stats -- sh -c 'ls -lR /usr/share | sort | tail -n 1'
-has in_use
+has 'returned  .* by 3 processes'
 works "tarn options" "$tarn" options
-works "tarn profile" "$tarn" profile -o sorted.prof -- sort /etc/services /etc/passwd
+works "tarn profile" "$tarn" profile -o sorted.prof -- sort /etc/passwd /etc/group
 works "tarn sites" "$tarn" sites sorted.prof
 works "tarn report" "$tarn" report sorted.prof -o sorted.html
 [ -s sorted.html ] || fail "tarn report: no sorted.html"
