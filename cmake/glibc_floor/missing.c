@@ -60,8 +60,8 @@ unsigned int arc4random(void) {
  * program's start passed it. The start file of this system passes none. */
 typedef int main_function(int, char**, char**);
 typedef void constructor(int, char**, char**);
-extern int real_start(main_function* main, int argc, char** argv, constructor* construct, void (*destroy)(void),
-                      void (*loader_end)(void), void* stack_end);
+extern int real_start(main_function* main, int argc, char** argv, constructor* construct,
+                      void (*destroy)(void), void (*loader_end)(void), void* stack_end);
 __asm__(".symver real_start, __libc_start_main@" TARN_START_VERSION);
 
 extern constructor* const __preinit_array_start[] __attribute__((visibility("hidden")));
@@ -78,8 +78,8 @@ static void construct_all(int argc, char** argv, char** variables) {
     (*each)(argc, argv, variables);
 }
 
-int __libc_start_main(main_function* main, int argc, char** argv, constructor* construct, void (*destroy)(void),
-                      void (*loader_end)(void), void* stack_end) {
+int __libc_start_main(main_function* main, int argc, char** argv, constructor* construct,
+                      void (*destroy)(void), void (*loader_end)(void), void* stack_end) {
   (void)construct;
   (void)destroy;
   return real_start(main, argc, argv, construct_all, NULL, loader_end, stack_end);
