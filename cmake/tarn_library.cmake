@@ -18,6 +18,7 @@ function(tarn_library target)
     target_link_options(${target} PRIVATE LINKER:-z,initfirst)
   else()
     add_library(${target} STATIC ${objects})
+    target_link_libraries(${target} PUBLIC ${CMAKE_DL_LIBS}) # glibc before 2.34 has dlsym there
   endif()
   add_library(tarn::${arg_EXPORTED} ALIAS ${target})
   target_include_directories(${target} PUBLIC

@@ -26,9 +26,9 @@ works "the version" "$tarn" --version
 works "tarn run" "$tarn" run -- env
 has 'LD_PRELOAD=.*libtarn\.so'
 works "tarn run on a larger program" "$tarn" run --stats -- sh -c 'ls -lR /usr/share | sort | tail -n 1'
-has in_use
+has 'returned  .* by 3 processes'
 works "tarn options" "$tarn" options
-works "tarn profile" "$tarn" profile -o sorted.prof -- sort /etc/services /etc/passwd
+works "tarn profile" "$tarn" profile -o sorted.prof -- sort /etc/passwd /etc/group
 works "tarn sites" "$tarn" sites sorted.prof
 works "tarn report" "$tarn" report sorted.prof -o sorted.html
 [ -s sorted.html ] || fail "tarn report: no sorted.html"
@@ -70,11 +70,11 @@ PKG_CONFIG_PATH=$libraries/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH} LD_LIB
 export PKG_CONFIG_PATH LD_LIBRARY_PATH
 # shellcheck disable=SC2046 # pkg-config prints several words
 {
-  works "compiling with the shared library" cc program.c -o shared $(pkg-config --cflags --libs tarn)
+  works "compiling with the shared library" cc -pthread program.c -o shared $(pkg-config --cflags --libs tarn)
   works "a program with the shared library" ./shared
-  works "compiling with the API library" cc program.c -o api $(pkg-config --cflags --libs tarn-api)
+  works "compiling with the API library" cc -pthread program.c -o api $(pkg-config --cflags --libs tarn-api)
   works "a program with the API library" ./api keeps
-  works "compiling a static program" cc -static program.c -o static $(pkg-config --static --cflags --libs tarn)
+  works "compiling a static program" cc -pthread -static program.c -o static $(pkg-config --static --cflags --libs tarn)
   works "a static program" ./static
 }
 "$tarn" run -- ./static >log 2>&1 && fail "tarn run accepts a static program"

@@ -4,7 +4,9 @@
  * archive: only what is called comes into a program.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
@@ -40,6 +42,10 @@ int fstatat64(int folder, const char* restrict path, struct stat64* restrict out
 char __libc_single_threaded = 0; /* reference counts are always atomic */
 #endif
 
+#ifdef TARN_MISSING_sigdescr_np
+const char* sigdescr_np(int signal) { return signal >= 1 && signal <= SIGSYS ? strsignal(signal) : NULL; }
+#endif
+
 #ifdef TARN_MISSING_arc4random /* std::random_device */
 unsigned int arc4random(void) {
   unsigned int number = 0;
@@ -54,8 +60,8 @@ unsigned int arc4random(void) {
  * program's start passed it. The start file of this system passes none. */
 typedef int main_function(int, char**, char**);
 typedef void constructor(int, char**, char**);
-extern int real_start(main_function* main, int argc, char** argv, constructor* construct, void (*destroy)(void),
-                      void (*loader_end)(void), void* stack_end);
+extern int real_start(main_function* main, int argc, char** argv, constructor* construct,
+                      void (*destroy)(void), void (*loader_end)(void), void* stack_end);
 __asm__(".symver real_start, __libc_start_main@" TARN_START_VERSION);
 
 extern constructor* const __preinit_array_start[] __attribute__((visibility("hidden")));
@@ -72,8 +78,8 @@ static void construct_all(int argc, char** argv, char** variables) {
     (*each)(argc, argv, variables);
 }
 
-int __libc_start_main(main_function* main, int argc, char** argv, constructor* construct, void (*destroy)(void),
-                      void (*loader_end)(void), void* stack_end) {
+int __libc_start_main(main_function* main, int argc, char** argv, constructor* construct,
+                      void (*destroy)(void), void (*loader_end)(void), void* stack_end) {
   (void)construct;
   (void)destroy;
   return real_start(main, argc, argv, construct_all, NULL, loader_end, stack_end);

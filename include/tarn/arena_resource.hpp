@@ -20,7 +20,8 @@
 
 #include "tarn/arena.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -48,4 +49,5 @@ class arena_resource final : public std::pmr::memory_resource {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

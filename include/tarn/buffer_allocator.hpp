@@ -29,7 +29,8 @@
 
 #include "tarn/buffer_pool.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -169,4 +170,5 @@ class buffer_resource : public std::pmr::memory_resource {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -45,7 +45,8 @@
 #include "tarn/detail/buffer_abi.hpp"
 #include "tarn/detail/config.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -330,4 +331,5 @@ class locked_buffer_pool {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -16,7 +16,8 @@
 
 #include "tarn/object_pool.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -102,4 +103,5 @@ class local_pool : public detail::pool_front<local_pool<T>, T>,
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

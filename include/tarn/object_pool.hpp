@@ -35,7 +35,8 @@
 #include "tarn/detail/pool_abi.hpp"
 #include "tarn/detail/type_name.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -452,4 +453,5 @@ class object_pool : public detail::pool_front<object_pool<T>, T>,
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

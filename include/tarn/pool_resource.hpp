@@ -39,7 +39,8 @@
 #include "tarn/detail/upstream_blocks.hpp"
 #include "tarn/object_pool.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 namespace detail {
 
@@ -264,4 +265,5 @@ class local_pool_resource : public detail::slot_resource<detail::local_slot_pool
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

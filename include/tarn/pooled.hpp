@@ -36,7 +36,8 @@
 
 #include "tarn/object_pool.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -123,4 +124,5 @@ class pooled {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -62,7 +62,8 @@
 #define TARN_RECYCLER_MODE keeping
 #endif
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 // How objects of a type are reset for the next user, and how much memory they hold. Specialise it, or pass an object
 // with the same members to the recycler:
@@ -484,4 +485,5 @@ recycler(Factory, recycler_options = {}, Hooks = {}) -> recycler<std::invoke_res
 }  // namespace TARN_RECYCLER_MODE
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -9,7 +9,8 @@
 
 #include "tarn/detail/recycler_abi.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 struct recycler_stats {
   std::uint64_t gets;  // hits + victims + misses
@@ -49,4 +50,5 @@ inline recycler_stats stats_of(const tarn_recycler_figures& f) noexcept {
 
 }  // namespace detail
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -28,7 +28,8 @@
 
 #include "tarn/arena.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 namespace detail {
 
@@ -118,4 +119,5 @@ class scratch_arena {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

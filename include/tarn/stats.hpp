@@ -19,7 +19,8 @@
 #include "tarn/malloc.h"
 #include "tarn/recycler_stats.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 namespace detail {
 
@@ -173,4 +174,5 @@ inline tarn_pool_leak_hook set_leak_hook(tarn_pool_leak_hook hook) noexcept {
   return tarn_pool_set_leak_hook(hook);
 }
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

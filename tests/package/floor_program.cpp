@@ -2,6 +2,7 @@
 // For tests/package/glibc_floor_test.sh: uses what an older glibc has under other names or versions, and ends with status 0
 // if all of it works.
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,16 +46,19 @@ int main() {
   std::thread([&from_thread, shared] { from_thread = *shared; }).join();
   struct stat seen = {};
   struct stat seen_open = {};
-  const bool found = ::stat("/", &seen) == 0 && lstat("/", &seen_open) == 0 && seen.st_ino == seen_open.st_ino;
+  const bool found =
+      ::stat("/", &seen) == 0 && lstat("/", &seen_open) == 0 && seen.st_ino == seen_open.st_ino;
   bool in_environment = false;
   for (char** each = environ; each != nullptr && *each != nullptr; ++each)
     in_environment = in_environment || std::strcmp(*each, "FLOOR_TEST=set") == 0;
   volatile double two = 2;
   const bool failed = stops("a constructor", constructed == 1) || stops("a thread", from_thread == 7) ||
                       stops("stat", found && S_ISDIR(seen.st_mode)) || stops("environ", in_environment) ||
-                      stops("getenv", std::getenv("FLOOR_TEST") != nullptr) || stops("an exception", catches()) ||
+                      stops("getenv", std::getenv("FLOOR_TEST") != nullptr) ||
+                      stops("an exception", catches()) ||
                       stops("dlsym", dlsym(RTLD_DEFAULT, "malloc") != nullptr) ||
                       stops("a directory", std::filesystem::exists("/")) ||
+                      stops("sigdescr_np", std::strcmp(sigdescr_np(SIGSEGV), "Segmentation fault") == 0) ||
                       stops("pow", std::pow(two, 10) == 1024 && std::hypot(two, 0) == 2) ||
                       stops("random_device", std::random_device()() != std::random_device()() ||
                                                  std::random_device()() != std::random_device()());

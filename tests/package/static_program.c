@@ -31,7 +31,8 @@ static void* work(void* seed) {
   for (int round = 0; round < rounds; ++round) {
     random = random * 1103515245U + 12345U;
     const unsigned place = (random >> 16) % kept;
-    for (size_t i = 0; i < sizes[place]; i += 97) check(blocks[place][i] == (unsigned char)place, "a block has changed");
+    for (size_t i = 0; i < sizes[place]; i += 97)
+      check(blocks[place][i] == (unsigned char)place, "a block has changed");
     const size_t size = 1 + (random >> 8) % (round % 1000 == 0 ? 3000000 : 3000);
     unsigned char* const block = realloc(blocks[place], size);
     check(block != NULL, "realloc failed");
@@ -45,7 +46,8 @@ static void* work(void* seed) {
 
 int main(void) {
   pthread_t running[threads];
-  for (uintptr_t i = 0; i < threads; ++i) check(pthread_create(&running[i], NULL, work, (void*)(i + 1)) == 0, "no thread");
+  for (uintptr_t i = 0; i < threads; ++i)
+    check(pthread_create(&running[i], NULL, work, (void*)(i + 1)) == 0, "no thread");
   const pid_t child = fork();
   if (child == 0) {
     work((void*)99);

@@ -30,7 +30,9 @@ extern "C" {
 [[noreturn]] TARN_API void tarn_arena_fatal(const char* what, const void* where) noexcept;
 }
 
-namespace tarn::inline TARN_ABI::detail {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace detail {
 
 inline namespace TARN_POOL_MODE {
 
@@ -187,6 +189,8 @@ struct arena_core {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI::detail
+}  // namespace detail
+}  // namespace TARN_ABI
+}  // namespace tarn
 
 #include "tarn/detail/arena_slow_paths.hpp"  // IWYU pragma: export

@@ -16,7 +16,9 @@
 
 #include "tarn/detail/arena_core.hpp"
 
-namespace tarn::inline TARN_ABI::detail {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace detail {
 
 inline namespace TARN_POOL_MODE {
 
@@ -303,4 +305,6 @@ inline arena_mark_record* arena_core::marks_before(const arena_marker& marker) n
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI::detail
+}  // namespace detail
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -33,7 +33,9 @@ extern "C" void __asan_poison_memory_region(void const volatile* address, std::s
 extern "C" void __asan_unpoison_memory_region(void const volatile* address, std::size_t size);
 #endif
 
-namespace tarn::inline TARN_ABI::detail {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace detail {
 
 // Aborts where exceptions are disabled.
 [[noreturn]] TARN_DETAIL_COLD inline void throw_bad_alloc() {
@@ -56,4 +58,6 @@ TARN_DETAIL_INLINE void unpoison([[maybe_unused]] void* memory, [[maybe_unused]]
 #endif
 }
 
-}  // namespace tarn::inline TARN_ABI::detail
+}  // namespace detail
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -10,7 +10,9 @@
 
 #include "tarn/detail/config.hpp"
 
-namespace tarn::inline TARN_ABI::detail {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace detail {
 
 // The argument that stands for default-initialisation: `new T` in place of `new T(arguments)`.
 struct for_overwrite {};
@@ -27,4 +29,6 @@ TARN_DETAIL_INLINE T* construct(void* memory, Args&&... args) noexcept(
   }
 }
 
-}  // namespace tarn::inline TARN_ABI::detail
+}  // namespace detail
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -160,7 +160,9 @@ TARN_API tarn_pool_leak_hook tarn_pool_set_leak_hook(tarn_pool_leak_hook hook) n
 
 }  // extern "C"
 
-namespace tarn::inline TARN_ABI::detail {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace detail {
 
 // The bin of a thread that has none yet: empty and full at once, so that its first call misses.
 struct empty_bin {
@@ -187,4 +189,6 @@ TARN_DETAIL_INLINE bool push(tarn_pool_bin* bin, void* object) {
   return true;
 }
 
-}  // namespace tarn::inline TARN_ABI::detail
+}  // namespace detail
+}  // namespace TARN_ABI
+}  // namespace tarn

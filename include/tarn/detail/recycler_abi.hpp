@@ -127,7 +127,9 @@ TARN_API std::uint64_t tarn_recycler_unseal(void* object, std::size_t bytes) noe
 
 }  // extern "C"
 
-namespace tarn::inline TARN_ABI::detail {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace detail {
 
 // The owner leaves its bin. release: partner of the acquire of both words in is_entered().
 template <class Word>
@@ -184,4 +186,6 @@ TARN_DETAIL_INLINE bool push(tarn_recycler_bin* bin, void* object, std::size_t b
   return fits;
 }
 
-}  // namespace tarn::inline TARN_ABI::detail
+}  // namespace detail
+}  // namespace TARN_ABI
+}  // namespace tarn

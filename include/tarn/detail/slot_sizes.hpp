@@ -14,7 +14,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tarn::inline TARN_ABI::detail::slot_sizes {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace detail::slot_sizes {
 
 inline constexpr std::size_t step = 8;
 inline constexpr std::size_t linear_end = 128;
@@ -103,4 +105,6 @@ constexpr bool sizes_hold() {
 }
 static_assert(sizes_hold());
 
-}  // namespace tarn::inline TARN_ABI::detail::slot_sizes
+}  // namespace detail::slot_sizes
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -7,7 +7,9 @@
 
 #include <string_view>
 
-namespace tarn::inline TARN_ABI::detail {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace detail {
 
 template <class T>
 constexpr std::string_view function_name() {
@@ -28,4 +30,6 @@ constexpr std::string_view type_name() {
   return whole.substr(name_prefix, whole.size() - name_prefix - name_suffix);
 }
 
-}  // namespace tarn::inline TARN_ABI::detail
+}  // namespace detail
+}  // namespace TARN_ABI
+}  // namespace tarn

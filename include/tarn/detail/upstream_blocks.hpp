@@ -19,7 +19,9 @@
 
 #include "tarn/detail/config.hpp"
 
-namespace tarn::inline TARN_ABI::detail {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace detail {
 
 // For resources that one thread at a time uses.
 struct no_mutex {
@@ -106,4 +108,6 @@ class upstream_blocks {
   link ring_{&ring_, &ring_, nullptr, 0};
 };
 
-}  // namespace tarn::inline TARN_ABI::detail
+}  // namespace detail
+}  // namespace TARN_ABI
+}  // namespace tarn
