@@ -39,7 +39,7 @@ refuses() {
 templates=tests/package/every_template.cpp
 adapters="\
 arrow.hpp:arrow/memory_pool.h
-asio.hpp:boost/asio/associated_executor.hpp
+asio.hpp:cstddef
 catch2.hpp:catch2/catch.hpp
 doctest.hpp:doctest/doctest.h
 googletest.hpp:gtest/gtest.h

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// adapter_asio awaitable|tarn [CONNECTIONS [MESSAGES [THREADS]]]: an echo server of coroutines on one or several threads, with
+// adapter_asio awaitable|plain|tarn [CONNECTIONS [MESSAGES [THREADS]]]: an echo server of coroutines on one or several threads, with
 // a coroutine for each message that it answers; CONNECTIONS clients in one further thread send MESSAGES each, one at a time.
 //   awaitable  boost::asio::awaitable and use_awaitable: frames and operations from Asio's cache, else operator new
-//   tarn       coroutines whose promises derive from tarn::coroutine_frames, handlers by tarn::asio_handler
+//   plain      coroutines of this file: frames from operator new, operations from Asio's cache, else operator new
+//   tarn       the same coroutines with promises that derive from tarn::coroutine_frames, and handlers by tarn::asio_handler
 // Known to favour: many connections leave Asio's cache, of one block per thread and kind, empty.
 // Method: loopback TCP, 64 bytes a message; sockets and threads are made before the clock starts. The clients' own handlers
 // are of the mode's kind, too. The kernel's share of the time is large: compare "cpu_seconds" and "news".
@@ -16,6 +17,7 @@
 #include <memory>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "tarn/adapters/asio.hpp"
@@ -54,10 +56,23 @@ asio::awaitable<void> send_all(tcp::socket socket, int messages) {
   }
 }
 
-// ---- coroutines with tarn's frames ----
+// ---- coroutines of this file ----
 
+struct plain_frames {};
+
+// The handler as this kind of coroutines passes it to Asio.
+template <class Frames, class Handler>
+auto handler_for(Handler handler) {
+  if constexpr (std::is_same_v<Frames, tarn::coroutine_frames>) {
+    return tarn::asio_handler(std::move(handler));
+  } else {
+    return handler;
+  }
+}
+
+template <class Frames>
 struct detached {
-  struct promise_type : tarn::coroutine_frames {
+  struct promise_type : Frames {
     detached get_return_object() { return {}; }
     static std::suspend_never initial_suspend() noexcept { return {}; }
     static std::suspend_never final_suspend() noexcept { return {}; }
@@ -67,9 +82,10 @@ struct detached {
 };
 
 // A coroutine that another one awaits.
+template <class Frames>
 class task {
  public:
-  struct promise_type : tarn::coroutine_frames {
+  struct promise_type : Frames {
     struct resume_caller {
       static bool await_ready() noexcept { return false; }
       std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> self) noexcept {
@@ -102,44 +118,49 @@ class task {
   std::coroutine_handle<promise_type> frame_;
 };
 
-template <class Start>
+template <class Frames, class Start>
 struct operation {
   Start start;
   bool succeeded = false;
 
   static bool await_ready() { return false; }
   void await_suspend(std::coroutine_handle<> caller) {
-    start(tarn::asio_handler([this, caller](error_code error, std::size_t) {
+    start(handler_for<Frames>([this, caller](error_code error, std::size_t) {
       succeeded = !error;
       caller.resume();
     }));
   }
   [[nodiscard]] bool await_resume() const { return succeeded; }
 };
-template <class Start>
-operation(Start) -> operation<Start>;
+template <class Frames, class Start>
+operation<Frames, Start> operate(Start start) {
+  return {std::move(start)};
+}
 
-task answer_one_with_frames(tcp::socket& socket) {
+template <class Frames>
+task<Frames> answer_one_with_frames(tcp::socket& socket) {
   char data[message_bytes];
-  const bool read = co_await operation{
-      [&](auto handler) { asio::async_read(socket, asio::buffer(data), std::move(handler)); }};
+  const bool read = co_await operate<Frames>(
+      [&](auto handler) { asio::async_read(socket, asio::buffer(data), std::move(handler)); });
   if (!read) co_return false;
-  const bool written = co_await operation{
-      [&](auto handler) { asio::async_write(socket, asio::buffer(data), std::move(handler)); }};
+  const bool written = co_await operate<Frames>(
+      [&](auto handler) { asio::async_write(socket, asio::buffer(data), std::move(handler)); });
   co_return written;
 }
-detached serve_with_frames(tcp::socket socket) {
+template <class Frames>
+detached<Frames> serve_with_frames(tcp::socket socket) {
   bool more = true;
-  while (more) more = co_await answer_one_with_frames(socket);
+  while (more) more = co_await answer_one_with_frames<Frames>(socket);
 }
-detached send_all_with_frames(tcp::socket socket, int messages) {
+template <class Frames>
+detached<Frames> send_all_with_frames(tcp::socket socket, int messages) {
   char data[message_bytes] = {};
   for (int i = 0; i < messages; ++i) {
     std::memset(data, i, sizeof data);
-    co_await operation{
-        [&](auto handler) { asio::async_write(socket, asio::buffer(data), std::move(handler)); }};
-    co_await operation{
-        [&](auto handler) { asio::async_read(socket, asio::buffer(data), std::move(handler)); }};
+    co_await operate<Frames>(
+        [&](auto handler) { asio::async_write(socket, asio::buffer(data), std::move(handler)); });
+    co_await operate<Frames>(
+        [&](auto handler) { asio::async_read(socket, asio::buffer(data), std::move(handler)); });
   }
 }
 
@@ -151,8 +172,9 @@ int main(int count, char** arguments) {
   const int messages = count > 3 ? std::atoi(arguments[3]) : 2000;
   const int threads = count > 4 ? std::atoi(arguments[4]) : 1;
   const bool with_tarn = mode == "tarn";
-  if ((!with_tarn && mode != "awaitable") || connections < 1 || messages < 1 || threads < 1) {
-    std::fprintf(stderr, "usage: adapter_asio awaitable|tarn [CONNECTIONS [MESSAGES [THREADS]]]\n");
+  const bool with_awaitable = mode == "awaitable";
+  if ((!with_tarn && !with_awaitable && mode != "plain") || connections < 1 || messages < 1 || threads < 1) {
+    std::fprintf(stderr, "usage: adapter_asio awaitable|plain|tarn [CONNECTIONS [MESSAGES [THREADS]]]\n");
     return 2;
   }
   asio::io_context server;
@@ -171,18 +193,24 @@ int main(int count, char** arguments) {
               connections, connections * messages, threads);
   const bench::usage all;
   for (tcp::socket& socket : of_server) {
-    if (with_tarn) {
-      asio::post(server, tarn::asio_handler([&socket] { serve_with_frames(std::move(socket)); }));
-    } else {
+    if (with_awaitable) {
       asio::co_spawn(server, serve(std::move(socket)), asio::detached);
+    } else if (with_tarn) {
+      asio::post(server, [&socket] { serve_with_frames<tarn::coroutine_frames>(std::move(socket)); });
+    } else {
+      asio::post(server, [&socket] { serve_with_frames<plain_frames>(std::move(socket)); });
     }
   }
   for (tcp::socket& socket : of_clients) {
-    if (with_tarn) {
-      asio::post(clients, tarn::asio_handler(
-                              [&socket, messages] { send_all_with_frames(std::move(socket), messages); }));
-    } else {
+    if (with_awaitable) {
       asio::co_spawn(clients, send_all(std::move(socket), messages), asio::detached);
+    } else if (with_tarn) {
+      asio::post(clients, [&socket, messages] {
+        send_all_with_frames<tarn::coroutine_frames>(std::move(socket), messages);
+      });
+    } else {
+      asio::post(clients,
+                 [&socket, messages] { send_all_with_frames<plain_frames>(std::move(socket), messages); });
     }
   }
   {

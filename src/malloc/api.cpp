@@ -78,7 +78,10 @@ void tarn_visit_locks(void (*visit)(void*, const tarn_lock_stats*), void* contex
   lock_statistics::visit(visit, context);
 }
 
-void tarn_count_begin(tarn_allocation_count* count) noexcept { allocation_counts::begin(*count); }
+void tarn_count_begin(tarn_allocation_count* count) noexcept {
+  engine::attach_thread();
+  allocation_counts::begin(*count);
+}
 void tarn_count_end(tarn_allocation_count* count) noexcept { allocation_counts::end(*count); }
 
 int tarn_option_at(size_t index, tarn_option* out) noexcept {

@@ -2,14 +2,12 @@
 #include "runtime/allocation_counts.hpp"
 
 #include "os/report.hpp"
-#include "runtime/engine.hpp"
 
 namespace tarn::allocation_counts {
 
 thread_local constinit tarn_allocation_count* innermost = nullptr;
 
 void begin(tarn_allocation_count& count) {
-  engine::attach_thread();
   count = {};
   count.outer = innermost;
   innermost = &count;

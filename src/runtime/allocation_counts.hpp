@@ -20,6 +20,7 @@ namespace tarn::allocation_counts {
 // The calling thread's innermost count, or null.
 extern thread_local constinit tarn_allocation_count* innermost;
 
+// Requires: the thread is attached.
 void begin(tarn_allocation_count& count);
 // Aborts if it is not the innermost count.
 void end(tarn_allocation_count& count);

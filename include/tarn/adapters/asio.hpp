@@ -1,32 +1,26 @@
 // SPDX-License-Identifier: MIT
 // asio_handler: a completion handler whose operation's memory comes from the pools of tarn/coroutine_frames.hpp. For
-// Boost.Asio (1.66 or later) and for Asio without Boost: define TARN_ASIO_STANDALONE before including this header.
+// Boost.Asio (1.66 or later) and for Asio without Boost; it includes neither.
 //
 //     socket.async_read_some(buffer, tarn::asio_handler([self](auto error, std::size_t length) { ... }));
 //
 // Asio allocates memory for each asynchronous operation that is under way (some 100 to 300 bytes), by the handler's
-// associated allocator. Its own keeps one or two blocks per thread that runs the io_context, and none for other threads; all
-// other operations go to operator new. Use this wrapper where a thread has many
-// operations under way at a time, or starts operations that another thread finishes. Do not use it for one operation after
-// the other in one thread: Asio's own cache is as fast there.
+// associated allocator. Its own keeps one or two blocks per thread that runs the io_context, and none for other threads;
+// all other operations go to operator new. Use this wrapper where a thread has many operations under way at a time, or
+// starts operations that another thread finishes. Do not use it for one operation after the other in one thread: Asio's
+// own cache serves these for less (docs/how-to/adapters/asio.md has figures).
 //
-// The wrapper keeps the handler's associated executor. Its associated allocator is frame_allocator<void>'s, whatever the
-// handler's was. From Boost 1.79 on boost::asio::bind_allocator(tarn::frame_allocator<void>(), token) does the same, also
-// for completion tokens that are not handlers.
-// asio::awaitable: its frames have a cache of Asio's own, one or two blocks per thread, to which no allocator can be given
-// (docs/how-to/adapters/asio.md).
+// The wrapper keeps the handler's executor and cancellation slot if the handler has them as members (executor_type,
+// get_executor(); cancellation_slot_type, get_cancellation_slot()), as bind_executor() and bind_cancellation_slot() make
+// them. What is associated by a specialisation of Asio's traits is lost: wrap such handlers the other way round,
+// bind_executor(executor, asio_handler(...)). Its allocator is a frame_allocator, whatever the handler's was.
+// From Boost 1.79 on boost::asio::bind_allocator(tarn::frame_allocator<void>(), token) does the same, also for completion
+// tokens that are not handlers.
+// asio::awaitable: its frames have a cache of Asio's own, to which no allocator can be given (docs/how-to/adapters/asio.md).
 // Thread safety, failure: those of the handler, of frame_allocator. Cost: as a pair of create() and destroy() of a pool.
 #pragma once
 
 #include "tarn/detail/abi.hpp"
-
-#if defined(TARN_ASIO_STANDALONE)
-#include <asio/associated_executor.hpp>
-#define TARN_DETAIL_ASIO asio
-#else
-#include <boost/asio/associated_executor.hpp>
-#define TARN_DETAIL_ASIO boost::asio
-#endif
 
 #include <type_traits>
 #include <utility>
@@ -38,7 +32,43 @@ namespace tarn::inline TARN_ABI {
 inline namespace TARN_POOL_MODE {
 
 template <class Handler>
-class asio_handler {
+class asio_handler;
+
+}  // namespace TARN_POOL_MODE
+
+namespace detail {
+
+inline namespace TARN_POOL_MODE {
+
+// Members that Asio looks for; none if the handler does not have them, as Asio takes a faster path then.
+template <class Handler, class = void>
+struct asio_executor {};
+template <class Handler>
+struct asio_executor<Handler, std::void_t<typename Handler::executor_type>> {
+  using executor_type = typename Handler::executor_type;
+  [[nodiscard]] executor_type get_executor() const noexcept {
+    return static_cast<const asio_handler<Handler>*>(this)->handler().get_executor();
+  }
+};
+
+template <class Handler, class = void>
+struct asio_cancellation_slot {};
+template <class Handler>
+struct asio_cancellation_slot<Handler, std::void_t<typename Handler::cancellation_slot_type>> {
+  using cancellation_slot_type = typename Handler::cancellation_slot_type;
+  [[nodiscard]] cancellation_slot_type get_cancellation_slot() const noexcept {
+    return static_cast<const asio_handler<Handler>*>(this)->handler().get_cancellation_slot();
+  }
+};
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace detail
+
+inline namespace TARN_POOL_MODE {
+
+template <class Handler>
+class asio_handler : public detail::asio_executor<Handler>, public detail::asio_cancellation_slot<Handler> {
  public:
   using allocator_type = frame_allocator<char>;
 
@@ -46,7 +76,6 @@ class asio_handler {
       : handler_(std::move(handler)) {}
 
   [[nodiscard]] allocator_type get_allocator() const noexcept { return {}; }
-  // For the specialisation of associated_executor below.
   [[nodiscard]] const Handler& handler() const noexcept { return handler_; }
 
   template <class... Results>
@@ -61,15 +90,3 @@ class asio_handler {
 }  // namespace TARN_POOL_MODE
 
 }  // namespace tarn::inline TARN_ABI
-
-// The wrapped handler's executor.
-template <class Handler, class Executor>
-struct TARN_DETAIL_ASIO::associated_executor<tarn::asio_handler<Handler>, Executor> {
-  using type = typename associated_executor<Handler, Executor>::type;
-  static type get(const tarn::asio_handler<Handler>& wrapper,
-                  const Executor& executor = Executor()) noexcept {
-    return associated_executor<Handler, Executor>::get(wrapper.handler(), executor);
-  }
-};
-
-#undef TARN_DETAIL_ASIO
