@@ -262,8 +262,12 @@ void read_variable(const char* variable) {
     const char c = i == length ? '\0' : variable[i];
     name[i - prefix] = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
   }
-  // TARN_LIBRARY and TARN_LIB tell tools where this library is.
-  if (std::strncmp(variable + prefix, "LIB", 3) == 0) return;
+  // TARN_LIBRARY and TARN_LIB tell tools where this library is; TARN_APPLY… and TARN_RECORD… are for libraries that tarn's
+  // command preloads beside this one.
+  if (std::strncmp(variable + prefix, "LIB", 3) == 0 || std::strncmp(variable + prefix, "APPLY", 5) == 0 ||
+      std::strncmp(variable + prefix, "RECORD", 6) == 0) {
+    return;
+  }
   const int result = known ? change(name, equals + 1, origin::environment) : ENOENT;
   if (result == ENOENT) warn_unknown(variable, length);
   if (result == EINVAL) {

@@ -69,3 +69,7 @@ TARN_DETAIL_INLINE void unpoison([[maybe_unused]] void* memory, [[maybe_unused]]
 }
 
 }  // namespace tarn::detail
+
+#if __cplusplus < 202002L
+#error "tarn's C++ headers need C++20: compile with -std=c++20"
+#endif
