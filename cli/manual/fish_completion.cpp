@@ -41,9 +41,9 @@ std::string value_words(const completed_value& value) {
 std::string argument_words(const completed_value& value) {
   switch (value.kind) {
     case completed_kind::profile:
-      return "(__fish_complete_suffix .prof)";
+      return "(__tarn_files .prof)";
     case completed_kind::plan:
-      return "(__fish_complete_suffix .json)";
+      return "(__tarn_files .json)";
     case completed_kind::process:
       return "(__fish_complete_pids)";
     default:
@@ -102,6 +102,11 @@ function __tarn_place
         end
     end
     echo $verb
+    # The program may follow the plan at once.
+    set -l token (commandline -ct)
+    if test (__tarn_program_of "$verb") = after_plan; and test $arguments -eq 1; and not string match -q -- '-*' "$token"
+        count $tokens
+    end
 end
 
 function __tarn_at
@@ -128,7 +133,13 @@ end
 
 # The first word of a program.
 function __tarn_command_names
-    complete -C (commandline -ct)
+    set -l token (commandline -ct)
+    string match -q -- '-*' $token; or complete "--do-complete=$token"
+end
+
+# Folders, and files with the ending $argv[1].
+function __tarn_files
+    complete -C"tarn-file "(commandline -ct) | string replace -r '\t.*' '' | string match -r '.*(?:\\'$argv[1]'|/)$'
 end
 
 complete -c tarn -f

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/core.h>
 
+#include <string_view>
+
 #include "cli/manual/completed_words.hpp"
 #include "cli/manual/completion.hpp"
 #include "cli/manual/overview.hpp"
@@ -37,7 +39,7 @@ std::string action_of(const completed_value& value) {
     case completed_kind::plan:
       return "_files -g \"*.json(-.)\"";
     case completed_kind::process:
-      return "_pids";
+      return "_tarn_processes";
     case completed_kind::nothing:
       break;
   }
@@ -81,8 +83,14 @@ std::string argument_specs(const command& app) {
 }
 
 constexpr const char* zsh_begin = R"sh(
+_tarn_processes() {
+  local -a processes
+  processes=(${${${(f)"$(command ps -A -o pid= -o comm=)"}## #}/ /:})
+  _describe -t processes process processes
+}
+
 _tarn_program_or_process() {
-  if [[ $PREFIX == <-> ]]; then _pids; else _command_names -e; fi
+  if [[ $PREFIX == <-> ]]; then _tarn_processes; else _command_names -e; fi
 }
 
 _tarn() {
@@ -96,6 +104,14 @@ _tarn() {
     '*::argument:->arguments' && return
   [[ $state == arguments ]] || return 1
   curcontext="${curcontext%:*:*}:tarn-$words[1]:"
+  # After "--": the program and its own arguments.
+  local -i dashes=$words[(i)--]
+  if (( dashes < CURRENT )) && [[ $words[1] == (@PROGRAMS@) ]]; then
+    shift $dashes words
+    (( CURRENT -= dashes ))
+    _normal
+    return
+  fi
   case $words[1] in
     help) _arguments '1:command:_tarn_verbs' ;;
 )sh";
@@ -103,13 +119,17 @@ _tarn() {
 }  // namespace
 
 std::string zsh_completion(std::span<const verb> verbs) {
-  std::string list, cases;
+  std::string list, cases, begin = zsh_begin;
+  std::vector<std::string> programs;
   define_all(verbs, [&](const command& app) {
     list += fmt::format("    '{}:{}'\n", app.get_name(), zsh_text(phrase_of(app)));
     cases += fmt::format("    {})\n      _arguments -s -S", app.get_name());
     for (const CLI::Option* option : options_of(app)) cases += " \\\n        " + option_spec(app, option);
     cases += argument_specs(app) + " ;;\n";
+    if (program_of(app) != program_place::nowhere) programs.push_back(app.get_name());
   });
+  constexpr std::string_view mark = "@PROGRAMS@";
+  begin.replace(begin.find(mark), mark.size(), join(programs, "|"));
   return std::string(
              "#compdef tarn\n"
              "# SPDX-License-Identifier: MIT\n"
@@ -117,7 +137,7 @@ std::string zsh_completion(std::span<const verb> verbs) {
              "\n_tarn_verbs() {\n  local -a verbs=(\n") +
          list +
          "    'help:show the commands, or the help of one'\n  )\n  _describe -t commands command verbs\n}\n" +
-         zsh_begin + cases + "  esac\n}\n\n_tarn \"$@\"\n";
+         begin + cases + "  esac\n}\n\n_tarn \"$@\"\n";
 }
 
 }  // namespace tarn::cli

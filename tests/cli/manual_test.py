@@ -229,8 +229,8 @@ class Shells(Manual):
         self.assertEqual(sorted(profile), options)
         self.assertTrue({"a.prof", "with blank.prof", "deep"} <= sites, sites)
         self.assertFalse({"other.txt", "plan.json"} & sites, sites)
-        for answer in programs:
-            self.assertIn("true", answer)
+        for line, answer in zip(("run --", "run", "apply plan.json", "cost --watch --"), programs, strict=True):
+            self.assertIn("true", answer, line)
         self.assertNotIn("--mode", after_program)
         self.assertIn(str(os.getpid()), process)
 
@@ -299,6 +299,7 @@ _tarn_test_list() {
   unfunction compadd
   compstate[insert]=
   compstate[list]=
+  print end >>$ANSWERS
 }
 zle -C _tarn_test_list complete-word _tarn_test_list
 bindkey '^I' _tarn_test_list
@@ -328,8 +329,10 @@ PS1='ready> '
         for number, line in enumerate(lines):
             with open(target, "w", encoding="utf-8"):
                 pass
+            os.write(terminal, line.encode() + b"\t")
+            self.wait_for_end(target)
             # ^U and a command of its own end the line whose completion was asked for.
-            os.write(terminal, line.encode() + b"\t\x15print done-$((" + str(number).encode() + b"+1000))\n")
+            os.write(terminal, b"\x15print done-$((" + str(number).encode() + b"+1000))\n")
             read_until(f"done-{number + 1000}".encode(), 1)
             with open(target, encoding="utf-8") as file:
                 answers.append({one[len("match:"):] for one in file.read().splitlines() if one.startswith("match:")})
@@ -337,6 +340,15 @@ PS1='ready> '
         os.kill(child, 9)
         os.waitpid(child, 0)
         return answers
+
+    def wait_for_end(self, path):
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            with open(path, encoding="utf-8") as file:
+                if "end\n" in file.read():
+                    return
+            time.sleep(0.02)
+        self.fail("zsh completed nothing in 20 seconds")
 
     def test_zsh(self):
         self.need("zsh")

@@ -182,6 +182,7 @@ async function look(browser, screen, scheme, { kind, address }) {
       assert.ok((await page.locator(".flame-name").textContent()).length > 0, `${where}: a touch names a frame`);
     }
   } else {
+    await page.goto(address); // the first Tab starts at the beginning of the page
     const walked = await walk_by_tab(page);
     check(`${where}, not reached by Tab`, walked.missed);
     check(`${where}, focus not seen`, walked.unseen);

@@ -2,7 +2,7 @@
 // wide: marks what is wider than its place, so that the style sheet can show that there is more to the right: "wide", and
 // "at-end" where the right edge is reached.
 export function mark_wide_places(): void {
-  for (const place of document.querySelectorAll<HTMLElement>(".scroll")) {
+  for (const place of document.querySelectorAll<HTMLElement>(".scroll, nav")) {
     const look = (): void => {
       const hidden = place.scrollWidth - place.clientWidth;
       place.classList.toggle("wide", hidden > 1);
