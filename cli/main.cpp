@@ -10,88 +10,32 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "cli/commands/commands.hpp"
 #include "cli/compare/replay_rounds.hpp"
 #include "cli/cost/cost_worker.hpp"
+#include "cli/manual/overview.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/output_file.hpp"
+#include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 
 namespace tarn::cli {
 
 namespace {
 
-constexpr const char* help_text =
-    "tarn: a memory toolkit for C and C++ programs on Linux\n"
-    "\n"
-    "Usage: tarn COMMAND ...\n"
-    "\n"
-    "  run      start a program on tarn\n"
-    "  compare  measure a program under the system's malloc, tarn and other mallocs\n"
-    "  cost     measure what large buffers cost, or watch what page faults cost\n"
-    "  profile  record what memory allocation costs a program, and where\n"
-    "  attach   record a program that is already running\n"
-    "  detach   end such a recording\n"
-    "  dump     write the data of a recording so far to a file\n"
-    "  doctor   show what a profile can record on this system, and how to record more\n"
-    "  report   write a profile as one HTML file that needs no network\n"
-    "  advise   list changes that would make a recorded program allocate more cheaply\n"
-    "  prove    run the recorded program with each change that needs no editing, and\n"
-    "           measure what it saves\n"
-    "  apply    run a program with the changes of a plan, and measure what they save\n"
-    "  replay   replay the recorded allocations under every malloc and from pools\n"
-    "  top      show what memory allocation costs a program while it runs\n"
-    "  sites    show the call sites of a profile as a table\n"
-    "  rss      show what the resident memory of a process consisted of\n"
-    "  leaks    show the blocks that a program had not freed, and which were lost\n"
-    "  flame    show the call paths of a profile as a tree\n"
-    "  merge    merge profiles of several processes or runs into one\n"
-    "  diff     compare two profiles; fail if a limit is exceeded\n"
-    "  export   write a profile for pprof, heaptrack, flame graphs, Prometheus, JSON\n"
-    "  options  show tarn's options with their effective values\n"
-    "  help     show this text, or the help of a command: tarn help COMMAND\n"
-    "\n"
-    "Examples:\n"
-    "  tarn run -- python3 script.py\n"
-    "  tarn run --stats -- make\n"
-    "  tarn compare -- ./my_program input.dat\n"
-    "  tarn cost\n"
-    "  tarn profile -- ./my_program input.dat\n"
-    "  TARN_DECAY_MS=5000 tarn options\n"
-    "\n"
-    "Every command takes --help and --json. tarn --version prints the version.\n"
-    "\n"
-    "Exit codes: run, profile and top return the program's own. Otherwise:\n"
-    "  0    success\n"
-    "  1    compare, apply, prove: results differ; diff: a limit is exceeded;\n"
-    "       leaks: a block is lost; doctor: something is missing\n"
-    "  2    wrong usage\n"
-    "  3    the program fails under every allocator\n"
-    "  125  tarn cannot do it; the message says why\n"
-    "  126  the program is not executable\n"
-    "  127  the program is not found\n";
-
-struct command {
-  const char* name;
-  int (*run)(const std::vector<std::string>& words);
-};
-
-constexpr command commands[] = {
-    {"run", cmd_run},       {"compare", cmd_compare}, {"cost", cmd_cost},     {"profile", cmd_profile},
-    {"attach", cmd_attach}, {"detach", cmd_detach},   {"dump", cmd_dump},     {"doctor", cmd_doctor},
-    {"report", cmd_report}, {"advise", cmd_advise},   {"prove", cmd_prove},   {"apply", cmd_apply},
-    {"replay", cmd_replay}, {"top", cmd_top},         {"sites", cmd_sites},   {"flame", cmd_flame},
-    {"merge", cmd_merge},   {"diff", cmd_diff},       {"export", cmd_export}, {"rss", cmd_rss},
-    {"leaks", cmd_leaks},   {"options", cmd_options}};
-
-const command& find_command(const std::string& name) {
+const verb& find_verb(const std::string& name) {
   std::vector<std::string> names = {"help"};
-  for (const command& candidate : commands) {
+  for (const verb& candidate : verbs()) {
     if (name == candidate.name) return candidate;
     names.emplace_back(candidate.name);
+  }
+  if (name.starts_with("-")) {
+    throw cli_error(exit_code::usage, fmt::format("unknown option '{}' before the command", name),
+                    "Options follow the command: tarn COMMAND OPTIONS. All commands: tarn help");
   }
   const std::string near = nearest_word(name, names);
   throw cli_error(exit_code::usage, fmt::format("unknown command '{}'", name),
@@ -107,9 +51,46 @@ void return_freed_memory() {
   if (dlsym(RTLD_DEFAULT, "tarn_version") == nullptr) mallopt(M_MMAP_THRESHOLD, least_returned_bytes);
 }
 
+void refuse_more(const std::vector<std::string>& words, std::size_t most, const std::string& usage) {
+  if (words.size() <= most) return;
+  throw cli_error(exit_code::usage, fmt::format("unexpected word '{}'", words[most]), "Usage: " + usage);
+}
+
+// "--color WHEN" may also stand before the command.
+std::vector<std::string> take_common_options(std::vector<std::string>& words) {
+  std::vector<std::string> taken;
+  while (!words.empty() && (words.front() == "--color" || words.front().starts_with("--color="))) {
+    const std::size_t count = words.front() == "--color" && words.size() > 1 ? 2 : 1;
+    const auto end = words.begin() + static_cast<std::ptrdiff_t>(count);
+    taken.insert(taken.end(), words.begin(), end);
+    words.erase(words.begin(), end);
+  }
+  return taken;
+}
+
+int print_help(const std::vector<std::string>& words) {
+  refuse_more(words, 1, "tarn help [COMMAND]");
+  if (!words.empty() && words.front() != "help") return find_verb(words.front()).run({"--help"});
+  fmt::print("{}", render_overview(verbs()));
+  return exit_code::success;
+}
+
+int run_verb(const std::string& name, const std::vector<std::string>& words) {
+  const verb& chosen = find_verb(name);
+  try {
+    const int status = chosen.run(words);
+    return status == exit_code::success && damage_was_told() ? exit_code::damaged_profile : status;
+  } catch (const cli_error& error) {
+    const bool is_passed = error.code() == exit_code::usage && chosen.passes_status;
+    throw cli_error(is_passed ? exit_code::refused : error.code(), error.what(),
+                    error.advice().empty() ? fmt::format("See: tarn {} --help", name) : error.advice());
+  }
+}
+
 int dispatch(std::vector<std::string> words) {
+  std::vector<std::string> options = take_common_options(words);
   if (words.empty()) {
-    fmt::print(stderr, "{}", help_text);
+    fmt::print(stderr, "{}", render_overview(verbs()));
     return exit_code::usage;
   }
   const std::string first = words.front();
@@ -117,24 +98,32 @@ int dispatch(std::vector<std::string> words) {
   if (first == print_preloaded_options_word) return print_preloaded_options();
   if (first == cost_worker_word) return cost_worker(words);
   if (first == replay_worker_word) return replay_worker(words);
+  if (first == print_manual_word) return print_manual(words);
   if (first == "--version" || first == "-V") {
+    refuse_more(words, 0, "tarn --version");
     fmt::print("tarn {}\n", TARN_CLI_VERSION);
     return exit_code::success;
   }
   return_freed_memory();
-  const bool wants_help = first == "help" || first == "--help" || first == "-h";
-  if (wants_help && (words.empty() || words.front() == "help")) {
-    fmt::print("{}", help_text);
-    return exit_code::success;
-  }
-  if (wants_help) return find_command(words.front()).run({"--help"});
-  return find_command(first).run(words);
+  if (first == "help" || first == "--help" || first == "-h") return print_help(words);
+  options.insert(options.end(), words.begin(), words.end());
+  return run_verb(first, options);
 }
 
 // Only tarn's own words count, which are those before "--".
 bool wants_json(const std::vector<std::string>& words) {
   const auto end = std::find(words.begin(), words.end(), "--");
   return std::find(words.begin(), end, "--json") != end;
+}
+
+cli_error output_error(const std::system_error& error) {
+  if (!std::string_view(error.what()).starts_with("cannot write to file")) return as_cli_error(error);
+  return not_written("standard output", error.code().value());
+}
+
+int report(const cli_error& error, bool json) {
+  print_error(error, json);
+  return error.code();
 }
 
 }  // namespace
@@ -154,16 +143,13 @@ int main(int count, char** values) {
     flush_standard_output();
     return status;
   } catch (const closed_pipe&) {
-    return closed_pipe::exit_status;
+    return exit_code::closed_pipe;
   } catch (const std::system_error& error) {  // fmt's, when it cannot print
-    if (error.code().value() == EPIPE) return closed_pipe::exit_status;
-    print_error(cli_error(exit_code::refused, error.what()), json);
-    return exit_code::refused;
+    if (error.code().value() == EPIPE) return exit_code::closed_pipe;
+    return report(output_error(error), json);
   } catch (const cli_error& error) {
-    print_error(error, json);
-    return error.code();
+    return report(error, json);
   } catch (const std::exception& error) {
-    print_error(cli_error(exit_code::refused, error.what()), json);
-    return exit_code::refused;
+    return report(as_cli_error(error), json);
   }
 }

@@ -32,16 +32,22 @@ using profiler::say_time;
 
 namespace {
 
-constexpr const char* advise_footer =
-    "Examples:\n"
-    "  tarn profile -o run.tarn -- ./my_program; tarn advise run.tarn\n"
-    "  tarn advise run.tarn --estimate        at once, without a replay\n"
-    "  tarn advise run.tarn --plan plan.json  then try it on the unchanged program:\n"
-    "                                         tarn apply plan.json -- ./my_program\n"
-    "  tarn advise run.tarn --plan plan.json --only 2\n"
-    "\n"
-    "Exit codes: 0 advised; 2 usage; 125 the file cannot be read or replayed.\n"
-    "Rules and their figures: docs/explanation/advice.md\n";
+constexpr exit_meaning advise_exits[] = {{0, "advised"}, usage_exit, damaged_exit, refused_exit};
+
+constexpr command_text advise_text = {
+    .name = "advise",
+    .summary = "List changes that would make a recorded program allocate more cheaply.",
+    .usage = "tarn advise [OPTIONS] PROFILE",
+    .examples =
+        "  tarn profile -o run.prof -- ./my_program; tarn advise run.prof\n"
+        "  tarn advise run.prof --estimate        at once, without a replay\n"
+        "  tarn advise run.prof --plan plan.json  then try it on the unchanged program:\n"
+        "                                         tarn apply plan.json -- ./my_program\n"
+        "  tarn advise run.prof --plan plan.json --only 2\n",
+    .notes = "",
+    .exits = advise_exits,
+    .page = "docs/explanation/advice.md",
+};
 
 struct advise_arguments {
   std::string file;
@@ -56,21 +62,20 @@ struct advise_arguments {
 };
 
 void declare_options(command& app, advise_arguments& arguments) {
-  app.option("file FILE", arguments.file, "A profile")->required();
+  app.option("profile PROFILE", arguments.file, "A profile")->required();
   CLI::Option* replay =
       app.add_flag("--replay", arguments.replay, "Fail if the recording cannot be replayed");
   app.add_flag("--estimate", arguments.estimate,
                "Do not replay: the answer comes at once, with wider intervals")
       ->excludes(replay);
   app.option("-n,--rounds N", arguments.rounds, "Number of rounds of the replay (3)",
-             CLI::Range(1, most_rounds));
+             whole_number(1, most_rounds));
   app.option("--plan FILE", arguments.plan,
              "Write the advice that needs no editing as a plan for tarn apply; -: standard output");
   app.option("--only NUMBER", arguments.only, "Only this piece of advice goes into the plan",
-             CLI::Range(1, 1000));
+             whole_number(1, 1000));
   app.option("--least PERCENT", arguments.least_percent,
-             "Advise only changes that save at least this percentage of CPU time (1)",
-             CLI::Range(0.0, 100.0));
+             "Advise only changes that save at least this percentage of CPU time (1)", number(0.0, 100.0));
   add_process_option(app, arguments.process);
   app.add_flag("--json", arguments.json, "Print one JSON object on stdout");
 }
@@ -175,10 +180,9 @@ std::vector<advice> replay_if_possible(const advise_arguments& arguments, const 
 
 int cmd_advise(const std::vector<std::string>& words) {
   advise_arguments arguments;
-  command app("advise", "List changes that would make a recorded program's memory allocation cheaper.",
-              "tarn advise [OPTIONS] FILE", advise_footer);
+  command app(advise_text);
   declare_options(app, arguments);
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
   const profiler::profile p = load_for_command(arguments.file, arguments.process);
   std::vector<std::string> notes;
   profiler::advice_settings settings;

@@ -41,16 +41,24 @@ namespace {
 constexpr const char* applied_name = "applied";
 constexpr const char* plain_name = "plain";
 
-constexpr const char* apply_footer =
-    "Examples:\n"
-    "  tarn profile -o run.tarn -- ./my_program\n"
-    "  tarn advise run.tarn --plan plan.json\n"
-    "  tarn apply plan.json -- ./my_program\n"
-    "  tarn apply plan.json --once -- ./my_program   only run it with the plan\n"
-    "\n"
-    "Exit codes: 0 measured; 1 the program ends differently with the plan; 2 usage;\n"
-    "3 it fails with and without the plan; 125 tarn refuses; 126 not executable;\n"
-    "127 not found; with --once, the program's. Method: docs/reference/commands.md\n";
+constexpr exit_meaning apply_exits[] = {
+    {0, "measured"}, {1, "the program ends differently with the plan"},
+    usage_exit,      {3, "the program fails with and without the plan"},
+    refused_exit,    not_executable_exit,
+    not_found_exit,  {exit_meaning::of_program, "with --once: the program's own"}};
+
+constexpr command_text apply_text = {
+    .name = "apply",
+    .summary = "Run a program with the changes of a plan, and measure what they save.",
+    .usage = "tarn apply [OPTIONS] PLAN -- PROGRAM ARG...",
+    .examples =
+        "  tarn profile -o run.prof -- ./my_program\n"
+        "  tarn advise run.prof --plan plan.json\n"
+        "  tarn apply plan.json -- ./my_program\n"
+        "  tarn apply plan.json --once -- ./my_program   only run it with the plan\n",
+    .notes = "",
+    .exits = apply_exits,
+};
 
 struct apply_arguments {
   std::string plan;
@@ -66,14 +74,14 @@ void declare_options(command& app, apply_arguments& arguments) {
   app.option("plan PLAN", arguments.plan, "A plan written by tarn advise --plan")->required();
   app.option("-n,--runs N", arguments.rounds,
              "Number of timed rounds (3 to 10, as many as fit into about a minute)",
-             CLI::Range(1, most_rounds));
+             whole_number(1, most_rounds));
   app.option("-w,--warmup N", settings.warmup_rounds, "Rounds before the timed ones, not counted (1)",
-             CLI::Range(0, 100));
+             whole_number(0, 100));
   app.option("--timeout SECONDS", settings.timeout_seconds,
-             "Seconds after which a run is killed and counts as failed", CLI::PositiveNumber);
+             "Seconds after which a run is killed and counts as failed", number_above_zero());
   app.option("--input FILE", settings.input, "The program's standard input (/dev/null)");
   app.option("--touch MIB", arguments.touch_mib, "Memory to touch and release before each run; 0: none (256)",
-             CLI::Range(0, 1 << 20));
+             whole_number(0, 1 << 20));
   app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Count every exit status as success");
   app.add_flag("--show-output", settings.show_output, "Show the program's output");
   app.add_flag("--once", arguments.once, "Run the program once with the plan, and end with its status");
@@ -85,8 +93,8 @@ profiler::plan load_plan(const std::string& path) {
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file) {
-    throw cli_error(exit_code::usage, fmt::format("cannot read {}: {}", path, std::strerror(errno)),
-                    "Write a plan by: tarn advise FILE --plan PLAN");
+    throw cli_error(exit_code::refused, fmt::format("cannot read {}: {}", path, std::strerror(errno)),
+                    "Write a plan by: tarn advise PROFILE --plan PLAN");
   }
   return profiler::read_plan(text.str(), path);
 }
@@ -193,7 +201,7 @@ int measure(const profiler::plan& plan, const apply_arguments& arguments, const 
     return exit_code_of(outcome, arguments.settings.ignore_failure);
   }
   const bool colour = wants_colour(STDOUT_FILENO);
-  fmt::print("{}", render_table(outcome, colour));
+  fmt::print("{}", render_table(outcome, colour, terminal_width(STDOUT_FILENO)));
   for (const std::string& line : render_verdict(outcome)) fmt::print("{}\n", line);
   if (measured) print_prediction(plan, *measured);
   print_sites(plan, told, outcome.rounds + arguments.settings.warmup_rounds);
@@ -218,16 +226,15 @@ command_line split_plan_and_program(const std::vector<std::string>& words, const
 int cmd_apply(const std::vector<std::string>& words) {
   apply_arguments arguments;
   arguments.settings.seed = std::random_device{}();
-  command app("apply", "Run an unmodified program with a plan's changes in effect.",
-              "tarn apply [OPTIONS] PLAN -- PROGRAM ARG...", apply_footer);
+  command app(apply_text);
   declare_options(app, arguments);
   const command_line line = split_plan_and_program(words, app);
-  if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
-  require_program(line, "apply", exit_code::usage);
+  if (!parse_options(app, line.options)) return exit_code::success;
+  require_program(line, "apply");
   const profiler::plan plan = load_plan(arguments.plan);
   if (plan.sites.empty() && plan.variables.empty() && !plan.on_tarn && plan.library.empty()) {
-    throw cli_error(exit_code::usage, fmt::format("{} changes nothing", arguments.plan),
-                    "Write another plan: tarn advise FILE --plan PLAN");
+    throw cli_error(exit_code::refused, fmt::format("{} changes nothing", arguments.plan),
+                    "Write another plan: tarn advise PROFILE --plan PLAN");
   }
   const program_target target = find_program(line.program.front(), environment::current());
   if (arguments.once) become_applied(plan, target, line.program);

@@ -18,6 +18,7 @@
 #include "cli/recording/recording_setup.hpp"
 #include "cli/recording/session_control.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/output_file.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace fs = std::filesystem;
@@ -26,19 +27,50 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* attach_footer =
-    "Examples:\n"
-    "  tarn attach 4711                 until ^C, tarn detach 4711, or the program's\n"
-    "                                   end; writes tarn-PROGRAM-4711.prof\n"
-    "  tarn attach --duration 60 4711   for a minute\n"
-    "  tarn attach -m full 4711         every call from now on\n"
-    "\n"
-    "The program continues to run. Only one of its threads is stopped, for some\n"
-    "milliseconds, to load the recorder, and again to restore the calls at the end.\n"
-    "Blocks that were allocated before are unknown; their frees are not counted.\n"
-    "'tarn attach' also begins to record a program started by tarn profile --paused.\n"
-    "Exit codes: 0; 125 tarn refuses, with the reason.\n"
-    "How it works and what it cannot do: docs/reference/profiling.md\n";
+constexpr exit_meaning attach_exits[] = {
+    {0, "recorded, also when the program ended"}, usage_exit, refused_exit};
+
+constexpr command_text attach_text = {
+    .name = "attach",
+    .summary = "Record a program that is already running.",
+    .usage = "tarn attach [OPTIONS] PID",
+    .examples =
+        "  tarn attach 4711                 until ^C, tarn detach 4711, or the program's\n"
+        "                                   end; writes tarn-PROGRAM-4711.prof\n"
+        "  tarn attach --duration 60 4711   for a minute\n"
+        "  tarn attach -m full 4711         every call from now on\n",
+    .notes =
+        "The program continues to run. Only one of its threads is stopped, for some\n"
+        "milliseconds, to load the recorder, and again to restore the calls at the end.\n"
+        "Blocks that were allocated before are unknown; their frees are not counted.\n"
+        "'tarn attach' also begins to record a program started by tarn profile --paused.\n",
+    .exits = attach_exits,
+    .page = "docs/reference/profiling.md",
+};
+
+constexpr exit_meaning session_exits[] = {{0, "written"}, usage_exit, refused_exit};
+
+constexpr command_text detach_text = {
+    .name = "detach",
+    .summary = "End a recording that tarn attach began; the program continues.",
+    .usage = "tarn detach [--json] PID",
+    .examples = "  tarn detach 4711\n",
+    .notes = "The tarn process that records writes its files and ends; their paths are printed.\n",
+    .exits = session_exits,
+    .page = "docs/reference/profiling.md",
+};
+
+constexpr command_text dump_text = {
+    .name = "dump",
+    .summary = "Write the data of a recording so far to a file; the recording continues.",
+    .usage = "tarn dump [-o FILE] [--json] PID",
+    .examples =
+        "  tarn dump 4711                  writes PROFILE-dump-1.prof, and prints its name\n"
+        "  tarn report $(tarn dump 4711)   and shows it as a page\n",
+    .notes = "",
+    .exits = session_exits,
+    .page = "docs/reference/profiling.md",
+};
 
 struct attach_arguments : recording_arguments {
   std::string process;
@@ -47,7 +79,7 @@ struct attach_arguments : recording_arguments {
 
 pid_t process_of(const std::string& text) {
   if (const auto process = process_id(text)) return *process;
-  throw cli_error(exit_code::refused, fmt::format("'{}' is not a process id", text),
+  throw cli_error(exit_code::usage, fmt::format("'{}' is not a process id", text),
                   "Find the id by the program's name: pgrep NAME");
 }
 
@@ -110,29 +142,25 @@ int attach(pid_t program, const attach_arguments& arguments) {
 }  // namespace
 
 int cmd_attach(const std::vector<std::string>& words) {
-  command app("attach", "Record a program that is already running.", "tarn attach [OPTIONS] PID",
-              attach_footer);
+  command app(attach_text);
   attach_arguments arguments;
   app.option("pid PID", arguments.process, "Process id")->required();
   arguments.declare(app, {"sample", "full"}, "sample (the default) or full (every call)",
                     "Name of the profile");
-  app.option("-d,--duration SECONDS", arguments.duration, "Detach after this time", CLI::Range(0.01, 1e9));
-  if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
+  app.option("-d,--duration SECONDS", arguments.duration, "Detach after this time", number(0.01, 1e9));
+  if (!parse_options(app, words)) return exit_code::success;
   const pid_t program = process_of(arguments.process);
   become_user_of(program);
   return attach(program, arguments);
 }
 
 int cmd_detach(const std::vector<std::string>& words) {
-  command app("detach", "End a recording begun by tarn attach; the program continues.",
-              "tarn detach [--json] PID",
-              "The recording tarn process writes its files and ends.\n"
-              "Exit codes: 0; 125 tarn refuses.\n");
+  command app(detach_text);
   std::string process;
   bool json = false;
   app.option("pid PID", process, "Process id")->required();
   app.add_flag("--json", json, "Print the files' names as one JSON object");
-  if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
   const nlohmann::json answer = ask_session(process_of(process), {{"verb", "detach"}});
   if (json) {
     fmt::print("{}\n", answer.dump());
@@ -144,15 +172,15 @@ int cmd_detach(const std::vector<std::string>& words) {
 }
 
 int cmd_dump(const std::vector<std::string>& words) {
-  command app("dump", "Write the data of a recording so far; the recording continues.",
-              "tarn dump [-o FILE] [--json] PID", "Exit codes: 0; 125 tarn refuses.\n");
+  command app(dump_text);
   std::string process;
   std::string output;
   bool json = false;
   app.option("pid PID", process, "Id of a process recorded by tarn profile or tarn attach")->required();
   app.option("-o,--output FILE", output, "Name of the file (the profile's name with -dump-N)");
   app.add_flag("--json", json, "Print the file's name as one JSON object");
-  if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
+  require_file_name("-o", output);
   const pid_t program = process_of(process);
   const nlohmann::json answer = ask_session(program, {{"verb", "dump"}, {"pid", program}});
   try {
@@ -160,7 +188,7 @@ int cmd_dump(const std::vector<std::string>& words) {
     json ? fmt::print("{}\n", nlohmann::json({{"path", profiler::printable(path)}}).dump())
          : fmt::print("{}\n", profiler::printable(path));
   } catch (const profiler::profile_error& error) {
-    throw cli_error(exit_code::refused, error.what(), "Name another file: -o FILE");
+    throw as_cli_error(error);
   }
   return exit_code::success;
 }

@@ -3,8 +3,11 @@
 // the exit code and throws cli_error.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
+
+#include "cli/manual/verb.hpp"
 
 namespace tarn::cli {
 
@@ -33,6 +36,12 @@ int cmd_top(const std::vector<std::string>& words);
 // Hidden: runs inside the child that cmd_options starts with the library preloaded.
 int print_preloaded_options();
 
+// All of the above, in the order of `tarn help`.
+std::span<const verb> verbs();
+// Hidden, for builds and packages: the manual pages, the shells' completions and other forms of the definitions.
+int print_manual(const std::vector<std::string>& words);
+
+inline constexpr const char* print_manual_word = "--print-manual";
 inline constexpr const char* print_preloaded_options_word = "--print-preloaded-options";
 
 }  // namespace tarn::cli

@@ -26,16 +26,27 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* compare_footer =
-    "Examples:\n"
-    "  tarn compare -- ./my_program input.dat\n"
-    "  tarn compare -n 20 --only system,tarn -- g++ -O2 -c big.cpp -o /dev/null\n"
-    "  tarn compare --with snmalloc=/opt/lib/libsnmallocshim.so -- ./my_program\n"
-    "  tarn compare -- sh -c 'sort <words.txt | uniq -c'\n"
-    "\n"
-    "Exit codes: 0 measured; 1 the program ends differently under different\n"
-    "allocators; 2 usage; 3 it fails under all of them alike; 125 tarn refuses;\n"
-    "126 not executable; 127 not found. Method, columns: docs/reference/commands.md\n";
+constexpr exit_meaning compare_exits[] = {
+    {0, "measured"},
+    {1, "the program ends differently under different allocators, or a run took longer than --timeout"},
+    usage_exit,
+    {3, "the program fails in the same way in all runs; the table is still printed"},
+    refused_exit,
+    not_executable_exit,
+    not_found_exit};
+
+constexpr command_text compare_text = {
+    .name = "compare",
+    .summary = "Measure a program under the system's malloc, tarn and other mallocs.",
+    .usage = "tarn compare [OPTIONS] -- PROGRAM ARG...",
+    .examples =
+        "  tarn compare -- ./my_program input.dat\n"
+        "  tarn compare -n 20 --only system,tarn -- g++ -O2 -c big.cpp -o /dev/null\n"
+        "  tarn compare --with snmalloc=/opt/lib/libsnmallocshim.so -- ./my_program\n"
+        "  tarn compare -- sh -c 'sort <words.txt | uniq -c'\n",
+    .notes = "",
+    .exits = compare_exits,
+};
 
 struct compare_arguments {
   comparison_settings settings;
@@ -51,19 +62,19 @@ void declare_options(command& app, compare_arguments& arguments) {
   comparison_settings& settings = arguments.settings;
   app.option("-n,--runs N", arguments.rounds,
              "Number of timed rounds (3 to 10, as many as fit into about a minute)",
-             CLI::Range(1, most_rounds));
+             whole_number(1, most_rounds));
   app.option("-w,--warmup N", settings.warmup_rounds, "Rounds before the timed ones, not counted (1)",
-             CLI::Range(0, 100));
+             whole_number(0, 100));
   app.option("--with NAME=LIBRARY ...", arguments.with,
              "Add an allocator, or use another file for a known one");
   app.option("--only NAME,...", arguments.only,
              "Measure only these (of system, tarn, jemalloc, mimalloc, tcmalloc, ...)")
       ->delimiter(',');
   app.option("--timeout SECONDS", settings.timeout_seconds,
-             "Seconds after which a run is killed and counts as failed", CLI::PositiveNumber);
+             "Seconds after which a run is killed and counts as failed", number_above_zero());
   app.option("--input FILE", settings.input, "The program's standard input (/dev/null)");
   app.option("--touch MIB", arguments.touch_mib, "Memory to touch and release before each run; 0: none (256)",
-             CLI::Range(0, 1 << 20));
+             whole_number(0, 1 << 20));
   app.option("--seed N", settings.seed, "Seed for the order of the runs, to repeat that order");
   app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Count every exit status as success");
   CLI::Option* quiet =
@@ -105,7 +116,7 @@ void note_python(const program_target& target, std::vector<std::string>& notes) 
 
 void print_report(const comparison_outcome& outcome) {
   const bool colour = wants_colour(STDOUT_FILENO);
-  fmt::print("{}", render_table(outcome, colour));
+  fmt::print("{}", render_table(outcome, colour, terminal_width(STDOUT_FILENO)));
   bool first = true;
   for (const std::string& line : render_verdict(outcome)) {
     fmt::print("{}\n", first ? "\n" + paint(line, style::bold, colour) : line);
@@ -121,12 +132,11 @@ int cmd_compare(const std::vector<std::string>& words) {
   compare_arguments arguments;
   comparison_settings& settings = arguments.settings;
   settings.seed = std::random_device{}();
-  command app("compare", "Measure a program under the system's malloc, tarn and the other allocators.",
-              "tarn compare [OPTIONS] -- PROGRAM ARG...", compare_footer);
+  command app(compare_text);
   declare_options(app, arguments);
   const command_line line = split_command_line(words, app);
-  if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
-  require_program(line, "compare", exit_code::usage);
+  if (!parse_options(app, line.options)) return exit_code::success;
+  require_program(line, "compare");
   if (arguments.rounds > 0) settings.rounds = arguments.rounds;
   settings.conditioning_bytes = arguments.touch_mib < 0
                                     ? default_conditioning_bytes()

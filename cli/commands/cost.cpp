@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -34,22 +36,35 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* cost_footer =
-    "Examples:\n"
-    "  tarn cost                                  8, 16 and 32 MiB, in every way that\n"
-    "                                             is installed\n"
-    "  tarn cost 4M 256M --only system,tarn,mmap  only these sizes and ways (and the\n"
-    "                                             recycled buffer, for comparison)\n"
-    "  tarn cost --html cost.html --json cost.json\n"
-    "                                             table and chart; all figures\n"
-    "  tarn cost --watch                          page faults of the whole machine\n"
-    "  tarn cost --watch 4711                     page faults of a process\n"
-    "  tarn cost --watch -- ./server --port 80    of a program and its descendants\n"
-    "\n"
-    "Ways: malloc of each allocator (system, tarn, jemalloc, ...), mmap, mmap-huge,\n"
-    "mmap-populate, recycled. Sizes: bytes, or with K, M, G (KiB, MiB, GiB); at least\n"
-    "64K. Exit codes: 0 measured; 2 usage; 125 tarn refuses; with --watch PROGRAM,\n"
-    "the program's. Method and columns: docs/explanation/cost.md\n";
+constexpr exit_meaning cost_exits[] = {
+    {0, "measured, or watched until the end"},
+    usage_exit,
+    refused_exit,
+    {126, "with --watch: the program is not executable"},
+    {127, "with --watch: the program is not found"},
+    {exit_meaning::of_program, "with --watch and a program: the program's own"}};
+
+constexpr command_text cost_text = {
+    .name = "cost",
+    .summary = "Measure what large buffers cost, or watch what page faults cost.",
+    .usage = "tarn cost [OPTIONS] [SIZE...]\ntarn cost --watch [OPTIONS] [PID | [--] PROGRAM ARG...]",
+    .examples =
+        "  tarn cost                                  8, 16 and 32 MiB, in every way that\n"
+        "                                             is installed\n"
+        "  tarn cost 4M 256M --only system,tarn,mmap  only these sizes and ways (and the\n"
+        "                                             recycled buffer, for comparison)\n"
+        "  tarn cost --html cost.html --json cost.json\n"
+        "                                             table and chart; all figures\n"
+        "  tarn cost --watch                          page faults of the whole machine\n"
+        "  tarn cost --watch 4711                     page faults of a process\n"
+        "  tarn cost --watch -- ./server --port 80    of a program and its descendants\n",
+    .notes =
+        "Ways: malloc of each allocator (system, tarn, jemalloc, ...), mmap, mmap-huge,\n"
+        "mmap-populate, recycled. Sizes: bytes, or with K, M, G (KiB, MiB, GiB); at least\n"
+        "64K.\n",
+    .exits = cost_exits,
+    .page = "docs/explanation/cost.md",
+};
 
 constexpr std::uint64_t smallest_size = std::uint64_t{64} << 10;
 constexpr const char* default_sizes[] = {"8M", "16M", "32M"};
@@ -85,7 +100,7 @@ exclusive_options declare_options(command& app, cost_arguments& arguments) {
                  "Add an allocator, or use another file for a known one")
           ->allow_extra_args(false),
       app.option("-n,--rounds N", arguments.settings.rounds,
-                 "Number of rounds; each measures all ways and sizes (5)", CLI::Range(1, most_rounds)),
+                 "Number of rounds; each measures all ways and sizes (5)", whole_number(1, most_rounds)),
       app.option("--svg FILE", arguments.svg, "Write a bar chart as SVG; -: standard output"),
       app.option("--html FILE", arguments.html, "Write chart and table as one page; -: standard output"),
       app.option("--seed N", arguments.settings.seed,
@@ -95,9 +110,8 @@ exclusive_options declare_options(command& app, cost_arguments& arguments) {
   app.add_flag("-w,--watch", arguments.watch, "Watch page faults live instead of measuring");
   options.watching = {
       app.option("--interval SECONDS", arguments.interval, "With --watch: seconds between lines (1)",
-                 CLI::Range(0.05, 3600.0)),
-      app.option("--for SECONDS", arguments.duration, "With --watch: end after this time",
-                 CLI::Range(0.05, 1e9)),
+                 number(0.05, 3600.0)),
+      app.option("--for SECONDS", arguments.duration, "With --watch: end after this time", number(0.05, 1e9)),
   };
   return options;
 }
@@ -224,6 +238,11 @@ int measure(cost_arguments& arguments) {
 // A word of digits is a process id; a program with such a name can be given as ./4711.
 bool is_process(const std::string& word) { return word.find_first_not_of("0123456789") == std::string::npos; }
 
+[[noreturn]] void refuse_missing_process(const std::string& word) {
+  throw cli_error(exit_code::refused, fmt::format("there is no process {}", word),
+                  "List the processes: ps -e");
+}
+
 int watch(const cost_arguments& arguments, const std::vector<std::string>& words) {
   const auto json = open_output("--json", arguments.json);
   watch_settings settings;
@@ -232,24 +251,25 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
   settings.json = json.get();
   if (arguments.json == "-") settings.text = stderr;
   const bool is_program = !words.empty() && !is_process(words.front());
-  const auto process = words.empty() ? std::nullopt : process_id(words.front());
-  if (!words.empty() && !is_program && !process) {
-    throw cli_error(exit_code::refused, fmt::format("there is no process {}", words.front()),
-                    "List the processes: ps -e");
+  // 0: none.
+  const pid_t process = words.empty() ? 0 : process_id(words.front()).value_or(0);
+  if (!words.empty() && !is_program && process == 0) {
+    refuse_missing_process(words.front());
   }
   if (is_program && settings.duration_seconds) {
     throw cli_error(exit_code::usage, "--for cannot be used with a program, which is watched until it ends",
                     "For example: tarn cost --watch -- timeout 10 PROGRAM ARG...");
   }
-  // Reports a missing program before the measurement of the prices.
+  // Reports a missing process or program before the measurement of the prices.
+  if (process != 0 && kill(process, 0) != 0 && errno == ESRCH) refuse_missing_process(words.front());
   if (is_program) locate_program(words.front(), environment::current());
   const memory_prices prices = calibrate_prices();
   print_note(describe_prices(prices));
   print_note(describe_first_touch(prices));
   if (words.empty()) {
     watch_machine(prices, settings);
-  } else if (process) {
-    watch_process(*process, prices, settings);
+  } else if (process != 0) {
+    watch_process(process, prices, settings);
   } else {
     end_like(watch_program(words, prices, settings));
   }
@@ -261,10 +281,7 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
 int cmd_cost(const std::vector<std::string>& words) {
   cost_arguments arguments;
   arguments.settings.seed = std::random_device{}();
-  command app("cost", "Measure what large buffers cost, and how much of it a timer shows.",
-              "tarn cost [OPTIONS] [SIZE...]\n"
-              "       tarn cost --watch [OPTIONS] [PID | [--] PROGRAM ARG...]",
-              cost_footer);
+  command app(cost_text);
   const exclusive_options options = declare_options(app, arguments);
   command_line line = split_command_line(words, app);
   const bool watching = std::any_of(line.options.begin(), line.options.end(), [](const std::string& word) {
@@ -276,7 +293,7 @@ int cmd_cost(const std::vector<std::string>& words) {
     line.program.resize(1);
   }
   // When measuring, options may also follow the sizes.
-  if (!parse_options(app, watching ? line.options : words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, watching ? line.options : words)) return exit_code::success;
   if (watching) {
     refuse_given(options.measuring, "cannot be used with --watch");
     return watch(arguments, line.program);

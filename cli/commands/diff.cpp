@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <vector>
@@ -30,21 +31,27 @@ using profiler::difference_builder;
 using profiler::metric;
 using profiler::site_change;
 
-constexpr const char* diff_footer =
-    "Examples:\n"
-    "  tarn diff before.prof after.prof\n"
-    "  tarn profile -n 5 -o before.prof -- PROGRAM ...  and the same for after.prof\n"
-    "  tarn diff --fail-if 'cost>+3%' before-?.prof -- after-?.prof\n"
-    "  tarn diff a.prof b.prof --fail-if 'cost>+5%' --fail-if 'peak>+64M'\n"
-    "  tarn diff a.prof b.prof --fail-if 'site.bytes>+20%'  the change of any site\n"
-    "\n"
-    "EXPR: [site.]METRIC followed by > or < and a CHANGE in percent, or in K, M, G,\n"
-    "or in ns, us, ms, s. Metrics: cost, malloc, hidden, faults, allocations, bytes,\n"
-    "live, live_bytes, peak. Limits do not apply to sites below 1 % of the total.\n"
-    "A change whose interval (±, 95 of 100 cases) includes zero exceeds no limit, as\n"
-    "it may be chance.\n"
-    "Exit codes: 0 within all limits; 1 a limit is exceeded; 2 usage; 125 a file\n"
-    "cannot be read.\n";
+constexpr exit_meaning diff_exits[] = {
+    {0, "within all limits"}, {1, "a limit is exceeded"}, usage_exit, damaged_exit, refused_exit};
+
+constexpr command_text diff_text = {
+    .name = "diff",
+    .summary = "Compare two profiles; fail if a limit is exceeded.",
+    .usage = "tarn diff [OPTIONS] BEFORE AFTER\ntarn diff [OPTIONS] BEFORE... -- AFTER...",
+    .examples =
+        "  tarn diff before.prof after.prof\n"
+        "  tarn profile -n 5 -o before.prof -- PROGRAM ...  and the same for after.prof\n"
+        "  tarn diff --fail-if 'cost>+3%' before-?.prof -- after-?.prof\n"
+        "  tarn diff a.prof b.prof --fail-if 'cost>+5%' --fail-if 'peak>+64M'\n"
+        "  tarn diff a.prof b.prof --fail-if 'site.bytes>+20%'  the change of any site\n",
+    .notes =
+        "EXPR: [site.]METRIC followed by > or < and a CHANGE in percent, or in K, M, G,\n"
+        "or in ns, us, ms, s. Metrics: cost, malloc, hidden, faults, allocations, bytes,\n"
+        "live, live_bytes, peak. Limits do not apply to sites below 1 % of the total.\n"
+        "A change whose interval (±, 95 of 100 cases) includes zero exceeds no limit, as\n"
+        "it may be chance.\n",
+    .exits = diff_exits,
+};
 
 std::string show_share(const change& value) {
   if (std::isinf(value.share())) return "new";
@@ -102,6 +109,26 @@ std::vector<const site_change*> by_change(const profiler::difference& changes, s
   return sites;
 }
 
+// Place and type of each site; places that look alike with their callers.
+std::vector<std::string> places_of(const profiler::difference& changes,
+                                   const std::vector<const site_change*>& sites, std::size_t width) {
+  std::vector<std::string> places;
+  std::map<std::string, int> counts;
+  for (const site_change* one : sites) {
+    const std::string& type = changes.type_of(*one);
+    places.push_back(show_frame(changes.place_of(*one), 0) +
+                     (type.empty() ? "" : "  " + cut_to_width(type, 40)));
+    ++counts[places.back()];
+  }
+  for (std::size_t index = 0; index < sites.size(); ++index) {
+    const std::string& callers = changes.callers_of(*sites[index]);
+    const bool is_alike = counts[places[index]] > 1 && !callers.empty();
+    places[index] =
+        is_alike ? cut_to_width(places[index] + " < " + callers, width) : cut_in_middle(places[index], width);
+  }
+  return places;
+}
+
 void print_sites(const profiler::difference& changes, std::size_t metric_index, std::size_t most,
                  bool colour) {
   const metric& what = profiler::metrics()[metric_index];
@@ -113,14 +140,14 @@ void print_sites(const profiler::difference& changes, std::size_t metric_index, 
   const std::string heading = fmt::format("{:>10}  {:>10}  {:>10}  {:>9}  {:>10}  {}", what.name, "before",
                                           "after", "change", "interval", "where");
   fmt::print("\n{}\n", paint(heading, style::bold, colour));
-  for (const site_change* one : sites) {
+  const std::vector<std::string> places = places_of(changes, sites, left);
+  for (std::size_t index = 0; index < sites.size(); ++index) {
+    const site_change* const one = sites[index];
     const change& value = one->values[metric_index];
     const std::string amount = fmt::format("{:>10}", show_amount(what, value));
-    const std::string type =
-        changes.type_of(*one).empty() ? "" : "  " + cut_to_width(changes.type_of(*one), 40);
     fmt::print("{}  {:>10}  {:>10}  {:>9}  {:>10}  {}\n", paint(amount, style_of(value), colour),
                say(what.unit, value.before), say(what.unit, value.after), show_share(value),
-               show_margin(value), show_frame(changes.place_of(*one), left) + type);
+               show_margin(value), places[index]);
   }
 }
 
@@ -255,20 +282,21 @@ std::vector<change_limit> parse_limits(const std::vector<std::string>& expressio
 }  // namespace
 
 int cmd_diff(const std::vector<std::string>& words) {
-  command app("diff", "Compare profiles from before and after a change.",
-              "tarn diff [OPTIONS] BEFORE AFTER\n  tarn diff [OPTIONS] BEFORE... -- AFTER...", diff_footer);
+  command app(diff_text);
   std::string metric_name = "cost";
   std::vector<std::string> files, expressions;
   std::size_t most = 20;
   bool json = false;
-  app.option("files PROFILE...", files, "Profiles; per side, one or several recordings of the same command")
+  app.option("profiles PROFILE...", files,
+             "Profiles; per side, one or several recordings of the same command")
       ->required();
   app.option("--fail-if EXPR", expressions, "Exit with status 1 if this is true; may be repeated")
       ->allow_extra_args(false);
-  app.option("-m,--metric METRIC", metric_name, "Metric to sort the sites by (cost)");
+  app.option("-m,--metric METRIC", metric_name, "Metric to sort the sites by (cost)",
+             completed_as(metric_words()));
   app.option("-n N", most, "Show at most N sites (20); 0: all");
   app.add_flag("--json", json, "Print JSON");
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
   const auto metric_index =
       static_cast<std::size_t>(&metric_named("--metric", metric_name) - profiler::metrics().data());
   const std::vector<change_limit> limits = parse_limits(expressions);

@@ -17,10 +17,20 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* doctor_footer =
-    "Tries everything that `tarn profile` would use, and says what a profile would\n"
-    "lack. What each line means: docs/reference/profiling.md\n"
-    "Exit codes: 0 a profile is complete; 1 something is missing; 2 usage.\n";
+constexpr exit_meaning doctor_exits[] = {
+    {0, "a profile is complete"}, {1, "something is missing"}, usage_exit, refused_exit};
+
+constexpr command_text doctor_text = {
+    .name = "doctor",
+    .summary = "Show what a profile can record on this system, and how to record more.",
+    .usage = "tarn doctor [--json]",
+    .examples = "",
+    .notes =
+        "Tries everything that `tarn profile` would use, and says what a profile would\n"
+        "lack.\n",
+    .exits = doctor_exits,
+    .page = "docs/reference/profiling.md",
+};
 
 struct mark {
   const char* text;
@@ -33,11 +43,10 @@ constexpr mark marks[] = {
 }  // namespace
 
 int cmd_doctor(const std::vector<std::string>& words) {
-  command app("doctor", "Show what a profile can record on this system, and how to record more.",
-              "tarn doctor [--json]", doctor_footer);
+  command app(doctor_text);
   bool json = false;
   app.add_flag("--json", json, "Print the same as one JSON object");
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
   const std::vector<facility> all = look_at_facilities();
   const bool whole = std::none_of(all.begin(), all.end(), [](const facility& one) {
     return one.how == standing::missing || one.how == standing::partly;

@@ -23,19 +23,24 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* export_footer =
-    "Examples:\n"
-    "  tarn export --pprof server.tarn -o s.pb.gz && go tool pprof -http=: s.pb.gz\n"
-    "  tarn export --heaptrack server.tarn -o s.zst && heaptrack_gui s.zst\n"
-    "  tarn export --collapsed --metric peak server.tarn | flamegraph.pl > peak.svg\n"
-    "  tarn export --prometheus --top 20 server.tarn |\n"
-    "      curl --data-binary @- http://gateway/metrics/job/server\n"
-    "\n"
-    "The file for pprof has one sample type per metric (-sample_index=NAME): cost,\n"
-    "malloc, hidden, faults, allocations, bytes, live, live_bytes, peak. Pyroscope,\n"
-    "Parca, Perfetto and speedscope read it, too.\n"
-    "Exit codes: 0 written; 2 usage; 125 the file cannot be read, or the output\n"
-    "cannot be written.\n";
+constexpr exit_meaning export_exits[] = {{0, "written"}, usage_exit, damaged_exit, refused_exit};
+
+constexpr command_text export_text = {
+    .name = "export",
+    .summary = "Write a profile for pprof, heaptrack, flame graphs, Prometheus, JSON.",
+    .usage = "tarn export FORMAT [OPTIONS] PROFILE",
+    .examples =
+        "  tarn export --pprof server.prof -o s.pb.gz && go tool pprof -http=: s.pb.gz\n"
+        "  tarn export --heaptrack server.prof -o s.zst && heaptrack_gui s.zst\n"
+        "  tarn export --collapsed --metric peak server.prof | flamegraph.pl > peak.svg\n"
+        "  tarn export --prometheus --top 20 server.prof |\n"
+        "      curl --data-binary @- http://gateway/metrics/job/server\n",
+    .notes =
+        "The file for pprof has one sample type per metric (-sample_index=NAME): cost,\n"
+        "malloc, hidden, faults, allocations, bytes, live, live_bytes, peak. Pyroscope,\n"
+        "Parca, Perfetto and speedscope read it, too.\n",
+    .exits = export_exits,
+};
 
 struct export_arguments {
   std::string path;
@@ -82,17 +87,17 @@ void require_format(const command& app, const export_format& chosen, std::string
 }  // namespace
 
 int cmd_export(const std::vector<std::string>& words) {
-  command app("export", "Write a profile in the format of another tool.", "tarn export FORMAT [OPTIONS] FILE",
-              export_footer);
+  command app(export_text);
   export_arguments arguments;
   for (const export_format& each : profiler::export_formats) app.add_flag(each.option, each.help);
-  app.option("file FILE", arguments.path, "A profile that tarn profile wrote")->required();
-  app.option("-o,--output OUT", arguments.output, "Write to this file (standard output)");
-  app.option("-m,--metric METRIC", arguments.metric_name, "With --collapsed: the metric (cost)");
+  app.option("profile PROFILE", arguments.path, "A profile that tarn profile wrote")->required();
+  app.option("-o,--output FILE", arguments.output, "Write to this file (standard output)");
+  app.option("-m,--metric METRIC", arguments.metric_name, "With --collapsed: the metric (cost)",
+             completed_as(metric_words()));
   app.option("--top N", arguments.top, "With --prometheus: number of sites; all others are one (100)",
-             CLI::Range(1, 100000));
+             whole_number(1, 100000));
   add_process_option(app, arguments.process);
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
   const export_format& format = chosen_format(app);
   require_format(app, format, "--metric", "--collapsed", "metrics");
   require_format(app, format, "--top", "--prometheus", "sites");
@@ -114,7 +119,7 @@ int cmd_export(const std::vector<std::string>& words) {
     if (pack) pack->finish();
     for (const std::string& note : notes) print_note(note);
   } catch (const profiler::profile_error& error) {
-    throw cli_error(exit_code::refused, error.what());
+    throw as_cli_error(error);
   }
   return exit_code::success;
 }

@@ -27,16 +27,22 @@ using profiler::call_node;
 using profiler::call_tree;
 using profiler::metric;
 
-constexpr const char* flame_footer =
-    "Examples:\n"
-    "  tarn flame server.tarn                 cost by call path, from main downwards\n"
-    "  tarn flame server.tarn --metric peak   live memory at the peak, by call path\n"
-    "  tarn flame server.tarn --inverted      from the sites up to their callers\n"
-    "\n"
-    "A path without branches is not indented further. Branches below --min are shown\n"
-    "as one line, so that the lines add up. Metrics: cost, malloc, hidden, faults,\n"
-    "allocations, bytes, live, live_bytes, peak.\n"
-    "Exit codes: 0 shown; 2 usage; 125 the file cannot be read.\n";
+constexpr exit_meaning flame_exits[] = {{0, "shown"}, usage_exit, damaged_exit, refused_exit};
+
+constexpr command_text flame_text = {
+    .name = "flame",
+    .summary = "Show the call paths of a profile as a tree.",
+    .usage = "tarn flame [OPTIONS] PROFILE",
+    .examples =
+        "  tarn flame server.prof                 cost by call path, from main downwards\n"
+        "  tarn flame server.prof --metric peak   live memory at the peak, by call path\n"
+        "  tarn flame server.prof --inverted      from the sites up to their callers\n",
+    .notes =
+        "A path without branches is not indented further. Branches below --min are shown\n"
+        "as one line, so that the lines add up. Metrics: cost, malloc, hidden, faults,\n"
+        "allocations, bytes, live, live_bytes, peak.\n",
+    .exits = flame_exits,
+};
 
 constexpr std::size_t bar_columns = 12;
 
@@ -140,21 +146,21 @@ void print_json(const call_tree& tree, const call_node& node, int depth) {
 }  // namespace
 
 int cmd_flame(const std::vector<std::string>& words) {
-  command app("flame", "Show the call paths of a profile as a tree.", "tarn flame [OPTIONS] FILE",
-              flame_footer);
+  command app(flame_text);
   std::string path, metric_name = "cost", process;
   double least = 1;
   bool inverted = false, json = false;
   flame_settings settings;
-  app.option("file FILE", path, "A profile that tarn profile wrote")->required();
-  app.option("-m,--metric METRIC", metric_name, "Metric that determines the widths (cost)");
+  app.option("profile PROFILE", path, "A profile that tarn profile wrote")->required();
+  app.option("-m,--metric METRIC", metric_name, "Metric that determines the widths (cost)",
+             completed_as(metric_words()));
   add_process_option(app, process);
   app.option("--min PERCENT", least, "Show branches below this percentage as one line (1)",
-             CLI::Range(0.0, 100.0));
+             number(0.0, 100.0));
   app.option("--depth N", settings.depth, "Show at most N levels");
   app.add_flag("-i,--inverted", inverted, "Show the sites first, with their callers below");
   app.add_flag("--json", json, "Print JSON (name, value, children), as d3-flame-graph reads it");
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
   settings.what = &metric_named("--metric", metric_name);
   settings.least = least / 100;
   settings.width = terminal_width(STDOUT_FILENO);

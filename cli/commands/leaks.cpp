@@ -31,18 +31,29 @@ using profiler::source_frame;
 
 constexpr int leaks_found = 1;
 
-constexpr const char* leaks_footer =
-    "Examples:\n"
-    "  tarn profile --mode full -o x.prof -- ./program; tarn leaks x.prof\n"
-    "  tarn leaks --suppressions known.supp x.prof    only unknown leaks\n"
-    "  tarn leaks --reachable x.prof                  also reachable blocks\n"
-    "\n"
-    "A block is lost if no register, stack, static data or reachable block holds an\n"
-    "address within it; it is indirectly lost if only lost blocks hold one. This is\n"
-    "known for profiles of mode full whose program ended by exit.\n"
-    "Suppressions: lines leak:PATTERN, as in LeakSanitizer.\n"
-    "Exit codes: 0 nothing is lost; 1 something is lost; 2 usage; 125 the profile\n"
-    "does not contain it, or the file cannot be read.\n";
+constexpr exit_meaning leaks_exits[] = {
+    {0, "nothing is lost, or all of it is suppressed"},
+    {1, "a block is lost"},
+    usage_exit,
+    damaged_exit,
+    {125, "the profile does not tell what is lost, or the file cannot be read"}};
+
+constexpr command_text leaks_text = {
+    .name = "leaks",
+    .summary = "Show the blocks that a program had not freed, and which were lost.",
+    .usage = "tarn leaks [OPTIONS] PROFILE",
+    .examples =
+        "  tarn profile --mode full -o x.prof -- ./program; tarn leaks x.prof\n"
+        "  tarn leaks --suppressions known.supp x.prof    only unknown leaks\n"
+        "  tarn leaks --reachable x.prof                  also reachable blocks\n",
+    .notes =
+        "A block is lost if no register, stack, static data or reachable block holds an\n"
+        "address within it; it is indirectly lost if only lost blocks hold one. This is\n"
+        "known for profiles of mode full whose program ended by exit.\n"
+        "\n"
+        "Suppressions: lines leak:PATTERN, as in LeakSanitizer.\n",
+    .exits = leaks_exits,
+};
 
 struct leak_line {
   const site* who;
@@ -215,13 +226,12 @@ std::string reason_in(const profile& p) {
 }  // namespace
 
 int cmd_leaks(const std::vector<std::string>& words) {
-  command app("leaks", "Show the blocks that a program had not freed at its end, and which were lost.",
-              "tarn leaks [OPTIONS] FILE", leaks_footer);
+  command app(leaks_text);
   std::string path, process;
   std::vector<std::string> suppression_files;
   std::size_t most = 20;
   bool json = false, reachable = false;
-  app.option("file FILE", path, "A profile that tarn profile wrote")->required();
+  app.option("profile PROFILE", path, "A profile that tarn profile wrote")->required();
   app.option("--suppressions FILE", suppression_files,
              "File of known leaks, with lines leak:PATTERN; may be repeated")
       ->expected(1)
@@ -230,7 +240,7 @@ int cmd_leaks(const std::vector<std::string>& words) {
   add_process_option(app, process);
   app.option("-n N", most, "Show at most N places (20); 0: all");
   app.add_flag("--json", json, "Print JSON");
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
   leak_suppressions suppressions;
   for (const std::string& file : suppression_files) suppressions.add_file(file);
   const profile p = load_for_command(path, process, profiler::profile_detail::figures);

@@ -11,6 +11,7 @@
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
+#include "cli/show/output_file.hpp"
 #include "cli/show/process_table.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/quantity.hpp"
@@ -26,19 +27,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* merge_footer =
-    "Examples:\n"
-    "  tarn profile -o build.prof -- make -j2; tarn merge build*.prof -o all.prof\n"
-    "  tarn sites all.prof                     call sites of all processes\n"
-    "  tarn sites all.prof --process cc1plus   of the processes with this name;\n"
-    "                                          flame, export and advise take it, too\n"
-    "  tarn report all.prof                    a page with a menu to select a process\n"
-    "\n"
-    "Sites are joined by file and offset, or by function and line if the file is\n"
-    "another build. Threads, and the figures of each process, stay separate. Single\n"
-    "events (for tarn replay) stay in the files of the processes.\n"
-    "Exit codes: 0 merged; 2 usage; 125 a file cannot be read, or the output cannot\n"
-    "be written.\n";
+constexpr exit_meaning merge_exits[] = {{0, "merged"}, usage_exit, damaged_exit, refused_exit};
+
+constexpr command_text merge_text = {
+    .name = "merge",
+    .summary = "Merge profiles of several processes or runs into one.",
+    .usage = "tarn merge [OPTIONS] PROFILE... -o FILE",
+    .examples =
+        "  tarn profile -o build.prof -- make -j2; tarn merge build*.prof -o all.prof\n"
+        "  tarn sites all.prof                     call sites of all processes\n"
+        "  tarn sites all.prof --process cc1plus   of the processes with this name;\n"
+        "                                          flame, export and advise take it, too\n"
+        "  tarn report all.prof                    a page with a menu to select a process\n",
+    .notes =
+        "Sites are joined by file and offset, or by function and line if the file is\n"
+        "another build. Threads, and the figures of each process, stay separate. Single\n"
+        "events (for tarn replay) stay in the files of the processes.\n",
+    .exits = merge_exits,
+};
 
 constexpr std::size_t most_shown = 40;
 
@@ -76,32 +82,31 @@ merged_files merge_in_turn(const std::vector<std::string>& inputs) {
 }
 
 void store(merged_files& merged, const std::string& output) {
-  constexpr const char* advice = "Give another file name: -o FILE";
   try {
     profiler::table_writer file(output);
     profiler::store_profile(file, merged.without_sites, merged.sites);
   } catch (const profiler::file_not_opened& error) {
-    throw cli_error(exit_code::refused, error.what(), advice);
+    throw as_cli_error(error);
   } catch (const profiler::profile_error& error) {
-    // An incomplete profile is useless, and what OUT held before is lost by now.
+    // An incomplete profile is useless, and what the file held before is lost by now.
     std::error_code ignored;
     if (fs::is_regular_file(output, ignored)) fs::remove(fs::canonical(output, ignored), ignored);
-    throw cli_error(exit_code::refused, error.what(), advice);
+    throw as_cli_error(error);
   }
 }
 
 }  // namespace
 
 int cmd_merge(const std::vector<std::string>& words) {
-  command app("merge", "Merge the profiles of several processes, or of several runs, into one file.",
-              "tarn merge [--json] FILE... -o OUT", merge_footer);
+  command app(merge_text);
   std::vector<std::string> inputs;
   std::string output;
   bool json = false;
-  app.option("files FILE...", inputs, "Profiles that tarn profile or tarn merge wrote")->required();
-  app.option("-o,--output OUT", output, "The merged profile")->required();
+  app.option("profiles PROFILE...", inputs, "Profiles that tarn profile or tarn merge wrote")->required();
+  app.option("-o,--output FILE", output, "The merged profile")->required();
   app.add_flag("--json", json, "Print the result as one JSON object");
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
+  require_file_name("-o", output);
   require_other_output(output, inputs);
   merged_files merged = merge_in_turn(inputs);
   store(merged, output);

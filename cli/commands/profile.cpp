@@ -27,6 +27,7 @@
 #include "cli/recording/session_control.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
+#include "cli/show/output_file.hpp"
 #include "cli/show/profile_verdict.hpp"
 #include "cli/show/tree_verdict.hpp"
 #include "profiler/collect/recording.hpp"
@@ -40,23 +41,33 @@ using profiler::profile_mode;
 using profiler::recording;
 using profiler::recording_settings;
 
-constexpr const char* profile_footer =
-    "Examples:\n"
-    "  tarn profile -- ./server --port 80          sampled: adds about 5 % of time;\n"
-    "                                              writes tarn-server-PID.prof\n"
-    "  tarn profile --mode full -- ./batch in.dat  every call: exact counts, peak and\n"
-    "                                              leaks; 1.1 to 4 times the time\n"
-    "  tarn profile --mode faults -- ./go-program  only page faults; works for static\n"
-    "                                              programs and other runtimes, too\n"
-    "  tarn report tarn-server-4711.prof           write the profile as one page\n"
-    "\n"
-    "The program keeps its input, output, signals and exit status; tarn's messages go\n"
-    "to stderr. Each process that allocates much gets its own file; the others share\n"
-    "one. tarn sends no data anywhere; if DEBUGINFOD_URLS names servers, it requests\n"
-    "debugging information from them by build-id.\n"
-    "Exit codes: the program's; 125 tarn refuses; 126 not executable; 127 not found.\n"
-    "What a profile can record on this system: tarn doctor\n"
-    "Modes, privileges, method: docs/reference/profiling.md\n";
+constexpr exit_meaning profile_exits[] = {program_exit,
+                                          {125, "wrong usage, or tarn refuses; the message says why"},
+                                          not_executable_exit,
+                                          not_found_exit};
+
+constexpr command_text profile_text = {
+    .name = "profile",
+    .summary = "Record what memory allocation costs a program, and where.",
+    .usage = "tarn profile [OPTIONS] -- PROGRAM ARG...",
+    .examples =
+        "  tarn profile -- ./server --port 80          sampled: adds about 5 % of time;\n"
+        "                                              writes tarn-server-PID.prof\n"
+        "  tarn profile --mode full -- ./batch in.dat  every call: exact counts, peak and\n"
+        "                                              leaks; 1.1 to 4 times the time\n"
+        "  tarn profile --mode faults -- ./go-program  only page faults; works for static\n"
+        "                                              programs and other runtimes, too\n"
+        "  tarn report tarn-server-4711.prof           write the profile as one page\n",
+    .notes =
+        "The program keeps its input, output, signals and exit status; tarn's messages go\n"
+        "to stderr. Each process that allocates much gets its own file; the others share\n"
+        "one. tarn sends no data anywhere; if DEBUGINFOD_URLS names servers, it requests\n"
+        "debugging information from them by build-id.\n"
+        "\n"
+        "What a profile can record on this system: tarn doctor\n",
+    .exits = profile_exits,
+    .page = "docs/reference/profiling.md",
+};
 
 struct profile_arguments : recording_arguments {
   bool paused = false;
@@ -171,12 +182,10 @@ void declare_options(command& app, profile_arguments& arguments) {
   arguments.declare(app, {"sample", "full", "faults"},
                     "sample (the default), full (every call) or faults (only page faults)",
                     "Name of the profile; for child processes, their ids are added");
-  app.get_option("--output")->take_last();
   app.option("-n RUNS", arguments.runs,
              "Record the command this often (1), to FILE-1.prof and so on; tarn diff needs several "
              "recordings",
-             CLI::Range(1, 200))
-      ->take_last();
+             whole_number(1, 200));
   app.option("--debug-path FOLDER", arguments.debug_paths,
              "Folder with debugging information of stripped files, laid out like /usr/lib/debug; may be "
              "repeated");
@@ -235,7 +244,7 @@ recorded_run record_program(const recording_settings& settings, child_request& r
     tell_result(record, arguments, run.result);
     if (arguments.prove && run.failure.empty()) run.provable = main_file(record);
   } catch (const profile_error& error) {
-    throw cli_error(exit_code::refused, error.what());
+    throw as_cli_error(error);
   }
   return run;
 }
@@ -243,16 +252,16 @@ recorded_run record_program(const recording_settings& settings, child_request& r
 }  // namespace
 
 int cmd_profile(const std::vector<std::string>& words) {
-  command app("profile", "Record what memory allocation costs a program, and at which call sites.",
-              "tarn profile [OPTIONS] -- PROGRAM ARG...", profile_footer);
+  command app(profile_text);
   profile_arguments arguments;
   declare_options(app, arguments);
   const command_line line = split_command_line(words, app);
-  if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
-  require_program(line, "profile", exit_code::refused);
+  if (!parse_options(app, line.options)) return exit_code::success;
+  require_program(line, "profile");
+  require_file_name("-o", arguments.output);
   if (arguments.runs > 1) {
     if (arguments.paused || arguments.prove)
-      throw cli_error(exit_code::refused, "-n cannot be used with --paused or --prove",
+      throw cli_error(exit_code::usage, "-n cannot be used with --paused or --prove",
                       "Omit -n, or the other option.");
     profile_repeatedly(line, arguments.runs, arguments.output, !arguments.quiet && !arguments.json);
   }

@@ -17,6 +17,7 @@
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
+#include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
 
@@ -24,19 +25,27 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* prove_footer =
-    "Examples:\n"
-    "  tarn profile -o run.tarn -- ./my_program <in.dat\n"
-    "  tarn prove run.tarn; tarn advise run.tarn\n"
-    "  tarn prove --rounds 20 --ways jemalloc,keep-memory run.tarn\n"
-    "  tarn prove --with 'redis-benchmark -q -p 7777' --ready-port 7777 \\\n"
-    "      --stdin /dev/null redis.tarn\n"
-    "\n"
-    "The program is started as it was recorded: with the same arguments, folder and\n"
-    "standard input. A way is a change that needs no editing of the program.\n"
-    "Exit codes: 0 measured; 1 the program ends differently under a way; 2 usage;\n"
-    "3 it does not end as it was recorded; 125 tarn refuses, with the reason.\n"
-    "Method: docs/explanation/advice.md, \"Proof\"\n";
+constexpr exit_meaning prove_exits[] = {
+    {0, "measured"}, {1, "the program ends differently under a way"},
+    usage_exit,      {3, "the unchanged program does not end as it was recorded"},
+    damaged_exit,    refused_exit};
+
+constexpr command_text prove_text = {
+    .name = "prove",
+    .summary = "Run the recorded program with each change that needs no editing, and measure what it saves.",
+    .usage = "tarn prove [OPTIONS] PROFILE",
+    .examples =
+        "  tarn profile -o run.prof -- ./my_program <in.dat\n"
+        "  tarn prove run.prof; tarn advise run.prof\n"
+        "  tarn prove --rounds 20 --ways jemalloc,keep-memory run.prof\n"
+        "  tarn prove --with 'redis-benchmark -q -p 7777' --ready-port 7777 \\\n"
+        "      --stdin /dev/null redis.prof\n",
+    .notes =
+        "The program is started as it was recorded: with the same arguments, folder and\n"
+        "standard input. A way is a change that needs no editing of the program.\n",
+    .exits = prove_exits,
+    .page = "docs/explanation/advice.md",
+};
 
 struct prove_arguments {
   std::string file;
@@ -55,10 +64,10 @@ void declare_server_options(command& app, prove_arguments& arguments) {
   app.option("--until-exit-of WHAT", arguments.until,
              "load (the default): the run ends with the load, and the server gets SIGTERM; program: the "
              "server ends by itself",
-             CLI::IsMember({"load", "program"}))
+             one_of({"load", "program"}))
       ->needs(with);
   CLI::Option* port = app.option("--ready-port PORT", arguments.ready_port,
-                                 "The server is ready when this TCP port answers", CLI::Range(1, 65535))
+                                 "The server is ready when this TCP port answers", whole_number(1, 65535))
                           ->needs(with);
   app.option("--ready-command COMMAND", arguments.ready_command,
              "The server is ready when this command succeeds")
@@ -68,11 +77,12 @@ void declare_server_options(command& app, prove_arguments& arguments) {
 
 void declare_options(command& app, prove_arguments& arguments) {
   proof_wishes& wishes = arguments.wishes;
-  app.option("file FILE", arguments.file, "A profile recorded by you")->required();
+  app.option("profile PROFILE", arguments.file, "A profile recorded by you")->required();
   app.option("-n,--rounds N", wishes.rounds,
-             "Number of timed rounds (3 to 10, as many as fit into ten minutes)", CLI::Range(1, most_rounds));
+             "Number of timed rounds (3 to 10, as many as fit into ten minutes)",
+             whole_number(1, most_rounds));
   app.option("--limit SECONDS", wishes.limit_seconds, "Start no round that would end after this time",
-             CLI::PositiveNumber);
+             number_above_zero());
   app.option("--ways NAME,...", wishes.actions.ways,
              "Measure only these ways (of tarn, jemalloc, keep-memory, huge-pages, pool-1, ...)")
       ->delimiter(',');
@@ -80,7 +90,7 @@ void declare_options(command& app, prove_arguments& arguments) {
   app.option("--stdin FILE", wishes.repeat.input,
              "The program's standard input, instead of the recorded one");
   app.option("--timeout SECONDS", wishes.timeout_seconds,
-             "Seconds after which a run is killed and counts as failed", CLI::PositiveNumber);
+             "Seconds after which a run is killed and counts as failed", number_above_zero());
   declare_server_options(app, arguments);
   app.option("--seed N", wishes.seed, "Seed for the order of the runs, to repeat that order");
   app.add_flag("--no-keep", arguments.no_keep, "Do not store the result in the profile");
@@ -132,14 +142,14 @@ int cmd_prove(const std::vector<std::string>& words) {
   prove_arguments arguments;
   proof_wishes& wishes = arguments.wishes;
   wishes.seed = std::random_device{}();
-  command app("prove", "Run a recorded program with each change that needs no editing, and measure it.",
-              "tarn prove [OPTIONS] FILE", prove_footer);
+  command app(prove_text);
   declare_options(app, arguments);
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
   set_load(arguments);
   wishes.keep = !arguments.no_keep;
   wishes.progress = !arguments.json;
   profiler::profile p = profiler::load_profile(arguments.file);
+  tell_damage(arguments.file, p.damage);
   const proof_result result = prove_profile(arguments.file, p, wishes);
   for (const std::string& note : result.notes) print_note(note);
   if (result.proven.rounds == 0) {

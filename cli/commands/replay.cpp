@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -17,6 +18,7 @@
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
+#include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/replay/trace.hpp"
@@ -27,14 +29,19 @@ namespace {
 
 constexpr const char* pools_name = "tarn pools";
 
-constexpr const char* replay_footer =
-    "Examples:\n"
-    "  tarn profile --mode full -o run.tarn -- ./my_program; tarn replay run.tarn\n"
-    "  tarn replay run.tarn --only system,tarn -n 10\n"
-    "  tarn replay run.tarn --with snmalloc=/opt/lib/libsnmallocshim.so\n"
-    "\n"
-    "Exit codes: 0 replayed; 2 usage; 125 the file cannot be replayed.\n"
-    "Method and columns: docs/reference/commands.md\n";
+constexpr exit_meaning replay_exits[] = {{0, "replayed"}, usage_exit, damaged_exit, refused_exit};
+
+constexpr command_text replay_text = {
+    .name = "replay",
+    .summary = "Replay the recorded allocations under every malloc and from pools.",
+    .usage = "tarn replay [OPTIONS] PROFILE",
+    .examples =
+        "  tarn profile --mode full -o run.prof -- ./my_program; tarn replay run.prof\n"
+        "  tarn replay run.prof --only system,tarn -n 10\n"
+        "  tarn replay run.prof --with snmalloc=/opt/lib/libsnmallocshim.so\n",
+    .notes = "",
+    .exits = replay_exits,
+};
 
 struct replay_arguments {
   std::string file;
@@ -46,7 +53,8 @@ struct replay_arguments {
 };
 
 void declare_options(command& app, replay_arguments& arguments) {
-  app.option("file FILE", arguments.file, "A profile; only --mode full records the exact order of all calls")
+  app.option("profile PROFILE", arguments.file,
+             "A profile; only --mode full records the exact order of all calls")
       ->required();
   app.option("--with NAME=LIBRARY", arguments.with, "Add an allocator, or use another file for a known one")
       ->allow_extra_args(false);
@@ -55,9 +63,9 @@ void declare_options(command& app, replay_arguments& arguments) {
       ->delimiter(',')
       ->allow_extra_args(false);
   app.option("-n,--rounds N", arguments.settings.rounds,
-             "Number of rounds; each replays under all of them (5)", CLI::Range(1, most_rounds));
+             "Number of rounds; each replays under all of them (5)", whole_number(1, most_rounds));
   app.option("--events N", arguments.events, "Replay only the first N events (5000000)",
-             CLI::Range(std::size_t{1}, std::size_t{200'000'000}));
+             whole_number(1, 200'000'000));
   app.option("--seed N", arguments.settings.seed, "Seed for the order of the replays, to repeat that order");
   app.add_flag("--json", arguments.json, "Print all figures of all rounds as one JSON object on stdout");
 }
@@ -99,6 +107,19 @@ std::vector<replay_way> choose_ways(const replay_arguments& arguments, const pro
   return ways;
 }
 
+// "12 ms of CPU time less (9.1 ms to 15 ms)". An interval that contains zero is named from its worst end: "between 3 ms
+// more and 12 ms less".
+std::string say_change(double saving, double low, double high) {
+  using profiler::say_time;
+  const bool is_more = saving < 0;
+  const std::string middle =
+      fmt::format("{} of CPU time {}", say_time(std::abs(saving)), is_more ? "more" : "less");
+  if (low < 0 && high > 0)
+    return fmt::format("{} (between {} more and {} less)", middle, say_time(-low), say_time(high));
+  if (is_more) std::swap(low, high);
+  return fmt::format("{} ({} to {})", middle, say_time(std::abs(low)), say_time(std::abs(high)));
+}
+
 void print_savings(const std::vector<replay_result>& results, const profiler::profile& p, bool cut) {
   using namespace profiler;
   const judged_program program = judged_program_of(p);
@@ -111,9 +132,10 @@ void print_savings(const std::vector<replay_result>& results, const profiler::pr
     one.kind = advice_kind::allocator;
     one.grade = advice_grade::replayed;
     apply_experience(one, *saving, program);
-    const std::string share = cut ? "" : fmt::format(", {} of the program's CPU time", say_share(one.share));
-    fmt::print("{} instead of {}: {} of CPU time less ({} to {}){}\n", result.way.name, base.way.name,
-               say_time(one.saving_ns), say_time(one.low_ns), say_time(one.high_ns), share);
+    const std::string share =
+        cut ? "" : fmt::format(", {} of the program's CPU time", say_share(std::abs(one.share)));
+    fmt::print("{} instead of {}: {}{}\n", result.way.name, base.way.name,
+               say_change(one.saving_ns, one.low_ns, one.high_ns), share);
   }
 }
 
@@ -132,11 +154,11 @@ void print_failures(const std::vector<replay_result>& results) {
 int cmd_replay(const std::vector<std::string>& words) {
   replay_arguments arguments;
   arguments.settings.seed = std::random_device{}();
-  command app("replay", "Replay the allocations of a profile under every malloc and from tarn's pools.",
-              "tarn replay [OPTIONS] FILE", replay_footer);
+  command app(replay_text);
   declare_options(app, arguments);
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
   const profiler::profile p = profiler::load_profile(arguments.file);
+  tell_damage(arguments.file, p.damage);
   require_events(p, arguments.file);
   profiler::trace_settings settings;
   settings.most_events = arguments.events;
@@ -147,7 +169,10 @@ int cmd_replay(const std::vector<std::string>& words) {
   const profiler::trace_image image(recorded);
   const std::vector<replay_way> ways = choose_ways(arguments, image, recorded.routes.size() > 1, notes);
   for (const std::string& note : notes) print_note(note);
-  if (ways.empty()) throw cli_error(exit_code::usage, "no allocator is left to replay under");
+  if (ways.empty()) {
+    throw cli_error(exit_code::refused, "no allocator is left to replay under",
+                    "The notes above say why each was left out.");
+  }
   arguments.settings.timeout_seconds = replay_timeout(recorded.duration_ns);
   arguments.settings.conditioning_bytes = default_conditioning_bytes();
   const std::vector<replay_result> results = replay_all(ways, arguments.settings);

@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "cli/commands/commands.hpp"
+#include "cli/launch/browser.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
+#include "cli/show/profile_view.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
@@ -24,21 +26,31 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* report_footer =
-    "Examples:\n"
-    "  tarn report tarn-server-4711.prof      write tarn-server-4711.html beside it\n"
-    "  tarn report tarn-server-4711.prof -o report.html\n"
-    "  tarn report build*.prof -o build.html  several processes, and a menu of them\n"
-    "\n"
-    "The page is one file and needs no network. It contains names of functions and\n"
-    "files, source lines where they are found, and the program's arguments: read it\n"
-    "before you pass it on.\n";
+constexpr exit_meaning report_exits[] = {{0, "written"}, usage_exit, damaged_exit, refused_exit};
+
+constexpr command_text report_text = {
+    .name = "report",
+    .summary = "Write a profile as one HTML file that needs no network.",
+    .usage = "tarn report [OPTIONS] PROFILE...",
+    .examples =
+        "  tarn report tarn-server-4711.prof      write tarn-server-4711.html beside it\n"
+        "  tarn report tarn-server-4711.prof --open   and show it in a browser\n"
+        "  tarn report tarn-server-4711.prof -o report.html\n"
+        "  tarn report build*.prof -o build.html  several processes, and a menu of them\n",
+    .notes =
+        "The page is one file and needs no network. It contains names of functions and\n"
+        "files, source lines where they are found, and the program's arguments: read it\n"
+        "before you pass it on.\n",
+    .exits = report_exits,
+    .page = "docs/reference/report.md",
+};
 
 struct report_arguments {
   std::vector<std::string> profiles;
   std::string output;
   bool json = false;
   bool no_source = false;
+  bool open = false;
 };
 
 // NAME.html beside the profile. An existing file is overwritten only if it is a report.
@@ -64,19 +76,16 @@ void tell(const report_arguments& arguments, const profiler::report_file& made, 
     print_json_object(outcome);
     return;
   }
-  if (!damage.empty())
-    print_note(fmt::format("the profile is damaged: {}; the report contains what could be read", damage));
-  fmt::print("{}: {}, {} of {} call sites named one by one. Open it in a browser.\n",
-             profiler::printable(arguments.output),
-             profiler::say_bytes(static_cast<double>(made.html.size())), made.named_sites, made.all_sites);
+  fmt::print("{}: {}, {} of {} call sites named one by one.{}\n", profiler::printable(arguments.output),
+             profiler::say_bytes(static_cast<double>(made.html.size())), made.named_sites, made.all_sites,
+             arguments.open ? "" : " Open it in a browser, or use --open.");
 }
 
 }  // namespace
 
 int cmd_report(const std::vector<std::string>& words) {
   report_arguments arguments;
-  command app("report", "Write a profile as one HTML file that needs no network.",
-              "tarn report [-o FILE] [--no-source] [--json] PROFILE...", report_footer);
+  command app(report_text);
   app.option("profiles PROFILE...", arguments.profiles,
              "Profiles of tarn profile or tarn merge; several are merged")
       ->required();
@@ -84,14 +93,19 @@ int cmd_report(const std::vector<std::string>& words) {
              "Name of the page (PROFILE with .html); -: standard output");
   app.add_flag("--no-source", arguments.no_source,
                "Omit the source lines of each site, which are read from this system's files");
+  app.add_flag("--open", arguments.open, "Open the page: by $BROWSER, or by the desktop's own browser");
   app.add_flag("--json", arguments.json, "Print the file's name and size as one JSON object");
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
   if (arguments.profiles.size() > 1 && arguments.output.empty()) {
     throw cli_error(exit_code::usage, "several profiles are given, but no name for the page",
                     "Give it: -o FILE");
   }
   if (arguments.json && arguments.output == "-") {
     throw cli_error(exit_code::usage, "--json and -o - cannot both go to standard output",
+                    "Give a file name for the page: -o FILE");
+  }
+  if (arguments.open && arguments.output == "-") {
+    throw cli_error(exit_code::usage, "--open and -o - cannot be used together",
                     "Give a file name for the page: -o FILE");
   }
   // Loaded before the output is opened, so that an unreadable profile changes no file.
@@ -106,7 +120,12 @@ int cmd_report(const std::vector<std::string>& words) {
                                          ? profiler::render_report(loaded, profiler::advise(loaded), size)
                                          : profiler::render_report_of_processes(std::move(loaded), size);
   output.write(made.html);
+  if (arguments.profiles.size() == 1) tell_damage(arguments.profiles.front(), damage);
   if (arguments.output != "-") tell(arguments, made, damage);
+  if (arguments.open) {
+    flush_standard_output();
+    open_in_browser(arguments.output);
+  }
   return exit_code::success;
 }
 

@@ -32,16 +32,23 @@ using profiler::memory_row;
 using profiler::placed_memory;
 using profiler::profile;
 
-constexpr const char* rss_footer =
-    "Examples:\n"
-    "  tarn rss server.tarn              at the reading with the most memory\n"
-    "  tarn rss --at end -n 10 x.prof    at the last reading, ten parts of each kind\n"
-    "  tarn rss --over-time x.prof       one row per reading\n"
-    "\n"
-    "The first line has the kernel's count for the process (VmRSS) and its peak. The\n"
-    "parts add up to the sum of all mappings (smaps), which was read just after it\n"
-    "and may differ a little.\n"
-    "Exit codes: 0 shown; 2 usage; 125 the file cannot be read, or has no readings.\n";
+constexpr exit_meaning rss_exits[] = {
+    {0, "shown"}, usage_exit, damaged_exit, {125, "the file cannot be read, or has no readings"}};
+
+constexpr command_text rss_text = {
+    .name = "rss",
+    .summary = "Show what the resident memory of a process consisted of.",
+    .usage = "tarn rss [OPTIONS] PROFILE",
+    .examples =
+        "  tarn rss server.prof              at the reading with the most memory\n"
+        "  tarn rss --at end -n 10 x.prof    at the last reading, ten parts of each kind\n"
+        "  tarn rss --over-time x.prof       one row per reading\n",
+    .notes =
+        "The first line has the kernel's count for the process (VmRSS) and its peak. The\n"
+        "parts add up to the sum of all mappings (smaps), which was read just after it\n"
+        "and may differ a little.\n",
+    .exits = rss_exits,
+};
 
 // Empty if it is below half a percent, or below one byte.
 std::string margin(double variance, double bytes) {
@@ -163,18 +170,17 @@ void require_memory(const profile& p, const std::string& path) {
 }  // namespace
 
 int cmd_rss(const std::vector<std::string>& words) {
-  command app("rss", "Show what the resident memory of a process consisted of.", "tarn rss [OPTIONS] FILE",
-              rss_footer);
+  command app(rss_text);
   std::string path, at = "peak";
   std::size_t most = 5;
   bool json = false, over_time = false;
-  app.option("file FILE", path, "A profile that tarn profile wrote, of one process")->required();
+  app.option("profile PROFILE", path, "A profile that tarn profile wrote, of one process")->required();
   app.option("--at WHEN", at, "Time: peak (the reading with the most memory) or end (the last one)",
-             CLI::IsMember({"peak", "end"}));
+             one_of({"peak", "end"}));
   app.add_flag("--over-time", over_time, "Show one row per reading");
   app.option("-n N", most, "Show at most N sites or files of each kind (5); 0: all");
   app.add_flag("--json", json, "Print JSON");
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
   if (most == 0) most = SIZE_MAX;
   const profile p = load_for_command(path, profiler::profile_detail::figures);
   require_memory(p, path);

@@ -26,16 +26,25 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* run_footer =
-    "Examples:\n"
-    "  tarn run -- python3 script.py    start it on tarn; exit status is its own\n"
-    "  tarn run --stats -- make -j2     print time, memory and page faults at the end\n"
-    "  tarn run --json -- ./server      the same figures as one JSON object on stderr\n"
-    "  TARN_CONTENTION=on tarn run --stats -- ./server    and those of tarn's locks\n"
-    "\n"
-    "Refuses with a reason if tarn would have no effect: static, setuid, setgid and\n"
-    "foreign programs, programs with a malloc of their own or with a sanitizer.\n"
-    "Exit codes: the program's; 125 tarn refuses; 126 not executable; 127 not found.\n";
+constexpr exit_meaning run_exits[] = {program_exit,
+                                      {125, "wrong usage, or tarn refuses; the message says why"},
+                                      not_executable_exit,
+                                      not_found_exit};
+
+constexpr command_text run_text = {
+    .name = "run",
+    .summary = "Start a program on tarn.",
+    .usage = "tarn run [--stats] [--json] -- PROGRAM ARG...",
+    .examples =
+        "  tarn run -- python3 script.py    start it on tarn; exit status is its own\n"
+        "  tarn run --stats -- make -j2     print time, memory and page faults at the end\n"
+        "  tarn run --json -- ./server      the same figures as one JSON object on stderr\n"
+        "  TARN_CONTENTION=on tarn run --stats -- ./server    and those of tarn's locks\n",
+    .notes =
+        "Refuses with a reason if tarn would have no effect: static, setuid, setgid and\n"
+        "foreign programs, programs with a malloc of their own or with a sanitizer.\n",
+    .exits = run_exits,
+};
 
 // Replaces this process: the program gets its signals, terminal and parent as if started directly.
 [[noreturn]] void replace_by(const program_target& target, const std::vector<std::string>& words,
@@ -47,10 +56,11 @@ constexpr const char* run_footer =
   std::fflush(nullptr);
   execve(target.path.c_str(), arguments.data(), pointers.data());
   const int error = errno;
-  throw cli_error(
-      error == ENOENT ? exit_code::not_found : exit_code::not_executable,
-      fmt::format("cannot start {}: {}", target.path, std::strerror(error)),
-      error == E2BIG ? "The arguments and the environment together are too long; shorten one of them." : "");
+  throw cli_error(error == ENOENT ? exit_code::not_found : exit_code::not_executable,
+                  fmt::format("cannot start {}: {}", target.path, std::strerror(error)),
+                  error == E2BIG
+                      ? "The arguments and the environment together are too long; shorten one of them."
+                      : "Check whether it starts without tarn.");
 }
 
 nlohmann::json figures_as_json(const std::vector<std::string>& words, const foreground_result& result,
@@ -137,14 +147,14 @@ int run_with_statistics(const program_target& target, const std::vector<std::str
 }  // namespace
 
 int cmd_run(const std::vector<std::string>& words) {
-  command app("run", "Start a program on tarn.", "tarn run [--stats] [--json] -- PROGRAM ARG...", run_footer);
+  command app(run_text);
   bool statistics = false;
   bool json = false;
   app.add_flag("-s,--stats", statistics, "Print time, peak memory and page faults on stderr at the end");
   app.add_flag("--json", json, "Print the same figures as one JSON object on stderr");
   const command_line line = split_command_line(words, app);
-  if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
-  require_program(line, "run", exit_code::refused);
+  if (!parse_options(app, line.options)) return exit_code::success;
+  require_program(line, "run");
 
   environment variables = environment::current();
   const std::string library = find_tarn_library();

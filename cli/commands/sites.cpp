@@ -27,18 +27,24 @@ using profiler::metric;
 using profiler::metric_row;
 using profiler::profile;
 
-constexpr const char* sites_footer =
-    "Examples:\n"
-    "  tarn sites server.tarn                        the 20 most expensive sites\n"
-    "  tarn sites server.tarn --sort peak -n 50      the 50 sites with the most live\n"
-    "                                                memory at the program's peak\n"
-    "  tarn sites server.tarn --filter json::parser  sites with it in a function, a\n"
-    "                                                file or type of their path\n"
-    "\n"
-    "Metrics: cost (malloc, free and the kernel's work for them), malloc, hidden\n"
-    "(cost less malloc), faults, allocations, bytes, live, live_bytes, peak.\n"
-    "\u00b112 %: margin of a sampled figure, which holds in 95 of 100 cases.\n"
-    "Exit codes: 0 shown; 2 usage; 125 the file cannot be read.\n";
+constexpr exit_meaning sites_exits[] = {{0, "shown"}, usage_exit, damaged_exit, refused_exit};
+
+constexpr command_text sites_text = {
+    .name = "sites",
+    .summary = "Show the call sites of a profile as a table.",
+    .usage = "tarn sites [OPTIONS] PROFILE",
+    .examples =
+        "  tarn sites server.prof                        the 20 most expensive sites\n"
+        "  tarn sites server.prof --sort peak -n 50      the 50 sites with the most live\n"
+        "                                                memory at the program's peak\n"
+        "  tarn sites server.prof --filter json::parser  sites with it in a function, a\n"
+        "                                                file or type of their path\n",
+    .notes =
+        "Metrics: cost (malloc, free and the kernel's work for them), malloc, hidden\n"
+        "(cost less malloc), faults, allocations, bytes, live, live_bytes, peak.\n"
+        "\u00b112 %: margin of a sampled figure, which holds in 95 of 100 cases.\n",
+    .exits = sites_exits,
+};
 
 // A row of the table: the sites whose paths would look the same, with the same function and the same nearest
 // callers.
@@ -240,8 +246,9 @@ struct sites_arguments {
 };
 
 void declare_options(command& app, sites_arguments& arguments) {
-  app.option("file FILE", arguments.path, "A profile that tarn profile wrote")->required();
-  app.option("-s,--sort METRIC", arguments.sort_name, "Metric to sort by (cost)");
+  app.option("profile PROFILE", arguments.path, "A profile that tarn profile wrote")->required();
+  app.option("-s,--sort METRIC", arguments.sort_name, "Metric to sort by (cost)",
+             completed_as(metric_words()));
   app.option("-f,--filter TEXT", arguments.filter,
              "Show only sites with this text in a function, a file or the type");
   add_process_option(app, arguments.process);
@@ -253,11 +260,10 @@ void declare_options(command& app, sites_arguments& arguments) {
 }  // namespace
 
 int cmd_sites(const std::vector<std::string>& words) {
-  command app("sites", "Show the call sites of a profile as a table.", "tarn sites [OPTIONS] FILE",
-              sites_footer);
+  command app(sites_text);
   sites_arguments arguments;
   declare_options(app, arguments);
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (!parse_options(app, words)) return exit_code::success;
   const metric& sort = metric_named("--sort", arguments.sort_name);
   const profile p = load_for_command(arguments.path, arguments.process, profiler::profile_detail::figures);
   const std::vector<metric_row> rows = profiler::metric_rows(p);

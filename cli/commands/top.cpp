@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -24,6 +26,8 @@
 #include "cli/show/output_file.hpp"
 #include "cli/show/terminal.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/analyze/advice.hpp"
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/model/known_meta.hpp"
 #include "profiler/model/store_profile.hpp"
@@ -32,28 +36,42 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* top_footer =
-    "Examples:\n"
-    "  tarn top -- ./server --port 80    start it under tarn profile; show figures\n"
-    "  tarn top 4711                     a process started under tarn profile; of any\n"
-    "                                    other process, only its page faults\n"
-    "  tarn top --once 4711              print one row, for scripts\n"
-    "\n"
-    "To a pipe it prints a row per update.\n"
-    "Keys: c cost, h hidden, f faults, a allocations, b bytes, l live bytes: sort by\n"
-    "it; space: freeze; m: figures since now, again m: per update; w: write a profile\n"
-    "for tarn report; q: quit; ^Z: suspend.\n"
-    "Exit codes: the program's; 0 for a process; 2 usage; 125 tarn refuses;\n"
-    "126 not executable; 127 not found.\n";
+constexpr exit_meaning top_exits[] = {{0, "you quit, or the time is over, or the process of PID has ended"},
+                                      usage_exit,
+                                      refused_exit,
+                                      not_executable_exit,
+                                      not_found_exit,
+                                      program_exit};
+
+constexpr command_text top_text = {
+    .name = "top",
+    .summary = "Show what memory allocation costs a program while it runs.",
+    .usage = "tarn top [OPTIONS] [PID | [--] PROGRAM ARG...]",
+    .examples =
+        "  tarn top -- ./server --port 80    start it under tarn profile; show figures\n"
+        "  tarn top 4711                     a process started under tarn profile; of any\n"
+        "                                    other process, only its page faults\n"
+        "  tarn top --once 4711              print one row, for scripts\n",
+    .notes =
+        "To a pipe it prints a row per update.\n"
+        "\n"
+        "Keys: c cost, h hidden, f faults, a allocations, b bytes, l live bytes: sort by\n"
+        "it; space: freeze; m: figures since now, again m: per update; w: write a profile\n"
+        "for tarn report; q: quit; ^Z: suspend.\n",
+    .exits = top_exits,
+};
 
 constexpr double seconds_between_keys = 0.05;
 constexpr double least_interval = 0.2;
 constexpr int lines_per_heading = 20;
+// A smaller terminal has no room for a name beside a figure.
+constexpr int least_rows = 8;
+constexpr std::size_t least_columns = 44;
 
 struct top_arguments {
   double interval = 1;
   double duration = 0;
-  std::string output;
+  std::string program_output;
   std::string profile_file;
   std::string mode = "sample";
   bool once = false;
@@ -83,18 +101,21 @@ class profiled_program {
     request.arguments.insert(request.arguments.end(), words.begin(), words.end());
     request.variables = environment::current();
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    const int output = open(arguments.output.empty() ? "/dev/null" : arguments.output.c_str(),
+    const int output = open(arguments.program_output.empty() ? "/dev/null" : arguments.program_output.c_str(),
                             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (output < 0)
-      throw cli_error(exit_code::usage,
-                      fmt::format("--output {}: it cannot be written to", arguments.output));
+    if (output < 0) {
+      throw cli_error(exit_code::refused,
+                      fmt::format("--program-output {}: cannot write there: {}", arguments.program_output,
+                                  std::strerror(errno)),
+                      "Give a file in a folder that you may write to.");
+    }
     request.standard_input = nothing;
     request.standard_output = output;
     // `tarn profile` reports on stderr why a program cannot start. On the screen that would be overwritten, so it
     // goes to a file.
     errors_path_ = folder_ + "/errors";
     const int errors = open(errors_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    request.standard_error = arguments.output.empty() ? errors : output;
+    request.standard_error = arguments.program_output.empty() ? errors : output;
     request.own_group = true;  // ^C is a key of the view and must not reach the program
     const held_signals signals{};
     child_ = start_child(request, signals.before());
@@ -187,7 +208,23 @@ class top_state {
     return key != 'q' && key != 3;  // ^C
   }
 
+  // One line for after the screen has been given back; empty: nothing was recorded.
+  std::string summary() const {
+    if (!has_figures()) return "";
+    const profiler::cost cost = cost_of_all(*latest_);
+    double allocations = 0;
+    for (const profiler::site& one : latest_->sites) allocations += one.figures.allocations;
+    return fmt::format("{}: {} of CPU time in {}; memory cost {} of it, {} allocations",
+                       cut_to_width(title_, 40), profiler::say_time(profiler::cpu_time_of(*latest_)),
+                       profiler::say_seconds(seconds()), profiler::say_time(cost.total()),
+                       profiler::say_count(allocations));
+  }
+
   std::string render(int rows, std::size_t width, bool colour) const {
+    if (rows < least_rows || width < least_columns) {
+      return fmt::format("{} x {}: too small\nneeded: {} x {}\nq quits", width, rows, least_columns,
+                         least_rows);
+    }
     const std::string standing = fmt::format("  {:.0f} s{}{}", seconds(), frozen_ ? "  frozen" : "",
                                              marked_ ? "  since the mark" : "");
     const std::size_t left = width > standing.size() + 20 ? width - standing.size() : 20;
@@ -246,13 +283,17 @@ class top_state {
   int snapshots_ = 0;
 };
 
+bool is_drawn(const top_arguments& arguments) {
+  return terminal::is_there() && !arguments.once && !arguments.json;
+}
+
 // Draws, or prints rows, until `over` says that the program has ended. Returns the signal that ended it earlier, 0
 // if none: the caller cleans up before this process ends by that signal.
 template <class Over>
 int follow(live_source& source, top_state& state, const top_arguments& arguments, Over over) {
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   const timespec pause = to_timespec(seconds_between_keys);
-  const bool drawn = terminal::is_there() && !arguments.once && !arguments.json;
+  const bool drawn = is_drawn(arguments);
   std::unique_ptr<terminal> screen = drawn ? std::make_unique<terminal>() : nullptr;
   const bool colour = wants_colour(STDOUT_FILENO);
   const auto draw = [&] {
@@ -306,6 +347,8 @@ int top_program(const std::vector<std::string>& words, const top_arguments& argu
     top_state state(profiler::printable(join(words, " ")));
     told = follow(source, state, arguments, [&program] { return program.ended(); });
     nothing = !state.has_figures();
+    // The screen is gone, and with it all figures.
+    if (is_drawn(arguments) && !nothing) print_note(state.summary());
     // Ended by key or time: the destructor ends the program, too.
     if (told == 0 && !program.ended()) return exit_code::success;
     status = program.status();
@@ -342,6 +385,7 @@ int top_process(pid_t process, const top_arguments& arguments) {
   live_source source(*path);
   top_state state(fmt::format("process {}", process));
   const int told = follow(source, state, arguments, [process] { return !is_alive(process); });
+  if (is_drawn(arguments) && state.has_figures()) print_note(state.summary());
   if (told != 0) end_like(W_EXITCODE(0, told));
   return exit_code::success;
 }
@@ -350,20 +394,21 @@ int top_process(pid_t process, const top_arguments& arguments) {
 
 int cmd_top(const std::vector<std::string>& words) {
   top_arguments arguments;
-  command app("top", "Show what memory allocation costs a program while it runs, and at which sites.",
-              "tarn top [OPTIONS] [PID | [--] PROGRAM ARG...]", top_footer);
+  command app(top_text);
   app.option("--interval SECONDS", arguments.interval, "Seconds between updates (1)",
-             CLI::Range(least_interval, 3600.0));
-  app.option("--for SECONDS", arguments.duration, "End after this time", CLI::Range(0.1, 1e9));
+             number(least_interval, 3600.0));
+  app.option("--for SECONDS", arguments.duration, "End after this time", number(0.1, 1e9));
   app.option("--mode MODE", arguments.mode, "Mode of the recording: sample (the default), full or faults",
-             CLI::IsMember({"sample", "full", "faults"}));
-  app.option("--output FILE", arguments.output, "Write the program's output and errors here (discarded)");
-  app.option("-o FILE", arguments.profile_file, "Keep the program's profile");
+             one_of({"sample", "full", "faults"}));
+  app.option("-o,--output FILE", arguments.profile_file, "Keep the program's profile in this file");
+  app.option("--program-output FILE", arguments.program_output,
+             "Write the program's output and errors here (discarded)");
   app.add_flag("--once", arguments.once, "Print one row, then end");
   app.add_flag("--json", arguments.json, "Print one JSON object per update");
   const command_line line = split_command_line(words, app);
-  if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
-  require_program(line, "top", exit_code::usage);
+  if (!parse_options(app, line.options)) return exit_code::success;
+  require_program(line, "top");
+  if (!arguments.profile_file.empty()) require_file_name("-o", arguments.profile_file);
   const bool separated = std::find(words.begin(), words.end(), "--") != words.end();
   const auto process =
       separated || line.program.size() != 1 ? std::nullopt : process_id(line.program.front());

@@ -60,11 +60,11 @@ double best_median(const compared_metric& row, const std::vector<const contender
   return best;
 }
 
-// "1.04 ±0.9%": ratio to the best, and half the distance between the quartiles.
+// "1.04 ±0.9 %": ratio to the best, and half the distance between the quartiles.
 std::string ratio_and_spread(double middle, const std::vector<double>& values, double best) {
   if (middle <= 0) return "-";
   const std::string ratio = best > 0 ? fmt::format("{:.2f}", middle / best) : "-";
-  return fmt::format("{} \u00b1{:.1f}%", ratio, 100 * half_quartile_range(values) / middle);
+  return fmt::format("{} \u00b1{:.1f} %", ratio, 100 * half_quartile_range(values) / middle);
 }
 
 std::string percent(double ratio) {
@@ -159,39 +159,76 @@ int rounds_for_intervals(std::size_t comparisons) {
   return rounds;
 }
 
-std::string render_table(const comparison_outcome& outcome, bool colour) {
-  const auto columns = with_figures(outcome);
-  if (columns.empty()) return {};
-  constexpr std::size_t label_width = 13;
-  std::size_t width = 14;
-  for (const contender_result* result : columns) width = std::max(width, result->who.name.size() + 2);
+namespace {
+
+constexpr std::size_t label_width = 13;
+
+// A cell of two lines: the figure, and the ratio to the best with the spread.
+struct table_cell {
+  std::string figure;
+  std::string below;
+  bool is_best;
+};
+
+table_cell cell_of(const compared_metric& row, const contender_result& result,
+                   const std::vector<const contender_result*>& columns) {
+  const profiler::quantity middle = median_of(row, result);
+  const double best = best_median(row, columns);
+  return {middle.text, ratio_and_spread(middle.value, values_of(result.rounds, row.value), best),
+          columns.size() > 1 && middle.value <= best};
+}
+
+// The columns from `first` up to `end`, `width` wide each.
+std::string render_columns(const std::vector<const contender_result*>& columns, std::size_t first,
+                           std::size_t end, std::size_t width, bool colour) {
   std::string header = pad_right("", label_width);
-  for (const contender_result* result : columns) header += pad_left(result->who.name, width);
+  for (std::size_t index = first; index < end; ++index) header += pad_left(columns[index]->who.name, width);
   std::string text = paint(header, style::bold, colour) + "\n";
   for (const compared_metric& row : compared_metrics) {
     if (!is_shown(row, columns)) continue;
-    const double best = best_median(row, columns);
-    std::string first = pad_right(row.name, label_width);
-    std::string second = pad_right("", label_width);
-    for (const contender_result* result : columns) {
-      const profiler::quantity middle = median_of(row, *result);
-      const bool is_best = columns.size() > 1 && middle.value <= best;
-      const std::string below = ratio_and_spread(middle.value, values_of(result->rounds, row.value), best);
-      first += paint(pad_left(middle.text, width), is_best ? style::good : style::plain, colour);
-      second += paint(pad_left(below, width), style::faint, colour);
+    std::string figures = pad_right(row.name, label_width);
+    std::string below = pad_right("", label_width);
+    for (std::size_t index = first; index < end; ++index) {
+      const table_cell cell = cell_of(row, *columns[index], columns);
+      figures += paint(pad_left(cell.figure, width), cell.is_best ? style::good : style::plain, colour);
+      below += paint(pad_left(cell.below, width), style::faint, colour);
     }
-    text += first + "\n" + second + "\n";
+    text += figures + "\n" + below + "\n";
   }
-  text += paint(fmt::format("medians of {}; below each: ratio to the best of the row, \u00b1 half the "
-                            "interquartile range\n",
-                            rounds_in_words(columns.front()->rounds.size())),
-                style::faint, colour);
   return text;
+}
+
+}  // namespace
+
+std::string render_table(const comparison_outcome& outcome, bool colour, std::size_t terminal) {
+  const auto columns = with_figures(outcome);
+  if (columns.empty()) return {};
+  std::size_t width = 0;
+  for (const contender_result* result : columns) {
+    width = std::max(width, display_width(result->who.name) + 2);
+    for (const compared_metric& row : compared_metrics) {
+      if (!is_shown(row, columns)) continue;
+      const table_cell cell = cell_of(row, *result, columns);
+      width = std::max({width, display_width(cell.figure) + 2, display_width(cell.below) + 2});
+    }
+  }
+  const std::size_t room = terminal > label_width ? terminal - label_width : 0;
+  const std::size_t side_by_side = terminal == 0 ? columns.size() : std::max<std::size_t>(1, room / width);
+  std::string text;
+  for (std::size_t first = 0; first < columns.size(); first += side_by_side)
+    text += render_columns(columns, first, std::min(columns.size(), first + side_by_side), width, colour);
+  const std::string legend = fmt::format(
+      "medians of {}; below each: ratio to the best of the row, \u00b1 half the interquartile range",
+      rounds_in_words(columns.front()->rounds.size()));
+  return text + paint(terminal == 0 ? legend : wrap(legend, terminal), style::faint, colour) + "\n";
 }
 
 std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
   const auto columns = with_figures(outcome);
-  if (columns.size() < 2) return {"Verdict: nothing to compare; only one allocator has figures."};
+  if (columns.empty()) return {"Verdict: none; the program failed under every allocator, as said below."};
+  if (columns.size() < 2) {
+    return {fmt::format("Verdict: nothing to compare; only {} has figures.", columns.front()->who.name)};
+  }
   const std::vector<pairwise_verdict> verdicts = judge_all(outcome);
   const auto decides = [](const pairwise_verdict& verdict) {
     return verdict.judged.outcome != difference::none;

@@ -33,7 +33,8 @@ judgement judge_rounds(const std::vector<double>& subject, const std::vector<dou
 // The least number of rounds that gives intervals for that many comparisons.
 int rounds_for_intervals(std::size_t comparisons);
 
-std::string render_table(const comparison_outcome& outcome, bool colour);
+// In as many blocks of columns, one below the other, as a terminal of that width needs; 0: one block.
+std::string render_table(const comparison_outcome& outcome, bool colour, std::size_t terminal = 0);
 // Sentences, one per line.
 std::vector<std::string> render_verdict(const comparison_outcome& outcome);
 // What went wrong, one paragraph per contender; empty if nothing did.

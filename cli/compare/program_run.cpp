@@ -41,7 +41,8 @@ class descriptor {
 int open_or_throw(const std::string& path, int flags) {
   const int number = open(path.c_str(), flags | O_CLOEXEC);
   if (number < 0) {
-    throw cli_error(exit_code::usage, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+    throw cli_error(exit_code::refused, fmt::format("cannot open {}: {}", path, std::strerror(errno)),
+                    "Give another file as standard input, or none.");
   }
   return number;
 }
@@ -51,8 +52,10 @@ int open_input(const run_settings& settings) {
   if (settings.input_offset != 0 && lseek(number, settings.input_offset, SEEK_SET) < 0) {
     const int error = errno;
     close(number);
-    throw cli_error(exit_code::refused, fmt::format("cannot read {} from byte {}: {}", settings.input,
-                                                    settings.input_offset, std::strerror(error)));
+    throw cli_error(exit_code::refused,
+                    fmt::format("cannot read {} from byte {}: {}", settings.input, settings.input_offset,
+                                std::strerror(error)),
+                    "Give another file as standard input.");
   }
   return number;
 }

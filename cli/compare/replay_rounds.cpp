@@ -208,7 +208,10 @@ int replay_worker(const std::vector<std::string>& words) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   int descriptor = -1;
   if (words.size() == 2) std::from_chars(words[0].data(), words[0].data() + words[0].size(), descriptor);
-  if (descriptor < 0) throw cli_error(exit_code::usage, "this word is for tarn's own use");
+  if (descriptor < 0) {
+    throw cli_error(exit_code::usage, fmt::format("{} is for tarn's own use", replay_worker_word),
+                    "See: tarn replay --help");
+  }
   play_mode mode = play_mode::heap;
   for (const play_mode each : {play_mode::routes, play_mode::nothing}) {
     if (words[1] == mode_word(each)) mode = each;

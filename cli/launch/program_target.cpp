@@ -192,6 +192,7 @@ std::string locate_program(const std::string& name, const environment& variables
     return "is not executable: " + std::string(std::strerror(errno));
   };
   std::string blocked;
+  std::string blocked_path;
   if (name.find('/') != std::string::npos) {
     if (!fs::exists(name, error)) {
       throw cli_error(exit_code::not_found, fmt::format("no such program: {}", name), "Check the path.");
@@ -199,6 +200,7 @@ std::string locate_program(const std::string& name, const environment& variables
     const std::string problem = problem_with(name);
     if (problem.empty()) return name;
     blocked = fmt::format("{} {}", name, problem);
+    blocked_path = name;
   } else {
     const std::vector<std::string> directories = path_directories(variables);
     for (const std::string& directory : directories) {
@@ -206,7 +208,9 @@ std::string locate_program(const std::string& name, const environment& variables
       if (name.empty() || !fs::exists(candidate, error)) continue;
       const std::string problem = problem_with(candidate);
       if (problem.empty()) return candidate;
-      if (blocked.empty()) blocked = fmt::format("{} {}", candidate, problem);
+      if (!blocked.empty()) continue;
+      blocked = fmt::format("{} {}", candidate, problem);
+      blocked_path = candidate;
     }
     if (blocked.empty()) {
       throw cli_error(exit_code::not_found, fmt::format("program not found: {}", name),
@@ -214,7 +218,9 @@ std::string locate_program(const std::string& name, const environment& variables
     }
   }
   throw cli_error(exit_code::not_executable, blocked,
-                  "If it is a program or script, allow it: chmod +x FILE");
+                  blocked.ends_with(" is a directory")
+                      ? "Give the path of a program in it."
+                      : "If it is a program or script, allow it: chmod +x " + blocked_path);
 }
 
 std::string secure_mode_reason(const std::string& path) {

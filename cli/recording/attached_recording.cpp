@@ -52,7 +52,7 @@ attached_recording::attached_recording(pid_t program, profiler::recording_settin
   } catch (const attach_error& error) {
     throw cli_error(exit_code::refused, error.what(), error.advice());
   } catch (const profiler::profile_error& error) {
-    throw cli_error(exit_code::refused, error.what());
+    throw as_cli_error(error);
   }
   if (there_->refused_slots() != 0) {
     notes_.push_back(fmt::format(

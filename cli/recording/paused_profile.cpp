@@ -101,7 +101,7 @@ class paused_program {
 int profile_paused(const std::vector<std::string>& program, const profiler::recording_settings& settings,
                    bool quiet, bool json) {
   if (settings.mode == profiler::profile_mode::faults) {
-    throw cli_error(exit_code::refused, "--paused cannot be used with --mode faults",
+    throw cli_error(exit_code::usage, "--paused cannot be used with --mode faults",
                     "Mode faults always records from the start of a program; omit --paused.");
   }
   child_request request;

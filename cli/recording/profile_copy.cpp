@@ -23,7 +23,7 @@ constexpr int most_numbers = 1000;
 std::unique_ptr<profiler::table_writer> open_copy(const std::string& from, std::string& path) {
   std::error_code error;
   if (!path.empty() && fs::equivalent(path, from, error))
-    throw profiler::profile_error(path + " is the file of the recording itself");
+    throw profiler::profile_error(path + " is the file of the recording itself; name another file: -o FILE");
   if (!path.empty()) return std::make_unique<profiler::table_writer>(path);
   const fs::path source = from;
   for (int number = 1;; ++number) {

@@ -12,6 +12,7 @@
 #include "cli/launch/preload_check.hpp"
 #include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/output_file.hpp"
 #include "cli/show/profile_verdict.hpp"
 #include "cli/show/tree_verdict.hpp"
 #include "profiler/format/printable.hpp"
@@ -26,13 +27,6 @@ namespace {
 constexpr std::uint64_t least_sample_bytes = 1024;
 constexpr std::uint64_t most_sample_bytes = std::uint64_t{1} << 30;
 
-std::uint64_t sample_bytes_of(const std::string& text) {
-  const std::uint64_t bytes = parse_byte_size(text);
-  if (bytes >= least_sample_bytes && bytes <= most_sample_bytes) return bytes;
-  throw cli_error(exit_code::refused, fmt::format("--sample {}: must be from 1K to 1G", text),
-                  "The default, 512K, costs little time and samples every important site.");
-}
-
 profile_mode mode_of(const std::string& name) {
   if (name == "full") return profile_mode::full;
   return name == "faults" ? profile_mode::faults : profile_mode::sample;
@@ -42,11 +36,12 @@ profile_mode mode_of(const std::string& name) {
 
 void recording_arguments::declare(command& app, const std::vector<std::string>& modes,
                                   const std::string& mode_help, const std::string& output_help) {
-  app.option("-m,--mode MODE", mode, mode_help, CLI::IsMember(modes));
+  app.option("-m,--mode MODE", mode, mode_help, one_of(modes));
   app.option("-o,--output FILE", output, output_help);
-  app.option("--sample SIZE", sample, "Mode sample: average number of bytes between samples (512K)");
+  app.option("--sample SIZE", sample, "Mode sample: average number of bytes between samples (512K)",
+             byte_size(least_sample_bytes, most_sample_bytes));
   app.option("--checkpoint SECONDS", checkpoint, "Seconds between updates of the file (5)",
-             CLI::Range(0.1, 3600.0));
+             number(0.1, 3600.0));
   app.add_flag("--no-events", no_events, "Omit single events: the file is smaller, and replay is impossible");
   app.add_flag("-q,--quiet", quiet, "Print neither progress nor a summary");
   app.add_flag("--json", json, "Print the summary as one JSON object on stderr");
@@ -58,7 +53,8 @@ profiler::recording_settings recording_arguments::settings() const {
   settings.output = output;
   settings.keep_events = !no_events;
   settings.checkpoint_seconds = checkpoint;
-  settings.sample_bytes = sample_bytes_of(sample);
+  settings.sample_bytes = parse_byte_size(sample);
+  require_file_name("-o", output);
   return settings;
 }
 

@@ -41,7 +41,7 @@ std::string name_of_run(const std::string& output, int run) {
 
 void profile_repeatedly(const command_line& line, int runs, const std::string& output, bool tells) {
   if (output.empty()) {
-    throw cli_error(exit_code::refused, "-n: several recordings need a name for their files",
+    throw cli_error(exit_code::usage, "-n: several recordings need a name for their files",
                     fmt::format("Give it: -o FILE.prof; the files are FILE-1.prof to FILE-{}.prof", runs));
   }
   require_repeatable_input();
@@ -60,7 +60,7 @@ void profile_repeatedly(const command_line& line, int runs, const std::string& o
     request.arguments.emplace_back("--");
     request.arguments.insert(request.arguments.end(), line.program.begin(), line.program.end());
     request.variables = environment::current();
-    if (tells) fmt::print(stderr, "tarn: recording {} of {}: {}\n", run, runs, name);
+    if (tells) print_note(fmt::format("recording {} of {}: {}", run, runs, name));
     end = run_in_foreground(request).wait_status;
     if (run == 1) usual_end = end;
   }

@@ -3,9 +3,12 @@
 
 #include <fmt/core.h>
 
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "cli/show/json_output.hpp"
@@ -34,6 +37,24 @@ const char* advice_for(int error) {
 
 resource_error::resource_error(const std::string& problem, int error)
     : cli_error(exit_code::refused, fmt::format("{}: {}", problem, std::strerror(error)), advice_for(error)) {
+}
+
+cli_error as_cli_error(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return resource_error("no memory for this", ENOMEM);
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+    return {exit_code::refused, fmt::format("{}: {}", file->path1().string(), file->code().message()),
+            "Check the path and the rights to it."};
+  }
+  const std::string text = error.what();
+  const std::size_t split = text.rfind("; ");
+  if (split == std::string::npos) return {exit_code::refused, text};
+  std::string advice = text.substr(split + 2);
+  // A sentence, unless it names a command or an option to type.
+  if (!advice.starts_with("tarn "))
+    advice[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(advice[0])));
+  if (advice.find(": ") == std::string::npos) advice += '.';
+  return {exit_code::refused, text.substr(0, split), advice};
 }
 
 void print_error(const cli_error& error, bool json) {

@@ -3,6 +3,7 @@
 // Thrown anywhere below main; main prints it (as text or JSON) and exits with `code`.
 #pragma once
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -15,9 +16,11 @@ struct exit_code {
   static constexpr int results_differ = 1;
   static constexpr int usage = 2;
   static constexpr int program_fails = 3;
+  static constexpr int damaged_profile = 4;
   static constexpr int refused = 125;
   static constexpr int not_executable = 126;
   static constexpr int not_found = 127;
+  static constexpr int closed_pipe = 141;  // the status that a shell reports for a program ended by SIGPIPE
 };
 
 class cli_error : public std::runtime_error {
@@ -39,6 +42,10 @@ class resource_error : public cli_error {
   // The message is `problem` and the text of `error` (an errno value); the advice names the limit to raise.
   resource_error(const std::string& problem, int error);
 };
+
+// An exception of a library, as an error (refused). Its text is "what is wrong; what to do"; without the second part
+// the advice is empty.
+cli_error as_cli_error(const std::exception& error);
 
 // Prints to stderr: "tarn: problem" and, indented below it, the advice; or one JSON object.
 void print_error(const cli_error& error, bool json);

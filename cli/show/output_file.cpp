@@ -17,12 +17,16 @@ namespace {
 
 [[noreturn]] void throw_not_written(const std::string& where, int error) {
   if (error == EPIPE) throw closed_pipe();
-  throw cli_error(exit_code::refused,
-                  fmt::format("{}: the output cannot be written completely: {}", where, std::strerror(error)),
-                  "Make room, or give another file name.");
+  throw not_written(where, error);
 }
 
 }  // namespace
+
+cli_error not_written(const std::string& where, int error) {
+  return {exit_code::refused,
+          fmt::format("{}: the output cannot be written completely: {}", where, std::strerror(error)),
+          "Make room, or give another file name."};
+}
 
 void flush_standard_output() {
   // An earlier write may have failed without being noticed, and its error number is lost by now.
@@ -30,6 +34,14 @@ void flush_standard_output() {
   errno = 0;
   if (std::fflush(stdout) != 0 || failed_before)
     throw_not_written("standard output", errno != 0 ? errno : EIO);
+}
+
+void require_file_name(const std::string& option, const std::string& path) {
+  if (path == "-") {
+    throw cli_error(exit_code::usage,
+                    fmt::format("{} -: a profile is not written to standard output", option),
+                    fmt::format("Give a file name: {} FILE.prof", option));
+  }
 }
 
 output_file::output_file(std::string option, const std::string& path)
@@ -42,7 +54,7 @@ output_file::output_file(std::string option, const std::string& path)
   created_ = descriptor_ >= 0;
   if (!created_ && errno == EEXIST) descriptor_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor_ < 0) {
-    throw cli_error(exit_code::usage,
+    throw cli_error(exit_code::refused,
                     fmt::format("{} {}: cannot write there: {}", option_, path_, std::strerror(errno)),
                     "Give a file in a folder that you may write to. Nothing was done.");
   }

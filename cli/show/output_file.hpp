@@ -8,23 +8,29 @@
 #include <string>
 #include <string_view>
 
+#include "cli/show/cli_error.hpp"
+
 namespace tarn::cli {
 
-// Standard output is a pipe whose reader has closed it. main() ends with exit_status, without a message.
+// Standard output is a pipe whose reader has closed it. main() ends with exit_code::closed_pipe, without a message.
 class closed_pipe : public std::exception {
  public:
-  // The status that a shell reports for a program ended by SIGPIPE.
-  static constexpr int exit_status = 141;
   const char* what() const noexcept override { return "the pipe is closed"; }
 };
+
+// The error for output that was not written completely. `error`: an errno value.
+cli_error not_written(const std::string& where, int error);
 
 // Throws cli_error (refused) if standard output did not take everything that was printed so far, closed_pipe if its
 // reader has closed it.
 void flush_standard_output();
 
+// Throws cli_error (usage) for "-": profiles are files that are written and read in parts.
+void require_file_name(const std::string& option, const std::string& path);
+
 class output_file {
  public:
-  // "-" is standard output. `option` names the option in messages. Throws cli_error (usage).
+  // "-" is standard output. `option` names the option in messages. Throws cli_error (refused).
   output_file(std::string option, const std::string& path);
   // Removes the file if this object created it and it was not written completely, as after an exception.
   ~output_file();

@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <cctype>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -19,19 +18,9 @@ namespace tarn::cli {
 
 namespace {
 
-// Splits "what is wrong; what to do" into the problem and the advice.
-cli_error as_cli_error(const profiler::profile_error& error) {
-  const std::string text = error.what();
-  const std::size_t split = text.find("; ");
-  if (split == std::string::npos) return {exit_code::refused, text};
-  std::string advice = text.substr(split + 2) + ".";
-  // Capitalise the advice, unless it begins with a command's name.
-  if (!advice.starts_with("tarn "))
-    advice[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(advice[0])));
-  return {exit_code::refused, text.substr(0, split), advice};
-}
-
 constexpr std::size_t most_callers = 3;
+
+bool is_damage_told = false;
 
 std::string show_function(const profiler::source_frame& frame, name_form form) {
   const bool is_plain = frame.function.starts_with('[') || frame.function.starts_with("??") ||
@@ -59,6 +48,14 @@ std::size_t caller_of(const std::vector<profiler::source_frame>& path, std::size
 
 }  // namespace
 
+void tell_damage(const std::string& path, const std::string& damage) {
+  if (damage.empty()) return;
+  print_note(fmt::format("{} is damaged: {}", path, damage));
+  is_damage_told = true;
+}
+
+bool damage_was_told() { return is_damage_told; }
+
 namespace {
 
 profiler::profile load_with_names(const std::string& path, profiler::profile_detail detail,
@@ -66,7 +63,7 @@ profiler::profile load_with_names(const std::string& path, profiler::profile_det
                                                             profiler::profile_detail detail)) {
   try {
     profiler::profile p = load(path, detail);
-    if (!p.damage.empty()) print_note(fmt::format("{}: {}", path, p.damage));
+    tell_damage(path, p.damage);
     if (!profiler::has_native_symbols(p) && p.stacks.size() > 1) {
       for (const std::string& sentence : profiler::add_symbols(p)) print_note(sentence);
     }
@@ -86,12 +83,16 @@ profiler::profile load_parts_for_command(const std::string& path, profiler::prof
   return load_with_names(path, detail, profiler::load_parts);
 }
 
+std::vector<std::string> metric_words() {
+  std::vector<std::string> names;
+  for (const profiler::metric& each : profiler::metrics()) names.emplace_back(each.name);
+  return names;
+}
+
 const profiler::metric& metric_named(const std::string& option, const std::string& name) {
   const profiler::metric* found = profiler::find_metric(name);
   if (found != nullptr) return *found;
-  std::vector<std::string> names;
-  for (const profiler::metric& each : profiler::metrics()) names.emplace_back(each.name);
-  const std::string near = nearest_word(name, names);
+  const std::string near = nearest_word(name, metric_words());
   throw cli_error(
       exit_code::usage, fmt::format("{}: there is no metric '{}'", option, name),
       near.empty() ? fmt::format("The metrics are {}.", profiler::metric_names())

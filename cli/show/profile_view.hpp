@@ -12,6 +12,11 @@
 
 namespace tarn::cli {
 
+// Reports on stderr that the file is damaged and was read as far as possible, unless `damage` is empty. The command
+// then ends with exit_code::damaged_profile in place of success (main).
+void tell_damage(const std::string& path, const std::string& damage);
+bool damage_was_told();
+
 // Loads the profile with its symbols: those of the file, or, if the profiler had no time to look them up, looked up
 // now. Reports damage on stderr. Throws cli_error (refused).
 profiler::profile load_for_command(const std::string& path,
@@ -20,6 +25,7 @@ profiler::profile load_for_command(const std::string& path,
 profiler::profile load_parts_for_command(const std::string& path,
                                          profiler::profile_detail detail = profiler::profile_detail::all);
 
+std::vector<std::string> metric_words();
 // Throws cli_error (usage) for an unknown name, and suggests the nearest one.
 const profiler::metric& metric_named(const std::string& option, const std::string& name);
 

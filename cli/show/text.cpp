@@ -15,6 +15,8 @@ namespace tarn::cli {
 
 namespace {
 
+std::string colour_choice = "auto";
+
 // Number of bytes of the first `columns` characters.
 std::size_t head_of(std::string_view text, std::size_t columns) {
   std::size_t end = 0;
@@ -156,7 +158,10 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
   return all;
 }
 
+void choose_colour(std::string_view when) { colour_choice = when; }
+
 bool wants_colour(int descriptor) {
+  if (colour_choice != "auto") return colour_choice == "always";
   const char* no_colour = std::getenv("NO_COLOR");
   if (no_colour != nullptr && *no_colour != '\0') return false;
   const char* terminal = std::getenv("TERM");

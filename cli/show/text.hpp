@@ -38,7 +38,9 @@ std::string wrap(std::string_view text, std::size_t width);
 
 std::string join(const std::vector<std::string>& words, std::string_view separator);
 
-// True for a terminal, unless NO_COLOR is set or TERM is "dumb".
+// "always", "never", or "auto": wants_colour is true for a terminal, unless NO_COLOR is set or TERM is "dumb". One
+// choice for the process, made before the first output.
+void choose_colour(std::string_view when);
 bool wants_colour(int descriptor);
 
 enum class style { plain, bold, good, bad, faint };

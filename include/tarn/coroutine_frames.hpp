@@ -43,7 +43,8 @@
 #include "tarn/detail/pool_abi.hpp"
 #include "tarn/detail/slot_sizes.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 namespace detail {
 
@@ -215,4 +216,5 @@ class frame_allocator {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

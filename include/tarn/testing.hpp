@@ -41,7 +41,8 @@
 #include "tarn/detail/config.hpp"
 #include "tarn/malloc.h"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 // What code may allocate at most. The default allows nothing.
 struct allocation_limit {
@@ -196,4 +197,5 @@ class basic_allocation_budget {
   allocation_counter counter_;  // last: what the other members allocate does not count
 };
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/collect/clock_price.hpp"
 #include "profiler/collect/recording_process.hpp"
 
@@ -210,10 +212,10 @@ std::string recording::status_line() const {
     live += process->model.live_bytes();
     faults += process->model.seen_faults();
   }
-  return fmt::format(
-      "profiling: {:.1f} s, {} process{}, {:.1f}M allocations, {:.1f} MiB live, {:.0f}k page faults",
-      static_cast<double>(raw_clock_ns() - begin_ns_) / 1e9, processes_.size(),
-      processes_.size() == 1 ? "" : "es", allocations / 1e6, live / (1 << 20), faults / 1e3);
+  return fmt::format("profiling: {:.1f} s, {} process{}, {} allocations, {} live, {} page faults",
+                     static_cast<double>(raw_clock_ns() - begin_ns_) / 1e9, processes_.size(),
+                     processes_.size() == 1 ? "" : "es", say_count(std::round(allocations)), say_bytes(live),
+                     say_count(std::round(faults)));
 }
 
 }  // namespace tarn::profiler

@@ -32,7 +32,8 @@ constexpr int most_strangers = 256;  // messages of strangers that one call skip
 std::uint64_t random_number() {
   std::uint64_t number = 0;
   if (getrandom(&number, sizeof number, 0) != sizeof number) {
-    throw profile_error(std::string("the system gives no random numbers: ") + std::strerror(errno));
+    throw profile_error(std::string("the system gives no random numbers: ") + std::strerror(errno) +
+                        "; what works on this system: tarn doctor");
   }
   return number;
 }
@@ -110,7 +111,8 @@ void session_host::make_header() {
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, header_file_, 0);
   }
   if (memory == MAP_FAILED || fcntl(header_file_, F_ADD_SEALS, header_seals | F_SEAL_SEAL) != 0) {
-    throw profile_error(std::string("cannot make the memory for the recording: ") + std::strerror(errno));
+    throw profile_error(std::string("cannot make the memory for the recording: ") + std::strerror(errno) +
+                        "; what works on this system: tarn doctor");
   }
   header_ = new (memory) session_header;
 }
@@ -122,7 +124,8 @@ void session_host::open_named_socket() {
   std::copy(name.begin(), name.end(), address.sun_path + 1);
   named_socket_ = bound_socket(address, offsetof(sockaddr_un, sun_path) + 1 + name.size());
   if (named_socket_ < 0) {
-    throw profile_error(std::string("cannot open a socket for the recording: ") + std::strerror(errno));
+    throw profile_error(std::string("cannot open a socket for the recording: ") + std::strerror(errno) +
+                        "; what works on this system: tarn doctor");
   }
 }
 

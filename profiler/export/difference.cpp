@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "profiler/analyze/function_name.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/export/significance.hpp"
 
@@ -56,6 +57,19 @@ double factor_of(std::string_view unit, const metric& what, std::string_view tex
                                                          : "none, k or M";
   throw std::invalid_argument(
       fmt::format("'{}': the unit of {} is {}, or % for a share of what it was", text, what.name, accepted));
+}
+
+constexpr std::size_t most_callers = 3;
+
+std::string callers_in(const std::vector<source_frame>& frames) {
+  std::string text;
+  std::size_t count = 0;
+  for (std::size_t at = own_frame(frames) + 1; at < frames.size() && count < most_callers; ++at) {
+    if (frames[at].kind == frame_kind::interpreter) continue;
+    const bool is_plain = frames[at].function.starts_with("??") || frames[at].kind == frame_kind::script;
+    text += (count++ == 0 ? "" : " < ") + (is_plain ? frames[at].function : short_name(frames[at].function));
+  }
+  return text;
 }
 
 std::string share_text(const change& value) {
@@ -115,7 +129,10 @@ std::uint32_t difference_builder::row_of(const path_identity& identity, const me
   const auto [type, is_new_type] = type_rows_.try_emplace(row.who == nullptr ? std::string() : row.who->type,
                                                           static_cast<std::uint32_t>(changes_.types.size()));
   if (is_new_type) changes_.types.push_back(type->first);
-  changes_.sites.push_back({place->second, type->second, {}});
+  const auto [callers, are_new_callers] =
+      caller_rows_.try_emplace(callers_in(frames), static_cast<std::uint32_t>(changes_.callers.size()));
+  if (are_new_callers) changes_.callers.push_back(callers->first);
+  changes_.sites.push_back({place->second, type->second, callers->second, {}});
   if (knows_scatter()) site_squares_.push_back({});
   return next;
 }

@@ -39,6 +39,7 @@ struct change {
 struct site_change {
   std::uint32_t place = 0;                  // of difference::places
   std::uint32_t type = 0;                   // of difference::types
+  std::uint32_t callers = 0;                // of difference::callers
   std::array<change, metric_count> values;  // in the order of metrics()
 };
 
@@ -52,10 +53,12 @@ struct difference {
   block_list<site_change> sites;            // there may be a million
   std::vector<source_frame> places;         // of sites: site_label
   std::vector<std::string> types;
+  std::vector<std::string> callers;  // of the place, at most three: "parse < load"; empty if there are none
   std::size_t recordings_before = 0;
   std::size_t recordings_after = 0;
 
   const source_frame& place_of(const site_change& one) const { return places[one.place]; }
+  const std::string& callers_of(const site_change& one) const { return callers[one.callers]; }
   const std::string& type_of(const site_change& one) const { return types[one.type]; }
 
   static difference between(const profile& before, const profile& after);
@@ -109,6 +112,7 @@ class difference_builder {
   std::vector<known_site> new_;    // of the recording that is being added
   std::map<std::tuple<std::string, std::string, std::uint32_t>, std::uint32_t> place_rows_;
   std::map<std::string, std::uint32_t> type_rows_;
+  std::map<std::string, std::uint32_t> caller_rows_;
 };
 
 // "[site.]METRIC > or < AMOUNT": AMOUNT is a change, in percent ("+5%") or in the metric's unit, for bytes with K, M,

@@ -74,7 +74,7 @@ inline constexpr export_format export_formats[] = {
        export_collapsed(from.p, from.what, take);
        return std::vector<std::string>();
      }},
-    {"--heaptrack", "Format: heaptrack's text; compressed if OUT ends in .zst or .gz", profile_detail::all,
+    {"--heaptrack", "Format: heaptrack's text; compressed if FILE ends in .zst or .gz", profile_detail::all,
      nullptr, true,
      [](const export_request& from, const export_taker& take) {
        return approximations_of(export_heaptrack(from.p, from.path, take));

@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t piece_bytes = 1 << 18;
 
 std::size_t check(std::size_t result) {
-  if (ZSTD_isError(result) != 0) throw profile_error("no memory to compress the export");
+  if (ZSTD_isError(result) != 0)
+    throw profile_error("no memory to compress the export; raise the limit on memory: ulimit -v");
   return result;
 }
 
@@ -36,12 +37,13 @@ packer::packer(std::string_view path, std::function<void(const std::string&)> ta
     : take_(std::move(take)), stream_(std::make_unique<stream>()) {
   if (path.ends_with(".zst")) {
     stream_->zstd = ZSTD_createCCtx();
-    if (stream_->zstd == nullptr) throw profile_error("no memory to compress the export");
+    if (stream_->zstd == nullptr)
+      throw profile_error("no memory to compress the export; raise the limit on memory: ulimit -v");
   } else if (path.ends_with(".gz")) {
     constexpr int with_header = 16;
     if (deflateInit2(&stream_->gzip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + with_header, 8,
                      Z_DEFAULT_STRATEGY) != Z_OK) {
-      throw profile_error("no memory to compress the export");
+      throw profile_error("no memory to compress the export; raise the limit on memory: ulimit -v");
     }
     stream_->is_gzip = true;
   }

@@ -66,7 +66,7 @@ std::string gzipped(const std::string& text) {
   constexpr int gzip = 16;
   if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + gzip, 8, Z_DEFAULT_STRATEGY) !=
       Z_OK) {
-    throw profile_error("no memory to write the profile");
+    throw profile_error("no memory to write the profile; raise the limit on memory: ulimit -v");
   }
   std::string packed;
   packed.resize(deflateBound(&stream, text.size()));
@@ -77,7 +77,10 @@ std::string gzipped(const std::string& text) {
   const int result = deflate(&stream, Z_FINISH);
   packed.resize(stream.total_out);
   deflateEnd(&stream);
-  if (result != Z_STREAM_END) throw profile_error("the profile is too large to be written as one message");
+  if (result != Z_STREAM_END)
+    throw profile_error(
+        "the profile is too large for one message of pprof; export one process, or another format: --process, "
+        "--collapsed");
   return packed;
 }
 

@@ -84,7 +84,7 @@ void require_table_fits(const std::string& name, std::size_t memory) {
 void chunk_packer::zstd_free::operator()(ZSTD_CCtx_s* context) const noexcept { ZSTD_freeCCtx(context); }
 
 chunk_packer::chunk_packer() : zstd_(ZSTD_createCCtx()) {
-  if (!zstd_) throw profile_error("no memory to write a profile");
+  if (!zstd_) throw profile_error("no memory to write a profile; raise the limit on memory: ulimit -v");
 }
 
 void chunk_packer::pack(const table& contents, bool ends) {

@@ -31,7 +31,9 @@ class open_file {
   explicit open_file(const std::string& path)
       : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (file_ < 0) {
-      const std::string hint = errno == ENOENT ? how_to_make : "";
+      const std::string hint = errno == ENOENT   ? how_to_make
+                               : errno == EACCES ? "; give yourself the right to read it"
+                                                 : "; check the path";
       throw profile_error("the profile " + path + " cannot be opened: " + std::strerror(errno) + hint);
     }
     struct stat about;
@@ -52,7 +54,9 @@ class open_file {
     while (!bytes.empty()) {
       const ssize_t size = pread(file_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
       if (size < 0 && errno == EINTR) continue;
-      if (size < 0) throw profile_error("the profile " + path_ + " cannot be read: " + std::strerror(errno));
+      if (size < 0)
+        throw profile_error("the profile " + path_ + " cannot be read: " + std::strerror(errno) +
+                            "; read a copy of it");
       if (size == 0) return false;
       bytes = bytes.subspan(static_cast<std::size_t>(size));
       offset += static_cast<std::uint64_t>(size);
@@ -82,7 +86,7 @@ void check_file_header(const open_file& file, const std::string& path) {
   if (major != format_major) {
     throw profile_error("the profile " + path + " is of format " + std::to_string(major) + "." +
                         std::to_string(minor) + ", and this tarn reads " + std::to_string(format_major) +
-                        ".x: read it with the version that wrote it, or make a new one");
+                        ".x; read it with the version that wrote it, or make a new one");
   }
 }
 
@@ -92,7 +96,7 @@ class chunk_reader {
   chunk_reader(const open_file& file, const std::function<void(table&&)>& take,
                const std::function<bool(std::string_view)>& wanted, const parts_taker& parts)
       : file_(file), take_(take), wanted_(wanted), parts_(parts), zstd_(ZSTD_createDCtx()) {
-    if (!zstd_) throw profile_error("no memory to read a profile");
+    if (!zstd_) throw profile_error("no memory to read a profile; raise the limit on memory: ulimit -v");
   }
 
   read_outcome run() {

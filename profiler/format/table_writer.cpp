@@ -57,18 +57,20 @@ void table_writer::go_on() {
   if (!found.damage.empty()) {
     throw profile_error("nothing can be added to the profile " + path_ + ": " + found.damage + " after " +
                         std::to_string(found.good_bytes) + " of " + std::to_string(found.file_bytes) +
-                        " bytes");
+                        " bytes; record the program again: tarn profile -- PROGRAM");
   }
   file_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (file_ < 0)
-    throw profile_error("nothing can be added to the profile " + path_ + ": " + std::strerror(errno));
+    throw profile_error("nothing can be added to the profile " + path_ + ": " + std::strerror(errno) +
+                        "; give yourself the right to write it, or copy it");
   bytes_ = found.good_bytes;
 }
 
 void table_writer::begin(start how) {
   const bool fresh = how == start::fresh;
   file_ = open_for_writing(path_, fresh ? O_EXCL : O_TRUNC);
-  if (file_ < 0 && fresh && errno == EEXIST) throw file_exists("the profile " + path_ + " exists already");
+  if (file_ < 0 && fresh && errno == EEXIST)
+    throw file_exists("the profile " + path_ + " exists already; name another file: -o FILE");
   if (file_ < 0) {
     throw file_not_opened("the profile " + path_ + " cannot be created: " + std::strerror(errno) +
                           "; name a file in a folder that you may write to");
@@ -80,7 +82,8 @@ void table_writer::begin(start how) {
   if (!write_to(file_, header)) {
     const int error = errno;
     close(std::exchange(file_, -1));
-    throw profile_error("the profile " + path_ + " cannot be written: " + std::strerror(error));
+    throw profile_error("the profile " + path_ + " cannot be written: " + std::strerror(error) +
+                        "; make room, or name another file: -o FILE");
   }
   bytes_ = header.size();
 }

@@ -92,9 +92,11 @@ class loader {
              std::to_string(outcome.file_bytes) + " bytes; what comes before it is shown");
     }
     if (!has_meta_) {
-      throw profile_error("the profile " + path_ + " holds nothing that can be shown" +
-                          (outcome.damage.empty() ? std::string() : " (" + outcome.damage + ")") +
-                          ": the profiler was stopped too early, or the file is damaged");
+      throw profile_error(
+          "the profile " + path_ + " holds nothing that can be shown" +
+          (outcome.damage.empty() ? std::string() : " (" + outcome.damage + ")") +
+          ": the profiler was stopped too early, or the file is damaged; record the program again: tarn "
+          "profile -- PROGRAM");
     }
     drop_what_does_not_fit();
     if (joined && !p_.processes.empty()) join_sites(p_);
@@ -143,8 +145,10 @@ class loader {
   void count_bytes(std::size_t bytes) {
     bytes_ += bytes;
     if (bytes_ > most_profile_bytes) {
-      throw profile_error("the profile " + path_ +
-                          " holds more than any profiler writes; it was not made by tarn");
+      throw profile_error(
+          "the profile " + path_ +
+          " holds more than any profiler writes, so it was not made by tarn; make one: tarn profile -- "
+          "PROGRAM");
     }
   }
 

@@ -31,7 +31,10 @@ void write_all(int file, const void* data, std::size_t bytes) {
 
 trace_image::trace_image(const trace& from) {
   descriptor_ = memfd_create("tarn-replay", 0);
-  if (descriptor_ < 0) throw profile_error(std::string("cannot make shared memory: ") + std::strerror(errno));
+  if (descriptor_ < 0) {
+    throw profile_error(std::string("cannot make shared memory: ") + std::strerror(errno) +
+                        "; raise the limits on open files and memory: ulimit -n, ulimit -v");
+  }
   image_header header;
   header.lanes = from.lanes.size();
   header.lanes_offset = sizeof header;

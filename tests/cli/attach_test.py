@@ -321,10 +321,10 @@ class paused(AttachBase):
 
 
 class refused(AttachBase):
-    def refuses(self, pid, *phrases, words=()):
+    def refuses(self, pid, *phrases, words=(), code=125):
         result = subprocess.run([*words, settings.tarn, "attach", str(pid)], capture_output=True, text=True,
                                 timeout=60, check=False, env=self.environment(), cwd=self.folder)
-        self.assertEqual(result.returncode, 125, result.stderr)
+        self.assertEqual(result.returncode, code, result.stderr)
         for phrase in phrases:
             self.assertIn(phrase, result.stderr)
 
@@ -335,7 +335,7 @@ class refused(AttachBase):
         return process
 
     def test_a_bad_process_id_or_a_process_without_a_program(self):
-        self.refuses("x1", "is not a process id")
+        self.refuses("x1", "is not a process id", code=2)
         ended = subprocess.Popen(["true"])
         ended.wait()
         self.refuses(ended.pid, "has ended")

@@ -121,7 +121,7 @@ class compare(Base):
         self.assertIn("from file", self.compare("--show-output", *words, "--", "cat").stdout)
         self.assertNotIn("from file", self.compare(*words, "--", "cat").stdout)
         missing = self.compare("--only", "system", "--input", "/no/such", "--", "cat")
-        self.assert_refused(missing, 2, "cannot open /no/such")
+        self.assert_refused(missing, 125, "cannot open /no/such")
 
     def test_unloadable_contender_is_left_out_and_named(self):
         plain = self.compile("libplain.so", "int plain() { return 1; }", "-shared", "-fPIC")

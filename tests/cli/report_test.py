@@ -73,9 +73,29 @@ class report(Base):
         size = os.path.getsize(self.profile)
         os.truncate(self.profile, size - 100)
         result = tarn("report", self.profile)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.returncode, 4, result.stderr)
         self.assertIn("damaged", result.stderr)
         self.assertNotEqual(self.data_of(self.read(self.page))["quality"]["damage"], "")
+
+    def test_open(self):
+        opened = os.path.join(self.folder, "opened")
+        browser = self.write("browser", f"#!/bin/sh\necho \"$@\" >>{self.folder}/opened\nexit ${{STATUS-0}}\n")
+        result = tarn("report", self.profile, "--open", variables={"BROWSER": browser})
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertNotIn("--open", result.stdout)
+        self.assertEqual(self.read(opened), self.page + "\n")
+        # The next one is tried if a browser fails; arguments and %s are allowed.
+        os.unlink(opened)
+        result = tarn("report", self.profile, "--open", variables={"BROWSER": f"no-such-browser:{browser} --new %s twice"})
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(self.read(opened), f"--new {self.page} twice\n")
+        os.unlink(self.page)
+        result = tarn("report", self.profile, "--open", variables={"BROWSER": browser, "STATUS": "3"})
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("exit status 3", result.stderr)
+        self.assertIn(f"file://{self.page}", result.stderr)
+        self.assert_page(self.read(self.page))
+        self.assert_refused(tarn("report", self.profile, "--open", "-o", "-"), 2, "cannot be used together")
 
     def test_other_files_are_refused_and_nothing_is_written(self):
         text = self.write("notes.prof", "no profile at all")
@@ -85,7 +105,7 @@ class report(Base):
             self.assertFalse(os.path.exists(self.page))
 
     def test_places_that_cannot_be_written_to(self):
-        self.assert_refused(tarn("report", self.profile, "-o", os.path.join(self.folder, "missing", "x.html")), 2,
+        self.assert_refused(tarn("report", self.profile, "-o", os.path.join(self.folder, "missing", "x.html")), 125,
                             "No such file or directory")
         self.assert_refused(tarn("report", self.profile, "-o", "/dev/full"), 125, "No space left")
 

@@ -23,9 +23,11 @@ for file in "${files[@]}"; do
   cp -P "$build/$file" "$products/$file"
 done
 cp -r "$build/package" "$products/package"
+mkdir -p "$products/cli"
+cp -r "$build/cli/manual" "$products/cli/manual"
 while IFS= read -r script; do
   mkdir -p "$products/$(dirname "$script")"
-  sed "/OLD_RPATH/!s,$build/\(lib\|bin\|package\|[a-z/_]*cmake_install\),$products/\1,g" "$build/$script" >"$products/$script"
+  sed "/OLD_RPATH/!s,$build/\(lib\|bin\|package\|cli/manual\|[a-z/_]*cmake_install\),$products/\1,g" "$build/$script" >"$products/$script"
 done < <(cd "$build" && find . -name cmake_install.cmake)
 "$cmake" --install "$products" --prefix "$prefix" >"$scratch/install.log"
 "$cmake" -S "$here/consumer" -B "$scratch/consumer" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
@@ -39,6 +41,10 @@ starts_early() {
 }
 for how in malloc_static tarn_static; do starts_early "$scratch/consumer/with_$how"; done
 
+for file in man/man1/tarn.1 man/man1/tarn-run.1 bash-completion/completions/tarn zsh/site-functions/_tarn \
+  fish/vendor_completions.d/tarn.fish; do
+  [ -s "$prefix/share/$file" ] || { echo "$file is not installed"; exit 1; }
+done
 printed=$("$prefix/bin/tarn" run -- env)
 case $printed in
   *LD_PRELOAD=*"$prefix"/*libtarn.so*) ;;

@@ -70,6 +70,11 @@ node                  nodejs
 doxygen               doxygen
 meson                 meson
 javac                 default-jdk-headless
+zsh                   zsh
+fish                  fish
+man                   man-db
+groff                 groff
+mandoc                mandoc
 /usr/lib/postgresql/*/bin/initdb  postgresql
 qemu-system-x86_64    qemu-system-x86
 qemu-system-aarch64   qemu-system-arm

@@ -44,7 +44,8 @@
 #error "tarn/adapters/arrow.hpp needs Arrow 11 or later, whose memory pools are told the alignment"
 #endif
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -206,4 +207,5 @@ class arrow_pool final : public arrow::MemoryPool {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

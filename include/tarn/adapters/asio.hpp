@@ -27,7 +27,8 @@
 
 #include "tarn/coroutine_frames.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -89,4 +90,5 @@ class asio_handler : public detail::asio_executor<Handler>, public detail::asio_
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

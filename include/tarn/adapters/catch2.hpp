@@ -21,7 +21,9 @@
     "tarn/adapters/catch2.hpp: include Catch2's header first: <catch2/catch.hpp>, or <catch2/catch_all.hpp> of Catch2 3"
 #endif
 
-namespace tarn::inline TARN_ABI::in_catch2 {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace in_catch2 {
 
 #if defined(CATCH_VERSION_MAJOR) && CATCH_VERSION_MAJOR >= 3
 using matcher_base = Catch::Matchers::MatcherBase<allocation_count>;
@@ -60,4 +62,6 @@ class allocation_budget : public basic_allocation_budget<report_failure> {
       : basic_allocation_budget(limit, report_failure(where)) {}
 };
 
-}  // namespace tarn::inline TARN_ABI::in_catch2
+}  // namespace in_catch2
+}  // namespace TARN_ABI
+}  // namespace tarn

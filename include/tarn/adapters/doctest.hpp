@@ -20,7 +20,9 @@
 #error "tarn/adapters/doctest.hpp: include <doctest/doctest.h> first"
 #endif
 
-namespace tarn::inline TARN_ABI::in_doctest {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace in_doctest {
 
 // A failure that is not fatal, at the line where the budget was made.
 class report_failure {
@@ -41,4 +43,6 @@ class allocation_budget : public basic_allocation_budget<report_failure> {
       : basic_allocation_budget(limit, report_failure(where)) {}
 };
 
-}  // namespace tarn::inline TARN_ABI::in_doctest
+}  // namespace in_doctest
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -21,7 +21,9 @@
 
 #include "tarn/testing.hpp"
 
-namespace tarn::inline TARN_ABI::in_googletest {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace in_googletest {
 
 // Calls `code`; success if it allocates no more than the limit.
 template <class Code>
@@ -68,4 +70,6 @@ inline ::testing::PolymorphicMatcher<at_most_matcher> at_most(const allocation_l
   return ::testing::MakePolymorphicMatcher(at_most_matcher(limit));
 }
 
-}  // namespace tarn::inline TARN_ABI::in_googletest
+}  // namespace in_googletest
+}  // namespace TARN_ABI
+}  // namespace tarn

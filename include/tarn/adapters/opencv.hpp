@@ -32,7 +32,8 @@
 #include "tarn/buffer_allocator.hpp"
 #include "tarn/buffer_pool.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -100,4 +101,5 @@ class opencv_frames final : public cv::MatAllocator {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

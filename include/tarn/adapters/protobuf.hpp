@@ -35,7 +35,8 @@
 
 #include "tarn/detail/block_store.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -154,4 +155,5 @@ using protobuf_arena = basic_protobuf_arena<>;
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -35,7 +35,8 @@
 
 #include "tarn/detail/block_store.hpp"
 
-namespace tarn::inline TARN_ABI {
+namespace tarn {
+inline namespace TARN_ABI {
 
 inline namespace TARN_POOL_MODE {
 
@@ -68,4 +69,5 @@ class rocksdb_block_memory final : public rocksdb::MemoryAllocator {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI
+}  // namespace TARN_ABI
+}  // namespace tarn

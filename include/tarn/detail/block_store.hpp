@@ -26,7 +26,9 @@
 #include "tarn/detail/pool_abi.hpp"
 #include "tarn/pool_resource.hpp"
 
-namespace tarn::inline TARN_ABI::detail {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace detail {
 
 namespace block_sizes {
 
@@ -172,4 +174,6 @@ class block_store {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI::detail
+}  // namespace detail
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -15,7 +15,9 @@
 #include "tarn/detail/config.hpp"
 #include "tarn/detail/pool_abi.hpp"
 
-namespace tarn::inline TARN_ABI::detail {
+namespace tarn {
+inline namespace TARN_ABI {
+namespace detail {
 
 [[noreturn]] TARN_DETAIL_COLD inline void throw_no_snapshot([[maybe_unused]] int error) {
   if (error == ENOMEM) throw_bad_alloc();
@@ -107,4 +109,6 @@ class pool_iteration {
 
 }  // namespace TARN_POOL_MODE
 
-}  // namespace tarn::inline TARN_ABI::detail
+}  // namespace detail
+}  // namespace TARN_ABI
+}  // namespace tarn

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
 
@@ -97,6 +99,39 @@ TEST(comparison_report, the_table_is_aligned_and_marks_the_ratio_to_the_best) {
   EXPECT_NE(table.find("2.00 \u00b1"), std::string::npos);
   EXPECT_EQ(table.find("major"), std::string::npos);
   EXPECT_EQ(table.find('\033'), std::string::npos);
+}
+
+TEST(comparison_report, five_columns_fit_on_eighty_and_fewer_stand_in_blocks) {
+  const auto outcome =
+      outcome_with({result_of("system", 1, 10), result_of("tarn", 0.5, 20), result_of("jemalloc", 1, 9),
+                    result_of("mimalloc", 1, 9), result_of("tcmalloc", 2, 9)});
+  const auto widest = [](const std::string& text) {
+    std::size_t most = 0;
+    for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1)
+      most = std::max(most, display_width(text.substr(begin, text.find('\n', begin) - begin)));
+    return most;
+  };
+  const auto count = [](const std::string& text, const std::string& word) {
+    int found = 0;
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+    return found;
+  };
+  const std::string whole = render_table(outcome, false, 80);
+  EXPECT_LE(widest(whole), 80U) << whole;
+  EXPECT_EQ(count(whole, "wall time"), 1) << whole;
+  const std::string narrow = render_table(outcome, false, 40);
+  EXPECT_LE(widest(narrow), 40U) << narrow;
+  EXPECT_EQ(count(narrow, "wall time"), 3) << narrow;
+  for (const char* name : {"system", "tarn", "jemalloc", "mimalloc", "tcmalloc"})
+    EXPECT_EQ(count(narrow, name), 1) << narrow;
+}
+
+TEST(comparison_report, without_figures_the_verdict_says_so) {
+  auto outcome = outcome_with({result_of("system", 1, 10, 0), result_of("tarn", 1, 10, 0)});
+  for (contender_result& result : outcome.results) result.failure = "killed after 0.2 s";
+  EXPECT_EQ(verdict_text(outcome), "Verdict: none; the program failed under every allocator, as said below.");
+  outcome.results[0] = result_of("system", 1, 10);
+  EXPECT_EQ(verdict_text(outcome), "Verdict: nothing to compare; only system has figures.");
 }
 
 TEST(comparison_report, a_failure_under_one_allocator_is_its_own) {

@@ -8,13 +8,31 @@
 namespace tarn::cli {
 namespace {
 
+constexpr exit_meaning some_exits[] = {{0, "done"}, usage_exit, program_exit};
+constexpr command_text some_text = {.name = "some",
+                                    .summary = "What.",
+                                    .usage = "some ...",
+                                    .examples = "  an example\n",
+                                    .notes = "The end.\n",
+                                    .exits = some_exits};
+
 struct some_command : command {
-  some_command() : command("some", "What.", "some ...", "The end.") {
+  some_command() : command(some_text) {
     option("-n,--number N", number, "A number");
-    add_flag("--stats", stats, "A flag");
+    option("--kind KIND", kind, "A word", one_of({"red", "green"}));
+    option("--part SHARE", part, "A share", number_above_zero());
+    option("--size SIZE", size, "A size", byte_size(1024, 1 << 20));
+    CLI::Option* const flag = add_flag("--stats", stats, "A flag");
+    add_flag("--other", other, "Another flag")->excludes(flag);
+    option("word WORD", word, "What it is about")->required();
   }
   int number = 0;
+  double part = 1;
   bool stats = false;
+  bool other = false;
+  std::string kind = "red";
+  std::string size = "1K";
+  std::string word;
 };
 const some_command app;
 
@@ -29,7 +47,9 @@ TEST(command_line, splits_at_the_dashes_or_the_first_plain_word) {
 
 TEST(command_line, the_help_has_the_usage_the_values_and_the_end) {
   const std::string help = app.help();
-  for (const char* part : {"Usage: some ...", "-n,--number N", "A number", "The end."})
+  for (const char* part :
+       {"Usage: some ...", "-n,--number N", "A number", "The end.", "Exit codes:\n  0      done\n", "  other",
+        "Examples:\n  an example\n", "--color WHEN", "-V,--version"})
     EXPECT_NE(help.find(part), std::string::npos) << help;
   EXPECT_EQ(help.find("--stats N"), std::string::npos) << help;
 }
@@ -46,15 +66,68 @@ TEST(command_line, no_value_is_taken_from_after_the_dashes) {
   EXPECT_EQ(line.program, std::vector<std::string>{"ls"});
 }
 
-TEST(command_line, unknown_options_are_errors_with_advice) {
+// The problem and the advice with which the words are refused; "accepted" if they are not.
+std::string refusal_of(const std::vector<std::string>& words) {
   some_command other;
   try {
-    parse_options(other, {"--stat"}, exit_code::usage);
-    FAIL() << "accepted";
+    parse_options(other, words);
   } catch (const cli_error& error) {
     EXPECT_EQ(error.code(), exit_code::usage);
-    EXPECT_NE(error.advice().find("--stats"), std::string::npos);
+    return std::string(error.what()) + " | " + error.advice();
   }
+  return "accepted";
+}
+
+TEST(command_line, every_mistake_has_a_message_of_its_own) {
+  const std::string see = "See: tarn some --help";
+  EXPECT_EQ(refusal_of({"w", "--stat"}),
+            "unknown option '--stat' | Did you mean '--stats'? All options: tarn some --help");
+  EXPECT_EQ(refusal_of({"w", "-stats"}),
+            "unknown option '-stats' | Did you mean '--stats'? All options: tarn some --help");
+  EXPECT_EQ(refusal_of({"w", "-x"}), "unknown option '-x' | All options: tarn some --help");
+  EXPECT_EQ(refusal_of({"w", "--zzzzzz=3"}), "unknown option '--zzzzzz' | All options: tarn some --help");
+  EXPECT_EQ(refusal_of({"w", "--number"}), "--number needs a value | Give it: --number N. A number");
+  EXPECT_EQ(refusal_of({"w", "-n"}), "-n needs a value | Give it: -n N. A number");
+  EXPECT_EQ(refusal_of({"w", "--number="}), "--number needs a value | Give it: --number N. A number");
+  EXPECT_EQ(refusal_of({"w", "--stats=1"}), "--stats takes no value | " + see);
+  EXPECT_EQ(refusal_of({"w", "-n", "-3"}),
+            "--number: must be a whole number of at least 0, not '-3' | " + see);
+  EXPECT_EQ(refusal_of({"w", "-n", "3x"}),
+            "--number: must be a whole number of at least 0, not '3x' | " + see);
+  EXPECT_EQ(refusal_of({"w", "--part", "0"}), "--part: must be a number above 0, not '0' | " + see);
+  EXPECT_EQ(refusal_of({"w", "--part", "nan"}), "--part: must be a number above 0, not 'nan' | " + see);
+  EXPECT_EQ(refusal_of({"w", "--size", "2M"}),
+            "--size: must be a size from 1 KiB to 1 MiB, not '2M' | " + see);
+  EXPECT_EQ(refusal_of({"w", "--size", "much"}),
+            "--size: must be a size from 1 KiB to 1 MiB, not 'much' | " + see);
+  EXPECT_EQ(refusal_of({"w", "--kind", "gren"}),
+            "--kind: must be red or green, not 'gren' | Did you mean 'green'? " + see);
+  EXPECT_EQ(refusal_of({"w", "--stats", "--other"}),
+            "--stats and --other cannot be used together | Omit one of them.");
+  EXPECT_EQ(refusal_of({}), "WORD is missing | Usage: some ...");
+  EXPECT_EQ(refusal_of({"w", "more"}), "unexpected word 'more' | Usage: some ...");
+}
+
+TEST(command_line, what_is_accepted) {
+  some_command other;
+  EXPECT_TRUE(parse_options(other, {"-n5", "--kind=green", "w", "--stats", "-n", "7", "--size", "64K"}));
+  EXPECT_EQ(other.number, 7) << "the last value counts";
+  EXPECT_EQ(other.kind + other.word + other.size, "greenw64K");
+  EXPECT_TRUE(other.stats);
+}
+
+TEST(command_line, the_definition_is_that_which_parses) {
+  std::string names;
+  const auto run = [](const std::vector<std::string>& words) {
+    some_command one;
+    return parse_options(one, words) ? 1 : 0;
+  };
+  define_command(run, [&names](const command& one) {
+    for (const CLI::Option* option : one.get_options()) names += option->get_name() + " ";
+    EXPECT_EQ(one.words_of(one.get_option("--kind")), (std::vector<std::string>{"red", "green"}));
+  });
+  EXPECT_EQ(names, "--help --color --version --number --kind --part --size --stats --other word ");
+  EXPECT_EQ(run({"w"}), 1) << "parsed again after the definition was taken";
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ TEST_F(profile_copy_test, a_profile_is_not_overwritten_by_its_copy) {
       copy_profile("run.prof", same);
       ADD_FAILURE() << same;
     } catch (const profiler::profile_error& error) {
-      EXPECT_EQ(std::string(error.what()), std::string(same) + " is the file of the recording itself");
+      EXPECT_EQ(std::string(error.what()),
+                std::string(same) + " is the file of the recording itself; name another file: -o FILE");
     }
     EXPECT_EQ(std::filesystem::file_size("run.prof"), size);
   }

@@ -22,7 +22,7 @@ std::string repetition_refusal(const std::string& output) {
 TEST(repeated_profile, files_need_a_name) {
   EXPECT_EQ(
       repetition_refusal(""),
-      "125 -n: several recordings need a name for their files | Give it: -o FILE.prof; the files are FILE-1.prof "
+      "2 -n: several recordings need a name for their files | Give it: -o FILE.prof; the files are FILE-1.prof "
       "to FILE-3.prof");
 }
 

@@ -52,7 +52,7 @@ TEST_F(table_writer_test, a_new_file_is_its_owners_alone) {
 TEST_F(table_writer_test, fresh_leaves_an_existing_file_as_it_is) {
   table_writer(path(), table_writer::start::fresh).append_json("meta", "{}");
   EXPECT_EQ(opening_refusal<file_exists>(path(), table_writer::start::fresh),
-            "the profile " + path() + " exists already");
+            "the profile " + path() + " exists already; name another file: -o FILE");
   EXPECT_EQ(tables(), 1U);
 }
 

@@ -13,6 +13,7 @@ import { show_threads } from "./threads";
 import { show_timeline } from "./timeline";
 import { show_untouched } from "./untouched";
 import { show_verdict } from "./verdict";
+import { mark_wide_places } from "./wide";
 
 function start(): void {
   start_theme();
@@ -29,6 +30,7 @@ function start(): void {
   show_untouched(m);
   show_method(m);
   show_about();
+  mark_wide_places();
   document.documentElement.dataset.ready = "yes";
 }
 

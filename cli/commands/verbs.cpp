@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// The table of the commands, in the order in which `tarn help` lists them, and what is made of all of them together.
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/manual/completion.hpp"
+#include "cli/manual/definitions.hpp"
+#include "cli/manual/man_page.hpp"
+#include "cli/manual/overview.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
+#include "cli/show/output_file.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr verb all_verbs[] = {
+    {"run", cmd_run, true}, {"compare", cmd_compare}, {"cost", cmd_cost},   {"profile", cmd_profile, true},
+    {"attach", cmd_attach}, {"detach", cmd_detach},   {"dump", cmd_dump},   {"doctor", cmd_doctor},
+    {"report", cmd_report}, {"advise", cmd_advise},   {"prove", cmd_prove}, {"apply", cmd_apply},
+    {"replay", cmd_replay}, {"top", cmd_top},         {"sites", cmd_sites}, {"rss", cmd_rss},
+    {"leaks", cmd_leaks},   {"flame", cmd_flame},     {"merge", cmd_merge}, {"diff", cmd_diff},
+    {"export", cmd_export}, {"options", cmd_options}};
+
+std::string man_page_of(const std::string& name) {
+  std::string page;
+  if (name == "tarn") page = overview_man_page(all_verbs);
+  for (const verb& each : all_verbs) {
+    if (name == each.name) define_command(each.run, [&page](const command& app) { page = man_page(app); });
+  }
+  return page;
+}
+
+// For installation: man1/tarn.1, man1/tarn-VERB.1, tarn.bash, _tarn and tarn.fish.
+void write_files(const std::string& folder) {
+  const auto write = [&folder](const std::string& name, const std::string& text) {
+    output_file("--print-manual", folder + "/" + name).write(text);
+  };
+  std::filesystem::create_directories(folder + "/man1");
+  write("man1/tarn.1", overview_man_page(all_verbs));
+  define_all(all_verbs,
+             [&write](const command& app) { write("man1/tarn-" + app.get_name() + ".1", man_page(app)); });
+  write("tarn.bash", bash_completion(all_verbs));
+  write("_tarn", zsh_completion(all_verbs));
+  write("tarn.fish", fish_completion(all_verbs));
+}
+
+}  // namespace
+
+std::span<const verb> verbs() { return all_verbs; }
+
+int print_manual(const std::vector<std::string>& words) {
+  const std::string form = words.empty() ? "" : words.front();
+  std::string text;
+  if (form == "bash" && words.size() == 1) text = bash_completion(all_verbs);
+  if (form == "zsh" && words.size() == 1) text = zsh_completion(all_verbs);
+  if (form == "fish" && words.size() == 1) text = fish_completion(all_verbs);
+  if (form == "json" && words.size() == 1) text = json_text(definitions_json(all_verbs), 1) + "\n";
+  if (form == "exit-codes" && words.size() == 1) text = exit_codes_page(all_verbs);
+  if (form == "files" && words.size() == 2) {
+    write_files(words[1]);
+    return exit_code::success;
+  }
+  if (form == "man" && words.size() == 2) text = man_page_of(words[1]);
+  if (text.empty()) {
+    throw cli_error(
+        exit_code::usage, "--print-manual needs the name of a form",
+        "Give one of bash, zsh, fish, json, exit-codes, man tarn, man COMMAND, and files FOLDER.");
+  }
+  fmt::print("{}", text);
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli
