@@ -239,12 +239,17 @@ class Api:
                     yield f"include/tarn/{name_of(header)}:{line_of(node)}: {what} has no comment"
 
     def is_described(self, header, node, what):
-        """By its own comment, by that of the header that is named after it, or field by field. Of functions that stand
-        together, the comment above the first describes all."""
-        if description_of(node) or what == header.stem or self.has_comment_above_group(header, line_of(node)):
+        """By its own comment, by that of the header, which names it, or field by field. Of functions that stand together,
+        the comment above the first describes all. Other names of types, tags, operators and types without a name need none."""
+        name = what.split("::")[-1]
+        if description_of(node) or node.get("kind") == "typedef" or name.startswith(("operator", "@")):
             return True
-        if node.get("kind") == "typedef" and "struct" in text_of(node.find("type")):
-            return True  # C's second name of a struct
+        if node.get("kind") in ("class", "struct") and not members_of(node) and not node.findall("basecompoundref"):
+            return True
+        if re.search(rf"\b{re.escape(name)}\b", description_of(self.files[name_of(header)])):
+            return True
+        if self.has_comment_above_group(header, line_of(node)):
+            return True
         fields = [member for member in members_of(node) if member.get("kind") == "variable"]
         described = sum(1 for field in fields if description_of(field))
         return bool(fields) and 2 * described >= len(fields)

@@ -86,7 +86,9 @@ def main():
     path = sys.argv[1]
     with open(path, encoding="utf-8") as header:
         # Nested inline namespaces are how the ABI is named; users do not write them.
-        lines = re.sub(r"^namespace tarn::inline \w+", "namespace tarn", header.read(), flags=re.M).split("\n")
+        text = re.sub(r"^namespace tarn::inline \w+", "namespace tarn", header.read(), flags=re.M)
+    # Doxygen cannot read specialisations of templates of namespaces that it has not seen.
+    lines = re.sub(r"^(struct|class) (?:\w+::)+(?=\w+<)", r"\1 ", text, flags=re.M).split("\n")
     print("\n".join(filtered_c(lines) if path.endswith(".h") else filtered_cpp(lines)))
 
 
