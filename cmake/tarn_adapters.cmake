@@ -4,10 +4,11 @@
 #
 #   tarn_adapter_program(TARGET SOURCE LIBRARY)   a program with tarn_api_static and the library's target; not part of `all`
 
+# tarn_found(NAME MISSING VARIABLE...): all variables must be set.
 function(tarn_found name missing)
-  set(values ${ARGN})
-  foreach(value IN LISTS values)
-    if(NOT value)
+  set(variables ${ARGN})
+  foreach(variable IN LISTS variables)
+    if(NOT ${variable})
       set(TARN_MISSING_${name} "${missing}" PARENT_SCOPE)
       return()
     endif()
@@ -80,6 +81,9 @@ if(NOT TARN_ARROW_LIBRARIES)
   find_library(TARN_ARROW_COMPUTE_LIBRARY arrow_compute)
   set(TARN_ARROW_LIBRARIES ${TARN_ARROW_LIBRARY} ${TARN_ARROW_COMPUTE_LIBRARY})
   list(FILTER TARN_ARROW_LIBRARIES EXCLUDE REGEX NOTFOUND)
+endif()
+if(NOT TARN_ARROW_LIBRARIES)
+  set(TARN_ARROW_LIBRARIES NOTFOUND)
 endif()
 tarn_found(arrow "Python package pyarrow, or libarrow with its headers; or set TARN_ARROW_ROOT" TARN_ARROW_INCLUDE
   TARN_ARROW_LIBRARIES)

@@ -44,23 +44,23 @@ void expect_exactly(const Pool& pool, std::vector<stamped*> live) {
 template <class Pool>
 class live_objects : public testing::Test {
  protected:
-  Pool pool;
+  Pool pool_;
 };
 using iterable_pools = testing::Types<tarn::local_pool<stamped>, tarn::object_pool<stamped>>;
 TYPED_TEST_SUITE(live_objects, iterable_pools);
 
 TYPED_TEST(live_objects, a_new_pool_has_none) {
-  expect_exactly(this->pool, {});
-  EXPECT_EQ(this->pool.erase_if([](stamped&) { return true; }), 0U);
+  expect_exactly(this->pool_, {});
+  EXPECT_EQ(this->pool_.erase_if([](stamped&) { return true; }), 0U);
 }
 
 TYPED_TEST(live_objects, a_slot_in_a_magazine_is_not_visited) {
-  stamped* const one = this->pool.create(1U);
-  stamped* const two = this->pool.create(2U);
-  this->pool.destroy(one);
-  expect_exactly(this->pool, {two});
-  this->pool.destroy(two);
-  expect_exactly(this->pool, {});
+  stamped* const one = this->pool_.create(1U);
+  stamped* const two = this->pool_.create(2U);
+  this->pool_.destroy(one);
+  expect_exactly(this->pool_, {two});
+  this->pool_.destroy(two);
+  expect_exactly(this->pool_, {});
 }
 
 TYPED_TEST(live_objects, exactly_the_live_ones_after_many_changes) {
@@ -71,56 +71,56 @@ TYPED_TEST(live_objects, exactly_the_live_ones_after_many_changes) {
     const bool fills = round % 4 < 2;
     for (int step = 0; step < 4000; ++step) {
       if (live.empty() || random() % 10 < (fills ? 9U : 1U)) {
-        live.push_back(this->pool.create(random()));
+        live.push_back(this->pool_.create(random()));
       } else {
         std::swap(live[random() % live.size()], live.back());
-        this->pool.destroy(live.back());
+        this->pool_.destroy(live.back());
         live.pop_back();
       }
     }
-    expect_exactly(this->pool, live);
-    if (round % 10 == 9) this->pool.trim();
-    expect_exactly(this->pool, live);
+    expect_exactly(this->pool_, live);
+    if (round % 10 == 9) this->pool_.trim();
+    expect_exactly(this->pool_, live);
   }
-  EXPECT_EQ(this->pool.erase_if([](stamped& object) { return object.is_whole(); }), live.size());
-  expect_exactly(this->pool, {});
-  EXPECT_EQ(this->pool.stats().live, 0U);
+  EXPECT_EQ(this->pool_.erase_if([](stamped& object) { return object.is_whole(); }), live.size());
+  expect_exactly(this->pool_, {});
+  EXPECT_EQ(this->pool_.stats().live, 0U);
 }
 
 TYPED_TEST(live_objects, visit_may_destroy_its_object_and_create_others) {
   std::vector<stamped*> live;
-  for (std::uint64_t i = 0; i < 3000; ++i) live.push_back(this->pool.create(i));
+  for (std::uint64_t i = 0; i < 3000; ++i) live.push_back(this->pool_.create(i));
   std::size_t visits = 0;
   std::vector<stamped*> made;
-  this->pool.for_each([&](stamped& object) {
+  this->pool_.for_each([&](stamped& object) {
     ++visits;
-    if (object.number % 2 == 0) this->pool.destroy(&object);
-    made.push_back(this->pool.create(1000000U + visits));
+    if (object.number % 2 == 0) this->pool_.destroy(&object);
+    made.push_back(this->pool_.create(1000000U + visits));
   });
   EXPECT_EQ(visits, live.size());
-  EXPECT_EQ(visited_in(this->pool).size(), live.size() / 2 + made.size());
-  EXPECT_EQ(this->pool.erase_if([](stamped& object) { return object.number >= 1000000U; }), made.size());
-  EXPECT_EQ(this->pool.erase_if([](stamped& object) { return object.number % 2 == 1; }), live.size() / 2);
-  EXPECT_EQ(this->pool.stats().live, 0U);
+  EXPECT_EQ(visited_in(this->pool_).size(), live.size() / 2 + made.size());
+  EXPECT_EQ(this->pool_.erase_if([](stamped& object) { return object.number >= 1000000U; }), made.size());
+  EXPECT_EQ(this->pool_.erase_if([](stamped& object) { return object.number % 2 == 1; }), live.size() / 2);
+  EXPECT_EQ(this->pool_.stats().live, 0U);
 }
 
 TYPED_TEST(live_objects, iterations_nest) {
-  for (std::uint64_t i = 0; i < 10; ++i) (void)this->pool.create(i);
+  for (std::uint64_t i = 0; i < 10; ++i) (void)this->pool_.create(i);
   std::size_t pairs = 0;
-  this->pool.for_each([&](stamped&) { this->pool.for_each([&](stamped&) { ++pairs; }); });
+  this->pool_.for_each([&](stamped&) { this->pool_.for_each([&](stamped&) { ++pairs; }); });
   EXPECT_EQ(pairs, 100U);
-  this->pool.erase_if([](stamped&) { return true; });
+  this->pool_.erase_if([](stamped&) { return true; });
 }
 
 TYPED_TEST(live_objects, an_exception_ends_the_iteration_and_loses_nothing) {
-  for (std::uint64_t i = 0; i < 100; ++i) (void)this->pool.create(i);
+  for (std::uint64_t i = 0; i < 100; ++i) (void)this->pool_.create(i);
   std::size_t visits = 0;
-  EXPECT_THROW(this->pool.for_each([&](stamped&) {
+  EXPECT_THROW(this->pool_.for_each([&](stamped&) {
     if (++visits == 50) throw std::runtime_error("enough");
   }),
                std::runtime_error);
   EXPECT_EQ(visits, 50U);
-  EXPECT_EQ(this->pool.erase_if([](stamped&) { return true; }), 100U);
+  EXPECT_EQ(this->pool_.erase_if([](stamped&) { return true; }), 100U);
 }
 
 // Threads that are stopped keep free slots in both magazines; full magazines and other shards have some, too.
