@@ -48,6 +48,8 @@ target_link_libraries(tarn_engine_options INTERFACE tarn_warnings tarn_sanitizer
 target_compile_definitions(tarn_engine_options INTERFACE _GNU_SOURCE)
 target_compile_options(tarn_engine_options INTERFACE
   -fPIC
+  # Without optimisation the compiler calls functions of C++'s library (std::string_view), which the engine does not link.
+  $<$<CONFIG:Debug>:-O1>
   $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
   $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety> # base/thread_safety.hpp

@@ -94,6 +94,9 @@ class TarnConan(ConanFile):
 
     def package_info(self):
         self.cpp_info.set_property("cmake_file_name", "tarn")
+        # Conan adds a target with all components, whose name would be tarn::tarn; nobody should link both mallocs.
+        self.cpp_info.set_property("cmake_target_name", "tarn::all_components")
+        self.cpp_info.set_property("pkg_config_name", "tarn-all-components")
         malloc = self.cpp_info.components["malloc"]
         malloc.set_property("cmake_target_name", "tarn::malloc")
         malloc.set_property("pkg_config_name", "tarn")

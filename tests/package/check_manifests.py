@@ -48,7 +48,11 @@ def file_problems(build_script, commands):
     compiled = set()
     for command in commands:
         if re.search(r"src/\w+/CMakeFiles/tarn_(\w+)\.dir/", command.get("output") or command["command"]):
-            compiled.add(str(Path(command["file"]).resolve().relative_to(ROOT)))
+            path = Path(command["file"]).resolve()
+            if not path.is_relative_to(ROOT):
+                yield f"{path} is not of this project: the compiler's commands are those of another folder"
+                return
+            compiled.add(str(path.relative_to(ROOT)))
     layers = re.search(r"^set\(TARN_LAYERS (.*)\)$", text_of("src/CMakeLists.txt"), re.MULTILINE).group(1).split()
     outside = tuple(list_in(build_script, "NOT_IN_LAYERS"))
     taken = {str(path.relative_to(ROOT)) for layer in layers for path in (ROOT / "src" / layer).glob("*.cpp")

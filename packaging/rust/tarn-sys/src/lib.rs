@@ -55,6 +55,17 @@ pub struct tarn_lock_stats {
     pub foreign_objects: u64,
 }
 
+/// Counts a thread's allocations from `tarn_count_begin` to `tarn_count_end`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct tarn_allocation_count {
+    pub allocations: u64,
+    pub bytes: u64,
+    pub sizes: [u64; 8],
+    pub outer: *mut tarn_allocation_count,
+}
+
 /// An option. The texts are valid until this thread next calls [`tarn_option_at`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +103,11 @@ extern "C" {
         visit: Option<unsafe extern "C" fn(context: *mut c_void, stats: *const tarn_lock_stats)>,
         context: *mut c_void,
     );
+    pub fn tarn_count_begin(count: *mut tarn_allocation_count);
+    pub fn tarn_count_end(count: *mut tarn_allocation_count);
+    pub fn tarn_would_move(block: *const c_void, ratio: f64) -> c_int;
+    pub fn tarn_would_move_each(blocks: *const *const c_void, count: usize, ratio: f64, results: *mut u8) -> usize;
+    pub fn tarn_move(block: *mut c_void) -> *mut c_void;
     pub fn tarn_option_at(index: usize, out: *mut tarn_option) -> c_int;
     pub fn tarn_set_option(name: *const c_char, value: *const c_char) -> c_int;
     pub fn tarn_version() -> *const c_char;
