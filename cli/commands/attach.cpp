@@ -55,7 +55,9 @@ constexpr command_text detach_text = {
     .summary = "End a recording that tarn attach began; the program continues.",
     .usage = "tarn detach [--json] PID",
     .examples = "  tarn detach 4711\n",
-    .notes = "The tarn process that records writes its files and ends; their paths are printed.\n",
+    .notes =
+        "The tarn process that records writes its files and ends; their paths are\n"
+        "printed.\n",
     .exits = session_exits,
     .page = "docs/reference/profiling.md",
 };
@@ -65,8 +67,8 @@ constexpr command_text dump_text = {
     .summary = "Write the data of a recording so far to a file; the recording continues.",
     .usage = "tarn dump [-o FILE] [--json] PID",
     .examples =
-        "  tarn dump 4711                  writes PROFILE-dump-1.prof, and prints its name\n"
-        "  tarn report $(tarn dump 4711)   and shows it as a page\n",
+        "  tarn dump 4711                  writes PROFILE-dump-1.prof and prints its path\n"
+        "  tarn report $(tarn dump 4711)   the same, shown as a page\n",
     .notes = "",
     .exits = session_exits,
     .page = "docs/reference/profiling.md",

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "cli/commands/commands.hpp"
@@ -113,13 +114,15 @@ int cmd_report(const std::vector<std::string>& words) {
                                                            : profiler::load_parts(arguments.profiles.front());
   if (arguments.output.empty()) arguments.output = usual_output(arguments.profiles.front());
   const std::string damage = loaded.damage;
-  output_file output("-o", arguments.output);
+  std::optional<output_file> output;
+  output.emplace("-o", arguments.output);
   profiler::report_size size;
   if (!arguments.no_source) size.most_source_bytes = profiler::source_limits().most_bytes;
   const profiler::report_file made = loaded.processes.empty()
                                          ? profiler::render_report(loaded, profiler::advise(loaded), size)
                                          : profiler::render_report_of_processes(std::move(loaded), size);
-  output.write(made.html);
+  output->write(made.html);
+  output.reset();  // the page stays, whatever happens to the browser
   if (arguments.profiles.size() == 1) tell_damage(arguments.profiles.front(), damage);
   if (arguments.output != "-") tell(arguments, made, damage);
   if (arguments.open) {

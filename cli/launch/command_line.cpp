@@ -26,7 +26,7 @@ class help_formatter : public CLI::Formatter {
   std::string make_help(const CLI::App* app, std::string /*name*/,
                         CLI::AppFormatMode /*mode*/) const override {
     const command_text& text = dynamic_cast<const command&>(*app).text();
-    std::string help = std::string(text.summary) + "\nUsage: ";
+    std::string help = wrap(text.summary, help_columns) + "\nUsage: ";
     for (const char* each = text.usage; *each != '\0'; ++each) {
       help += *each;
       if (*each == '\n') help += "       ";

@@ -242,7 +242,7 @@ class profile(ProfileBase):
 
         self.assert_refused(refused("--", static), 125, "statically linked", "dynamically. Or record only its page faults")
         self.assert_refused(refused("--mode", "all", "--", target), 125, "--mode")
-        self.assert_refused(refused("--sample", "1", "--", target), 125, "from 1K to 1G")
+        self.assert_refused(refused("--sample", "1", "--", target), 125, "from 1 KiB to 1 GiB")
         self.assert_refused(refused("-o", "/no/such/x.prof", "--", target), 125, "cannot be written", "-o FILE")
         self.assert_refused(refused("--", "/no/such"), 127, "no such program")
         self.assert_refused(refused(), 125, "profile")

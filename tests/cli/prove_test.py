@@ -239,7 +239,7 @@ class prove(Base):
             file.write(b"damage")
         self.assert_refused(tarn("prove", "--rounds", "1", "--ways", "keep-memory", self.path("p.prof")), 125,
                             "nothing can be added")
-        self.prove("--rounds", "1", "--ways", "keep-memory", "--no-keep")
+        self.prove("--rounds", "1", "--ways", "keep-memory", "--no-keep", status=4)  # the profile is damaged
 
     def test_interrupted_it_keeps_complete_rounds(self):
         runs = self.path("runs")

@@ -74,7 +74,8 @@ TEST_F(table_writer_test, nothing_is_added_to_what_is_no_whole_profile) {
   EXPECT_EQ(opening_refusal<profile_error>(path(), table_writer::start::go_on),
             "nothing can be added to the profile " + path() + ": the file ends within a chunk after " +
                 std::to_string(std::filesystem::file_size(path()) - 4) + " of " +
-                std::to_string(std::filesystem::file_size(path())) + " bytes");
+                std::to_string(std::filesystem::file_size(path())) +
+                " bytes; record the program again: tarn profile -- PROGRAM");
   std::ofstream(path()) << "text";
   EXPECT_EQ(opening_refusal<profile_error>(path(), table_writer::start::go_on),
             path() + " is not a profile of tarn; tarn profile -- PROGRAM makes one");
@@ -86,8 +87,9 @@ TEST_F(table_writer_test, a_file_that_cannot_be_created_is_named_with_advice) {
       opening_refusal<file_not_opened>(nowhere, table_writer::start::replace),
       "the profile " + nowhere +
           " cannot be created: No such file or directory; name a file in a folder that you may write to");
-  EXPECT_EQ(opening_refusal<profile_error>("/dev/full", table_writer::start::replace),
-            "the profile /dev/full cannot be written: No space left on device");
+  EXPECT_EQ(
+      opening_refusal<profile_error>("/dev/full", table_writer::start::replace),
+      "the profile /dev/full cannot be written: No space left on device; make room, or name another file: -o FILE");
 }
 
 TEST_F(table_writer_test, a_link_is_followed_if_it_is_the_users_own) {

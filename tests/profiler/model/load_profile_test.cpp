@@ -43,7 +43,8 @@ TEST(load_profile, a_file_without_meta_says_how_far_it_is_whole) {
   scratch_file file;
   { table_writer out(file.path()); }
   const std::string nothing = "the profile " + file.path() + " holds nothing that can be shown";
-  const std::string why = ": the profiler was stopped too early, or the file is damaged";
+  const std::string why =
+      ": the profiler was stopped too early, or the file is damaged; record the program again: tarn profile -- PROGRAM";
   EXPECT_EQ(loading_refusal(file), nothing + why);
   auto bytes = file.contents();
   bytes.push_back('T');
