@@ -12,6 +12,7 @@
 //   - bit b of `filled_` is set exactly if partial_[b] is not empty;
 //   - a span stays in its list while free_objects is in [least_in_list, most_in_list];
 //   - slots_ and free_slots_ are the sums of capacity and free_objects over the spans that are not spare;
+//   - partial_spans_ and partial_slots_ are the number and the sum of capacity of the spans in partial_;
 //   - spare_low.lowest() <= spare_count;
 //   - a span cut into objects has as many bits set as free objects (objects.hpp).
 #pragma once
@@ -227,6 +228,11 @@ class alignas(separation) object_depot {
     return static_cast<std::size_t>(slots_ - free_slots_);
   }
 
+  // Objects of all spans that are not spare. The spans in the lists of partial spans, and their objects.
+  [[nodiscard]] std::size_t slots() const TARN_REQUIRES(lock) { return static_cast<std::size_t>(slots_); }
+  [[nodiscard]] std::size_t partial_spans() const TARN_REQUIRES(lock) { return partial_spans_; }
+  [[nodiscard]] std::size_t partial_slots() const TARN_REQUIRES(lock) { return partial_slots_; }
+
   // Calls visit(span) for every span with free objects. For checks.
   template <class Visit>
   void for_each_free(Visit visit) const TARN_REQUIRES(lock) {
@@ -302,6 +308,8 @@ class alignas(separation) object_depot {
     }
     partial_[target].push_front(s);
     filled_ |= 1U << target;
+    ++partial_spans_;
+    partial_slots_ += s->capacity;
   }
 
   void unlink(span* s) TARN_REQUIRES(lock) {
@@ -317,11 +325,15 @@ class alignas(separation) object_depot {
     }
     partial_[from].remove(s);
     if (partial_[from].empty()) filled_ &= ~(1U << from);
+    --partial_spans_;
+    partial_slots_ -= s->capacity;
   }
 
   // Objects of all spans that are not spare, and how many of them are free.
   std::int64_t slots_ TARN_GUARDED_BY(lock) = 0;
   std::int64_t free_slots_ TARN_GUARDED_BY(lock) = 0;
+  std::size_t partial_spans_ TARN_GUARDED_BY(lock) = 0;
+  std::size_t partial_slots_ TARN_GUARDED_BY(lock) = 0;
   std::uint32_t filled_ TARN_GUARDED_BY(lock) = 0;
   span_list partial_[partial_lists] TARN_GUARDED_BY(lock);
   span_list spare_ TARN_GUARDED_BY(lock);
@@ -330,6 +342,7 @@ class alignas(separation) object_depot {
 inline void object_depot::validate_locked() const {
   std::int64_t slots = 0;
   std::int64_t free_slots = 0;
+  std::size_t partial = 0;
   for (unsigned i = 0; i < partial_lists; ++i) {
     partial_[i].validate();
     TARN_INVARIANT("object_depot", this, (filled_ >> i & 1U) == (partial_[i].empty() ? 0 : 1));
@@ -340,9 +353,12 @@ inline void object_depot::validate_locked() const {
       if (s->size_class != 0) objects::validate(s);
       slots += s->capacity;
       free_slots += s->free_objects;
+      ++partial;
     }
   }
   TARN_INVARIANT("object_depot", this, slots_ >= slots);
+  TARN_INVARIANT("object_depot", this, partial_spans_ == partial);
+  TARN_INVARIANT("object_depot", this, partial_slots_ == static_cast<std::size_t>(slots));
   TARN_INVARIANT("object_depot", this, free_slots_ == free_slots);
   std::size_t spares = 0;
   spare_.validate();

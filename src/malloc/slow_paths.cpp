@@ -8,6 +8,7 @@
 #include "malloc/hardened_block.hpp"
 #include "malloc/hardened_large.hpp"
 #include "malloc/large_block.hpp"
+#include "malloc/program_arenas.hpp"
 #include "os/report.hpp"
 
 namespace tarn {
@@ -43,6 +44,7 @@ void* allocate_guarded(unsigned size_class, std::size_t size) {
 // For a thread that uses the processors' caches. Null: no memory, or the thread has got a cache of its own meanwhile.
 void* allocate_from_processor(unsigned size_class, std::size_t size) {
   --engine::share.samples.until_sample;
+  engine::apart.allocated += class_info(size_class).size;
   if (TARN_UNLIKELY(engine::share.samples.is_due(engine::guard_windows))) {
     if (void* const block = allocate_guarded(size_class, size)) return block;
   }
@@ -84,6 +86,7 @@ bool give_to_processor(unsigned size_class, page_map::entry page, void* object) 
     return false;
   }
   free_mark::set(object);
+  engine::apart.freed += class_info(size_class).size;
   if (TARN_UNLIKELY(size_classes::is_grain(size_class) || !engine::processors.push(size_class, object)))
     engine::processors.free_slow(size_class, object);
   return true;
@@ -135,6 +138,10 @@ bool has_tag(const void* block) {
   }
   if (has_tag(block)) os::fatal("invalid free of a pointer with a tag in its top byte", block);
   os::fatal("invalid free of a pointer that tarn did not allocate", block);
+}
+
+bool is_of_program_arena(const void* block) {
+  return program_arenas != nullptr && program_arenas->usable_size(block) != 0;
 }
 
 // The new block of a realloc. In the hardened build, whose large blocks do not grow in place, a quarter more: the
@@ -231,7 +238,8 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   if (size_class == 0) {
     if (TARN_UNLIKELY(engine::guards.contains(block))) return engine::guards.deallocate(block);
     span* s = large_block::find(block);
-    if (s == nullptr || !large_block::deallocate(s)) report_no_block(block);
+    if (s != nullptr && large_block::deallocate(s)) return;
+    if (program_arenas == nullptr || !program_arenas->deallocate(block)) report_no_block(block);
     return;
   }
   thread_cache* cache = engine::local_cache;
@@ -251,12 +259,43 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   engine::central_tier.settle(size_class);
 }
 
+// The home of the calling thread's depots.
+static unsigned home_of_thread() {
+  const thread_cache* const cache = engine::local_cache;
+  return cache == &engine::no_cache ? 0 : cache->home;
+}
+
+TARN_COLD void* allocate_uncached(std::size_t size) {
+  if (size > largest_in_class) return allocate_large(size, 1, false);
+  engine::attach_thread();
+  const unsigned size_class = class_of_size(object_size(size));
+  void* const block =
+      take_or_gather(size, [=] { return engine::central_tier.take_one(size_class, home_of_thread()); });
+  if (block == nullptr) return out_of_memory();
+  engine::apart.allocated += class_info(size_class).size;
+  if constexpr (hardened_build) hardened_block::hand_out_any(block, class_info(size_class).size);
+  return block;
+}
+
+TARN_COLD void deallocate_uncached(void* block) {
+  const page_map::entry page = engine::map.find(address_of(block));
+  const auto size_class = static_cast<unsigned>(page.size_class());
+  if (hardened_build || size_class == 0) return deallocate_slow(block);
+  if (const char* fault = fault_of(page, block)) os::fatal(fault, block);
+  free_mark::set(block);
+  engine::apart.freed += class_info(size_class).size;
+  engine::central_tier.flush(size_class, &block, 1, home_of_thread());
+  engine::central_tier.settle(size_class);
+}
+
 std::size_t usable_size(const void* block) {
   const page_map::entry page = engine::map.find(address_of(block));
   if (TARN_LIKELY(page.size_class() != 0)) return usable_bytes(page, block);
   const span* s = large_block::find(block);
   if (s != nullptr) return hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
-  const std::size_t guarded = engine::guards.contains(block) ? engine::guards.size_of(block) : 0;
+  const std::size_t guarded = engine::guards.contains(block) ? engine::guards.size_of(block)
+                              : program_arenas != nullptr    ? program_arenas->usable_size(block)
+                                                             : 0;
   if (guarded == 0) os::fatal("size asked of a pointer that is not a block", block);
   return guarded;
 }
@@ -271,7 +310,7 @@ void* reallocate(void* block, std::size_t size) {
     if (size <= have && size > have / 2) return block;
   } else {
     span* s = large_block::find(block);
-    if (s == nullptr && !engine::guards.contains(block))
+    if (s == nullptr && !engine::guards.contains(block) && !is_of_program_arena(block))
       os::fatal("realloc of a pointer that is not a block", block);
     have = usable_size(block);
     if (hardened_build && s != nullptr && size <= have && size > have / 2) return block;

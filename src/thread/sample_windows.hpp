@@ -61,6 +61,9 @@ struct sample_countdown {
   std::int32_t after_sample =
       no_window;  // allocations of the window after the guarded one; no_window: none has begun
 
+  // Allocations left in the windows that have begun; negative if one has passed its end.
+  [[nodiscard]] std::int64_t left() const { return std::int64_t{until_sample} + after_sample + 1; }
+
   // Whether the next allocation is to be a guarded one. If so, begins the next window.
   bool is_due(sample_windows& windows) {
     if (until_sample >= 0) [[likely]]
