@@ -40,6 +40,7 @@ long_answer answer_for(const void* block) {
   }
   long_answer out{};
   if (const span* const made = program_arena::span_of(block)) {
+    os::lock_guard guard(program_arena::owner_of(made).lock());
     out.bytes = made->bytes();
     out.regions = made->size_class == 0 ? 1 : made->capacity;
     out.free = made->size_class == 0 ? 0 : made->free_objects;
