@@ -131,6 +131,7 @@ class alignas(separation) object_depot {
       slots_ += s->capacity;
       free_slots_ += s->free_objects;
     }
+    if (target < partial_lists) count_partial(s, 1);
     link(s, target);
   }
 
@@ -141,18 +142,7 @@ class alignas(separation) object_depot {
       free_slots_ += s->list != spare_list ? change : 0;
       return false;
     }
-    const std::uint8_t target = list_of(s);
-    // Spare spans may go to any class, so slots_ and free_slots_ do not include them.
-    if (s->list != spare_list) {
-      slots_ -= target == spare_list ? s->capacity : 0;
-      free_slots_ += target == spare_list ? change - s->free_objects : change;
-    } else if (target != spare_list) {
-      slots_ += s->capacity;
-      free_slots_ += s->free_objects;
-    }
-    unlink(s);
-    link(s, target);
-    return target == spare_list;
+    return change_list(s, change);
   }
 
   // change_free_count(s, 1) in two steps, for many objects. The first returns true if the span stays in its list; it
@@ -218,6 +208,7 @@ class alignas(separation) object_depot {
       slots_ -= s->capacity;
       free_slots_ -= s->free_objects;
     }
+    if (s->list < partial_lists) count_partial(s, -1);
     unlink(s);
   }
 
@@ -297,6 +288,30 @@ class alignas(separation) object_depot {
     s->most_in_list = static_cast<std::uint16_t>(most < capacity - 1 ? most : capacity - 1);
   }
 
+  // change_free_count() for a span that does not stay in its list. Apart, so that calls for the others save no registers.
+  TARN_NOINLINE bool change_list(span* s, int change) TARN_REQUIRES(lock) {
+    const std::uint8_t target = list_of(s);
+    // Spare spans may go to any class, so slots_ and free_slots_ do not include them.
+    if (s->list != spare_list) {
+      slots_ -= target == spare_list ? s->capacity : 0;
+      free_slots_ += target == spare_list ? change - s->free_objects : change;
+    } else if (target != spare_list) {
+      slots_ += s->capacity;
+      free_slots_ += s->free_objects;
+    }
+    if ((s->list < partial_lists) != (target < partial_lists))
+      count_partial(s, target < partial_lists ? 1 : -1);
+    unlink(s);
+    link(s, target);
+    return target == spare_list;
+  }
+
+  // A span joins the partial ones, or leaves them.
+  void count_partial(const span* s, int change) TARN_REQUIRES(lock) {
+    partial_spans_ += static_cast<std::size_t>(change);
+    partial_slots_ += static_cast<std::size_t>(change * s->capacity);
+  }
+
   void link(span* s, std::uint8_t target) TARN_REQUIRES(lock) {
     s->list = target;
     set_bounds(s, target);
@@ -308,8 +323,6 @@ class alignas(separation) object_depot {
     }
     partial_[target].push_front(s);
     filled_ |= 1U << target;
-    ++partial_spans_;
-    partial_slots_ += s->capacity;
   }
 
   void unlink(span* s) TARN_REQUIRES(lock) {
@@ -325,8 +338,6 @@ class alignas(separation) object_depot {
     }
     partial_[from].remove(s);
     if (partial_[from].empty()) filled_ &= ~(1U << from);
-    --partial_spans_;
-    partial_slots_ -= s->capacity;
   }
 
   // Objects of all spans that are not spare, and how many of them are free.

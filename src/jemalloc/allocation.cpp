@@ -79,7 +79,7 @@ TARN_NOINLINE void* allocate_with(std::size_t size, int bits) {
 }
 
 void free_with(void* block, int flags) {
-  if (TARN_UNLIKELY(flag_word(flags).without_cache()) && block != nullptr) return deallocate_uncached(block);
+  if (TARN_UNLIKELY(flag_word(flags).without_cache())) return deallocate_uncached(block);
   deallocate(block);
 }
 
