@@ -26,8 +26,8 @@ bool central::occupancy_of(const void* object, occupancy& out) {
     out.objects = s->capacity;
     out.taken = out.objects - s->free_objects;
     out.bytes = s->bytes();
-    out.partial_spans = d.partial_spans();
     out.partial_objects = d.partial_slots();
+    out.partial_spans = out.partial_objects / out.objects;
     out.partial_taken = out.partial_objects - static_cast<std::size_t>(d.free_slots());
     out.depot_taken = d.taken();
     out.depot_objects = d.slots();
@@ -44,8 +44,10 @@ central::class_figures central::figures_of(unsigned size_class) {
     os::lock_guard guard(d.lock, d);
     out.objects += d.slots();
     out.taken += d.taken();
-    out.with_room += d.partial_spans();
-    if (!size_classes::is_grain(size_class)) out.spans += d.slots() / class_info(size_class).objects;
+    if (size_classes::is_grain(size_class)) return;
+    const std::size_t per_span = class_info(size_class).objects;
+    out.spans += d.slots() / per_span;
+    out.with_room += d.partial_slots() / per_span;
   });
   return out;
 }

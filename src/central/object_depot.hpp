@@ -12,7 +12,7 @@
 //   - bit b of `filled_` is set exactly if partial_[b] is not empty;
 //   - a span stays in its list while free_objects is in [least_in_list, most_in_list];
 //   - slots_ and free_slots_ are the sums of capacity and free_objects over the spans that are not spare;
-//   - partial_spans_ and partial_slots_ are the number and the sum of capacity of the spans in partial_;
+//   - slots_ - full_slots_ is the sum of capacity over the spans in partial_;
 //   - spare_low.lowest() <= spare_count;
 //   - a span cut into objects has as many bits set as free objects (objects.hpp).
 #pragma once
@@ -131,7 +131,6 @@ class alignas(separation) object_depot {
       slots_ += s->capacity;
       free_slots_ += s->free_objects;
     }
-    if (target < partial_lists) count_partial(s, 1);
     link(s, target);
   }
 
@@ -142,7 +141,18 @@ class alignas(separation) object_depot {
       free_slots_ += s->list != spare_list ? change : 0;
       return false;
     }
-    return change_list(s, change);
+    const std::uint8_t target = list_of(s);
+    // Spare spans may go to any class, so slots_ and free_slots_ do not include them.
+    if (s->list != spare_list) {
+      slots_ -= target == spare_list ? s->capacity : 0;
+      free_slots_ += target == spare_list ? change - s->free_objects : change;
+    } else if (target != spare_list) {
+      slots_ += s->capacity;
+      free_slots_ += s->free_objects;
+    }
+    unlink(s);
+    link(s, target);
+    return target == spare_list;
   }
 
   // change_free_count(s, 1) in two steps, for many objects. The first returns true if the span stays in its list; it
@@ -208,7 +218,6 @@ class alignas(separation) object_depot {
       slots_ -= s->capacity;
       free_slots_ -= s->free_objects;
     }
-    if (s->list < partial_lists) count_partial(s, -1);
     unlink(s);
   }
 
@@ -219,10 +228,11 @@ class alignas(separation) object_depot {
     return static_cast<std::size_t>(slots_ - free_slots_);
   }
 
-  // Objects of all spans that are not spare. The spans in the lists of partial spans, and their objects.
+  // Objects of all spans that are not spare, and of those of them that have free objects.
   [[nodiscard]] std::size_t slots() const TARN_REQUIRES(lock) { return static_cast<std::size_t>(slots_); }
-  [[nodiscard]] std::size_t partial_spans() const TARN_REQUIRES(lock) { return partial_spans_; }
-  [[nodiscard]] std::size_t partial_slots() const TARN_REQUIRES(lock) { return partial_slots_; }
+  [[nodiscard]] std::size_t partial_slots() const TARN_REQUIRES(lock) {
+    return static_cast<std::size_t>(slots_ - full_slots_);
+  }
 
   // Calls visit(span) for every span with free objects. For checks.
   template <class Visit>
@@ -288,34 +298,13 @@ class alignas(separation) object_depot {
     s->most_in_list = static_cast<std::uint16_t>(most < capacity - 1 ? most : capacity - 1);
   }
 
-  // change_free_count() for a span that does not stay in its list. Apart, so that calls for the others save no registers.
-  TARN_NOINLINE bool change_list(span* s, int change) TARN_REQUIRES(lock) {
-    const std::uint8_t target = list_of(s);
-    // Spare spans may go to any class, so slots_ and free_slots_ do not include them.
-    if (s->list != spare_list) {
-      slots_ -= target == spare_list ? s->capacity : 0;
-      free_slots_ += target == spare_list ? change - s->free_objects : change;
-    } else if (target != spare_list) {
-      slots_ += s->capacity;
-      free_slots_ += s->free_objects;
-    }
-    if ((s->list < partial_lists) != (target < partial_lists))
-      count_partial(s, target < partial_lists ? 1 : -1);
-    unlink(s);
-    link(s, target);
-    return target == spare_list;
-  }
-
-  // A span joins the partial ones, or leaves them.
-  void count_partial(const span* s, int change) TARN_REQUIRES(lock) {
-    partial_spans_ += static_cast<std::size_t>(change);
-    partial_slots_ += static_cast<std::size_t>(change * s->capacity);
-  }
-
   void link(span* s, std::uint8_t target) TARN_REQUIRES(lock) {
     s->list = target;
     set_bounds(s, target);
-    if (target == no_list) return;
+    if (target == no_list) {
+      full_slots_ += s->capacity;
+      return;
+    }
     if (target == spare_list) {
       spare_.push_front(s);
       spare_count.store(spare_count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -328,7 +317,10 @@ class alignas(separation) object_depot {
   void unlink(span* s) TARN_REQUIRES(lock) {
     const std::uint8_t from = s->list;
     s->list = no_list;
-    if (from == no_list) return;
+    if (from == no_list) {
+      full_slots_ -= s->capacity;
+      return;
+    }
     if (from == spare_list) {
       spare_.remove(s);
       const std::uint32_t left = spare_count.load(std::memory_order_relaxed) - 1;
@@ -343,8 +335,7 @@ class alignas(separation) object_depot {
   // Objects of all spans that are not spare, and how many of them are free.
   std::int64_t slots_ TARN_GUARDED_BY(lock) = 0;
   std::int64_t free_slots_ TARN_GUARDED_BY(lock) = 0;
-  std::size_t partial_spans_ TARN_GUARDED_BY(lock) = 0;
-  std::size_t partial_slots_ TARN_GUARDED_BY(lock) = 0;
+  std::int64_t full_slots_ TARN_GUARDED_BY(lock) = 0;
   std::uint32_t filled_ TARN_GUARDED_BY(lock) = 0;
   span_list partial_[partial_lists] TARN_GUARDED_BY(lock);
   span_list spare_ TARN_GUARDED_BY(lock);
@@ -353,7 +344,6 @@ class alignas(separation) object_depot {
 inline void object_depot::validate_locked() const {
   std::int64_t slots = 0;
   std::int64_t free_slots = 0;
-  std::size_t partial = 0;
   for (unsigned i = 0; i < partial_lists; ++i) {
     partial_[i].validate();
     TARN_INVARIANT("object_depot", this, (filled_ >> i & 1U) == (partial_[i].empty() ? 0 : 1));
@@ -364,12 +354,10 @@ inline void object_depot::validate_locked() const {
       if (s->size_class != 0) objects::validate(s);
       slots += s->capacity;
       free_slots += s->free_objects;
-      ++partial;
     }
   }
   TARN_INVARIANT("object_depot", this, slots_ >= slots);
-  TARN_INVARIANT("object_depot", this, partial_spans_ == partial);
-  TARN_INVARIANT("object_depot", this, partial_slots_ == static_cast<std::size_t>(slots));
+  TARN_INVARIANT("object_depot", this, slots_ - full_slots_ == slots);
   TARN_INVARIANT("object_depot", this, free_slots_ == free_slots);
   std::size_t spares = 0;
   spare_.validate();
