@@ -11,7 +11,7 @@ need rndc-confgen bind9
 asks_for_jemalloc named
 
 hosts=3000 queries=400
-[ "$long" = 1 ] && hosts=60000 queries=5000
+[ "$long" = 1 ] && hosts=30000 queries=1500
 port=$((21000 + (RANDOM % 20000)))
 {
   echo '$TTL 300'
@@ -38,7 +38,7 @@ for ((i = 0; i < queries; ++i)); do
   echo "t$((n - n % 7)).example.test TXT" >>questions
   echo "nobody$i.example.test A" >>questions
 done
-dig_all() { "$@" dig @127.0.0.1 -p $port +noall +answer +authority +tries=2 +time=5 -f questions; }
+dig_all() { "$@" dig @127.0.0.1 -p $port +noall +answer +authority +tries=10 +time=10 -f questions; }
 answers() { "$@" dig @127.0.0.1 -p $port +short ns.example.test A 2>/dev/null | grep -q 127.0.0.1; }
 for way in jemalloc tarn; do
   run=(env)
