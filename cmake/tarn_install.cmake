@@ -17,6 +17,7 @@ if(NOT TARN_SANITIZE)
   # so that it takes the place of jemalloc only where somebody names that folder.
   set(link_dir ${CMAKE_INSTALL_LIBDIR}/tarn/jemalloc)
   file(RELATIVE_PATH tarn_libdir_from_link ${CMAKE_INSTALL_PREFIX}/${link_dir} ${CMAKE_INSTALL_FULL_LIBDIR})
+  string(REGEX REPLACE "/$" "" tarn_libdir_from_link "${tarn_libdir_from_link}")
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/package)
   file(CREATE_LINK ${tarn_libdir_from_link}/libtarn-jemalloc.so.2 ${PROJECT_BINARY_DIR}/package/libjemalloc.so.2 SYMBOLIC)
   install(FILES ${PROJECT_BINARY_DIR}/package/libjemalloc.so.2 DESTINATION ${link_dir})
