@@ -278,8 +278,9 @@ TARN_COLD void* allocate_uncached(std::size_t size) {
 }
 
 TARN_COLD void deallocate_uncached(void* block) {
+  if constexpr (hardened_build) return deallocate_slow(block);
   const page_map::entry page = engine::map.find(address_of(block));
-  if (hardened_build || page.size_class() == 0) return deallocate_slow(block);
+  if (page.size_class() == 0) return deallocate_slow(block);
   if (const char* fault = fault_of(page, block)) os::fatal(fault, block);
   const auto size_class = static_cast<unsigned>(page.size_class());
   free_mark::set(block);
