@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Measures tarn beside its peers. See benchmarks.md, pools-benchmarks.md and recycler-benchmarks.md in docs/explanation/.
 
-run.py [SUITE] [OPTION…]                  a suite is malloc (the default), pools, recyclers, buffers, profiler, advice or
-                                          scaling
+run.py [SUITE] [OPTION…]                  a suite is malloc (the default), pools, recyclers, buffers, profiler, advice,
+                                          jemalloc or scaling
 run.py pools --help                       the options of a suite
 run.py recyclers --quick                  small work: does everything run?
 run.py --scenes 'larson*,real' -n 11      some scenes or rows, more rounds
@@ -25,6 +25,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from advice import command as advice  # noqa: E402  (the path is set above)
+from drop_in import command as drop_in  # noqa: E402
 from peers.contender import ContenderError  # noqa: E402
 from report import charts, markdown, results as result_files  # noqa: E402
 from report.results import Results  # noqa: E402
@@ -40,7 +41,7 @@ from suites.suite import BUILD_FIRST, Suite  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 SUITES = {module.SUITE.name: module.SUITE for module in (malloc, pools, recyclers, buffers, profiler)}
 
-OTHERS = {"advice": advice.main, "scaling": scaling.main}
+OTHERS = {"advice": advice.main, "jemalloc": drop_in.main, "scaling": scaling.main}
 
 
 def parse_arguments(suite: Suite, words: list[str]) -> argparse.Namespace:

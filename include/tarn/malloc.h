@@ -76,6 +76,30 @@ TARN_API size_t tarn_good_size(size_t size) TARN_NOEXCEPT;
  * after. Cost: a system call per free range; not for hot paths. */
 TARN_API size_t tarn_trim(size_t keep) TARN_NOEXCEPT;
 
+/* ---- moving blocks out of sparse memory -------------------------------------------------------
+ * A span of memory stays in use while one of its blocks is live. A program that can change its
+ * pointers to a block may move it, so that sparse spans become empty and serve other sizes or go
+ * back to the system:
+ *     if (tarn_would_move(p, 1.0)) { void* q = tarn_move(p); if (q) { …all pointers to p become q… } }
+ * The threads that free blocks hold some back in their caches; tarn_trim(0) of each gives them back. */
+
+/* Whether moving the block would help: it lies in a span that is at most `ratio` times as full as
+ * the partly filled spans of its size on average, there are at least two of them, and the next block
+ * would not come from the same span. Larger ratios move more: 1.0 moves from every span below the
+ * mean, 0.5 from those that are less than half as full. False for null, for blocks above 256 KiB and
+ * for a pointer that is not a block. Cost: the lock of the block's size class, held for some ten
+ * instructions. */
+TARN_API int tarn_would_move(const void* block, double ratio) TARN_NOEXCEPT;
+/* The same for `count` blocks: results[i] becomes 1 or 0. Returns the number of ones. Cost: the lock
+ * once for each block. */
+TARN_API size_t tarn_would_move_each(const void* const* blocks, size_t count, double ratio,
+                                     unsigned char* results) TARN_NOEXCEPT;
+/* Moves the block into the fullest span of its size, past the threads' caches, and returns where its
+ * bytes are now; the old pointer is freed. Null with ENOMEM: no memory; the block is where it was.
+ * Returns `block` itself if tarn_usable_size(block) exceeds 256 KiB. `block` must not be null. Cost:
+ * the lock of the size class twice, and the copy. */
+TARN_API void* tarn_move(void* block) TARN_NOEXCEPT;
+
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 /* One snapshot, in bytes unless stated otherwise. New figures come at the end. The figures are exact when no other thread

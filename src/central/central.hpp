@@ -95,6 +95,31 @@ class central {
   // Flushes full magazines that no thread has taken for a period. `all`: every full magazine.
   void flush_idle_magazines(bool all);
 
+  // How full the span of an object is, and the other spans of its depot (central_occupancy.cpp). Objects in magazines
+  // count as taken.
+  struct occupancy {
+    std::size_t taken;            // of the objects of the span; in a span of grains, of its grains
+    std::size_t objects;          // of the span
+    std::size_t bytes;            // of the span
+    std::size_t partial_spans;    // of the depot, with taken and free objects
+    std::size_t partial_taken;    // of their objects
+    std::size_t partial_objects;  // of these spans
+    std::size_t depot_taken;      // of the objects of all spans of the depot that are not spare
+    std::size_t depot_objects;    // of these spans
+    std::uintptr_t next_from;     // the start of the span that gives the next object; 0: there is none
+    bool is_next;                 // that is the span of the object
+  };
+  // False: the address is not in a span that is cut into objects. Takes the lock of a depot.
+  bool occupancy_of(const void* object, occupancy& out);
+  // The spans of a class in all its depots, without spare ones. Takes their locks, one at a time.
+  struct class_figures {
+    std::size_t spans;      // of a grain class: not known, 0
+    std::size_t with_room;  // of these, with free objects
+    std::size_t objects;
+    std::size_t taken;
+  };
+  class_figures figures_of(unsigned size_class);
+
   [[nodiscard]] std::size_t spare_bytes() const { return spare_bytes_.load(std::memory_order_relaxed); }
   // Bytes of free objects in full magazines.
   [[nodiscard]] std::size_t handover_bytes();

@@ -12,6 +12,7 @@
 //   - bit b of `filled_` is set exactly if partial_[b] is not empty;
 //   - a span stays in its list while free_objects is in [least_in_list, most_in_list];
 //   - slots_ and free_slots_ are the sums of capacity and free_objects over the spans that are not spare;
+//   - slots_ - full_slots_ is the sum of capacity over the spans in partial_;
 //   - spare_low.lowest() <= spare_count;
 //   - a span cut into objects has as many bits set as free objects (objects.hpp).
 #pragma once
@@ -227,6 +228,12 @@ class alignas(separation) object_depot {
     return static_cast<std::size_t>(slots_ - free_slots_);
   }
 
+  // Objects of all spans that are not spare, and of those of them that have free objects.
+  [[nodiscard]] std::size_t slots() const TARN_REQUIRES(lock) { return static_cast<std::size_t>(slots_); }
+  [[nodiscard]] std::size_t partial_slots() const TARN_REQUIRES(lock) {
+    return static_cast<std::size_t>(slots_ - full_slots_);
+  }
+
   // Calls visit(span) for every span with free objects. For checks.
   template <class Visit>
   void for_each_free(Visit visit) const TARN_REQUIRES(lock) {
@@ -294,7 +301,10 @@ class alignas(separation) object_depot {
   void link(span* s, std::uint8_t target) TARN_REQUIRES(lock) {
     s->list = target;
     set_bounds(s, target);
-    if (target == no_list) return;
+    if (target == no_list) {
+      full_slots_ += s->capacity;
+      return;
+    }
     if (target == spare_list) {
       spare_.push_front(s);
       spare_count.store(spare_count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -307,7 +317,10 @@ class alignas(separation) object_depot {
   void unlink(span* s) TARN_REQUIRES(lock) {
     const std::uint8_t from = s->list;
     s->list = no_list;
-    if (from == no_list) return;
+    if (from == no_list) {
+      full_slots_ -= s->capacity;
+      return;
+    }
     if (from == spare_list) {
       spare_.remove(s);
       const std::uint32_t left = spare_count.load(std::memory_order_relaxed) - 1;
@@ -322,6 +335,7 @@ class alignas(separation) object_depot {
   // Objects of all spans that are not spare, and how many of them are free.
   std::int64_t slots_ TARN_GUARDED_BY(lock) = 0;
   std::int64_t free_slots_ TARN_GUARDED_BY(lock) = 0;
+  std::int64_t full_slots_ TARN_GUARDED_BY(lock) = 0;
   std::uint32_t filled_ TARN_GUARDED_BY(lock) = 0;
   span_list partial_[partial_lists] TARN_GUARDED_BY(lock);
   span_list spare_ TARN_GUARDED_BY(lock);
@@ -343,6 +357,7 @@ inline void object_depot::validate_locked() const {
     }
   }
   TARN_INVARIANT("object_depot", this, slots_ >= slots);
+  TARN_INVARIANT("object_depot", this, slots_ - full_slots_ == slots);
   TARN_INVARIANT("object_depot", this, free_slots_ == free_slots);
   std::size_t spares = 0;
   spare_.validate();

@@ -26,6 +26,10 @@ void* allocate_aligned(std::size_t alignment, std::size_t size);
 // Frees what the fast path did not: null, a block whose magazine is full, a large or guarded block. Aborts on a pointer
 // that is not a block.
 void deallocate_slow(void* block);
+// The same without the magazines of threads: an object from the fullest span of its class, and back into its span. For
+// callers that move objects out of sparse spans. Slower than allocate() and deallocate(): each call takes a lock.
+void* allocate_uncached(std::size_t size);
+void deallocate_uncached(void* block);
 // realloc(). Requires: block is not null, size is not 0.
 void* reallocate(void* block, std::size_t size);
 // Bytes that may be used. Aborts on a pointer that is not a block. Requires: block is not null.

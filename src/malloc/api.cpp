@@ -7,6 +7,7 @@
 
 #include "malloc/entry_points.hpp"
 #include "malloc/hardened_block.hpp"
+#include "malloc/moving.hpp"
 #include "runtime/allocation_counts.hpp"
 #include "runtime/lock_statistics.hpp"
 #include "runtime/options.hpp"
@@ -50,6 +51,20 @@ size_t tarn_good_size(size_t size) noexcept {
 }
 
 size_t tarn_trim(size_t keep) noexcept { return entry::trim(keep); }
+
+int tarn_would_move(const void* block, double ratio) noexcept {
+  return moving::would_help(block, ratio) ? 1 : 0;
+}
+size_t tarn_would_move_each(const void* const* blocks, size_t count, double ratio,
+                            unsigned char* results) noexcept {
+  size_t ones = 0;
+  for (size_t i = 0; i < count; ++i) {
+    results[i] = moving::would_help(blocks[i], ratio) ? 1 : 0;
+    ones += results[i];
+  }
+  return ones;
+}
+void* tarn_move(void* block) noexcept { return moving::move(block); }
 
 size_t tarn_get_stats_sized(tarn_stats* out, size_t size) noexcept {
   tarn_stats all = {};

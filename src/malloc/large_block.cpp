@@ -52,6 +52,17 @@ span* copy_to_longer(const span* old, std::size_t pages) {
   return s;
 }
 
+// A block has another length now.
+void note_resized(std::size_t before, std::size_t pages) {
+  if (pages > before) {
+    engine::large_bytes.fetch_add((pages - before) << page_shift, std::memory_order_relaxed);
+    engine::apart.allocated += (pages - before) << page_shift;
+  } else {
+    engine::large_bytes.fetch_sub((before - pages) << page_shift, std::memory_order_relaxed);
+    engine::apart.freed += (before - pages) << page_shift;
+  }
+}
+
 }  // namespace
 
 void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
@@ -62,6 +73,7 @@ void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
                                             zeroed ? page_heap::use::sparse : page_heap::use::filled);
   if (s == nullptr) return nullptr;
   engine::large_bytes.fetch_add(s->bytes(), std::memory_order_relaxed);
+  engine::apart.allocated += s->bytes();
   if (zeroed) zero_dirty_pages(engine::map, s);
   if constexpr (hardened_build) hardened_large::guard_end(s);
   return reinterpret_cast<void*>(s->start);
@@ -82,6 +94,7 @@ bool deallocate(span* s) {
   if (!s->state.compare_exchange_strong(expected, span_state::purging, std::memory_order_relaxed))
     return false;
   engine::large_bytes.fetch_sub(s->bytes(), std::memory_order_relaxed);
+  engine::apart.freed += s->bytes();
   if constexpr (hardened_build) {
     hardened_large::retire(s);
   } else {
@@ -91,21 +104,30 @@ bool deallocate(span* s) {
   return true;
 }
 
+bool resize_in_place(span* s, std::size_t size) {
+  if (size > largest_size) return false;
+  const std::size_t pages = block_pages(size);
+  const std::size_t before = s->pages;
+  if (pages > before ? !engine::heap.extend(s, pages) : pages < before && !engine::heap.shrink(s, pages))
+    return false;
+  note_resized(before, pages);
+  return true;
+}
+
 void* resize(span* s, std::size_t size) {
   if (size > largest_size) return nullptr;
   const std::size_t pages = block_pages(size);
   const std::size_t before = s->pages;
   if (pages <= before) {
-    if (before - pages > before / shrink_divisor && engine::heap.shrink(s, pages)) {
-      engine::large_bytes.fetch_sub((before - pages) << page_shift, std::memory_order_relaxed);
-    }
+    if (before - pages > before / shrink_divisor && engine::heap.shrink(s, pages))
+      note_resized(before, pages);
     return reinterpret_cast<void*>(s->start);
   }
   span* longer = s;
   if (!engine::heap.extend(s, pages) && !engine::heap.grow_mapping(s, pages))
     longer = copy_to_longer(s, pages);
   if (longer == nullptr) return nullptr;
-  engine::large_bytes.fetch_add((pages - before) << page_shift, std::memory_order_relaxed);
+  note_resized(before, pages);
   if (longer != s) {
     s->state.store(span_state::purging, std::memory_order_relaxed);
     engine::heap.deallocate(s);

@@ -25,4 +25,7 @@ bool deallocate(span* s);
 // is no memory; the block is then unchanged.
 void* resize(span* s, std::size_t size);
 
+// The same without moving the block, also to fewer bytes. False: that is not possible; nothing has changed.
+bool resize_in_place(span* s, std::size_t size);
+
 }  // namespace tarn::large_block

@@ -8,6 +8,7 @@
 #include "malloc/hardened_block.hpp"
 #include "malloc/hardened_large.hpp"
 #include "malloc/large_block.hpp"
+#include "malloc/program_arenas.hpp"
 #include "os/report.hpp"
 #include "runtime/allocation_counts.hpp"
 
@@ -41,22 +42,23 @@ void* allocate_guarded(unsigned size_class, std::size_t size) {
   return block;
 }
 
-// To be called if the countdown is negative: counts the allocation if the thread counts. Otherwise returns a guarded
-// block if one is due, else null.
-TARN_NOINLINE void* count_or_guard(sample_countdown& countdown, unsigned size_class, std::size_t size) {
-  if (allocation_counts::innermost != nullptr) {
-    allocation_counts::add(size);
-    countdown = sample_countdown::counted();
-    return nullptr;
-  }
-  return countdown.is_due(engine::guard_windows) ? allocate_guarded(size_class, size) : nullptr;
+// Counts the allocation if the thread counts its allocations. False: it does not.
+bool counted(std::size_t size) {
+  if (TARN_LIKELY(allocation_counts::innermost == nullptr)) return false;
+  allocation_counts::add(size);
+  return true;
 }
 
 // For a thread that uses the processors' caches. Null: no memory, or the thread has got a cache of its own meanwhile.
 void* allocate_from_processor(unsigned size_class, std::size_t size) {
   --engine::share.samples.until_sample;
+  engine::apart.allocated += class_info(size_class).size;
   if (TARN_UNLIKELY(engine::share.samples.may_be_due())) {
-    if (void* const block = count_or_guard(engine::share.samples, size_class, size)) return block;
+    if (counted(size)) {
+      engine::share.samples = sample_countdown::counted();
+    } else if (engine::share.samples.is_due(engine::guard_windows)) {
+      if (void* const block = allocate_guarded(size_class, size)) return block;
+    }
   }
   if (void* const object = engine::processors.pop(size_class); TARN_LIKELY(object != nullptr)) return object;
   // Fewer threads may be left.
@@ -71,13 +73,13 @@ void* allocate_object(unsigned size_class, std::size_t size) {
     if (engine::share.in_use) {
       if (void* const object = allocate_from_processor(size_class, size)) return object;
       cache = nullptr;
-    } else if (cache == nullptr && allocation_counts::innermost != nullptr) {
-      allocation_counts::add(size);
+    } else if (cache == nullptr) {
+      static_cast<void>(counted(size));
     }
   }
   if (cache != nullptr) {
-    if (TARN_UNLIKELY(cache->countdown(size_class).may_be_due())) {
-      if (void* const block = count_or_guard(cache->countdown(size_class), size_class, size)) return block;
+    if (TARN_UNLIKELY(cache->sample_is_due(size_class, engine::guard_windows, counted(size)))) {
+      if (void* const block = allocate_guarded(size_class, size)) return block;
     }
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
@@ -99,6 +101,7 @@ bool give_to_processor(unsigned size_class, page_map::entry page, void* object) 
     return false;
   }
   free_mark::set(object);
+  engine::apart.freed += class_info(size_class).size;
   if (TARN_UNLIKELY(size_classes::is_grain(size_class) || !engine::processors.push(size_class, object)))
     engine::processors.free_slow(size_class, object);
   return true;
@@ -150,6 +153,10 @@ bool has_tag(const void* block) {
   }
   if (has_tag(block)) os::fatal("invalid free of a pointer with a tag in its top byte", block);
   os::fatal("invalid free of a pointer that tarn did not allocate", block);
+}
+
+bool is_of_program_arena(const void* block) {
+  return program_arenas != nullptr && program_arenas->usable_size(block) != 0;
 }
 
 // The new block of a realloc. In the hardened build, whose large blocks do not grow in place, a quarter more: the
@@ -246,7 +253,8 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   if (size_class == 0) {
     if (TARN_UNLIKELY(engine::guards.contains(block))) return engine::guards.deallocate(block);
     span* s = large_block::find(block);
-    if (s == nullptr || !large_block::deallocate(s)) report_no_block(block);
+    if (s != nullptr && large_block::deallocate(s)) return;
+    if (program_arenas == nullptr || !program_arenas->deallocate(block)) report_no_block(block);
     return;
   }
   thread_cache* cache = engine::local_cache;
@@ -266,12 +274,44 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   engine::central_tier.settle(size_class);
 }
 
+// The home of the calling thread's depots.
+static unsigned home_of_thread() {
+  const thread_cache* const cache = engine::local_cache;
+  return cache == &engine::no_cache ? 0 : cache->home;
+}
+
+TARN_COLD void* allocate_uncached(std::size_t size) {
+  if (size > largest_in_class) return allocate_large(size, 1, false);
+  engine::attach_thread();
+  const unsigned size_class = class_of_size(object_size(size));
+  void* const block =
+      take_or_gather(size, [=] { return engine::central_tier.take_one(size_class, home_of_thread()); });
+  if (block == nullptr) return out_of_memory();
+  engine::apart.allocated += class_info(size_class).size;
+  if constexpr (hardened_build) hardened_block::hand_out_any(block, class_info(size_class).size);
+  return block;
+}
+
+TARN_COLD void deallocate_uncached(void* block) {
+  if constexpr (hardened_build) return deallocate_slow(block);
+  const page_map::entry page = engine::map.find(address_of(block));
+  if (page.size_class() == 0) return deallocate_slow(block);
+  if (const char* fault = fault_of(page, block)) os::fatal(fault, block);
+  const auto size_class = static_cast<unsigned>(page.size_class());
+  free_mark::set(block);
+  engine::apart.freed += class_info(size_class).size;
+  engine::central_tier.flush(size_class, &block, 1, home_of_thread());
+  engine::central_tier.settle(size_class);
+}
+
 std::size_t usable_size(const void* block) {
   const page_map::entry page = engine::map.find(address_of(block));
   if (TARN_LIKELY(page.size_class() != 0)) return usable_bytes(page, block);
   const span* s = large_block::find(block);
   if (s != nullptr) return hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
-  const std::size_t guarded = engine::guards.contains(block) ? engine::guards.size_of(block) : 0;
+  const std::size_t guarded = engine::guards.contains(block) ? engine::guards.size_of(block)
+                              : program_arenas != nullptr    ? program_arenas->usable_size(block)
+                                                             : 0;
   if (guarded == 0) os::fatal("size asked of a pointer that is not a block", block);
   return guarded;
 }
@@ -286,7 +326,7 @@ void* reallocate(void* block, std::size_t size) {
     if (size <= have && size > have / 2) return block;
   } else {
     span* s = large_block::find(block);
-    if (s == nullptr && !engine::guards.contains(block))
+    if (s == nullptr && !engine::guards.contains(block) && !is_of_program_arena(block))
       os::fatal("realloc of a pointer that is not a block", block);
     have = usable_size(block);
     if (hardened_build && s != nullptr && size <= have && size > have / 2) return block;

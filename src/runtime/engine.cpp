@@ -130,6 +130,16 @@ thread_cache* attach_thread(bool own) {
   return cache;
 }
 
+traffic traffic_of_thread() {
+  traffic all = apart;
+  if (local_cache != &no_cache) {
+    const thread_cache::traffic_bytes cached = local_cache->traffic();
+    all.allocated += cached.allocated;
+    all.freed += cached.freed;
+  }
+  return all;
+}
+
 void before_vfork() {
   if (local_cache != &no_cache || phase == thread_phase::ended) return;
   // In a sandbox nothing may be asked later, so the thread gets a cache of its own, which the child can use.

@@ -20,6 +20,9 @@ thread_cache* attach_thread(bool own = false);
 // spans into the page heap.
 void reclaim();
 
+// All that the calling thread has allocated and freed. Costs a walk over its size classes.
+traffic traffic_of_thread();
+
 // take(), repeated after reclaim() while it returns null. Free objects in caches may make whole spans. Several tries,
 // because another thread may be reclaiming at the same time and hold some of them.
 template <class Take>

@@ -6,8 +6,9 @@ namespace tarn::engine {
 extern const front recycler_front [[gnu::weak]];
 extern const front buffer_front [[gnu::weak]];
 extern const front pool_front [[gnu::weak]];
+extern const front jemalloc_front [[gnu::weak]];
 
-constinit const front* const fronts[] = {&recycler_front, &buffer_front, &pool_front};
+constinit const front* const fronts[] = {&recycler_front, &buffer_front, &pool_front, &jemalloc_front};
 constinit std::atomic<bool> attached[front::count]{};
 
 }  // namespace tarn::engine

@@ -20,5 +20,6 @@ constinit thread_cache no_cache{thread_cache::empty_tag{}};
 
 thread_local constinit thread_cache* local_cache = &no_cache;
 thread_local constinit processor_share share;
+thread_local constinit traffic apart;
 
 }  // namespace tarn::engine

@@ -65,6 +65,15 @@ struct processor_share {
 };
 extern thread_local constinit processor_share share;
 
+// Bytes that the calling thread has allocated and freed.
+struct traffic {
+  std::uint64_t allocated = 0;
+  std::uint64_t freed = 0;
+};
+// Of these, what did not pass through its own cache: large blocks, and objects that came from the processors' caches or
+// straight from spans.
+extern thread_local constinit traffic apart;
+
 #pragma GCC visibility pop
 
 }  // namespace tarn::engine

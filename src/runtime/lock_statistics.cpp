@@ -23,6 +23,7 @@ constexpr front_names names_of_fronts[engine::front::count] = {
     {{"caretaker", "recyclers", "recycler"}},          // front::recyclers
     {{"buffer_pools", "buffer_pool", "buffer_pool"}},  // front::buffers
     {{"pools", "pool_shard", "pool_shard"}},           // front::pools
+    {{"arenas", "arena", "arena"}},                    // front::jemalloc
 };
 
 constexpr unsigned most_entries = 20 + size_classes::all;

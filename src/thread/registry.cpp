@@ -101,6 +101,7 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
     cache = adopt();
     if (adopted != nullptr) *adopted = cache != nullptr;
   }
+  if (cache != nullptr) cache->forget_traffic();
   if (cache == nullptr) {
     void* memory = central_.metadata().allocate(sizeof(thread_cache), alignof(thread_cache));
     if (memory == nullptr) return nullptr;
@@ -112,7 +113,9 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
 
 thread_cache* thread_cache_registry::adopt_ended() {
   thread_cache* const cache = adopt();
-  if (cache != nullptr) begin_use(cache);
+  if (cache == nullptr) return nullptr;
+  cache->forget_traffic();
+  begin_use(cache);
   return cache;
 }
 

@@ -66,6 +66,10 @@ struct sample_countdown {
 
   // Whether is_due() need be asked.
   [[nodiscard]] bool may_be_due() const { return until_sample < 0; }
+
+  // Allocations left in the windows that have begun; negative if one has passed its end.
+  [[nodiscard]] std::int64_t left() const { return std::int64_t{until_sample} + after_sample + 1; }
+
   // Whether the next allocation is to be a guarded one. If so, begins the next window.
   bool is_due(sample_windows& windows) {
     if (until_sample >= 0) [[likely]]

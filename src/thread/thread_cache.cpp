@@ -45,6 +45,8 @@ void thread_cache::discard(unsigned size_class, magazine* m) {
 
 // May be called by any thread.
 void thread_cache::flush_and_free(unsigned size_class, magazine* m) {
+  taken_away_bytes_.fetch_add(std::uint64_t{m->count} * class_info(size_class).size,
+                              std::memory_order_relaxed);
   if (m->count != 0) central_->flush(size_class, m->bottom(), m->count);
   central_->magazines().deallocate(m);
 }
@@ -87,17 +89,29 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
   void discard(magazine* m) { cache_.discard(class_, m); }
   magazine* take_full() {
     magazine* const m = central_tier().take_full(class_, cache_.home);
-    return m != nullptr ? cache_.trim_to_budget(class_, m) : nullptr;
+    if (m == nullptr) return nullptr;
+    cache_.trim_to_budget(class_, m);
+    cache_.note_brought(class_, m->count);
+    return m;
   }
   bool give_full(magazine* m, magazine*& empty) {
-    return !size_classes::is_grain(class_) && !draining() &&
-           central_tier().give_full(class_, m, cache_.home, &empty);
+    const std::size_t count = m->count;  // m belongs to others after the call
+    const bool given = !size_classes::is_grain(class_) && !draining() &&
+                       central_tier().give_full(class_, m, cache_.home, &empty);
+    if (given) cache_.note_put_back(class_, count);
+    return given;
   }
   std::size_t refill(magazine* m) {
     cache_.flush_grains();
-    return central_tier().refill(class_, m, std::min<std::size_t>(most_now(), m->capacity), cache_.home);
+    const std::size_t found =
+        central_tier().refill(class_, m, std::min<std::size_t>(most_now(), m->capacity), cache_.home);
+    cache_.note_brought(class_, found);
+    return found;
   }
-  void flush(void** objects, std::size_t count) { central_tier().flush(class_, objects, count, cache_.home); }
+  void flush(void** objects, std::size_t count) {
+    cache_.note_put_back(class_, count);
+    central_tier().flush(class_, objects, count, cache_.home);
+  }
   [[nodiscard]] bool drains() const { return draining() && !cache_.is_one_way(class_); }
 
  private:
@@ -109,6 +123,56 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
 };
 
 // ---- guarded allocations ----
+
+bool thread_cache::sample_is_due(unsigned size_class, sample_windows& windows, bool counts) {
+  bin& b = bins_[size_class];
+  if (TARN_LIKELY(b.samples.until_sample >= 0)) return false;
+  const std::int64_t before = b.samples.left();
+  // A pop that fails because a sample is due has counted down; one that finds no object has not.
+  const bool has_counted = b.top[-1] != nullptr;
+  bool is_due = false;
+  if (counts) {
+    b.samples = sample_countdown::counted();
+  } else {
+    is_due = b.samples.is_due(windows);
+  }
+  const std::int64_t granted =
+      b.samples.left() - before + static_cast<int>(is_due) - static_cast<int>(has_counted);
+  granted_bytes_ += static_cast<std::uint64_t>(granted) * class_info(size_class).size;
+  // The guarded block does not come from a magazine.
+  if (is_due) note_brought(size_class, 1);
+  return is_due;
+}
+
+void thread_cache::set_countdowns(sample_countdown all) {
+  for (unsigned c = 1; c < size_classes::all; ++c) {
+    sample_countdown& samples = bins_[c].samples;
+    granted_bytes_ += static_cast<std::uint64_t>(all.left() - samples.left()) * class_info(c).size;
+    samples = all;
+  }
+}
+
+thread_cache::traffic_bytes thread_cache::traffic() const {
+  std::uint64_t left = 0;
+  std::uint64_t cached = 0;
+  for (unsigned c = 1; c < size_classes::all; ++c) {
+    const std::uint64_t size = class_info(c).size;
+    left += static_cast<std::uint64_t>(bins_[c].samples.left()) * size;
+    const magazine* const spare = spare_[c].look();
+    cached += (static_cast<std::size_t>(bins_[c].top - loaded_[c]->bottom()) - holes_[c]) * size;
+    cached += spare != nullptr ? spare->count * size : 0;
+  }
+  const std::uint64_t allocated = granted_bytes_ - left;
+  return {allocated, allocated + cached + taken_away_bytes_.load(std::memory_order_relaxed) - brought_bytes_};
+}
+
+void thread_cache::forget_traffic() {
+  granted_bytes_ = brought_bytes_ = 0;
+  taken_away_bytes_.store(0, std::memory_order_relaxed);
+  const traffic_bytes before = traffic();
+  granted_bytes_ = 0 - before.allocated;
+  brought_bytes_ = before.freed - before.allocated;
+}
 
 // Pops an object even if a guarded allocation is due; null if the magazine is empty.
 void* thread_cache::take(unsigned size_class) {
@@ -126,6 +190,7 @@ void* thread_cache::take(unsigned size_class) {
 // An object from a span, without using the magazines.
 void* thread_cache::take_one(unsigned size_class) {
   --bins_[size_class].samples.until_sample;
+  note_brought(size_class, 1);
   return central_->take_one(size_class, home);
 }
 
@@ -161,6 +226,7 @@ void* thread_cache::allocate_entered(unsigned size_class) {
 
 void thread_cache::free_uncached(unsigned size_class, void* object) {
   free_mark::set(object);
+  note_put_back(size_class, 1);
   central_->flush(size_class, &object, 1);
   central_->settle(size_class);
 }

@@ -25,6 +25,11 @@
 //   - the class has at most 2 * most_[c] objects in its two magazines;
 //   - capacity_bytes_ = sum over the classes of 2 * most_ * size; of a grain class, the size of the largest block.
 //
+// What its thread has allocated and freed follows from counts of slow paths, so fast paths count nothing (traffic()):
+//   allocated = granted_bytes_ - bytes of the allocations that are left in the sample windows;
+//   freed = allocated + bytes of objects in magazines + taken_away_bytes_ - brought_bytes_.
+// (brought_bytes_: of the objects that the owner's slow paths brought in, less those that they put back.)
+//
 // Grain classes (central_grains.cpp): free() pushes blocks of grains onto magazines of their own, which nobody pops.
 // The next refill of any class puts the blocks back into their spans.
 //
@@ -97,7 +102,7 @@ class alignas(separation) thread_cache {
   // Hardened build. Called by the owner only.
   TARN_ALWAYS_INLINE cache_quarantine& quarantine() { return quarantine_; }
 
-  // An object of the class. Null: the magazine is empty, or a guarded allocation is due (countdown()); call
+  // An object of the class. Null: the magazine is empty, or a guarded allocation is due (sample_is_due()); call
   // allocate_slow().
   TARN_ALWAYS_INLINE void* pop(unsigned size_class) { return pop_from(bins_[size_class]); }
   // The same for a size. Requires: size <= size_classes::fine_end.
@@ -106,12 +111,11 @@ class alignas(separation) thread_cache {
     return pop_from(*reinterpret_cast<bin*>(reinterpret_cast<char*>(bins_) + offset));
   }
 
-  // The countdown to the class's next guarded allocation.
-  [[nodiscard]] sample_countdown& countdown(unsigned size_class) { return bins_[size_class].samples; }
-  // Of all classes.
-  void set_countdowns(sample_countdown all) {
-    for (bin& b : bins_) b.samples = all;
-  }
+  // Whether the next allocation of the class is to be a guarded one. If so, begins the next window. `counts`: the thread
+  // counts its allocations, and none is guarded.
+  bool sample_is_due(unsigned size_class, sample_windows& windows, bool counts = false);
+  // Sets the countdowns of all classes.
+  void set_countdowns(sample_countdown all);
 
   // Takes an object back. False: call free_slow(). `page` is the page map's entry for the object; a page without
   // objects has class 0, whose bin is always full.
@@ -166,6 +170,16 @@ class alignas(separation) thread_cache {
   // Whether the thread made no slow call between the last two looks of take_surplus().
   [[nodiscard]] bool seems_idle() const { return surplus_taken_.load(std::memory_order_relaxed); }
 
+  // Bytes that the owner has allocated and freed through this cache; blocks of grains count as one grain. Called by the
+  // owner only. Approximate while another thread takes objects.
+  struct traffic_bytes {
+    std::uint64_t allocated;
+    std::uint64_t freed;
+  };
+  [[nodiscard]] traffic_bytes traffic() const;
+  // For the next owner, when the cache is empty.
+  void forget_traffic();
+
   // The bytes of objects that its magazines may hold. Called by the owner only.
   [[nodiscard]] std::size_t capacity_bytes() const { return capacity_bytes_; }
   // Checks the invariants above. Called by the owner between enter() and leave(), or while it does not use the cache.
@@ -205,6 +219,13 @@ class alignas(separation) thread_cache {
   TARN_ALWAYS_INLINE static void keep_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
   void validate_class(unsigned size_class);
+  // Objects that slow paths brought into the magazines, or put back.
+  void note_brought(unsigned size_class, std::size_t objects) {
+    brought_bytes_ += objects * class_info(size_class).size;
+  }
+  void note_put_back(unsigned size_class, std::size_t objects) {
+    brought_bytes_ -= objects * class_info(size_class).size;
+  }
 
   // The owner is about to change its magazines other than by pop() and push(). False: another thread has claimed the
   // cache.
@@ -292,6 +313,9 @@ class alignas(separation) thread_cache {
   // One cached empty magazine per size, so that a swap need not lock the magazine store.
   magazine* empty_[magazine_store::sizes] = {};
   std::size_t capacity_bytes_ = 0;
+  std::uint64_t granted_bytes_ = 0;
+  std::uint64_t brought_bytes_ = 0;                 // wraps
+  std::atomic<std::uint64_t> taken_away_bytes_{0};  // by other threads
   // busy_: the owner is between enter() and leave(). claimed_: another thread empties the cache, or is about to.
   std::atomic<bool> busy_{false};
   std::atomic<bool> claimed_{false};

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks the two shared libraries as files: what they need, what they export, how they are linked.
+"""Checks the shared libraries as files: what they need, what they export, how they are linked.
 
-Usage: check_libraries.py LIBTARN LIBTARN_API --soname NAME
+Usage: check_libraries.py LIBTARN LIBTARN_API LIBTARN_JEMALLOC --soname NAME
 """
 
 import argparse
@@ -37,7 +37,13 @@ IMPORTS = """
 PUBLIC = """
     tarn_malloc tarn_calloc tarn_realloc tarn_reallocarray tarn_free tarn_free_sized tarn_free_aligned_sized
     tarn_posix_memalign tarn_aligned_alloc tarn_memalign tarn_valloc tarn_pvalloc tarn_usable_size
-    tarn_good_size tarn_trim tarn_get_stats tarn_get_stats_sized tarn_stats_json tarn_count_begin tarn_count_end tarn_visit_locks tarn_option_at tarn_set_option tarn_version""".split()
+    tarn_good_size tarn_trim tarn_would_move tarn_would_move_each tarn_move tarn_get_stats tarn_get_stats_sized tarn_stats_json tarn_count_begin tarn_count_end tarn_visit_locks tarn_option_at tarn_set_option tarn_version""".split()
+
+
+# src/jemalloc: what libjemalloc.so.2 exports besides.
+JEMALLOC = """
+    mallocx rallocx xallocx sallocx dallocx sdallocx nallocx mallctl mallctlnametomib mallctlbymib malloc_stats_print
+    malloc_conf malloc_message""".split()
 
 
 def readelf(option, library):
@@ -95,6 +101,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("libtarn")
     parser.add_argument("libtarn_api")
+    parser.add_argument("libtarn_jemalloc")
     parser.add_argument("--soname", required=True)
     arguments = parser.parse_args()
     required_gates = GATES + (["ioperm", "iopl"] if "X86-64" in readelf("-h", arguments.libtarn) else [])
@@ -105,9 +112,11 @@ def main():
          re.compile(rf"tarn_\w+|_Z(nw|na|dl|da)\w+|{family}|{gates}|dlopen")),
         (arguments.libtarn_api, arguments.soname.replace("libtarn", "libtarn-api"), PUBLIC + required_gates,
          re.compile(rf"tarn_\w+|{gates}")),
+        (arguments.libtarn_jemalloc, "libtarn-jemalloc.so.2", PUBLIC + required_gates + ALLOCATION + OPERATORS + JEMALLOC,
+         re.compile(rf"tarn_\w+|_Z(nw|na|dl|da)\w+|{family}|{gates}|dlopen|{'|'.join(JEMALLOC)}")),
     ]
     problems = [f"{check[0]} {problem}" for check in checks for problem in problems_of(*check)]
-    print("\n".join(problems) if problems else "both libraries need libc alone and export what they promise")
+    print("\n".join(problems) if problems else "the libraries need libc alone and export what they promise")
     return 1 if problems else 0
 
 

@@ -79,4 +79,12 @@ for package in tarn:replaced tarn-api:kept; do
   "$scratch/with_static_pkg_config" "${package#*:}"
   starts_early "$scratch/with_static_pkg_config"
 done
+# jemalloc's names: by tarn's own header, and by the link that programs find under jemalloc's file name.
+printf '%s\n' '#include <jemalloc/jemalloc.h>' \
+  'int main() { void* p = mallocx(10, MALLOCX_ZERO); dallocx(p, 0); return p == nullptr; }' >"$scratch/names.cpp"
+# shellcheck disable=SC2046
+"$cxx" "$scratch/names.cpp" -o "$scratch/with_jemalloc_names" $(pkg-config --cflags --libs tarn-jemalloc)
+LD_LIBRARY_PATH=$libraries "$scratch/with_jemalloc_names"
+[ "$(realpath "$libraries/tarn/jemalloc/libjemalloc.so.2")" = "$(realpath "$libraries/libtarn-jemalloc.so.2")" ] ||
+  { echo "the link libjemalloc.so.2 does not lead to the installed library"; exit 1; }
 echo "an installed tarn serves CMake, pkg-config and a static program"

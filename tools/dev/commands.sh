@@ -16,10 +16,11 @@ dev_help() {
                                     what takes hours, and clang-tidy on everything
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
-  bench [--pools | --recyclers | --buffers | --profiler | --advice | --scaling] [ARG…]
+  bench [--pools | --recyclers | --buffers | --profiler | --advice | --scaling | --jemalloc] [ARG…]
                                     build and run the benchmarks, of malloc, of the typed pools, of the recycler,
                                     of buffer pools, or of the profiler and its advice, or the model of many
-                                    processors; --help after it lists ARG…
+                                    processors, or redis-server on jemalloc and on libtarn-jemalloc; --help after
+                                    it lists ARG…
   site                              build the documents as a site into build/site/html, and check its links
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
   release [--key KEY] [NAME…]       make what users download into build/artefacts: an artefact for each folder of
@@ -84,7 +85,7 @@ dev_build() {
 dev_bench() {
   local suite=malloc
   case ${1:-} in
-    --pools | --recyclers | --buffers | --profiler | --advice | --scaling)
+    --pools | --recyclers | --buffers | --profiler | --advice | --scaling | --jemalloc)
       suite=${1#--}
       shift
       ;;

@@ -141,6 +141,10 @@ sqlite3                                        sqlite3
 # What binds a workload of the model to its processors.
 wants_scaling='
 taskset  util-linux'
+# The program that runs on jemalloc and on tarn instead.
+wants_jemalloc='
+redis-server  redis-server
+redis-cli     redis-tools'
 # What its recycler is measured beside and with. Maven fetches Netty and JMH itself.
 wants_recyclers=$wants_peers'
 <simdjson.h>  libsimdjson-dev

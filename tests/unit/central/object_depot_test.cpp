@@ -150,6 +150,9 @@ TEST(object_depot, finds_a_broken_invariant) {
   const std::uint16_t least = std::exchange(partial.least_in_list, slots_in_span - 4);
   expect_broken("s->least_in_list <= s->free_objects && s->free_objects <= s->most_in_list");
   partial.least_in_list = least;
+  --partial.capacity;
+  expect_broken("slots_ - full_slots_ == slots");
+  ++partial.capacity;
   partial.free_objects = slots_in_span - 4;
   expect_broken("free_slots_ == free_slots");
   partial.free_objects = slots_in_span - 5;

@@ -147,7 +147,7 @@ TEST_F(thread_cache_test, each_window_has_one_guarded_allocation) {
     void* object = cache_.pop(small);
     if (object == nullptr) {
       ++calls;
-      if (cache_.countdown(small).is_due(windows)) {
+      if (cache_.sample_is_due(small, windows)) {
         places.insert(i % length);
         ++samples;
         continue;
@@ -169,7 +169,7 @@ TEST_F(thread_cache_test, without_windows_nothing_is_guarded) {
   for (int i = 0; i < 3 * sample_windows::off_interval; ++i) {
     void* object = cache_.pop(small);
     if (object == nullptr) {
-      ASSERT_FALSE(cache_.countdown(small).is_due(windows));
+      ASSERT_FALSE(cache_.sample_is_due(small, windows));
       object = cache_.allocate_slow(small);
     }
     release(small, object);

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// The part of central that tells how full spans are: for callers that move objects out of sparse spans, and for
+// statistics.
+#include "central/central.hpp"
+
+namespace tarn {
+
+bool central::occupancy_of(const void* object, occupancy& out) {
+  // Between the two looks at the span it may be divided, move to another depot, or be destroyed.
+  constexpr int most_tries = 4;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    const page_map::entry page = map_.find(address_of(object));
+    const auto size_class = static_cast<unsigned>(page.size_class());
+    if (size_class == 0) return false;
+    const span* const s = page.owner();
+    // acquire: partner of the release where a span gets another depot.
+    const unsigned home = s->home.load(std::memory_order_acquire);
+    if (home >= most_homes) return false;
+    object_depot& d = depot(size_class, home);
+    os::lock_guard guard(d.lock, d);
+    if (s->home.load(std::memory_order_acquire) != d.home || s->size_class != size_class ||
+        map_.class_of(address_of(object)) != size_class || !s->contains(address_of(object))) {
+      continue;
+    }
+    const span* const next = d.best();
+    out.objects = s->capacity;
+    out.taken = out.objects - s->free_objects;
+    out.bytes = s->bytes();
+    out.partial_objects = d.partial_slots();
+    out.partial_spans = out.partial_objects / out.objects;
+    out.partial_taken = out.partial_objects - static_cast<std::size_t>(d.free_slots());
+    out.depot_taken = d.taken();
+    out.depot_objects = d.slots();
+    out.next_from = next != nullptr ? next->start : 0;
+    out.is_next = next == s;
+    return true;
+  }
+  return false;
+}
+
+central::class_figures central::figures_of(unsigned size_class) {
+  class_figures out{};
+  for_each_depot(size_class, [&](object_depot& d) {
+    os::lock_guard guard(d.lock, d);
+    out.objects += d.slots();
+    out.taken += d.taken();
+    if (size_classes::is_grain(size_class)) return;
+    const std::size_t per_span = class_info(size_class).objects;
+    out.spans += d.slots() / per_span;
+    out.with_room += d.partial_slots() / per_span;
+  });
+  return out;
+}
+
+}  // namespace tarn

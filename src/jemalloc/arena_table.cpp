@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include "jemalloc/arena_table.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "base/text.hpp"
+#include "jemalloc/identity.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/front.hpp"
+
+namespace tarn::jemalloc {
+
+constinit arena_table arenas;
+
+unsigned arena_table::count() {
+  os::lock_guard guard(lock_, *this);
+  return automatic_arenas + used_;
+}
+
+bool arena_table::exists(std::size_t index) { return index == 0 || find(index) != nullptr; }
+
+program_arena* arena_table::find(std::size_t index) {
+  os::lock_guard guard(lock_, *this);
+  if (index < automatic_arenas || index - automatic_arenas >= used_) return nullptr;
+  const place& p = places_[index - automatic_arenas];
+  return p.is_live ? p.arena : nullptr;
+}
+
+int arena_table::create(unsigned& index) {
+  engine::attach(engine::jemalloc_front);
+  // Before the lock, as memory may come from the system. An arena that is not needed serves the next call.
+  void* const memory = engine::blocks.allocate(sizeof(program_arena));
+  if (memory == nullptr) return EAGAIN;
+  bool is_needed = false;
+  int result = 0;
+  {
+    os::lock_guard guard(lock_, *this);
+    unsigned i = 0;
+    while (i < used_ && places_[i].is_live) ++i;
+    if (i == most) {
+      result = EAGAIN;
+    } else {
+      is_needed = i == used_;
+      if (is_needed) places_[used_++].arena = new (memory) program_arena(i + automatic_arenas);
+      places_[i].is_live = true;
+      index = i + automatic_arenas;
+    }
+  }
+  if (!is_needed) engine::blocks.deallocate(memory, sizeof(program_arena));
+  return result;
+}
+
+int arena_table::reset(std::size_t index) {
+  program_arena* const arena = find(index);
+  if (arena == nullptr) return EFAULT;
+  arena->reset();
+  return 0;
+}
+
+int arena_table::destroy(std::size_t index) {
+  const int result = reset(index);
+  if (result != 0) return result;
+  os::lock_guard guard(lock_, *this);
+  places_[index - automatic_arenas].is_live = false;
+  names_[index][0] = '\0';
+  has_destroyed_ = true;
+  return 0;
+}
+
+// An arena that has no name yet gets that of jemalloc.
+char* arena_table::name_locked(std::size_t index) {
+  const bool exists = index < automatic_arenas ||
+                      (index - automatic_arenas < used_ && places_[index - automatic_arenas].is_live);
+  if (!exists) return nullptr;
+  char* const name = names_[index];
+  if (*name == '\0') {
+    text_writer out(name, longest_name - 1);
+    out.put(index == 0 ? "auto_" : "manual_").number(index);
+  }
+  return name;
+}
+
+bool arena_table::set_name(std::size_t index, const char* name) {
+  os::lock_guard guard(lock_, *this);
+  char* const to = name_locked(index);
+  if (to == nullptr) return false;
+  std::memset(to, 0, longest_name);
+  for (std::size_t i = 0; i + 1 < longest_name && name[i] != '\0'; ++i) to[i] = name[i];
+  return true;
+}
+
+bool arena_table::copy_name(std::size_t index, char* out) {
+  os::lock_guard guard(lock_, *this);
+  const char* const from = name_locked(index);
+  if (from != nullptr) std::memcpy(out, from, longest_name);
+  return from != nullptr;
+}
+
+bool arena_table::has_destroyed() {
+  os::lock_guard guard(lock_, *this);
+  return has_destroyed_;
+}
+
+arena_bytes arena_table::bytes() {
+  arena_bytes sum{};
+  const unsigned end = count();
+  for (unsigned i = automatic_arenas; i < end; ++i) {
+    program_arena* const arena = find(i);
+    if (arena == nullptr) continue;
+    const arena_bytes of_arena = arena->bytes();
+    sum.small += of_arena.small;
+    sum.large += of_arena.large;
+    sum.spans += of_arena.spans;
+  }
+  return sum;
+}
+
+void arena_table::validate_locked() const {
+  for (unsigned i = 0; i < used_; ++i) {
+    TARN_INVARIANT("arena_table", this, places_[i].arena->index == i + automatic_arenas);
+  }
+}
+
+void arena_table::walk_locks(const os::lock_walk& walk) {
+  walk.list(lock_, [&]() TARN_NOT_ANALYZED {
+    for (unsigned i = 0; i < used_; ++i) walk.visit(places_[i].arena->lock());
+  });
+}
+
+}  // namespace tarn::jemalloc

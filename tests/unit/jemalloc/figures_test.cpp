@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// figures: they stand still until the next refresh, and keep their order.
+#include "jemalloc/figures.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "malloc/allocate.hpp"
+
+namespace tarn::jemalloc {
+namespace {
+
+std::size_t allocated() {
+  return from_figures([](const figures& f) { return f.allocated; });
+}
+
+TEST(figures, follow_the_heap_at_a_refresh) {
+  refresh();
+  const std::size_t before = allocated();
+  std::vector<void*> blocks;
+  for (int i = 0; i < 10000; ++i) blocks.push_back(allocate(200));
+  blocks.push_back(allocate(5 * mib));
+  EXPECT_EQ(allocated(), before);
+  const auto epoch = from_figures([](const figures& f) { return f.epoch; });
+  refresh();
+  EXPECT_EQ(from_figures([](const figures& f) { return f.epoch; }), epoch + 1);
+  EXPECT_GE(allocated(), before + 10000 * 208 + 5 * mib);
+  EXPECT_TRUE(
+      from_figures([](const figures& f) { return f.allocated <= f.active && f.active <= f.resident; }));
+  EXPECT_GE(from_figures([](const figures& f) { return f.bins[class_of_size(200) - 1].regions; }), 10000U);
+  for (void* const block : blocks) deallocate(block);
+  refresh();
+  EXPECT_LT(allocated(), before + mib);
+}
+
+TEST(figures, sizes_rise) {
+  for (unsigned i = 1; i < large_count; ++i) EXPECT_GT(large_size(i), large_size(i - 1));
+  EXPECT_GT(large_size(0), largest_class_size);
+}
+
+}  // namespace
+}  // namespace tarn::jemalloc
