@@ -71,7 +71,7 @@ void open_in_browser(const std::string& path) {
       if (status == 0) return;
       failures.push_back(fmt::format("{}: {}", words.front(), format_exit(status)));
     } catch (const cli_error& error) {
-      if (error.code() != exit_code::not_found) failures.push_back(error.what());
+      if (error.code() != exit_code::not_found) failures.emplace_back(error.what());
     }
   }
   throw cli_error(exit_code::refused,
