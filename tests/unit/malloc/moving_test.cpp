@@ -13,15 +13,15 @@
 namespace tarn {
 namespace {
 
-constexpr std::size_t size = 700;
+constexpr std::size_t moved_size = 700;
 
 // Blocks of one size, most of them freed, so that their spans are sparse.
 class sparse_blocks {
  public:
   sparse_blocks() {
     for (int i = 0; i < 20000; ++i) {
-      blocks_.push_back(static_cast<unsigned char*>(tarn_malloc(size)));
-      std::memset(blocks_.back(), i & 255, size);
+      blocks_.push_back(static_cast<unsigned char*>(tarn_malloc(moved_size)));
+      std::memset(blocks_.back(), i & 255, moved_size);
     }
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       if (i % 10 != 3) tarn_free(blocks_[i]);
@@ -34,7 +34,7 @@ class sparse_blocks {
   }
   void expect_contents() const {
     for (std::size_t i = 0; i < left_.size(); ++i) {
-      for (std::size_t k = 0; k < size; k += 99) EXPECT_EQ(left_[i][k], (10 * i + 3) & 255);
+      for (std::size_t k = 0; k < moved_size; k += 99) EXPECT_EQ(left_[i][k], (10 * i + 3) & 255);
     }
   }
   std::vector<unsigned char*> left_;
@@ -95,7 +95,7 @@ TEST(moving, answers_for_many_blocks_as_for_each) {
 
 TEST(moving, leaves_dense_and_large_and_foreign_memory_alone) {
   std::vector<void*> dense;
-  for (int i = 0; i < 3000; ++i) dense.push_back(tarn_malloc(size));
+  for (int i = 0; i < 3000; ++i) dense.push_back(tarn_malloc(moved_size));
   std::size_t helped = 0;
   for (const void* const block : dense) helped += tarn_would_move(block, 1.0) != 0 ? 1 : 0;
   EXPECT_LT(helped, 30U);
