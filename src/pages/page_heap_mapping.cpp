@@ -104,6 +104,9 @@ span* page_heap::allocate_grown(std::size_t pages, span_state state) {
     deallocate(s);
     return nullptr;
   }
+  // The memory that came from the shorter block is not zero.
+  map_.set_backing(s->start, before, page_backing::young);
+  s->dirty_pages = static_cast<std::uint32_t>(before);
   touch_plan plan;
   {
     os::lock_guard guard(lock_, *this);

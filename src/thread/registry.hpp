@@ -80,7 +80,8 @@ class thread_cache_registry {
   os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
 
  private:
-  static constexpr std::size_t most_resting = 16;
+  // More would help threads that come and go no further; 16 threads that work in turn held 4 % more with 16.
+  static constexpr std::size_t most_resting = 4;
 
   thread_cache* adopt();
   void begin_use(thread_cache* cache);

@@ -53,13 +53,15 @@ void for_each_in(const magazine* m, Visit visit) {
 // The place of each object. Lost objects, which are in no place, are not in the result.
 places find(unsigned c, const std::vector<void*>& objects) {
   std::map<void*, place> known;
-  engine::registry.for_each([c, &known](thread_cache& cache) {
+  const auto look_into = [c, &known](thread_cache& cache) {
     const bool own = &cache == engine::local_cache;
     access::for_each_loaded(cache, c,
                             [&](void* p) { known[p] = own ? place::own_magazine : place::other_cache; });
     for_each_in(access::spare(cache, c),
                 [&](void* p) { known[p] = own ? place::own_spare : place::other_cache; });
-  });
+  };
+  engine::registry.for_each(look_into);
+  engine::registry.for_each_resting(look_into);
   for (const magazine* m = engine::central_tier.depot(c).full.first(); m != nullptr; m = m->next) {
     for_each_in(m, [&known](void* p) { known[p] = place::depot; });
   }
@@ -210,7 +212,7 @@ TEST_F(double_free_death, in_what_a_thread_has_left_behind) {
   });
   EXPECT_EQ(all.count(place::depot), 1U);
   EXPECT_EQ(all.count(place::span), 1U);
-  EXPECT_EQ(all.count(place::other_cache), 0U) << "the thread has ended";
+  EXPECT_EQ(all.count(place::other_cache), hardened_build ? 0U : 1U) << "a cache with few objects rests";
 }
 
 TEST_F(double_free_death, after_a_trim) {

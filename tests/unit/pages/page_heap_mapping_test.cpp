@@ -10,6 +10,7 @@
 
 #include "os/memory.hpp"
 #include "page_heap_fixture.hpp"
+#include "pages/zero_pages.hpp"
 
 namespace tarn {
 namespace {
@@ -135,6 +136,9 @@ TEST_F(page_heap_mapping_test, a_shorter_backed_block_is_made_longer_for_the_nex
   EXPECT_EQ(backed_bytes(longer), 8 * mib);
   EXPECT_EQ(heap_.stats().reserved, before + 16 * mib);
   EXPECT_EQ(heap_.stats().in_use, 16 * mib);
+  zero_dirty_pages(map_, longer);
+  EXPECT_EQ(byte_at(longer->start), 0) << "what the shorter block held is taken for fresh memory";
+  EXPECT_EQ(byte_at(longer->start + 8 * mib - 1), 0);
   fill(longer, 4);
   check();
   heap_.release_to_system(longer);

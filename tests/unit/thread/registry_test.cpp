@@ -90,7 +90,7 @@ TEST_F(registry_test, a_cache_rests_for_one_to_two_periods) {
   registry_.validate_locked();
 }
 
-TEST_F(registry_test, a_cache_with_many_bytes_or_beyond_the_sixteenth_does_not_rest) {
+TEST_F(registry_test, a_cache_with_many_bytes_or_beyond_the_fourth_does_not_rest) {
   thread_cache* const large = registry_.create();
   std::vector<void*> objects;
   for (unsigned c = 20; c <= 60; ++c) {
@@ -105,7 +105,7 @@ TEST_F(registry_test, a_cache_with_many_bytes_or_beyond_the_sixteenth_does_not_r
   for (int i = 0; i < 20; ++i) caches.push_back(registry_.create());
   for (thread_cache* cache : caches) testing_support::open_class(*engine_, *cache, 5);
   for (thread_cache* cache : caches) registry_.destroy(cache);
-  EXPECT_EQ(resting().size(), hardened_build ? 0U : 16U);
+  EXPECT_EQ(resting().size(), hardened_build ? 0U : 4U);
   EXPECT_EQ(caches.back()->cached_bytes(), 0U);
   registry_.validate_locked();
 }

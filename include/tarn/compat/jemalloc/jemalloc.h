@@ -44,23 +44,37 @@ extern "C" {
 #define JEMALLOC_NOTHROW
 #endif
 
+/* Options, as in MALLOC_CONF; the program may define it. */
 extern const char* malloc_conf;
+/* Called with each message in place of standard error; null: standard error. */
 extern void (*malloc_message)(void* cbopaque, const char* s);
 
+/* At least `size` bytes, which is not 0; null: no memory. */
 void* mallocx(size_t size, int flags) JEMALLOC_NOTHROW;
+/* Resizes a block, which may move; null: no memory, and the block is unchanged. */
 void* rallocx(void* ptr, size_t size, int flags) JEMALLOC_NOTHROW;
+/* Resizes a block where it is, to `size` and if possible to `size + extra`. Returns its size afterwards. */
 size_t xallocx(void* ptr, size_t size, size_t extra, int flags) JEMALLOC_NOTHROW;
+/* The size of a block. */
 size_t sallocx(const void* ptr, int flags) JEMALLOC_NOTHROW;
+/* Frees a block. */
 void dallocx(void* ptr, int flags) JEMALLOC_NOTHROW;
+/* Frees a block of `size` bytes, or of the size that was requested. */
 void sdallocx(void* ptr, size_t size, int flags) JEMALLOC_NOTHROW;
+/* The size that mallocx() would give, without allocating; 0: it would fail. */
 size_t nallocx(size_t size, int flags) JEMALLOC_NOTHROW;
 
+/* Reads and writes a value by its name. Returns 0 or an errno. */
 int mallctl(const char* name, void* oldp, size_t* oldlenp, void* newp, size_t newlen) JEMALLOC_NOTHROW;
+/* Translates a name to numbers, for many calls of mallctlbymib(). */
 int mallctlnametomib(const char* name, size_t* mibp, size_t* miblenp) JEMALLOC_NOTHROW;
+/* mallctl() by numbers instead of a name. */
 int mallctlbymib(const size_t* mib, size_t miblen, void* oldp, size_t* oldlenp, void* newp,
                  size_t newlen) JEMALLOC_NOTHROW;
+/* Writes statistics through `write_cb`, or to standard error. */
 void malloc_stats_print(void (*write_cb)(void*, const char*), void* cbopaque,
                         const char* opts) JEMALLOC_NOTHROW;
+/* The size of a block; 0 for null. */
 size_t malloc_usable_size(void* ptr) JEMALLOC_NOTHROW;
 
 #ifdef __cplusplus
