@@ -50,20 +50,25 @@ std::size_t good_size(std::size_t size, std::size_t alignment) {
   return align_up(size == 0 ? 1 : size, page_size);
 }
 
+// All of the block, not only the bytes asked for: a block that is made longer has to be zero from its old size on.
+void* zeroed(void* block) {
+  if (block != nullptr) std::memset(block, 0, tarn::usable_size(block));
+  return block;
+}
+
 // A block of malloc's heap.
 void* allocate_common(std::size_t size, const flag_word& flags) {
   const std::size_t alignment = flags.alignment();
   if (size > entry::largest_request || alignment > entry::largest_request) return nullptr;
   if (flags.without_cache() && alignment <= natural_alignment) {
     void* const block = allocate_uncached(size < alignment ? alignment : size);
-    if (block != nullptr && flags.zero()) std::memset(block, 0, size);
-    return block;
+    return flags.zero() ? zeroed(block) : block;
   }
-  if (alignment <= natural_alignment && flags.zero())
-    return entry::calloc(1, size < alignment ? alignment : size);
+  // Of a large block calloc zeroes only what is not zero yet.
+  if (alignment <= natural_alignment && flags.zero() && size > largest_class_size)
+    return entry::calloc(1, size);
   void* const block = allocate_aligned(alignment, size);
-  if (block != nullptr && flags.zero()) std::memset(block, 0, size);
-  return block;
+  return flags.zero() ? zeroed(block) : block;
 }
 
 TARN_NOINLINE void* allocate_with(std::size_t size, int bits) {
@@ -74,8 +79,7 @@ TARN_NOINLINE void* allocate_with(std::size_t size, int bits) {
   if (arena == nullptr || size > entry::largest_request || flags.alignment() > entry::largest_request)
     return nullptr;
   void* const block = arena->allocate(size, flags.alignment());
-  if (block != nullptr && flags.zero()) std::memset(block, 0, size);
-  return block;
+  return flags.zero() ? zeroed(block) : block;
 }
 
 void free_with(void* block, int flags) {

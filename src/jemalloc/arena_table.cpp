@@ -64,7 +64,7 @@ int arena_table::destroy(std::size_t index) {
   if (result != 0) return result;
   os::lock_guard guard(lock_, *this);
   places_[index - automatic_arenas].is_live = false;
-  names_[index][0] = '\0';
+  std::memset(names_[index], 0, longest_name);
   has_destroyed_ = true;
   return 0;
 }

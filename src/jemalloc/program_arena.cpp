@@ -120,10 +120,15 @@ void program_arena::deallocate(span* s, void* block) {
   {
     os::lock_guard guard(lock_, *this);
     if (s->size_class == 0) {
-      large_.remove(s);
-      large_bytes_ -= s->bytes();
-      engine::apart.freed += s->bytes();
-      is_empty = true;
+      // Of two threads that free the same block, the second one finds the state changed.
+      was_free = s->state.load(std::memory_order_relaxed) == span_state::purging;
+      is_empty = !was_free;
+      if (is_empty) {
+        s->state.store(span_state::purging, std::memory_order_relaxed);
+        large_.remove(s);
+        large_bytes_ -= s->bytes();
+        engine::apart.freed += s->bytes();
+      }
     } else if (!objects::set_free(s, objects::index_of(s, address_of(block)))) {
       was_free = true;
     } else {
@@ -158,10 +163,13 @@ void program_arena::reset() {
     {
       os::lock_guard guard(lock_);
       s = full_.pop_front();
-      if (s == nullptr) s = large_.pop_front();
       for (unsigned c = 0; s == nullptr && c < size_classes::count; ++c) s = room_[c].pop_front();
-      if (s == nullptr) {
-        small_bytes_ = large_bytes_ = 0;
+      if (s != nullptr) {
+        small_bytes_ -= std::size_t{static_cast<unsigned>(s->capacity - s->free_objects)} *
+                        class_info(s->size_class).size;
+      } else if (s = large_.pop_front(); s != nullptr) {
+        large_bytes_ -= s->bytes();
+      } else {
         return;
       }
       span_bytes_ -= s->bytes();

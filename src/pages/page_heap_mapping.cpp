@@ -101,7 +101,14 @@ span* page_heap::allocate_grown(std::size_t pages, span_state state) {
     account_in_use(static_cast<std::ptrdiff_t>(before));
   }
   if (!grow_mapping(s, pages)) {
-    deallocate(s);
+    // Back as it was: its pages keep their age.
+    departure idle;
+    {
+      os::lock_guard guard(lock_, *this);
+      account_in_use(-static_cast<std::ptrdiff_t>(before));
+      idle = settle_locked(s);
+    }
+    unmap(idle);
     return nullptr;
   }
   // The memory that came from the shorter block is not zero.

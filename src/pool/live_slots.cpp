@@ -116,7 +116,7 @@ outcome fill(tarn_pool& pool, void* memory, std::size_t bytes, room& needed, con
   const all_locks locks(pool);
   // Slots that are counted as moving lie neither in a span nor in a magazine. They are counted before they leave a
   // magazine, under one of these locks, and until they are in their spans; so from here on none begins to move.
-  if (pool.has_moving_slots()) return outcome::moving;
+  if (pool.has_moving_slots() || pool.has_lost_slots()) return outcome::moving;
   needed = needed_by(pool);
   if (needed.bytes() > bytes) return outcome::too_small;
   auto* const snapshot = ::new (memory) tarn_pool_snapshot{pool.layout().size, 0, needed.spans, nullptr};

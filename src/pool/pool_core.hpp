@@ -116,7 +116,9 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   [[nodiscard]] bool has_moving_slots() const { return moving_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool has_lost_slots() const { return lost_slots_.load(std::memory_order_relaxed); }
   // In a forked child: no thread exists any more that would move the slots.
-  void note_lost_slots() { lost_slots_.store(has_moving_slots(), std::memory_order_relaxed); }
+  void note_lost_slots(bool lost) {
+    lost_slots_.store(lost || has_moving_slots(), std::memory_order_relaxed);
+  }
 
   template <class Visit>
   void for_each_shard(Visit visit) const {
@@ -168,7 +170,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   std::size_t maximum_bytes_;
   std::atomic<bool> beyond_caches_{
       false};  // larger than the caches: slots are reused in the order of their addresses
-  std::atomic<bool> lost_slots_{false};  // a fork has left slots that are counted as moving for ever
+  std::atomic<bool> lost_slots_{false};  // a fork has left slots that belong to nobody
   bool checked_;
   bool single_;
   unsigned shard_limit_;

@@ -86,15 +86,18 @@ bool has_work() {
 // live objects; the number may be slightly wrong.
 pool_bin* lose_bins(tarn_pool& pool) {
   pool_bin* own = nullptr;  // the pool's own bin if it is linked
+  bool has_others = false;
   for (pool_bin* bin = pool.bins; bin != nullptr; bin = bin->next) {
     if (bin == pool.own_bin) {
       own = bin;
     } else {
+      // Another thread may have been filling it, so its count may be too low.
+      has_others = true;
       pool.note_moving(static_cast<std::ptrdiff_t>(bin->count()));
     }
   }
   pool.forget_bins();
-  pool.note_lost_slots();
+  pool.note_lost_slots(has_others);
   return own;
 }
 

@@ -26,6 +26,12 @@ void end(tarn_allocation_count& count) {
   if (engine::local_cache != &engine::no_cache) engine::local_cache->set_countdowns({});
 }
 
+void forget() {
+  if (innermost == nullptr) return;
+  innermost = nullptr;
+  engine::share.samples = {};
+}
+
 void add(std::size_t size) {
   for (tarn_allocation_count* count = innermost; count != nullptr; count = count->outer) {
     if (count->allocations < tarn_counted_sizes) count->sizes[count->allocations] = size;

@@ -24,6 +24,8 @@ extern thread_local constinit tarn_allocation_count* innermost;
 void begin(tarn_allocation_count& count);
 // Aborts if it is not the innermost count.
 void end(tarn_allocation_count& count);
+// The thread ends: its counts, which may lie on its stack, are given up.
+void forget();
 // Counts an allocation of `size` bytes in all counts of the thread.
 void add(std::size_t size);
 // The calling thread counts and has got a cache.

@@ -39,6 +39,7 @@ void use_processors(bool in_use) {
 }
 
 void thread_ends(void* value) {
+  allocation_counts::forget();
   // In every round: this may be the last one that this thread reaches. Its next miss shares again.
   use_processors(false);
   const auto round = reinterpret_cast<std::uintptr_t>(value);

@@ -22,6 +22,8 @@ constexpr std::size_t adoption_from = 16;
 constexpr std::size_t worth_emptying = 16 * kib;
 // The cache of an ended thread rests with its content if that has at most so many bytes.
 constexpr std::size_t most_at_rest = 256 * kib;
+// And if its share of the budget is no larger than this.
+constexpr std::size_t most_capacity_at_rest = 1 * mib;
 
 bool may_ask_for_threads(std::size_t caches) { return caches >= adoption_from && !os::in_sandbox(); }
 
@@ -80,8 +82,10 @@ thread_cache* thread_cache_registry::adopt() {
 
 thread_cache* thread_cache_registry::create(bool* adopted) {
   thread_cache* cache = nullptr;
+  std::size_t forks = 0;
   {
     os::lock_guard guard(lock_, *this);
+    forks = forks_;
     if (resting_ != nullptr) {
       cache = resting_;
       resting_ = cache->next;
@@ -107,20 +111,26 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
     if (memory == nullptr) return nullptr;
     cache = new (memory) thread_cache(central_, budget_);
   }
-  begin_use(cache);
+  begin_use(cache, forks);
   return cache;
 }
 
 thread_cache* thread_cache_registry::adopt_ended() {
+  const std::size_t forks = forks_now();
   thread_cache* const cache = adopt();
   if (cache == nullptr) return nullptr;
   cache->forget_traffic();
-  begin_use(cache);
+  begin_use(cache, forks);
   return cache;
 }
 
-// Makes the calling thread the owner of a cache that is in no list.
-void thread_cache_registry::begin_use(thread_cache* cache) {
+std::size_t thread_cache_registry::forks_now() {
+  os::lock_guard guard(lock_, *this);
+  return forks_;
+}
+
+// Makes the calling thread the owner of a cache that is in no list, as it has been since `forks` was forks_.
+void thread_cache_registry::begin_use(thread_cache* cache, std::size_t forks) {
   set_owner(cache);
   std::size_t others = 0;
   {
@@ -129,6 +139,8 @@ void thread_cache_registry::begin_use(thread_cache* cache) {
     cache->next = used_;
     if (used_ != nullptr) used_->previous = cache;
     used_ = cache;
+    // In a child that a signal handler has forked meanwhile, keep_only() has not seen this cache.
+    if (forks != forks_) budget_.used.fetch_add(cache->capacity_bytes(), std::memory_order_relaxed);
     others = budget_.caches.fetch_add(1, std::memory_order_relaxed);
     if (others == 0) cache->home = central_.enter_home();
   }
@@ -150,7 +162,8 @@ void thread_cache_registry::destroy(thread_cache* cache) {
     // The thread that has claimed it does the rest.
     if (cache->claimed()) return;
     // The hardened build's quarantine belongs to the thread.
-    rests = !hardened_build && bytes <= most_at_rest && has_room_to_rest();
+    rests = !hardened_build && bytes <= most_at_rest && cache->capacity_bytes() <= most_capacity_at_rest &&
+            has_room_to_rest();
     if (rests) rest_locked(cache);
   }
   if (rests) {
@@ -225,7 +238,11 @@ void thread_cache_registry::keep_only(thread_cache* mine) {
   look_next_ = nullptr;
   central_.forget_homes();
   budget_.caches.store(mine != nullptr ? 1 : 0, std::memory_order_relaxed);
-  budget_.used.store(mine != nullptr ? mine->capacity_bytes() : 0, std::memory_order_relaxed);
+  ++forks_;
+  // The resting caches are whole: their threads had ended, and fork held the lock.
+  std::size_t capacity = mine != nullptr ? mine->capacity_bytes() : 0;
+  for (const thread_cache* c = resting_; c != nullptr; c = c->next) capacity += c->capacity_bytes();
+  budget_.used.store(capacity, std::memory_order_relaxed);
   while (cache != nullptr) {
     thread_cache* const next = cache->next;
     if (cache == mine) {

@@ -84,7 +84,8 @@ class thread_cache_registry {
   static constexpr std::size_t most_resting = 4;
 
   thread_cache* adopt();
-  void begin_use(thread_cache* cache);
+  void begin_use(thread_cache* cache, std::size_t forks);
+  std::size_t forks_now();
   void set_owner(thread_cache* cache);
   void unlink_locked(thread_cache* cache) TARN_REQUIRES(lock_);
   void retire_locked(thread_cache* cache) TARN_REQUIRES(lock_);
@@ -104,6 +105,7 @@ class thread_cache_registry {
   std::size_t rested_ TARN_GUARDED_BY(lock_) =
       0;  // so many at the end of resting_ were there at the last period
   thread_cache* abandoned_ TARN_GUARDED_BY(lock_) = nullptr;  // singly linked; content must not be read
+  std::size_t forks_ TARN_GUARDED_BY(lock_) = 0;              // number of calls of keep_only()
   thread_cache* look_next_ TARN_GUARDED_BY(lock_) = nullptr;  // where adopt() continues
 };
 

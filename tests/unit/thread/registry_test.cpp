@@ -68,6 +68,19 @@ TEST_F(registry_test, a_destroyed_cache_with_few_objects_is_used_again_with_them
   EXPECT_TRUE(resting().empty());
 }
 
+TEST_F(registry_test, the_budget_of_a_forked_child_has_the_resting_caches) {
+  if (hardened_build) GTEST_SKIP() << "the hardened build empties each cache at its thread's end";
+  thread_cache* const mine = registry_.create();
+  thread_cache* const rests = registry_.create();
+  testing_support::open_class(*engine_, *rests, 5);
+  registry_.destroy(rests);
+  registry_.keep_only(mine);
+  EXPECT_EQ(engine_->budget.used.load(), mine->capacity_bytes() + rests->capacity_bytes());
+  ASSERT_EQ(registry_.create(), rests);
+  rests->flush_all();
+  EXPECT_EQ(engine_->budget.used.load(), mine->capacity_bytes());
+}
+
 TEST_F(registry_test, a_cache_rests_for_one_to_two_periods) {
   if (hardened_build) GTEST_SKIP() << "the hardened build empties each cache at its thread's end";
   thread_cache* const a = registry_.create();
