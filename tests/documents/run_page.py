@@ -19,7 +19,8 @@ first in PATH. What a page may contain:
     <!-- check: COMMAND -->         a command that readers do not see; it must succeed
 
 Numbers, with their units, are not compared (but for `echo $?`), and blanks count as one. A line "…" stands for any lines, and … within a
-line for any text. A command must succeed, unless `echo $?` follows it. /usr/local in a command is PREFIX.
+line for any text. Lines of progress and of the machine's load (PASSING below) are not compared. A command must succeed,
+unless `echo $?` follows it. /usr/local in a command is PREFIX.
 
 --write replaces the outputs in the page by what the commands print now. Outputs that have a … between other text stay.
 Exit status: 0 the page is right; 1 it is not; 77 nothing of it could be run.
@@ -41,7 +42,9 @@ SECONDS = 600
 MARK = "\x01tarn-page"
 FENCE = re.compile(r"^( *)```(\S*)(?: title=\"([^\"]+)\")?\s*$")
 COMMENT = re.compile(r"^ *<!-- (not run|needs|check): (.*) -->$")
-PROGRESS = re.compile(r"^tarn: round \d+/\d+: ")  # where standard error is no terminal, some such lines remain
+# Lines that depend on the machine and its load, not on the program and the command. They are not compared.
+PASSING = re.compile(r"^tarn: (?:round \d+/\d+: "  # progress: where standard error is no terminal, some such lines remain
+                     r"|the price of a page fault was .* in one recording and .* in another )")
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?:\s?(?:[KMGT]iB|ns|us|µs|ms|min|[smhBkKMGx%])(?![\w]))?")
 
 
@@ -167,7 +170,7 @@ def run(commands, folder, prefix):
         printed, ended, status = rest.partition(f"\n{MARK}-end ")
         command = commands[int(head)]
         printed = printed.replace(str(prefix), "/usr/local").replace(str(folder), "/home/me")
-        command.printed = [line.split("\r")[-1].rstrip() for line in printed.split("\n") if not PROGRESS.match(line)]
+        command.printed = [line.split("\r")[-1].rstrip() for line in printed.split("\n") if not PASSING.match(line)]
         while command.printed and not command.printed[-1]:
             command.printed.pop()
         if ended:
