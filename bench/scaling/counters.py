@@ -130,6 +130,8 @@ def run(program: Path, library: Path, threads: int, scale: int, processors: str,
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         environment = dict(os.environ, LD_PRELOAD=str(library), TARN_STATS=file.name, TARN_GUARDED="off")
         environment["TARN_CONTENTION"] = "on" if counting else "off"
+        # The model has as many processors as threads, so each thread has a cache of its own there.
+        environment["TARN_CPU_CACHES"] = "off"
         command = ["taskset", "-c", processors, str(program), str(threads), str(scale)]
         result = subprocess.run(command, env=environment, capture_output=True, text=True)
         if result.returncode != 0:
