@@ -171,7 +171,7 @@ struct entry {
 };
 
 constexpr entry table[] = {
-    {"decay_ms", "1000", "milliseconds; 0: at once, -1: never",
+    {"decay_ms", "1000", "milliseconds; 0: within 20 ms, -1: never",
      "how long free memory stays resident before it is returned to the system", apply_decay},
     {"cache_budget", "64M", "bytes, with K, M or G",
      "how many bytes all thread caches together may hold before they stop growing", apply_cache_budget},
