@@ -14,6 +14,7 @@
 #include "os/mutex.hpp"
 #include "os/report.hpp"
 #include "runtime/instance.hpp"
+#include "runtime/parent_process.hpp"
 
 extern char** environ;
 
@@ -269,6 +270,7 @@ void read_variable(const char* variable) {
     return;
   }
   const int result = known ? change(name, equals + 1, origin::environment) : ENOENT;
+  if (result == 0 || parent_has_reported(variable)) return;
   if (result == ENOENT) warn_unknown(variable, length);
   if (result == EINVAL) {
     for (const entry& e : table) {
