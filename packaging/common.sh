@@ -1,47 +1,68 @@
 # SPDX-License-Identifier: MIT
-# What the makers of artefacts share. Sourced by packaging/*/make_artefact, from the repository's root.
+# What the scripts make_artefact and check_artefact of packaging/ share. Sourced by them.
 # shellcheck shell=bash
+#   make_artefact OUTDIR    builds the folder's artefact from a copy of the sources, into OUTDIR
+#   check_artefact OUTDIR   installs it into an empty place, tries it, removes it, and shows that nothing remains
+# Exit status: 0, 1 for a failure (one line says what), 2 for wrong usage, 77 if a tool is missing (the last line names it).
+# Both work in the temporary folder $work, which is removed at the end.
+set -euo pipefail
+export LC_ALL=C
+unset LD_PRELOAD
 
-tarn_version=$(sed -nE 's/^project\(tarn VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+own_folder=$(cd "$(dirname "$0")" && pwd)
+what=${own_folder##*/}
+
+fail() { echo "$what: $*" >&2; exit 1; }
+skip() { echo "cannot run here: $what: $*"; exit 77; }
+
+# need COMMAND HOW-TO-GET-IT
+need() { command -v "$1" >/dev/null 2>&1 || skip "no $1: $2"; }
+
+[ $# -eq 1 ] || { echo "usage: $0 OUTDIR" >&2; exit 2; }
+mkdir -p "$1"
+outdir=$(cd "$1" && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/tarn-$what.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM HUP
+
+# The version of the project, which all packages have.
+version=$(sed -nE 's/^project\(tarn VERSION ([0-9.]+).*/\1/p' "$repository/CMakeLists.txt")
 # The moment of the last commit, so that the same source gives the same files.
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CMakeLists.txt)}
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$repository" log -1 --format=%ct 2>/dev/null ||
+  stat -c %Y "$repository/CMakeLists.txt")}
 export SOURCE_DATE_EPOCH
 
-# lacking WHAT: ends the maker with status 77: this artefact cannot be made here.
-lacking() {
-  echo "missing: $*"
-  exit 77
-}
+# All that the libraries and the command are built from.
+build_sources=(CMakeLists.txt LICENSE README.md cmake src include cli profiler)
 
-# Each word is a command, or a file.
-require() {
-  local each
-  for each in "$@"; do
-    [ -e "$each" ] || command -v "$each" >/dev/null 2>&1 || lacking "$each"
-  done
-}
-
-# The names of the project's files, each with a null byte at its end: those that git knows, or all of an unpacked source
-# archive.
-source_files() {
-  if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
-    git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
-      [ ! -e "$file" ] || printf '%s\0' "$file"
-    done
+# copy_sources DESTINATION PATH…: copies these folders and files of the project, without what git ignores. Outside of
+# git, as in an unpacked source archive, everything but the folder build is copied.
+copy_sources() {
+  local destination=$1
+  shift
+  mkdir -p "$destination"
+  if git -C "$repository" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    git -C "$repository" ls-files --cached --others --exclude-standard -z -- "$@" |
+      (cd "$repository" && while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done) |
+      tar -C "$repository" --null --no-recursion -cf - -T - | tar -C "$destination" -xf -
   else
-    find . -path ./build -prune -o \( -type f -o -type l \) -print0 | sed -z 's,^\./,,'
+    tar -C "$repository" --exclude=__pycache__ --exclude=./build -cf - "$@" | tar -C "$destination" -xf -
   fi
 }
 
-# stage_source FOLDER: a copy of the project's files.
-stage_source() {
-  rm -rf "$1"
-  mkdir -p "$1"
-  source_files | tar -c --null -T - | tar -x -C "$1"
-}
-
-# pack FOLDER ARCHIVE: FOLDER's last component is the name inside.
+# pack FOLDER ARCHIVE: FOLDER's last component is the name inside. The same files give the same archive.
 pack() {
-  tar -c -C "$(dirname "$1")" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+  tar -C "$(dirname "$1")" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - \
     "$(basename "$1")" | gzip -9n >"$2"
 }
+
+# quietly LOG COMMAND…: runs the command with its output in $work/LOG, and shows the end of it after a failure.
+quietly() {
+  local log=$work/$1
+  shift
+  "$@" >"$log" 2>&1 </dev/null || { tail -n 60 "$log" >&2; fail "failed: $*"; }
+}
+
+# listing FOLDER: all files in it, sorted, to compare before and after.
+listing() { (cd "$1" && find . | sort); }

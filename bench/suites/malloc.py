@@ -159,6 +159,6 @@ SUITE = Suite(
     touch=(512, 512),
     limit=120,
     moment=", {date}",
-    takes_part="Contenders",
+    versions_of_contenders=True,
     note="Note: ",
 )

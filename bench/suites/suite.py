@@ -45,7 +45,7 @@ class Suite:
     limit: int = 60
     # What a page tells beside the tables.
     moment: str = ""
-    takes_part: str = "Versions"
+    versions_of_contenders: bool = False  # else of libraries, which several contenders share
     note: str = "- "
 
     def all_tables(self, results: Results) -> list[Table]:
@@ -70,10 +70,12 @@ class Suite:
         """What stands between the markers of the suite's page."""
         load = results.machine.get("load_before", ["?"])[0]
         moment = self.moment.format(date=results.machine.get("date", ""), load=load)
-        versions = ", ".join(f"{name} {version}".strip() for name, version in results.versions.items())
+        measured = {run["contender"] for run in results.runs} if self.versions_of_contenders else results.versions
+        versions = ", ".join(f"{name} {version}".strip() for name, version in results.versions.items() if name in measured)
+        heading = "Contenders" if self.versions_of_contenders else "Versions"
         parts = [
             f"{machine_line(results.machine)}. {results.rounds()} rounds{moment}.",
-            f"{self.takes_part}: {versions}." if versions else "",
+            f"{heading}: {versions}." if versions else "",
             *(f"{self.note}{line}" for line in self.summary(results)),
             *(table.markdown() for table in self.all_tables(results)),
         ]

@@ -247,6 +247,11 @@ class MarkdownTest(unittest.TestCase):
             self.assertEqual(self.path.read_text(), text)
         self.assertIn("### What has to be reached", pools.SUITE.generated(support.pools_sample()))
 
+    def test_only_contenders_that_were_measured_are_named(self):
+        results = support.malloc_sample()
+        results.versions = {"tarn": "", "one": "7", "two": "8", "installed, not chosen": "9"}
+        self.assertIn("\n\nContenders: tarn, one 7, two 8.\n\n", malloc.SUITE.generated(results))
+
     def test_damaged_markers_are_refused_and_the_file_stays(self):
         self.path.write_text(f"text\n{markdown.END}\n")
         with self.assertRaises(ValueError):

@@ -215,12 +215,22 @@ void print_summary(const profile& p, const leak_sums& sums, bool known, bool col
 
 // Why it is not known which blocks were reachable; empty: it is known.
 std::string reason_in(const profile& p) {
+  if (profiler::text_in(p.meta, "mode") == "sample") return "mode sample records only some of the blocks";
   const nlohmann::json* leaks = profiler::member_in(p.meta, "leaks");
   if (leaks == nullptr || !leaks->is_object())
     return "the file was written by a version of tarn that did not search for lost blocks";
   if (profiler::flag_in(*leaks, "known")) return "";
   const std::string reason = profiler::text_in(*leaks, "reason");
   return reason.empty() ? "the file does not contain the reason" : reason;
+}
+
+// What to do where it is not known; empty where another recording would not know it either.
+std::string advice_in(const profile& p) {
+  const bool another_knows = profiler::text_in(p.meta, "mode") != "full" ||
+                             profiler::member_in(p.meta, "attached") != nullptr ||
+                             profiler::member_in(p.meta, "leaks") == nullptr;
+  return another_knows ? "Record every block, from the program's start: tarn profile --mode full -- PROGRAM"
+                       : "";
 }
 
 }  // namespace
@@ -261,7 +271,9 @@ int cmd_leaks(const std::vector<std::string>& words) {
                  paint(fmt::format("{} of {} places (-n)", lines.size(), found), style::faint, colour));
   }
   if (!known) {
-    print_note(fmt::format("which of these blocks were reachable is not known: {}", reason));
+    print_error(cli_error(exit_code::refused, "which of these blocks were reachable is not known: " + reason,
+                          advice_in(p)),
+                false);
     return exit_code::refused;
   }
   return sums.shown.lost > 0 ? leaks_found : exit_code::success;

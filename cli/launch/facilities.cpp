@@ -265,7 +265,9 @@ facility time_source() {
                text_of("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
                "",
                ""};
-  if (one.state != "tsc" && one.state != "kvm-clock" && one.state != "arch_sys_counter") {
+  if (one.state.empty()) {
+    one.state = "not known, since /sys is not mounted";
+  } else if (one.state != "tsc" && one.state != "kvm-clock" && one.state != "arch_sys_counter") {
     one.state += ": slow; mode full takes more time";
   }
   return one;

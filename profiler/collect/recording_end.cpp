@@ -31,7 +31,7 @@ std::uint64_t processor_ns() {
 
 // Why leaks cannot be determined: the collector does not know all blocks. Empty: they can.
 std::string recording::no_leaks_because(const process_entry& process) const {
-  if (settings_.mode == profile_mode::sample) return "mode sample does not know all blocks";
+  if (settings_.mode == profile_mode::sample) return "mode sample records only some of the blocks";
   if (process.parent_serial != 0) return "a forked process has its parent's blocks, too";
   if (settings_.meta.contains("attached")) return "blocks from before tarn attach are not known";
   if (process.overwritten) return "the program has overwritten some of what its recorder told";

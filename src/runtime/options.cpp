@@ -14,6 +14,7 @@
 #include "os/mutex.hpp"
 #include "os/report.hpp"
 #include "runtime/instance.hpp"
+#include "runtime/parent_process.hpp"
 
 extern char** environ;
 
@@ -171,7 +172,7 @@ struct entry {
 };
 
 constexpr entry table[] = {
-    {"decay_ms", "1000", "milliseconds; 0: at once, -1: never",
+    {"decay_ms", "1000", "milliseconds; 0: within 20 ms, -1: never",
      "how long free memory stays resident before it is returned to the system", apply_decay},
     {"cache_budget", "64M", "bytes, with K, M or G",
      "how many bytes all thread caches together may hold before they stop growing", apply_cache_budget},
@@ -269,6 +270,7 @@ void read_variable(const char* variable) {
     return;
   }
   const int result = known ? change(name, equals + 1, origin::environment) : ENOENT;
+  if (result == 0 || parent_has_reported(variable)) return;
   if (result == ENOENT) warn_unknown(variable, length);
   if (result == EINVAL) {
     for (const entry& e : table) {

@@ -148,8 +148,8 @@ tarn: cut.prof is damaged: the file ends within a chunk after 34281 of 36310 byt
 """, needs="cut.prof",
                 remark="What could be read is shown on standard output."),
         Mistake("a profile of samples is searched for leaks", "tarn leaks x.prof", 125, """\
-tarn: which of these blocks were reachable is not known: the file was written by a version of tarn that did not search for \
-lost blocks
+tarn: which of these blocks were reachable is not known: mode sample records only some of the blocks
+      Record every block, from the program's start: tarn profile --mode full -- PROGRAM
 """, needs="x.prof",
                 remark="The blocks that were live at the end are shown on standard output."),
         Mistake("the page would replace a file that is no report", "tarn report x.prof", 2, """\
@@ -277,7 +277,7 @@ tarn: cannot make a pipe: Too many open files
       Raise the limit on open files: ulimit -n 1024
 """, needs="few-files"),
         Mistake("an option of the library has a wrong unit", "TARN_DECAY_MS=5s tarn options", 0, """\
-tarn: TARN_DECAY_MS=5s is not valid and is ignored; decay_ms takes milliseconds; 0: at once, -1: never, default 1000
+tarn: TARN_DECAY_MS=5s is not valid and is ignored; decay_ms takes milliseconds; 0: within 20 ms, -1: never, default 1000
 """, needs="real-library",
                 remark="The option keeps its default; the table on standard output shows it."),
     ],

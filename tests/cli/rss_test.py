@@ -106,3 +106,4 @@ class leaks(ProfileBase):
         self.assertEqual((status, told["known"]), (125, False))
         self.assertIn("mode sample", told["reason"])
         self.assertIn("mode sample", errors)
+        self.assertIn("--mode full", errors)

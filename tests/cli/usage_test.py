@@ -94,6 +94,13 @@ class real_library(Base):
         for one in table["options"]:
             self.assertTrue(one["meaning"] and one["accepts"], one)
 
+    def test_a_wrong_option_is_reported_once_for_a_tree_of_processes(self):
+        program = "sort /dev/null; sh -c 'sort /dev/null; true'; TARN_DECAY=6 sort /dev/null; sort /dev/null"
+        errors = tarn("run", "--", "sh", "-c", program, variables={"TARN_DECAY": "5", "TARN_GUARDED": "often"}).stderr
+        # TARN_DECAY by the first process, and by the one that gets another value.
+        self.assertEqual(errors.count("TARN_DECAY is not an option"), 2, errors)
+        self.assertEqual(errors.count("TARN_GUARDED=often is not valid"), 1, errors)
+
     def test_statistics_arrive(self):
         figures = json.loads(tarn("run", "--json", "--", "ls", "/").stderr)
         self.assertEqual(figures["processes_reporting"], 1)

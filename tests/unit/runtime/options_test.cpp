@@ -168,7 +168,7 @@ TEST(options, a_bad_value_in_the_environment_is_reported_and_ignored) {
   if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const std::string text = in_environment("TARN_DECAY_MS=soon");
   EXPECT_NE(text.find("tarn: TARN_DECAY_MS=soon is not valid and is ignored; decay_ms takes "
-                      "milliseconds; 0: at once, -1: never, default 1000\n"),
+                      "milliseconds; 0: within 20 ms, -1: never, default 1000\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("decay_ms=1000 (default)"), std::string::npos) << text;
