@@ -244,7 +244,8 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
         if (ahead) ++unlocked_users_;
       }
       if (place == use::filled && s->dirty_pages < s->pages / 2) {
-        plan = touch_.plan_block(s->start, bytes, in_use_bytes());
+        const std::uintptr_t fresh = s->dirty_pages == 0 ? s->start : map_.first_clean(s->start, pages);
+        plan = touch_.plan_block(s->start, bytes, fresh, in_use_bytes());
       }
     }
     touch_.carry_out(plan);

@@ -72,7 +72,7 @@ span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_
       map_.set_ends(s);
       reserved_ += pages;
       account_in_use(static_cast<std::ptrdiff_t>(pages));
-      if (how == use::filled) plan = touch_.plan_block(s->start, bytes, in_use_bytes());
+      if (how == use::filled) plan = touch_.plan_block(s->start, bytes, s->start, in_use_bytes());
     }
   }
   if (s == nullptr)
@@ -117,8 +117,11 @@ span* page_heap::allocate_grown(std::size_t pages, span_state state) {
   touch_plan plan;
   {
     os::lock_guard guard(lock_, *this);
-    plan = touch_.plan_block(s->start, pages << page_shift, in_use_bytes());
+    plan = touch_.plan_block(s->start, s->bytes(), s->start + (before << page_shift), in_use_bytes());
   }
+  // Advice given to the shorter block holds for what has been added, too.
+  if (plan.is_empty() && !touch_.everywhere())
+    touch_.withdraw_huge_within(s->start, s->bytes(), s->start, s->end());
   touch_.carry_out(plan);
   return s;
 }
