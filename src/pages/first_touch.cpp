@@ -164,7 +164,7 @@ void first_touch::withdraw_huge(std::uintptr_t start, std::size_t bytes) const {
 
 void first_touch::withdraw_huge_within(std::uintptr_t start, std::size_t bytes, std::uintptr_t low,
                                        std::uintptr_t high) const {
-  if (huge_advised() == 0 && !everywhere_.load(std::memory_order_relaxed)) return;
+  if (!may_have_huge()) return;
   const std::uintptr_t first = std::max(align_down(start, huge_page_size), low);
   const std::uintptr_t end = std::min(align_up(start + bytes, huge_page_size), high);
   os::advise_no_huge(reinterpret_cast<void*>(first), end - first);

@@ -120,6 +120,11 @@ class first_touch {
   // Whether this program fills its large blocks; the answer holds for `filled_ms`.
   void note_filled(bool filled);
 
+  // Whether memory of the heap may be backed by huge pages.
+  [[nodiscard]] bool may_have_huge() const {
+    return huge_advised() != 0 || everywhere_.load(std::memory_order_relaxed);
+  }
+
   // The range is being purged: opts every huge page that it overlaps out of huge pages. Otherwise reusing a few bytes
   // would back 2 MiB again, and the system (khugepaged) would fill the gaps between objects. Requires: the rest of
   // these huge pages belongs to the heap.

@@ -110,6 +110,9 @@ class page_heap {
   // slice takes. Returns the bytes purged. Requires: the page map has no size class for its pages.
   std::size_t release_to_system(span* s);
 
+  // Drops system pages of `s`, a span in use, which nobody uses. False: the system refuses.
+  bool purge_within(const span* s, std::uintptr_t start, std::size_t bytes);
+
   // One period of decay: purges pages that have been free for a whole period. Returns whether dirty free pages are left
   // that later periods will purge.
   bool age();

@@ -54,6 +54,12 @@ void page_heap::withdraw_huge(const span* s, std::uintptr_t start, std::size_t b
   touch_.withdraw_huge_within(start, bytes, low, high);
 }
 
+bool page_heap::purge_within(const span* s, std::uintptr_t start, std::size_t bytes) {
+  if (!os::purge(reinterpret_cast<void*>(start), bytes)) return false;
+  if (touch_.may_have_huge()) withdraw_huge(s, start, bytes);
+  return true;
+}
+
 // Purges [first, last), pages of `s` that are all due. Pages that the system refuses to drop become stuck.
 void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which,
                           purge_result& result) {
