@@ -239,7 +239,8 @@ enum class lock_rank : std::uint8_t {
   page_heap,
   span_metadata,
   metadata,
-  guarded
+  guarded,
+  samples
 };
 
 #if TARN_CHECKS

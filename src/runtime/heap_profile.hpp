@@ -15,16 +15,39 @@ namespace tarn::heap_profile {
 // Bytes that are allocated between two samples, on average, if the program asks for no other rate.
 inline constexpr std::size_t default_rate = std::size_t{512} << 10;
 
-// Begins to sample; `rate` as above, at least 1. What is known from before stays. Each thread follows at once, or, for
-// small blocks of other threads, after it has allocated about 512 KiB more of a size.
-void start(std::size_t rate);
+// Begins to sample, as the option profile; `rate` as above; 0: default_rate. What is known from before stays. False: the
+// rate is above 1 GiB.
+bool start(std::size_t rate);
 // Takes no further samples. Those that live are followed until they are freed.
 void stop();
 // 0: no samples are taken.
 [[nodiscard]] std::size_t rate();
+// The option may have changed: makes the caches of all threads follow at their next allocations.
+void reach_all_threads();
 
 // What a profile shows first; each has all figures.
 enum class view : std::uint8_t { heap, allocations };
+
+// A place in the program, and what the samples taken there stand for. For the call only.
+struct site {
+  const std::uintptr_t* frames;  // return addresses, innermost first; none: of paths that found no room in the table
+  std::size_t count;
+  std::uint64_t live_blocks;
+  std::uint64_t live_bytes;
+  std::uint64_t resident_bytes;  // of live_bytes; 0 where the system does not tell
+  std::uint64_t blocks;          // all that were allocated
+  std::uint64_t bytes;
+  std::uint64_t samples;
+  std::uint64_t live_samples;
+  std::uint64_t lifetime_ms;        // the sum over the freed blocks
+  const std::uint32_t* lifetimes;   // samples by the number of bits of their lifetime in nanoseconds
+  std::size_t lifetime_classes;
+};
+using site_visitor = void (*)(void* context, const site& s);
+
+// Calls visit(context, site) for each site that has samples, in the order of their first ones, from one moment's figures;
+// it may allocate and free. False: there is no memory for them.
+bool visit_sites(site_visitor visit, void* context);
 
 // Receives the next `n` bytes of a profile. It may block, allocate and free.
 using receiver = void (*)(void* context, const char* data, std::size_t n);

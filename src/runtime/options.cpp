@@ -13,6 +13,7 @@
 #include "os/contention.hpp"
 #include "os/mutex.hpp"
 #include "os/report.hpp"
+#include "runtime/heap_profile.hpp"
 #include "runtime/instance.hpp"
 #include "runtime/parent_process.hpp"
 
@@ -147,6 +148,18 @@ bool apply_guarded(const char* value) {
   return true;
 }
 
+bool apply_profile(const char* value) {
+  std::size_t mean = 0;
+  if (std::strcmp(value, "on") == 0) {
+    mean = heap_profile::default_rate;
+  } else if (std::strcmp(value, "off") != 0 &&
+             (!parse_bytes(value, mean) || mean == 0 || mean > byte_samples::largest_mean)) {
+    return false;
+  }
+  engine::profile_samples.set_mean(mean);
+  return true;
+}
+
 bool apply_statistics(const char* value) {
   if (*value == '\0' || std::strlen(value) >= longest_value) return false;
   const bool off = std::strcmp(value, "off") == 0;
@@ -192,6 +205,10 @@ constexpr entry table[] = {
      "one in N allocations of each size and thread is put on its own pages, where misuse is "
      "detected",
      apply_guarded},
+    {"profile", "off", "on, off, or bytes, with K, M or G, up to 1G",
+     "whether the heap profile follows samples of the allocations, and how many bytes lie between two of them on "
+     "average; on: 512K",
+     apply_profile},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics},
     {"contention", "off", "on or off",
@@ -290,7 +307,9 @@ void read_environment() {
 
 int set(const char* name, const char* value) {
   if (name == nullptr || value == nullptr) return EINVAL;
-  return change(name, value, origin::program);
+  const int result = change(name, value, origin::program);
+  heap_profile::reach_all_threads();
+  return result;
 }
 
 int describe(std::size_t index, tarn_option& out) {
