@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/units.hpp"
+#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 #include "runtime/instance.hpp"
 
@@ -90,8 +91,10 @@ struct loaded_modules::collector {
 
 loaded_modules::loaded_modules() {
   char program[longest_path];
-  const long length = os::system_call(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
-                                      reinterpret_cast<long>(program), sizeof program - 1);
+  const long length = os::in_sandbox()
+                          ? 0
+                          : os::system_call(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
+                                            reinterpret_cast<long>(program), sizeof program - 1);
   program[length > 0 ? length : 0] = '\0';
   collector counted;
   counted.program = program;

@@ -26,7 +26,8 @@ std::uint64_t call_sites::hash_of(const std::uintptr_t* frames, std::size_t coun
   return hash ^ (hash >> 32);
 }
 
-call_site* call_sites::find(std::uint64_t hash, const std::uintptr_t* frames, std::size_t count, bool& can_add) {
+call_site* call_sites::find(std::uint64_t hash, const std::uintptr_t* frames, std::size_t count,
+                            bool& can_add) const {
   can_add = count_ < most_sites;
   if (table_ == nullptr) return nullptr;
   for (std::size_t i = hash % places; table_[i] != nullptr; i = (i + 1) % places) {
@@ -73,13 +74,16 @@ call_site* call_sites::add(void* memory, std::uint64_t hash, const std::uintptr_
   return site;
 }
 
+bool call_sites::finds(const call_site& site) const {
+  bool can_add = false;
+  return find(site.hash, site.frames, site.count, can_add) == &site;
+}
+
 void call_sites::validate() const {
   TARN_INVARIANT("call_sites", this, count_ <= most_sites);
   for (std::size_t i = 0; i < count_; ++i) {
     call_site* const site = in_order_[i];
-    bool can_add = false;
-    TARN_INVARIANT("call_sites", site,
-                   const_cast<call_sites*>(this)->find(site->hash, site->frames, site->count, can_add) == site);
+    TARN_INVARIANT("call_sites", site, finds(*site));
     const site_figures& f = site->figures;
     TARN_INVARIANT("call_sites", site, f.live_blocks <= f.blocks && f.live_bytes <= f.bytes);
     TARN_INVARIANT("call_sites", site, f.live_samples <= f.samples);

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "os/invariant.hpp"
 #include "pages/metadata_arena.hpp"
@@ -63,7 +64,7 @@ class call_sites {
   static std::uint64_t hash_of(const std::uintptr_t* frames, std::size_t count);
 
   // The site of the path, or null. `can_add`: another one may be added.
-  call_site* find(std::uint64_t hash, const std::uintptr_t* frames, std::size_t count, bool& can_add);
+  call_site* find(std::uint64_t hash, const std::uintptr_t* frames, std::size_t count, bool& can_add) const;
   // Memory for add(), taken without a lock; null: there is none, or the table's.
   void* prepare(metadata_arena& metadata, std::size_t count);
   // Adds a site that find() did not find, since the lock was taken. `memory`: of prepare(), for the same count.
@@ -73,9 +74,9 @@ class call_sites {
 
   // Calls visit(site) for each site, in the order of their first samples, and for other() first.
   template <class Visit>
-  void for_each(Visit visit) {
+  void for_each(Visit visit) const {
     visit(other_);
-    for (std::size_t i = 0; i < count_; ++i) visit(*in_order_[i]);
+    for (std::size_t i = 0; i < count_; ++i) visit(std::as_const(*in_order_[i]));
   }
   [[nodiscard]] std::size_t count() const { return count_; }
 
@@ -85,6 +86,8 @@ class call_sites {
   friend class call_sites_test_access;
 
   static constexpr std::size_t places = 2 * most_sites;
+
+  [[nodiscard]] bool finds(const call_site& site) const;
 
   call_site** table_ = nullptr;  // places, then most_sites in order
   call_site** in_order_ = nullptr;

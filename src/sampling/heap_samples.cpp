@@ -310,7 +310,7 @@ void heap_samples::validate_locked() const {
   }
   TARN_INVARIANT("heap_samples", this, live == live_count());
   std::size_t of_sites = 0;
-  const_cast<call_sites&>(sites_).for_each([&](const call_site& site) { of_sites += site.figures.live_samples; });
+  sites_.for_each([&](const call_site& site) { of_sites += site.figures.live_samples; });
   TARN_INVARIANT("heap_samples", this, of_sites == live);
   const sample_cells* before = nullptr;
   for (const sample_cells* c = roomy_; c != nullptr; before = c, c = c->next) {
