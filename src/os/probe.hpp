@@ -7,6 +7,9 @@
 //   TARN_PROBE_IF_WANTED(provider, name, args…)     the probe, if a tracer has raised its semaphore
 //   TARN_PROBE(name, args…)                         a probe of provider `tarn` without a semaphore
 //
+// The allocator's own probes: refill (object size, objects), span_made (address, bytes, object size), purge (address,
+// bytes), lock_wait (address of the lock).
+//
 // One to three arguments, integers or pointers; all are passed as 8 bytes. A note is, after its header: the addresses of
 // the nop, of the section .stapsdt.base (if it was moved after linking, the others have moved as far) and of the
 // semaphore; then provider, name, and the arguments as "SIZE@OPERAND".

@@ -146,7 +146,9 @@ TEST_F(heap_profile_test, guarded_blocks_and_samples_beside_each_other) {
   }
   tarn_stats last;
   tarn_get_stats(&last);
-  EXPECT_NEAR(static_cast<double>(last.guarded_blocks - first.guarded_blocks), rounds / 100, rounds / 1000);
+  // The thread adopts the shorter windows when the window before ends.
+  EXPECT_GE(last.guarded_blocks - first.guarded_blocks, (rounds - (1 << 16)) / 100U - 20);
+  EXPECT_LE(last.guarded_blocks - first.guarded_blocks, rounds / 100U + 1);
   if (!tarn::hardened_build) {
     EXPECT_NEAR(static_cast<double>(since().bytes) / static_cast<double>(bytes), 1, 0.08) << "4 standard deviations";
   }

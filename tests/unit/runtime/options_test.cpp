@@ -40,7 +40,7 @@ TEST(options, the_table_is_complete_and_ends) {
   const auto options = all_options();
   EXPECT_EQ(options.size(), 10U);
   for (const char* name : {"decay_ms", "cache_budget", "large_cache", "huge_pages", "background",
-                           "cpu_caches", "guarded", "stats", "contention"}) {
+                           "cpu_caches", "guarded", "profile", "stats", "contention"}) {
     ASSERT_EQ(options.count(name), 1U) << name;
     EXPECT_NE(std::string(options.at(name).meaning), "");
     EXPECT_NE(std::string(options.at(name).accepts), "");
