@@ -9,7 +9,6 @@
 #include "malloc/entry_points.hpp"
 #include "malloc/hardened_block.hpp"
 #include "malloc/moving.hpp"
-#include "os/syscall.hpp"
 #include "runtime/allocation_counts.hpp"
 #include "runtime/heap_profile.hpp"
 #include "runtime/lock_statistics.hpp"
@@ -103,36 +102,16 @@ int tarn_profile_write(void (*write)(void*, const char*, size_t), void* context)
   return heap_profile::write(heap_profile::view::heap, write, context) ? 0 : ENOMEM;
 }
 
-int tarn_profile_dump(int fd) noexcept {
-  struct target {
-    int fd;
-    int error;
-    static void write(void* context, const char* data, size_t size) {
-      target& to = *static_cast<target*>(context);
-      while (size != 0 && to.error == 0) {
-        const long written =
-            os::system_call(SYS_write, to.fd, reinterpret_cast<long>(data), static_cast<long>(size));
-        if (written == -EINTR) continue;
-        if (written < 0) {
-          to.error = static_cast<int>(-written);
-        } else {
-          data += written;
-          size -= static_cast<size_t>(written);
-        }
-      }
-    }
-  } to{fd, 0};
-  const int failed = tarn_profile_write(target::write, &to);
-  return failed != 0 ? failed : to.error;
-}
+int tarn_profile_dump(int fd) noexcept { return heap_profile::dump(fd); }
 
 int tarn_visit_profile(void (*visit)(void*, const tarn_profile_site*), void* context) noexcept {
   struct forward {
     void (*visit)(void*, const tarn_profile_site*);
     void* context;
     static void call(void* self, const heap_profile::site& s) {
-      const tarn_profile_site out{s.frames,       s.count,   s.live_blocks,  s.live_bytes,  s.resident_bytes, s.blocks,
-                                  s.bytes,        s.samples, s.live_samples, s.lifetime_ms, s.lifetimes};
+      const tarn_profile_site out{s.frames,         s.count,       s.live_blocks, s.live_bytes,
+                                  s.resident_bytes, s.blocks,      s.bytes,       s.samples,
+                                  s.live_samples,   s.lifetime_ms, s.lifetimes};
       const auto& to = *static_cast<const forward*>(self);
       to.visit(to.context, &out);
     }

@@ -86,8 +86,8 @@ void* allocate_object(unsigned size_class, std::size_t size) {
     if (engine::share.in_use) {
       if (void* const object = allocate_from_processor(size_class, size)) return object;
       cache = nullptr;
-    } else if (cache == nullptr) {
-      static_cast<void>(counted(size));
+    } else if (cache == nullptr && !counted(size)) {
+      if (void* const block = allocate_profiled_by_bytes(size_class, size)) return block;
     }
   }
   if (cache != nullptr) {
@@ -164,7 +164,8 @@ bool has_tag(const void* block) {
     const span_state state = s->state.load(std::memory_order_relaxed);
     if (state == span_state::large) os::fatal("invalid free of a pointer into a block", block);
     if (state == span_state::pooled) os::fatal("invalid free of an object of a typed pool", block);
-    if (state == span_state::sampled) os::fatal("double free, or invalid free of a pointer into a block", block);
+    if (state == span_state::sampled)
+      os::fatal("double free, or invalid free of a pointer into a block", block);
     if (state == span_state::arena) os::fatal("invalid free of a pointer that is not a block", block);
     if (state == span_state::buffer) os::fatal("invalid free of a buffer of a buffer pool", block);
     os::fatal("double free, or a pointer into memory that is free", block);

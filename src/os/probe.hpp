@@ -45,9 +45,9 @@
 
 #define TARN_PROBE_1(provider, name, semaphore, a) \
   asm volatile(TARN_PROBE_TEXT(provider, name, semaphore, "8@%0") : : "r"(tarn::os::probe_argument(a)))
-#define TARN_PROBE_2(provider, name, semaphore, a, b)                               \
-  asm volatile(TARN_PROBE_TEXT(provider, name, semaphore, "8@%0 8@%1")              \
-               :                                                                    \
+#define TARN_PROBE_2(provider, name, semaphore, a, b)                  \
+  asm volatile(TARN_PROBE_TEXT(provider, name, semaphore, "8@%0 8@%1") \
+               :                                                       \
                : "r"(tarn::os::probe_argument(a)), "r"(tarn::os::probe_argument(b)))
 #define TARN_PROBE_3(provider, name, semaphore, a, b, c)                             \
   asm volatile(TARN_PROBE_TEXT(provider, name, semaphore, "8@%0 8@%1 8@%2")          \
@@ -56,18 +56,19 @@
                  "r"(tarn::os::probe_argument(c)))
 #define TARN_PROBE_CHOSEN(_1, _2, _3, chosen, ...) chosen
 
-#define TARN_PROBE_SEMAPHORE(provider, name)                                                                      \
-  extern "C" {                                                                                                    \
-  __attribute__((visibility("hidden"))) extern unsigned short provider##_##name##_semaphore;                      \
-  __attribute__((visibility("hidden"), section(".probes"), used)) unsigned short provider##_##name##_semaphore = 0; \
+#define TARN_PROBE_SEMAPHORE(provider, name)                                                 \
+  extern "C" {                                                                               \
+  __attribute__((visibility("hidden"))) extern unsigned short provider##_##name##_semaphore; \
+  __attribute__((visibility("hidden"), section(".probes"),                                   \
+                 used)) unsigned short provider##_##name##_semaphore = 0;                    \
   }
 
-#define TARN_PROBE_IF_WANTED(provider, name, ...)                                                                 \
-  do {                                                                                                            \
-    if (__atomic_load_n(&provider##_##name##_semaphore, __ATOMIC_RELAXED) != 0) [[unlikely]] {                    \
-      TARN_PROBE_CHOSEN(__VA_ARGS__, TARN_PROBE_3, TARN_PROBE_2, TARN_PROBE_1, )                                  \
-      (#provider, #name, #provider "_" #name "_semaphore", __VA_ARGS__);                                          \
-    }                                                                                                             \
+#define TARN_PROBE_IF_WANTED(provider, name, ...)                                              \
+  do {                                                                                         \
+    if (__atomic_load_n(&provider##_##name##_semaphore, __ATOMIC_RELAXED) != 0) [[unlikely]] { \
+      TARN_PROBE_CHOSEN(__VA_ARGS__, TARN_PROBE_3, TARN_PROBE_2, TARN_PROBE_1, )               \
+      (#provider, #name, #provider "_" #name "_semaphore", __VA_ARGS__);                       \
+    }                                                                                          \
   } while (false)
 
 #define TARN_PROBE(name, ...)                                                \

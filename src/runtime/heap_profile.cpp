@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/heap_profile.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
-#include <atomic>
+#include <cerrno>
 #include <ctime>
 
 #include "base/text.hpp"
-#include "os/process_fence.hpp"
+#include "os/report.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 #include "runtime/engine.hpp"
@@ -68,8 +70,9 @@ struct value_type {
   text name;
   text unit;
 };
-constexpr value_type values[] = {{alloc_objects, count},  {alloc_space, bytes},    {inuse_objects, count},
-                                 {inuse_space, bytes},    {inuse_resident, bytes}, {freed_lifetime, milliseconds}};
+constexpr value_type values[] = {{alloc_objects, count},  {alloc_space, bytes},
+                                 {inuse_objects, count},  {inuse_space, bytes},
+                                 {inuse_resident, bytes}, {freed_lifetime, milliseconds}};
 constexpr std::size_t value_count = sizeof values / sizeof *values;
 
 std::uint64_t whole_blocks(std::uint64_t weight) {
@@ -98,7 +101,8 @@ class addresses {
  public:
   explicit addresses(const profile_snapshot& all) {
     for (std::size_t i = 0; i < all.count(); ++i) room_ += all[i].count;
-    list_ = static_cast<std::uintptr_t*>(engine::blocks.allocate(std::max<std::size_t>(room_, 1) * sizeof *list_));
+    list_ = static_cast<std::uintptr_t*>(
+        engine::blocks.allocate(std::max<std::size_t>(room_, 1) * sizeof *list_));
     if (list_ == nullptr) return;
     for (std::size_t i = 0; i < all.count(); ++i) {
       if (all[i].figures.samples == 0) continue;
@@ -109,8 +113,7 @@ class addresses {
     count_ = static_cast<std::size_t>(std::unique(list_, list_ + count_) - list_);
   }
   ~addresses() {
-    if (list_ != nullptr)
-      engine::blocks.deallocate(list_, std::max<std::size_t>(room_, 1) * sizeof *list_);
+    if (list_ != nullptr) engine::blocks.deallocate(list_, std::max<std::size_t>(room_, 1) * sizeof *list_);
   }
   addresses(const addresses&) = delete;
   addresses& operator=(const addresses&) = delete;
@@ -130,13 +133,15 @@ class addresses {
 };
 
 void write_head(output& out, view shown) {
-  for (const value_type& v : values) message<32>().number(1, v.name).number(2, v.unit).write(out, sample_type);
+  for (const value_type& v : values)
+    message<32>().number(1, v.name).number(2, v.unit).write(out, sample_type);
   message<32>().number(1, space).number(2, bytes).write(out, period_type);
   message<64> rest;
   rest.number(period, rate());
   timespec now{};
   if (!os::in_sandbox()) os::system_call(SYS_clock_gettime, CLOCK_REALTIME, reinterpret_cast<long>(&now));
-  rest.number(time_nanos, static_cast<std::uint64_t>(now.tv_sec) * 1000000000U + static_cast<std::uint64_t>(now.tv_nsec));
+  rest.number(time_nanos,
+              static_cast<std::uint64_t>(now.tv_sec) * 1000000000U + static_cast<std::uint64_t>(now.tv_nsec));
   rest.number(default_sample_type, shown == view::heap ? inuse_space : alloc_space);
   rest.write_content(out);
 }
@@ -192,8 +197,42 @@ void write_strings(output& out, const loaded_modules& modules) {
   }
 }
 
-// What reach_all_threads() has reached.
-std::atomic<std::uint32_t> reached_epoch{0};
+// A descriptor that a profile is written to, and the first error.
+struct target {
+  long descriptor;
+  int error;
+
+  static void write(void* context, const char* data, std::size_t size) {
+    target& to = *static_cast<target*>(context);
+    while (size != 0 && to.error == 0) {
+      const long written =
+          os::system_call(SYS_write, to.descriptor, reinterpret_cast<long>(data), static_cast<long>(size));
+      if (written == -EINTR) continue;
+      if (written < 0) {
+        to.error = static_cast<int>(-written);
+      } else {
+        data += written;
+        size -= static_cast<std::size_t>(written);
+      }
+    }
+  }
+};
+
+// A process of a tree has a file of its own. The name is not one that another user could have put there: O_EXCL.
+[[gnu::destructor]] void dump_at_exit() {
+  const char* const path = options::profile_at_exit();
+  if (path == nullptr) return;
+  text_buffer<512> name;
+  name.put(path).put('.').number(static_cast<std::uint64_t>(os::system_call(SYS_getpid))).put('\0');
+  const long descriptor = os::system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(name.data()),
+                                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const bool written = descriptor >= 0 && dump(static_cast<int>(descriptor)) == 0;
+  if (descriptor >= 0) os::system_call(SYS_close, descriptor);
+  if (written) return;
+  text_buffer<600> complaint;
+  complaint.put("tarn: cannot write the heap profile to ").put(name.data()).put(" (TARN_PROFILE_FILE)\n");
+  os::write_line(complaint);
+}
 
 }  // namespace
 
@@ -210,20 +249,6 @@ void stop() {
 }
 
 std::size_t rate() { return engine::profile_samples.mean(); }
-
-void reach_all_threads() {
-  const std::uint32_t epoch = engine::profile_samples.epoch();
-  if (reached_epoch.exchange(epoch, std::memory_order_relaxed) == epoch) return;
-  // A thread that allocates while it is hurried may overwrite that: after the fence it has done so, and is hurried
-  // again. Without a fence the second time is likely to be enough.
-  constexpr int tries = 3;
-#if TARN_TSAN
-  // It would report the accesses that class_countdown explains.
-  if (engine::local_cache != &engine::no_cache) engine::local_cache->hurry();
-  return;
-#endif
-  for (int i = 0; i < tries && !engine::registry.hurry_all(); ++i) os::process_fence();
-}
 
 bool visit_sites(site_visitor visit, void* context) {
   const profile_snapshot all;
@@ -250,6 +275,11 @@ bool write(view shown, receiver write, void* context) {
   write_strings(out, modules);
   out.flush();
   return true;
+}
+
+int dump(int descriptor) {
+  target to{descriptor, 0};
+  return write(view::heap, target::write, &to) ? to.error : ENOMEM;
 }
 
 }  // namespace tarn::heap_profile

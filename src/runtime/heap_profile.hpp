@@ -8,12 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/profile_switch.hpp"
+
 namespace tarn::heap_profile {
 
 #pragma GCC visibility push(hidden)
-
-// Bytes that are allocated between two samples, on average, if the program asks for no other rate.
-inline constexpr std::size_t default_rate = std::size_t{512} << 10;
 
 // Begins to sample, as the option profile; `rate` as above; 0: default_rate. What is known from before stays. False: the
 // rate is above 1 GiB.
@@ -22,15 +21,14 @@ bool start(std::size_t rate);
 void stop();
 // 0: no samples are taken.
 [[nodiscard]] std::size_t rate();
-// The option may have changed: makes the caches of all threads follow at their next allocations.
-void reach_all_threads();
 
 // What a profile shows first; each has all figures.
 enum class view : std::uint8_t { heap, allocations };
 
 // A place in the program, and what the samples taken there stand for. For the call only.
 struct site {
-  const std::uintptr_t* frames;  // return addresses, innermost first; none: of paths that found no room in the table
+  const std::uintptr_t*
+      frames;  // return addresses, innermost first; none: of paths that found no room in the table
   std::size_t count;
   std::uint64_t live_blocks;
   std::uint64_t live_bytes;
@@ -39,8 +37,8 @@ struct site {
   std::uint64_t bytes;
   std::uint64_t samples;
   std::uint64_t live_samples;
-  std::uint64_t lifetime_ms;        // the sum over the freed blocks
-  const std::uint32_t* lifetimes;   // samples by the number of bits of their lifetime in nanoseconds
+  std::uint64_t lifetime_ms;       // the sum over the freed blocks
+  const std::uint32_t* lifetimes;  // samples by the number of bits of their lifetime in nanoseconds
   std::size_t lifetime_classes;
 };
 using site_visitor = void (*)(void* context, const site& s);
@@ -56,6 +54,8 @@ using receiver = void (*)(void* context, const char* data, std::size_t n);
 // these calls. False: there is no memory for it, and nothing was written. If no sample was ever taken, the profile is
 // valid and has none.
 bool write(view shown, receiver write, void* context);
+// The same, with heap as the view, into a file. 0; ENOMEM; or the system's error.
+int dump(int descriptor);
 
 #pragma GCC visibility pop
 

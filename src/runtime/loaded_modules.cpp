@@ -55,7 +55,8 @@ struct loaded_modules::collector {
   void add(const dl_phdr_info& module) {
     const bool is_program = is_first;
     is_first = false;
-    const char* const path = is_program || module.dlpi_name == nullptr ? (is_program ? program : "") : module.dlpi_name;
+    const char* const path =
+        is_program || module.dlpi_name == nullptr ? (is_program ? program : "") : module.dlpi_name;
     const std::size_t length = std::strlen(path) + 1;
     char* const copy = text + used;
     if (segments != nullptr && length > most_text - used) return;
@@ -91,10 +92,10 @@ struct loaded_modules::collector {
 
 loaded_modules::loaded_modules() {
   char program[longest_path];
-  const long length = os::in_sandbox()
-                          ? 0
-                          : os::system_call(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
-                                            reinterpret_cast<long>(program), sizeof program - 1);
+  const long length =
+      os::in_sandbox() ? 0
+                       : os::system_call(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
+                                         reinterpret_cast<long>(program), sizeof program - 1);
   program[length > 0 ? length : 0] = '\0';
   collector counted;
   counted.program = program;

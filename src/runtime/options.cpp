@@ -13,9 +13,9 @@
 #include "os/contention.hpp"
 #include "os/mutex.hpp"
 #include "os/report.hpp"
-#include "runtime/heap_profile.hpp"
 #include "runtime/instance.hpp"
 #include "runtime/parent_process.hpp"
+#include "runtime/profile_switch.hpp"
 
 extern char** environ;
 
@@ -28,6 +28,7 @@ std::atomic<std::int64_t> decay_value{1000};
 // The hardened build never has a background thread.
 std::atomic<background> background_value{hardened_build ? background::off : background::automatic};
 constinit char statistics_path[longest_value] = "";
+constinit char profile_path[longest_value] = "";
 
 // ---- values ----
 
@@ -160,12 +161,15 @@ bool apply_profile(const char* value) {
   return true;
 }
 
-bool apply_statistics(const char* value) {
+// `to` has longest_value bytes.
+bool apply_path(const char* value, char* to) {
   if (*value == '\0' || std::strlen(value) >= longest_value) return false;
   const bool off = std::strcmp(value, "off") == 0;
-  std::memcpy(statistics_path, off ? "" : value, off ? 1 : std::strlen(value) + 1);
+  std::memcpy(to, off ? "" : value, off ? 1 : std::strlen(value) + 1);
   return true;
 }
+bool apply_profile_file(const char* value) { return apply_path(value, profile_path); }
+bool apply_statistics(const char* value) { return apply_path(value, statistics_path); }
 
 bool apply_contention(const char* value) {
   const bool on = std::strcmp(value, "on") == 0;
@@ -209,6 +213,9 @@ constexpr entry table[] = {
      "whether the heap profile follows samples of the allocations, and how many bytes lie between two of them on "
      "average; on: 512K",
      apply_profile},
+    {"profile_file", "off", "off or a file's path",
+     "where each process writes its heap profile when it exits: the path, a dot and its process id",
+     apply_profile_file},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics},
     {"contention", "off", "on or off",
@@ -328,6 +335,7 @@ os::mutex& lock() TARN_RETURNS_LOCK(settings_lock) { return settings_lock; }
 
 std::int64_t decay_ms() { return decay_value.load(std::memory_order_relaxed); }
 background background_choice() { return background_value.load(std::memory_order_relaxed); }
+const char* profile_at_exit() { return profile_path[0] == '\0' ? nullptr : profile_path; }
 const char* statistics_at_exit() { return statistics_path[0] == '\0' ? nullptr : statistics_path; }
 
 }  // namespace tarn::options

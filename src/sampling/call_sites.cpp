@@ -54,7 +54,8 @@ void* call_sites::prepare(metadata_arena& metadata, std::size_t count) {
   return metadata.allocate(sizeof(call_site) + count * sizeof(std::uintptr_t), alignof(call_site));
 }
 
-call_site* call_sites::add(void* memory, std::uint64_t hash, const std::uintptr_t* frames, std::size_t count) {
+call_site* call_sites::add(void* memory, std::uint64_t hash, const std::uintptr_t* frames,
+                           std::size_t count) {
   if (table_ == nullptr) {
     // acquire: partner of the release in prepare().
     table_ = memory_.load(std::memory_order_acquire);

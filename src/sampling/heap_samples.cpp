@@ -27,8 +27,9 @@ std::size_t own_frames(const std::uintptr_t* frames, std::size_t count) {
   std::uintptr_t end = own_end.load(std::memory_order_acquire);
   if (end == 0) {
     unwind::loaded_module own;
-    const bool is_library = unwind::find_module_lock_free(reinterpret_cast<std::uintptr_t>(&own_frames), own) &&
-                            own.path != nullptr && *own.path != '\0';
+    const bool is_library =
+        unwind::find_module_lock_free(reinterpret_cast<std::uintptr_t>(&own_frames), own) &&
+        own.path != nullptr && *own.path != '\0';
     end = is_library ? own.end : 1;
     own_start.store(is_library ? own.start : 0, std::memory_order_relaxed);
     // release: partner of the acquire above.
@@ -77,7 +78,7 @@ void heap_samples::record(live_sample* sample, request& r) {
   sample->born_ns = os::now_ns();
   for (void* memory = nullptr;;) {
     {
-      os::lock_guard guard(lock_, *this);
+      const locked guard(*this);
       bool can_add = false;
       call_site* site = sites_.find(hash, frames, count, can_add);
       if (site == nullptr && !can_add) site = sites_.other();
@@ -87,7 +88,7 @@ void heap_samples::record(live_sample* sample, request& r) {
     }
     memory = sites_.prepare(metadata_, count);
     if (memory == nullptr) {
-      os::lock_guard guard(lock_, *this);
+      const locked guard(*this);
       return link_locked(sample, r, sites_.other());
     }
   }
@@ -111,7 +112,7 @@ void heap_samples::unlist_locked(sample_cells* cells) {
 
 // Takes cells for sample->taken bytes. False: the spans with room that were tried have none for so many.
 bool heap_samples::place_in_cells(live_sample* sample, std::size_t step) {
-  os::lock_guard guard(lock_, *this);
+  const locked guard(*this);
   const std::size_t wanted = sample_cells::cells_for(sample->taken);
   for (int looks = 0; looks < most_looks && roomy_ != nullptr; ++looks) {
     sample_cells* const cells = roomy_;
@@ -152,17 +153,18 @@ bool heap_samples::add_cells() {
   auto* const cells = new (memory) sample_cells;
   cells->memory = s;
   map_.map_pages(s);
-  os::lock_guard guard(lock_, *this);
+  const locked guard(*this);
   begin_use_locked(s, cells, sample_cells::count);
   list_locked(cells);
   return true;
 }
 
 bool heap_samples::place_apart(live_sample* sample) {
-  span* const s = central_.take_pages(pages_for(sample->taken), 1, span_state::purging, page_heap::use::filled);
+  span* const s =
+      central_.take_pages(pages_for(sample->taken), 1, span_state::purging, page_heap::use::filled);
   if (s == nullptr) return false;
   sample->address = s->start;
-  os::lock_guard guard(lock_, *this);
+  const locked guard(*this);
   begin_use_locked(s, sample, 1);
   return true;
 }
@@ -205,7 +207,8 @@ TARN_NOINLINE void* heap_samples::allocate(byte_samples& samples, std::size_t re
   return block;
 }
 
-TARN_NOINLINE void heap_samples::add_large(byte_samples& samples, span* s, std::size_t requested, std::size_t step) {
+TARN_NOINLINE void heap_samples::add_large(byte_samples& samples, span* s, std::size_t requested,
+                                           std::size_t step) {
   const std::size_t mean = samples.mean();
   live_sample* const sample = mean != 0 ? new_sample() : nullptr;
   if (sample == nullptr) return;
@@ -217,7 +220,8 @@ TARN_NOINLINE void heap_samples::add_large(byte_samples& samples, span* s, std::
   r.count = unwind::walk(unwind::here(), r.frames, call_sites::most_frames);
   record(sample, r);
   s->owner.store(sample, std::memory_order_relaxed);
-  TARN_PROBE_IF_WANTED(otel_memory, alloc, reinterpret_cast<void*>(s->start), requested, sample->weighted_bytes);
+  TARN_PROBE_IF_WANTED(otel_memory, alloc, reinterpret_cast<void*>(s->start), requested,
+                       sample->weighted_bytes);
 }
 
 // The block of an unlinked sample has been freed.
@@ -231,7 +235,7 @@ void heap_samples::remove_large_slow(span* s) {
   if (sample == nullptr) return;
   const std::int64_t now = os::now_ns();
   {
-    os::lock_guard guard(lock_, *this);
+    const locked guard(*this);
     unlink_locked(sample);
     sample->site->figures.note_freed(sample->weight, sample->weighted_bytes,
                                      static_cast<std::uint64_t>(now - sample->born_ns));
@@ -250,7 +254,7 @@ live_sample* heap_samples::find_locked(const span* s, std::uintptr_t address) {
 }
 
 std::size_t heap_samples::size_of(const span* s, const void* block) {
-  os::lock_guard guard(lock_, *this);
+  const locked guard(*this);
   const live_sample* const sample = find_locked(s, address_of(block));
   return sample != nullptr ? sample->taken : 0;
 }
@@ -274,7 +278,7 @@ std::size_t heap_samples::deallocate(span* s, void* block) {
   live_sample* sample = nullptr;
   sample_cells* emptied = nullptr;
   {
-    os::lock_guard guard(lock_, *this);
+    const locked guard(*this);
     sample = find_locked(s, address_of(block));
     if (sample == nullptr) return 0;
     unlink_locked(sample);

@@ -42,7 +42,8 @@ struct live_sample {
 
 class heap_samples {
  public:
-  constexpr heap_samples(metadata_arena& metadata, page_map& map, central& c) : metadata_(metadata), map_(map), central_(c) {}
+  constexpr heap_samples(metadata_arena& metadata, page_map& map, central& c)
+      : metadata_(metadata), map_(map), central_(c) {}
 
   // A sampled block for a request of `requested` bytes that takes `taken` bytes, the size of an object of a class; it
   // is aligned to the largest power of two up to a page that divides them. Null: no memory, or sampling has ended.
@@ -65,13 +66,13 @@ class heap_samples {
   // Calls visit(site) for each site under the lock.
   template <class Visit>
   void for_each_site(Visit visit) {
-    os::lock_guard guard(lock_, *this);
+    const locked guard(*this);
     sites_.for_each(visit);
   }
   // Calls visit(sample) for each live sample under the lock.
   template <class Visit>
   void for_each_live(Visit visit) {
-    os::lock_guard guard(lock_, *this);
+    const locked guard(*this);
     for (const live_sample* s = live_; s != nullptr; s = s->next) visit(*s);
   }
   [[nodiscard]] std::size_t live_count() const { return live_count_.load(std::memory_order_relaxed); }
@@ -93,6 +94,21 @@ class heap_samples {
     std::uint64_t weight;
     std::uintptr_t frames[call_sites::most_frames];
     std::size_t count;
+  };
+
+  // Holds the lock. Checks less often while there are many samples: a check walks along all of them.
+  class TARN_SCOPED_CAPABILITY locked {
+   public:
+    explicit locked(heap_samples& s) TARN_ACQUIRE(s.lock_) TARN_NOT_ANALYZED : samples_(s) { s.lock_.lock(); }
+    ~locked() TARN_RELEASE() TARN_NOT_ANALYZED {
+      if (os::is_check_due(16 * (samples_.live_count() + samples_.site_count()))) samples_.validate_locked();
+      samples_.lock_.unlock();
+    }
+    locked(const locked&) = delete;
+    locked& operator=(const locked&) = delete;
+
+   private:
+    heap_samples& samples_;
   };
 
   live_sample* new_sample();
@@ -121,8 +137,8 @@ class heap_samples {
   os::mutex lock_{os::lock_rank::samples};
   call_sites sites_ TARN_GUARDED_BY(lock_);
   live_sample* live_ TARN_GUARDED_BY(lock_) = nullptr;
-  std::atomic<std::size_t> live_count_{0};   // written under lock_
-  std::atomic<std::size_t> site_count_{0};   // likewise
+  std::atomic<std::size_t> live_count_{0};  // written under lock_
+  std::atomic<std::size_t> site_count_{0};  // likewise
   // The cells with room; those that lately had none for a block are last.
   sample_cells* roomy_ TARN_GUARDED_BY(lock_) = nullptr;
   sample_cells* last_roomy_ TARN_GUARDED_BY(lock_) = nullptr;

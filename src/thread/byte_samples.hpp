@@ -95,7 +95,9 @@ class byte_samples {
   }
 
  private:
-  double exponential() { return negative_logarithm((static_cast<double>(random_.next() >> 11) + 0.5) * 0x1p-53); }
+  double exponential() {
+    return negative_logarithm((static_cast<double>(random_.next() >> 11) + 0.5) * 0x1p-53);
+  }
 
   std::atomic<std::size_t> mean_{0};
   std::atomic<std::uint32_t> epoch_{0};

@@ -326,8 +326,8 @@ class alignas(separation) thread_cache {
   std::uint64_t granted_bytes_ = 0;
   // Of the guarded allocations: until_sample is relative to the class's stop.
   sample_countdown guard_places_[size_classes::count];
-  std::uint32_t profile_epoch_ = 0;                 // of byte_samples, when the distances in the bins were drawn
-  std::uint64_t brought_bytes_ = 0;                 // wraps
+  std::uint32_t profile_epoch_ = 0;  // of byte_samples, when the distances in the bins were drawn
+  std::uint64_t brought_bytes_ = 0;  // wraps
   std::atomic<std::uint64_t> taken_away_bytes_{0};  // by other threads
   // busy_: the owner is between enter() and leave(). claimed_: another thread empties the cache, or is about to.
   std::atomic<bool> busy_{false};

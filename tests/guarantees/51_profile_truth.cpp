@@ -193,11 +193,13 @@ void check(const char* name, void (*program)()) {
     measured("%s: allocated %.1f MiB, %+.2f %% (%.0f samples); live %.1f MiB, %+.2f %% (%.0f samples)", name,
              allocated / mib, 100 * error, after.samples - before.samples, live_now / mib, 100 * live_error,
              after.live_samples - before.live_samples);
-    if (error > most_error || -error > most_error) fail("%s: allocated bytes are off by %.2f %%", name, 100 * error);
+    if (error > most_error || -error > most_error)
+      fail("%s: allocated bytes are off by %.2f %%", name, 100 * error);
     // Fewer samples: five standard deviations where they are more than 3 %.
     const double samples = after.live_samples - before.live_samples;
     const double most = samples > 0 && 25 / samples > most_error * most_error ? 1 : most_error;
-    if (live_error > most || -live_error > most) fail("%s: live bytes are off by %.2f %%", name, 100 * live_error);
+    if (live_error > most || -live_error > most)
+      fail("%s: live bytes are off by %.2f %%", name, 100 * live_error);
     _exit(holds);
   }
   int status = 0;

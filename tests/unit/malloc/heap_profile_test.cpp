@@ -150,7 +150,8 @@ TEST_F(heap_profile_test, guarded_blocks_and_samples_beside_each_other) {
   EXPECT_GE(last.guarded_blocks - first.guarded_blocks, (rounds - (1 << 16)) / 100U - 20);
   EXPECT_LE(last.guarded_blocks - first.guarded_blocks, rounds / 100U + 1);
   if (!tarn::hardened_build) {
-    EXPECT_NEAR(static_cast<double>(since().bytes) / static_cast<double>(bytes), 1, 0.08) << "4 standard deviations";
+    EXPECT_NEAR(static_cast<double>(since().bytes) / static_cast<double>(bytes), 1, 0.08)
+        << "4 standard deviations";
   }
 }
 
@@ -244,7 +245,8 @@ TEST_F(heap_profile_test, options) {
   EXPECT_EQ(tarn::engine::profile_samples.mean(), 64 * tarn::kib);
   EXPECT_EQ(tarn_set_option("profile", "on"), 0);
   EXPECT_EQ(tarn::engine::profile_samples.mean(), 512 * tarn::kib);
-  for (const char* bad : {"", "0", "2G", "-1", "yes", "1x"}) EXPECT_EQ(tarn_set_option("profile", bad), EINVAL) << bad;
+  for (const char* bad : {"", "0", "2G", "-1", "yes", "1x"})
+    EXPECT_EQ(tarn_set_option("profile", bad), EINVAL) << bad;
   EXPECT_EQ(tarn_profile_start(std::size_t{2} << 30), EINVAL);
   EXPECT_EQ(tarn::engine::profile_samples.mean(), 512 * tarn::kib) << "a failed call changes nothing";
   EXPECT_EQ(tarn_profile_start(0), 0);
@@ -334,6 +336,8 @@ TEST_F(heap_profile_test, the_profile_is_one_of_pprof) {
   EXPECT_NE(std::find(strings.begin(), strings.end(), self), strings.end());
 }
 
-TEST_F(heap_profile_test, a_file_that_cannot_be_written_is_an_error) { EXPECT_EQ(tarn_profile_dump(-1), EBADF); }
+TEST_F(heap_profile_test, a_file_that_cannot_be_written_is_an_error) {
+  EXPECT_EQ(tarn_profile_dump(-1), EBADF);
+}
 
 }  // namespace

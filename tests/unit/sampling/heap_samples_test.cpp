@@ -83,7 +83,8 @@ TEST_F(heap_samples_test, every_class_has_its_size_and_alignment) {
   check();
   EXPECT_EQ(samples->live_count(), 0U);
   EXPECT_EQ(sum().live_bytes, 0U);
-  EXPECT_EQ(engine->heap.in_use_bytes(), sample_cells::span_pages << page_shift) << "one span of cells is kept";
+  EXPECT_EQ(engine->heap.in_use_bytes(), sample_cells::span_pages << page_shift)
+      << "one span of cells is kept";
 }
 
 TEST_F(heap_samples_test, a_pointer_that_is_no_block_has_no_size_and_is_not_freed) {
@@ -139,7 +140,8 @@ TEST_F(heap_samples_test, mixed_sizes_in_random_order) {
 
 TEST_F(heap_samples_test, a_block_weighs_what_it_stands_for) {
   char* const small = allocate(64);
-  EXPECT_NEAR(static_cast<double>(sum().live_bytes), 512 * 1024, 64) << "a small block stands for the mean distance";
+  EXPECT_NEAR(static_cast<double>(sum().live_bytes), 512 * 1024, 64)
+      << "a small block stands for the mean distance";
   deallocate(small);
   chosen.set_mean(1);
   char* const certain = allocate(64);
