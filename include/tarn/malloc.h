@@ -166,6 +166,52 @@ typedef struct tarn_lock_stats {
 TARN_API void tarn_visit_locks(void (*visit)(void* context, const tarn_lock_stats* stats),
                                void* context) TARN_NOEXCEPT;
 
+/* ---- the heap profile -------------------------------------------------------------------------
+ * What the program has allocated and where, estimated from samples of its allocations: malloc and its
+ * kin and operator new, not pools, recyclers, buffer pools and arenas. Each allocated byte is a sample
+ * with the probability 1 / rate, so a block of s bytes is followed with 1 - exp(-s / rate), and stands
+ * for the reciprocal of that in blocks of its size (docs/design/0030). Off it costs nothing; on, at the
+ * default rate, a few microseconds for each 512 KiB allocated. Sizes are those that blocks take, as
+ * tarn_usable_size tells them. */
+
+/* Begins to sample; `rate`: the bytes between two samples on average, up to 1 GiB; 0: 512 KiB. The same as the option
+ * profile. What is known from before stays known. All threads follow at their next allocations. 0 on success, EINVAL for
+ * a rate that is too high. */
+TARN_API int tarn_profile_start(size_t rate) TARN_NOEXCEPT;
+/* Takes no further samples. The blocks that are followed stay so until they are freed. */
+TARN_API void tarn_profile_stop(void) TARN_NOEXCEPT;
+
+/* Writes the profile in the format of pprof (profile.proto, not compressed) by calls of write(context, data, size), at
+ * most 4 KiB each: blocks and bytes allocated and live, live bytes that are resident, and lifetimes, for each call path.
+ * `go tool pprof FILE` shows it; names come from the program's files. write may allocate. 0 on success; ENOMEM: there
+ * is no memory for it, and nothing was written. Not in signal handlers. Cost: some milliseconds, and a system call for
+ * each live sample; it holds a lock for which threads with a sample wait, for about a microsecond per call path. */
+TARN_API int tarn_profile_write(void (*write)(void* context, const char* data, size_t size),
+                                void* context) TARN_NOEXCEPT;
+/* The same, into a file. 0 on success; ENOMEM, or what the system said. */
+TARN_API int tarn_profile_dump(int fd) TARN_NOEXCEPT;
+
+enum { tarn_profile_lifetimes = 48 };
+/* A call path, and what the samples that were taken there stand for. New figures come at the end; the library owns the
+ * structure. */
+typedef struct tarn_profile_site {
+  const uintptr_t* frames;   /* return addresses, innermost first */
+  uint64_t frame_count;      /* 0: all paths that found no room in the table (8,192 paths) */
+  uint64_t live_blocks;
+  uint64_t live_bytes;
+  uint64_t resident_bytes;   /* of live_bytes; 0 where the system does not tell */
+  uint64_t blocks;           /* all that were allocated */
+  uint64_t bytes;
+  uint64_t samples;          /* from which these figures come; the relative error is about 1 / sqrt(samples) */
+  uint64_t live_samples;
+  uint64_t lifetime_ms;      /* the sum over the freed blocks */
+  const uint32_t* lifetimes; /* tarn_profile_lifetimes numbers: of freed samples that lived for 2^(i-1) to 2^i ns */
+} tarn_profile_site;
+/* Calls visit(context, site) for each call path with samples, all at the figures of one moment. visit may allocate. 0 on
+ * success, ENOMEM if there is no memory for them. Cost: as tarn_profile_write. */
+TARN_API int tarn_visit_profile(void (*visit)(void* context, const tarn_profile_site* site),
+                                void* context) TARN_NOEXCEPT;
+
 /* ---- counting allocations --------------------------------------------------------------------
  * For tests (tarn/testing.hpp): how often the calling thread asks for memory, and for how much. */
 

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "os/probe.hpp"
+
 #include "central/free_mark.hpp"
 #include "central/hardened_shuffle.hpp"
 #include "central/objects.hpp"
@@ -81,6 +83,7 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   if constexpr (!hardened_build) {
     for (std::size_t i = 0; i < s->capacity; ++i) free_mark::set(objects::at(s, i));
   }
+  TARN_PROBE(span_made, s->start, s->bytes(), info.size);
   map_.set_objects(s, info.size);
   if (os::is_check_due()) map_.validate(s, size_class, info.size);
   s->home.store(d.home, std::memory_order_relaxed);
@@ -183,6 +186,7 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, 
   add_spans(source::warm);
   if (found == 0) purge_before_growth(size_class);
   add_spans(source::any);
+  TARN_PROBE(refill, class_info(size_class).size, found);
   if (found != most) {
     std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
                  found * sizeof(void*));

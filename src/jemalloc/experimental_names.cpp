@@ -52,6 +52,9 @@ long_answer answer_for(const void* block) {
       s->state.load(std::memory_order_relaxed) == span_state::large) {
     out.regions = 1;
     out.bytes = s->bytes();
+  } else if (s != nullptr && heap_samples::has(s) && s->contains(address_of(block))) {
+    out.bytes = engine::samples.size_of(s, block);
+    out.regions = out.bytes != 0 ? 1 : 0;
   } else if (engine::guards.contains(block) && engine::guards.size_of(block) != 0) {
     out.regions = 1;
     out.bytes = engine::guards.size_of(block);

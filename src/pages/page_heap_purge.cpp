@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "os/memory.hpp"
+#include "os/probe.hpp"
 #include "os/thread.hpp"
 #include "pages/page_heap.hpp"
 
@@ -76,6 +77,7 @@ void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t la
     }
     const std::size_t bytes = std::min(to - at, purge_slice);
     if (!os::purge_free(reinterpret_cast<void*>(at), bytes)) break;
+    TARN_PROBE(purge, at, bytes);
     if (!s->own_mapping) {
       withdraw_huge(s, at, bytes);
     } else if (to - from != s->bytes()) {  // a span purged from end to end is unmapped instead
@@ -123,7 +125,9 @@ page_heap::purge_result page_heap::purge_pages(span* s, due which, std::size_t m
 std::size_t page_heap::purge_whole(span* s) {
   bool purged = is_whole(s);
   for (std::uintptr_t at = s->start; purged && at < s->end(); at += purge_slice) {
-    purged = os::purge_free(reinterpret_cast<void*>(at), std::min(s->end() - at, purge_slice));
+    const std::size_t bytes = std::min(s->end() - at, purge_slice);
+    purged = os::purge_free(reinterpret_cast<void*>(at), bytes);
+    if (purged) TARN_PROBE(purge, at, bytes);
   }
   if (purged && !s->own_mapping) withdraw_huge(s, s->start, s->bytes());
   set_span_backing(s, purged ? page_backing::clean : page_backing::stuck);

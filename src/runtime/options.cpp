@@ -15,6 +15,7 @@
 #include "os/report.hpp"
 #include "runtime/instance.hpp"
 #include "runtime/parent_process.hpp"
+#include "runtime/profile_switch.hpp"
 
 extern char** environ;
 
@@ -27,6 +28,7 @@ std::atomic<std::int64_t> decay_value{1000};
 // The hardened build never has a background thread.
 std::atomic<background> background_value{hardened_build ? background::off : background::automatic};
 constinit char statistics_path[longest_value] = "";
+constinit char profile_path[longest_value] = "";
 
 // ---- values ----
 
@@ -147,12 +149,27 @@ bool apply_guarded(const char* value) {
   return true;
 }
 
-bool apply_statistics(const char* value) {
-  if (*value == '\0' || std::strlen(value) >= longest_value) return false;
-  const bool off = std::strcmp(value, "off") == 0;
-  std::memcpy(statistics_path, off ? "" : value, off ? 1 : std::strlen(value) + 1);
+bool apply_profile(const char* value) {
+  std::size_t mean = 0;
+  if (std::strcmp(value, "on") == 0) {
+    mean = heap_profile::default_rate;
+  } else if (std::strcmp(value, "off") != 0 &&
+             (!parse_bytes(value, mean) || mean == 0 || mean > byte_samples::largest_mean)) {
+    return false;
+  }
+  engine::profile_samples.set_mean(mean);
   return true;
 }
+
+// `to` has longest_value bytes.
+bool apply_path(const char* value, char* to) {
+  if (*value == '\0' || std::strlen(value) >= longest_value) return false;
+  const bool off = std::strcmp(value, "off") == 0;
+  std::memcpy(to, off ? "" : value, off ? 1 : std::strlen(value) + 1);
+  return true;
+}
+bool apply_profile_file(const char* value) { return apply_path(value, profile_path); }
+bool apply_statistics(const char* value) { return apply_path(value, statistics_path); }
 
 bool apply_contention(const char* value) {
   const bool on = std::strcmp(value, "on") == 0;
@@ -192,6 +209,13 @@ constexpr entry table[] = {
      "one in N allocations of each size and thread is put on its own pages, where misuse is "
      "detected",
      apply_guarded},
+    {"profile", "off", "on, off, or bytes, with K, M or G, up to 1G",
+     "whether the heap profile follows samples of the allocations, and how many bytes lie between two of them on "
+     "average; on: 512K",
+     apply_profile},
+    {"profile_file", "off", "off or a file's path",
+     "where each process writes its heap profile when it exits: the path, a dot and its process id",
+     apply_profile_file},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics},
     {"contention", "off", "on or off",
@@ -290,7 +314,9 @@ void read_environment() {
 
 int set(const char* name, const char* value) {
   if (name == nullptr || value == nullptr) return EINVAL;
-  return change(name, value, origin::program);
+  const int result = change(name, value, origin::program);
+  heap_profile::reach_all_threads();
+  return result;
 }
 
 int describe(std::size_t index, tarn_option& out) {
@@ -309,6 +335,7 @@ os::mutex& lock() TARN_RETURNS_LOCK(settings_lock) { return settings_lock; }
 
 std::int64_t decay_ms() { return decay_value.load(std::memory_order_relaxed); }
 background background_choice() { return background_value.load(std::memory_order_relaxed); }
+const char* profile_at_exit() { return profile_path[0] == '\0' ? nullptr : profile_path; }
 const char* statistics_at_exit() { return statistics_path[0] == '\0' ? nullptr : statistics_path; }
 
 }  // namespace tarn::options

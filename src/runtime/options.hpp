@@ -32,5 +32,7 @@ enum class background : std::uint8_t { automatic, on, off };
 background background_choice();
 // Where to write statistics at exit: "stderr" or a path; null: nowhere.
 const char* statistics_at_exit();
+// Where the heap profile goes at exit; null: nowhere.
+const char* profile_at_exit();
 
 }  // namespace tarn::options

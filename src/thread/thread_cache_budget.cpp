@@ -65,6 +65,7 @@ void thread_cache::validate_class(unsigned size_class) {
   const magazine* const m = loaded_[size_class];
   const std::size_t most = most_[size_class];
   const auto room = static_cast<std::size_t>(b.limit - (m->slots + 1));
+  TARN_INVARIANT("thread_cache", this, b.samples.value() <= class_countdown::longest_step);
   TARN_INVARIANT("thread_cache", this, m->slots < b.top && b.top <= b.limit);
   TARN_INVARIANT("thread_cache", this, room <= most && room <= m->capacity);
   TARN_INVARIANT("thread_cache", this, m->slots[0] == nullptr);

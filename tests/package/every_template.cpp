@@ -21,6 +21,7 @@
 #include "tarn/pool_resource.hpp"
 #include "tarn/pooled.hpp"
 #include "tarn/pooled_allocator.hpp"
+#include "tarn/profile.hpp"
 #include "tarn/recycler.hpp"
 #include "tarn/scratch_arena.hpp"
 #include "tarn/stats.hpp"
@@ -290,6 +291,10 @@ int main() {
   use_frames();
   use_counts();
   use_members();
+  require(tarn::profile::start());
+  tarn::profile::stop();
+  require(!tarn::profile::text().empty());
+  require(tarn::profile::save("/") != 0);
   require(!tarn::pools().empty());
   return 0;
 }
