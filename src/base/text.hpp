@@ -11,6 +11,13 @@
 
 namespace tarn {
 
+// text.substr(), which throws if `begin` is beyond the end; here the part is then empty.
+inline std::string_view part_of(std::string_view text, std::size_t begin,
+                                std::size_t length = std::string_view::npos) {
+  begin = std::min(begin, text.size());
+  return {text.data() + begin, std::min(length, text.size() - begin)};
+}
+
 class text_writer {
  public:
   text_writer(char* buffer, std::size_t capacity) : buffer_(buffer), capacity_(capacity) {}

@@ -25,6 +25,9 @@ struct metric {
   const char* help;  // one sentence without a full stop
 };
 
+// In place of a value: the member has none for this metric.
+inline constexpr std::uint64_t no_value = ~std::uint64_t{0};
+
 // `member`: the value of the group's label; copied before the call returns. `number`: that of its second label.
 // `values`: one for each metric of the group.
 using metric_receiver = void (*)(void* context, const char* member, std::uint64_t number,
