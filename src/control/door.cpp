@@ -162,14 +162,7 @@ bool door::bind_to(const char* folder) {
   return false;
 }
 
-bool door::open() {
-  char folder[options::longest_control_folder + 1];
-  options::copy_control_folder(folder);
-  if (folder[0] == '\0') {
-    text_writer standard(folder, sizeof folder - 1);
-    standard.put("/tmp/tarn-").number(static_cast<std::uint64_t>(system_call(SYS_geteuid)));
-    folder[standard.stored()] = '\0';
-  }
+bool door::open(const char* folder) {
   if (!open_folder(folder)) return false;
   descriptor_ = make_socket();
   if (descriptor_ < 0) {

@@ -25,8 +25,9 @@ class door {
   door(const door&) = delete;
   door& operator=(const door&) = delete;
 
-  // False: it cannot be opened; one line on stderr says why, and what to do.
-  bool open();
+  // `folder`: an absolute path of at most options::longest_control_folder characters. False: the door cannot be opened;
+  // one line on stderr says why, and what to do.
+  bool open(const char* folder);
   void close();
   [[nodiscard]] long descriptor() const { return descriptor_; }
   [[nodiscard]] const char* name() const { return name_; }

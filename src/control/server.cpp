@@ -62,7 +62,7 @@ class server {
     }
     open_wake();
     bool must_end = false;
-    const bool opened = wake_ >= 0 && door_.open();
+    const bool opened = wake_ >= 0 && open_door();
     system_call(SYS_close, 2);
     while (opened && !(must_end = os::control_thread_must_end()) && options::control_setting() == setting)
       wait_and_serve();
@@ -74,6 +74,17 @@ class server {
   static constexpr unsigned wake_place = 0;
   static constexpr unsigned door_place = 1;
   static constexpr unsigned first_client = 2;
+
+  bool open_door() {
+    char folder[options::longest_control_folder + 1];
+    options::copy_control_folder(folder);
+    if (folder[0] == '\0') {
+      text_writer standard(folder, sizeof folder - 1);
+      standard.put("/tmp/tarn-").number(static_cast<std::uint64_t>(system_call(SYS_geteuid)));
+      folder[standard.stored()] = '\0';
+    }
+    return door_.open(folder);
+  }
 
   void open_wake() {
     const std::uint64_t signals = std::uint64_t{1} << (os::control_wake_signal - 1);

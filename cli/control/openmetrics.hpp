@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// openmetrics: text of the format OpenMetrics of several processes as one text: each sample gets labels, and all samples
+// of a metric stand together, as the format demands.
+// Pure functions; any thread.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tarn::cli {
+
+struct labelled_metrics {
+  std::vector<std::pair<std::string, std::string>> labels;  // name, value
+  std::string text;
+};
+
+// The texts together, with one "# EOF". What is not OpenMetrics text is left out.
+std::string merge_openmetrics(const std::vector<labelled_metrics>& parts);
+
+// The value of the first sample of this name; 0 if there is none.
+double sample_in(const std::string& text, const std::string& name);
+
+}  // namespace tarn::cli
