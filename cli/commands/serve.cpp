@@ -101,9 +101,9 @@ class sidecar {
       up += fmt::format("tarn_up{{pid=\"{}\"}} {}\n", pid, is_up ? 1 : 0);
     }
     parts.push_back({{}, up});
-    // Of the older text format the new one is, for these kinds of metrics, a part.
-    return {200, request.accepts_openmetrics ? openmetrics_type : "text/plain; version=0.0.4; charset=utf-8",
-            merge_openmetrics(parts)};
+    const std::string text = merge_openmetrics(parts);
+    if (request.accepts_openmetrics) return {200, openmetrics_type, text};
+    return {200, "text/plain; version=0.0.4; charset=utf-8", as_plain_metrics(text)};
   }
 
   http_answer profile(const http_request& request, const char* view) const {

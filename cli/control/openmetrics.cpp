@@ -82,6 +82,25 @@ std::string merge_openmetrics(const std::vector<labelled_metrics>& parts) {
   return families.text();
 }
 
+std::string as_plain_metrics(const std::string& openmetrics) {
+  std::istringstream lines(openmetrics);
+  std::string line;
+  std::string out;
+  // There the name of a counter ends with _total.
+  std::string counter = " ";
+  while (std::getline(lines, line)) {
+    if (line == "# EOF" || line.starts_with("# UNIT ")) continue;
+    if (line.starts_with("# TYPE ") && line.ends_with(" counter")) {
+      counter = line.substr(7, line.find(' ', 7) - 7);
+      line.insert(7 + counter.size(), "_total");
+    } else if (line.starts_with("# HELP " + counter + " ")) {
+      line.insert(7 + counter.size(), "_total");
+    }
+    out += line + "\n";
+  }
+  return out;
+}
+
 double sample_in(const std::string& text, const std::string& name) {
   std::istringstream lines(text);
   std::string line;

@@ -18,6 +18,9 @@ struct labelled_metrics {
 // The texts together, with one "# EOF". What is not OpenMetrics text is left out.
 std::string merge_openmetrics(const std::vector<labelled_metrics>& parts);
 
+// The same as text of Prometheus' older format, for clients that do not ask for OpenMetrics.
+std::string as_plain_metrics(const std::string& openmetrics);
+
 // The value of the first sample of this name; 0 if there is none.
 double sample_in(const std::string& text, const std::string& name);
 

@@ -131,7 +131,7 @@ void write_group(text_writer& out, const metric_group& group) {
 }
 
 void write_openmetrics(text_writer& out) {
-  out.put("# TYPE tarn_build info\n# HELP tarn_build The version of tarn in the process.\n");
+  out.put("# TYPE tarn_build_info gauge\n# HELP tarn_build_info The version of tarn in the process.\n");
   out.put("tarn_build_info{version=\"" TARN_VERSION "\"} 1\n");
   for (const metric_group* const group : groups) write_group(out, *group);
   engine::for_each_front([&out](const engine::front& f) {

@@ -2,7 +2,6 @@
 #include "os/thread.hpp"
 
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -12,129 +11,17 @@
 #include <new>
 
 #include "base/fence.hpp"
-#include "base/units.hpp"
 #include "os/clock.hpp"
 #include "os/clone_thread.hpp"
 #include "os/futex.hpp"
-#include "os/memory.hpp"
-#include "os/rights.hpp"
-#include "os/sealed.hpp"
 #include "os/syscall.hpp"
+#include "os/thread_home.hpp"
 
 namespace tarn::os {
 namespace {
 
-constexpr std::size_t stack_bytes = 128 * kib;
-// Space for the libraries' thread-local data, below the thread pointer (x86-64) or above it (aarch64): at least this
-// much. Code compiled with stack protection or checks may read there, and the control thread uses this library's.
-constexpr std::size_t least_thread_data_bytes = 16 * kib;
-
-enum : std::uint32_t { none, running, leaving, wanted };
-
-// One of the two threads.
-struct thread_state {
-  // The kernel stores `none` when the thread has ended, and wakes sleepers by a shared (not private) futex call.
-  futex_word state{none};
-  futex_word bell{0};  // of the background thread
-  std::atomic<std::uint32_t> start_after_hold{0};
-  std::atomic<bool> rights_changed{false};   // they may have changed since the thread was started
-  capabilities of_first_thread;              // of the process's first thread when the thread was started
-  std::atomic<std::int64_t> next_try_ms{0};  // earliest time of the next start; 0: the last one succeeded
-  std::atomic<std::int64_t> pause_ms{0};     // pause after the last refusal
-  std::atomic<int> thread{0};  // id of the last thread, written by the kernel before clone returns
-};
-
-// The control page: all zero in a new process, and in a child that does not share its parent's memory.
-struct thread_control {
-  thread_state threads[engine_threads];
-  std::atomic<std::uint32_t> holds{0};
-  std::atomic<hold_token> token{0};  // token of the holds in this process; 0 before the first one
-  std::atomic<long> process{0};      // process id; 0 in a child until note_forked_child() or the first start
-  std::atomic<bool> is_first_of_namespace{false};  // process 1, whose threads have lists of robust mutexes
-};
-
-// Up to 8,192 processors.
-struct processor_set {
-  unsigned long bits[128];
-};
-
-struct load_values {
-  thread_control* control = nullptr;  // null: there is never a thread
-  char* stacks[engine_threads] = {};  // inaccessible until the first start
-  std::size_t data_bytes = 0;         // on each side of the thread pointer
-  processor_set processors{};
-  long processors_bytes = 0;  // 0: the system did not tell
-  long nice = 0;
-  bool is_known = false;  // false: the thread keeps the processors and nice value of its starter
-};
-
-constinit sealed<load_values> at_load;
-
 // A child inherits this variable, unlike the control page, so tokens differ between parent and child.
 std::atomic<hold_token> last_token{0};
-
-// Where this library's thread-local data begins and ends, about: one variable of each of its two parts.
-thread_local constinit int initialised_data = 1;
-thread_local constinit int zeroed_data = 0;
-
-// So much that this library's thread-local data fits, which a program linked with the archive may put far away.
-std::size_t data_bytes_needed() {
-  constexpr std::size_t all_of_library = 8 * kib;
-  const auto pointer = reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
-  std::size_t most = 0;
-  for (const int* const probe : {&initialised_data, &zeroed_data}) {
-    const auto address = reinterpret_cast<std::uintptr_t>(probe);
-    most = std::max(most, address < pointer ? pointer - address : address - pointer);
-  }
-  return align_up(std::max(most + all_of_library, least_thread_data_bytes), 64);
-}
-
-std::size_t stack_part(std::size_t data_bytes) {
-  return align_up(stack_bytes + 2 * data_bytes, system_page_size());
-}
-
-long nice_of_this_thread() { return 20 - system_call(SYS_getpriority, PRIO_PROCESS, 0); }
-
-long processors_of_this_thread(processor_set& out) {
-  const long bytes = system_call(SYS_sched_getaffinity, 0, sizeof out, reinterpret_cast<long>(&out));
-  return bytes > 0 ? bytes : 0;
-}
-
-// The mapping:
-//
-//   +-------+--------------+-------+------------------------+-------+------------------------+-------+
-//   | guard | control page | guard | stack and thread block | guard | stack and thread block | guard |
-//   +-------+--------------+-------+------------------------+-------+------------------------+-------+
-void map_home(load_values& out) {
-  const std::size_t page = system_page_size();
-  out.data_bytes = data_bytes_needed();
-  const std::size_t part = stack_part(out.data_bytes) + page;
-  const std::size_t bytes = 3 * page + engine_threads * part;
-  const long home = system_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_NONE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (home < 0 && home >= -4095) return;
-  const long control = home + static_cast<long>(page);
-  if (system_call(SYS_mprotect, control, static_cast<long>(page), PROT_READ | PROT_WRITE) != 0 ||
-      system_call(SYS_madvise, control, static_cast<long>(page), MADV_WIPEONFORK) != 0) {
-    system_call(SYS_munmap, home, static_cast<long>(bytes));
-    return;
-  }
-  out.control = reinterpret_cast<thread_control*>(control);
-  for (unsigned i = 0; i < engine_threads; ++i)
-    out.stacks[i] = reinterpret_cast<char*>(control) + 2 * page + i * part;
-}
-
-[[gnu::constructor(101)]] void note_load_values() {
-  load_values values;
-  map_home(values);
-  if (!in_sandbox()) {
-    values.is_known = true;
-    values.processors_bytes = processors_of_this_thread(values.processors);
-    values.nice = nice_of_this_thread();
-  }
-  at_load.seal(values);
-  if (values.is_known) note_own_process();
-}
 
 extern "C" [[noreturn, gnu::used]] void tarn_engine_thread_main(long which) {
   if (which == static_cast<long>(engine_thread::control)) {
@@ -175,29 +62,6 @@ bool is_held(thread_control* c, thread_state& t) {
   return c->holds.load(std::memory_order_relaxed) != 0;
 }
 
-// Whether the calling thread has a list of robust mutexes. libc gives each thread one. A child starts without one; libc
-// restores it after fork but not after vfork.
-bool has_robust_list() {
-  void* head = nullptr;
-  std::size_t bytes = 0;
-  return system_call(SYS_get_robust_list, 0, reinterpret_cast<long>(&head), reinterpret_cast<long>(&bytes)) ==
-             0 &&
-         head != nullptr;
-}
-
-// Whether the caller is in the process with the id `noted`. Process 1 may have a vfork child that is process 1 of
-// another namespace, so there the robust list decides.
-bool is_process(const thread_control* c, long noted) {
-  return system_call(SYS_getpid) == noted &&
-         (!c->is_first_of_namespace.load(std::memory_order_relaxed) || has_robust_list());
-}
-
-void note_process(thread_control* c) {
-  const long self = system_call(SYS_getpid);
-  c->is_first_of_namespace.store(self == 1 && has_robust_list(), std::memory_order_relaxed);
-  c->process.store(self, std::memory_order_relaxed);
-}
-
 // False in a child that shares its parent's memory: a thread of the child would end with the child, perhaps while it
 // holds one of our locks.
 bool is_own_process(thread_control* c) {
@@ -212,18 +76,15 @@ bool is_own_process(thread_control* c) {
 long start_claimed(thread_control* c, thread_state& t) {
   full_fence();  // partner: the one in hold_background_thread(). Either it waits for us, or we see its hold.
   if (is_held(c, t)) return 0;
-  const long which = &t - c->threads;
-  char* const stack = at_load->stacks[which];
-  const long failure =
-      system_call(SYS_mprotect, reinterpret_cast<long>(stack),
-                  static_cast<long>(stack_part(at_load->data_bytes)), PROT_READ | PROT_WRITE);
-  if (failure != 0) return failure;
-  char* const thread_pointer = stack + stack_bytes + at_load->data_bytes;
+  const auto which = static_cast<engine_thread>(&t - c->threads);
+  if (const long failure = prepare_memory_of(which); failure != 0) return failure;
+  char* const thread_pointer = thread_pointer_of(which);
   // The x86-64 ABI has the thread pointer point at itself.
   *reinterpret_cast<void**>(thread_pointer) = thread_pointer;
   t.rights_changed.store(false, std::memory_order_relaxed);
   if (at_load->is_known) t.of_first_thread = capabilities::of(c->process.load(std::memory_order_relaxed));
-  const long thread = clone_thread(stack + stack_bytes, thread_pointer, &t.thread, &t.state, which);
+  const long thread =
+      clone_thread(stack_top_of(which), thread_pointer, &t.thread, &t.state, static_cast<long>(which));
   if (thread > 0) give_ordinary_scheduling(thread);
   return thread;
 }

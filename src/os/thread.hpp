@@ -14,7 +14,7 @@
 // such a call was made without a hold, the thread ends at its next wake-up if the capabilities of the process's first
 // thread have changed.
 //
-// Memory: one mapping, made at load at a place that the kernel chooses: control page, then stack and thread block, each
+// Memory (thread_home.hpp): one mapping: control page, then for each thread a stack and a thread block, all
 // between inaccessible pages. A child that does not share its parent's memory finds the control page zeroed
 // (MADV_WIPEONFORK), however it was made, and so no thread, no hold and no process id.
 //
@@ -29,14 +29,12 @@
 
 #include <cstdint>
 
+#include "os/engine_thread.hpp"
 #include "os/sandbox.hpp"
 
 namespace tarn::os {
 
 #pragma GCC visibility push(hidden)
-
-enum class engine_thread : std::uint8_t { decay, control };
-inline constexpr unsigned engine_threads = 2;
 
 // The work of each thread; defined in runtime/decay.cpp and control/server.cpp, so that no pointer to it is stored in
 // memory. It returns when the thread is to end.
@@ -90,9 +88,6 @@ void note_forked_child();
 bool in_vfork_child();
 
 // ---- holds ----
-
-// Identifies the control page in which a hold is counted; a child's is another one.
-using hold_token = std::uint32_t;
 
 // Whether the calling thread is in a signal handler that has interrupted a critical section of the engine, or in a fork
 // handler while fork holds the locks; defined in runtime/fork.cpp.
