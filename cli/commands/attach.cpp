@@ -5,11 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
 #include "cli/commands/commands.hpp"
 #include "cli/compare/progress_line.hpp"
+#include "cli/control/control_client.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/launch/other_user.hpp"
@@ -19,6 +21,7 @@
 #include "cli/recording/session_control.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/output_file.hpp"
+#include "profiler/export/packer.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace fs = std::filesystem;
@@ -64,12 +67,17 @@ constexpr command_text detach_text = {
 
 constexpr command_text dump_text = {
     .name = "dump",
-    .summary = "Write the data of a recording so far to a file; the recording continues.",
-    .usage = "tarn dump [-o FILE] [--json] PID",
+    .summary = "Write what is known of a running process's memory so far to a file.",
+    .usage = "tarn dump [OPTIONS] PID",
     .examples =
-        "  tarn dump 4711                  writes PROFILE-dump-1.prof and prints its path\n"
-        "  tarn report $(tarn dump 4711)   the same, shown as a page\n",
-    .notes = "",
+        "  tarn dump 4711                    of a recording: writes PROFILE-dump-1.prof and\n"
+        "                                    prints its path; the recording continues\n"
+        "  tarn report $(tarn dump 4711)     the same, shown as a page\n"
+        "  tarn dump --format pprof 4711     of the process's own samples: writes\n"
+        "                                    PROGRAM-4711-heap.pb.gz for go tool pprof\n",
+    .notes =
+        "--format pprof needs no recording, but tarn's malloc in the process and its options\n"
+        "control and profile (TARN_CONTROL=on TARN_PROFILE=on).\n",
     .exits = session_exits,
     .page = "docs/reference/profiling.md",
 };
@@ -78,12 +86,6 @@ struct attach_arguments : recording_arguments {
   std::string process;
   double duration = 0;
 };
-
-pid_t process_of(const std::string& text) {
-  if (const auto process = process_id(text)) return *process;
-  throw cli_error(exit_code::usage, fmt::format("'{}' is not a process id", text),
-                  "Find the id by the program's name: pgrep NAME");
-}
 
 // Records until a signal, a request to detach, the given time, or the end of the program.
 void follow(attached_recording& attached, pid_t program, session_control& control,
@@ -141,6 +143,22 @@ int attach(pid_t program, const attach_arguments& arguments) {
   return exit_code::success;
 }
 
+// The process's own samples, as pprof reads them. Returns the file's name.
+std::string write_samples(pid_t program, const std::string& view, const std::string& output) {
+  const std::string samples = ask_process(program, "profile " + view);
+  std::string path = output;
+  if (path.empty()) {
+    std::string name = name_of_process(program);
+    std::replace(name.begin(), name.end(), '/', '_');
+    path = fmt::format("{}-{}-{}.pb.gz", name, program, view);
+  }
+  output_file file("-o", path);
+  profiler::packer packed(path, [&file](const std::string& bytes) { file.write(bytes); });
+  packed.write(samples);
+  packed.finish();
+  return path;
+}
+
 }  // namespace
 
 int cmd_attach(const std::vector<std::string>& words) {
@@ -177,13 +195,26 @@ int cmd_dump(const std::vector<std::string>& words) {
   command app(dump_text);
   std::string process;
   std::string output;
+  std::string format = "tarn";
+  std::string view = "heap";
   bool json = false;
-  app.option("pid PID", process, "Id of a process recorded by tarn profile or tarn attach")->required();
+  app.option("pid PID", process, "Process id")->required();
   app.option("-o,--output FILE", output, "Name of the file (the profile's name with -dump-N)");
+  app.option("--format FORMAT", format,
+             "tarn: of a recording (the default); pprof: of the process's own samples",
+             one_of({"tarn", "pprof"}));
+  app.option("--view VIEW", view, "With --format pprof, what is shown first: heap (the default) or allocs",
+             one_of({"heap", "allocs"}));
   app.add_flag("--json", json, "Print the file's name as one JSON object");
   if (!parse_options(app, words)) return exit_code::success;
   require_file_name("-o", output);
   const pid_t program = process_of(process);
+  if (format == "pprof") {
+    const std::string path = write_samples(program, view, output);
+    json ? fmt::print("{}\n", nlohmann::json({{"path", profiler::printable(path)}}).dump())
+         : fmt::print("{}\n", profiler::printable(path));
+    return exit_code::success;
+  }
   const nlohmann::json answer = ask_session(program, {{"verb", "dump"}, {"pid", program}});
   try {
     const std::string path = copy_profile(answer.value("path", ""), output);

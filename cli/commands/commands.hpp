@@ -32,6 +32,10 @@ int cmd_dump(const std::vector<std::string>& words);
 int cmd_merge(const std::vector<std::string>& words);
 int cmd_rss(const std::vector<std::string>& words);
 int cmd_leaks(const std::vector<std::string>& words);
+int cmd_metrics(const std::vector<std::string>& words);
+int cmd_trim(const std::vector<std::string>& words);
+int cmd_set(const std::vector<std::string>& words);
+int cmd_serve(const std::vector<std::string>& words);
 int cmd_top(const std::vector<std::string>& words);
 // Hidden: runs inside the child that cmd_options starts with the library preloaded.
 int print_preloaded_options();

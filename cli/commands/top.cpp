@@ -14,6 +14,8 @@
 #include <optional>
 
 #include "cli/commands/commands.hpp"
+#include "cli/control/control_client.hpp"
+#include "cli/control/openmetrics.hpp"
 #include "cli/cost/cost_watch.hpp"
 #include "cli/cost/cost_worker.hpp"
 #include "cli/cost/memory_prices.hpp"
@@ -49,8 +51,9 @@ constexpr command_text top_text = {
     .usage = "tarn top [OPTIONS] [PID | [--] PROGRAM ARG...]",
     .examples =
         "  tarn top -- ./server --port 80    start it under tarn profile; show figures\n"
-        "  tarn top 4711                     a process started under tarn profile; of any\n"
-        "                                    other process, only its page faults\n"
+        "  tarn top 4711                     a process started under tarn profile; of one\n"
+        "                                    with TARN_CONTROL=on, its malloc's memory;\n"
+        "                                    of any other process, only its page faults\n"
         "  tarn top --once 4711              print one row, for scripts\n",
     .notes =
         "To a pipe it prints a row per update.\n"
@@ -362,6 +365,68 @@ int top_program(const std::vector<std::string>& words, const top_arguments& argu
 
 bool is_alive(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
 
+// Rows of what the process says of its malloc, at its control socket.
+struct heap_row {
+  static constexpr const char* names[] = {"tarn_process_resident_memory_bytes",
+                                          "tarn_in_use_bytes",
+                                          "tarn_cached_bytes",
+                                          "tarn_span_free_bytes",
+                                          "tarn_free_dirty_bytes",
+                                          "tarn_returned_bytes_total"};
+  static constexpr const char* headings[] = {"resident", "in use", "in caches",
+                                             "in spans", "free",   "given back"};
+  double seconds;
+  double values[std::size(names)];
+};
+
+void print_heap_row(const heap_row& row, int number, bool json) {
+  if (json) {
+    nlohmann::json out = {{"seconds", row.seconds}};
+    for (std::size_t i = 0; i < std::size(heap_row::names); ++i) out[heap_row::names[i]] = row.values[i];
+    fmt::print("{}\n", out.dump());
+  } else {
+    if (number % lines_per_heading == 0) {
+      fmt::print("{:>8}", "seconds");
+      for (const char* const heading : heap_row::headings) fmt::print("{:>12}", heading);
+      fmt::print("\n");
+    }
+    fmt::print("{:>8.1f}", row.seconds);
+    for (const double value : row.values) fmt::print("{:>12}", profiler::say_bytes(value));
+    fmt::print("\n");
+  }
+  flush_standard_output();
+}
+
+int follow_heap(pid_t process, const top_arguments& arguments) {
+  const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  const double begin = monotonic_seconds();
+  const timespec pause = to_timespec(arguments.interval);
+  for (int number = 0;; ++number) {
+    std::string text;
+    try {
+      text = ask_process(process, "metrics");
+    } catch (const cli_error&) {
+      if (number == 0 || is_alive(process)) throw;
+      return 0;
+    }
+    heap_row row{monotonic_seconds() - begin, {}};
+    for (std::size_t i = 0; i < std::size(heap_row::names); ++i)
+      row.values[i] = sample_in(text, heap_row::names[i]);
+    print_heap_row(row, number, arguments.json);
+    if (arguments.once || (arguments.duration > 0 && row.seconds + arguments.interval > arguments.duration))
+      return 0;
+    if (const int signal = sigtimedwait(&signals.held(), nullptr, &pause); signal > 0) return signal;
+  }
+}
+
+int top_heap(pid_t process, const top_arguments& arguments) {
+  if (!arguments.json)
+    print_note(fmt::format("process {} is not recorded; its malloc's memory, as it says itself:", process));
+  const int told = follow_heap(process, arguments);
+  if (told != 0) end_like(W_EXITCODE(0, told));
+  return exit_code::success;
+}
+
 int top_process(pid_t process, const top_arguments& arguments) {
   std::string reason;
   const auto path = find_recording_of(process, reason);
@@ -369,6 +434,8 @@ int top_process(pid_t process, const top_arguments& arguments) {
     if (!is_alive(process))
       throw cli_error(exit_code::refused, fmt::format("there is no process {}", process),
                       "List the processes: ps -e");
+    std::string no_door;
+    if (find_control_socket(process, no_door)) return top_heap(process, arguments);
     print_note(fmt::format("process {}: {}; its page faults:", process, reason));
     watch_settings settings;
     std::optional<output_file> json;

@@ -24,7 +24,8 @@ constexpr verb all_verbs[] = {
     {"report", cmd_report}, {"advise", cmd_advise},   {"prove", cmd_prove}, {"apply", cmd_apply},
     {"replay", cmd_replay}, {"top", cmd_top},         {"sites", cmd_sites}, {"rss", cmd_rss},
     {"leaks", cmd_leaks},   {"flame", cmd_flame},     {"merge", cmd_merge}, {"diff", cmd_diff},
-    {"export", cmd_export}, {"options", cmd_options}};
+    {"export", cmd_export}, {"metrics", cmd_metrics}, {"serve", cmd_serve}, {"trim", cmd_trim},
+    {"set", cmd_set},       {"options", cmd_options}};
 
 std::string man_page_of(const std::string& name) {
   std::string page;

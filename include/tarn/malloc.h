@@ -242,7 +242,7 @@ typedef struct tarn_option {
   const char* standard; /* the default */
   const char* accepts;  /* "milliseconds, -1 for never" */
   const char* meaning;  /* one sentence */
-  const char* source;   /* "default", "environment", "program" */
+  const char* source;   /* "default", "environment", "program", "control" (tarn set) */
 } tarn_option;
 
 /* Fills *out with option number `index`; 0 on success, ENOENT past the last one. */

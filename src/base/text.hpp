@@ -3,11 +3,20 @@
 // capacity is dropped, but size() counts it, so that the caller can tell.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace tarn {
+
+// text.substr(), which throws if `begin` is beyond the end; here the part is then empty.
+inline std::string_view part_of(std::string_view text, std::size_t begin,
+                                std::size_t length = std::string_view::npos) {
+  begin = std::min(begin, text.size());
+  return {text.data() + begin, std::min(length, text.size() - begin)};
+}
 
 class text_writer {
  public:
@@ -23,7 +32,9 @@ class text_writer {
     return *this;
   }
   text_writer& put(std::string_view text) {
-    for (const char c : text) put(c);
+    const std::size_t room = capacity_ - stored();
+    if (!text.empty() && room != 0) std::memcpy(buffer_ + size_, text.data(), std::min(room, text.size()));
+    size_ += text.size();
     return *this;
   }
   text_writer& number(std::uint64_t value) {
@@ -56,6 +67,7 @@ class text_writer {
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::size_t stored() const { return size_ < capacity_ ? size_ : capacity_; }
   [[nodiscard]] const char* data() const { return buffer_; }
+  void clear() { size_ = 0; }
 
  private:
   char* buffer_;

@@ -77,6 +77,7 @@ constinit const engine::front engine::buffer_front{
     .reclaim = buffer_registry::reclaim,
     .walk_locks = buffer_registry::walk_locks,
     .after_fork_in_child = buffer_registry::after_fork_in_child,
-    .run_errands = buffer_registry::run_errands};
+    .run_errands = buffer_registry::run_errands,
+    .metrics = &buffer_registry::metrics};
 
 }  // namespace tarn

@@ -7,6 +7,7 @@
 
 #include "buffers/buffer_core.hpp"
 #include "buffers/buffer_group.hpp"
+#include "runtime/metrics.hpp"
 
 // The type that the public headers declare.
 struct tarn_buffer_pool final : tarn::buffer_core {
@@ -18,6 +19,8 @@ namespace tarn::buffer_registry {
 #pragma GCC visibility push(hidden)
 
 extern constinit buffer_group group;
+// The figures of all buffer pools.
+extern const metric_group metrics;
 
 // Null when there is no memory.
 tarn_buffer_pool* create(const tarn_buffer_request& request);

@@ -2,7 +2,6 @@
 #include "os/thread.hpp"
 
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -12,105 +11,24 @@
 #include <new>
 
 #include "base/fence.hpp"
-#include "base/units.hpp"
 #include "os/clock.hpp"
 #include "os/clone_thread.hpp"
 #include "os/futex.hpp"
-#include "os/memory.hpp"
-#include "os/rights.hpp"
-#include "os/sealed.hpp"
 #include "os/syscall.hpp"
+#include "os/thread_home.hpp"
 
 namespace tarn::os {
 namespace {
 
-constexpr std::size_t stack_bytes = 64 * kib;
-// Space for the libraries' thread-local data, below the thread pointer (x86-64) or above it (aarch64). The thread uses
-// none of it, but code compiled with stack protection or checks may read there.
-constexpr std::size_t thread_data_bytes = 16 * kib;
-
-enum : std::uint32_t { none, running, leaving, wanted };
-
-// The control page: all zero in a new process, and in a child that does not share its parent's memory.
-struct thread_control {
-  // The kernel stores `none` when the thread has ended, and wakes sleepers by a shared (not private) futex call.
-  futex_word state{none};
-  futex_word bell{0};
-  std::atomic<std::uint32_t> holds{0};
-  std::atomic<std::uint32_t> start_after_hold{0};
-  std::atomic<hold_token> token{0};          // token of the holds in this process; 0 before the first one
-  std::atomic<bool> rights_changed{false};   // they may have changed since the thread was started
-  capabilities of_first_thread;              // of the process's first thread when the thread was started
-  std::atomic<std::int64_t> next_try_ms{0};  // earliest time of the next start; 0: the last one succeeded
-  std::atomic<std::int64_t> pause_ms{0};     // pause after the last refusal
-  std::atomic<int> thread{0};    // id of the last thread, written by the kernel before clone returns
-  std::atomic<long> process{0};  // process id; 0 in a child until note_forked_child() or the first start
-  std::atomic<bool> is_first_of_namespace{false};  // process 1, whose threads have lists of robust mutexes
-};
-
-// Up to 8,192 processors.
-struct processor_set {
-  unsigned long bits[128];
-};
-
-struct load_values {
-  thread_control* control = nullptr;  // null: there is never a thread
-  char* stack = nullptr;              // inaccessible until the first start
-  processor_set processors{};
-  long processors_bytes = 0;  // 0: the system did not tell
-  long nice = 0;
-  bool is_known = false;  // false: the thread keeps the processors and nice value of its starter
-};
-
-constinit sealed<load_values> at_load;
-
 // A child inherits this variable, unlike the control page, so tokens differ between parent and child.
 std::atomic<hold_token> last_token{0};
 
-std::size_t stack_part() { return align_up(stack_bytes + 2 * thread_data_bytes, system_page_size()); }
-
-long nice_of_this_thread() { return 20 - system_call(SYS_getpriority, PRIO_PROCESS, 0); }
-
-long processors_of_this_thread(processor_set& out) {
-  const long bytes = system_call(SYS_sched_getaffinity, 0, sizeof out, reinterpret_cast<long>(&out));
-  return bytes > 0 ? bytes : 0;
-}
-
-// The mapping:
-//
-//   +-------+--------------+-------+------------------------+-------+
-//   | guard | control page | guard | stack and thread block | guard |
-//   +-------+--------------+-------+------------------------+-------+
-void map_home(load_values& out) {
-  const std::size_t page = system_page_size();
-  const std::size_t bytes = 4 * page + stack_part();
-  const long home = system_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_NONE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (home < 0 && home >= -4095) return;
-  const long control = home + static_cast<long>(page);
-  if (system_call(SYS_mprotect, control, static_cast<long>(page), PROT_READ | PROT_WRITE) != 0 ||
-      system_call(SYS_madvise, control, static_cast<long>(page), MADV_WIPEONFORK) != 0) {
-    system_call(SYS_munmap, home, static_cast<long>(bytes));
-    return;
+extern "C" [[noreturn, gnu::used]] void tarn_engine_thread_main(long which) {
+  if (which == static_cast<long>(engine_thread::control)) {
+    control_thread_body();
+  } else {
+    background_thread_body();
   }
-  out.control = reinterpret_cast<thread_control*>(control);
-  out.stack = reinterpret_cast<char*>(control) + 2 * page;
-}
-
-[[gnu::constructor(101)]] void note_load_values() {
-  load_values values;
-  map_home(values);
-  if (!in_sandbox()) {
-    values.is_known = true;
-    values.processors_bytes = processors_of_this_thread(values.processors);
-    values.nice = nice_of_this_thread();
-  }
-  at_load.seal(values);
-  if (values.is_known) note_own_process();
-}
-
-extern "C" [[noreturn, gnu::used]] void tarn_background_thread_main() {
-  background_thread_body();
   for (;;) system_call(SYS_exit, 0);
 }
 
@@ -136,35 +54,12 @@ void give_ordinary_scheduling(long thread) {
   }
 }
 
-// Whether a hold keeps the thread away. If so, the release of the hold starts a thread.
-bool is_held(thread_control* c) {
+// Whether a hold keeps the thread away. If so, the release of the hold starts it.
+bool is_held(thread_control* c, thread_state& t) {
   if (c->holds.load(std::memory_order_relaxed) == 0) return false;
-  c->start_after_hold.store(1, std::memory_order_relaxed);
+  t.start_after_hold.store(1, std::memory_order_relaxed);
   full_fence();  // partner: the one in release_background_thread()
   return c->holds.load(std::memory_order_relaxed) != 0;
-}
-
-// Whether the calling thread has a list of robust mutexes. libc gives each thread one. A child starts without one; libc
-// restores it after fork but not after vfork.
-bool has_robust_list() {
-  void* head = nullptr;
-  std::size_t bytes = 0;
-  return system_call(SYS_get_robust_list, 0, reinterpret_cast<long>(&head), reinterpret_cast<long>(&bytes)) ==
-             0 &&
-         head != nullptr;
-}
-
-// Whether the caller is in the process with the id `noted`. Process 1 may have a vfork child that is process 1 of
-// another namespace, so there the robust list decides.
-bool is_process(const thread_control* c, long noted) {
-  return system_call(SYS_getpid) == noted &&
-         (!c->is_first_of_namespace.load(std::memory_order_relaxed) || has_robust_list());
-}
-
-void note_process(thread_control* c) {
-  const long self = system_call(SYS_getpid);
-  c->is_first_of_namespace.store(self == 1 && has_robust_list(), std::memory_order_relaxed);
-  c->process.store(self, std::memory_order_relaxed);
 }
 
 // False in a child that shares its parent's memory: a thread of the child would end with the child, perhaps while it
@@ -178,38 +73,37 @@ bool is_own_process(thread_control* c) {
 
 // Starts a thread after state has been set to `running`. Returns its id, -errno if the system refuses, 0 if a hold
 // keeps it away.
-long start_claimed(thread_control* c) {
+long start_claimed(thread_control* c, thread_state& t) {
   full_fence();  // partner: the one in hold_background_thread(). Either it waits for us, or we see its hold.
-  if (is_held(c)) return 0;
-  char* const stack = at_load->stack;
-  const long failure = system_call(SYS_mprotect, reinterpret_cast<long>(stack),
-                                   static_cast<long>(stack_part()), PROT_READ | PROT_WRITE);
-  if (failure != 0) return failure;
-  char* const thread_pointer = stack + stack_bytes + thread_data_bytes;
+  if (is_held(c, t)) return 0;
+  const auto which = static_cast<engine_thread>(&t - c->threads);
+  if (const long failure = prepare_memory_of(which); failure != 0) return failure;
+  char* const thread_pointer = thread_pointer_of(which);
   // The x86-64 ABI has the thread pointer point at itself.
   *reinterpret_cast<void**>(thread_pointer) = thread_pointer;
-  c->rights_changed.store(false, std::memory_order_relaxed);
-  if (at_load->is_known) c->of_first_thread = capabilities::of(c->process.load(std::memory_order_relaxed));
-  const long thread = clone_thread(stack + stack_bytes, thread_pointer, &c->thread, &c->state);
+  t.rights_changed.store(false, std::memory_order_relaxed);
+  if (at_load->is_known) t.of_first_thread = capabilities::of(c->process.load(std::memory_order_relaxed));
+  const long thread =
+      clone_thread(stack_top_of(which), thread_pointer, &t.thread, &t.state, static_cast<long>(which));
   if (thread > 0) give_ordinary_scheduling(thread);
   return thread;
 }
 
 // After a refusal the system may grant a thread later: process limits are shared by all processes of a user. The pause
 // between two tries doubles.
-void plan_next_try(thread_control* c, bool started) {
+void plan_next_try(thread_state& t, bool started) {
   constexpr std::int64_t shortest_ms = 100;
   constexpr std::int64_t longest_ms = 60000;
-  if (started && c->next_try_ms.load(std::memory_order_relaxed) == 0) return;
-  const std::int64_t last = c->pause_ms.load(std::memory_order_relaxed);
+  if (started && t.next_try_ms.load(std::memory_order_relaxed) == 0) return;
+  const std::int64_t last = t.pause_ms.load(std::memory_order_relaxed);
   const std::int64_t pause = started ? 0 : std::clamp(2 * last, shortest_ms, longest_ms);
-  c->pause_ms.store(pause, std::memory_order_relaxed);
-  c->next_try_ms.store(started ? 0 : now_ms() + pause, std::memory_order_relaxed);
+  t.pause_ms.store(pause, std::memory_order_relaxed);
+  t.next_try_ms.store(started ? 0 : now_ms() + pause, std::memory_order_relaxed);
 }
 
 // Runs with every signal blocked: no signal handler, which might want a hold, interrupts a claim, and the thread
 // inherits the mask, so no handler ever runs on it.
-bool start(thread_control* c) {
+bool start(thread_control* c, thread_state& t) {
   std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t before = 0;
   system_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&all), reinterpret_cast<long>(&before),
@@ -217,14 +111,14 @@ bool start(thread_control* c) {
   bool is_there = is_own_process(c);
   std::uint32_t expected = none;
   // acquire: the last thread has left the stack; partner: the kernel's store.
-  while (is_there && c->state.compare_exchange_strong(expected, running, std::memory_order_acquire,
-                                                      std::memory_order_relaxed)) {
-    const long thread = start_claimed(c);
+  while (is_there && t.state.compare_exchange_strong(expected, running, std::memory_order_acquire,
+                                                     std::memory_order_relaxed)) {
+    const long thread = start_claimed(c, t);
     is_there = thread > 0;
-    if (thread != 0) plan_next_try(c, is_there);
+    if (thread != 0) plan_next_try(t, is_there);
     if (is_there) break;
-    c->state.store(none, std::memory_order_release);  // partner: the acquires in await_state() and above
-    system_call(SYS_futex, reinterpret_cast<long>(&c->state), FUTEX_WAKE, INT_MAX);
+    t.state.store(none, std::memory_order_release);  // partner: the acquires in await_state() and above
+    system_call(SYS_futex, reinterpret_cast<long>(&t.state), FUTEX_WAKE, INT_MAX);
     full_fence();  // partner: the one in release_background_thread(), which may have found our claim
     is_there = thread == 0 && c->holds.load(std::memory_order_relaxed) == 0;
   }
@@ -232,22 +126,22 @@ bool start(thread_control* c) {
   return is_there;
 }
 
-bool may_start(const thread_control* c) {
-  if (c == nullptr || in_sandbox()) return false;
-  const std::int64_t next_try = c->next_try_ms.load(std::memory_order_relaxed);
+bool may_start(const thread_state& t) {
+  if (in_sandbox()) return false;
+  const std::int64_t next_try = t.next_try_ms.load(std::memory_order_relaxed);
   return next_try == 0 || now_ms() >= next_try;
 }
 
 // Waits until done(state) is true, for `tries` times 10 ms at most.
 template <class Done>
-bool await_state(thread_control* c, int tries, Done done) {
+bool await_state(thread_state& t, int tries, Done done) {
   constexpr long timed_out = -110;
   const timespec limit{0, 10000000};
   for (;;) {
     // acquire: partner of the release in start(), and of the kernel's store.
-    const std::uint32_t seen = c->state.load(std::memory_order_acquire);
+    const std::uint32_t seen = t.state.load(std::memory_order_acquire);
     if (done(seen)) return true;
-    const long result = system_call(SYS_futex, reinterpret_cast<long>(&c->state), FUTEX_WAIT, seen,
+    const long result = system_call(SYS_futex, reinterpret_cast<long>(&t.state), FUTEX_WAIT, seen,
                                     reinterpret_cast<long>(&limit));
     if (result == timed_out && --tries <= 0) return false;
   }
@@ -255,55 +149,123 @@ bool await_state(thread_control* c, int tries, Done done) {
 
 }  // namespace
 
-bool ensure_background_thread() {
+bool ensure_thread(engine_thread which) {
   thread_control* const c = at_load->control;
-  if (!may_start(c) || is_held(c)) return false;
-  full_fence();  // partner: the one in leave_background_thread(). Either we see `leaving`, or it sees our memory.
-  std::uint32_t seen = c->state.load(std::memory_order_relaxed);
+  if (c == nullptr) return false;
+  thread_state& t = c->threads[static_cast<unsigned>(which)];
+  if (!may_start(t) || is_held(c, t)) return false;
+  full_fence();  // partner: the one in leave_thread(). Either we see `leaving`, or it sees our memory.
+  std::uint32_t seen = t.state.load(std::memory_order_relaxed);
   if (seen == running || seen == wanted) return true;
   if (seen == leaving) {
-    if (c->state.compare_exchange_strong(seen, wanted, std::memory_order_relaxed)) {
+    if (t.state.compare_exchange_strong(seen, wanted, std::memory_order_relaxed)) {
       constexpr int a_second = 100;
       // Waits for `not wanted`, not for `none`: a third thread may start the next one meanwhile.
-      await_state(c, a_second, [](std::uint32_t state) { return state != wanted; });
+      await_state(t, a_second, [](std::uint32_t state) { return state != wanted; });
     } else if (seen != none) {
       return true;  // the thread stays, or another caller starts the next one
     }
   }
-  return start(c);
+  return start(c, t);
 }
 
+namespace {
+
+// Of the thread that calls, or to which the call belongs.
+thread_state& state_of(engine_thread which) {
+  return at_load->control->threads[static_cast<unsigned>(which)];
+}
+
+bool has_other_rights(const thread_state& t) {
+  return at_load->is_known &&
+         !(capabilities::of(at_load->control->process.load(std::memory_order_relaxed)) == t.of_first_thread);
+}
+
+void ring_bell(thread_state& t) {
+  // release: the thread sees the caller's request; partner: the acquire in sleep_in_background_thread().
+  if (t.bell.exchange(1, std::memory_order_release) == 0) futex_wake(&t.bell, 1);
+}
+
+// The control thread sleeps until one of its descriptors is ready, so it is woken by a signal, which it has blocked
+// and watches by a descriptor. Nobody else sees the signal: it is sent to this thread alone.
+void send_wake_signal(const thread_control* c, const thread_state& t) {
+  system_call(SYS_tgkill, c->process.load(std::memory_order_relaxed),
+              t.thread.load(std::memory_order_relaxed), control_wake_signal);
+}
+
+void wake(const thread_control* c, thread_state& t) {
+  if (&t == &c->threads[static_cast<unsigned>(engine_thread::control)]) {
+    send_wake_signal(c, t);
+  } else {
+    ring_bell(t);
+  }
+}
+
+// Waits until the thread has ended; see hold_background_thread().
+void await_end(thread_control* c, thread_state& t) {
+  // acquire: partner of the release in start(), and of the kernel's store.
+  if (t.state.load(std::memory_order_acquire) == none) return;
+  constexpr int patience = 5;
+  for (int tries = 200;; --tries) {
+    // Again each time: a thread that is being started has no number yet.
+    wake(c, t);
+    if (await_state(t, patience, [](std::uint32_t state) { return state == none; })) {
+      // The kernel clears the state before it removes the thread from the process.
+      await_end_of_thread(t.thread.load(std::memory_order_relaxed));
+      return;
+    }
+    if (tries == 0 || is_above_interrupted_section()) break;
+  }
+  // A thread with the old rights still exists: it ends at its next check, even after the release.
+  t.rights_changed.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 void sleep_in_background_thread(std::int64_t milliseconds) {
-  thread_control* const c = at_load->control;
-  futex_wait(&c->bell, 0, milliseconds);
+  thread_state& t = state_of(engine_thread::decay);
+  futex_wait(&t.bell, 0, milliseconds);
   // acquire: partner of the release in ring_background_thread().
-  c->bell.exchange(0, std::memory_order_acquire);
-  if (at_load->is_known && c->holds.load(std::memory_order_relaxed) == 0 &&
-      !(capabilities::of(c->process.load(std::memory_order_relaxed)) == c->of_first_thread))
-    c->rights_changed.store(true, std::memory_order_relaxed);
+  t.bell.exchange(0, std::memory_order_acquire);
+  if (at_load->control->holds.load(std::memory_order_relaxed) == 0 && has_other_rights(t))
+    t.rights_changed.store(true, std::memory_order_relaxed);
 }
 
 void ring_background_thread() {
+  if (at_load->control != nullptr) ring_bell(state_of(engine_thread::decay));
+}
+
+void wake_control_thread() {
   thread_control* const c = at_load->control;
-  // release: the thread sees the caller's request; partner: the acquire in sleep_in_background_thread().
-  if (c != nullptr && c->bell.exchange(1, std::memory_order_release) == 0) futex_wake(&c->bell, 1);
+  if (c == nullptr) return;
+  thread_state& t = state_of(engine_thread::control);
+  if (t.state.load(std::memory_order_relaxed) != none && is_own_process(c)) wake(c, t);
 }
 
 bool background_thread_must_end() {
   const thread_control* const c = at_load->control;
-  return c != nullptr &&
-         (c->holds.load(std::memory_order_relaxed) != 0 || c->rights_changed.load(std::memory_order_relaxed));
+  return c != nullptr && (c->holds.load(std::memory_order_relaxed) != 0 ||
+                          state_of(engine_thread::decay).rights_changed.load(std::memory_order_relaxed));
 }
 
-void leave_background_thread() {
-  at_load->control->state.store(leaving, std::memory_order_relaxed);
-  full_fence();  // partner: the one in ensure_background_thread()
+bool control_thread_must_end() {
+  thread_state& t = state_of(engine_thread::control);
+  if (at_load->control->holds.load(std::memory_order_relaxed) != 0) return true;
+  if (has_other_rights(t)) t.rights_changed.store(true, std::memory_order_relaxed);
+  return t.rights_changed.load(std::memory_order_relaxed);
 }
 
-bool stay_in_background_thread() {
+void leave_thread(engine_thread which) {
+  state_of(which).state.store(leaving, std::memory_order_relaxed);
+  full_fence();  // partner: the one in ensure_thread()
+}
+
+bool stay_in_thread(engine_thread which) {
+  thread_state& t = state_of(which);
   std::uint32_t expected = leaving;
-  return !is_held(at_load->control) && !background_thread_must_end() &&
-         at_load->control->state.compare_exchange_strong(expected, running, std::memory_order_relaxed);
+  // A hold that begins after this look ends the thread at its next one.
+  return !is_held(at_load->control, t) && !t.rights_changed.load(std::memory_order_relaxed) &&
+         t.state.compare_exchange_strong(expected, running, std::memory_order_relaxed);
 }
 
 hold_token hold_background_thread() {
@@ -316,20 +278,7 @@ hold_token hold_background_thread() {
   }
   c->holds.fetch_add(1, std::memory_order_relaxed);
   full_fence();  // partner: the one in start_claimed()
-  // acquire: partner of the release in start(), and of the kernel's store.
-  if (c->state.load(std::memory_order_acquire) == none) return token;
-  ring_background_thread();
-  constexpr int patience = 5;
-  for (int tries = 200;; --tries) {
-    if (await_state(c, patience, [](std::uint32_t state) { return state == none; })) {
-      // The kernel clears the state before it removes the thread from the process.
-      await_end_of_thread(c->thread.load(std::memory_order_relaxed));
-      return token;
-    }
-    if (tries == 0 || is_above_interrupted_section()) break;
-  }
-  // A thread with the old rights still exists: it ends at its next check, even after the release.
-  c->rights_changed.store(true, std::memory_order_relaxed);
+  for (thread_state& t : c->threads) await_end(c, t);
   return token;
 }
 
@@ -338,8 +287,10 @@ void release_background_thread(hold_token token) {
   if (c == nullptr || c->token.load(std::memory_order_relaxed) != token) return;
   if (c->holds.fetch_sub(1, std::memory_order_relaxed) != 1) return;
   full_fence();  // partner: the one in is_held(). Either we see its request, or it sees that there is no hold.
-  if (c->start_after_hold.exchange(0, std::memory_order_relaxed) == 0 || !may_start(c)) return;
-  if (c->state.load(std::memory_order_relaxed) == none) start(c);
+  for (thread_state& t : c->threads) {
+    if (t.start_after_hold.exchange(0, std::memory_order_relaxed) == 0 || !may_start(t)) continue;
+    if (t.state.load(std::memory_order_relaxed) == none) start(c, t);
+  }
 }
 
 bool thread_exists(long process, long thread) {

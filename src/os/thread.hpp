@@ -1,48 +1,59 @@
 // SPDX-License-Identifier: MIT
-// thread: the engine's one background thread, made without libc, and the holds that keep it away.
+// thread: the engine's two threads, made without libc, and the holds that keep them away: the background thread, which
+// returns idle memory (runtime/decay.hpp), and the control thread, which answers at the control socket
+// (control/server.hpp).
 //
 // pthread_create cannot be used: it allocates, takes locks of libc under which libc itself calls free(), and makes a
-// process wait at its end for the thread. This thread has no libc thread descriptor: it blocks every signal, may only
-// make system calls and access the engine's own data, and ends with the process. It runs under an ordinary scheduling
+// process wait at its end for the thread. These threads have no libc thread descriptor: they block every signal, may only
+// make system calls and access the engine's own data, and end with the process. They run under an ordinary scheduling
 // policy and on the processors that the process had when the library was loaded, whatever those of the starting thread.
+// Their thread-local data is zero at the start, also variables that begin with another value in threads of libc.
 //
 // libc's setuid and related functions do not reach a thread that libc does not know. A hold ends the thread before such
 // a call and keeps it away until the call is over; the next thread then has the rights of the thread that starts it. If
 // such a call was made without a hold, the thread ends at its next wake-up if the capabilities of the process's first
 // thread have changed.
 //
-// Memory: one mapping, made at load at a place that the kernel chooses: control page, then stack and thread block, each
+// Memory (thread_home.hpp): one mapping: control page, then for each thread a stack and a thread block, all
 // between inaccessible pages. A child that does not share its parent's memory finds the control page zeroed
 // (MADV_WIPEONFORK), however it was made, and so no thread, no hold and no process id.
 //
-// States, in one word that the kernel clears when the thread has left its stack (CLONE_CHILD_CLEARTID):
-//   none -> running      by ensure_background_thread() or release_background_thread()
+// States of each thread, in one word that the kernel clears when the thread has left its stack (CLONE_CHILD_CLEARTID):
+//   none -> running      by ensure_thread() or release_background_thread()
 //   running -> none      by the same call, if the system or a hold prevents the start
 //   running -> leaving   by the thread, which then checks for work once more: leaving -> running if there is some
-//   leaving -> wanted    by ensure_background_thread(), which waits for the end and starts the next thread
+//   leaving -> wanted    by ensure_thread(), which waits for the end and starts the next thread
 //   any -> none          by the kernel, also if the thread dies with a vfork child that had started it
 // Thread safety: any thread and any signal handler, unless stated otherwise; errno is left alone.
 #pragma once
 
 #include <cstdint>
 
+#include "os/engine_thread.hpp"
 #include "os/sandbox.hpp"
 
 namespace tarn::os {
 
 #pragma GCC visibility push(hidden)
 
-// The work of the thread; defined in runtime/decay.cpp, so that no pointer to it is stored in memory. It returns when
-// the thread is to end.
+// The work of each thread; defined in runtime/decay.cpp and control/server.cpp, so that no pointer to it is stored in
+// memory. It returns when the thread is to end.
 void background_thread_body();
+void control_thread_body();
 
 // True: the thread exists or is being started, and will see what was written before the call. False: there is none,
 // because a hold keeps it away, because the system refuses it (retried after a pause, which doubles), or because the
 // caller is in a child that shares its parent's memory.
-bool ensure_background_thread();
+bool ensure_thread(engine_thread which);
+inline bool ensure_background_thread() { return ensure_thread(engine_thread::decay); }
 
 // Ends the thread's sleep. Called by any thread.
 void ring_background_thread();
+
+// Makes the control thread look whether it must end or has something to do, if there is one. Its signal
+// control_wake_signal, which is not delivered: the thread polls it as a descriptor (signalfd).
+void wake_control_thread();
+inline constexpr int control_wake_signal = 16;  // SIGSTKFLT, which no kernel sends
 
 // ---- called by the thread itself ----
 
@@ -52,11 +63,15 @@ void sleep_in_background_thread(std::int64_t milliseconds);
 // A hold asks the thread to end, or the program has changed its rights without one: the thread returns from
 // background_thread_body() as soon as it holds no lock.
 bool background_thread_must_end();
+// The same of the control thread; two system calls.
+bool control_thread_must_end();
 
-// At its end the thread calls leave, checks for work announced before ensure_background_thread(), and calls stay if
+// At its end the thread calls leave, checks for work announced before ensure_thread(), and calls stay if
 // there is some. stay returns false if the thread must end all the same; another one is started later.
-void leave_background_thread();
-bool stay_in_background_thread();
+void leave_thread(engine_thread which);
+bool stay_in_thread(engine_thread which);
+inline void leave_background_thread() { leave_thread(engine_thread::decay); }
+inline bool stay_in_background_thread() { return stay_in_thread(engine_thread::decay); }
 
 // ---- children ----
 
@@ -74,20 +89,17 @@ bool in_vfork_child();
 
 // ---- holds ----
 
-// Identifies the control page in which a hold is counted; a child's is another one.
-using hold_token = std::uint32_t;
-
 // Whether the calling thread is in a signal handler that has interrupted a critical section of the engine, or in a fork
 // handler while fork holds the locks; defined in runtime/fork.cpp.
 bool is_above_interrupted_section();
 
-// Ends the thread, waits until the kernel has removed it completely, and keeps new threads from starting until the
+// Ends both threads, waits until the kernel has removed them completely, and keeps new ones from starting until the
 // release. Gives up after 50 ms in a signal handler that has interrupted a critical section, for whose lock the thread
 // may wait, and after 10 s otherwise: the thread then ends when it gets the lock, even after the release. Cost without
 // a thread: three atomic operations.
 hold_token hold_background_thread();
-// Ends a hold. Starts a thread if no other hold is left and there is work: the thread that a hold ended had some, or
-// ensure_background_thread() was called meanwhile. In a child made between the two calls: does nothing.
+// Ends a hold. Starts each thread if no other hold is left and there is work: the thread that a hold ended had some, or
+// ensure_thread() was called meanwhile. In a child made between the two calls: does nothing.
 void release_background_thread(hold_token token);
 
 // Whether the process has a thread of this id.

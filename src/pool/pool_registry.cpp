@@ -120,7 +120,8 @@ constinit const engine::front engine::pool_front{
         [](const os::lock_walk& walk) {
           pools.walk_locks(walk, [&walk](tarn_pool& pool) { pool.walk_locks(walk); });
         },
-    .after_fork_in_child = [] { pools.after_fork_in_child(lose_bins); }};
+    .after_fork_in_child = [] { pools.after_fork_in_child(lose_bins); },
+    .metrics = &pool_registry::metrics};
 
 namespace pool_registry {
 

@@ -9,6 +9,7 @@
 
 #include "pool/pool_bin.hpp"
 #include "pool/pool_core.hpp"
+#include "runtime/metrics.hpp"
 
 namespace tarn::pool_registry {
 
@@ -42,6 +43,9 @@ std::size_t trim_all();
 std::size_t cached(pool_core* pool);
 
 extern engine::front_registry<tarn_pool, pool_bin> pools;
+
+// The figures of all pools.
+extern const metric_group metrics;
 
 #pragma GCC visibility pop
 

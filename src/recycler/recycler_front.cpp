@@ -46,6 +46,7 @@ constinit const engine::front engine::recycler_front{
     .thread_adopts = [] { recyclers.thread_adopts(); },
     .thread_ends = [] { recyclers.thread_ends(hand_over, [](recycler_core&, std::nullptr_t) {}); },
     .walk_locks = walk_locks,
-    .after_fork_in_child = after_fork_in_child};
+    .after_fork_in_child = after_fork_in_child,
+    .metrics = &recycler_registry::metrics};
 
 }  // namespace tarn

@@ -9,6 +9,7 @@
 
 #include "recycler/recycler_bin.hpp"
 #include "recycler/recycler_core.hpp"
+#include "runtime/metrics.hpp"
 
 namespace tarn::recycler_registry {
 
@@ -37,6 +38,8 @@ void get_figures(tarn_recycler* recycler, tarn_recycler_figures& out);
 
 #pragma GCC visibility push(hidden)
 extern engine::front_registry<tarn_recycler, recycler_bin> recyclers;
+// The figures of all recyclers.
+extern const metric_group metrics;
 #pragma GCC visibility pop
 
 }  // namespace tarn::recycler_registry

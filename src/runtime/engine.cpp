@@ -89,7 +89,10 @@ void prepare() {
 }
 
 // Runs after the constructors of src/os, which have priority 101: warnings about options need what they record.
-[[gnu::constructor]] void prepare_at_load() { prepare(); }
+[[gnu::constructor]] void prepare_at_load() {
+  prepare();
+  options::start_control();
+}
 
 }  // namespace
 
@@ -129,6 +132,11 @@ thread_cache* attach_thread(bool own) {
   }
   if (TARN_UNLIKELY(adopted)) for_each_front([](const front& e) { e.thread_adopts(); });
   return cache;
+}
+
+void begin_bare_thread() {
+  local_cache = &no_cache;
+  phase = thread_phase::ended;
 }
 
 traffic traffic_of_thread() {

@@ -20,6 +20,10 @@ thread_cache* attach_thread(bool own = false);
 // spans into the page heap.
 void reclaim();
 
+// Called by a thread that libc does not know (os/thread.hpp) before it calls functions that look at the caller's cache: it
+// has none, and gets none.
+void begin_bare_thread();
+
 // All that the calling thread has allocated and freed. Costs a walk over its size classes.
 traffic traffic_of_thread();
 

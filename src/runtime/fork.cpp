@@ -148,6 +148,8 @@ void after_in_child(bool fork) {
   if (fork && _IO_list_resetlock != nullptr) _IO_list_resetlock();
   os::forget_standard_error();
   restore_signals();
+  // The parent's control thread is not here, and its socket is in a table of descriptors that only that thread has.
+  options::start_control();
 }
 
 }  // namespace

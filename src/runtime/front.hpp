@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "os/mutex.hpp"
+#include "runtime/metrics.hpp"
 
 namespace tarn::engine {
 
@@ -44,6 +45,8 @@ struct front {
   void (*after_fork_in_child)() = nothing;
   // Does the work that was deferred to the background thread (decay::run_errands_soon()).
   void (*run_errands)() = nothing;
+  // Its figures by name; null: none.
+  const metric_group* metrics = nullptr;
 };
 
 #pragma GCC visibility push(hidden)

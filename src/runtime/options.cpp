@@ -7,12 +7,14 @@
 #include <cstring>
 
 #include <atomic>
+#include <string_view>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "os/contention.hpp"
 #include "os/mutex.hpp"
 #include "os/report.hpp"
+#include "os/thread.hpp"
 #include "runtime/instance.hpp"
 #include "runtime/parent_process.hpp"
 #include "runtime/profile_switch.hpp"
@@ -23,12 +25,19 @@ namespace tarn::options {
 namespace {
 
 constexpr std::size_t longest_value = 256;
+// The hardened build never has a thread of its own; a sanitizer's runtime must know every thread.
+// NOLINTNEXTLINE(misc-redundant-expression): macros of the same value
+constexpr bool may_have_control = !hardened_build && !TARN_TSAN && !TARN_ASAN;
 
 std::atomic<std::int64_t> decay_value{1000};
 // The hardened build never has a background thread.
 std::atomic<background> background_value{hardened_build ? background::off : background::automatic};
 constinit char statistics_path[longest_value] = "";
 constinit char profile_path[longest_value] = "";
+// Under settings_lock.
+constinit char control_path[longest_control_folder + 1] = "";
+std::atomic<bool> control_wanted{false};
+std::atomic<unsigned> control_settings{0};  // how often it was set
 
 // ---- values ----
 
@@ -178,6 +187,24 @@ bool apply_contention(const char* value) {
   return true;
 }
 
+bool apply_control(const char* value) {
+  const std::size_t length = std::strlen(value);
+  const bool on = std::strcmp(value, "on") == 0;
+  const bool off = std::strcmp(value, "off") == 0;
+  if (!on && !off && (*value != '/' || length > longest_control_folder)) return false;
+  // Whoever may start a setuid program must not get a door into it.
+  if (!off && getauxval(AT_SECURE) != 0) return false;
+  std::memcpy(control_path, on || off ? "" : value, on || off ? 1 : length + 1);
+  control_wanted.store(!off && may_have_control, std::memory_order_relaxed);
+  control_settings.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void follow_control() {
+  start_control();
+  os::wake_control_thread();
+}
+
 // ---- the table ----
 
 struct entry {
@@ -186,45 +213,51 @@ struct entry {
   const char* accepts;
   const char* meaning;
   bool (*apply)(const char*);
+  bool by_socket;            // `tarn set` may change it in a process that runs
+  void (*follow)() = [] {};  // called after a change, without the lock
 };
 
 constexpr entry table[] = {
     {"decay_ms", "1000", "milliseconds; 0: within 20 ms, -1: never",
-     "how long free memory stays resident before it is returned to the system", apply_decay},
+     "how long free memory stays resident before it is returned to the system", apply_decay, true},
     {"cache_budget", "64M", "bytes, with K, M or G",
-     "how many bytes all thread caches together may hold before they stop growing", apply_cache_budget},
+     "how many bytes all thread caches together may hold before they stop growing", apply_cache_budget, true},
     {"large_cache", "256M", "bytes, with K, M or G",
-     "how much free memory may stay resident; memory beyond it is returned at once", apply_large_cache},
+     "how much free memory may stay resident; memory beyond it is returned at once", apply_large_cache, true},
     {"huge_pages", "auto", "auto, always or never",
-     "whether to request 2 MiB pages; auto: for heaps of 16 MiB and more", apply_huge_pages},
+     "whether to request 2 MiB pages; auto: for heaps of 16 MiB and more", apply_huge_pages, true},
     {"background", "auto", "auto, on or off",
      "whether a background thread, which exists only while there is work, returns idle memory; "
      "auto: unless it could outlive a change of the process's rights",
-     apply_background},
+     apply_background, true},
     {"cpu_caches", "auto", "auto, on or off",
      "whether threads share one cache per processor instead of having one each; auto: from the 17th thread on, and "
      "beyond two for each processor",
-     apply_cpu_caches},
+     apply_cpu_caches, false},
     {"guarded", "65536", "a number N from 1 to 1073741824, or off",
      "one in N allocations of each size and thread is put on its own pages, where misuse is "
      "detected",
-     apply_guarded},
+     apply_guarded, true},
     {"profile", "off", "on, off, or bytes, with K, M or G, up to 1G",
      "whether the heap profile follows samples of the allocations, and how many bytes lie between two of them on "
      "average; on: 512K",
-     apply_profile},
+     apply_profile, true},
     {"profile_file", "off", "off or a file's path",
      "where each process writes its heap profile when it exits: the path, a dot and its process id",
-     apply_profile_file},
+     apply_profile_file, false},
     {"stats", "off", "off, stderr or a file's path",
-     "where each process writes its statistics as one line of JSON when it exits", apply_statistics},
+     "where each process writes its statistics as one line of JSON when it exits", apply_statistics, false},
     {"contention", "off", "on or off",
      "whether the statistics count how often each lock is taken and waited for, and for how long it is held",
-     apply_contention},
+     apply_contention, true},
+    {"control", "off", "on, off or a folder's absolute path of at most 88 characters",
+     "whether the process answers tarn metrics, tarn trim and others at a socket, which only its user can reach: "
+     "in /tmp/tarn-UID, or in this folder",
+     apply_control, false, follow_control},
 };
 constexpr std::size_t option_count = sizeof table / sizeof table[0];
 
-enum class origin : std::uint8_t { standard, environment, program };
+enum class origin : std::uint8_t { standard, environment, program, control };
 
 struct setting {
   char value[longest_value];
@@ -233,19 +266,29 @@ struct setting {
 constinit os::mutex settings_lock{os::lock_rank::settings};
 constinit setting settings[option_count] TARN_GUARDED_BY(settings_lock){};
 
-constexpr const char* origin_names[] = {"default", "environment", "program"};
+constexpr const char* origin_names[] = {"default", "environment", "program", "control"};
+
+const entry* find(std::string_view name) {
+  for (const entry& e : table) {
+    if (name == e.name) return &e;
+  }
+  return nullptr;
+}
 
 int change(const char* name, const char* value, origin from) {
-  for (std::size_t i = 0; i < option_count; ++i) {
-    if (std::strcmp(table[i].name, name) != 0) continue;
+  const entry* const e = find(name);
+  if (e == nullptr) return ENOENT;
+  {
     // The value in effect and the value reported change together, also as seen by a forked child.
     os::lock_guard guard(settings_lock);
-    if (std::strlen(value) >= longest_value || !table[i].apply(value)) return EINVAL;
-    std::memcpy(settings[i].value, value, std::strlen(value) + 1);
-    settings[i].from = from;
-    return 0;
+    if (std::strlen(value) >= longest_value || !e->apply(value)) return EINVAL;
+    setting& s = settings[e - table];
+    std::memcpy(s.value, value, std::strlen(value) + 1);
+    s.from = from;
   }
-  return ENOENT;
+  // The environment is read before there may be a thread.
+  if (from != origin::environment) e->follow();
+  return 0;
 }
 
 // ---- the environment ----
@@ -319,6 +362,16 @@ int set(const char* name, const char* value) {
   return result;
 }
 
+int set_by_socket(const char* name, const char* value) {
+  const entry* const e = find(name);
+  if (e != nullptr && !e->by_socket) return EPERM;
+  const int result = change(name, value, origin::control);
+  heap_profile::reach_all_threads();
+  return result;
+}
+
+bool is_set_by_socket(std::size_t index) { return index < option_count && table[index].by_socket; }
+
 int describe(std::size_t index, tarn_option& out) {
   if (index >= option_count) return ENOENT;
   static thread_local char value[longest_value];
@@ -336,6 +389,17 @@ os::mutex& lock() TARN_RETURNS_LOCK(settings_lock) { return settings_lock; }
 std::int64_t decay_ms() { return decay_value.load(std::memory_order_relaxed); }
 background background_choice() { return background_value.load(std::memory_order_relaxed); }
 const char* profile_at_exit() { return profile_path[0] == '\0' ? nullptr : profile_path; }
+bool control_is_wanted() { return control_wanted.load(std::memory_order_relaxed); }
+unsigned control_setting() { return control_settings.load(std::memory_order_relaxed); }
+void copy_control_folder(char (&out)[longest_control_folder + 1]) {
+  os::lock_guard guard(settings_lock);
+  std::memcpy(out, control_path, sizeof out);
+}
+void start_control() {
+  if (!control_is_wanted()) return;
+  os::note_threads_allowed();  // the option demands a thread
+  os::ensure_thread(os::engine_thread::control);
+}
 const char* statistics_at_exit() { return statistics_path[0] == '\0' ? nullptr : statistics_path; }
 
 }  // namespace tarn::options

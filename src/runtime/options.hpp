@@ -16,8 +16,11 @@ namespace tarn::options {
 // if the process has more rights than its user (setuid, file capabilities).
 void read_environment();
 
-// 0, ENOENT or EINVAL.
+// 0, ENOENT or EINVAL. Call without locks.
 int set(const char* name, const char* value);
+// The same for a request at the control socket; EPERM: the option cannot be changed there.
+int set_by_socket(const char* name, const char* value);
+bool is_set_by_socket(std::size_t index);
 // 0 or ENOENT.
 int describe(std::size_t index, tarn_option& out);
 
@@ -30,6 +33,13 @@ std::int64_t decay_ms();
 // one start.
 enum class background : std::uint8_t { automatic, on, off };
 background background_choice();
+// The control socket (control/server.hpp): whether there is to be one, and in which folder; "": in the default one.
+inline constexpr std::size_t longest_control_folder = 88;
+bool control_is_wanted();
+unsigned control_setting();  // another number after each change
+void copy_control_folder(char (&out)[longest_control_folder + 1]);
+// Starts the control thread if there is to be one. Call without locks, after the library's constructors.
+void start_control();
 // Where to write statistics at exit: "stderr" or a path; null: nowhere.
 const char* statistics_at_exit();
 // Where the heap profile goes at exit; null: nowhere.

@@ -11,3 +11,4 @@ tarn_guarantee(33_inherited_filter)
 tarn_guarantee(33_unexpected_thread)
 # The program's own clock_gettime replaces libc's for all libraries.
 set_target_properties(guarantee_33_unexpected_thread PROPERTIES ENABLE_EXPORTS ON)
+tarn_guarantee(51_control_socket all ENVIRONMENT TARN_CONTROL=/tmp/tarn-guarantee-51)

@@ -17,6 +17,7 @@ python3               python3
 <fmt/core.h>          libfmt-dev
 <nlohmann/json.hpp>   nlohmann-json3-dev
 <zstd.h>              libzstd-dev
+<microhttpd.h>        libmicrohttpd-dev
 <zlib.h>              zlib1g-dev
 <elfutils/libdw.h>    libdw-dev
 <gelf.h>              libelf-dev'

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+// tarn serve: a server beside running processes, which gives their memory figures to Prometheus, their heap profiles to
+// pprof, and a page to a browser. It asks the processes at their control sockets, once per request, and keeps nothing.
+#include <fmt/core.h>
+
+#include <csignal>
+#include <set>
+
+#include "cli/commands/commands.hpp"
+#include "cli/control/control_client.hpp"
+#include "cli/control/http_server.hpp"
+#include "cli/control/live_page.hpp"
+#include "cli/control/openmetrics.hpp"
+#include "cli/launch/child_process.hpp"
+#include "cli/launch/command_line.hpp"
+#include "cli/show/cli_error.hpp"
+#include "profiler/format/printable.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr exit_meaning serve_exits[] = {{0, "ended by SIGINT or SIGTERM"}, usage_exit, refused_exit};
+
+constexpr command_text serve_text = {
+    .name = "serve",
+    .summary = "Serve the memory figures of running processes over HTTP.",
+    .usage = "tarn serve [--listen ADDRESS:PORT] PID|NAME...",
+    .examples =
+        "  tarn serve 4711                          http://127.0.0.1:9464/\n"
+        "  tarn serve server                        all processes of this name, also later\n"
+        "                                           ones\n"
+        "  tarn serve --listen 0.0.0.0:9464 server  for other machines as well\n",
+    .notes =
+        "  /metrics              OpenMetrics text, with the labels pid and program\n"
+        "  /debug/pprof/heap     live memory by place, for go tool pprof and others\n"
+        "  /debug/pprof/allocs   the same for all allocations\n"
+        "  /healthz              'ok' while a process answers, else status 503\n"
+        "  /                     a page with the figures of now\n"
+        "\n"
+        "With several processes, profiles need ?pid=PID. The processes need tarn's malloc and\n"
+        "the option control (TARN_CONTROL=on), profiles also their option profile. There is\n"
+        "no encryption and no password: whoever reaches the address can read everything,\n"
+        "but change nothing.\n",
+    .exits = serve_exits,
+    .page = "docs/how-to/metrics.md",
+};
+
+constexpr const char* openmetrics_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+class sidecar {
+ public:
+  explicit sidecar(std::vector<std::string> words) : words_(std::move(words)) {
+    for (const std::string& word : words_) {
+      if (word.empty() || word.find('/') != std::string::npos)
+        throw cli_error(exit_code::usage,
+                        fmt::format("'{}' is neither a process id nor a process's name", word),
+                        "Give what ps -o pid,comm shows.");
+    }
+  }
+
+  http_answer answer(const http_request& request) const {
+    if (request.path == "/metrics") return metrics(request);
+    if (request.path == "/debug/pprof/heap") return profile(request, "heap");
+    if (request.path == "/debug/pprof/allocs") return profile(request, "allocs");
+    if (request.path == "/debug/pprof/faults")
+      return {404, "text/plain; charset=utf-8",
+              "page faults are not sampled by the process itself; record them: tarn attach PID\n"};
+    if (request.path == "/healthz") return health();
+    if (request.path == "/") return {200, "text/html; charset=utf-8", live_page()};
+    return {404, "text/plain; charset=utf-8", "/metrics /debug/pprof/heap /debug/pprof/allocs /healthz /\n"};
+  }
+
+  // At the moment: names stand for the processes that have them now.
+  std::vector<pid_t> processes() const {
+    std::set<pid_t> all;
+    for (const std::string& word : words_) {
+      if (const auto process = process_id(word)) {
+        all.insert(*process);
+      } else {
+        const std::vector<pid_t> named = controlled_processes(word);
+        all.insert(named.begin(), named.end());
+      }
+    }
+    return {all.begin(), all.end()};
+  }
+
+ private:
+  http_answer metrics(const http_request& request) const {
+    std::vector<labelled_metrics> parts;
+    std::string up = "# TYPE tarn_up gauge\n# HELP tarn_up 1 if the process answers.\n";
+    for (const pid_t process : processes()) {
+      const std::string pid = std::to_string(process);
+      const std::string program = name_of_process(process);
+      bool is_up = true;
+      try {
+        parts.push_back({{{"pid", pid}, {"program", program}}, ask_process(process, "metrics")});
+      } catch (const cli_error&) {
+        is_up = false;
+      }
+      up += fmt::format("tarn_up{{pid=\"{}\"}} {}\n", pid, is_up ? 1 : 0);
+    }
+    parts.push_back({{}, up});
+    const std::string text = merge_openmetrics(parts);
+    if (request.accepts_openmetrics) return {200, openmetrics_type, text};
+    return {200, "text/plain; version=0.0.4; charset=utf-8", as_plain_metrics(text)};
+  }
+
+  http_answer profile(const http_request& request, const char* view) const {
+    const std::vector<pid_t> all = processes();
+    pid_t process = all.size() == 1 ? all.front() : 0;
+    if (const auto asked = request.parameters.find("pid"); asked != request.parameters.end()) {
+      const auto number = process_id(asked->second);
+      process = number && std::find(all.begin(), all.end(), *number) != all.end() ? *number : 0;
+    }
+    if (process == 0) {
+      std::string which;
+      for (const pid_t each : all) which += fmt::format(" {}", each);
+      return {404, "text/plain; charset=utf-8",
+              fmt::format("say which process: ?pid=PID; there are:{}\n", which)};
+    }
+    return {200, "application/octet-stream", ask_process(process, fmt::format("profile {}", view))};
+  }
+
+  http_answer health() const {
+    for (const pid_t process : processes()) {
+      try {
+        ask_process(process, "help");
+        return {200, "text/plain; charset=utf-8", "ok\n"};
+      } catch (const cli_error&) {
+        continue;
+      }
+    }
+    return {503, "text/plain; charset=utf-8", "no process answers\n"};
+  }
+
+  std::vector<std::string> words_;
+};
+
+}  // namespace
+
+int cmd_serve(const std::vector<std::string>& words) {
+  command app(serve_text);
+  std::vector<std::string> processes;
+  std::string listen = "127.0.0.1:9464";
+  app.option("process PID|NAME...", processes, "Process ids, or names of processes")->required();
+  app.option("--listen ADDRESS:PORT", listen, "Where to listen (127.0.0.1:9464); port 0: the system chooses");
+  if (!parse_options(app, words)) return exit_code::success;
+  const sidecar answers(processes);
+  // A wrong number is told now, not at the first request.
+  for (const std::string& word : processes) {
+    if (const auto process = process_id(word)) ask_process(*process, "help");
+  }
+  const held_signals signals{SIGINT, SIGTERM, SIGHUP};
+  const http_server server(parse_listen_address(listen),
+                           [&answers](const http_request& request) { return answers.answer(request); });
+  if (!server.where().is_loopback())
+    print_note("other machines can read these figures; whoever reaches the address sees names of the code");
+  fmt::print("http://{}/\n", server.where().text());
+  std::fflush(stdout);
+  int number = 0;
+  while (sigwait(&signals.held(), &number) != 0) {
+  }
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

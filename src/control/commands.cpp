@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/units.hpp"
+#include "control/client.hpp"
+#include "control/command.hpp"
+#include "control/openmetrics.hpp"
+#include "os/memory.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/heap_profile.hpp"
+#include "runtime/options.hpp"
+#include "runtime/statistics.hpp"
+
+namespace tarn::control {
+namespace {
+
+void help(std::string_view /*arguments*/, answer& out) {
+  for (const command& c : commands()) {
+    out.put(c.name);
+    if (*c.takes != '\0') out.put(' ').put(c.takes);
+    out.put(": ").put(c.meaning).put('\n');
+  }
+}
+
+void metrics(std::string_view /*arguments*/, answer& out) { write_openmetrics(out); }
+
+void stats(std::string_view /*arguments*/, answer& out) {
+  statistics::write_json(out, true);
+  out.put('\n');
+}
+
+// One line for each option: its name, value, where that comes from, whether `set` may change it, and what it accepts,
+// separated by tabs.
+void list_options(std::string_view /*arguments*/, answer& out) {
+  tarn_option o{};
+  for (std::size_t i = 0; options::describe(i, o) == 0; ++i) {
+    out.put(o.name).put('\t').put(o.value).put('\t').put(o.source).put('\t');
+    out.put(options::is_set_by_socket(i) ? "yes" : "no").put('\t').put(o.accepts).put('\n');
+  }
+}
+
+void name_settable(answer& out) {
+  tarn_option o{};
+  bool first = true;
+  for (std::size_t i = 0; options::describe(i, o) == 0; ++i) {
+    if (!options::is_set_by_socket(i)) continue;
+    out.put(first ? "" : ", ").put(o.name);
+    first = false;
+  }
+}
+
+void refuse_value(const char* name, const char* value, answer& out) {
+  out.refuse().put("'").put(value).put("' is not valid: ").put(name).put(" takes ");
+  tarn_option o{};
+  for (std::size_t i = 0; options::describe(i, o) == 0; ++i) {
+    if (std::strcmp(o.name, name) == 0) out.put(o.accepts).put("; it stays ").put(o.value);
+  }
+}
+
+void set(std::string_view arguments, answer& out) {
+  char name[64];
+  char value[client::longest_request];
+  const std::size_t equals = arguments.find('=');
+  if (equals == std::string_view::npos || equals >= sizeof name || arguments.size() - equals > sizeof value) {
+    out.refuse().put("set takes OPTION=VALUE; options: ");
+    return name_settable(out);
+  }
+  // As the variable is spelled, too.
+  std::string_view key = part_of(arguments, 0, equals);
+  if (key.starts_with("TARN_")) key.remove_prefix(5);
+  for (std::size_t i = 0; i < key.size(); ++i)
+    name[i] = key[i] >= 'A' && key[i] <= 'Z' ? static_cast<char>(key[i] + 32) : key[i];
+  name[key.size()] = '\0';
+  const std::string_view wanted = part_of(arguments, equals + 1);
+  std::memcpy(value, wanted.data(), wanted.size());
+  value[wanted.size()] = '\0';
+  switch (options::set_by_socket(name, value)) {
+    case 0:
+      out.put(name).put('=').put(value).put('\n');
+      return;
+    case EINVAL:
+      return refuse_value(name, value, out);
+    case EPERM:
+      out.refuse().put(name).put(
+          " cannot be changed while the program runs; set TARN_… in its environment, or one of: ");
+      return name_settable(out);
+    default:
+      out.refuse().put(name).put(" is no option; these can be set: ");
+      return name_settable(out);
+  }
+}
+
+// Not tarn_trim(), which runs destructors of the program for objects of recyclers.
+void trim(std::string_view arguments, answer& out) {
+  std::size_t keep = 0;
+  for (const char c : arguments) {
+    if (c < '0' || c > '9' || keep > SIZE_MAX / 100) {
+      out.refuse().put("trim takes a number of bytes to keep, or nothing");
+      return;
+    }
+    keep = keep * 10 + static_cast<unsigned>(c - '0');
+  }
+  engine::reclaim();
+  out.number(engine::heap.trim(keep)).put('\n');
+}
+
+void profile(std::string_view arguments, answer& out) {
+  const bool is_heap = arguments == "heap" || arguments.empty();
+  if (!is_heap && arguments != "allocs") {
+    out.refuse().put("profile takes heap or allocs");
+    return;
+  }
+  if (heap_profile::rate() == 0) {
+    out.refuse().put("no samples are taken; begin with: tarn set PID profile=on");
+    return;
+  }
+  const auto shown = is_heap ? heap_profile::view::heap : heap_profile::view::allocations;
+  if (!heap_profile::write(shown, answer::receive, &out))
+    out.refuse().put("there is no memory for the profile");
+}
+
+constexpr command table[] = {
+    {"help", "", "the commands", help},
+    {"metrics", "", "all figures as OpenMetrics text", metrics},
+    {"stats", "", "the heap's figures as one line of JSON", stats},
+    {"options", "", "the options and their values", list_options},
+    {"set", "OPTION=VALUE", "changes an option", set},
+    {"trim", "[BYTES]",
+     "gives idle memory back to the system, except so much; answers how much was given back", trim},
+    {"profile", "[heap|allocs]", "what the program has allocated, and where, as a profile of pprof", profile},
+};
+
+}  // namespace
+
+std::span<const command> commands() { return table; }
+
+void run(std::string_view line, answer& out) {
+  const std::size_t space = line.find(' ');
+  const std::string_view name = part_of(line, 0, space);
+  std::string_view arguments =
+      space == std::string_view::npos ? std::string_view{} : part_of(line, space + 1);
+  for (const command& c : table) {
+    if (c.name != name) continue;
+    if (*c.takes == '\0' && !arguments.empty()) {
+      out.refuse().put(c.name).put(" takes nothing after its name");
+      return;
+    }
+    return c.run(arguments, out);
+  }
+  out.refuse().put("this process does not know the command; it knows:");
+  for (const command& c : table) out.put(' ').put(c.name);
+}
+
+}  // namespace tarn::control

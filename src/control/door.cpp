@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+#include "control/door.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "base/text.hpp"
+#include "os/report.hpp"
+#include "os/syscall.hpp"
+
+namespace tarn::control {
+namespace {
+
+using os::system_call;
+
+constexpr int backlog = 64;
+constexpr unsigned most_names = 10;
+
+long word(const void* pointer) { return reinterpret_cast<long>(pointer); }
+
+// What the destructor of the library removes. Also copied into a forked child, which is another process.
+constinit char name_of_process[sizeof sockaddr_un::sun_path] = "";
+long named_process = 0;
+
+[[gnu::destructor]] void remove_at_exit() {
+  if (named_process != 0 && named_process == system_call(SYS_getpid))
+    system_call(SYS_unlinkat, AT_FDCWD, word(name_of_process), 0);
+}
+
+void complain(const char* folder, const char* problem, long error) {
+  text_buffer<512> line;
+  line.put("tarn: control: ").put(folder).put(problem);
+  if (error != 0) line.put(" (error ").number(static_cast<std::uint64_t>(-error)).put(")");
+  line.put("; there is no control socket. TARN_CONTROL=FOLDER names another folder\n");
+  os::write_line(line);
+}
+
+long make_socket() { return system_call(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+
+sockaddr_un address_of(const char* name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, name, std::strlen(name) + 1);
+  return address;
+}
+
+// Whether a process listens at this name. If nobody can be asked, somebody does.
+bool is_answered(const char* name) {
+  const long descriptor = make_socket();
+  if (descriptor < 0) return true;
+  const sockaddr_un address = address_of(name);
+  const long result = system_call(SYS_connect, descriptor, word(&address), sizeof address);
+  system_call(SYS_close, descriptor);
+  return result != -ECONNREFUSED && result != -ENOENT;
+}
+
+// The number at the beginning of a socket's name; 0: it is not one of ours.
+long process_of(const char* name) {
+  long process = 0;
+  for (; *name >= '0' && *name <= '9' && process < 100000000; ++name) process = process * 10 + (*name - '0');
+  return *name == '\0' || *name == '.' ? process : 0;
+}
+
+void put_name(char (&out)[sizeof sockaddr_un::sun_path], const char* folder, const char* name) {
+  text_writer path(out, sizeof out - 1);
+  path.put(folder).put('/').put(name);
+  out[path.stored()] = '\0';
+}
+
+struct directory_entry {
+  std::uint64_t number;
+  std::int64_t next;
+  unsigned short length;
+  unsigned char type;
+  char name[1];
+};
+
+}  // namespace
+
+void remove_stale_sockets(const char* folder) {
+  constexpr int most_asked = 64;
+  const long descriptor =
+      system_call(SYS_openat, AT_FDCWD, word(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor < 0) return;
+  alignas(8) char entries[4096];
+  int asked = 0;
+  long bytes = 0;
+  while (asked < most_asked &&
+         (bytes = system_call(SYS_getdents64, descriptor, word(entries), sizeof entries)) > 0) {
+    for (long at = 0; at < bytes && asked < most_asked;) {
+      const auto* const entry = reinterpret_cast<const directory_entry*>(entries + at);
+      at += entry->length;
+      const long process = process_of(entry->name);
+      // A process that exists here may be another one than the socket's, in another namespace; its own successor
+      // removes the file.
+      if (entry->type != DT_SOCK || process == 0 || system_call(SYS_kill, process, 0) != -ESRCH) continue;
+      ++asked;
+      char name[sizeof sockaddr_un::sun_path];
+      put_name(name, folder, entry->name);
+      if (!is_answered(name)) system_call(SYS_unlinkat, AT_FDCWD, word(name), 0);
+    }
+  }
+  system_call(SYS_close, descriptor);
+}
+
+// A folder in which nobody else can put or replace names.
+bool door::open_folder(const char* folder) {
+  const long made = system_call(SYS_mkdirat, AT_FDCWD, word(folder), 0700);
+  if (made != 0 && made != -EEXIST) {
+    complain(folder, " cannot be made", made);
+    return false;
+  }
+  const long descriptor =
+      system_call(SYS_openat, AT_FDCWD, word(folder), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) {
+    complain(folder, " is not a folder that the process may enter", descriptor);
+    return false;
+  }
+  struct stat found {};
+  const long known = system_call(SYS_fstat, descriptor, word(&found));
+  system_call(SYS_close, descriptor);
+  if (known == 0 && static_cast<long>(found.st_uid) == system_call(SYS_geteuid) && (found.st_mode & 077) == 0)
+    return true;
+  complain(folder, " does not belong to the process's user alone (it needs mode 0700)", 0);
+  return false;
+}
+
+bool door::is_taken() {
+  if (is_answered(name_)) return true;
+  // A process of this number has left it, perhaps this one before it executed another program.
+  system_call(SYS_unlinkat, AT_FDCWD, word(name_), 0);
+  return false;
+}
+
+bool door::bind_to(const char* folder) {
+  const long process = system_call(SYS_getpid);
+  for (unsigned i = 0; i < most_names; ++i) {
+    text_buffer<32> number;
+    number.number(static_cast<std::uint64_t>(process));
+    if (i != 0) number.put('.').number(i);
+    number.put('\0');
+    put_name(name_, folder, number.data());
+    for (int tries = 0; tries < 2; ++tries) {
+      const sockaddr_un address = address_of(name_);
+      const long result = system_call(SYS_bind, descriptor_, word(&address), sizeof address);
+      if (result == 0) return true;
+      if (result != -EADDRINUSE) {
+        complain(folder, " cannot take a socket", result);
+        return false;
+      }
+      if (is_taken()) break;
+    }
+  }
+  complain(folder, " has sockets of other processes with this number", 0);
+  return false;
+}
+
+bool door::open(const char* folder) {
+  if (!open_folder(folder)) return false;
+  descriptor_ = make_socket();
+  if (descriptor_ < 0) {
+    complain(folder, ": the system gives no socket", descriptor_);
+    descriptor_ = -1;
+    return false;
+  }
+  const bool bound = bind_to(folder);
+  // Before the mode is set, the folder keeps others away.
+  if (!bound || system_call(SYS_fchmodat, AT_FDCWD, word(name_), 0600) != 0 ||
+      system_call(SYS_listen, descriptor_, backlog) != 0) {
+    system_call(SYS_close, descriptor_);
+    descriptor_ = -1;
+    if (bound) system_call(SYS_unlinkat, AT_FDCWD, word(name_), 0);
+    name_[0] = '\0';
+    return false;
+  }
+  std::memcpy(name_of_process, name_, sizeof name_);
+  named_process = system_call(SYS_getpid);
+  remove_stale_sockets(folder);
+  validate();
+  return true;
+}
+
+void door::close() {
+  if (descriptor_ < 0) return;
+  named_process = 0;
+  system_call(SYS_unlinkat, AT_FDCWD, word(name_), 0);
+  system_call(SYS_close, descriptor_);
+  descriptor_ = -1;
+  name_[0] = '\0';
+}
+
+}  // namespace tarn::control

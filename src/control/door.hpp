@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// door: the socket at which the control thread listens: FOLDER/PID, mode 0600, in a folder that belongs to the process's
+// user and that nobody else may enter. If that name is taken by a process of another PID namespace: FOLDER/PID.1, and so
+// on. `tarn` finds it by the kernel's list of sockets, not by its name.
+//
+// Owner: the control thread. Its descriptors are in that thread's own table. The file is removed when the door closes
+// and when the process exits; one that a killed process has left is removed by the next process that opens a door in
+// the same folder.
+// Invariant: descriptor() >= 0 if and only if the name is not empty.
+#pragma once
+
+#include <sys/un.h>
+
+#include "os/invariant.hpp"
+#include "runtime/options.hpp"
+
+namespace tarn::control {
+
+#pragma GCC visibility push(hidden)
+
+class door {
+ public:
+  door() = default;
+  ~door() { close(); }
+  door(const door&) = delete;
+  door& operator=(const door&) = delete;
+
+  // `folder`: an absolute path of at most options::longest_control_folder characters. False: the door cannot be opened;
+  // one line on stderr says why, and what to do.
+  bool open(const char* folder);
+  void close();
+  [[nodiscard]] long descriptor() const { return descriptor_; }
+  [[nodiscard]] const char* name() const { return name_; }
+
+  void validate() const { TARN_INVARIANT("door", this, (descriptor_ >= 0) == (name_[0] != '\0')); }
+
+ private:
+  friend struct door_test_access;
+
+  bool open_folder(const char* folder);
+  bool bind_to(const char* folder);
+  bool is_taken();
+
+  long descriptor_ = -1;
+  char name_[sizeof sockaddr_un::sun_path] = "";
+};
+
+// A folder's stale sockets, at most so many of them at a time, are removed: those of processes that have ended.
+void remove_stale_sockets(const char* folder);
+
+#pragma GCC visibility pop
+
+}  // namespace tarn::control

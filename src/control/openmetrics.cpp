@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#include "control/openmetrics.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "control/process_metrics.hpp"
+#include "os/syscall.hpp"
+#include "runtime/front.hpp"
+
+namespace tarn::control {
+namespace {
+
+// Groups that belong to no front. A part of the engine adds its own here.
+constexpr const metric_group* groups[] = {&heap_metrics, &process_metrics, &lock_metrics};
+
+struct member {
+  static constexpr std::size_t longest_name = 160;
+  char name[longest_name];
+  std::uint64_t number;
+  std::uint64_t values[metric_group::most_metrics];
+};
+
+// In memory of its own, whose pages are used as members come.
+class gathered {
+ public:
+  explicit gathered(unsigned metrics) : metrics_(metrics) {
+    const long memory = os::system_call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory >= 0 || memory < -4095) members_ = reinterpret_cast<member*>(memory);
+  }
+  ~gathered() {
+    if (members_ != nullptr) os::system_call(SYS_munmap, reinterpret_cast<long>(members_), bytes);
+  }
+  gathered(const gathered&) = delete;
+  gathered& operator=(const gathered&) = delete;
+
+  // A metric_receiver.
+  static void receive(void* to, const char* name, std::uint64_t number, const std::uint64_t* values) {
+    static_cast<gathered*>(to)->add(name, number, values);
+  }
+  [[nodiscard]] std::span<const member> all() const { return {members_, count_}; }
+
+ private:
+  static constexpr long bytes = (most_members + 1) * sizeof(member);
+
+  void add(const char* name, std::uint64_t number, const std::uint64_t* values) {
+    if (members_ == nullptr) return;
+    std::string_view kept(name != nullptr ? name : "");
+    kept = part_of(kept, 0, member::longest_name - 1);
+    member* const end = members_ + count_;
+    const auto named = [&](const member& m) { return m.number == number && kept == m.name; };
+    member* m = std::find_if(members_, end, named);
+    if (m == end && count_ >= most_members) {
+      kept = "(others)";
+      number = 0;
+      m = std::find_if(members_, end, named);
+    }
+    if (m == end) {
+      ++count_;
+      std::memcpy(m->name, kept.data(), kept.size());  // the memory is zero
+      m->number = number;
+    }
+    for (unsigned i = 0; i < metrics_; ++i) m->values[i] += values[i];
+  }
+
+  const unsigned metrics_;
+  member* members_ = nullptr;
+  unsigned count_ = 0;
+};
+
+void put_escaped(text_writer& out, std::string_view text) {
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out.put('\\');
+    out.put(static_cast<unsigned char>(c) < 0x20 ? '?' : c);
+  }
+}
+
+void put_labels(text_writer& out, const metric_group& group, const member& m) {
+  if (group.label == nullptr) return;
+  out.put('{').put(group.label).put("=\"");
+  put_escaped(out, m.name);
+  out.put('"');
+  if (group.number_label != nullptr)
+    out.put(',').put(group.number_label).put("=\"").number(m.number).put('"');
+  out.put('}');
+}
+
+void put_value(text_writer& out, std::uint64_t value, metric_unit unit) {
+  constexpr std::uint64_t second = 1000000000;
+  if (unit != metric_unit::seconds) {
+    out.number(value);
+    return;
+  }
+  out.number(value / second).put('.');
+  for (std::uint64_t digit = second / 10, rest = value % second; digit != 0; digit /= 10)
+    out.put(static_cast<char>('0' + rest / digit % 10));
+}
+
+void put_family(text_writer& out, const metric& m) {
+  constexpr const char* kinds[] = {"gauge", "counter"};
+  constexpr const char* units[] = {nullptr, "bytes", "seconds"};
+  out.put("# TYPE ").put(m.name).put(' ').put(kinds[static_cast<unsigned>(m.kind)]).put('\n');
+  if (const char* const unit = units[static_cast<unsigned>(m.unit)])
+    out.put("# UNIT ").put(m.name).put(' ').put(unit).put('\n');
+  out.put("# HELP ").put(m.name).put(' ').put(m.help).put(".\n");
+}
+
+}  // namespace
+
+void write_group(text_writer& out, const metric_group& group) {
+  gathered members(group.count);
+  group.visit(gathered::receive, &members);
+  for (unsigned i = 0; i < group.count; ++i) {
+    const metric& m = group.metrics[i];
+    const auto is_known = [i](const member& one) { return one.values[i] != no_value; };
+    if (std::none_of(members.all().begin(), members.all().end(), is_known)) continue;
+    put_family(out, m);
+    for (const member& one : members.all()) {
+      if (!is_known(one)) continue;
+      out.put(m.name).put(m.kind == metric_kind::counter ? "_total" : "");
+      put_labels(out, group, one);
+      put_value(out.put(' '), one.values[i], m.unit);
+      out.put('\n');
+    }
+  }
+}
+
+void write_openmetrics(text_writer& out) {
+  out.put("# TYPE tarn_build_info gauge\n# HELP tarn_build_info The version of tarn in the process.\n");
+  out.put("tarn_build_info{version=\"" TARN_VERSION "\"} 1\n");
+  for (const metric_group* const group : groups) write_group(out, *group);
+  engine::for_each_front([&out](const engine::front& f) {
+    if (f.metrics != nullptr) write_group(out, *f.metrics);
+  });
+  out.put("# EOF\n");
+}
+
+}  // namespace tarn::control

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// process_metrics: the figures of malloc, of the process's memory and of the engine's locks, as metrics.
+// Thread safety: the control thread.
+#pragma once
+
+#include "runtime/metrics.hpp"
+
+namespace tarn::control {
+
+#pragma GCC visibility push(hidden)
+
+extern const metric_group heap_metrics;     // those of tarn_get_stats
+extern const metric_group process_metrics;  // what the kernel says of the process and its limit
+extern const metric_group lock_metrics;     // none unless contention is counted
+
+#pragma GCC visibility pop
+
+}  // namespace tarn::control

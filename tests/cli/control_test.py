@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: MIT
+"""End-to-end: `tarn metrics`, `serve`, `trim`, `set`, `dump --format pprof` and `top`, which ask a running process, with the
+real library."""
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from cost_test import NOBODY
+from harness import Base, environment, settings, tarn
+
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples/monitoring"
+
+PROGRAM = """
+import sys, time
+rows = [bytes(1000) for i in range(20000)]
+print("ready", flush=True)
+for line in sys.stdin:
+    if line == "free\\n": rows.clear()
+    print("done", flush=True)
+"""
+
+
+class Process:
+    """A program on tarn with an open door."""
+
+    def __init__(self, test, program=PROGRAM, **variables):
+        self.process = subprocess.Popen([sys.executable, "-u", "-c", program], stdin=subprocess.PIPE, text=True,
+                                        stdout=subprocess.PIPE,
+                                        env=environment(LD_PRELOAD=settings.library, TARN_CONTROL=test.doors,
+                                                        PYTHONMALLOC="malloc", **variables))
+        test.addCleanup(self.end)
+        assert self.process.stdout.readline() == "ready\n"
+        self.pid = str(self.process.pid)
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+    def end(self):
+        self.process.kill()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+class Server:
+    def __init__(self, test, *words, listen="127.0.0.1:0"):
+        self.process = subprocess.Popen([settings.tarn, "serve", "--listen", listen, *words], text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+        test.addCleanup(self.end)
+        line = self.process.stdout.readline()
+        if not line:
+            error = self.process.stderr.read()
+            if "libmicrohttpd" in error:
+                raise unittest.SkipTest(error)
+            raise AssertionError(error)
+        self.url = line.strip()
+        self.port = int(self.url.rsplit(":", 1)[1].rstrip("/"))
+
+    def get(self, path, **headers):
+        """Status, type, text."""
+        request = urllib.request.Request(self.url + path, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, answer.headers["Content-Type"], answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers["Content-Type"], error.read().decode()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.status = self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+def figures(text):
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if not line.startswith("#")}
+
+
+class ControlBase(Base):
+    def setUp(self):
+        super().setUp()
+        self.doors = os.path.join(self.folder, "doors")
+        if len(self.doors) > 80:
+            self.skipTest("the temporary folder's name is too long for a socket")
+
+
+class control(ControlBase):
+    def test_metrics_have_the_heaps_figures(self):
+        process = Process(self)
+        text = tarn("metrics", process.pid).stdout
+        self.assertTrue(text.endswith("# EOF\n"))
+        all_figures = figures(text)
+        self.assertGreater(all_figures["tarn_in_use_bytes"], 20000 * 1000)
+        self.assertGreater(all_figures["tarn_process_resident_memory_bytes"], all_figures["tarn_in_use_bytes"] / 2)
+        self.check_text(text)
+
+    def check_text(self, text):
+        """What the format demands: a type before its samples, counters in _total, units at the end, each sample once."""
+        family, kind, seen = None, None, set()
+        for line in text.splitlines()[:-1]:
+            if line.startswith("# TYPE "):
+                _, _, family, kind = line.split(" ")
+                self.assertNotIn(family, seen)
+                seen.add(family)
+            elif line.startswith("# UNIT "):
+                self.assertTrue(family.endswith("_" + line.split(" ")[3]))
+            elif line.startswith("# HELP "):
+                self.assertEqual(line.split(" ")[2], family)
+            else:
+                name = line.split("{")[0].split(" ")[0]
+                self.assertEqual(name, family + ("_total" if kind == "counter" else ""))
+                sample = line.rsplit(" ", 1)[0]
+                self.assertNotIn(sample, seen)
+                seen.add(sample)
+
+    def test_metrics_of_two_processes_have_labels(self):
+        one, two = Process(self), Process(self, TARN_CONTENTION="on")
+        text = tarn("metrics", one.pid, two.pid).stdout
+        self.check_text(text)
+        for process in (one, two):
+            self.assertIn(f'tarn_in_use_bytes{{pid="{process.pid}",program="', text)
+        self.assertIn('lock="', text)
+
+    def test_trim_gives_back_what_is_free(self):
+        process = Process(self, TARN_DECAY_MS="-1")
+        process.ask("free")
+        result = json.loads(tarn("trim", "--json", process.pid).stdout)
+        self.assertGreater(result["given_back_bytes"], 10 << 20)
+        self.assertIn("given back:", tarn("trim", "--keep", "1M", process.pid).stdout)
+
+    def test_set_changes_and_shows_options(self):
+        process = Process(self)
+        self.assertEqual(tarn("set", process.pid, "decay_ms=50", "TARN_CONTENTION=on").stdout,
+                         "decay_ms=50\ncontention=on\n")
+        table = {row["name"]: row for row in json.loads(tarn("set", "--json", process.pid).stdout)}
+        self.assertEqual((table["decay_ms"]["value"], table["decay_ms"]["source"]), ("50", "control"))
+        self.assertFalse(table["control"]["settable"])
+        self.assertIn("only before the program starts", tarn("set", process.pid).stdout)
+        self.assertIn("tarn_lock_acquisitions_total", tarn("metrics", process.pid).stdout)
+
+    def test_set_says_what_is_wrong(self):
+        process = Process(self)
+        self.assert_refused(tarn("set", process.pid, "bogus=1"), 125, "is no option", "decay_ms")
+        self.assert_refused(tarn("set", process.pid, "decay_ms=soon"), 125, "milliseconds", "it stays 1000")
+        self.assert_refused(tarn("set", process.pid, "control=off"), 125, "while the program runs")
+        self.assert_refused(tarn("set", process.pid, "decay_ms"), 2, "OPTION=VALUE")
+
+    def test_top_shows_rows(self):
+        process = Process(self)
+        result = tarn("top", "--once", process.pid)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("in spans", result.stdout)
+        rows = tarn("top", "--json", "--interval", "0.2", "--for", "0.7", process.pid).stdout.splitlines()
+        self.assertGreaterEqual(len(rows), 2)
+        self.assertGreater(json.loads(rows[0])["tarn_in_use_bytes"], 10 << 20)
+
+    def test_dump_as_pprof_needs_samples(self):
+        process = Process(self)
+        path = os.path.join(self.folder, "x.pb.gz")
+        result = tarn("dump", "--format", "pprof", "-o", path, process.pid)
+        if "is no option" in tarn("set", process.pid, "profile=on").stderr:
+            self.assert_refused(result, 125, "profile")
+            self.assertFalse(os.path.exists(path))
+
+    def test_a_process_without_a_door(self):
+        for pid, *phrases in ((str(os.getpid()), "no control socket", "TARN_CONTROL=on"), ("4194303", "no such process")):
+            self.assert_refused(tarn("metrics", pid), 125, *phrases)
+        self.assert_refused(tarn("metrics", "x"), 2, "not a process id")
+
+    def test_a_stopped_process_and_one_that_ends(self):
+        process = Process(self)
+        process.end()
+        self.assert_refused(tarn("trim", process.pid), 125, "no such process")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_another_user_is_refused(self):
+        process = Process(self)
+        os.chmod(self.folder, 0o755)
+        binary = shutil.copy(settings.tarn, os.path.join(self.folder, "tarn"))
+        os.chmod(binary, 0o755)
+        result = subprocess.run([binary, "metrics", process.pid], capture_output=True, text=True, user=NOBODY, group=NOBODY,
+                                extra_groups=[], env=environment(), timeout=60, check=False)
+        self.assertEqual((result.returncode, result.stdout), (125, ""))
+        self.assertIn("another user", result.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "needs root")
+    def test_in_other_namespaces(self):
+        command = (f"mount -t tmpfs none /tmp && mount -t proc proc /proc && "
+                   f"TARN_CONTROL=on LD_PRELOAD={settings.library} exec sleep 60")
+        library_is_hidden = settings.library.startswith("/tmp/")
+        outer = subprocess.Popen(["unshare", "-mnpf", "sh", "-c", command], env=environment(), stderr=subprocess.PIPE)
+        self.addCleanup(outer.stderr.close)
+        self.addCleanup(outer.wait)
+        self.addCleanup(outer.kill)
+        for _ in range(200):
+            time.sleep(0.05)
+            children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
+            result = tarn("metrics", children[0]) if children else None
+            if result and result.returncode == 0:
+                break
+            if outer.poll() is not None or library_is_hidden:
+                self.skipTest("no namespaces here")
+        subprocess.run(["kill", "-9", children[0]], check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("tarn_in_use_bytes", result.stdout)
+
+
+class serve(ControlBase):
+    def test_serves_both_text_formats(self):
+        process = Process(self)
+        server = Server(self, process.pid)
+        status, kind, text = server.get("metrics", Accept="application/openmetrics-text; version=1.0.0")
+        self.assertEqual(status, 200)
+        self.assertIn("openmetrics-text", kind)
+        self.assertTrue(text.endswith("# EOF\n"))
+        self.assertIn(f'tarn_up{{pid="{process.pid}"}} 1', text)
+        status, kind, text = server.get("metrics")
+        self.assertIn("version=0.0.4", kind)
+        self.assertIn("# TYPE tarn_returned_bytes_total counter\n", text)
+        if shutil.which("promtool"):
+            check = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+            self.assertNotIn("error", check.stdout + check.stderr)
+
+    def test_other_pages(self):
+        server = Server(self, Process(self).pid)
+        self.assertEqual(server.get("healthz")[:1] + server.get("healthz")[2:], (200, "ok\n"))
+        self.assertIn("<canvas", server.get("")[2].replace("createElement(\"canvas\")", "<canvas"))
+        self.assertEqual(server.get("nothing")[0], 404)
+        self.assertEqual(server.get("debug/pprof/faults")[0], 404)
+        self.assertIn(server.get("debug/pprof/heap")[0], (200, 503))
+
+    def test_a_process_that_ends_is_down(self):
+        process = Process(self)
+        server = Server(self, process.pid)
+        process.end()
+        self.assertIn(f'tarn_up{{pid="{process.pid}"}} 0', server.get("metrics")[2])
+        self.assertEqual(server.get("healthz")[0], 503)
+
+    def test_a_name_stands_for_processes_that_come_later(self):
+        name = os.path.basename(os.path.realpath(sys.executable))[:15]
+        server = Server(self, name)
+        process = Process(self)
+        self.assertIn(f'tarn_up{{pid="{process.pid}"}} 1', server.get("metrics")[2])
+
+    def test_refuses_other_hosts_and_methods(self):
+        server = Server(self, Process(self).pid)
+        self.assertEqual(server.get("metrics", Host="example.com")[0], 403)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        self.addCleanup(connection.close)
+        connection.request("POST", "/metrics", body="x" * 100)
+        self.assertEqual(connection.getresponse().status, 405)
+
+    def test_survives_garbage_and_clients_that_hang(self):
+        server = Server(self, Process(self).pid)
+        hanging = []
+        for index in range(20):
+            client = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+            self.addCleanup(client.close)
+            client.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 100 * index)
+            hanging.append(client)
+        for text in (b"\0" * 1000, b"GET " + b"/" * 100000, b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 50000 + b"\r\n"):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+                try:
+                    client.sendall(text)
+                    client.recv(1000)
+                except OSError:
+                    pass
+        self.assertEqual(server.get("metrics")[0], 200)
+
+    def test_addresses(self):
+        process = Process(self)
+        for listen in ("here", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", "name:80"):
+            self.assert_refused(tarn("serve", "--listen", listen, process.pid), 2, "--listen")
+        self.assert_refused(tarn("serve", "4194303"), 125, "no such process")
+
+    def test_ends_by_a_signal(self):
+        server = Server(self, Process(self).pid)
+        server.end()
+        self.assertEqual(server.status, 0)
+
+    def test_the_rules_and_the_configuration_are_valid(self):
+        json.loads((EXAMPLES / "grafana-dashboard.json").read_text())
+        if not shutil.which("promtool"):
+            self.skipTest("no promtool (package prometheus)")
+        for words in (("check", "rules", "tarn-rules.yml"), ("check", "config", "prometheus.yml"),
+                      ("test", "rules", "tarn-rules-test.yml")):
+            result = subprocess.run(["promtool", *words], cwd=EXAMPLES, capture_output=True, text=True, check=False)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_rules_and_dashboard_name_metrics_that_exist(self):
+        import re
+        process = Process(self, TARN_CONTENTION="on")
+        text = tarn("metrics", process.pid).stdout
+        known = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+        known |= {"tarn_pool_bytes", "tarn_up"}  # this program has no pools
+        for file in ("tarn-rules.yml", "grafana-dashboard.json"):
+            named = set(re.findall(r"\btarn_[a-z_]+\b", (EXAMPLES / file).read_text()))
+            self.assertEqual(named - known, set(), file)
+
+    @unittest.skipUnless(shutil.which("prometheus"), "no prometheus")
+    def test_prometheus_has_the_figure_that_metrics_prints(self):
+        process = Process(self, TARN_DECAY_MS="-1")
+        server = Server(self, process.pid)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        config = self.write("prometheus.yml", "global: { scrape_interval: 1s }\nscrape_configs:\n  - job_name: tarn\n"
+                            f"    static_configs: [{{ targets: ['127.0.0.1:{server.port}'] }}]\n")
+        log = open(os.path.join(self.folder, "log"), "w", encoding="utf-8")
+        self.addCleanup(log.close)
+        prometheus = subprocess.Popen(["prometheus", f"--config.file={config}", f"--web.listen-address=127.0.0.1:{port}",
+                                       f"--storage.tsdb.path={self.folder}/data"], stdout=log, stderr=log)
+        self.addCleanup(prometheus.wait)
+        self.addCleanup(prometheus.kill)
+        asked = figures(tarn("metrics", process.pid).stdout)
+        for name in ("tarn_in_use_bytes", "tarn_refills_total", "tarn_span_free_bytes"):
+            self.assertEqual(self.query(port, name), asked[name], name)
+
+    def query(self, port, name):
+        for _ in range(60):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?query={name}", timeout=30) as answer:
+                    result = json.load(answer)["data"]["result"]
+                if result:
+                    return float(result[0]["value"][1])
+            except OSError:
+                pass
+            time.sleep(0.5)
+        self.fail(f"prometheus has no {name}")
