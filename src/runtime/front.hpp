@@ -44,6 +44,9 @@ struct front {
   void (*after_fork_in_child)() = nothing;
   // Does the work that was deferred to the background thread (decay::run_errands_soon()).
   void (*run_errands)() = nothing;
+  // Memory is short: a thread of the front's own may run code of the program that frees some. Called inside allocations;
+  // wakes that thread and does nothing else.
+  void (*pressed)() = nothing;
 };
 
 #pragma GCC visibility push(hidden)
