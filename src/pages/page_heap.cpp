@@ -260,7 +260,7 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
 // Whether `pages` more pages in use would bring the backed bytes above most_.
 bool page_heap::exceeds_most(std::size_t pages) const {
   const std::size_t most = most_.load(std::memory_order_relaxed);
-  return TARN_UNLIKELY(most != no_limit) && backed_bytes() + (pages << page_shift) > most;
+  return TARN_UNLIKELY(most != no_limit) && backed_bytes() + metadata_.used() + (pages << page_shift) > most;
 }
 
 // Before `pages` more pages are used: purges free pages if the backed bytes would exceed most_. False: they would all
@@ -269,7 +269,7 @@ bool page_heap::make_room(std::size_t pages) {
   if (TARN_LIKELY(!exceeds_most(pages))) return true;
   const std::size_t most = most_.load(std::memory_order_relaxed);
   const std::size_t bytes = pages << page_shift;
-  const std::size_t used = in_use_bytes();
+  const std::size_t used = in_use_bytes() + metadata_.used();
   if (bytes <= most && used <= most - bytes) purge_until(most - bytes - used);
   if (!exceeds_most(pages)) return true;
   refusals_.fetch_add(1, std::memory_order_relaxed);

@@ -25,8 +25,9 @@
 // refuses to drop become `stuck`: they do not keep decay running, and are retried after a growing number of periods.
 //
 // Limit. Backed bytes are those in use and the dirty free ones; pages in use count before the program writes to them.
-// No span is taken or made longer that would bring them above set_most(): dirty free pages are purged for it, and if
-// there are too few, the request fails. Pages that another thread is purging at that moment do not count.
+// No span is taken or made longer that would bring them and the metadata above set_most(): dirty free pages are purged for
+// it, and if there are too few, the request fails. Pages that another thread is purging at that moment do not count, nor
+// the metadata that the request itself needs.
 #pragma once
 
 #include <atomic>
@@ -150,7 +151,7 @@ class page_heap {
   void forget_other_threads() TARN_NOT_ANALYZED;
 
   static constexpr std::size_t no_limit = ~std::size_t{0};
-  // The most bytes that may be backed.
+  // The most bytes that may be backed, metadata included.
   void set_most(std::size_t bytes) { most_.store(bytes, std::memory_order_relaxed); }
   // Growth beyond `bytes` backed bytes calls backed_memory_grew(), until the mark is set anew.
   void set_mark(std::size_t bytes) { mark_.store(bytes, std::memory_order_relaxed); }

@@ -29,12 +29,14 @@ constexpr unsigned cache_halvings = 4;
 constexpr std::int64_t longest_wait_ms = 20;
 constexpr std::int64_t longest_wait_before_failing_ms = 100;
 
+static_assert(page_heap::no_limit == os::unlimited);
+
 std::atomic<bool> rounds_are_run{false};
 std::atomic<const void*> runner{nullptr};  // os::this_thread() of the thread that runs rounds
 os::futex_word rounds{0};                  // that have ended
 std::atomic<std::uint32_t> refusals_seen{0};
 
-// 0 for `none`, so that the caller can tell it from a limit.
+// No limit: os::unlimited.
 std::uint64_t bytes_of(const bound& b, std::uint64_t group) {
   switch (b.what) {
     case bound::kind::none:
@@ -139,9 +141,8 @@ verdict watch::look_now() {
   store(v);
   if (this == &process) {
     engine::budget.halvings.store(v.now == level::above_soft ? cache_halvings : 0, std::memory_order_relaxed);
-    const std::uint64_t metadata = engine::metadata.used();
-    engine::heap.set_most(v.hard == os::unlimited ? page_heap::no_limit : v.hard - std::min(metadata, v.hard));
-    engine::heap.set_mark(next_mark(v, own) - metadata);
+    engine::heap.set_most(v.hard);
+    engine::heap.set_mark(next_mark(v, own) - std::min(engine::metadata.used(), own));
   }
   return v;
 }
