@@ -79,7 +79,7 @@ TARN_API size_t tarn_trim(size_t keep) TARN_NOEXCEPT;
 /* ---- the limit ---------------------------------------------------------------------------------
  * Above the soft limit (option limit; by default 15/16 of the control group's) tarn's caches empty, free memory goes back
  * at once, and the callbacks below run, so that a program can drop caches of its own. Above the hard limit, which there is
- * only on request, allocations fail as they do without memory. docs/how-to/limit-memory.md */
+ * only on request, allocations fail as they do without memory. docs/tutorials/below-the-limit.md */
 
 /* In bytes. UINT64_MAX: there is no such limit. */
 typedef struct tarn_pressure {

@@ -10,7 +10,7 @@
 // filter); then call tarn_get_pressure() from time to time.
 // Cost: one allocation for each registration, and a sleeping thread. Nothing on allocations below the soft limit.
 // Do not use it to free what the program needs: it is for what can be computed or read again. Do not end a registration
-// while holding a lock that its function takes. (docs/how-to/limit-memory.md)
+// while holding a lock that its function takes. (docs/tutorials/below-the-limit.md)
 #pragma once
 
 #include "tarn/detail/abi.hpp"
