@@ -137,6 +137,27 @@ TARN_API size_t tarn_would_move_each(const void* const* blocks, size_t count, do
  * the lock of the size class twice, and the copy. */
 TARN_API void* tarn_move(void* block) TARN_NOEXCEPT;
 
+/* ---- what live blocks keep from going back ----------------------------------------------------
+ * A span of memory stays resident while one of its blocks is live; the free bytes beside it are pinned. Which place in the
+ * code allocated such blocks: tarn sites --by pinned. */
+
+/* Of one size of blocks, in bytes unless stated otherwise. The library owns the structure; new figures come at the end. */
+typedef struct tarn_pinned {
+  uint64_t object_size;
+  uint64_t spans;        /* number, without those in which no block is live; 0 for pieces of divided spans */
+  uint64_t sparse_spans; /* number of those that have room */
+  uint64_t span_bytes;   /* of these spans */
+  uint64_t taken;        /* number of blocks in the program's hands, and in magazines of caches */
+  uint64_t pinned_bytes; /* span_bytes less the blocks that are taken */
+} tarn_pinned;
+
+/* Calls visit(context, figures) for each size that has spans. visit may allocate. Cost: a lock for each size. */
+TARN_API void tarn_visit_pinned(void (*visit)(void* context, const tarn_pinned* pinned),
+                                void* context) TARN_NOEXCEPT;
+/* The block's part of the free bytes of its span, which all blocks in it share equally. 0 for null, for blocks above
+ * 256 KiB and for a pointer that is not a block. Cost: as tarn_would_move. */
+TARN_API size_t tarn_pinned_by(const void* block) TARN_NOEXCEPT;
+
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 /* One snapshot, in bytes unless stated otherwise. New figures come at the end. The figures are exact when no other thread
