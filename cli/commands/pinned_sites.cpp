@@ -143,7 +143,8 @@ void print_json(const pinned_places& all, const memory_row& row, std::size_t mos
 void show_pinned_sites(const profile& p, const std::string& path, const pinned_choice& choice) {
   const bool has_parts = std::any_of(p.memory.parts.begin(), p.memory.parts.end(),
                                      [](const memory_part& part) { return part.kind == "kept"; });
-  if (p.memory.rows.empty() || !has_parts) {
+  // Without a live block there is no part.
+  if (p.memory.rows.empty() || (!has_parts && p.mode != profiler::profile_mode::full)) {
     throw cli_error(exit_code::refused, path + ": it does not tell which blocks pin memory",
                     p.meta.contains("processes")
                         ? "It is a merged profile. Use the file of one process."

@@ -37,7 +37,7 @@ long resident_mib() {
 }
 
 int main() {
-  std::vector<std::unique_ptr<user_record>> users;
+  auto& users = *new std::vector<std::unique_ptr<user_record>>;  // until the service ends
   {
     std::vector<request> busy;  // all requests of the busy hour are in work at once
     for (int i = 0; i < 2'000; ++i) {
