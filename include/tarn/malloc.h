@@ -83,8 +83,9 @@ TARN_API size_t tarn_trim(size_t keep) TARN_NOEXCEPT;
 
 /* In bytes. UINT64_MAX: there is no such limit. */
 typedef struct tarn_pressure {
-  uint64_t level;  /* 0: below the soft limit; 1: above it; 2: the hard limit has just refused a request */
-  uint64_t used;   /* what the soft limit is compared with: what tarn has backed if the limit is in bytes, else what the
+  uint64_t level; /* 0: below the soft limit; 1: above it; 2: the hard limit has just refused a request */
+  uint64_t
+      used; /* what the soft limit is compared with: what tarn has backed if the limit is in bytes, else what the
                       control group uses, without file pages that nobody uses */
   uint64_t soft;
   uint64_t hard;   /* of what tarn has backed */

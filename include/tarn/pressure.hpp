@@ -49,9 +49,7 @@ class pressure_registration {
     Function function;
     explicit state_of(Function&& f) : function(std::move(f)) {}
     explicit state_of(const Function& f) : function(f) {}
-    static void call(void* self, const tarn_pressure* now) {
-      static_cast<state_of*>(self)->function(*now);
-    }
+    static void call(void* self, const tarn_pressure* now) { static_cast<state_of*>(self)->function(*now); }
   };
   struct ender {
     void operator()(state* s) const noexcept {

@@ -62,7 +62,7 @@ class page_heap;
 void free_memory_gathered(const page_heap& heap);
 
 // Called without a lock when `heap` has more bytes in use, or free and backed, than its mark; the caller of an allocation
-// waits for it. Defined by the layer that knows the process's limits (runtime/pressure.cpp).
+// waits for it. Defined by the layer that knows the process's limits (runtime/decay.cpp).
 void backed_memory_grew(page_heap& heap);
 
 // Called without a lock, by the hardened build only, when a request finds no memory: gives back one of the spans that

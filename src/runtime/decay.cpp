@@ -198,3 +198,12 @@ void tarn::os::background_thread_body() {
 void tarn::free_memory_gathered(const page_heap& heap) {
   if (&heap == &engine::heap) decay::wake();
 }
+
+// In a thread of the program, inside an allocation, without locks.
+void tarn::backed_memory_grew(page_heap& heap) {
+  if (&heap != &engine::heap) return;
+  if (pressure::process.look_now().now != pressure::level::above_soft) return;
+  pressure::trim_excess();
+  decay::relieve_soon();
+  pressure::slow_down();
+}

@@ -189,10 +189,12 @@ bool apply_limit(const char* value) {
   if (!parse_bound(soft, rule.soft)) return false;
   if (comma != nullptr && !parse_bound(comma + 1, rule.hard)) return false;
   if (rule.hard.what == pressure::bound::kind::automatic) return false;
-  if (rule.hard.value != 0 && rule.soft.what == rule.hard.what && rule.soft.value > rule.hard.value) return false;
+  if (rule.hard.value != 0 && rule.soft.what == rule.hard.what && rule.soft.value > rule.hard.value)
+    return false;
   pressure::process.set_rule(rule);
   // A limit in bytes holds from now on; what else follows from the rule, from the next growth on.
-  engine::heap.set_most(rule.hard.what == pressure::bound::kind::bytes ? rule.hard.value : page_heap::no_limit);
+  engine::heap.set_most(rule.hard.what == pressure::bound::kind::bytes ? rule.hard.value
+                                                                       : page_heap::no_limit);
   engine::heap.set_mark(0);
   return true;
 }
@@ -221,7 +223,8 @@ constexpr entry table[] = {
      "how many bytes all thread caches together may hold before they stop growing", apply_cache_budget},
     {"large_cache", "256M", "bytes, with K, M or G",
      "how much free memory may stay resident; memory beyond it is returned at once", apply_large_cache},
-    {"limit", "auto", "SOFT or SOFT,HARD: bytes with K, M or G, percent of the control group's limit, or none; SOFT also auto",
+    {"limit", "auto",
+     "SOFT or SOFT,HARD: bytes with K, M or G, percent of the control group's limit, or none; SOFT also auto",
      "from how much memory on caches empty and the program's callbacks run, and how much tarn takes at most; auto: 15/16 "
      "of the control group's limit",
      apply_limit},

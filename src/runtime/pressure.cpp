@@ -7,7 +7,6 @@
 #include "os/invariant.hpp"
 #include "os/sandbox.hpp"
 #include "os/thread.hpp"
-#include "runtime/decay.hpp"
 #include "runtime/front.hpp"
 #include "runtime/instance.hpp"
 
@@ -185,6 +184,8 @@ void end_round() {
   os::futex_wake(&rounds, INT32_MAX);
 }
 
+void slow_down() { await_round(longest_wait_ms); }
+
 void help_before_failing() {
   if (engine::heap.refusals() != refusals_seen.load(std::memory_order_relaxed))
     await_round(longest_wait_before_failing_ms);
@@ -196,14 +197,3 @@ std::uint32_t take_refusals() {
 }
 
 }  // namespace tarn::pressure
-
-// In a thread of the program, inside an allocation, without locks. Heaps other than the engine's are those of tests.
-void tarn::backed_memory_grew(page_heap& heap) {
-  if (&heap != &engine::heap) return;
-  using namespace pressure;
-  const verdict v = process.look_now();
-  if (v.now != level::above_soft) return;
-  heap.trim(heap.dirty_bytes() > v.excess ? heap.dirty_bytes() - v.excess : 0);
-  decay::relieve_soon();
-  await_round(longest_wait_ms);
-}

@@ -107,6 +107,8 @@ std::size_t trim_excess();
 // the soft limit wait for its end, for 20 ms at most: it may be waiting for a lock of the program that they hold.
 void set_rounds(bool are_run);
 void end_round();
+// Waits as said above. Called inside allocations, without locks.
+void slow_down();
 // Called before an allocation fails because of the hard limit: lets a round run, and waits for 100 ms at most.
 void help_before_failing();
 // The number of requests that the hard limit has refused since the last call.

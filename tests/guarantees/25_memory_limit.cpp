@@ -88,8 +88,7 @@ int main() {
   start();
   const memory_group group(limit);
   if (group.exists()) {
-    const child_result result =
-        run_in_child(3000, [&] { return group.enter() ? churn() : not_checkable; });
+    const child_result result = run_in_child(3000, [&] { return group.enter() ? churn() : not_checkable; });
     if (!result.exited || result.code != not_checkable) {
       expect_good(result, "churn in a cgroup of 256 MiB");
       measured("not killed at 256 MiB after %.0f GiB of churn", in_mib(churn_bytes()) / 1024);

@@ -156,8 +156,8 @@ int main(int count, char** arguments) {
   if (!group.exists()) guarantee::skip("no control group with a memory limit can be made");
   const int bounded = serve_in(group, arguments[0], nullptr);
   if (WIFEXITED(bounded) && WEXITSTATUS(bounded) == 77) guarantee::skip("the group cannot be entered");
-  TARN_CHECK(WIFEXITED(bounded) && WEXITSTATUS(bounded) == 0, "in 256 MiB: status %#x, peak %.0f MiB", bounded,
-             guarantee::in_mib(group.peak()));
+  TARN_CHECK(WIFEXITED(bounded) && WEXITSTATUS(bounded) == 0, "in 256 MiB: status %#x, peak %.0f MiB",
+             bounded, guarantee::in_mib(group.peak()));
   const int unbounded = serve_in(group, arguments[0], "none");
   TARN_CHECK(WIFSIGNALED(unbounded) && WTERMSIG(unbounded) == SIGKILL,
              "without the limit it should be killed, but: status %#x", unbounded);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // answers: a service that keeps the answers that it has computed. With all of them in memory it needs some 200 MiB.
+#include <unistd.h>
 #include <cstdio>
 #include <fstream>
 #include <mutex>
 #include <new>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #ifdef WITH_CALLBACK
@@ -52,9 +52,8 @@ long peak_mib() {
 int main() {
   answer_cache cache;
 #ifdef WITH_CALLBACK
-  const auto registration = tarn::on_pressure([&cache](const tarn_pressure& now) {
-    cache.shrink_by(now.excess + now.soft / 8);
-  });
+  const auto registration =
+      tarn::on_pressure([&cache](const tarn_pressure& now) { cache.shrink_by(now.excess + now.soft / 8); });
 #endif
   std::size_t answered = 0;
   std::size_t failed = 0;

@@ -67,11 +67,9 @@ TEST(options, good_values) {
       {"background", "off"},    {"background", "on"},       {"background", "auto"},
       {"cpu_caches", "off"},    {"cpu_caches", "on"},       {"cpu_caches", "auto"},
       {"stats", "stderr"},      {"stats", "/tmp/file.txt"}, {"stats", "off"},
-      {"contention", "on"},     {"contention", "off"},
-      {"limit", "none"},        {"limit", "90%"},
-      {"limit", "512m,1G"},     {"limit", "auto,95%"},
-      {"limit", "none,100%"},   {"limit", "1G,90%"},
-      {"limit", "auto,none"},
+      {"contention", "on"},     {"contention", "off"},      {"limit", "none"},
+      {"limit", "90%"},         {"limit", "512m,1G"},       {"limit", "auto,95%"},
+      {"limit", "none,100%"},   {"limit", "1G,90%"},        {"limit", "auto,none"},
   };
   for (const auto& [name, value] : good) {
     EXPECT_EQ(tarn_set_option(name, value), 0) << name << "=" << value;
