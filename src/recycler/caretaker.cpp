@@ -85,7 +85,8 @@ std::int64_t run_callbacks() {
     callbacks.call_all(as_public(v, refused));
     // What they have freed lies in this thread's cache and in spans.
     engine::reclaim();
-    decay::relieve();
+    pressure::trim_excess();
+    decay::relieve_soon();
     v = pressure::process.look_now();
   }
   pressure::end_round();

@@ -36,9 +36,9 @@ std::int64_t period_ms() {
   return std::clamp<std::int64_t>(options::decay_ms() / divisor, 10, 60000);
 }
 
-// `of_thread`: in the background thread, which is inside no other call of tarn; the program's threads may be inside a
-// slow path of a cache.
-void relieve_in(bool of_thread) {
+// `of_thread`: in the background thread, which alone empties caches that are in use; the program's threads may be inside a
+// slow path of one.
+void relieve(bool of_thread) {
   run_period();
   if (of_thread) {
     engine::registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });
@@ -64,7 +64,7 @@ bool work_left() {
 }
 
 void run_errands() {
-  if (relief_waits.exchange(false, std::memory_order_relaxed)) relieve_in(true);
+  if (relief_waits.exchange(false, std::memory_order_relaxed)) relieve(true);
   engine::for_each_front([](const engine::front& e) { e.run_errands(); });
 }
 
@@ -133,7 +133,7 @@ bool wake() {
   if (TARN_UNLIKELY(relief_waits.load(std::memory_order_relaxed)) &&
       !(thread_allowed() && os::ensure_background_thread()) &&
       relief_waits.exchange(false, std::memory_order_relaxed)) {
-    relieve_in(false);
+    relieve(false);
   }
   if (options::decay_ms() < 0) return true;
   if (thread_allowed() && os::ensure_background_thread()) return true;
@@ -154,8 +154,6 @@ bool run_errands_soon() {
 }
 
 void note_rights_are_followed() { rights_followed.store(true, std::memory_order_relaxed); }
-
-void relieve() { relieve_in(true); }
 
 void relieve_soon() {
   relief_waits.store(true, std::memory_order_relaxed);

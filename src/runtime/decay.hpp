@@ -20,11 +20,8 @@ bool run_errands_soon();
 // Runs one period in the calling thread. Returns whether work is left.
 bool run_period();
 
-// Gives back now, as far as another thread's caches can be emptied, what the next periods would: memory is above the
-// soft limit (pressure.hpp). For threads that are not inside a call of tarn.
-void relieve();
-// Makes the background thread do that, or, without one, the next call of wake() by a thread of the program. Callable
-// inside allocations, without locks.
+// Memory is above the soft limit (pressure.hpp): makes the background thread give back now what the next periods would,
+// or, without one, the next call of wake() by a thread of the program. Callable inside allocations, without locks.
 void relieve_soon();
 
 // Called by the gates at load: all calls by which the program changes its rights pass through them. The option value

@@ -130,13 +130,17 @@ verdict watch::last() const {
           excess_.load(std::memory_order_relaxed)};
 }
 
-// Once the process has entered a sandbox, which may forbid opening files, only tarn's own bytes are known.
+// Once the process has entered a sandbox, which may forbid opening files, only tarn's own bytes are known; a hard limit
+// stays as it was.
 verdict watch::look_now() {
   os::memory_state seen;
   if (!os::has_entered_sandbox()) seen = os::look_at_memory("");
   limit_.store(seen.limits.limit, std::memory_order_relaxed);
   const std::uint64_t own = backed_bytes();
-  const verdict v = decide(seen, current_rule(), own);
+  const rule by = current_rule();
+  verdict v = decide(seen, by, own);
+  if (by.hard.what == bound::kind::percent && os::has_entered_sandbox())
+    v.hard = hard_.load(std::memory_order_relaxed);
   store(v);
   if (this == &process) {
     engine::budget.halvings.store(v.now == level::above_soft ? cache_halvings : 0, std::memory_order_relaxed);
