@@ -9,6 +9,7 @@
 #include "malloc/entry_points.hpp"
 #include "malloc/hardened_block.hpp"
 #include "malloc/moving.hpp"
+#include "malloc/pinning.hpp"
 #include "runtime/allocation_counts.hpp"
 #include "runtime/heap_profile.hpp"
 #include "runtime/lock_statistics.hpp"
@@ -67,6 +68,11 @@ size_t tarn_would_move_each(const void* const* blocks, size_t count, double rati
   return ones;
 }
 void* tarn_move(void* block) noexcept { return moving::move(block); }
+
+void tarn_visit_pinned(void (*visit)(void*, const tarn_pinned*), void* context) noexcept {
+  pinning::visit(visit, context);
+}
+size_t tarn_pinned_by(const void* block) noexcept { return pinning::bytes_by(block); }
 
 size_t tarn_get_stats_sized(tarn_stats* out, size_t size) noexcept {
   tarn_stats all = {};

@@ -180,7 +180,9 @@ void page_heap::plan_next_try(bool tried, bool refused) {
     stuck_pause_.store(pause, std::memory_order_relaxed);
     stuck_wait_.store(pause, std::memory_order_relaxed);
   } else {
-    stuck_wait_.store(stuck_wait_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    // Two periods may overlap if one is run by a thread of the program.
+    const std::uint32_t wait = stuck_wait_.load(std::memory_order_relaxed);
+    stuck_wait_.store(wait != 0 ? wait - 1 : 0, std::memory_order_relaxed);
   }
 }
 

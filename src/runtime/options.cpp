@@ -18,6 +18,7 @@
 #include "runtime/instance.hpp"
 #include "runtime/parent_process.hpp"
 #include "runtime/profile_switch.hpp"
+#include "runtime/pressure.hpp"
 
 extern char** environ;
 
@@ -179,6 +180,49 @@ bool apply_path(const char* value, char* to) {
 }
 bool apply_profile_file(const char* value) { return apply_path(value, profile_path); }
 bool apply_statistics(const char* value) { return apply_path(value, statistics_path); }
+// "auto", "none", "90%", or bytes.
+bool parse_bound(const char* text, pressure::bound& out) {
+  using kind = pressure::bound::kind;
+  const std::size_t length = std::strlen(text);
+  if (std::strcmp(text, "none") == 0) {
+    out = {kind::none, 0};
+  } else if (std::strcmp(text, "auto") == 0) {
+    out = {kind::automatic, 0};
+  } else if (length > 1 && length <= 4 && text[length - 1] == '%') {
+    char digits[4] = {};
+    std::memcpy(digits, text, length - 1);
+    std::int64_t percent = 0;
+    if (!parse_integer(digits, percent) || percent < 1 || percent > 100) return false;
+    out = {kind::percent, static_cast<std::uint64_t>(percent)};
+  } else {
+    std::size_t bytes = 0;
+    if (!parse_bytes(text, bytes) || bytes == 0) return false;
+    out = {kind::bytes, bytes};
+  }
+  return true;
+}
+
+// "SOFT" or "SOFT,HARD". The soft limit must not exceed the hard one, where they are of one kind.
+bool apply_limit(const char* value) {
+  pressure::rule rule;
+  char soft[32];
+  const char* const comma = std::strchr(value, ',');
+  const std::size_t length = comma != nullptr ? static_cast<std::size_t>(comma - value) : std::strlen(value);
+  if (length >= sizeof soft) return false;
+  std::memcpy(soft, value, length);
+  soft[length] = '\0';
+  if (!parse_bound(soft, rule.soft)) return false;
+  if (comma != nullptr && !parse_bound(comma + 1, rule.hard)) return false;
+  if (rule.hard.what == pressure::bound::kind::automatic) return false;
+  if (rule.hard.value != 0 && rule.soft.what == rule.hard.what && rule.soft.value > rule.hard.value)
+    return false;
+  pressure::process.set_rule(rule);
+  // A limit in bytes holds from now on; what else follows from the rule, from the next growth on.
+  engine::heap.set_most(rule.hard.what == pressure::bound::kind::bytes ? rule.hard.value
+                                                                       : page_heap::no_limit);
+  engine::heap.set_mark(0);
+  return true;
+}
 
 bool apply_contention(const char* value) {
   const bool on = std::strcmp(value, "on") == 0;
@@ -224,6 +268,11 @@ constexpr entry table[] = {
      "how many bytes all thread caches together may hold before they stop growing", apply_cache_budget, true},
     {"large_cache", "256M", "bytes, with K, M or G",
      "how much free memory may stay resident; memory beyond it is returned at once", apply_large_cache, true},
+    {"limit", "auto",
+     "SOFT or SOFT,HARD: bytes with K, M or G, percent of the control group's limit, or none; SOFT also auto",
+     "from how much memory on caches empty and the program's callbacks run, and how much tarn takes at most; auto: 15/16 "
+     "of the control group's limit",
+     apply_limit, true},
     {"huge_pages", "auto", "auto, always or never",
      "whether to request 2 MiB pages; auto: for heaps of 16 MiB and more", apply_huge_pages, true},
     {"background", "auto", "auto, on or off",
