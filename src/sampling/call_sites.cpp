@@ -40,28 +40,25 @@ call_site* call_sites::find(std::uint64_t hash, const std::uintptr_t* frames, st
   return nullptr;
 }
 
-void* call_sites::prepare(metadata_arena& metadata, std::size_t count) {
-  // acquire: partner of the release below.
-  if (memory_.load(std::memory_order_acquire) == nullptr) {
+call_sites::memory call_sites::prepare(metadata_arena& metadata, std::size_t count) {
+  memory m;
+  if (!has_table_.load(std::memory_order_relaxed)) {
     // Of two threads the second one's table stays unused, and untouched.
-    void* const table = metadata.allocate_sparse((places + most_sites) * sizeof(call_site*), cache_line);
-    call_site** none = nullptr;
-    if (table == nullptr) return nullptr;
-    // release: partner of the acquire above and in add().
-    memory_.compare_exchange_strong(none, static_cast<call_site**>(table), std::memory_order_release,
-                                    std::memory_order_relaxed);
+    m.table = metadata.allocate_sparse((places + most_sites) * sizeof(call_site*), cache_line);
+    if (m.table == nullptr) return m;
   }
-  return metadata.allocate(sizeof(call_site) + count * sizeof(std::uintptr_t), alignof(call_site));
+  m.site = metadata.allocate(sizeof(call_site) + count * sizeof(std::uintptr_t), alignof(call_site));
+  return m;
 }
 
-call_site* call_sites::add(void* memory, std::uint64_t hash, const std::uintptr_t* frames,
+call_site* call_sites::add(const memory& m, std::uint64_t hash, const std::uintptr_t* frames,
                            std::size_t count) {
   if (table_ == nullptr) {
-    // acquire: partner of the release in prepare().
-    table_ = memory_.load(std::memory_order_acquire);
+    table_ = static_cast<call_site**>(m.table);
     in_order_ = table_ + places;
+    has_table_.store(true, std::memory_order_relaxed);
   }
-  auto* const site = new (memory) call_site;
+  auto* const site = new (m.site) call_site;
   auto* const copy = reinterpret_cast<std::uintptr_t*>(site + 1);
   std::memcpy(copy, frames, count * sizeof *frames);
   site->hash = hash;

@@ -65,10 +65,14 @@ class call_sites {
 
   // The site of the path, or null. `can_add`: another one may be added.
   call_site* find(std::uint64_t hash, const std::uintptr_t* frames, std::size_t count, bool& can_add) const;
-  // Memory for add(), taken without a lock; null: there is none, or the table's.
-  void* prepare(metadata_arena& metadata, std::size_t count);
+  // Memory for add(), taken without the lock. Without a site there is no memory.
+  struct memory {
+    void* site = nullptr;
+    void* table = nullptr;  // for the first site
+  };
+  memory prepare(metadata_arena& metadata, std::size_t count);
   // Adds a site that find() did not find, since the lock was taken. `memory`: of prepare(), for the same count.
-  call_site* add(void* memory, std::uint64_t hash, const std::uintptr_t* frames, std::size_t count);
+  call_site* add(const memory& m, std::uint64_t hash, const std::uintptr_t* frames, std::size_t count);
   // The site of paths that found no room.
   call_site* other() { return &other_; }
 
@@ -91,7 +95,7 @@ class call_sites {
 
   call_site** table_ = nullptr;  // places, then most_sites in order
   call_site** in_order_ = nullptr;
-  std::atomic<call_site**> memory_{nullptr};
+  std::atomic<bool> has_table_{false};  // written under the lock
   std::size_t count_ = 0;
   call_site other_;
 };

@@ -19,25 +19,39 @@ namespace {
 // Spans with room that are tried before another one is added. More would take time under the lock.
 constexpr int most_looks = 8;
 
+// Where this library's code lies, in one word: pages of 4 KiB, so that no lock and no order is needed. In a program that
+// is linked with the archive there is no such range.
+class own_code {
+ public:
+  static bool contains(std::uintptr_t address) {
+    static constinit std::atomic<std::uint64_t> known{0};
+    std::uint64_t range = known.load(std::memory_order_relaxed);
+    if (range == 0) {
+      range = find();
+      known.store(range, std::memory_order_relaxed);
+    }
+    return (address >> page_bits) - (range >> length_bits) < (range & ((1U << length_bits) - 1));
+  }
+
+ private:
+  static constexpr unsigned page_bits = 12;
+  static constexpr unsigned length_bits = 20;
+
+  static std::uint64_t find() {
+    unwind::loaded_module own;
+    if (!unwind::find_module_lock_free(reinterpret_cast<std::uintptr_t>(&find), own) || own.path == nullptr ||
+        *own.path == '\0') {
+      return std::uint64_t{1} << length_bits;  // no page
+    }
+    const std::uint64_t first = own.start >> page_bits;
+    return first << length_bits | (((own.end - 1) >> page_bits) + 1 - first);
+  }
+};
+
 // The allocator's own frames, which begin every path.
 std::size_t own_frames(const std::uintptr_t* frames, std::size_t count) {
-  static std::atomic<std::uintptr_t> own_start{0};
-  static std::atomic<std::uintptr_t> own_end{0};
-  // acquire: partner of the release below.
-  std::uintptr_t end = own_end.load(std::memory_order_acquire);
-  if (end == 0) {
-    unwind::loaded_module own;
-    const bool is_library =
-        unwind::find_module_lock_free(reinterpret_cast<std::uintptr_t>(&own_frames), own) &&
-        own.path != nullptr && *own.path != '\0';
-    end = is_library ? own.end : 1;
-    own_start.store(is_library ? own.start : 0, std::memory_order_relaxed);
-    // release: partner of the acquire above.
-    own_end.store(end, std::memory_order_release);
-  }
-  const std::uintptr_t start = own_start.load(std::memory_order_relaxed);
   std::size_t own = 0;
-  while (own < count && frames[own] - 1 >= start && frames[own] - 1 < end) ++own;
+  while (own < count && own_code::contains(frames[own] - 1)) ++own;
   return own == count ? 0 : own;
 }
 
@@ -76,18 +90,18 @@ void heap_samples::record(live_sample* sample, request& r) {
   const std::size_t count = r.count - own;
   const std::uint64_t hash = call_sites::hash_of(frames, count);
   sample->born_ns = os::now_ns();
-  for (void* memory = nullptr;;) {
+  for (call_sites::memory memory;;) {
     {
       const locked guard(*this);
       bool can_add = false;
       call_site* site = sites_.find(hash, frames, count, can_add);
       if (site == nullptr && !can_add) site = sites_.other();
-      if (site == nullptr && memory != nullptr) site = sites_.add(memory, hash, frames, count);
+      if (site == nullptr && memory.site != nullptr) site = sites_.add(memory, hash, frames, count);
       site_count_.store(sites_.count(), std::memory_order_relaxed);
       if (site != nullptr) return link_locked(sample, r, site);
     }
     memory = sites_.prepare(metadata_, count);
-    if (memory == nullptr) {
+    if (memory.site == nullptr) {
       const locked guard(*this);
       return link_locked(sample, r, sites_.other());
     }

@@ -128,11 +128,11 @@ sample_kind thread_cache::choose(unsigned size_class, sample_windows& guards, by
                                  bool counts) {
   class_countdown& stop = bins_[size_class].samples;
   if (TARN_LIKELY(stop.until_sample > 0)) return sample_kind::none;  // allocate_slow() counts it
-  // A pop that fails because of a stop has counted down; one that finds no object has not. The sign tells which it was,
-  // except of counts that are negative anyway.
+  // A pop that fails because of a stop has counted down, perhaps twice for one allocation; one that finds no object has
+  // not. Of counts that are negative anyway the sign does not tell.
   const bool tells = !counts && stop.until_sample == stop.value();
-  const bool has_counted = tells ? stop.until_sample < 0 : bins_[size_class].top[-1] != nullptr;
-  const std::int32_t before = stop.value() + static_cast<std::int32_t>(has_counted);
+  const bool has_counted = bins_[size_class].top[-1] != nullptr;
+  const std::int32_t before = tells ? 0 : stop.value() + static_cast<std::int32_t>(has_counted);
   if (TARN_UNLIKELY(counts)) {
     grant(size_class, std::int64_t{class_countdown::counted} - before);
     stop.until_sample = class_countdown::counted;

@@ -75,12 +75,12 @@ struct alignas(32) cache_bin {
   class_countdown samples;
 };
 
+// What an allocation is chosen for.
+enum class sample_kind : std::uint8_t { none, guarded, profiled };
+
 static_assert(sizeof(cache_bin) == page_map::class_step);
 static_assert(size_classes::all * page_map::class_step <= page_map::class_mask);
 static_assert(2 * page_map::class_mask < size_classes::most_added);
-
-// What an allocation is chosen for.
-enum class sample_kind : std::uint8_t { none, guarded, profiled };
 
 // Byte offsets of bins in the array, indexed by request size up to fine_end. One load replaces a class lookup and a
 // multiplication.
