@@ -194,7 +194,8 @@ std::string ask_process(pid_t process, const std::string& command) {
   connect_to(socket.get(), process, *path);
   require_peer(socket.get(), process);
   const std::string request = "tarn/1 " + command + "\n";
-  if (send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0)
+  // Whoever may not ask has an answer before the question.
+  if (send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0 && errno != EPIPE)
     refuse(process, fmt::format("it takes no request: {}", std::strerror(errno)), "Try again.");
   const std::string text = receive_all(socket.get(), process);
   const std::size_t end = text.substr(0, longest_heading).find('\n');

@@ -161,6 +161,7 @@ void tarn::os::control_thread_body() {
   engine::begin_bare_thread();
   system_call(SYS_prctl, PR_SET_NAME, reinterpret_cast<long>("tarn-control"));
   for (;;) {
+    begin_control_thread();
     const unsigned setting = options::control_setting();
     bool goes_on = false;
     if (options::control_is_wanted()) {

@@ -187,10 +187,12 @@ void ring_bell(thread_state& t) {
 }
 
 // The control thread sleeps until one of its descriptors is ready, so it is woken by a signal, which it has blocked
-// and watches by a descriptor. Nobody else sees the signal: it is sent to this thread alone.
+// and watches by a descriptor. Nobody else sees the signal: it is sent to this thread alone. Not to the id in `thread`,
+// which may be that of a thread that has ended, and by now of one of the program's.
 void send_wake_signal(const thread_control* c, const thread_state& t) {
-  system_call(SYS_tgkill, c->process.load(std::memory_order_relaxed),
-              t.thread.load(std::memory_order_relaxed), control_wake_signal);
+  const int listener = t.listener.load(std::memory_order_relaxed);
+  if (listener != 0)
+    system_call(SYS_tgkill, c->process.load(std::memory_order_relaxed), listener, control_wake_signal);
 }
 
 void wake(const thread_control* c, thread_state& t) {
@@ -207,7 +209,7 @@ void await_end(thread_control* c, thread_state& t) {
   if (t.state.load(std::memory_order_acquire) == none) return;
   constexpr int patience = 5;
   for (int tries = 200;; --tries) {
-    // Again each time: a thread that is being started has no number yet.
+    // Again each time: a thread that is being started does not listen yet.
     wake(c, t);
     if (await_state(t, patience, [](std::uint32_t state) { return state == none; })) {
       // The kernel clears the state before it removes the thread from the process.
@@ -239,6 +241,7 @@ void wake_control_thread() {
   thread_control* const c = at_load->control;
   if (c == nullptr) return;
   thread_state& t = state_of(engine_thread::control);
+  full_fence();  // partner: the one in begin_control_thread(). Either the signal reaches it, or it sees the change.
   if (t.state.load(std::memory_order_relaxed) != none && is_own_process(c)) wake(c, t);
 }
 
@@ -246,6 +249,12 @@ bool background_thread_must_end() {
   const thread_control* const c = at_load->control;
   return c != nullptr && (c->holds.load(std::memory_order_relaxed) != 0 ||
                           state_of(engine_thread::decay).rights_changed.load(std::memory_order_relaxed));
+}
+
+void begin_control_thread() {
+  state_of(engine_thread::control)
+      .listener.store(static_cast<int>(system_call(SYS_gettid)), std::memory_order_relaxed);
+  full_fence();  // partner: the one in hold_background_thread(). Either it sends the signal, or the thread sees the hold.
 }
 
 bool control_thread_must_end() {
@@ -256,6 +265,7 @@ bool control_thread_must_end() {
 }
 
 void leave_thread(engine_thread which) {
+  state_of(which).listener.store(0, std::memory_order_relaxed);
   state_of(which).state.store(leaving, std::memory_order_relaxed);
   full_fence();  // partner: the one in ensure_thread()
 }

@@ -63,7 +63,9 @@ void sleep_in_background_thread(std::int64_t milliseconds);
 // A hold asks the thread to end, or the program has changed its rights without one: the thread returns from
 // background_thread_body() as soon as it holds no lock.
 bool background_thread_must_end();
-// The same of the control thread; two system calls.
+// The control thread can be woken from now on, until it leaves. Called before it looks whether it must end.
+void begin_control_thread();
+// Whether the control thread must end, likewise; one or two system calls.
 bool control_thread_must_end();
 
 // At its end the thread calls leave, checks for work announced before ensure_thread(), and calls stay if

@@ -30,6 +30,8 @@ struct thread_state {
   // The kernel stores `none` when the thread has ended, and wakes sleepers by a shared (not private) futex call.
   futex_word state{none};
   futex_word bell{0};  // of the background thread
+  std::atomic<int> listener{
+      0};  // id of the control thread while it watches for its signal; 0: it is not there
   std::atomic<std::uint32_t> start_after_hold{0};
   std::atomic<bool> rights_changed{false};   // they may have changed since the thread was started
   capabilities of_first_thread;              // of the process's first thread when the thread was started
