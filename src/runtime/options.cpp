@@ -147,6 +147,13 @@ bool apply_guarded(const char* value) {
   return true;
 }
 
+bool apply_scopes(const char* value) {
+  const bool checked = std::strcmp(value, "checked") == 0;
+  if (!checked && std::strcmp(value, "unchecked") != 0) return false;
+  engine::scopes_checked.store(checked, std::memory_order_relaxed);
+  return true;
+}
+
 bool apply_statistics(const char* value) {
   if (*value == '\0' || std::strlen(value) >= longest_value) return false;
   const bool off = std::strcmp(value, "off") == 0;
@@ -192,6 +199,10 @@ constexpr entry table[] = {
      "one in N allocations of each size and thread is put on its own pages, where misuse is "
      "detected",
      apply_guarded},
+    {"scopes", "unchecked", "unchecked or checked",
+     "whether blocks that outlive their scope (tarn/scope.h) become inaccessible, so that their use ends the process "
+     "with a message that names the scope",
+     apply_scopes},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics},
     {"contention", "off", "on or off",
