@@ -2,7 +2,7 @@
  * tarn/scope.h: scopes in C. A scope is a purpose whose memory is charged, bounded and ended together: a query, a
  * request, a tenant. While a thread has entered a scope, every malloc and operator new of that thread, by whatever
  * code, takes its memory from the scope (with libtarn-api: every tarn_malloc). Blocks may be freed by any thread at any
- * time, in or out of the scope, also after its end. In C++: tarn/scope.hpp. The guide: docs/how-to/scopes.md.
+ * time, in or out of the scope, also after its end. In C++: tarn/scope.hpp. The guide: docs/tutorials/bound-a-query.md.
  *
  *     tarn_scope_options options = TARN_SCOPE_OPTIONS;
  *     options.budget = 64 << 20;
@@ -12,8 +12,8 @@
  *     tarn_scope_end(query, NULL);
  *
  * Charged: spans (8 KiB and more) that the scope's blocks lie in, and large blocks. So the budget bounds resident
- * memory, not the sum of the requests. What the scope's blocks have left stays charged until it is used again, or given
- * back because the budget or 1/8 of the charge asks for it. Not charged: objects of typed pools, recyclers and buffer
+ * memory, not the sum of the requests. What freed blocks leave stays charged, and resident for the scope's next blocks, up
+ * to half the budget (without one, 1 MiB or a quarter of the charge); it goes back when a budget asks for it. Not charged: objects of typed pools, recyclers and buffer
  * pools, whose memory is the process's and outlives scopes; guarded blocks (option guarded). Arenas, pmr resources and
  * containers on malloc are charged as their blocks are.
  *

@@ -6,6 +6,7 @@
 #include "os/clock.hpp"
 #include "scope/scope_bin.hpp"
 #include "scope/scope_core.hpp"
+#include "scope/scope_registry.hpp"
 
 namespace tarn {
 namespace {
@@ -84,6 +85,8 @@ bool scope_core::pay(std::size_t bytes, scope_bin* bin) {
   do {
     if (bin != nullptr) scope_bin::put_back(bin->take_all());
     release_empty();
+    // A parent's budget may be full of what other scopes have left.
+    if (full != this) scope_registry::release_empty();
     if (charge(bytes, full)) return true;
   } while (ask(*full, bytes, bin, tries, waits_until));
   if (full->row_ != nullptr) scope_name::add(full->row_->failures);

@@ -29,7 +29,7 @@ constexpr std::size_t largest_size = std::size_t{1} << 44;
 constexpr std::size_t least_chunk = 64 * kib;
 constexpr std::size_t most_chunk = 1 * mib;
 constexpr std::size_t chunk_divisor = 8;
-// An arena keeps so many bytes of empty spans; a scope as many as these, or this part of what it has.
+// An arena keeps so many bytes of empty spans; a scope as many as these, this part of what it has, or half its budget.
 constexpr std::size_t dirty_of_arena = 64 * kib;
 constexpr std::size_t dirty_of_scope = 1 * mib;
 constexpr std::size_t dirty_divisor = 4;
@@ -71,19 +71,6 @@ void scope_core::retire() {
     row_ = nullptr;
     return;
   }
-}
-
-span* scope_core::span_of(const void* block) {
-  span* const s = engine::map.span_of(address_of(block));
-  const bool is_scoped = s != nullptr && s->state.load(std::memory_order_relaxed) == span_state::scoped &&
-                         s->contains(address_of(block));
-  return is_scoped ? s : nullptr;
-}
-
-bool scope_core::is_object(const span* s, const void* block) {
-  if (!is_cut(s)) return address_of(block) == s->start;
-  const std::uintptr_t first = objects::first_of(s);
-  return address_of(block) >= first && is_multiple(address_of(block) - first, class_info(s->size_class).reciprocal);
 }
 
 // Calls work(core) for the scope that has the span, with its lock.
@@ -495,7 +482,7 @@ void scope_core::end_leaving(span_list& leaving, std::size_t bytes, std::size_t 
 std::size_t scope_core::most_dirty() const {
   if (this == &process_scope) return 0;
   if (index != 0) return dirty_of_arena;
-  return std::max(dirty_of_scope, own_bytes_ / dirty_divisor);
+  return std::max({dirty_of_scope, own_bytes_ / dirty_divisor, options_.budget / 2});
 }
 
 // Gives back what most_dirty() does not allow. Without a budget it stays backed until it decays.

@@ -31,6 +31,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "central/objects.hpp"
 #include "central/size_class.hpp"
 #include "os/futex.hpp"
 #include "os/mutex.hpp"
@@ -97,12 +98,21 @@ class scope_core {
   // ---- blocks ----
 
   // The span of a scope or arena that the pointer leads into; null: there is none.
-  static span* span_of(const void* block);
+  static span* span_of(const void* block) {
+    span* const s = engine::map.span_of(address_of(block));
+    const bool is_scoped = s != nullptr && s->state.load(std::memory_order_relaxed) == span_state::scoped &&
+                           s->contains(address_of(block));
+    return is_scoped ? s : nullptr;
+  }
   static scope_core& owner_of(const span* s) {
     return *chunk_of(s)->owner.load(std::memory_order_relaxed);
   }
   // Whether a block can begin at the address: an object, or a large block.
-  static bool is_object(const span* s, const void* block);
+  static bool is_object(const span* s, const void* block) {
+    if (s->size_class == 0) return address_of(block) == s->start;
+    const std::uintptr_t first = objects::first_of(s);
+    return address_of(block) >= first && is_multiple(address_of(block) - first, class_info(s->size_class).reciprocal);
+  }
 
   // A block, past the threads' bins. Null: no memory, or over the budget. Requires: alignment is a power of two.
   // `bin`: that of the calling thread if it is in the scope, or null.

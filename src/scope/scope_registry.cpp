@@ -200,6 +200,10 @@ void end(tarn_scope scope, tarn_scope_report& report) {
   keep_core(&memory);
 }
 
+void release_empty() {
+  scopes.for_each([](scope_instance& scope) { scope.memory->release_empty(); });
+}
+
 namespace {
 
 void add_live(const scope_core& memory, tarn_scope_stats& out) {
@@ -257,7 +261,7 @@ void thread_ends() {
 
 void reclaim() {
   if (scope_bin* const bin = current_scope_bin) scope_bin::put_back(bin->take_all());
-  scopes.for_each([](scope_instance& scope) { scope.memory->release_empty(); });
+  release_empty();
 }
 
 }  // namespace

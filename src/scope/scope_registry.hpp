@@ -22,6 +22,9 @@ void end(tarn_scope scope, tarn_scope_report& report);
 void collect(tarn_scope scope, tarn_scope_stats& out);
 void visit(void (*visit)(void*, const tarn_scope_stats*), void* context);
 
+// Gives back the empty spans of all scopes.
+void release_empty();
+
 // A structure for a scope or an arena; null: no memory. And where it goes back.
 scope_core* take_core();
 void keep_core(scope_core* core);
