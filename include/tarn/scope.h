@@ -13,9 +13,9 @@
  *
  * Charged: spans (8 KiB and more) that the scope's blocks lie in, and large blocks. So the budget bounds resident
  * memory, not the sum of the requests. What freed blocks leave stays charged, and resident for the scope's next blocks, up
- * to half the budget (without one, 1 MiB or a quarter of the charge); it goes back when a budget asks for it. Not charged: objects of typed pools, recyclers and buffer
- * pools, whose memory is the process's and outlives scopes; guarded blocks (option guarded). Arenas, pmr resources and
- * containers on malloc are charged as their blocks are.
+ * to half the budget (without one, 1 MiB or a quarter of the charge); it goes back when a budget asks for it. Not charged: typed pools, recyclers, buffer pools and
+ * tarn's arenas, whose memory is the process's and outlives scopes; guarded blocks (option guarded). Containers, pmr
+ * resources and arenas that take their memory from malloc or new are charged as their blocks are.
  *
  * Thread safety: any thread, unless said otherwise. Sizes are in bytes.
  * Not for: scopes that hold a few kilobytes (each size class of a scope takes 8 KiB); results that outlive the scope in

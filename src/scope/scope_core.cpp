@@ -11,7 +11,6 @@
 #include "os/memory.hpp"
 #include "os/report.hpp"
 #include "pages/zero_pages.hpp"
-#include "scope/scope_bin.hpp"
 
 namespace tarn {
 
@@ -94,7 +93,7 @@ void scope_core::for_each_span(const scope_chunk* chunk, Visit visit) {
   for (std::uintptr_t at = chunk->start; at < end;) {
     span* const s = engine::map.span_of(at);
     // What has been given back is somebody else's.
-    if (s == nullptr || !s->contains(at) || chunk_of(s) != chunk) {
+    if (s == nullptr || chunk_of(s) != chunk || !s->contains(at)) {
       at += page_size;
       continue;
     }
@@ -207,6 +206,7 @@ scope_core::freed scope_core::free_locked(span* s, const void* block) {
     empty_locked(s);
   } else if (is_empty && is_withheld(s)) {
     detach_locked(s);
+    ++leaving_;
     return freed::span;
   }
   return freed::object;
@@ -216,6 +216,7 @@ void scope_core::deallocate(span* s, void* block) {
   if (!is_object(s, block)) os::fatal("invalid free of a pointer into a block", block);
   scope_core* core = nullptr;
   bool has_much = false;
+  bool is_idle = false;
   const std::size_t bytes = is_cut(s) ? class_info(s->size_class).size : s->bytes();
   const freed what = with_owner(s, [&](scope_core& owner) TARN_NOT_ANALYZED {
     core = &owner;
@@ -226,15 +227,14 @@ void scope_core::deallocate(span* s, void* block) {
     }
     const freed result = owner.free_locked(s, block);
     has_much = owner.dirty_bytes_ > owner.most_dirty();
+    is_idle = owner.dirty_bytes_ >= dirty_of_scope && s->list == dirty;
     return result;
   });
+  if (is_idle) engine::central_tier.wake_decay();
   if (what == freed::no) os::fatal("double free", block);
   engine::apart.freed += bytes;
   if (what == freed::span) {
-    const std::size_t held = s->bytes();
-    os::allow_access(reinterpret_cast<void*>(s->start), s->bytes());
-    engine::heap.release_to_system(s);
-    core->uncharge(held);
+    core->give_back_withheld(s);
   } else if (TARN_UNLIKELY(has_much)) {
     core->trim_dirty();
   }
@@ -338,6 +338,7 @@ span* scope_core::take_empty_locked(std::size_t pages, kind from) {
   }
   if (from == dirty) {
     dirty_bytes_ -= best->bytes();
+    least_dirty_ = std::min(least_dirty_, dirty_bytes_);
   } else {
     own_bytes_ += best->bytes();
   }
@@ -504,6 +505,31 @@ void scope_core::trim_dirty() {
   end_leaving(leaving, bytes, options_.budget != 0 ? 0 : bytes);
 }
 
+// A period of decay: gives back what no span was made of since the last one.
+void scope_core::age() {
+  span_list leaving;
+  std::size_t bytes = 0;
+  {
+    os::lock_guard guard(lock_, *this);
+    while (!dirty_.empty() && bytes + dirty_.back()->bytes() <= least_dirty_) {
+      span* const s = dirty_.back();
+      dirty_.remove(s);
+      bytes += s->bytes();
+      detach_locked(s);
+      leaving.push_back(s);
+    }
+    dirty_bytes_ -= bytes;
+    least_dirty_ = dirty_bytes_;
+    ++leaving_;
+  }
+  end_leaving(leaving, bytes, 0);
+}
+
+bool scope_core::has_idle() {
+  os::lock_guard guard(lock_, *this);
+  return dirty_bytes_ != 0;
+}
+
 std::size_t scope_core::release_empty() {
   span_list leaving;
   std::size_t bytes = 0;
@@ -600,7 +626,7 @@ void scope_core::empty_lists_locked() {
   for (span_list& room : room_) room = {};
   dirty_ = {};
   clean_ = {};
-  own_bytes_ = dirty_bytes_ = small_bytes_ = large_bytes_ = 0;
+  own_bytes_ = dirty_bytes_ = least_dirty_ = small_bytes_ = large_bytes_ = 0;
 }
 
 void scope_core::reset() {
@@ -620,21 +646,26 @@ void scope_core::reset() {
 
 // Makes the survivors of a span inaccessible, unless all of them have been freed meanwhile.
 void scope_core::withhold(span* s) {
-  const bool forbidden = ((s->start | s->bytes()) & (os::system_page_size() - 1)) == 0 &&
-                         os::forbid_access(reinterpret_cast<void*>(s->start), s->bytes());
-  const std::size_t bytes = s->bytes();
+  if (((s->start | s->bytes()) & (os::system_page_size() - 1)) == 0)
+    os::forbid_access(reinterpret_cast<void*>(s->start), s->bytes());
   scope_core* core = nullptr;
   const bool is_empty = with_owner(s, [&](scope_core& owner) TARN_NOT_ANALYZED {
     core = &owner;
     s->list = is_cut(s) ? cut_withheld : large_withheld;
     if (s->free_objects != s->capacity) return false;
     owner.detach_locked(s);
+    ++owner.leaving_;
     return true;
   });
-  if (!is_empty) return;
-  if (forbidden) os::allow_access(reinterpret_cast<void*>(s->start), s->bytes());
-  engine::heap.release_to_system(s);
-  core->uncharge(bytes);
+  if (is_empty) core->give_back_withheld(s);
+}
+
+// A span that has been inaccessible. Requires: ++leaving_ after it was detached.
+void scope_core::give_back_withheld(span* s) {
+  os::allow_access(reinterpret_cast<void*>(s->start), s->bytes());
+  span_list leaving;
+  leaving.push_back(s);
+  end_leaving(leaving, s->bytes(), 0);
 }
 
 void scope_core::finish(scope_core& heir, bool withholds, tarn_scope_report& report) TARN_NOT_ANALYZED {

@@ -136,6 +136,8 @@ class scope_core {
   void finish(scope_core& heir, bool withholds, tarn_scope_report& report);
   // Gives empty spans back. Returns their bytes.
   std::size_t release_empty();
+  void age();
+  [[nodiscard]] bool has_idle();
 
   arena_bytes bytes();
   os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
@@ -180,6 +182,7 @@ class scope_core {
   void sort_out_locked(scope_chunk* chunk, scope_core* heir, departure& d) TARN_NOT_ANALYZED;
   void empty_lists_locked() TARN_REQUIRES(lock_);
   static void withhold(span* s);
+  void give_back_withheld(span* s);
 
   tarn_scope_options options_{};
   scope_core* parent_ = nullptr;
@@ -197,6 +200,7 @@ class scope_core {
   span_list clean_ TARN_GUARDED_BY(lock_);
   std::size_t own_bytes_ TARN_GUARDED_BY(lock_) = 0;
   std::size_t dirty_bytes_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t least_dirty_ TARN_GUARDED_BY(lock_) = 0;  // of dirty_bytes_ since the last period, or less
   // Threads that have taken empty spans out and not uncharged them yet.
   unsigned leaving_ TARN_GUARDED_BY(lock_) = 0;
   std::size_t small_bytes_ TARN_GUARDED_BY(lock_) = 0;  // objects that are not in their spans

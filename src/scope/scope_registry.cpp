@@ -253,6 +253,13 @@ void visit(void (*visit)(void*, const tarn_scope_stats*), void* context) {
 
 namespace {
 
+bool has_work() {
+  bool work = false;
+  os::lock_guard guard(scopes.lock());
+  scopes.for_each_locked([&work](scope_instance& scope) { work = work || scope.memory->has_idle(); });
+  return work;
+}
+
 void thread_ends() {
   current_scope_bin = nullptr;
   engine::allocating = engine::local_cache;
@@ -269,6 +276,8 @@ void reclaim() {
 
 constinit const engine::front engine::scope_front{
     .order = engine::front::scopes,
+    .age = [] { scope_registry::scopes.for_each([](scope_instance& scope) { scope.memory->age(); }); },
+    .has_work = scope_registry::has_work,
     .reclaim = scope_registry::reclaim,
     .thread_adopts = [] { scope_registry::scopes.thread_adopts(); },
     .thread_ends = scope_registry::thread_ends,

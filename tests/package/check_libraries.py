@@ -37,7 +37,8 @@ IMPORTS = """
 PUBLIC = """
     tarn_malloc tarn_calloc tarn_realloc tarn_reallocarray tarn_free tarn_free_sized tarn_free_aligned_sized
     tarn_posix_memalign tarn_aligned_alloc tarn_memalign tarn_valloc tarn_pvalloc tarn_usable_size
-    tarn_good_size tarn_trim tarn_would_move tarn_would_move_each tarn_move tarn_get_stats tarn_get_stats_sized tarn_stats_json tarn_count_begin tarn_count_end tarn_visit_locks tarn_option_at tarn_set_option tarn_version""".split()
+    tarn_good_size tarn_trim tarn_would_move tarn_would_move_each tarn_move tarn_get_stats tarn_get_stats_sized tarn_stats_json tarn_count_begin tarn_count_end tarn_visit_locks tarn_option_at tarn_set_option tarn_version
+    tarn_scope_begin tarn_scope_enter tarn_scope_leave tarn_scope_current tarn_scope_end tarn_scope_get_stats tarn_scope_visit""".split()
 
 
 # src/jemalloc: what libjemalloc.so.2 exports besides.
