@@ -65,16 +65,18 @@ typedef struct tarn_scope_options {
 } tarn_scope_options;
 
 #define TARN_SCOPE_KEEP ((size_t)65536)
-#define TARN_SCOPE_OPTIONS \
-  { sizeof(tarn_scope_options), 0, TARN_SCOPE_FAIL, 0, NULL, NULL, TARN_SCOPE_KEEP, 0, {NULL, 0} }
+#define TARN_SCOPE_OPTIONS                                                                         \
+  {                                                                                                \
+    sizeof(tarn_scope_options), 0, TARN_SCOPE_FAIL, 0, NULL, NULL, TARN_SCOPE_KEEP, 0, { NULL, 0 } \
+  }
 #define TARN_SCOPE_PROCESS_NUMBER 1
 
 /* Blocks of one size class that have outlived their scope. */
 typedef struct tarn_scope_survivors {
-  uint64_t size;   /* of each; 0: large blocks, of more than 256 KiB */
+  uint64_t size; /* of each; 0: large blocks, of more than 256 KiB */
   uint64_t blocks;
   uint64_t bytes;
-  uint64_t site;   /* where sampled ones were allocated; 0: not known */
+  uint64_t site; /* where sampled ones were allocated; 0: not known */
 } tarn_scope_survivors;
 
 enum { TARN_SCOPE_CLASSES = 128 };
@@ -83,28 +85,28 @@ enum { TARN_SCOPE_CLASSES = 128 };
 typedef struct tarn_scope_report {
   uint64_t blocks; /* survivors, now the parent's */
   uint64_t bytes;
-  uint64_t held;   /* bytes of the spans that they hold */
-  uint64_t peak;   /* the most that was charged */
-  uint64_t given;  /* bytes that went back, to the system or for the next one (`keep`) */
-  uint32_t count;  /* of classes */
+  uint64_t held;  /* bytes of the spans that they hold */
+  uint64_t peak;  /* the most that was charged */
+  uint64_t given; /* bytes that went back, to the system or for the next one (`keep`) */
+  uint32_t count; /* of classes */
   uint32_t reserved;
   tarn_scope_survivors classes[TARN_SCOPE_CLASSES]; /* smallest first, large blocks last */
 } tarn_scope_report;
 
 /* Statistics of one scope, or of all scopes of one name. */
 typedef struct tarn_scope_stats {
-  const char* name;        /* valid for ever */
-  uint64_t live;           /* scopes that have not ended */
+  const char* name; /* valid for ever */
+  uint64_t live;    /* scopes that have not ended */
   uint64_t ended;
-  uint64_t budget;         /* sum over the live ones; 0: none */
-  uint64_t charged;        /* bytes now, with the scopes inside */
-  uint64_t peak;           /* the most of any one */
-  uint64_t failures;       /* allocations that failed for a budget */
+  uint64_t budget;   /* sum over the live ones; 0: none */
+  uint64_t charged;  /* bytes now, with the scopes inside */
+  uint64_t peak;     /* the most of any one */
+  uint64_t failures; /* allocations that failed for a budget */
   uint64_t callbacks;
   uint64_t waits;
-  uint64_t survivors;      /* blocks that outlived their scopes */
+  uint64_t survivors; /* blocks that outlived their scopes */
   uint64_t survivor_bytes;
-  uint64_t lent;           /* bytes above the own budget now (TARN_SCOPE_LEND) */
+  uint64_t lent; /* bytes above the own budget now (TARN_SCOPE_LEND) */
 } tarn_scope_stats;
 
 /* Begins a scope. `name` is copied, and is the key of the statistics (at most 47 bytes; for more than 128 names, the

@@ -15,6 +15,7 @@
 //     auto in = query.enter();
 //     co_await tarn::across(in, socket.read());
 //
+// Without exceptions, the process ends where one would be thrown.
 // Thread safety: a scope_handle may be used by any thread; a scope_entry belongs to the thread that made it.
 // Not for: see tarn/scope.h.
 #pragma once
@@ -29,6 +30,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tarn/detail/config.hpp"
 #include "tarn/scope.h"
 
 namespace tarn {
@@ -71,7 +73,7 @@ class [[nodiscard]] scope_entry {
   }
   // Enters again, also on another thread. Requires: left. Throws std::bad_alloc.
   void enter() {
-    if (tarn_scope_enter(scope_, &entry_) == 0) throw std::bad_alloc();
+    if (tarn_scope_enter(scope_, &entry_) == 0) detail::throw_bad_alloc();
   }
   [[nodiscard]] scope_handle handle() const noexcept { return scope_; }
 
@@ -101,8 +103,10 @@ class scope {
     all.parent = options.parent;
     handle_ = tarn_scope_begin(name, &all);
     if (handle_.core != nullptr) return;
+#if defined(__cpp_exceptions)
     if (errno == EINVAL) throw std::invalid_argument("tarn::scope: a budget below 64 KiB, or no name");
-    throw std::bad_alloc();
+#endif
+    detail::throw_bad_alloc();
   }
   ~scope() {
     if (handle_.core != nullptr) tarn_scope_end(handle_, nullptr);
@@ -131,8 +135,8 @@ class scope {
 // Calls visit(stats) for each name that a scope has had.
 template <class Visit>
 void for_each_scope(Visit visit) {
-  tarn_scope_visit([](void* context, const tarn_scope_stats* stats) { (*static_cast<Visit*>(context))(*stats); },
-                   &visit);
+  tarn_scope_visit(
+      [](void* context, const tarn_scope_stats* stats) { (*static_cast<Visit*>(context))(*stats); }, &visit);
 }
 
 namespace detail {
@@ -182,7 +186,8 @@ class scope_crossing {
 template <class Awaitable>
 auto across(scope_entry& entry, Awaitable&& awaitable) {
   using awaiter = decltype(detail::awaiter_of(std::forward<Awaitable>(awaitable)));
-  using kept = std::conditional_t<std::is_lvalue_reference_v<Awaitable>, awaiter, std::remove_reference_t<awaiter>>;
+  using kept =
+      std::conditional_t<std::is_lvalue_reference_v<Awaitable>, awaiter, std::remove_reference_t<awaiter>>;
   return detail::scope_crossing<kept>(entry, std::forward<Awaitable>(awaitable));
 }
 

@@ -8,8 +8,8 @@
 
 #include <cstddef>
 
-#include "scope/scope_core.hpp"
 #include "os/mutex.hpp"
+#include "scope/scope_core.hpp"
 
 namespace tarn::jemalloc {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "scope/scope_core.hpp"
 #include "jemalloc/tree.hpp"
 #include "runtime/engine.hpp"
+#include "scope/scope_core.hpp"
 
 namespace tarn::jemalloc {
 namespace {

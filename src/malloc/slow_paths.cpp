@@ -180,8 +180,9 @@ TARN_NOINLINE void deallocate_apart(void* block) {
     if constexpr (hardened_build) hardened_block::take_back_scoped(s, block);
     scope_bin* const bin = current_scope_bin;
     // The thread's bin of the scope saves the lock.
-    if (bin != nullptr && s->size_class != 0 && s->list == scope_core::cut && bin->memory == &scope_core::owner_of(s) &&
-        scope_core::is_object(s, block) && !free_mark::is_set(block) && bin->push(s->size_class, block)) {
+    if (bin != nullptr && s->size_class != 0 && s->list == scope_core::cut &&
+        bin->memory == &scope_core::owner_of(s) && scope_core::is_object(s, block) &&
+        !free_mark::is_set(block) && bin->push(s->size_class, block)) {
       return;
     }
     return scope_core::deallocate(s, block);
@@ -223,7 +224,7 @@ static bool is_object_of_class(const void* block) {
 TARN_ALWAYS_INLINE static void* pop_coarse(std::size_t size) {
   allocation_bins* const bins = engine::allocating;
   return TARN_LIKELY(bins != &engine::no_cache) ? bins->pop_guarded(class_of_size(object_size(size)))
-                                                 : nullptr;
+                                                : nullptr;
 }
 
 // Apart from allocate_slow(), whose hits would otherwise save and restore registers. Requires: size <=
@@ -367,8 +368,8 @@ void* reallocate(void* block, std::size_t size) {
   } else {
     span* s = large_block::find(block);
     const span* const scoped = s == nullptr ? scope_core::span_of(block) : nullptr;
-    if (s == nullptr && (scoped != nullptr ? scope_core::usable_size(scoped, block) == 0
-                                           : !engine::guards.contains(block)))
+    if (s == nullptr &&
+        (scoped != nullptr ? scope_core::usable_size(scoped, block) == 0 : !engine::guards.contains(block)))
       os::fatal("realloc of a pointer that is not a block", block);
     have = usable_size(block);
     if (scoped != nullptr && size <= have && size > have / 2) return block;

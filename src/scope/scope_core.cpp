@@ -45,7 +45,9 @@ unsigned class_for(std::size_t size, std::size_t alignment) {
 }
 
 bool is_cut(const span* s) { return s->size_class != 0; }
-bool is_withheld(const span* s) { return s->list == scope_core::cut_withheld || s->list == scope_core::large_withheld; }
+bool is_withheld(const span* s) {
+  return s->list == scope_core::cut_withheld || s->list == scope_core::large_withheld;
+}
 
 }  // namespace
 
@@ -346,7 +348,8 @@ span* scope_core::take_empty_locked(std::size_t pages, kind from) {
 }
 
 // A span that is in no list; the caller makes it one of kind `how`. Until then it counts as one.
-span* scope_core::take(std::size_t pages, std::size_t alignment, kind how, page_heap::use use, scope_bin* bin) {
+span* scope_core::take(std::size_t pages, std::size_t alignment, kind how, page_heap::use use,
+                       scope_bin* bin) {
   const std::size_t bytes = pages << page_shift;
   engine::heap.prepare_split();
   if (alignment <= 1) {
@@ -561,8 +564,8 @@ struct scope_core::departure {
   span_list leaving;
   span_list closing;  // to be made inaccessible
   bool withholds = false;
-  std::size_t given = 0;    // bytes that leave and are charged
-  std::size_t held = 0;     // bytes of spans that stay
+  std::size_t given = 0;  // bytes that leave and are charged
+  std::size_t held = 0;   // bytes of spans that stay
   std::size_t large_bytes = 0;
   std::uint64_t blocks[size_classes::count] = {};  // 0: large ones
 };

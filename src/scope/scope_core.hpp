@@ -53,8 +53,8 @@ struct scope_chunk {
   scope_chunk* previous = nullptr;
   std::uintptr_t start = 0;
   std::uint32_t pages = 0;
-  std::uint32_t used = 0;             // pages that have not been given back
-  const scope_name* name = nullptr;   // of the scope that made it
+  std::uint32_t used = 0;            // pages that have not been given back
+  const scope_name* name = nullptr;  // of the scope that made it
 };
 
 struct arena_bytes {
@@ -104,14 +104,13 @@ class scope_core {
                            s->contains(address_of(block));
     return is_scoped ? s : nullptr;
   }
-  static scope_core& owner_of(const span* s) {
-    return *chunk_of(s)->owner.load(std::memory_order_relaxed);
-  }
+  static scope_core& owner_of(const span* s) { return *chunk_of(s)->owner.load(std::memory_order_relaxed); }
   // Whether a block can begin at the address: an object, or a large block.
   static bool is_object(const span* s, const void* block) {
     if (s->size_class == 0) return address_of(block) == s->start;
     const std::uintptr_t first = objects::first_of(s);
-    return address_of(block) >= first && is_multiple(address_of(block) - first, class_info(s->size_class).reciprocal);
+    return address_of(block) >= first &&
+           is_multiple(address_of(block) - first, class_info(s->size_class).reciprocal);
   }
 
   // A block, past the threads' bins. Null: no memory, or over the budget. Requires: alignment is a power of two.
@@ -190,7 +189,7 @@ class scope_core {
 
   std::atomic<std::size_t> charged_{0};
   std::atomic<std::size_t> peak_{0};
-  os::futex_word freed_{0};            // counts what was given back while somebody waits
+  os::futex_word freed_{0};  // counts what was given back while somebody waits
   std::atomic<std::uint32_t> waiters_{0};
 
   os::mutex lock_{os::lock_rank::scope};

@@ -158,7 +158,8 @@ bool enter(tarn_scope scope, tarn_scope_entry& entry) {
 void leave(tarn_scope_entry& entry) {
   auto* const bin = static_cast<scope_bin*>(entry.bin);
   if (TARN_UNLIKELY(bin == nullptr || bin != current_scope_bin))
-    os::fatal("a scope is left by another thread than has entered it, or not the innermost one first", &entry);
+    os::fatal("a scope is left by another thread than has entered it, or not the innermost one first",
+              &entry);
   bin->entered.store(bin->entered.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   entry.bin = nullptr;
   set_current(static_cast<scope_bin*>(entry.outer));
@@ -186,7 +187,8 @@ void end(tarn_scope scope, tarn_scope_report& report) {
   scope_bin::put_back(all);
   scope_core& parent = *memory.parent();
   scope_name& row = *memory.row();
-  const bool withholds = memory.options().checked != 0 || engine::scopes_checked.load(std::memory_order_relaxed);
+  const bool withholds =
+      memory.options().checked != 0 || engine::scopes_checked.load(std::memory_order_relaxed);
   if (withholds) fault_handler::install(engine::guards);
   memory.finish(parent, withholds, report);
   memory.retire();
@@ -215,7 +217,9 @@ void add_live(const scope_core& memory, tarn_scope_stats& out) {
 }
 
 void add_row(const scope_name& row, tarn_scope_stats& out) {
-  const auto get = [](const std::atomic<std::uint64_t>& count) { return count.load(std::memory_order_relaxed); };
+  const auto get = [](const std::atomic<std::uint64_t>& count) {
+    return count.load(std::memory_order_relaxed);
+  };
   out.name = row.text;
   out.live = get(row.live);
   out.ended = get(row.ended);
@@ -297,7 +301,8 @@ constinit const engine::front engine::scope_front{
 // For the report of a fault (guarded/fault_handler.hpp).
 bool fault_handler::describe_other(std::uintptr_t address, text_writer& out) {
   const span* const s = scope_core::span_of(reinterpret_cast<const void*>(address));
-  if (s == nullptr || (s->list != scope_core::cut_withheld && s->list != scope_core::large_withheld)) return false;
+  if (s == nullptr || (s->list != scope_core::cut_withheld && s->list != scope_core::large_withheld))
+    return false;
   const auto* const chunk = static_cast<const scope_chunk*>(s->owner.load(std::memory_order_relaxed));
   if (chunk == nullptr || chunk->name == nullptr) return false;
   out.put("tarn: access to ").pointer(reinterpret_cast<const void*>(address)).put(": it lies in a block");

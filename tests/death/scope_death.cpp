@@ -25,13 +25,15 @@ T* hidden(T* p) {
 TEST_F(scope_death, ended_while_entered) {
   scope s("query");
   const scope_entry in = s.enter();
-  EXPECT_EXIT(s.end(), testing::KilledBySignal(SIGABRT), "a scope ends while a thread has entered it: \"query\"");
+  EXPECT_EXIT(s.end(), testing::KilledBySignal(SIGABRT),
+              "a scope ends while a thread has entered it: \"query\"");
 }
 
 TEST_F(scope_death, ended_before_a_scope_inside) {
   scope outer("outer");
   const scope inner("inner", {.parent = outer.handle()});
-  EXPECT_EXIT(outer.end(), testing::KilledBySignal(SIGABRT), "a scope ends before a scope inside it: \"outer\"");
+  EXPECT_EXIT(outer.end(), testing::KilledBySignal(SIGABRT),
+              "a scope ends before a scope inside it: \"outer\"");
 }
 
 TEST_F(scope_death, used_after_its_end) {
@@ -51,7 +53,8 @@ TEST_F(scope_death, left_out_of_order_or_by_another_thread) {
   scope_entry outer = s.enter();
   const scope_entry inner = s.enter();
   (void)inner;
-  const char* const wrong = "a scope is left by another thread than has entered it, or not the innermost one first";
+  const char* const wrong =
+      "a scope is left by another thread than has entered it, or not the innermost one first";
   const scope other("other");
   const scope_entry innermost = other.enter();
   EXPECT_EXIT(outer.leave(), testing::KilledBySignal(SIGABRT), wrong);
@@ -90,9 +93,10 @@ TEST_F(scope_death, a_survivor_of_a_checked_scope_is_used) {
     const scope_entry in = s.enter();
     block = static_cast<char*>(tarn_malloc(100));
   }
-  EXPECT_EXIT(*hidden(block) = 1, testing::KilledBySignal(SIGSEGV),
-              "tarn: access to 0x[0-9a-f]+: it lies in a block of at most [0-9]+ bytes that has outlived its scope "
-              "\"query 7\"");
+  EXPECT_EXIT(
+      *hidden(block) = 1, testing::KilledBySignal(SIGSEGV),
+      "tarn: access to 0x[0-9a-f]+: it lies in a block of at most [0-9]+ bytes that has outlived its scope "
+      "\"query 7\"");
   tarn_free(block);
 }
 

@@ -21,7 +21,8 @@ double ns_since(clock_type::time_point begin) {
   return std::chrono::duration<double, std::nano>(clock_type::now() - begin).count();
 }
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
@@ -112,10 +113,11 @@ int main(int count, char** arguments) {
   const double kept = end_in_us(false, SIZE_MAX);
   const double unmapped = end_in_us(false, 0);
   const double survivors = end_in_us(true, 0);
-  std::printf("enter and leave %.1f ns\nmalloc and free of %zu bytes: outside %.1f ns, inside %.1f ns\n", entering, size,
-              outside, inside);
-  std::printf("%zu at once, per block: outside %.1f ns, inside %.1f ns\n", blocks, outside_batch, inside_batch);
-  std::printf("end of %zu freed blocks: %.1f us, with the unmapping %.1f us; of as many survivors %.1f us\n", blocks,
-              kept, unmapped, survivors);
+  std::printf("enter and leave %.1f ns\nmalloc and free of %zu bytes: outside %.1f ns, inside %.1f ns\n",
+              entering, size, outside, inside);
+  std::printf("%zu at once, per block: outside %.1f ns, inside %.1f ns\n", blocks, outside_batch,
+              inside_batch);
+  std::printf("end of %zu freed blocks: %.1f us, with the unmapping %.1f us; of as many survivors %.1f us\n",
+              blocks, kept, unmapped, survivors);
   return checks && (entering > 5 || kept > 20) ? 1 : 0;
 }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <fcntl.h>
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -14,7 +15,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <random>
 #include <thread>
 #include <vector>
@@ -123,7 +123,8 @@ void run_scope(worker& w, std::mt19937& random, std::barrier<>& full) {
   const tarn::scope_report report = s.end();
   w.end_us += std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
   if (report.blocks != left) {
-    std::printf("BROKEN: %zu survivors, %llu reported\n", left, static_cast<unsigned long long>(report.blocks));
+    std::printf("BROKEN: %zu survivors, %llu reported\n", left,
+                static_cast<unsigned long long>(report.blocks));
     failed = true;
   }
   w.survivors += left;
@@ -203,9 +204,10 @@ int main(int count, char** arguments) {
     survivors += w.survivors;
     end_us += w.end_us;
   }
-  std::printf("%d scopes of %zu MiB, base %zu MiB: at most %zu KiB above it (allowed %zu), 10 ms after an end %zu KiB "
-              "besides survivors' spans; %zu survivors, all reported; an end takes %.0f us on average\n",
-              rounds * workers, budget / mib, base.load() / mib, above / kib, allowed / kib, most_after / kib,
-              survivors, end_us / ((rounds + warm_rounds) * workers));
+  std::printf(
+      "%d scopes of %zu MiB, base %zu MiB: at most %zu KiB above it (allowed %zu), 10 ms after an end %zu KiB "
+      "besides survivors' spans; %zu survivors, all reported; an end takes %.0f us on average\n",
+      rounds * workers, budget / mib, base.load() / mib, above / kib, allowed / kib, most_after / kib,
+      survivors, end_us / ((rounds + warm_rounds) * workers));
   return failed ? 1 : 0;
 }

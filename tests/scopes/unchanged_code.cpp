@@ -9,8 +9,8 @@
 #include <regex>
 #include <string>
 
-#include <nlohmann/json.hpp>
 #include <sqlite3.h>
+#include <nlohmann/json.hpp>
 
 #include "tarn/scope.hpp"
 
@@ -53,9 +53,11 @@ bool sqlite_fills_a_table(int rows) {
     sqlite3_close(database);
     return true;
   }
-  int result = sqlite3_exec(database, "create table t(a integer primary key, b text)", nullptr, nullptr, nullptr);
+  int result =
+      sqlite3_exec(database, "create table t(a integer primary key, b text)", nullptr, nullptr, nullptr);
   for (int i = 0; result == SQLITE_OK && i < rows; ++i) {
-    result = sqlite3_exec(database, "insert into t(b) values (printf('%.1000c', 'x'))", nullptr, nullptr, nullptr);
+    result =
+        sqlite3_exec(database, "insert into t(b) values (printf('%.1000c', 'x'))", nullptr, nullptr, nullptr);
   }
   sqlite3_close(database);
   return result == SQLITE_NOMEM;
@@ -63,7 +65,8 @@ bool sqlite_fills_a_table(int rows) {
 
 std::string long_json() {
   std::string text = "[";
-  for (int i = 0; i < 50000; ++i) text += "{\"number\": " + std::to_string(i) + ", \"name\": \"a name that is long\"},";
+  for (int i = 0; i < 50000; ++i)
+    text += "{\"number\": " + std::to_string(i) + ", \"name\": \"a name that is long\"},";
   text += "1]";
   return text;
 }
@@ -110,7 +113,8 @@ int main() {
   tarn::scope s("after", {.budget = budget});
   {
     const tarn::scope_entry in = s.enter();
-    check(!sqlite_fills_a_table(1000) && !json_parses("[1]") && !regex_compiles(5), "process", "goes on in a scope");
+    check(!sqlite_fills_a_table(1000) && !json_parses("[1]") && !regex_compiles(5), "process",
+          "goes on in a scope");
   }
   check(s.end().blocks == 0, "process", "nothing is left");
   return failures == 0 ? 0 : 1;

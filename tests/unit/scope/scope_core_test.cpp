@@ -195,7 +195,8 @@ TEST_F(scope_core_test, finds_a_broken_invariant) {
     core->validate_locked();
     const auto expect = [&](auto& value, const char* equation) {
       ++value;
-      EXPECT_EXIT(core->validate_locked(), testing::KilledBySignal(SIGABRT), testing_support::literally(equation));
+      EXPECT_EXIT(core->validate_locked(), testing::KilledBySignal(SIGABRT),
+                  testing_support::literally(equation));
       --value;
     };
     expect(access::small_bytes(*core), "small_bytes_ == small");

@@ -25,7 +25,8 @@ namespace {
 
 bool is_in(const scope& s, const void* block) {
   const span* const found = scope_core::span_of(block);
-  return found != nullptr && &scope_core::owner_of(found) == static_cast<scope_instance*>(s.handle().core)->memory;
+  return found != nullptr &&
+         &scope_core::owner_of(found) == static_cast<scope_instance*>(s.handle().core)->memory;
 }
 bool is_in_none(const void* block) { return scope_core::span_of(block) == nullptr; }
 
