@@ -43,6 +43,7 @@ using scope_stats = tarn_scope_stats;
 // Stands for "part of no other scope" in scope_options::parent.
 inline constexpr scope_handle process_scope_handle{nullptr, TARN_SCOPE_PROCESS_NUMBER};
 
+// What an allocation over the budget does after the callback has been asked.
 enum class over_budget : int { fail = TARN_SCOPE_FAIL, wait = TARN_SCOPE_WAIT, lend = TARN_SCOPE_LEND };
 
 // As tarn_scope_options.
