@@ -19,17 +19,20 @@ std::size_t answer(const std::string& text, int rows) {
 
 void run(const std::string& text, int rows) {
   tarn::scope query("query", {.budget = 8 << 20});
+  std::size_t found = 0;
   try {
     const auto in = query.enter();
-    std::printf("%s: %zu rows\n", text.c_str(), answer(text, rows));
+    found = answer(text, rows);
   } catch (const std::bad_alloc&) {
     std::printf("%s: needs more than 8 MiB\n", text.c_str());
   }
+  if (found != 0) std::printf("%s: %zu rows\n", text.c_str(), found);
   const tarn::scope_report left = query.end();
   if (left.blocks != 0) std::printf("%s: left %d blocks\n", text.c_str(), static_cast<int>(left.blocks));
 }
 
 int main() {
+  std::setvbuf(stdout, nullptr, _IONBF, 0);  // so that no line is lost when the program crashes
   history.reserve(10);
   run("small", 1000);
   run("runaway", 100'000'000);
