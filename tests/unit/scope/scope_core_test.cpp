@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "broken_invariant.hpp"
-#include "malloc/entry_points.hpp"
 #include "scope/scope_registry.hpp"
 
 namespace tarn {
@@ -58,7 +57,7 @@ TEST_F(scope_core_test, serves_each_size_and_alignment) {
       auto* const block = static_cast<unsigned char*>(core->allocate(size, alignment));
       ASSERT_NE(block, nullptr);
       EXPECT_EQ(address_of(block) % alignment, 0U);
-      const std::size_t usable = entry::usable_size(block);
+      const std::size_t usable = scope_core::usable_size(scope_core::span_of(block), block);
       EXPECT_GE(usable, size);
       std::memset(block, 0xab, usable);
       EXPECT_EQ(&scope_core::owner_of(scope_core::span_of(block)), core);
