@@ -248,7 +248,7 @@ void visit(void (*visit)(void*, const tarn_scope_stats*), void* context) {
     {
       os::lock_guard guard(scopes.lock());
       scopes.for_each_locked([&](const scope_instance& instance) {
-        if (instance.memory->row() == &row && !instance.pins.is_ending()) add_live(*instance.memory, out);
+        if (!instance.pins.is_ending() && instance.memory->row() == &row) add_live(*instance.memory, out);
       });
     }
     visit(context, &out);
