@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "guarded/report.hpp"
+#include "os/report.hpp"
 #include "os/syscall.hpp"
 #include "os/thread.hpp"
 
@@ -63,7 +64,12 @@ unwind::frame_origin origin_of(const ucontext_t& context) {
 
 void report(const guarded_blocks& blocks, const siginfo_t& info, const ucontext_t& context) {
   const std::uintptr_t address = address_of(info.si_addr);
-  if (info.si_code <= 0 || !blocks.contains(address)) return;
+  if (info.si_code <= 0) return;
+  if (!blocks.contains(address)) {
+    text_buffer<256> line;
+    if (describe_other(address, line)) os::write_line(line);
+    return;
+  }
   const guarded_slot* const slot = blocks.nearest(address);
   if (slot == nullptr) return;
   guarded_report::write_fault(*slot, {address, kind_of(context), origin_of(context)});

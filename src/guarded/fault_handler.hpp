@@ -9,6 +9,7 @@
 // acts as configured: the same registers and the same core dump. Reasons: docs/design/0019.
 #pragma once
 
+#include "base/text.hpp"
 #include "guarded/guarded_blocks.hpp"
 
 namespace tarn::fault_handler {
@@ -17,5 +18,9 @@ namespace tarn::fault_handler {
 // another action than the default, if the system refuses, or in a sandbox, which might end the process. Cost of the
 // first call: two system calls.
 void install(const guarded_blocks& blocks);
+
+// What is known of an address that is inaccessible for another reason, as a line; false: nothing. Defined by the layer
+// that makes such memory (src/scope): the linker binds the call. In a signal handler.
+bool describe_other(std::uintptr_t address, text_writer& out);
 
 }  // namespace tarn::fault_handler

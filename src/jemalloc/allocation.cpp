@@ -75,7 +75,7 @@ TARN_NOINLINE void* allocate_with(std::size_t size, int bits) {
   const os::errno_keeper keeper;
   const flag_word flags(bits);
   if (flags.arena() == 0) return allocate_common(size, flags);
-  program_arena* const arena = arenas.find(flags.arena());
+  scope_core* const arena = arenas.find(flags.arena());
   if (arena == nullptr || size > entry::largest_request || flags.alignment() > entry::largest_request)
     return nullptr;
   void* const block = arena->allocate(size, flags.alignment());
@@ -94,8 +94,8 @@ void zero_from(void* block, std::size_t old_size, std::size_t new_size) {
 // Whether the block may stay where it is: it has the alignment, is in the arena, and realloc would not move it either.
 bool may_stay(const void* block, std::size_t have, std::size_t size, const flag_word& flags) {
   if (address_of(block) % flags.alignment() != 0) return false;
-  const span* const s = program_arena::span_of(block);
-  if (flags.arena() != 0 && (s == nullptr || program_arena::owner_of(s).index != flags.arena())) return false;
+  const span* const s = scope_core::span_of(block);
+  if (flags.arena() != 0 && (s == nullptr || scope_core::owner_of(s).index != flags.arena())) return false;
   return size <= have && size > have / 2;
 }
 
@@ -107,7 +107,7 @@ TARN_NOINLINE void* resize_with(void* block, std::size_t size, int bits) {
   if (may_stay(block, have, size, flags)) return block;
   const bool any_place =
       flags.arena() == 0 && flags.alignment() <= natural_alignment && !flags.without_cache();
-  if (any_place && program_arena::span_of(block) == nullptr) {
+  if (any_place && scope_core::span_of(block) == nullptr) {
     void* const moved = reallocate(block, size == 0 ? 1 : size);
     if (moved != nullptr && flags.zero()) zero_from(moved, have, tarn::usable_size(moved));
     return moved;

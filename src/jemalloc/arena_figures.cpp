@@ -7,7 +7,7 @@
 namespace tarn::jemalloc {
 namespace {
 
-arena_figures figures_of_made(program_arena& arena) {
+arena_figures figures_of_made(scope_core& arena) {
   const arena_bytes bytes = arena.bytes();
   arena_figures out{};
   out.small = bytes.small;
@@ -22,7 +22,7 @@ constexpr std::size_t less(std::size_t whole, std::size_t part) { return whole >
 }  // namespace
 
 arena_figures figures_of_arena(std::size_t index) {
-  if (program_arena* const arena = arenas.find(index)) return figures_of_made(*arena);
+  if (scope_core* const arena = arenas.find(index)) return figures_of_made(*arena);
   if (index == destroyed_arenas) return {};
   const bool all = index == all_arenas || index == arenas.count();
   const arena_bytes made = all ? arena_bytes{} : arenas.bytes();

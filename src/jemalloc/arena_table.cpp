@@ -3,12 +3,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <new>
 
 #include "base/text.hpp"
 #include "jemalloc/identity.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/front.hpp"
+#include "scope/scope_registry.hpp"
 
 namespace tarn::jemalloc {
 
@@ -21,7 +21,7 @@ unsigned arena_table::count() {
 
 bool arena_table::exists(std::size_t index) { return index == 0 || find(index) != nullptr; }
 
-program_arena* arena_table::find(std::size_t index) {
+scope_core* arena_table::find(std::size_t index) {
   os::lock_guard guard(lock_, *this);
   if (index < automatic_arenas || index - automatic_arenas >= used_) return nullptr;
   const place& p = places_[index - automatic_arenas];
@@ -31,8 +31,8 @@ program_arena* arena_table::find(std::size_t index) {
 int arena_table::create(unsigned& index) {
   engine::attach(engine::jemalloc_front);
   // Before the lock, as memory may come from the system. An arena that is not needed serves the next call.
-  void* const memory = engine::blocks.allocate(sizeof(program_arena));
-  if (memory == nullptr) return EAGAIN;
+  scope_core* const arena = scope_registry::take_core();
+  if (arena == nullptr) return EAGAIN;
   bool is_needed = false;
   int result = 0;
   {
@@ -43,17 +43,20 @@ int arena_table::create(unsigned& index) {
       result = EAGAIN;
     } else {
       is_needed = i == used_;
-      if (is_needed) places_[used_++].arena = new (memory) program_arena(i + automatic_arenas);
+      if (is_needed) {
+        arena->index = i + automatic_arenas;
+        places_[used_++].arena = arena;
+      }
       places_[i].is_live = true;
       index = i + automatic_arenas;
     }
   }
-  if (!is_needed) engine::blocks.deallocate(memory, sizeof(program_arena));
+  if (!is_needed) scope_registry::keep_core(arena);
   return result;
 }
 
 int arena_table::reset(std::size_t index) {
-  program_arena* const arena = find(index);
+  scope_core* const arena = find(index);
   if (arena == nullptr) return EFAULT;
   arena->reset();
   return 0;
@@ -107,7 +110,7 @@ arena_bytes arena_table::bytes() {
   arena_bytes sum{};
   const unsigned end = count();
   for (unsigned i = automatic_arenas; i < end; ++i) {
-    program_arena* const arena = find(i);
+    scope_core* const arena = find(i);
     if (arena == nullptr) continue;
     const arena_bytes of_arena = arena->bytes();
     sum.small += of_arena.small;
@@ -123,10 +126,7 @@ void arena_table::validate_locked() const {
   }
 }
 
-void arena_table::walk_locks(const os::lock_walk& walk) {
-  walk.list(lock_, [&]() TARN_NOT_ANALYZED {
-    for (unsigned i = 0; i < used_; ++i) walk.visit(places_[i].arena->lock());
-  });
-}
+// The arenas' own locks are those of scopes.
+void arena_table::walk_locks(const os::lock_walk& walk) { walk.visit(lock_); }
 
 }  // namespace tarn::jemalloc

@@ -8,8 +8,8 @@
 
 #include <cstddef>
 
-#include "jemalloc/program_arena.hpp"
 #include "os/mutex.hpp"
+#include "scope/scope_core.hpp"
 
 namespace tarn::jemalloc {
 
@@ -24,7 +24,7 @@ class arena_table {
   // Whether the index belongs to an arena that exists.
   bool exists(std::size_t index);
   // Null: the index is 0, or belongs to no arena that exists.
-  program_arena* find(std::size_t index);
+  scope_core* find(std::size_t index);
 
   // Makes an arena. 0, or EAGAIN: no memory, or there are too many.
   int create(unsigned& index);
@@ -46,7 +46,7 @@ class arena_table {
 
  private:
   struct place {
-    program_arena* arena;
+    scope_core* arena;
     bool is_live;
   };
   // Null: no such arena.

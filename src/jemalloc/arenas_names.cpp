@@ -36,8 +36,8 @@ int handle_create(const request& r) {
 // Whether an address is in memory that malloc or an arena handed out, and in which arena's.
 bool arena_of(const void* address, unsigned& index) {
   index = 0;
-  if (const span* const made = program_arena::span_of(address)) {
-    index = program_arena::owner_of(made).index;
+  if (const span* const made = scope_core::span_of(address)) {
+    index = scope_core::owner_of(made).index;
     return true;
   }
   const span* const s = engine::map.span_of(address_of(address));

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "jemalloc/program_arena.hpp"
 #include "jemalloc/tree.hpp"
 #include "runtime/engine.hpp"
+#include "scope/scope_core.hpp"
 
 namespace tarn::jemalloc {
 namespace {
@@ -40,8 +40,8 @@ long_answer answer_for(const void* block) {
             of_span.depot_objects};
   }
   long_answer out{};
-  if (const span* const made = program_arena::span_of(block)) {
-    os::lock_guard guard(program_arena::owner_of(made).lock());
+  if (const span* const made = scope_core::span_of(block)) {
+    os::lock_guard guard(scope_core::owner_of(made).lock());
     out.bytes = made->bytes();
     out.regions = made->size_class == 0 ? 1 : made->capacity;
     out.free = made->size_class == 0 ? 0 : made->free_objects;

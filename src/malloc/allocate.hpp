@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The fast paths of malloc and free, inlined into every entry point. A hit of malloc: the thread's cache, the bin of
-// the size class from a table, a pop. A hit of free: the size class from the page map, a push. Everything else is out
+// The fast paths of malloc and free, inlined into every entry point. A hit of malloc: the thread's cache, or what it has
+// of the scope that it is in; the bin of the size class from a table; a pop. A hit of free: the size class from the page map, a push. Everything else is out
 // of line in slow_paths.cpp. The checks of the hardened build: hardened_block.hpp.
 //
 // Thread safety: all functions may be called by any thread, with no lock held.
@@ -52,7 +52,7 @@ inline constexpr std::size_t largest_fine = size_classes::fine_end - kept_bytes;
 
 // Pops an object from the thread's bin. Null: a miss, the caller calls allocate_slow(). Requires: size <= largest_fine.
 TARN_ALWAYS_INLINE void* pop_fine(std::size_t size) {
-  void* const object = engine::local_cache->pop_fine(object_size(size));
+  void* const object = engine::allocating->pop_fine(object_size(size));
   if constexpr (hardened_build) {
     if (TARN_LIKELY(object != nullptr)) {
       hardened_block::hand_out(object, class_info(fine_class_of(object_size(size))).size);
@@ -77,9 +77,9 @@ TARN_ALWAYS_INLINE void* pop_aligned(std::size_t alignment, std::size_t size) {
   // The class of a multiple of the alignment has objects whose size is one, too (aligned_classes_hold()), and the last
   // object of a span ends at a page boundary; so all are aligned, except blocks made of grains.
   const std::size_t rounded = (size + below) & ~below;
-  thread_cache* const cache = engine::local_cache;
-  if (TARN_UNLIKELY((cache->top_fine(rounded) & below) != 0)) return nullptr;
-  return cache->pop_fine(rounded);
+  allocation_bins* const bins = engine::allocating;
+  if (TARN_UNLIKELY((bins->top_fine(rounded) & below) != 0)) return nullptr;
+  return bins->pop_fine(rounded);
 }
 
 TARN_ALWAYS_INLINE void deallocate(void* block) {

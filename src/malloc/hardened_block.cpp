@@ -3,6 +3,7 @@
 
 #include "malloc/hardened_large_quarantine.hpp"
 #include "os/report.hpp"
+#include "scope/scope_core.hpp"
 
 namespace tarn::hardened_block {
 namespace {
@@ -70,6 +71,16 @@ void take_back(page_map::entry page, void* block, thread_cache* cache) {
     return;
   }
   if (void* const leaving = hardened_large_quarantine::exchange(block, size)) put_back(leaving);
+}
+
+void take_back_scoped(const span* s, void* block) {
+  if (s->size_class == 0 || s->list != scope_core::cut || !scope_core::is_object(s, block)) return;
+  const std::size_t size = class_info(s->size_class).size;
+  word* const canary = canary_at(address_of(block), size);
+  if (!take_canary(canary, canary_of(address_of(block))))
+    os::fatal(*canary == 0 && is_zero(block, size) ? "double free" : overflow_text, block);
+  if (!is_sound_before_first(s, address_of(block), size)) os::fatal(underflow_text, block);
+  zero(block, size);
 }
 
 void release_quarantine() { hardened_large_quarantine::take_all(put_back); }

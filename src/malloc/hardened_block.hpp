@@ -101,6 +101,10 @@ bool is_sound_before_first(const span* s, std::uintptr_t object, std::size_t siz
 // free() of any block of a size class. `cache`: the thread's, or null.
 void take_back(page_map::entry page, void* block, thread_cache* cache);
 
+// free() of a small block of a scope: checks and removes its canary, and zeroes it. (No quarantine: it would hold the
+// scope's spans. Survivors that have been made inaccessible are not looked at.)
+void take_back_scoped(const span* s, void* block);
+
 // Puts an object that leaves a quarantine into its span, because the magazine of its class is full or there is no
 // cache.
 void put_into_span(quarantined leaving);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "malloc/allocate.hpp"
+#include "scope/scope_core.hpp"
 
 namespace tarn::moving {
 
@@ -21,6 +22,7 @@ bool would_help(const void* block, double ratio) {
 
 void* move(void* block) {
   const std::size_t bytes = usable_size(block);
+  if (scope_core::span_of(block) != nullptr) return block;  // it stays in its scope
   if (bytes > largest_class_size - kept_bytes) return block;
   void* const to = allocate_uncached(bytes);
   if (to == nullptr) return nullptr;

@@ -8,9 +8,9 @@
 #include "malloc/hardened_block.hpp"
 #include "malloc/hardened_large.hpp"
 #include "malloc/large_block.hpp"
-#include "malloc/program_arenas.hpp"
 #include "os/report.hpp"
 #include "runtime/allocation_counts.hpp"
+#include "scope/scope_bin.hpp"
 
 namespace tarn {
 namespace {
@@ -79,7 +79,21 @@ void* allocate_from_processor(unsigned size_class, std::size_t size) {
   return engine::share.in_use ? engine::processors.allocate_slow(size_class) : nullptr;
 }
 
+// For a thread that is in a scope. No memory is gathered for a scope over its budget.
+TARN_NOINLINE void* allocate_in_scope(unsigned size_class, std::size_t size) {
+  scope_bin& bin = *current_scope_bin;
+  if (counted(size)) {
+    bin.samples = {};
+  } else if (--bin.samples.until_sample < 0 && bin.samples.is_due(engine::guard_windows)) {
+    if (void* const block = allocate_guarded(size_class, size)) return block;
+  }
+  void* const object = bin.allocate_slow(size_class);
+  if (TARN_UNLIKELY(allocation_counts::innermost != nullptr)) bin.count_every_pop();
+  return object;
+}
+
 void* allocate_object(unsigned size_class, std::size_t size) {
+  if (TARN_UNLIKELY(engine::is_in_scope())) return allocate_in_scope(size_class, size);
   thread_cache* cache = engine::local_cache;
   if (TARN_UNLIKELY(cache == &engine::no_cache)) {
     if (!engine::share.in_use) cache = engine::attach_thread();
@@ -107,6 +121,11 @@ void* allocate_object(unsigned size_class, std::size_t size) {
 TARN_NOINLINE void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
   engine::attach_thread();
   if (TARN_UNLIKELY(allocation_counts::innermost != nullptr)) allocation_counts::add(size);
+  if (TARN_UNLIKELY(engine::is_in_scope())) {
+    scope_bin* const bin = current_scope_bin;
+    void* const block = bin->memory->allocate_large(size, alignment, zeroed, bin);
+    return block != nullptr ? block : out_of_memory();
+  }
   void* const block = take_or_gather(size, [=] { return large_block::allocate(size, alignment, zeroed); });
   return block != nullptr ? block : out_of_memory();
 }
@@ -196,8 +215,23 @@ std::size_t bytes_of_sampled(const void* block) {
   return bytes > kept_bytes ? bytes - kept_bytes : 0;
 }
 
-bool is_of_program_arena(const void* block) {
-  return program_arenas != nullptr && program_arenas->usable_size(block) != 0;
+// free() of a block that has no size class in the page map.
+TARN_NOINLINE void deallocate_apart(void* block) {
+  if (span* const s = scope_core::span_of(block)) {
+    if constexpr (hardened_build) hardened_block::take_back_scoped(s, block);
+    scope_bin* const bin = current_scope_bin;
+    // The thread's bin of the scope saves the lock.
+    if (bin != nullptr && s->size_class != 0 && s->list == scope_core::cut &&
+        bin->memory == &scope_core::owner_of(s) && scope_core::is_object(s, block) &&
+        !free_mark::is_set(block) && bin->push(s->size_class, block)) {
+      return;
+    }
+    return scope_core::deallocate(s, block);
+  }
+  if (TARN_UNLIKELY(engine::guards.contains(block))) return engine::guards.deallocate(block);
+  if (deallocate_sampled(block)) return;
+  span* const s = large_block::find(block);
+  if (s == nullptr || !large_block::deallocate(s)) report_no_block(block);
 }
 
 // The new block of a realloc. In the hardened build, whose large blocks do not grow in place, a quarter more: the
@@ -221,11 +255,18 @@ TARN_COLD void* out_of_memory() {
   return nullptr;
 }
 
+// Whether the block is an object of a size class, in or out of a scope; else it is a guarded or a large one.
+static bool is_object_of_class(const void* block) {
+  if (engine::map.class_of(address_of(block)) != 0) return true;
+  const span* const scoped = scope_core::span_of(block);
+  return scoped != nullptr && scoped->size_class != 0;
+}
+
 // Requires: size > largest_fine, size <= largest_in_class. Null: a miss. (Nobody writes no_cache, which threads share.)
 TARN_ALWAYS_INLINE static void* pop_coarse(std::size_t size) {
-  thread_cache* const cache = engine::local_cache;
-  return TARN_LIKELY(cache != &engine::no_cache) ? cache->pop_guarded(class_of_size(object_size(size)))
-                                                 : nullptr;
+  allocation_bins* const bins = engine::allocating;
+  return TARN_LIKELY(bins != &engine::no_cache) ? bins->pop_guarded(class_of_size(object_size(size)))
+                                                : nullptr;
 }
 
 // Apart from allocate_slow(), whose hits would otherwise save and restore registers. Requires: size <=
@@ -237,7 +278,7 @@ TARN_NOINLINE static void* allocate_missed(std::size_t size) {
   if (block == nullptr) block = allocate_object(size_class, size);
   // A sampled allocation is a guarded block, which belongs to no size class.
   if constexpr (hardened_build) {
-    if (block != nullptr && engine::map.class_of(address_of(block)) != 0) {
+    if (block != nullptr && is_object_of_class(block)) {
       hardened_block::hand_out_any(block, class_info(size_class).size);
     }
   }
@@ -294,14 +335,7 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   if (block == nullptr) return;
   const page_map::entry page = engine::map.find(address_of(block));
   const auto size_class = static_cast<unsigned>(page.size_class());
-  if (size_class == 0) {
-    if (TARN_UNLIKELY(engine::guards.contains(block))) return engine::guards.deallocate(block);
-    if (deallocate_sampled(block)) return;
-    span* s = large_block::find(block);
-    if (s != nullptr && large_block::deallocate(s)) return;
-    if (program_arenas == nullptr || !program_arenas->deallocate(block)) report_no_block(block);
-    return;
-  }
+  if (size_class == 0) return deallocate_apart(block);
   thread_cache* cache = engine::local_cache;
   if (TARN_UNLIKELY(cache == &engine::no_cache)) {
     bool taken = false;
@@ -358,12 +392,16 @@ std::size_t usable_size(const void* block) {
   if (TARN_LIKELY(page.size_class() != 0)) return usable_bytes(page, block);
   const span* s = large_block::find(block);
   if (s != nullptr) return hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
-  if (const std::size_t sampled = bytes_of_sampled(block)) return sampled;
-  const std::size_t guarded = engine::guards.contains(block) ? engine::guards.size_of(block)
-                              : program_arenas != nullptr    ? program_arenas->usable_size(block)
-                                                             : 0;
-  if (guarded == 0) os::fatal("size asked of a pointer that is not a block", block);
-  return guarded;
+  std::size_t size = bytes_of_sampled(block);
+  if (size != 0) return size;
+  if (const span* const scoped = scope_core::span_of(block)) {
+    size = scope_core::usable_size(scoped, block);
+    if (size != 0 && scoped->size_class != 0) size -= kept_bytes;
+  } else if (engine::guards.contains(block)) {
+    size = engine::guards.size_of(block);
+  }
+  if (size == 0) os::fatal("size asked of a pointer that is not a block", block);
+  return size;
 }
 
 void* reallocate(void* block, std::size_t size) {
@@ -376,13 +414,16 @@ void* reallocate(void* block, std::size_t size) {
     if (size <= have && size > have / 2) return block;
   } else {
     span* s = large_block::find(block);
-    have = s == nullptr ? bytes_of_sampled(block) : 0;
+    const span* const scoped = s == nullptr ? scope_core::span_of(block) : nullptr;
+    have = s == nullptr && scoped == nullptr ? bytes_of_sampled(block) : 0;
     if (have != 0 && size <= have && size > have / 2) return block;
-    if (s == nullptr && have == 0 && !engine::guards.contains(block) && !is_of_program_arena(block))
+    if (s == nullptr && have == 0 &&
+        (scoped != nullptr ? scope_core::usable_size(scoped, block) == 0 : !engine::guards.contains(block)))
       os::fatal("realloc of a pointer that is not a block", block);
     if (have == 0) have = usable_size(block);
+    if (scoped != nullptr && size <= have && size > have / 2) return block;
     if (hardened_build && s != nullptr && size <= have && size > have / 2) return block;
-    if (!hardened_build && s != nullptr && size > largest_class_size) {
+    if (!hardened_build && s != nullptr && size > largest_class_size && !engine::is_in_scope()) {
       const std::size_t before = s->pages;
       void* const resized = take_or_gather(size, [=] { return large_block::resize(s, size); });
       // A block of another length is another block to the profile.

@@ -239,6 +239,8 @@ enum class lock_rank : std::uint8_t {
   recyclers,
   recycler,
   pools,
+  scopes,
+  scope,
   depot,
   page_heap,
   span_metadata,

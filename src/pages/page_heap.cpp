@@ -396,8 +396,23 @@ bool page_heap::shrink(span* s, std::size_t pages) {
   return true;
 }
 
+void page_heap::join(span* s, std::size_t pages) {
+  os::lock_guard guard(lock_, *this);
+  while (s->pages < pages) {
+    span* const next = map_.span_of(s->end());
+    s->pages += next->pages;
+    s->dirty_pages += next->dirty_pages;
+    s->borders = joined_borders(s, next);
+    recycle_struct_locked(next);
+  }
+  map_.set_ends(s);
+}
+
 span* page_heap::split(span* s, std::size_t pages) {
-  if (!ensure_span_structs()) return nullptr;
+  return ensure_span_structs() ? split_prepared(s, pages) : nullptr;
+}
+
+span* page_heap::split_prepared(span* s, std::size_t pages) {
   os::lock_guard guard(lock_, *this);
   span* const rest = new_span_locked();
   if (rest == nullptr) return nullptr;

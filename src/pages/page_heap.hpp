@@ -115,6 +115,15 @@ class page_heap {
   // and owner. Null: no memory for metadata; nothing has changed.
   span* split(span* s, std::size_t pages);
 
+  // The same without allocating metadata, so that it may be called under a lock: null also if no structure is at hand.
+  span* split_prepared(span* s, std::size_t pages);
+  // Provides structures for the next calls of split_prepared(). False: no memory. May call the system.
+  bool prepare_split() { return ensure_span_structs(); }
+
+  // Joins a span in use with those that follow it, which are in use too, until it has `pages` pages. Calls neither the
+  // system nor takes metadata.
+  void join(span* s, std::size_t pages);
+
   // Takes a span back and purges it at once, in slices, so that other threads wait for the system no longer than one
   // slice takes. Returns the bytes purged. Requires: the page map has no size class for its pages.
   std::size_t release_to_system(span* s);

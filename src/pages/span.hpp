@@ -34,7 +34,7 @@ enum class span_state : std::uint8_t {
   arena,    // pages of an arena
   buffer,   // one buffer of a buffer pool
   kept,     // whole and backed, waiting for the next buffer of its pool
-  made,     // blocks of an arena that the program has made (src/jemalloc)
+  scoped,   // memory of a scope, or of an arena that the program has made (src/scope)
   sampled,  // blocks of classes that the heap profile follows (src/sampling)
   // Being unmapped by the page heap, whose page map does not lead to it any more.
   no_memory,
@@ -86,7 +86,7 @@ struct alignas(separation) span {
   // Pages whose backing is not clean. Of a span in use: the number when it was handed out.
   std::uint32_t dirty_pages = 0;
   std::uint64_t* free_bits = nullptr;
-  // pooled: the pool_shard, written under the shard's lock. buffer, kept: the buffer_core. made: the arena. sampled, large: what
+  // pooled: the pool_shard, written under the shard's lock. buffer, kept: the buffer_core. scoped: the scope_chunk. sampled, large: what
   // heap_samples knows of it; null for a large block that is not sampled. In purging_ of the page heap: the thread that
   // purges it.
   std::atomic<void*> owner{nullptr};

@@ -14,6 +14,7 @@ void begin(tarn_allocation_count& count) {
   if (count.outer != nullptr) return;
   engine::share.samples = sample_countdown::counted();
   if (engine::local_cache != &engine::no_cache) adopt_cache(*engine::local_cache);
+  if (engine::is_in_scope()) engine::allocating->count_every_pop();
 }
 
 void end(tarn_allocation_count& count) {

@@ -51,6 +51,7 @@ void thread_ends(void* value) {
   thread_cache* cache = local_cache;
   phase = thread_phase::ended;
   local_cache = &no_cache;
+  allocating = &no_cache;
   if (cache != &no_cache) registry.destroy(cache);
 }
 
@@ -120,7 +121,10 @@ thread_cache* attach_thread(bool own) {
     cache = registry.adopt_ended();
     adopted = cache != nullptr;
   }
-  if (cache != nullptr) local_cache = cache;
+  if (cache != nullptr) {
+    local_cache = cache;
+    if (allocating == &no_cache) allocating = cache;  // else the thread is in a scope
+  }
   if (TARN_UNLIKELY(allocation_counts::innermost != nullptr) && cache != nullptr)
     allocation_counts::adopt_cache(*cache);
   use_processors(cache == nullptr && answer == processor_caches::answer::processors);

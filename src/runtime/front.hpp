@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// front: a layer above the engine (typed pools, recyclers, buffer pools, jemalloc's names) as the engine sees it: the functions by which
+// front: a layer above the engine (typed pools, recyclers, buffer pools, scopes, jemalloc's names) as the engine sees it: the functions by which
 // it takes part in decay, the end of threads, fork and memory reclaim, without the engine depending on it.
 //
-// There are four fronts, each a constant table of functions defined by its layer. The first use of a layer attaches
+// There are five fronts, each a constant table of functions defined by its layer. The first use of a layer attaches
 // its front for good. The only writable data is whether each one is attached: an attacker who writes there
 // can cause no call other than of these functions.
 // Invariants: fronts[i]->order == i; a front that is attached is not null.
@@ -20,7 +20,7 @@ namespace tarn::engine {
 
 struct front {
   // The fronts, in the order of the ranks of their locks.
-  enum lock_order : std::uint8_t { recyclers, buffers, pools, jemalloc, count };
+  enum lock_order : std::uint8_t { recyclers, buffers, pools, scopes, jemalloc, count };
 
   lock_order order;
 
@@ -58,6 +58,7 @@ struct front {
 extern const front recycler_front;
 extern const front buffer_front;
 extern const front pool_front;
+extern const front scope_front;
 extern const front jemalloc_front;
 
 // Indexed by front::lock_order. Null if the program is linked with the archive and does not use the layer.

@@ -17,10 +17,12 @@ constinit sample_windows guard_windows;
 constinit byte_samples profile_samples;
 constinit heap_samples samples{metadata, map, central_tier};
 constinit std::atomic<std::size_t> large_bytes{0};
+constinit std::atomic<bool> scopes_checked{false};
 constinit exchange_counters pool_exchanges;
 constinit thread_cache no_cache{thread_cache::empty_tag{}};
 
 thread_local constinit thread_cache* local_cache = &no_cache;
+thread_local constinit allocation_bins* allocating = &no_cache;
 thread_local constinit processor_share share;
 thread_local constinit byte_countdown profile_countdown;
 thread_local constinit traffic apart;

@@ -45,6 +45,9 @@ extern heap_samples samples;          // and what it knows of them
 // Bytes of live large blocks.
 extern std::atomic<std::size_t> large_bytes;
 
+// Blocks that outlive their scopes become inaccessible (option scopes).
+extern std::atomic<bool> scopes_checked;
+
 // Between the shards of all pools.
 struct exchange_counters {
   std::atomic<std::uint64_t> spans_moved{0};
@@ -57,6 +60,12 @@ extern thread_cache no_cache;
 
 // The calling thread's cache, or &no_cache.
 extern thread_local constinit thread_cache* local_cache;
+// What malloc pops from: local_cache, or the bins of the scope that the thread has entered (src/scope). free() pushes to
+// local_cache in any case.
+extern thread_local constinit allocation_bins* allocating;
+
+// Whether the calling thread has entered a scope.
+inline bool is_in_scope() { return allocating != local_cache; }
 
 // Of a thread that uses the processors' caches; its local_cache is &no_cache.
 struct processor_share {

@@ -159,6 +159,13 @@ bool apply_guarded(const char* value) {
   return true;
 }
 
+bool apply_scopes(const char* value) {
+  const bool checked = std::strcmp(value, "checked") == 0;
+  if (!checked && std::strcmp(value, "unchecked") != 0) return false;
+  engine::scopes_checked.store(checked, std::memory_order_relaxed);
+  return true;
+}
+
 bool apply_profile(const char* value) {
   std::size_t mean = 0;
   if (std::strcmp(value, "on") == 0) {
@@ -294,6 +301,10 @@ constexpr entry table[] = {
     {"profile_file", "off", "off or a file's path",
      "where each process writes its heap profile when it exits: the path, a dot and its process id",
      apply_profile_file, false},
+    {"scopes", "unchecked", "unchecked or checked",
+     "whether blocks that outlive their scope (tarn/scope.h) become inaccessible, so that their use ends the process "
+     "with a message that names the scope",
+     apply_scopes, true},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics, false},
     {"contention", "off", "on or off",

@@ -93,12 +93,86 @@ constexpr auto make_fine_bins() {
 }
 inline constexpr auto fine_bins = make_fine_bins();
 
-class alignas(separation) thread_cache {
-  cache_bin bins_[size_classes::all];  // first member: offsets in the array are offsets in the cache
-
+// What malloc pops from: the bins of a thread's cache, or of a scope that the thread has entered (scope/scope_bin.hpp).
+class alignas(separation) allocation_bins {
  public:
   using bin = cache_bin;
 
+  constexpr allocation_bins() {
+    for (unsigned c = 0; c < size_classes::all; ++c)
+      bins_[c] = {no_magazine()->bottom(), no_magazine()->bottom(), class_info(c).reciprocal, {}};
+  }
+
+  // An object of the class. Null: the magazine is empty, or a sample may be due (thread_cache::choose()); the caller takes
+  // the slow path.
+  TARN_ALWAYS_INLINE void* pop(unsigned size_class) { return pop_from(bins_[size_class]); }
+  // The same for a size. Requires: size <= size_classes::fine_end.
+  TARN_ALWAYS_INLINE void* pop_fine(std::size_t size) {
+    return pop_from(bin_at(fine_bins[(size + 7) >> size_classes::fine_shift]));
+  }
+  // The address of the object that pop_fine() would return; 0: none.
+  TARN_ALWAYS_INLINE std::uintptr_t top_fine(std::size_t size) {
+    return address_of(bin_at(fine_bins[(size + 7) >> size_classes::fine_shift]).top[-1]);
+  }
+  // pop() for classes above fine_end: see guarded pops in thread_cache_idle.cpp.
+  TARN_ALWAYS_INLINE void* pop_guarded(unsigned size_class) {
+    // Holes are closed by the slow path.
+    void* const object = TARN_LIKELY(may_enter() && !has_holes_) ? pop(size_class) : nullptr;
+    leave();
+    return object;
+  }
+  // From here on every pop fails once, so that its slow path can count it. For bins of scopes only.
+  void count_every_pop() {
+    for (bin& b : bins_) b.samples.until_sample = class_countdown::counted;
+  }
+
+ protected:
+  TARN_ALWAYS_INLINE bin& bin_at(std::size_t offset) {
+    return *reinterpret_cast<bin*>(reinterpret_cast<char*>(bins_) + offset);
+  }
+
+  // A compiler fence, which costs no instruction: pop() and push() access `top` and the slots once each, in program
+  // order, as thread_cache_idle.cpp requires. (They are aligned machine words, so plain accesses do not tear. Relaxed
+  // atomics would cost four more instructions with GCC 12.)
+  TARN_ALWAYS_INLINE static void keep_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+  // A pop fails if there is no object or if a stop is due. The first condition is tested before anything
+  // is written, since the bins shared by all threads without a cache are always empty. The slot is read only once:
+  // another thread may set it to null (thread_cache_idle.cpp).
+  TARN_ALWAYS_INLINE static void* pop_from(bin& of_class) {
+    bin* b = &of_class;
+    void** const top = b->top;
+    void* object = top[-1];
+#if defined(__x86_64__)
+    // Makes GCC load the object into the result register directly: one instruction less.
+    asm("" : "+a"(object), "+d"(b));
+#endif
+    if (TARN_UNLIKELY(object == nullptr || --b->samples.until_sample < 0)) return nullptr;
+    b->top = top - 1;
+    keep_order();
+    free_mark::clear(object);
+    return object;
+  }
+  TARN_ALWAYS_INLINE bool may_enter() {
+    busy_.store(true, std::memory_order_relaxed);
+    // Partner: process_fence() in empty_while_idle(), which makes this a fence of the processor.
+    keep_order();
+    // acquire: partner of the release in end_claim().
+    return !claimed_.load(std::memory_order_acquire);
+  }
+  // release: partner of the acquire in empty_while_idle(). Needed also if enter() fails: a thread that reads this store
+  // may not have seen the one of the previous call.
+  void leave() { busy_.store(false, std::memory_order_release); }
+
+  cache_bin bins_[size_classes::all];  // first member: offsets in the array are offsets in the structure
+  // busy_: the owner is between enter() and leave(). claimed_: another thread empties the cache, or is about to.
+  std::atomic<bool> busy_{false};
+  std::atomic<bool> claimed_{false};
+  bool has_holes_ = false;  // written by the thread that has claimed the cache, and then by the owner
+};
+
+class thread_cache : public allocation_bins {
+ public:
   struct empty_tag {};
   constexpr explicit thread_cache(empty_tag /*unused*/) { make_empty(); }
 
@@ -109,18 +183,6 @@ class alignas(separation) thread_cache {
 
   // Hardened build. Called by the owner only.
   TARN_ALWAYS_INLINE cache_quarantine& quarantine() { return quarantine_; }
-
-  // An object of the class. Null: the magazine is empty, or a sample may be due: call choose(), then allocate_slow().
-  TARN_ALWAYS_INLINE void* pop(unsigned size_class) { return pop_from(bins_[size_class]); }
-  // The same for a size. Requires: size <= size_classes::fine_end.
-  TARN_ALWAYS_INLINE void* pop_fine(std::size_t size) {
-    return pop_from(bin_at(fine_bins[(size + 7) >> size_classes::fine_shift]));
-  }
-
-  // The address of the object that pop_fine() would return; 0: none.
-  TARN_ALWAYS_INLINE std::uintptr_t top_fine(std::size_t size) {
-    return address_of(bin_at(fine_bins[(size + 7) >> size_classes::fine_shift]).top[-1]);
-  }
 
   // What the allocation for which pop() has just failed is chosen for, in the order of their places: a guarded one, or
   // one for the heap profile; of two at one place the guarded one comes next. `counts`: the thread counts its
@@ -149,14 +211,6 @@ class alignas(separation) thread_cache {
     if (TARN_UNLIKELY(top == b.limit)) return false;
     put(b, top, object);
     return true;
-  }
-
-  // pop() for classes above fine_end: see guarded pops in thread_cache_idle.cpp.
-  TARN_ALWAYS_INLINE void* pop_guarded(unsigned size_class) {
-    // Holes are closed by the slow path.
-    void* const object = TARN_LIKELY(may_enter() && !has_holes_) ? pop(size_class) : nullptr;
-    leave();
-    return object;
   }
 
   // Refills the class's magazine and pops; if the class has no magazine, takes an object from a span. Null: no memory.
@@ -219,23 +273,13 @@ class alignas(separation) thread_cache {
   class class_bin;
 
   constexpr void make_empty() {
-    for (unsigned c = 0; c < size_classes::all; ++c) {
-      bins_[c] = {no_magazine()->bottom(), no_magazine()->bottom(), class_info(c).reciprocal, {}};
-    }
     for (magazine*& m : loaded_) m = no_magazine();
     for (sample_countdown& guard : guard_places_) guard = sample_countdown::unplanned();
-  }
-  TARN_ALWAYS_INLINE bin& bin_at(std::size_t offset) {
-    return *reinterpret_cast<bin*>(reinterpret_cast<char*>(bins_) + offset);
   }
   // Whether an object begins at this address and is not free.
   TARN_ALWAYS_INLINE static bool is_live(page_map::entry page, const bin& b, const void* object) {
     return page.begins_object(address_of(object), b.reciprocal) && !free_mark::is_set(object);
   }
-  // A compiler fence, which costs no instruction: pop() and push() access `top` and the slots once each, in program
-  // order, as thread_cache_idle.cpp requires. (They are aligned machine words, so plain accesses do not tear. Relaxed
-  // atomics would cost four more instructions with GCC 12.)
-  TARN_ALWAYS_INLINE static void keep_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
   void validate_class(unsigned size_class);
   std::int32_t next_profiled(unsigned size_class, byte_samples& profile, bool is_early);
@@ -258,16 +302,6 @@ class alignas(separation) thread_cache {
     if (TARN_UNLIKELY(has_holes_)) close_holes();
     return true;
   }
-  TARN_ALWAYS_INLINE bool may_enter() {
-    busy_.store(true, std::memory_order_relaxed);
-    // Partner: process_fence() in empty_while_idle(), which makes this a fence of the processor.
-    keep_order();
-    // acquire: partner of the release in end_claim().
-    return !claimed_.load(std::memory_order_acquire);
-  }
-  // release: partner of the acquire in empty_while_idle(). Needed also if enter() fails: a thread that reads this store
-  // may not have seen the one of the previous call.
-  void leave() { busy_.store(false, std::memory_order_release); }
   void close_holes();
   magazine* take_loaded(unsigned size_class);
   void give_back_taken(unsigned size_class, magazine* taken, void** top);
@@ -284,23 +318,6 @@ class alignas(separation) thread_cache {
     keep_order();
   }
 
-  // A pop fails if there is no object or if a stop is due. The first condition is tested before anything
-  // is written, since the bins shared by all threads without a cache are always empty. The slot is read only once:
-  // another thread may set it to null (thread_cache_idle.cpp).
-  TARN_ALWAYS_INLINE static void* pop_from(bin& of_class) {
-    bin* b = &of_class;
-    void** const top = b->top;
-    void* object = top[-1];
-#if defined(__x86_64__)
-    // Makes GCC load the object into the result register directly: one instruction less.
-    asm("" : "+a"(object), "+d"(b));
-#endif
-    if (TARN_UNLIKELY(object == nullptr || --b->samples.until_sample < 0)) return nullptr;
-    b->top = top - 1;
-    keep_order();
-    free_mark::clear(object);
-    return object;
-  }
   [[nodiscard]] bool is_empty(unsigned size_class) const { return loaded_[size_class] == no_magazine(); }
 
   bool raise_most(unsigned size_class, std::size_t most);
@@ -340,10 +357,6 @@ class alignas(separation) thread_cache {
   std::uint32_t profile_epoch_ = 0;  // of byte_samples, when the distances in the bins were drawn
   std::uint64_t brought_bytes_ = 0;  // wraps
   std::atomic<std::uint64_t> taken_away_bytes_{0};  // by other threads
-  // busy_: the owner is between enter() and leave(). claimed_: another thread empties the cache, or is about to.
-  std::atomic<bool> busy_{false};
-  std::atomic<bool> claimed_{false};
-  bool has_holes_ = false;  // written by the thread that has claimed the cache, and then by the owner
   // Per class: null slots at the bottom of the loaded magazine.
   std::uint8_t holes_[size_classes::all] = {};
   // Objects that each of the two magazines may hold; 0: the class has no magazine.

@@ -2,6 +2,7 @@
 // Uses every public template of include/tarn once. Explicit instantiations compile all members that are not templates
 // themselves; main() calls the others. tools/check_headers.sh compiles this file with each compiler and mode and fails
 // if it does not name a template of include/tarn; tests/package runs it. Ends with status 0, or aborts.
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -24,6 +25,7 @@
 #include "tarn/pressure.hpp"
 #include "tarn/profile.hpp"
 #include "tarn/recycler.hpp"
+#include "tarn/scope.hpp"
 #include "tarn/scratch_arena.hpp"
 #include "tarn/stats.hpp"
 #include "tarn/testing.hpp"
@@ -194,6 +196,29 @@ void use_frames() {
   require(points.size() == 3);
 }
 
+// An awaitable that is ready, as a template would be given.
+struct at_once {
+  static bool await_ready() { return true; }
+  static void await_suspend(std::coroutine_handle<>) {}
+  static int await_resume() { return 5; }
+};
+
+void use_scopes() {
+  tarn::scope query("query", {.budget = 1 << 20});
+  {
+    tarn::scope_entry in = query.enter();
+    auto crossing = tarn::across(in, at_once{});
+    require(crossing.await_ready() && crossing.await_resume() == 5);
+    crossing.await_suspend(std::coroutine_handle<>(std::noop_coroutine()));
+    require(crossing.await_resume() == 5);
+    require(tarn::current_scope().core == query.handle().core);
+  }
+  require(query.end().blocks == 0);
+  int names = 0;
+  tarn::for_each_scope([&names](const tarn::scope_stats&) { ++names; });
+  require(names == 1);
+}
+
 void use_counts() {
   if (!tarn::counts_are_possible()) return;
   require(tarn::allocations_of([] {}) <= tarn::allocation_limit{});
@@ -300,6 +325,7 @@ int main() {
   use_arenas();
   use_recyclers();
   use_pressure();
+  use_scopes();
   use_frames();
   use_counts();
   use_members();

@@ -39,11 +39,11 @@ TEST(allocation, rallocx_moves_into_the_arena_that_is_named) {
   unsigned index = 0;
   ASSERT_EQ(arenas.create(index), 0);
   void* block = mallocx(100, 0);
-  EXPECT_EQ(program_arena::span_of(block), nullptr);
+  EXPECT_EQ(scope_core::span_of(block), nullptr);
   block = rallocx(block, 100, in_arena(index) | no_cache);
-  ASSERT_NE(program_arena::span_of(block), nullptr);
+  ASSERT_NE(scope_core::span_of(block), nullptr);
   block = rallocx(block, 110, in_arena(index) | zeroed);
-  EXPECT_EQ(program_arena::owner_of(program_arena::span_of(block)).index, index);
+  EXPECT_EQ(scope_core::owner_of(scope_core::span_of(block)).index, index);
   block = rallocx(block, 900000, in_arena(index));
   EXPECT_EQ(sallocx(block, 0) >= 900000, true);
   EXPECT_GT(arenas.find(index)->bytes().large, 0U);

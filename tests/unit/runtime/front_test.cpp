@@ -11,7 +11,7 @@ namespace {
 
 TEST(front, finds_a_broken_invariant) {
   validate_fronts(fronts, attached);
-  const front* tables[] = {fronts[0], fronts[1], nullptr, fronts[3]};
+  const front* tables[] = {fronts[0], fronts[1], nullptr, fronts[3], fronts[4]};
   std::atomic<bool> are_attached[front::count]{};
   validate_fronts(tables, are_attached);
   are_attached[2].store(true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// program_arena: blocks of each size and alignment; reset frees all; misuse is found; the invariants.
-#include "jemalloc/program_arena.hpp"
+// An arena that the program has made (scope/scope_core.hpp): blocks of each size and alignment; reset frees all; misuse is found; the invariants.
+#include "scope/scope_core.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,19 +15,19 @@
 
 namespace tarn::jemalloc {
 
-class program_arena_test : public testing::Test {
+class arena_test : public testing::Test {
  protected:
-  program_arena_test() {
+  arena_test() {
     EXPECT_EQ(arenas.create(index), 0);
     arena = arenas.find(index);
   }
-  ~program_arena_test() override { EXPECT_EQ(arenas.destroy(index), 0); }
+  ~arena_test() override { EXPECT_EQ(arenas.destroy(index), 0); }
 
   unsigned index = 0;
-  program_arena* arena = nullptr;
+  scope_core* arena = nullptr;
 };
 
-TEST_F(program_arena_test, serves_each_size_and_alignment) {
+TEST_F(arena_test, serves_each_size_and_alignment) {
   for (std::size_t alignment = 1; alignment <= mib; alignment *= 2) {
     for (const std::size_t size : {0UL, 1UL, 8UL, 100UL, 4097UL, 262144UL, 262145UL, 3000000UL}) {
       auto* const block = static_cast<unsigned char*>(arena->allocate(size, alignment));
@@ -36,14 +36,14 @@ TEST_F(program_arena_test, serves_each_size_and_alignment) {
       const std::size_t usable = tarn::usable_size(block);
       EXPECT_GE(usable, size);
       std::memset(block, 0xab, usable);
-      EXPECT_EQ(program_arena::owner_of(program_arena::span_of(block)).index, index);
+      EXPECT_EQ(scope_core::owner_of(scope_core::span_of(block)).index, index);
       deallocate(block);
     }
   }
   EXPECT_EQ(arena->bytes().small + arena->bytes().large, 0U);
 }
 
-TEST_F(program_arena_test, blocks_are_apart_and_keep_their_bytes) {
+TEST_F(arena_test, blocks_are_apart_and_keep_their_bytes) {
   std::mt19937 random(1);
   std::vector<std::pair<unsigned char*, std::size_t>> blocks;
   for (int i = 0; i < 20000; ++i) {
@@ -65,7 +65,7 @@ TEST_F(program_arena_test, blocks_are_apart_and_keep_their_bytes) {
   arena->validate_locked();
 }
 
-TEST_F(program_arena_test, reset_gives_all_memory_back) {
+TEST_F(arena_test, reset_gives_all_memory_back) {
   const std::size_t before = engine::heap.in_use_bytes();
   for (int i = 0; i < 5000; ++i) ASSERT_NE(arena->allocate(1 + static_cast<std::size_t>(i), 1), nullptr);
   EXPECT_GT(engine::heap.in_use_bytes(), before + 10 * mib);
@@ -75,13 +75,13 @@ TEST_F(program_arena_test, reset_gives_all_memory_back) {
   EXPECT_NE(arena->allocate(100, 1), nullptr);
 }
 
-TEST_F(program_arena_test, refuses_what_is_too_large) {
+TEST_F(arena_test, refuses_what_is_too_large) {
   EXPECT_EQ(arena->allocate(SIZE_MAX / 2, 1), nullptr);
   EXPECT_EQ(arena->allocate(1, std::size_t{1} << 62), nullptr);
   EXPECT_EQ(arena->bytes().spans, 0U);
 }
 
-TEST_F(program_arena_test, realloc_moves_a_block_with_its_bytes) {
+TEST_F(arena_test, realloc_moves_a_block_with_its_bytes) {
   void* block = arena->allocate(100, 1);
   std::memset(block, 7, 100);
   block = entry::realloc(block, 5000);
@@ -91,7 +91,7 @@ TEST_F(program_arena_test, realloc_moves_a_block_with_its_bytes) {
 }
 
 #if !TARN_ASAN && !TARN_TSAN
-TEST_F(program_arena_test, ends_the_process_on_misuse) {
+TEST_F(arena_test, ends_the_process_on_misuse) {
   auto* const block = static_cast<char*>(arena->allocate(100, 1));
   ASSERT_NE(arena->allocate(100, 1), nullptr);
   EXPECT_DEATH(deallocate(block + 8), "into a block");
@@ -105,20 +105,5 @@ TEST_F(program_arena_test, ends_the_process_on_misuse) {
   EXPECT_DEATH(deallocate(static_cast<char*>(large) + 4096), "into a block");
 }
 #endif
-
-class program_arena_test_access {
- public:
-  static std::size_t& small_bytes(program_arena& a) { return a.small_bytes_; }
-};
-
-TEST_F(program_arena_test, finds_a_broken_invariant) {
-  ASSERT_NE(arena->allocate(100, 1), nullptr);
-  os::lock_guard guard(arena->lock());
-  arena->validate_locked();
-  ++program_arena_test_access::small_bytes(*arena);
-  EXPECT_BROKEN(arena->validate_locked(), "program_arena", "small_bytes_ == small && large_bytes_ == large",
-                arena);
-  --program_arena_test_access::small_bytes(*arena);
-}
 
 }  // namespace tarn::jemalloc

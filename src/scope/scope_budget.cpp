@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// scope_core's budget: the charge of a scope and of those around it, and what happens when it is full.
+#include <algorithm>
+#include <climits>
+
+#include "os/clock.hpp"
+#include "scope/scope_bin.hpp"
+#include "scope/scope_core.hpp"
+#include "scope/scope_registry.hpp"
+
+namespace tarn {
+namespace {
+
+// A callback that always says that it has freed something is not believed more often than this for one allocation.
+constexpr int most_callbacks = 64;
+// How long a thread that waits for memory sleeps at most before it looks again: the wake-up is a hint.
+constexpr std::int64_t longest_sleep_ms = 10;
+
+}  // namespace
+
+// False: it would exceed the budget of *full; nothing is charged.
+bool scope_core::charge(std::size_t bytes, scope_core*& full) {
+  for (scope_core* c = this; c != nullptr; c = c->parent_) {
+    // Relaxed: only the sum counts.
+    const std::size_t now = c->charged_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    const std::size_t budget = c->options_.budget;
+    if (budget != 0 && now > budget && c->options_.over != TARN_SCOPE_LEND) {
+      full = c;
+      for (scope_core* undo = this; undo != c->parent_; undo = undo->parent_)
+        undo->charged_.fetch_sub(bytes, std::memory_order_relaxed);
+      return false;
+    }
+    std::size_t most = c->peak_.load(std::memory_order_relaxed);
+    while (most < now && !c->peak_.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+    }
+  }
+  return true;
+}
+
+// Call without a lock: it may wake threads.
+void scope_core::uncharge(std::size_t bytes) {
+  if (bytes == 0) return;
+  for (scope_core* c = this; c != nullptr; c = c->parent_) {
+    c->charged_.fetch_sub(bytes, std::memory_order_relaxed);
+    if (c->waiters_.load(std::memory_order_relaxed) == 0) continue;
+    c->freed_.fetch_add(1, std::memory_order_relaxed);
+    os::futex_wake(&c->freed_, INT_MAX);
+  }
+}
+
+// What the program wants to happen when `full` has no room. True: try again.
+bool scope_core::ask(scope_core& full, std::size_t bytes, scope_bin* bin, int& tries,
+                     std::int64_t& waits_until) {
+  const tarn_scope_options& options = full.options_;
+  if (bin != nullptr && bin->asks) return false;
+  if (options.on_full != nullptr && bin != nullptr && tries < most_callbacks) {
+    ++tries;
+    scope_name::add(full.row_->callbacks);
+    bin->asks = true;
+    const int answer = options.on_full(options.context, full.handle, bytes);
+    bin->asks = false;
+    if (answer != 0) return true;
+  }
+  if (options.over != TARN_SCOPE_WAIT || options.wait_ms == 0) return false;
+  const std::int64_t now = os::now_ms();
+  if (waits_until < 0) {
+    waits_until = now + options.wait_ms;
+    scope_name::add(full.row_->waits);
+  }
+  if (now >= waits_until) return false;
+  // The counter is read before the charge is tried again; a wake-up that is lost in between costs a sleep.
+  full.waiters_.fetch_add(1, std::memory_order_relaxed);
+  os::futex_wait(&full.freed_, full.freed_.load(std::memory_order_relaxed),
+                 std::min(waits_until - now, longest_sleep_ms));
+  full.waiters_.fetch_sub(1, std::memory_order_relaxed);
+  return true;
+}
+
+// Charges, if need be after memory of the scope has been given back, or the program has done something about it.
+bool scope_core::pay(std::size_t bytes, scope_bin* bin) {
+  scope_core* full = nullptr;
+  if (TARN_LIKELY(charge(bytes, full))) return true;
+  int tries = 0;
+  std::int64_t waits_until = -1;
+  do {
+    if (bin != nullptr) scope_bin::put_back(bin->take_all());
+    release_empty();
+    // A parent's budget may be full of what other scopes have left.
+    if (full != this) scope_registry::release_empty();
+    if (charge(bytes, full)) return true;
+  } while (ask(*full, bytes, bin, tries, waits_until));
+  if (full->row_ != nullptr) scope_name::add(full->row_->failures);
+  return false;
+}
+
+}  // namespace tarn

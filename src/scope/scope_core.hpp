@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+// scope_core: the memory of one scope, or of one arena that the program has made through jemalloc's names: its blocks lie
+// in spans of its own, so that all that is free goes back at once when it ends, or all of it when it is reset.
+//
+// The scope takes chunks from the page heap and cuts spans from them:
+//
+//     chunk:  | cut: 64 B | cut: 640 B | dirty | (given back) | cut: 64 B | clean |
+//
+//   cut      cut into objects as a span of the size class is (objects.hpp)
+//   large    one large block: a chunk of one span
+//   dirty    empty; its memory waits for the scope's next span
+//   clean    not used yet: it has no memory
+//
+// The page map gives all of them class 0, so free() takes its slow path and comes here, on any thread, and no object of a
+// scope gets into a thread's magazine. Threads that have entered the scope have a bin of it (scope_bin.hpp).
+//
+// The charge. What may be resident is charged before it is taken: cut, large and dirty spans, to the scope and to all
+// scopes around it. So   resident memory of the scope  <=  own_bytes_  <=  charged  <=  budget   at every moment; with
+// `lends`, the last one holds for the scopes around only.
+//
+// Thread safety: any thread, for blocks that it owns. When a scope ends, the chunks of its survivors get another owner,
+// under the locks of both; so who wants the scope of a block reads it, takes its lock and looks again (with_owner()).
+// Structures are type-stable, and a scope_core is never constructed again: begin() makes it another scope's. Locks of two
+// scopes are held together only by finish() and by fork: that with the higher `order` first.
+// Invariants, under the lock: each span of a chunk has owner == the chunk, and the chunk `used` pages of such spans; a
+// span is in room_[its class] if it is cut, accessible and has free objects, in dirty_ or clean_ if it is such a span,
+// and in no list otherwise; own_bytes_ == the sum over spans that are not clean; dirty_bytes_ == the sum over dirty_.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "central/objects.hpp"
+#include "central/size_class.hpp"
+#include "os/futex.hpp"
+#include "os/mutex.hpp"
+#include "pages/span.hpp"
+#include "runtime/engine.hpp"
+#include "scope/scope_names.hpp"
+#include "tarn/scope.h"
+
+namespace tarn {
+
+class scope_core;
+struct scope_bin;
+
+// Memory that the page heap gave in one piece.
+struct scope_chunk {
+  scope_chunk* free_link = nullptr;  // of the metadata pool
+  std::atomic<scope_core*> owner{nullptr};
+  scope_chunk* next = nullptr;
+  scope_chunk* previous = nullptr;
+  std::uintptr_t start = 0;
+  std::uint32_t pages = 0;
+  std::uint32_t used = 0;            // pages that have not been given back
+  const scope_name* name = nullptr;  // of the scope that made it
+};
+
+struct arena_bytes {
+  std::size_t small;
+  std::size_t large;
+  std::size_t spans;
+};
+
+class scope_core {
+ public:
+  // Values of span::list.
+  // closing: about to become inaccessible, as cut_withheld and large_withheld are; its blocks may be freed.
+  enum kind : std::uint8_t { cut, large, dirty, clean, closing, cut_withheld, large_withheld };
+
+  // Of the smallest class a span has more objects than bits (span::inline_bits).
+  static constexpr unsigned least_class = 2;
+  // The class whose objects serve malloc's class `c` in a scope.
+  static constexpr unsigned class_in_scope(unsigned c) { return c < least_class ? least_class : c; }
+
+  constexpr explicit scope_core(unsigned its_order) : order(its_order) {}
+
+  unsigned index = 0;    // of an arena; 0: it is no arena
+  const unsigned order;  // in which locks are taken
+  scope_core* next_made = nullptr;
+  scope_core* next_unused = nullptr;
+  tarn_scope handle{};  // of the scope
+
+  // A scope begins. Requires: no span belongs to the structure.
+  void begin(scope_name& row, const tarn_scope_options& options, scope_core& parent);
+  [[nodiscard]] scope_core* parent() const { return parent_; }
+  [[nodiscard]] scope_name* row() const { return row_; }
+  [[nodiscard]] const tarn_scope_options& options() const { return options_; }
+  [[nodiscard]] std::size_t charged() const { return charged_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t peak() const { return peak_.load(std::memory_order_relaxed); }
+  // Scopes inside that have not ended.
+  std::atomic<std::size_t> children{0};
+
+  // The scope has ended. Waits for threads that are giving memory of it back.
+  void retire();
+
+  // ---- blocks ----
+
+  // The span of a scope or arena that the pointer leads into; null: there is none.
+  static span* span_of(const void* block) {
+    span* const s = engine::map.span_of(address_of(block));
+    const bool is_scoped = s != nullptr && s->state.load(std::memory_order_relaxed) == span_state::scoped &&
+                           s->contains(address_of(block));
+    return is_scoped ? s : nullptr;
+  }
+  static scope_core& owner_of(const span* s) { return *chunk_of(s)->owner.load(std::memory_order_relaxed); }
+  // Whether a block can begin at the address: an object, or a large block.
+  static bool is_object(const span* s, const void* block) {
+    if (s->size_class == 0) return address_of(block) == s->start;
+    const std::uintptr_t first = objects::first_of(s);
+    return address_of(block) >= first &&
+           is_multiple(address_of(block) - first, class_info(s->size_class).reciprocal);
+  }
+
+  // A block, past the threads' bins. Null: no memory, or over the budget. Requires: alignment is a power of two.
+  // `bin`: that of the calling thread if it is in the scope, or null.
+  void* allocate(std::size_t size, std::size_t alignment, scope_bin* bin = nullptr);
+  void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed, scope_bin* bin = nullptr);
+  // Puts at most `most` objects of the class into `out`. Returns their number; 0: no memory, or over the budget.
+  std::size_t take_objects(unsigned size_class, void** out, std::size_t most, scope_bin* bin);
+  // Puts free objects back into their spans; they may be another scope's by now.
+  static void put_back(void* const* objects, std::size_t count);
+
+  // Frees a block. Ends the process if the pointer is not a live one. Requires: span_of(block) == s.
+  static void deallocate(span* s, void* block);
+  // 0: the pointer is not a live block. Requires: as above.
+  static std::size_t usable_size(const span* s, const void* block);
+
+  // ---- the whole ----
+
+  // Frees all blocks.
+  void reset();
+  // The scope ends: gives back what is free, and leaves the rest to `heir`. `withholds`: survivors become inaccessible.
+  void finish(scope_core& heir, bool withholds, tarn_scope_report& report);
+  // Gives empty spans back. Returns their bytes.
+  std::size_t release_empty();
+  void age();
+  [[nodiscard]] bool has_idle();
+
+  arena_bytes bytes();
+  os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
+  void validate_locked() const TARN_REQUIRES(lock_);
+
+  // Of the budget, for tests.
+  bool charge(std::size_t bytes, scope_core*& full);
+  void uncharge(std::size_t bytes);
+
+ private:
+  friend class scope_core_test_access;
+
+  static scope_chunk* chunk_of(const span* s) {
+    return static_cast<scope_chunk*>(s->owner.load(std::memory_order_relaxed));
+  }
+  template <class Work>
+  static auto with_owner(const span* s, Work work);
+  template <class Visit>
+  static void for_each_span(const scope_chunk* chunk, Visit visit);
+
+  // Pages.
+  bool pay(std::size_t bytes, scope_bin* bin);
+  bool ask(scope_core& full, std::size_t bytes, scope_bin* bin, int& tries, std::int64_t& waits_until);
+  span* take(std::size_t pages, std::size_t alignment, kind how, page_heap::use use, scope_bin* bin);
+  span* take_empty_locked(std::size_t pages, kind from) TARN_REQUIRES(lock_);
+  span* take_chunk(std::size_t pages, std::size_t alignment, page_heap::use use);
+  void detach_locked(span* s) TARN_REQUIRES(lock_);
+  static std::size_t give_back(span_list& leaving, std::size_t keep);
+  void end_leaving(span_list& leaving, std::size_t bytes, std::size_t keep);
+
+  // Objects.
+  bool add_span(unsigned size_class, scope_bin* bin);
+  std::size_t take_locked(unsigned size_class, void** out, std::size_t most) TARN_REQUIRES(lock_);
+  enum class freed : std::uint8_t { no, object, span };
+  freed free_locked(span* s, const void* block) TARN_REQUIRES(lock_);
+  void empty_locked(span* s) TARN_REQUIRES(lock_);
+  [[nodiscard]] std::size_t most_dirty() const TARN_REQUIRES(lock_);
+  void trim_dirty();
+
+  // The end.
+  struct departure;
+  void sort_out_locked(scope_chunk* chunk, scope_core* heir, departure& d) TARN_NOT_ANALYZED;
+  void empty_lists_locked() TARN_REQUIRES(lock_);
+  static void withhold(span* s);
+  void give_back_withheld(span* s);
+
+  tarn_scope_options options_{};
+  scope_core* parent_ = nullptr;
+  scope_name* row_ = nullptr;
+
+  std::atomic<std::size_t> charged_{0};
+  std::atomic<std::size_t> peak_{0};
+  os::futex_word freed_{0};  // counts what was given back while somebody waits
+  std::atomic<std::uint32_t> waiters_{0};
+
+  os::mutex lock_{os::lock_rank::scope};
+  scope_chunk* chunks_ TARN_GUARDED_BY(lock_) = nullptr;
+  span_list room_[size_classes::count] TARN_GUARDED_BY(lock_);
+  span_list dirty_ TARN_GUARDED_BY(lock_);
+  span_list clean_ TARN_GUARDED_BY(lock_);
+  std::size_t own_bytes_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t dirty_bytes_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t least_dirty_ TARN_GUARDED_BY(lock_) = 0;  // of dirty_bytes_ since the last period, or less
+  // Threads that have taken empty spans out and not uncharged them yet.
+  unsigned leaving_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t small_bytes_ TARN_GUARDED_BY(lock_) = 0;  // objects that are not in their spans
+  std::size_t large_bytes_ TARN_GUARDED_BY(lock_) = 0;
+};
+
+#pragma GCC visibility push(hidden)
+// What scopes without a parent leave, and whatever an ended scope's survivors go to. Nobody enters it.
+extern constinit scope_core process_scope;
+extern constinit scope_names names_of_scopes;
+// Structures of chunks.
+extern constinit metadata_pool scope_chunks;
+#pragma GCC visibility pop
+
+}  // namespace tarn

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+#include "scope/scope_registry.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "base/chain.hpp"
+#include "base/text.hpp"
+#include "guarded/fault_handler.hpp"
+#include "os/report.hpp"
+#include "runtime/allocation_counts.hpp"
+
+namespace tarn {
+namespace scope_registry {
+
+constinit engine::front_registry<scope_instance, scope_bin> scopes{os::lock_rank::scopes};
+
+namespace {
+
+constexpr std::size_t least_budget = 64 * kib;
+
+// The structures that have been made, newest first, which is the order of their locks; and those that serve nobody.
+constinit os::mutex cores_lock{os::lock_rank::scopes};
+constinit scope_core* made TARN_GUARDED_BY(cores_lock) = nullptr;
+constinit scope_core* unused TARN_GUARDED_BY(cores_lock) = nullptr;
+constinit unsigned orders TARN_GUARDED_BY(cores_lock) = 0;
+// Numbers of scopes; 1 stands for the process.
+constinit std::atomic<std::uint64_t> last_number{TARN_SCOPE_PROCESS_NUMBER};
+
+[[noreturn]] void report_misuse(const char* what, std::string_view name, const void* where) {
+  text_buffer<256> text;
+  text.put(what).put(name).put('"').put('\0');
+  os::fatal(text.data(), where);
+}
+
+// Ends the process if the scope has ended.
+scope_instance& instance_of(tarn_scope scope) {
+  auto* const instance = static_cast<scope_instance*>(scope.core);
+  if (TARN_UNLIKELY(instance == nullptr || instance->id.load(std::memory_order_relaxed) != scope.number))
+    os::fatal("use of a scope that has ended, or is none", instance);
+  return *instance;
+}
+
+bool is_valid(const char* name, const tarn_scope_options& o) {
+  return name != nullptr && o.over >= TARN_SCOPE_FAIL && o.over <= TARN_SCOPE_LEND &&
+         (o.budget == 0 || o.budget >= least_budget);
+}
+
+// The memory of the scope that the new one is to be part of.
+scope_core& parent_of(const tarn_scope& asked) {
+  if (asked.core == nullptr && asked.number == TARN_SCOPE_PROCESS_NUMBER) return process_scope;
+  if (asked.core != nullptr) return *instance_of(asked).memory;
+  return current_scope_bin != nullptr ? *current_scope_bin->memory : process_scope;
+}
+
+magazine* take_all(scope_bin& bin) {
+  bin.entered.store(0, std::memory_order_relaxed);
+  return bin.take_all();
+}
+void put_back(scope_instance& /*scope*/, magazine* all) { scope_bin::put_back(all); }
+
+void set_current(scope_bin* bin) {
+  current_scope_bin = bin;
+  engine::allocating = bin != nullptr ? static_cast<allocation_bins*>(bin) : engine::local_cache;
+}
+
+// The bin of the calling thread, made if needed.
+TARN_NOINLINE scope_bin* make_bin(scope_instance& scope) {
+  scope_bin* const bin = scopes.bin_of(&scope, true);
+  if (bin == nullptr) errno = ENOMEM;
+  return bin;
+}
+
+}  // namespace
+
+scope_core* take_core() {
+  {
+    os::lock_guard guard(cores_lock);
+    if (scope_core* const core = chain::pop(unused, &scope_core::next_unused)) return core;
+  }
+  void* const memory = engine::metadata.allocate(sizeof(scope_core), alignof(scope_core));
+  if (memory == nullptr) return nullptr;
+  os::lock_guard guard(cores_lock);
+  auto* const core = new (memory) scope_core(++orders);
+  chain::push(made, core, &scope_core::next_made);
+  return core;
+}
+
+void keep_core(scope_core* core) {
+  os::lock_guard guard(cores_lock);
+  chain::push(unused, core, &scope_core::next_unused);
+}
+
+void walk_locks(const os::lock_walk& walk) {
+  if (!walk.backwards) {
+    walk.visit(cores_lock);
+  } else {
+    walk.visit(scope_chunks.lock());
+    walk.visit(names_of_scopes.lock());
+    walk.visit(process_scope.lock());
+  }
+  [&]() TARN_NOT_ANALYZED {
+    for (scope_core* core = made; core != nullptr; core = core->next_made) walk.visit(core->lock());
+  }();
+  if (walk.backwards) {
+    walk.visit(cores_lock);
+  } else {
+    walk.visit(process_scope.lock());
+    walk.visit(names_of_scopes.lock());
+    walk.visit(scope_chunks.lock());
+  }
+}
+
+tarn_scope begin(const char* name, const tarn_scope_options& options) {
+  if (!is_valid(name, options)) {
+    errno = EINVAL;
+    return {};
+  }
+  scope_core& parent = parent_of(options.parent);
+  scope_core* const memory = take_core();
+  if (memory == nullptr) {
+    errno = ENOMEM;
+    return {};
+  }
+  scope_name& row = names_of_scopes.row(name);
+  memory->begin(row, options, parent);
+  const std::uint64_t number = last_number.fetch_add(1, std::memory_order_relaxed) + 1;
+  scope_instance* const scope =
+      scopes.create(engine::scope_front, scope_request{row.text, std::strlen(row.text), memory, number});
+  if (scope == nullptr) {
+    keep_core(memory);
+    errno = ENOMEM;
+    return {};
+  }
+  memory->handle = {scope, number};
+  parent.children.fetch_add(1, std::memory_order_relaxed);
+  scope_name::add(row.live);
+  return memory->handle;
+}
+
+bool enter(tarn_scope scope, tarn_scope_entry& entry) {
+  scope_instance& instance = instance_of(scope);
+  const scope_bins& table = local_scope_bins;
+  scope_bin* bin = instance.number < table.count ? table.bins[instance.number] : nullptr;
+  if (TARN_UNLIKELY(bin == nullptr || bin->core != &instance)) {
+    bin = make_bin(instance);
+    if (bin == nullptr) return false;
+  }
+  entry = {bin, current_scope_bin};
+  bin->entered.store(bin->entered.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  current_scope_bin = bin;
+  engine::allocating = bin;
+  if (TARN_UNLIKELY(allocation_counts::innermost != nullptr)) bin->count_every_pop();
+  return true;
+}
+
+void leave(tarn_scope_entry& entry) {
+  auto* const bin = static_cast<scope_bin*>(entry.bin);
+  if (TARN_UNLIKELY(bin == nullptr || bin != current_scope_bin))
+    os::fatal("a scope is left by another thread than has entered it, or not the innermost one first",
+              &entry);
+  bin->entered.store(bin->entered.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  entry.bin = nullptr;
+  set_current(static_cast<scope_bin*>(entry.outer));
+}
+
+void end(tarn_scope scope, tarn_scope_report& report) {
+  scope_instance& instance = instance_of(scope);
+  scope_core& memory = *instance.memory;
+  if (memory.children.load(std::memory_order_relaxed) != 0)
+    report_misuse("a scope ends before a scope inside it: \"", instance.name(), &instance);
+  scopes.begin_ending(&instance);
+  magazine* all = nullptr;
+  {
+    os::lock_guard guard(scopes.lock());
+    while (scope_bin* const bin = instance.bins) {
+      if (bin->entered.load(std::memory_order_relaxed) != 0)
+        report_misuse("a scope ends while a thread has entered it: \"", instance.name(), &instance);
+      chain::prepend(all, bin->take_all());
+      scopes.detach_locked(bin);
+    }
+    instance.id.store(0, std::memory_order_relaxed);
+  }
+  // A thread that was about to end may have pinned the scope meanwhile, to empty its bin.
+  scopes.begin_ending(&instance);
+  scope_bin::put_back(all);
+  scope_core& parent = *memory.parent();
+  scope_name& row = *memory.row();
+  const bool withholds =
+      memory.options().checked != 0 || engine::scopes_checked.load(std::memory_order_relaxed);
+  if (withholds) fault_handler::install(engine::guards);
+  memory.finish(parent, withholds, report);
+  memory.retire();
+  parent.children.fetch_sub(1, std::memory_order_relaxed);
+  row.live.fetch_sub(1, std::memory_order_relaxed);
+  scope_name::add(row.ended);
+  scope_name::raise(row.peak, report.peak);
+  scope_name::add(row.survivors, report.blocks);
+  scope_name::add(row.survivor_bytes, report.bytes);
+  scopes.free(&instance, [] {});
+  keep_core(&memory);
+}
+
+void release_empty() {
+  scopes.for_each([](scope_instance& scope) { scope.memory->release_empty(); });
+}
+
+namespace {
+
+void add_live(const scope_core& memory, tarn_scope_stats& out) {
+  out.budget += memory.options().budget;
+  out.charged += memory.charged();
+  if (out.peak < memory.peak()) out.peak = memory.peak();
+  const std::size_t budget = memory.options().budget;
+  if (budget != 0 && memory.charged() > budget) out.lent += memory.charged() - budget;
+}
+
+void add_row(const scope_name& row, tarn_scope_stats& out) {
+  const auto get = [](const std::atomic<std::uint64_t>& count) {
+    return count.load(std::memory_order_relaxed);
+  };
+  out.name = row.text;
+  out.live = get(row.live);
+  out.ended = get(row.ended);
+  out.peak = get(row.peak);
+  out.failures = get(row.failures);
+  out.callbacks = get(row.callbacks);
+  out.waits = get(row.waits);
+  out.survivors = get(row.survivors);
+  out.survivor_bytes = get(row.survivor_bytes);
+}
+
+}  // namespace
+
+void collect(tarn_scope scope, tarn_scope_stats& out) {
+  const scope_core& memory = *instance_of(scope).memory;
+  add_row(*memory.row(), out);
+  out.live = 1;
+  out.peak = 0;
+  add_live(memory, out);
+}
+
+void visit(void (*visit)(void*, const tarn_scope_stats*), void* context) {
+  names_of_scopes.for_each([&](const scope_name& row) {
+    tarn_scope_stats out{};
+    add_row(row, out);
+    {
+      os::lock_guard guard(scopes.lock());
+      scopes.for_each_locked([&](const scope_instance& instance) {
+        if (!instance.pins.is_ending() && instance.memory->row() == &row) add_live(*instance.memory, out);
+      });
+    }
+    visit(context, &out);
+  });
+}
+
+namespace {
+
+bool has_work() {
+  bool work = false;
+  os::lock_guard guard(scopes.lock());
+  scopes.for_each_locked([&work](scope_instance& scope) { work = work || scope.memory->has_idle(); });
+  return work;
+}
+
+void thread_ends() {
+  current_scope_bin = nullptr;
+  engine::allocating = engine::local_cache;
+  scopes.thread_ends(take_all, put_back);
+}
+
+void reclaim() {
+  if (scope_bin* const bin = current_scope_bin) scope_bin::put_back(bin->take_all());
+  release_empty();
+}
+
+}  // namespace
+}  // namespace scope_registry
+
+constinit const engine::front engine::scope_front{
+    .order = engine::front::scopes,
+    .age = [] { scope_registry::scopes.for_each([](scope_instance& scope) { scope.memory->age(); }); },
+    .has_work = scope_registry::has_work,
+    .reclaim = scope_registry::reclaim,
+    .thread_adopts = [] { scope_registry::scopes.thread_adopts(); },
+    .thread_ends = scope_registry::thread_ends,
+    .walk_locks =
+        [](const os::lock_walk& walk) {
+          if (walk.backwards) scope_registry::walk_locks(walk);
+          scope_registry::scopes.walk_locks(walk, [](scope_instance& /*scope*/) {});
+          if (!walk.backwards) scope_registry::walk_locks(walk);
+        },
+    // What lay in other threads' bins stays taken in this child.
+    .after_fork_in_child =
+        [] {
+          scope_registry::scopes.after_fork_in_child(
+              [](scope_instance& /*scope*/) -> scope_bin* { return nullptr; });
+        }};
+
+// For the report of a fault (guarded/fault_handler.hpp).
+bool fault_handler::describe_other(std::uintptr_t address, text_writer& out) {
+  const span* const s = scope_core::span_of(reinterpret_cast<const void*>(address));
+  if (s == nullptr || (s->list != scope_core::cut_withheld && s->list != scope_core::large_withheld))
+    return false;
+  const auto* const chunk = static_cast<const scope_chunk*>(s->owner.load(std::memory_order_relaxed));
+  if (chunk == nullptr || chunk->name == nullptr) return false;
+  out.put("tarn: access to ").pointer(reinterpret_cast<const void*>(address)).put(": it lies in a block");
+  if (s->size_class != 0) out.put(" of at most ").number(class_info(s->size_class).size).put(" bytes");
+  out.put(" that has outlived its scope \"").put(static_cast<const char*>(chunk->name->text)).put("\"\n");
+  return true;
+}
+
+}  // namespace tarn

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// scope_registry: all scopes and the threads' bins of them; how a scope begins, is entered, left and ended; what happens
+// to scopes when a thread ends, and at fork.
+//
+// Thread safety: any thread.
+#pragma once
+
+#include <cstddef>
+
+#include "runtime/front_registry.hpp"
+#include "scope/scope_bin.hpp"
+
+namespace tarn::scope_registry {
+
+#pragma GCC visibility push(hidden)
+
+// As tarn_scope_begin() and its siblings.
+tarn_scope begin(const char* name, const tarn_scope_options& options);
+bool enter(tarn_scope scope, tarn_scope_entry& entry);
+void leave(tarn_scope_entry& entry);
+void end(tarn_scope scope, tarn_scope_report& report);
+void collect(tarn_scope scope, tarn_scope_stats& out);
+void visit(void (*visit)(void*, const tarn_scope_stats*), void* context);
+
+// Gives back the empty spans of all scopes.
+void release_empty();
+
+// A structure for a scope or an arena; null: no memory. And where it goes back.
+scope_core* take_core();
+void keep_core(scope_core* core);
+// Of all structures, for fork.
+void walk_locks(const os::lock_walk& walk);
+
+extern engine::front_registry<scope_instance, scope_bin> scopes;
+
+#pragma GCC visibility pop
+
+}  // namespace tarn::scope_registry

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// scope_core: blocks of each size, what is charged for them, empty spans, survivors, and the invariants.
+#include "scope/scope_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "broken_invariant.hpp"
+#include "scope/scope_registry.hpp"
+
+namespace tarn {
+
+class scope_core_test_access {
+ public:
+  static std::size_t& small_bytes(scope_core& c) { return c.small_bytes_; }
+  static std::size_t& own_bytes(scope_core& c) { return c.own_bytes_; }
+  static std::size_t& dirty_bytes(scope_core& c) { return c.dirty_bytes_; }
+  static scope_chunk* chunks(scope_core& c) { return c.chunks_; }
+};
+
+namespace {
+
+using access = scope_core_test_access;
+
+class scope_core_test : public testing::Test {
+ protected:
+  void begin(std::size_t budget, scope_core& parent = process_scope) {
+    tarn_scope_options options = TARN_SCOPE_OPTIONS;
+    options.budget = budget;
+    core->begin(names_of_scopes.row("core"), options, parent);
+  }
+  scope_core_test() { begin(0); }
+  ~scope_core_test() override {
+    validate();
+    tarn_scope_report report;
+    core->finish(process_scope, false, report);
+    EXPECT_EQ(report.blocks, 0U);
+    EXPECT_EQ(core->charged(), 0U);
+    core->retire();
+    scope_registry::keep_core(core);
+  }
+  void validate() {
+    os::lock_guard guard(core->lock());
+    core->validate_locked();
+  }
+
+  scope_core* core = scope_registry::take_core();
+};
+
+TEST_F(scope_core_test, serves_each_size_and_alignment) {
+  for (std::size_t alignment = 1; alignment <= mib; alignment *= 4) {
+    for (const std::size_t size : {0UL, 1UL, 8UL, 100UL, 4097UL, 262144UL, 262145UL, 3000000UL}) {
+      auto* const block = static_cast<unsigned char*>(core->allocate(size, alignment));
+      ASSERT_NE(block, nullptr);
+      EXPECT_EQ(address_of(block) % alignment, 0U);
+      const std::size_t usable = scope_core::usable_size(scope_core::span_of(block), block);
+      EXPECT_GE(usable, size);
+      std::memset(block, 0xab, usable);
+      EXPECT_EQ(&scope_core::owner_of(scope_core::span_of(block)), core);
+      EXPECT_EQ(engine::map.class_of(address_of(block)), 0U);
+      scope_core::deallocate(scope_core::span_of(block), block);
+    }
+  }
+  EXPECT_EQ(core->bytes().small + core->bytes().large, 0U);
+}
+
+TEST_F(scope_core_test, charges_its_spans_and_those_around_it) {
+  const std::size_t before = process_scope.charged();
+  void* const small = core->allocate(100, 1);
+  void* const large = core->allocate(mib / 2, 1);
+  // The rest of the small block's chunk is charged if it may be resident.
+  const std::size_t charged = core->charged();
+  EXPECT_GE(charged, page_size + mib / 2);
+  EXPECT_LE(charged, 64 * kib + mib / 2);
+  EXPECT_EQ(charged, core->bytes().spans);
+  EXPECT_EQ(process_scope.charged(), before + charged);
+  scope_core::deallocate(scope_core::span_of(small), small);
+  scope_core::deallocate(scope_core::span_of(large), large);
+  // Resident still, and for the next ones.
+  EXPECT_EQ(core->charged(), charged);
+  void* const again = core->allocate(mib / 2, 1);
+  EXPECT_EQ(again, large);
+  scope_core::deallocate(scope_core::span_of(again), again);
+  EXPECT_EQ(core->release_empty(), charged);
+  EXPECT_EQ(core->charged(), 0U);
+  EXPECT_EQ(process_scope.charged(), before);
+}
+
+TEST_F(scope_core_test, the_budget_bounds_what_is_taken) {
+  begin(mib);
+  std::vector<void*> blocks;
+  while (void* const block = core->allocate(10000, 1)) blocks.push_back(block);
+  EXPECT_LE(core->charged(), mib);
+  EXPECT_GT(blocks.size() * 10000, mib * 7 / 8);
+  EXPECT_EQ(core->allocate(300000, 1), nullptr);
+  // Empty spans of one class make room for another one.
+  for (void* const block : blocks) scope_core::deallocate(scope_core::span_of(block), block);
+  void* const large = core->allocate(mib, 1);
+  EXPECT_NE(large, nullptr);
+  EXPECT_EQ(core->allocate(1, 1), nullptr);
+  scope_core::deallocate(scope_core::span_of(large), large);
+}
+
+TEST_F(scope_core_test, random_blocks_keep_their_bytes) {
+  begin(8 * mib);
+  std::mt19937 random(1);
+  std::vector<std::pair<unsigned char*, std::size_t>> blocks;
+  std::size_t failed = 0;
+  for (int i = 0; i < 30000; ++i) {
+    if (!blocks.empty() && random() % 5 < 2) {
+      std::swap(blocks[random() % blocks.size()], blocks.back());
+      const auto [block, size] = blocks.back();
+      for (std::size_t k = 0; k < size; k += 13) ASSERT_EQ(block[k], static_cast<unsigned char>(size));
+      scope_core::deallocate(scope_core::span_of(block), block);
+      blocks.pop_back();
+    } else {
+      const std::size_t size = 1 + random() % (i % 100 == 0 ? 300000 : 2000);
+      auto* const block = static_cast<unsigned char*>(core->allocate(size, 1));
+      failed += static_cast<std::size_t>(block == nullptr);
+      if (block == nullptr) continue;
+      std::memset(block, static_cast<unsigned char>(size), size);
+      blocks.emplace_back(block, size);
+    }
+    ASSERT_LE(core->charged(), 8 * mib);
+    if (i % 1000 == 0) validate();
+  }
+  EXPECT_GT(failed, 0U);
+  for (const auto& [block, size] : blocks) scope_core::deallocate(scope_core::span_of(block), block);
+}
+
+TEST_F(scope_core_test, survivors_go_to_the_heir_and_are_reported) {
+  scope_core* const inner = scope_registry::take_core();
+  tarn_scope_options options = TARN_SCOPE_OPTIONS;
+  inner->begin(names_of_scopes.row("inner"), options, *core);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 1000; ++i) blocks.push_back(inner->allocate(64, 1));
+  blocks.push_back(inner->allocate(mib, 1));
+  for (std::size_t i = 0; i < 999; ++i) scope_core::deallocate(scope_core::span_of(blocks[i]), blocks[i]);
+  tarn_scope_report report;
+  inner->finish(*core, false, report);
+  EXPECT_EQ(report.blocks, 2U);
+  EXPECT_EQ(report.bytes, 64 + mib);
+  EXPECT_EQ(report.held, page_size + mib);
+  ASSERT_EQ(report.count, 2U);
+  EXPECT_EQ(report.classes[0].size, 64U);
+  EXPECT_EQ(report.classes[0].blocks, 1U);
+  EXPECT_EQ(report.classes[1].size, 0U);
+  EXPECT_EQ(report.classes[1].bytes, mib);
+  EXPECT_EQ(core->charged(), page_size + mib);
+  EXPECT_EQ(core->bytes().small, 64U);
+  validate();
+  // The heir's next block comes from what is free beside the survivor.
+  void* const next = core->allocate(64, 1);
+  EXPECT_EQ(address_of(next) / page_size, address_of(blocks[999]) / page_size);
+  for (void* const block : {next, blocks[999], blocks[1000]}) {
+    EXPECT_EQ(&scope_core::owner_of(scope_core::span_of(block)), core);
+    scope_core::deallocate(scope_core::span_of(block), block);
+  }
+  inner->retire();
+  scope_registry::keep_core(inner);
+}
+
+TEST_F(scope_core_test, an_end_gives_all_memory_back) {
+  scope_core* const inner = scope_registry::take_core();
+  tarn_scope_options options = TARN_SCOPE_OPTIONS;
+  options.keep = 0;
+  inner->begin(names_of_scopes.row("inner"), options, process_scope);
+  const std::size_t in_use = engine::heap.in_use_bytes();
+  const std::size_t returned = engine::heap.stats().returned;
+  std::vector<void*> blocks;
+  for (std::size_t i = 0; i < 3000; ++i) {
+    blocks.push_back(inner->allocate(1 + i, 1));
+    std::memset(blocks.back(), 1, 1 + i);
+  }
+  for (void* const block : blocks) scope_core::deallocate(scope_core::span_of(block), block);
+  tarn_scope_report report;
+  inner->finish(process_scope, false, report);
+  EXPECT_EQ(report.blocks, 0U);
+  EXPECT_EQ(report.count, 0U);
+  EXPECT_EQ(engine::heap.in_use_bytes(), in_use);
+  EXPECT_GE(engine::heap.stats().returned, returned + report.given);
+  inner->retire();
+  scope_registry::keep_core(inner);
+}
+
+TEST_F(scope_core_test, finds_a_broken_invariant) {
+  void* const block = core->allocate(100, 1);
+  {
+    os::lock_guard guard(core->lock());
+    core->validate_locked();
+    const auto expect = [&](auto& value, const char* equation) {
+      ++value;
+      EXPECT_EXIT(core->validate_locked(), testing::KilledBySignal(SIGABRT),
+                  testing_support::literally(equation));
+      --value;
+    };
+    expect(access::small_bytes(*core), "small_bytes_ == small");
+    expect(access::own_bytes(*core), "own_bytes_ == own");
+    expect(access::dirty_bytes(*core), "dirty_bytes_ == empty");
+    expect(access::chunks(*core)->used, "chunk->used == used");
+  }
+  scope_core::deallocate(scope_core::span_of(block), block);
+}
+
+}  // namespace
+}  // namespace tarn

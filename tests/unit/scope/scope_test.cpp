@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT
+// tarn/scope.hpp and tarn/scope.h: entering on any thread, nesting, budgets and what happens when they are full, ends of
+// threads and of scopes, fork, coroutines, statistics.
+#include "tarn/scope.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <coroutine>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "malloc/entry_points.hpp"
+#include "scope/scope_bin.hpp"
+#include "scope/scope_core.hpp"
+
+namespace tarn {
+namespace {
+
+bool is_in(const scope& s, const void* block) {
+  const span* const found = scope_core::span_of(block);
+  return found != nullptr &&
+         &scope_core::owner_of(found) == static_cast<scope_instance*>(s.handle().core)->memory;
+}
+bool is_in_none(const void* block) { return scope_core::span_of(block) == nullptr; }
+
+TEST(scope, holds_what_its_threads_allocate) {
+  scope s("query");
+  void* const before = tarn_malloc(100);
+  std::vector<void*> inside;
+  {
+    const scope_entry in = s.enter();
+    EXPECT_EQ(current_scope().core, s.handle().core);
+    for (const std::size_t size : {0UL, 8UL, 100UL, 2000UL, 50000UL, 300000UL, 5000000UL}) {
+      inside.push_back(tarn_malloc(size));
+      inside.push_back(tarn_calloc(1, size));
+      inside.push_back(tarn_aligned_alloc(256, size));
+      inside.push_back(tarn_realloc(tarn_malloc(10), size + 1));
+    }
+    tarn_free(before);
+  }
+  void* const after = tarn_malloc(100);
+  EXPECT_TRUE(is_in_none(after));
+  tarn_free(after);
+  for (void* const block : inside) {
+    EXPECT_TRUE(is_in(s, block)) << tarn_usable_size(block);
+    std::memset(block, 1, tarn_usable_size(block));
+  }
+  std::thread([&inside] {
+    for (void* const block : inside) tarn_free(block);
+  }).join();
+  EXPECT_EQ(s.end().blocks, 0U);
+  EXPECT_EQ(current_scope().core, nullptr);
+}
+
+TEST(scope, calloc_zeroes_memory_that_was_used_before) {
+  scope s("zeroes");
+  const scope_entry in = s.enter();
+  for (int round = 0; round < 3; ++round) {
+    for (const std::size_t size : {24UL, 3000UL, 100000UL, 400000UL, 6000000UL}) {
+      auto* const block = static_cast<unsigned char*>(tarn_calloc(1, size));
+      EXPECT_TRUE(std::all_of(block, block + size, [](unsigned char c) { return c == 0; })) << size;
+      std::memset(block, 0xff, size);
+      tarn_free(block);
+    }
+  }
+}
+
+TEST(scope, nests_in_any_order) {
+  scope outer("outer");
+  scope other("other", {.parent = process_scope_handle});
+  const scope_entry in = outer.enter();
+  scope inner("inner");
+  void* const a = tarn_malloc(100);
+  void* b = nullptr;
+  void* c = nullptr;
+  {
+    const scope_entry in_other = other.enter();
+    b = tarn_malloc(100);
+    const scope_entry in_inner = inner.enter();
+    c = tarn_malloc(100);
+    const scope_entry again = other.enter();
+    void* const d = tarn_malloc(100);
+    EXPECT_TRUE(is_in(other, d));
+    tarn_free(d);
+  }
+  void* const e = tarn_malloc(100);
+  EXPECT_TRUE(is_in(outer, a) && is_in(other, b) && is_in(inner, c) && is_in(outer, e));
+  EXPECT_EQ(inner.end().blocks, 1U);
+  EXPECT_TRUE(is_in(outer, c));  // the parent's now
+  EXPECT_EQ(other.end().blocks, 1U);
+  EXPECT_FALSE(is_in(outer, b));
+  for (void* const block : {a, b, c, e}) tarn_free(block);
+}
+
+TEST(scope, a_budget_ends_in_a_clean_error) {
+  scope s("small", {.budget = mib});
+  const scope_entry in = s.enter();
+  std::vector<void*> blocks;
+  while (void* const block = tarn_malloc(1000)) blocks.push_back(block);
+  EXPECT_EQ(errno, ENOMEM);
+  EXPECT_GT(blocks.size(), 900U);
+  EXPECT_EQ(tarn_malloc(mib), nullptr);
+  EXPECT_EQ(tarn_realloc(blocks.back(), 900000), nullptr);
+  EXPECT_LE(s.stats().charged, mib);
+  EXPECT_GE(s.stats().failures, 3U);
+  for (void* const block : blocks) tarn_free(block);
+  void* const large = tarn_malloc(mib - 8192);
+  EXPECT_NE(large, nullptr);
+  tarn_free(large);
+}
+
+struct hoard {
+  std::vector<void*> blocks;
+  int calls = 0;
+};
+
+TEST(scope, the_callback_may_free_memory) {
+  hoard h;
+  h.blocks.reserve(10000);
+  const auto on_full = [](void* context, scope_handle, std::size_t) {
+    auto& mine = *static_cast<hoard*>(context);
+    ++mine.calls;
+    if (mine.blocks.empty()) return 0;
+    EXPECT_EQ(tarn_malloc(3 * mib), nullptr);  // is not announced again
+    for (void* const block : mine.blocks) tarn_free(block);
+    mine.blocks.clear();
+    return 1;
+  };
+  scope s("hoard", {.budget = mib, .on_full = on_full, .context = &h});
+  const scope_entry in = s.enter();
+  for (int i = 0; i < 3000; ++i) {
+    void* const block = tarn_malloc(1000);
+    ASSERT_NE(block, nullptr);
+    h.blocks.push_back(block);
+  }
+  EXPECT_GE(h.calls, 2);
+  EXPECT_EQ(s.stats().callbacks, static_cast<std::uint64_t>(h.calls));
+  for (void* const block : h.blocks) tarn_free(block);
+}
+
+TEST(scope, waits_until_another_thread_frees) {
+  scope s("waits", {.budget = mib, .over = over_budget::wait, .wait_ms = 20000});
+  const scope_entry in = s.enter();
+  void* const large = tarn_malloc(mib - 16384);
+  std::thread other([large] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    tarn_free(large);
+  });
+  void* const next = tarn_malloc(mib / 2);
+  EXPECT_NE(next, nullptr);
+  other.join();
+  tarn_free(next);
+  EXPECT_GE(s.stats().waits, 1U);
+}
+
+TEST(scope, waits_no_longer_than_it_may) {
+  scope s("waits", {.budget = mib, .over = over_budget::wait, .wait_ms = 20});
+  const scope_entry in = s.enter();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(tarn_malloc(2 * mib), nullptr);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(15));
+}
+
+TEST(scope, the_parent_lends) {
+  scope outer("outer", {.budget = 4 * mib});
+  scope inner("inner", {.budget = mib, .over = over_budget::lend, .parent = outer.handle()});
+  const scope_entry in = inner.enter();
+  void* const a = tarn_malloc(3 * mib);
+  EXPECT_NE(a, nullptr);
+  EXPECT_GE(inner.stats().lent, 2 * mib);
+  EXPECT_EQ(outer.stats().charged, inner.stats().charged);
+  EXPECT_EQ(tarn_malloc(2 * mib), nullptr);
+  tarn_free(a);
+}
+
+TEST(scope, what_one_child_has_left_serves_the_next) {
+  scope outer("outer", {.budget = 2 * mib});
+  scope a("a", {.budget = 2 * mib, .parent = outer.handle()});
+  scope b("b", {.budget = 2 * mib, .parent = outer.handle()});
+  {
+    const scope_entry in = a.enter();
+    tarn_free(tarn_malloc(mib + mib / 2));
+  }
+  const scope_entry in = b.enter();
+  void* const block = tarn_malloc(mib + mib / 2);
+  EXPECT_NE(block, nullptr);
+  tarn_free(block);
+}
+
+TEST(scope, threads_that_end_inside) {
+  scope s("threads");
+  std::vector<void*> blocks(8);
+  std::vector<std::thread> threads;
+  for (void*& block : blocks) {
+    threads.emplace_back([&s, &block] {
+      tarn_scope_entry entry;
+      ASSERT_EQ(tarn_scope_enter(s.handle(), &entry), 1);
+      for (int i = 0; i < 1000; ++i) tarn_free(tarn_malloc(static_cast<std::size_t>(i)));
+      block = tarn_malloc(64);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  const scope_report report = s.end();
+  EXPECT_EQ(report.blocks, blocks.size());
+  EXPECT_EQ(report.count, 1U);
+  for (void* const block : blocks) tarn_free(block);
+}
+
+TEST(scope, an_exception_leaves_it) {
+  scope s("throws");
+  EXPECT_THROW(
+      {
+        const scope_entry in = s.enter();
+        throw std::runtime_error("x");
+      },
+      std::runtime_error);
+  EXPECT_EQ(current_scope().core, nullptr);
+  EXPECT_THROW(scope("tiny", {.budget = 1000}), std::invalid_argument);
+}
+
+TEST(scope, survivors_have_their_bytes_and_are_freed_after_the_end) {
+  std::vector<unsigned char*> blocks;
+  scope_report report;
+  {
+    scope s("leaves");
+    {
+      const scope_entry in = s.enter();
+      for (std::size_t i = 0; i < 2000; ++i) {
+        blocks.push_back(static_cast<unsigned char*>(tarn_malloc(1 + i % 700)));
+        std::memset(blocks.back(), static_cast<int>(i % 251), 1 + i % 700);
+      }
+      for (std::size_t i = 0; i < 2000; ++i) {
+        if (i % 10 != 0) tarn_free(blocks[i]);
+      }
+    }
+    report = s.end();
+  }
+  EXPECT_EQ(report.blocks, 200U);
+  for (std::size_t i = 0; i < 2000; i += 10) {
+    EXPECT_EQ(blocks[i][i % 700], i % 251);
+    auto* const longer = static_cast<unsigned char*>(tarn_realloc(blocks[i], 3000));
+    EXPECT_EQ(longer[i % 700], i % 251);
+    EXPECT_TRUE(is_in_none(longer));
+    tarn_free(longer);
+  }
+  for_each_scope([](const scope_stats& stats) {
+    if (std::string_view(stats.name) != "leaves") return;
+    EXPECT_EQ(stats.ended, 1U);
+    EXPECT_EQ(stats.survivors, 200U);
+  });
+}
+
+TEST(scope, a_checked_one_allows_to_free_survivors) {
+  std::vector<void*> blocks;
+  {
+    scope s("checked", {.checked = true});
+    const scope_entry in = s.enter();
+    for (int i = 0; i < 300; ++i) blocks.push_back(tarn_malloc(100));
+    blocks.push_back(tarn_malloc(mib));
+  }
+  const std::size_t before = engine::heap.in_use_bytes();
+  for (void* const block : blocks) tarn_free(block);
+  EXPECT_LT(engine::heap.in_use_bytes(), before - mib);
+  // The memory is accessible again for whoever gets it.
+  for (int i = 0; i < 100; ++i) {
+    void* const block = tarn_malloc(100000);
+    std::memset(block, 1, 100000);
+    blocks[static_cast<std::size_t>(i)] = block;
+  }
+  for (int i = 0; i < 100; ++i) tarn_free(blocks[static_cast<std::size_t>(i)]);
+}
+
+TEST(scope, a_forked_child_goes_on_inside) {
+  scope s("forks", {.budget = 8 * mib});
+  const scope_entry in = s.enter();
+  void* const block = tarn_malloc(100);
+  const pid_t child = fork();
+  if (child == 0) {
+    tarn_free(block);
+    for (int i = 0; i < 10000; ++i) tarn_free(tarn_malloc(static_cast<std::size_t>(i)));
+    scope inner("inner");
+    {
+      const scope_entry in_inner = inner.enter();
+      tarn_free(tarn_malloc(10));
+    }
+    _exit(inner.end().blocks == 0 && is_in(s, tarn_malloc(10)) ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  tarn_free(block);
+}
+
+TEST(scope, counts_of_allocations_go_on_inside) {
+  scope s("counts");
+  tarn_allocation_count count;
+  const scope_entry in = s.enter();
+  tarn_free(tarn_malloc(100));
+  tarn_count_begin(&count);
+  for (int i = 0; i < 100; ++i) tarn_free(tarn_malloc(100));
+  scope inner("inner");
+  {
+    const scope_entry in_inner = inner.enter();
+    for (int i = 0; i < 10; ++i) tarn_free(tarn_malloc(2000));
+    tarn_free(tarn_malloc(mib));
+  }
+  tarn_count_end(&count);
+  EXPECT_EQ(count.allocations, 111U);
+  EXPECT_EQ(inner.end().blocks, 0U);
+}
+
+TEST(scope, is_never_moved_out_of) {
+  scope s("moves");
+  const scope_entry in = s.enter();
+  void* const block = tarn_malloc(100);
+  EXPECT_EQ(tarn_would_move(block, 1.0), 0);
+  EXPECT_EQ(tarn_move(block), block);
+  tarn_free(block);
+}
+
+// A coroutine that another thread resumes.
+struct task {
+  struct promise_type {
+    task get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    static std::suspend_never initial_suspend() { return {}; }
+    static std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() {}
+    static void unhandled_exception() { std::terminate(); }
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+struct elsewhere {
+  std::optional<std::thread>& thread;
+  static bool await_ready() { return false; }
+  void await_suspend(std::coroutine_handle<> waiting) const { thread.emplace(waiting); }
+  static int await_resume() { return 7; }
+};
+
+task runs_on_two_threads(const scope& s, std::optional<std::thread>& thread, std::vector<void*>& blocks) {
+  scope_entry in = s.enter();
+  blocks.push_back(tarn_malloc(100));
+  const int seven = co_await across(in, elsewhere{thread});
+  blocks.push_back(tarn_malloc(static_cast<std::size_t>(100 * seven)));
+}
+
+TEST(scope, goes_along_with_a_coroutine) {
+  scope s("coroutine");
+  std::optional<std::thread> thread;
+  std::vector<void*> blocks;
+  const task t = runs_on_two_threads(s, thread, blocks);
+  EXPECT_EQ(current_scope().core, nullptr);
+  thread->join();
+  ASSERT_EQ(blocks.size(), 2U);
+  EXPECT_TRUE(is_in(s, blocks[0]) && is_in(s, blocks[1]));
+  t.handle.destroy();
+  EXPECT_EQ(s.end().blocks, 2U);
+  for (void* const block : blocks) tarn_free(block);
+}
+
+}  // namespace
+}  // namespace tarn
