@@ -38,9 +38,9 @@ std::string value_of(const std::string& name) {
 
 TEST(options, the_table_is_complete_and_ends) {
   const auto options = all_options();
-  EXPECT_EQ(options.size(), 9U);
+  EXPECT_EQ(options.size(), 10U);
   for (const char* name : {"decay_ms", "cache_budget", "large_cache", "huge_pages", "background",
-                           "cpu_caches", "guarded", "stats", "contention"}) {
+                           "cpu_caches", "guarded", "stats", "contention", "control"}) {
     ASSERT_EQ(options.count(name), 1U) << name;
     EXPECT_NE(std::string(options.at(name).meaning), "");
     EXPECT_NE(std::string(options.at(name).accepts), "");
@@ -181,7 +181,7 @@ TEST(options, an_unknown_name_in_the_environment_is_reported_with_those_there_ar
       text.find(
           "tarn: TARN_DECAY is not an option and is ignored; the options are TARN_DECAY_MS, "
           "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_CPU_CACHES, TARN_GUARDED, "
-          "TARN_STATS, TARN_CONTENTION\n"),
+          "TARN_STATS, TARN_CONTENTION, TARN_CONTROL\n"),
       std::string::npos)
       << text;
   EXPECT_NE(text.find("tarn: TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE is not an option"),
