@@ -70,14 +70,14 @@ constexpr command_text dump_text = {
     .summary = "Write what is known of a running process's memory so far to a file.",
     .usage = "tarn dump [OPTIONS] PID",
     .examples =
-        "  tarn dump 4711                    of a recording: writes PROFILE-dump-1.prof and\n"
-        "                                    prints its path; the recording continues\n"
-        "  tarn report $(tarn dump 4711)     the same, shown as a page\n"
-        "  tarn dump --format pprof 4711     of the process's own samples: writes\n"
-        "                                    PROGRAM-4711-heap.pb.gz for go tool pprof\n",
+        "  tarn dump 4711                   of a recording: writes PROFILE-dump-1.prof,\n"
+        "                                   prints its path; the recording continues\n"
+        "  tarn report $(tarn dump 4711)    the same, shown as a page\n"
+        "  tarn dump --format pprof 4711    of the process's own samples: writes\n"
+        "                                   PROGRAM-4711-heap.pb.gz for go tool pprof\n",
     .notes =
-        "--format pprof needs no recording, but tarn's malloc in the process and its options\n"
-        "control and profile (TARN_CONTROL=on TARN_PROFILE=on).\n",
+        "--format pprof needs no recording, but tarn's malloc in the process and its\n"
+        "options control and profile (TARN_CONTROL=on TARN_PROFILE=on).\n",
     .exits = session_exits,
     .page = "docs/reference/profiling.md",
 };

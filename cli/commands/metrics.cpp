@@ -31,7 +31,7 @@ constexpr command_text metrics_text = {
     .examples =
         "  TARN_CONTROL=on tarn run -- ./server &    a process that can be asked\n"
         "  tarn metrics $!                           its figures\n"
-        "  tarn metrics 4711 4712                    of two, with the labels pid and program\n",
+        "  tarn metrics 4711 4712                    of two, with the label pid\n",
     .notes =
         "The processes need tarn's malloc and the option control (TARN_CONTROL=on).\n"
         "'tarn serve' gives the same to Prometheus.\n",
@@ -47,8 +47,8 @@ constexpr command_text trim_text = {
         "  tarn trim 4711                all free pages and what its caches can spare\n"
         "  tarn trim --keep 64M 4711     64 MiB of free pages stay\n",
     .notes =
-        "The process needs tarn's malloc and the option control (TARN_CONTROL=on). Objects\n"
-        "of recyclers stay, since to destroy them would run the program's code.\n",
+        "The process needs tarn's malloc and the option control (TARN_CONTROL=on).\n"
+        "Objects of recyclers stay: to destroy them would run the program's code.\n",
     .exits = trim_exits,
     .page = "docs/how-to/metrics.md",
 };
@@ -62,8 +62,8 @@ constexpr command_text set_text = {
         "  tarn set 4711 decay_ms=200       free memory goes back after 200 ms\n"
         "  tarn set 4711 contention=on      count the waits for locks\n",
     .notes =
-        "The process needs tarn's malloc and the option control (TARN_CONTROL=on). Without\n"
-        "OPTION=VALUE all options are shown, and which of them can be changed.\n",
+        "The process needs tarn's malloc and the option control (TARN_CONTROL=on).\n"
+        "Without OPTION=VALUE all options are shown, and which of them can be changed.\n",
     .exits = set_exits,
     .page = "docs/reference/options.md",
 };

@@ -28,8 +28,8 @@ constexpr command_text serve_text = {
     .usage = "tarn serve [--listen ADDRESS:PORT] PID|NAME...",
     .examples =
         "  tarn serve 4711                          http://127.0.0.1:9464/\n"
-        "  tarn serve server                        all processes of this name, also later\n"
-        "                                           ones\n"
+        "  tarn serve server                        all processes of this name, also\n"
+        "                                           later ones\n"
         "  tarn serve --listen 0.0.0.0:9464 server  for other machines as well\n",
     .notes =
         "  /metrics              OpenMetrics text, with the labels pid and program\n"
@@ -38,10 +38,10 @@ constexpr command_text serve_text = {
         "  /healthz              'ok' while a process answers, else status 503\n"
         "  /                     a page with the figures of now\n"
         "\n"
-        "With several processes, profiles need ?pid=PID. The processes need tarn's malloc and\n"
-        "the option control (TARN_CONTROL=on), profiles also their option profile. There is\n"
-        "no encryption and no password: whoever reaches the address can read everything,\n"
-        "but change nothing.\n",
+        "With several processes, profiles need ?pid=PID. The processes need tarn's malloc\n"
+        "and the option control (TARN_CONTROL=on), profiles also their option profile.\n"
+        "There is no encryption and no password: whoever reaches the address can read\n"
+        "everything, but change nothing.\n",
     .exits = serve_exits,
     .page = "docs/how-to/metrics.md",
 };
