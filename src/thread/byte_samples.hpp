@@ -57,8 +57,8 @@ class byte_samples {
   // 1 / p in units of 2^-weight_shift.
   static std::uint64_t weight(std::size_t mean, std::size_t size) {
     constexpr double unit = 1U << weight_shift;
-    return static_cast<std::uint64_t>(
-        unit / probability(static_cast<double>(size) / static_cast<double>(mean)) + 0.5);
+    const double p = probability(static_cast<double>(size) / static_cast<double>(mean));
+    return (static_cast<std::uint64_t>(2 * unit / p) + 1) / 2;
   }
   static std::uint64_t weighted(std::uint64_t weight, std::size_t bytes) {
     __extension__ using wide_product = unsigned __int128;
