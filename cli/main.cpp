@@ -27,6 +27,23 @@ namespace tarn::cli {
 
 namespace {
 
+// Words that other tools have as commands, and what to do here.
+struct foreign_word {
+  std::string_view word;
+  const char* hint;
+};
+constexpr foreign_word foreign_words[] = {
+    {"version", "Print the version: tarn --version"},
+    {"man", "Read the manual: man tarn"},
+    {"manual", "Read the manual: man tarn"},
+    {"record", "Record a profile: tarn profile -- PROGRAM ARG..."},
+    {"stat", "Statistics of one run: tarn run --stats -- PROGRAM ARG..."},
+    {"stats", "Statistics of one run: tarn run --stats -- PROGRAM ARG..."},
+    {"bench", "Compare allocators: tarn compare -- PROGRAM ARG..."},
+    {"completion", "Completions for bash, zsh and fish are files of the installation, in share/"},
+    {"completions", "Completions for bash, zsh and fish are files of the installation, in share/"},
+};
+
 const verb& find_verb(const std::string& name) {
   std::vector<std::string> names = {"help"};
   for (const verb& candidate : verbs()) {
@@ -36,6 +53,10 @@ const verb& find_verb(const std::string& name) {
   if (name.starts_with("-")) {
     throw cli_error(exit_code::usage, fmt::format("unknown option '{}' before the command", name),
                     "Options follow the command: tarn COMMAND OPTIONS. All commands: tarn help");
+  }
+  for (const foreign_word& foreign : foreign_words) {
+    if (name == foreign.word)
+      throw cli_error(exit_code::usage, fmt::format("unknown command '{}'", name), foreign.hint);
   }
   const std::string near = nearest_word(name, names);
   throw cli_error(exit_code::usage, fmt::format("unknown command '{}'", name),

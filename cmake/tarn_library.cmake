@@ -38,6 +38,9 @@ function(tarn_link_without_libstdcxx target map)
     LINKER:-z,nodelete # after a dlclose, threads still end and fork handlers still run
     LINKER:-Bsymbolic-functions LINKER:--no-undefined
     LINKER:--version-script=${map})
+  # pthread_atfork is code of libc's static part, which every program calls at its start. Taken here, before the objects,
+  # it lies beside other such code, not on the last page.
+  target_link_options(${target} PRIVATE LINKER:--undefined=pthread_atfork -lc)
   # The libraries come after the objects on the command line. libgcc has the helpers that atomics need on some
   # processors.
   target_link_libraries(${target} PRIVATE c gcc)

@@ -26,6 +26,14 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/tarn-$what.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM HUP
 
+# Most of the time goes into compiling the command. A compiler cache, if there is one, finds what it has compiled before
+# although each build has a folder of its own.
+export TMPDIR=$work CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1
+if command -v ccache >/dev/null 2>&1; then
+  export CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER-ccache}
+  export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache}
+fi
+
 # The version of the project, which all packages have.
 version=$(sed -nE 's/^project\(tarn VERSION ([0-9.]+).*/\1/p' "$repository/CMakeLists.txt")
 # The moment of the last commit, so that the same source gives the same files.

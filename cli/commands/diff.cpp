@@ -260,8 +260,8 @@ std::size_t count_of_first_side(const std::vector<std::string>& words,
     return files.size() - second;
   throw cli_error(
       exit_code::usage,
-      fmt::format("diff needs two files, or two groups of files separated by --; {} files are given",
-                  files.size()),
+      fmt::format("diff needs two files, or two groups of files separated by --, not {}",
+                  files.size() == 1 ? "one file" : fmt::format("{} files", files.size())),
       "One file each: tarn diff BEFORE AFTER. Several: tarn diff [OPTIONS] BEFORE... -- AFTER...");
 }
 

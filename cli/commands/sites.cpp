@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/pinned_sites.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
@@ -38,7 +39,9 @@ constexpr command_text sites_text = {
         "  tarn sites server.prof --sort peak -n 50      the 50 sites with the most live\n"
         "                                                memory at the program's peak\n"
         "  tarn sites server.prof --filter json::parser  sites with it in a function, a\n"
-        "                                                file or type of their path\n",
+        "                                                file or type of their path\n"
+        "  tarn sites server.prof --by pinned            sites whose live blocks keep free\n"
+        "                                                memory resident\n",
     .notes =
         "Metrics: cost (malloc, free and the kernel's work for them), malloc, hidden\n"
         "(cost less malloc), faults, allocations, bytes, live, live_bytes, peak.\n"
@@ -239,7 +242,7 @@ site_lines lines_of(const profile& p, const std::vector<metric_row>& rows, const
 }
 
 struct sites_arguments {
-  std::string path, sort_name = "cost", filter, process;
+  std::string path, sort_name = "cost", by, filter, process;
   std::size_t most = 20;
   bool json = false;
   bool full_names = false;
@@ -249,6 +252,9 @@ void declare_options(command& app, sites_arguments& arguments) {
   app.option("profile PROFILE", arguments.path, "A profile that tarn profile wrote")->required();
   app.option("-s,--sort METRIC", arguments.sort_name, "Metric to sort by (cost)",
              completed_as(metric_words()));
+  app.option("--by WHAT", arguments.by,
+             "pinned: show which sites' live blocks keep free memory resident (a profile of --mode full)",
+             one_of({"pinned"}));
   app.option("-f,--filter TEXT", arguments.filter,
              "Show only sites with this text in a function, a file or the type");
   add_process_option(app, arguments.process);
@@ -266,6 +272,10 @@ int cmd_sites(const std::vector<std::string>& words) {
   if (!parse_options(app, words)) return exit_code::success;
   const metric& sort = metric_named("--sort", arguments.sort_name);
   const profile p = load_for_command(arguments.path, arguments.process, profiler::profile_detail::figures);
+  if (!arguments.by.empty()) {
+    show_pinned_sites(p, arguments.path, {arguments.filter, arguments.most, arguments.json});
+    return exit_code::success;
+  }
   const std::vector<metric_row> rows = profiler::metric_rows(p);
   auto [lines, found, total] = lines_of(p, rows, sort, arguments.filter);
   if (arguments.most != 0 && lines.size() > arguments.most) lines.resize(arguments.most);

@@ -76,6 +76,44 @@ TARN_API size_t tarn_good_size(size_t size) TARN_NOEXCEPT;
  * after. Cost: a system call per free range; not for hot paths. */
 TARN_API size_t tarn_trim(size_t keep) TARN_NOEXCEPT;
 
+/* ---- the limit ---------------------------------------------------------------------------------
+ * Above the soft limit (option limit; by default 15/16 of the control group's) tarn's caches empty, free memory goes back
+ * at once, and the callbacks below run, so that a program can drop caches of its own. Above the hard limit, which there is
+ * only on request, allocations fail as they do without memory. docs/tutorials/below-the-limit.md */
+
+/* In bytes. UINT64_MAX: there is no such limit. */
+typedef struct tarn_pressure {
+  uint64_t level; /* 0: below the soft limit; 1: above it; 2: the hard limit has just refused a request */
+  uint64_t
+      used; /* what the soft limit is compared with: what tarn has backed if the limit is in bytes, else what the
+                      control group uses, without file pages that nobody uses */
+  uint64_t soft;
+  uint64_t hard;   /* of what tarn has backed */
+  uint64_t excess; /* what must go before the level falls */
+} tarn_pressure;
+
+/* The program owns the structure, so it never grows. */
+typedef struct tarn_pressure_callback {
+  void (*call)(void* context, const tarn_pressure* now); /* must not throw */
+  void* context;
+  struct tarn_pressure_callback* next; /* the library's */
+} tarn_pressure_callback;
+
+/* From now on calls callback->call(callback->context, …) while memory is above the soft limit, again and again until it is
+ * below, at most every 100 ms or when the heap has grown again, and when the hard limit refuses a request. It is called by
+ * a thread of the library that holds no lock, never inside malloc, and that exists while callbacks are registered; so it
+ * may take the program's locks, allocate and free. A thread that allocates above the soft limit waits for the callbacks
+ * for at most 20 ms, so they should return quickly, or free in steps. Requires: *callback stays in place until
+ * tarn_off_pressure. Returns 1; 0 if no such thread can be started (option background off, the hardened library, a seccomp
+ * filter): then ask tarn_get_pressure from time to time instead. A child of fork has no such thread until it calls this
+ * function or tarn_get_pressure. Not for signal handlers. */
+TARN_API int tarn_on_pressure(tarn_pressure_callback* callback) TARN_NOEXCEPT;
+/* Ends that. Returns when a call that runs has returned, except inside that call; so do not call it with a lock that the
+ * callback takes. A callback that is not registered is ignored. */
+TARN_API void tarn_off_pressure(tarn_pressure_callback* callback) TARN_NOEXCEPT;
+/* Looks now. Cost: some ten files of /proc and /sys are read, 0.1 to 0.3 ms. */
+TARN_API void tarn_get_pressure(tarn_pressure* out) TARN_NOEXCEPT;
+
 /* ---- moving blocks out of sparse memory -------------------------------------------------------
  * A span of memory stays in use while one of its blocks is live. A program that can change its
  * pointers to a block may move it, so that sparse spans become empty and serve other sizes or go
@@ -99,6 +137,27 @@ TARN_API size_t tarn_would_move_each(const void* const* blocks, size_t count, do
  * Returns `block` itself if tarn_usable_size(block) exceeds 256 KiB. `block` must not be null. Cost:
  * the lock of the size class twice, and the copy. */
 TARN_API void* tarn_move(void* block) TARN_NOEXCEPT;
+
+/* ---- what live blocks keep from going back ----------------------------------------------------
+ * A span of memory stays resident while one of its blocks is live; the free bytes beside it are pinned. Which place in the
+ * code allocated such blocks: tarn sites --by pinned. */
+
+/* Of one size of blocks, in bytes unless stated otherwise. The library owns the structure; new figures come at the end. */
+typedef struct tarn_pinned {
+  uint64_t object_size;
+  uint64_t spans;        /* number, without those in which no block is live; 0 for pieces of divided spans */
+  uint64_t sparse_spans; /* number of those that have room */
+  uint64_t span_bytes;   /* of these spans */
+  uint64_t taken;        /* number of blocks in the program's hands, and in magazines of caches */
+  uint64_t pinned_bytes; /* span_bytes less the blocks that are taken */
+} tarn_pinned;
+
+/* Calls visit(context, figures) for each size that has spans. visit may allocate. Cost: a lock for each size. */
+TARN_API void tarn_visit_pinned(void (*visit)(void* context, const tarn_pinned* pinned),
+                                void* context) TARN_NOEXCEPT;
+/* The block's part of the free bytes of its span, which all blocks in it share equally. 0 for null, for blocks above
+ * 256 KiB and for a pointer that is not a block. Cost: as tarn_would_move. */
+TARN_API size_t tarn_pinned_by(const void* block) TARN_NOEXCEPT;
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
@@ -165,6 +224,52 @@ typedef struct tarn_lock_stats {
  * recycler and buffer pool. */
 TARN_API void tarn_visit_locks(void (*visit)(void* context, const tarn_lock_stats* stats),
                                void* context) TARN_NOEXCEPT;
+
+/* ---- the heap profile -------------------------------------------------------------------------
+ * What the program has allocated and where, estimated from samples of its allocations: malloc and its
+ * kin and operator new, not pools, recyclers, buffer pools and arenas. Each allocated byte is a sample
+ * with the probability 1 / rate, so a block of s bytes is followed with 1 - exp(-s / rate), and stands
+ * for the reciprocal of that in blocks of its size (docs/design/0030). Off it costs nothing; on, at the
+ * default rate, a few microseconds for each 512 KiB allocated. Sizes are those that blocks take, as
+ * tarn_usable_size tells them. */
+
+/* Begins to sample; `rate`: the bytes between two samples on average, up to 1 GiB; 0: 512 KiB. The same as the option
+ * profile. What is known from before stays known. All threads follow at their next allocations. 0 on success, EINVAL for
+ * a rate that is too high. */
+TARN_API int tarn_profile_start(size_t rate) TARN_NOEXCEPT;
+/* Takes no further samples. The blocks that are followed stay so until they are freed. */
+TARN_API void tarn_profile_stop(void) TARN_NOEXCEPT;
+
+/* Writes the profile in the format of pprof (profile.proto, not compressed) by calls of write(context, data, size), at
+ * most 4 KiB each: blocks and bytes allocated and live, live bytes that are resident, and lifetimes, for each call path.
+ * `go tool pprof FILE` shows it; names come from the program's files. write may allocate. 0 on success; ENOMEM: there
+ * is no memory for it, and nothing was written. Not in signal handlers. Cost: some milliseconds, and a system call for
+ * each live sample; it holds a lock for which threads with a sample wait, for about a microsecond per call path. */
+TARN_API int tarn_profile_write(void (*write)(void* context, const char* data, size_t size),
+                                void* context) TARN_NOEXCEPT;
+/* The same, into a file. 0 on success; ENOMEM, or what the system said. */
+TARN_API int tarn_profile_dump(int fd) TARN_NOEXCEPT;
+
+enum { tarn_profile_lifetimes = 48 };
+/* A call path, and what the samples that were taken there stand for. New figures come at the end; the library owns the
+ * structure. */
+typedef struct tarn_profile_site {
+  const uintptr_t* frames;   /* return addresses, innermost first */
+  uint64_t frame_count;      /* 0: all paths that found no room in the table (8,192 paths) */
+  uint64_t live_blocks;
+  uint64_t live_bytes;
+  uint64_t resident_bytes;   /* of live_bytes; 0 where the system does not tell */
+  uint64_t blocks;           /* all that were allocated */
+  uint64_t bytes;
+  uint64_t samples;          /* from which these figures come; the relative error is about 1 / sqrt(samples) */
+  uint64_t live_samples;
+  uint64_t lifetime_ms;      /* the sum over the freed blocks */
+  const uint32_t* lifetimes; /* tarn_profile_lifetimes numbers: of freed samples that lived for 2^(i-1) to 2^i ns */
+} tarn_profile_site;
+/* Calls visit(context, site) for each call path with samples, all at the figures of one moment. visit may allocate. 0 on
+ * success, ENOMEM if there is no memory for them. Cost: as tarn_profile_write. */
+TARN_API int tarn_visit_profile(void (*visit)(void* context, const tarn_profile_site* site),
+                                void* context) TARN_NOEXCEPT;
 
 /* ---- counting allocations --------------------------------------------------------------------
  * For tests (tarn/testing.hpp): how often the calling thread asks for memory, and for how much. */

@@ -12,7 +12,9 @@
 #include <utility>
 
 #include "os/invariant.hpp"
+#include "profiler/collect/pinned_memory.hpp"
 #include "profiler/collect/thin_rows.hpp"
+#include "profiler/model/pinned_part.hpp"
 #include "profiler/proc/proc_status.hpp"
 
 namespace tarn::profiler {
@@ -167,6 +169,7 @@ struct memory_splitter::split {
   void take_blocks(std::set<std::uint64_t>& anchors);
   void take_pieces();
   void take_heap();
+  void take_pinned();
   void add_part(const char* kind, const std::string& name, std::uint32_t site, double bytes, double variance);
   std::vector<memory_part> parts() const;
 
@@ -276,6 +279,35 @@ void memory_splitter::split::take_heap() {
     add_part("live", "", site + 1, fit * one.bytes, fit * fit * one.variance);
 }
 
+// The parts of what malloc keeps, by the sites whose blocks pin it. Only if all blocks are known.
+void memory_splitter::split::take_pinned() {
+  pinned_memory pinned;
+  bool is_exact = true;
+  model.for_each_living([&](const living_block& block, double weight) {
+    is_exact = is_exact && weight == 1;
+    const memory_piece* const piece = is_exact ? piece_at(pieces, block.address) : nullptr;
+    if (piece == nullptr || piece->use != memory_use::heap) return;
+    const double bytes = static_cast<double>(block.size) * (1 + model.rounding_of(block.site));
+    const auto end = block.address + static_cast<std::uint64_t>(std::llround(std::max(bytes, 1.0)));
+    pinned.add_block(block.address, std::min(end, piece->end), block.site);
+  });
+  if (!is_exact || row.kept <= 0) return;
+  for (const memory_piece& piece : pieces) {
+    if (piece.use != memory_use::heap || piece.resident_bytes <= 0) continue;
+    const resident_pages& there = pages_of(piece.whole);
+    pinned.add_range(piece.start, piece.end,
+                     [&there](std::uint64_t from, std::uint64_t to) { return there.bytes_in(from, to); });
+  }
+  pinned.divide();
+  double sum = pinned.by_nobody();
+  for (const auto& [site, bytes] : pinned.by_site()) sum += bytes;
+  if (sum <= 0) return;
+  // Rounding is known as a mean of each site only.
+  const double fit = row.kept / sum;
+  for (const auto& [site, bytes] : pinned.by_site()) add_part("kept", "", site + 1, fit * bytes, 0);
+  add_part("kept", pinned_by_nobody, 0, fit * pinned.by_nobody(), 0);
+}
+
 std::vector<memory_part> memory_splitter::split::parts() const {
   std::vector<memory_part> all;
   for (const auto& [kind, parts] : by_kind) {
@@ -321,6 +353,7 @@ bool memory_splitter::take(std::uint32_t process, const process_model& model, st
   now.take_blocks(anchors_);
   now.take_pieces();
   now.take_heap();
+  now.take_pinned();
   if (os::is_check_due(now.mappings.size())) validate(now.row, now.mappings);
   add(now.row, now.parts());
   return true;

@@ -2,9 +2,9 @@
 // buffer_budget: how many bytes each buffer pool may keep idle. Follows the memory that the process may use, and
 // shrinks under memory pressure.
 //
-// Without a budget of its own a pool keeps up to an eighth of the limit (os::memory_watch); with one, that
-// budget, but at most half of the limit. Under pressure the result is halved once a second, down to 0; after some
-// seconds without pressure it is doubled once a second, up to its full value.
+// Without a budget of its own a pool keeps up to an eighth of the limit (runtime/pressure.hpp); with one, that
+// budget, but at most half of the limit. While memory is tight the result is halved once a second, down to 0; above the
+// soft limit it is 0 at once. After some seconds without pressure it is doubled once a second, up to its full value.
 //
 // Thread safety: any thread. Invariants: 0 <= halvings <= most_halvings; 0 <= calm <= calm_looks; at most_halvings
 // nothing may be kept.
@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "os/invariant.hpp"
-#include "os/memory_pressure.hpp"
+#include "runtime/pressure.hpp"
 
 namespace tarn {
 
@@ -27,21 +27,22 @@ class buffer_budget {
   constexpr buffer_budget() = default;
 
   // Takes the watch's last look into account, once.
-  void refresh(os::memory_watch& watch, std::int64_t now_ms) {
+  void refresh(pressure::watch& watch, std::int64_t now_ms) {
     const std::uint32_t look = watch.look(now_ms);
     std::uint32_t noted = noted_.load(std::memory_order_relaxed);
     if (noted == look || !noted_.compare_exchange_strong(noted, look, std::memory_order_relaxed)) return;
-    note(watch.last());
+    note(watch.least_limit(), watch.now());
   }
 
   // Takes the result of one look into account.
-  void note(const os::memory_state& state) {
-    limit_.store(state.limits.limit, std::memory_order_relaxed);
+  void note(std::uint64_t limit, pressure::level level) {
+    limit_.store(limit, std::memory_order_relaxed);
     unsigned halvings = halvings_.load(std::memory_order_relaxed);
     int calm = calm_.load(std::memory_order_relaxed);
-    if (state.pressed) {
+    if (level != pressure::level::calm) {
       calm = 0;
       if (halvings < most_halvings) ++halvings;
+      if (level == pressure::level::above_soft) halvings = most_halvings;
     } else if (calm < calm_looks) {
       ++calm;
     } else if (halvings > 0) {

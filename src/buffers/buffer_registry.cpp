@@ -18,7 +18,10 @@ namespace {
 
 void age() {
   const std::int64_t now = os::now_ms();
-  group.budget.refresh(os::process_memory, now);
+  group.budget.refresh(pressure::process, now);
+  // Between two timed looks the heap's growth may have caused one.
+  if (pressure::process.now() == pressure::level::above_soft)
+    group.budget.note(pressure::process.least_limit(), pressure::level::above_soft);
   for_each([now](buffer_core& pool) { pool.age(now); });
 }
 
@@ -58,7 +61,7 @@ tarn_buffer_pool* reuse(const tarn_buffer_request& request) {
 tarn_buffer_pool* create(const tarn_buffer_request& request) {
   engine::attach_thread();
   engine::attach(engine::buffer_front);
-  group.budget.refresh(os::process_memory, os::now_ms());
+  group.budget.refresh(pressure::process, os::now_ms());
   if (tarn_buffer_pool* const pool = reuse(request)) return pool;
   void* const memory = engine::metadata.allocate(sizeof(tarn_buffer_pool), alignof(tarn_buffer_pool));
   if (memory == nullptr) return nullptr;

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "os/probe.hpp"
+
 #include "central/free_mark.hpp"
 #include "central/hardened_shuffle.hpp"
 #include "central/objects.hpp"
@@ -74,12 +76,14 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   s->free_bits = apart ? static_cast<std::uint64_t*>(bits) : s->inline_bits;
   s->capacity = info.objects;
   s->size_class = static_cast<std::uint8_t>(size_class);
+  s->free_when_looked = 0;
   objects::set_all_free(s->free_bits, s->capacity);
   if constexpr (hardened_build) zero_dirty_pages(map_, s);
   // Fresh objects are marked free too: a stale pointer from an earlier use of the memory may free one.
   if constexpr (!hardened_build) {
     for (std::size_t i = 0; i < s->capacity; ++i) free_mark::set(objects::at(s, i));
   }
+  TARN_PROBE(span_made, s->start, s->bytes(), info.size);
   map_.set_objects(s, info.size);
   if (os::is_check_due()) map_.validate(s, size_class, info.size);
   s->home.store(d.home, std::memory_order_relaxed);
@@ -123,24 +127,34 @@ bool central::review(object_depot& d, unsigned size_class) {
 std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
                                   unsigned home) {
   std::size_t found = 0;
-  os::lock_guard guard(d.lock, d);
-  if (d.home == 0) note_taker(d, size_class, home);
-  for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
-    span* s = d.best();
-    // A spare span is used only if nothing else has been found.
-    if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
-    if (s->list == object_depot::spare_list) spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
-    // Filled from the top down, so that the first object found is handed out first.
-    void** slot = m->slots + most - found;
-    const std::uintptr_t first = objects::first_of(s);
-    const std::size_t size = class_info(size_class).size;
-    const std::size_t count = objects::take_free(
-        s, most - found, [&](std::size_t index) { *slot-- = reinterpret_cast<void*>(first + index * size); });
-    found += count;
-    d.change_free_count(s, -static_cast<int>(count));
+  bool may_lack_marks = false;
+  {
+    os::lock_guard guard(d.lock, d);
+    if (d.home == 0) note_taker(d, size_class, home);
+    for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
+      span* s = d.best();
+      // A spare span is used only if nothing else has been found.
+      if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
+      if (s->list == object_depot::spare_list) spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+      // Filled from the top down, so that the first object found is handed out first.
+      void** slot = m->slots + most - found;
+      const std::uintptr_t first = objects::first_of(s);
+      const std::size_t size = class_info(size_class).size;
+      const std::size_t count = objects::take_free(s, most - found, [&](std::size_t index) {
+        *slot-- = reinterpret_cast<void*>(first + index * size);
+      });
+      found += count;
+      d.change_free_count(s, -static_cast<int>(count));
+      if (TARN_UNLIKELY(s->free_when_looked != 0)) {
+        may_lack_marks = true;
+        s->free_when_looked = std::clamp<std::uint16_t>(s->free_objects, 1, s->free_when_looked);
+      }
+    }
+    note_taken(d, size_class, found);
+    review(d, size_class);
   }
-  note_taken(d, size_class, found);
-  review(d, size_class);
+  // Without the lock: the system backs the pages that have been dropped (central_idle_pages.cpp).
+  for (std::size_t i = 0; TARN_UNLIKELY(may_lack_marks) && i < found; ++i) free_mark::set(m->slots[most - i]);
   return found;
 }
 
@@ -172,6 +186,7 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, 
   add_spans(source::warm);
   if (found == 0) purge_before_growth(size_class);
   add_spans(source::any);
+  TARN_PROBE(refill, class_info(size_class).size, found);
   if (found != most) {
     std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
                  found * sizeof(void*));

@@ -11,8 +11,8 @@
 // the lock; under the lock it writes mostly to lines that are in the cache already. Invariant whenever the lock is
 // free: free_objects == number of bits set; if that equals the capacity, no object of the span is in use.
 // While all depots' locks are held, spare_bytes_ == sum of the bytes of their spare spans, and bit c of sparse_[h]
-// is `sparse` of class c's depot h, each span has the home of its depot, and a class has depot_count() depots
-// (validate()).
+// is `sparse` of class c's depot h, each span has the home of its depot, a class has depot_count() depots, and free
+// objects of a span have their mark unless its free_when_looked is not 0 (validate()).
 #pragma once
 
 #include <atomic>
@@ -95,6 +95,11 @@ class central {
   // Flushes full magazines that no thread has taken for a period. `all`: every full magazine.
   void flush_idle_magazines(bool all);
 
+  // Gives system pages of free objects between live ones back to the system, in classes that hold much idle memory;
+  // returns their bytes (central_idle_pages.cpp). Makes system calls. `all`: in all classes, and also what was used in
+  // the last period.
+  std::size_t purge_idle_pages(bool all);
+
   // How full the span of an object is, and the other spans of its depot (central_occupancy.cpp). Objects in magazines
   // count as taken.
   struct occupancy {
@@ -111,6 +116,18 @@ class central {
   };
   // False: the address is not in a span that is cut into objects. Takes the lock of a depot.
   bool occupancy_of(const void* object, occupancy& out);
+  // Of these figures, the ones of the span only. Takes no lock; the count is that of some moment.
+  struct fill {
+    std::size_t free;  // of the objects of the span
+    std::size_t objects;
+    std::size_t bytes;
+  };
+  // False: the address is not in a span that is cut into objects of one size (grains are not).
+  bool fill_of(const void* object, fill& out) const;
+  // Brings into the cache what fill_of() reads, for callers that ask for many objects.
+  void expect_fill_of(const void* object) const {
+    __builtin_prefetch(&map_.span_of(address_of(object))->free_objects);
+  }
   // The spans of a class in all its depots, without spare ones. Takes their locks, one at a time.
   struct class_figures {
     std::size_t spans;      // of a grain class: not known, 0
@@ -217,6 +234,8 @@ class central {
                                 std::size_t most = ~std::size_t{0});
   void free_idle_empties(object_depot& d, bool all);
   void flush_magazines(object_depot& d, unsigned size_class, bool all);
+  // Looks at spans with about `most` bytes of free objects.
+  std::size_t purge_idle_pages_of(object_depot& d, unsigned size_class, std::size_t most);
   std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up);
   std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up,
                              unsigned home_of_caller);
@@ -242,6 +261,8 @@ class central {
   std::size_t take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
                            unsigned home);
   bool add_span(object_depot& d, unsigned size_class, page_heap::source from);
+  // Whether the free objects of a span have their mark; not asked if pages of it may have been dropped. For checks.
+  static bool objects_are_marked(const span& s);
   void destroy_span(span* s);
 
   metadata_arena& metadata_;
@@ -283,6 +304,7 @@ inline void central::validate() {
       d.for_each_free([&](const span& s) {
         spare += s.list == object_depot::spare_list ? s.bytes() : 0;
         TARN_INVARIANT("central", this, s.home.load(std::memory_order_relaxed) == d.home);
+        TARN_INVARIANT("central", this, size_classes::is_grain(c) || objects_are_marked(s));
       });
       TARN_INVARIANT("central", this, size_classes::is_grain(c) || is_sparse(c, d.home) == d.sparse);
     });

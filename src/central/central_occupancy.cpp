@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The part of central that tells how full spans are: for callers that move objects out of sparse spans, and for
 // statistics.
+#include <algorithm>
+
 #include "central/central.hpp"
 
 namespace tarn {
@@ -36,6 +38,17 @@ bool central::occupancy_of(const void* object, occupancy& out) {
     return true;
   }
   return false;
+}
+
+bool central::fill_of(const void* object, fill& out) const {
+  const page_map::entry page = map_.find(address_of(object));
+  const auto size_class = static_cast<unsigned>(page.size_class());
+  if (size_class == 0 || size_classes::is_grain(size_class)) return false;
+  out.objects = class_info(size_class).objects;
+  out.bytes = span_bytes(size_class);
+  // Another thread may divide the span into grains, of which it has more.
+  out.free = std::min<std::size_t>(page.owner()->free_objects, out.objects);
+  return true;
 }
 
 central::class_figures central::figures_of(unsigned size_class) {

@@ -189,6 +189,23 @@ class alignas(separation) object_depot {
     return nullptr;
   }
 
+  // The first partial span for which visit(span) is true, of those with at least `eighths` of their objects free, the
+  // emptiest first; at most `looks` of each list are visited. Visited spans move to the back, where they are used last
+  // and looked at last. Null: none.
+  template <class Visit>
+  span* find_sparse(unsigned eighths, std::size_t looks, Visit visit) TARN_REQUIRES(lock) {
+    for (unsigned i = partial_lists; i-- > eighths;) {
+      span_list& list = partial_[i];
+      for (std::size_t left = looks; left != 0 && !list.empty(); --left) {
+        span* const s = list.front();
+        if (visit(s)) return s;
+        list.remove(s);
+        list.push_back(s);
+      }
+    }
+    return nullptr;
+  }
+
   // A partial span of the list with the most free objects, or null.
   [[nodiscard]] span* sparsest() const TARN_REQUIRES(lock) {
     return filled_ != 0 ? partial_[std::bit_width(filled_) - 1].front() : nullptr;

@@ -9,15 +9,9 @@
 #include "control/openmetrics.hpp"
 #include "os/memory.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/heap_profile.hpp"
 #include "runtime/options.hpp"
 #include "runtime/statistics.hpp"
-
-#if __has_include("runtime/heap_profile.hpp")
-#include "runtime/heap_profile.hpp"
-#define TARN_HAS_HEAP_PROFILE 1
-#else
-#define TARN_HAS_HEAP_PROFILE 0
-#endif
 
 namespace tarn::control {
 namespace {
@@ -112,7 +106,6 @@ void trim(std::string_view arguments, answer& out) {
   out.number(engine::heap.trim(keep)).put('\n');
 }
 
-#if TARN_HAS_HEAP_PROFILE
 void profile(std::string_view arguments, answer& out) {
   const bool is_heap = arguments == "heap" || arguments.empty();
   if (!is_heap && arguments != "allocs") {
@@ -127,12 +120,6 @@ void profile(std::string_view arguments, answer& out) {
   if (!heap_profile::write(shown, answer::receive, &out))
     out.refuse().put("there is no memory for the profile");
 }
-#else
-void profile(std::string_view /*arguments*/, answer& out) {
-  out.refuse().put(
-      "profile: not on: this tarn takes no samples by itself; record the process with tarn attach");
-}
-#endif
 
 constexpr command table[] = {
     {"help", "", "the commands", help},

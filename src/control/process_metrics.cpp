@@ -10,11 +10,11 @@
 #include "os/clock.hpp"
 #include "os/contention.hpp"
 #include "os/memory.hpp"
-#include "os/memory_pressure.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/lock_statistics.hpp"
+#include "runtime/pressure.hpp"
 #include "runtime/statistics.hpp"
 #include "tarn/malloc.h"
 
@@ -108,9 +108,11 @@ constexpr metric process_table[] = {
     {"tarn_process_virtual_memory_bytes", gauge, bytes, "Address space of the whole process"},
     {"tarn_memory_limit_bytes", gauge, bytes,
      "Smallest of the machine's memory and the limits of the process's control groups"},
-    {"tarn_memory_limit_used_bytes", gauge, bytes, "Memory that is used where that limit applies"},
+    {"tarn_memory_limit_used_bytes", gauge, bytes, "Memory that counts against the soft limit"},
+    {"tarn_memory_soft_limit_bytes", gauge, bytes, "From how much on caches empty (option limit)"},
+    {"tarn_memory_hard_limit_bytes", gauge, bytes, "From how much on allocations fail (option limit)"},
     {"tarn_memory_pressed", gauge, none,
-     "1 if the limit is nearly used up or tasks stall for lack of memory"},
+     "1 if a limit is nearly used up or tasks stall for lack of memory; 2 above the soft limit"},
 };
 
 // The first two numbers of /proc/self/statm, in bytes.
@@ -139,12 +141,14 @@ void read_sizes(std::uint64_t& all, std::uint64_t& resident) {
 void visit_process(metric_receiver receive, void* context) {
   std::uint64_t values[std::size(process_table)];
   read_sizes(values[1], values[0]);
-  os::process_memory.look(os::now_ms());
-  const os::memory_state state = os::process_memory.last();
-  const bool is_known = state.limits.limit != ~std::uint64_t{0};
-  values[2] = is_known ? state.limits.limit : no_value;
-  values[3] = is_known ? state.limits.used : no_value;
-  values[4] = state.pressed ? 1 : 0;
+  pressure::process.look(os::now_ms());
+  const pressure::verdict last = pressure::process.last();
+  const auto limit = [](std::uint64_t found) { return found != os::unlimited ? found : no_value; };
+  values[2] = limit(pressure::process.least_limit());
+  values[3] = last.used;
+  values[4] = limit(last.soft);
+  values[5] = limit(last.hard);
+  values[6] = static_cast<std::uint64_t>(last.now);
   receive(context, nullptr, 0, values);
 }
 

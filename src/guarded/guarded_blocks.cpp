@@ -190,9 +190,10 @@ void guarded_blocks::deallocate(void* block) {
   slot->freed.record();
   check_filling(*slot);
   const page_range pages = pages_of(*slot);
+  void* const memory = reinterpret_cast<void*>(pages.start);
   // If the system refuses (for example, the table of mappings is full), the block stays accessible; its slot waits all
   // the same.
-  os::forbid_access(reinterpret_cast<void*>(pages.start), pages.bytes());
+  if (os::forbid_access(memory, pages.bytes())) os::purge(memory, pages.bytes());
   live_bytes_.fetch_sub(slot->size, std::memory_order_relaxed);
   put_back(slot);
 }

@@ -43,7 +43,7 @@ bool arena_of(const void* address, unsigned& index) {
   const span* const s = engine::map.span_of(address_of(address));
   if (s != nullptr && s->contains(address_of(address))) {
     const span_state state = s->state.load(std::memory_order_relaxed);
-    return state == span_state::cut || state == span_state::large;
+    return state == span_state::cut || state == span_state::large || state == span_state::sampled;
   }
   return engine::guards.contains(address) && engine::guards.size_of(address) != 0;
 }

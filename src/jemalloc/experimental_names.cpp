@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // experimental.*: how full the span of a block is. Programs that move blocks out of sparse spans ask this of each block
 // (docs/how-to/migrate.md).
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -51,11 +52,22 @@ long_answer answer_for(const void* block) {
       s->state.load(std::memory_order_relaxed) == span_state::large) {
     out.regions = 1;
     out.bytes = s->bytes();
+  } else if (s != nullptr && heap_samples::has(s) && s->contains(address_of(block))) {
+    out.bytes = engine::samples.size_of(s, block);
+    out.regions = out.bytes != 0 ? 1 : 0;
   } else if (engine::guards.contains(block) && engine::guards.size_of(block) != 0) {
     out.regions = 1;
     out.bytes = engine::guards.size_of(block);
   }
   return out;
+}
+
+short_answer short_answer_for(const void* block) {
+  central::fill of_span{};
+  if (TARN_LIKELY(engine::central_tier.fill_of(block, of_span)))
+    return {of_span.free, of_span.objects, of_span.bytes};
+  const long_answer answer = answer_for(block);
+  return {answer.free, answer.regions, answer.bytes};
 }
 
 int handle_query(const request& r) {
@@ -75,9 +87,14 @@ int handle_batch(const request& r) {
   }
   const auto* const blocks = static_cast<const void* const*>(r.fresh);
   auto* const answers = static_cast<short_answer*>(r.old);
-  for (std::size_t i = 0; i < count; ++i) {
-    const long_answer answer = answer_for(blocks[i]);
-    answers[i] = {answer.free, answer.regions, answer.bytes};
+  // The spans of blocks that are asked for together are fetched together.
+  constexpr std::size_t fetched = 16;
+  for (std::size_t first = 0; first < count; first += fetched) {
+    const std::size_t end = std::min(count, first + fetched);
+    if (count != 1) {
+      for (std::size_t i = first; i < end; ++i) engine::central_tier.expect_fill_of(blocks[i]);
+    }
+    for (std::size_t i = first; i < end; ++i) answers[i] = short_answer_for(blocks[i]);
   }
   return 0;
 }

@@ -133,7 +133,7 @@ void program_arena::deallocate(span* s, void* block) {
       was_free = true;
     } else {
       span_list& room = room_[s->size_class];
-      if (s->free_objects++ == 0) {
+      if (++s->free_objects == 1) {
         full_.remove(s);
         room.push_front(s);
       }

@@ -2,13 +2,16 @@
 // The functions of tarn/malloc.h.
 #include "tarn/malloc.h"
 
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 
 #include "malloc/entry_points.hpp"
 #include "malloc/hardened_block.hpp"
 #include "malloc/moving.hpp"
+#include "malloc/pinning.hpp"
 #include "runtime/allocation_counts.hpp"
+#include "runtime/heap_profile.hpp"
 #include "runtime/lock_statistics.hpp"
 #include "runtime/options.hpp"
 #include "runtime/statistics.hpp"
@@ -66,6 +69,11 @@ size_t tarn_would_move_each(const void* const* blocks, size_t count, double rati
 }
 void* tarn_move(void* block) noexcept { return moving::move(block); }
 
+void tarn_visit_pinned(void (*visit)(void*, const tarn_pinned*), void* context) noexcept {
+  pinning::visit(visit, context);
+}
+size_t tarn_pinned_by(const void* block) noexcept { return pinning::bytes_by(block); }
+
 size_t tarn_get_stats_sized(tarn_stats* out, size_t size) noexcept {
   tarn_stats all = {};
   statistics::collect(all);
@@ -91,6 +99,31 @@ size_t tarn_stats_json(char* buffer, size_t capacity) noexcept {
 
 void tarn_visit_locks(void (*visit)(void*, const tarn_lock_stats*), void* context) noexcept {
   lock_statistics::visit(visit, context);
+}
+
+int tarn_profile_start(size_t rate) noexcept { return heap_profile::start(rate) ? 0 : EINVAL; }
+void tarn_profile_stop() noexcept { heap_profile::stop(); }
+
+int tarn_profile_write(void (*write)(void*, const char*, size_t), void* context) noexcept {
+  return heap_profile::write(heap_profile::view::heap, write, context) ? 0 : ENOMEM;
+}
+
+int tarn_profile_dump(int fd) noexcept { return heap_profile::dump(fd); }
+
+int tarn_visit_profile(void (*visit)(void*, const tarn_profile_site*), void* context) noexcept {
+  struct forward {
+    void (*visit)(void*, const tarn_profile_site*);
+    void* context;
+    static void call(void* self, const heap_profile::site& s) {
+      const tarn_profile_site out{s.frames,         s.count,       s.live_blocks, s.live_bytes,
+                                  s.resident_bytes, s.blocks,      s.bytes,       s.samples,
+                                  s.live_samples,   s.lifetime_ms, s.lifetimes};
+      const auto& to = *static_cast<const forward*>(self);
+      to.visit(to.context, &out);
+    }
+  } to{visit, context};
+  static_assert(tarn_profile_lifetimes == site_figures::lifetime_classes);
+  return heap_profile::visit_sites(forward::call, &to) ? 0 : ENOMEM;
 }
 
 void tarn_count_begin(tarn_allocation_count* count) noexcept {

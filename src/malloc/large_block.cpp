@@ -43,6 +43,7 @@ span* allocate_longer(std::size_t pages) {
 span* copy_to_longer(const span* old, std::size_t pages) {
   span* const s = allocate_longer(pages);
   if (s == nullptr) return nullptr;
+  s->owner.store(nullptr, std::memory_order_relaxed);
   void* const to = reinterpret_cast<void*>(s->start);
   const auto* const from = reinterpret_cast<const void*>(old->start);
   if (s->dirty_pages == 0)
@@ -65,6 +66,12 @@ void note_resized(std::size_t before, std::size_t pages) {
 
 }  // namespace
 
+void choose(span* s, std::size_t size) {
+  const std::size_t taken = hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
+  if (TARN_UNLIKELY(engine::profile_countdown.is_due(engine::profile_samples, taken)))
+    engine::samples.add_large(engine::profile_samples, s, size, taken);
+}
+
 void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
   if (size > largest_size || alignment > largest_size - size) return nullptr;
   const std::size_t pages = block_pages(size) + (hardened_build ? hardened_large::guard_pages() : 0);
@@ -72,10 +79,12 @@ void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
   span* s = engine::central_tier.take_pages(pages, alignment_pages, span_state::large,
                                             zeroed ? page_heap::use::sparse : page_heap::use::filled);
   if (s == nullptr) return nullptr;
+  s->owner.store(nullptr, std::memory_order_relaxed);
   engine::large_bytes.fetch_add(s->bytes(), std::memory_order_relaxed);
   engine::apart.allocated += s->bytes();
   if (zeroed) zero_dirty_pages(engine::map, s);
   if constexpr (hardened_build) hardened_large::guard_end(s);
+  choose(s, size);
   return reinterpret_cast<void*>(s->start);
 }
 
@@ -93,6 +102,7 @@ bool deallocate(span* s) {
   span_state expected = span_state::large;
   if (!s->state.compare_exchange_strong(expected, span_state::purging, std::memory_order_relaxed))
     return false;
+  engine::samples.remove_large(s);
   engine::large_bytes.fetch_sub(s->bytes(), std::memory_order_relaxed);
   engine::apart.freed += s->bytes();
   if constexpr (hardened_build) {
@@ -111,6 +121,10 @@ bool resize_in_place(span* s, std::size_t size) {
   if (pages > before ? !engine::heap.extend(s, pages) : pages < before && !engine::heap.shrink(s, pages))
     return false;
   note_resized(before, pages);
+  if (pages != before) {
+    engine::samples.remove_large(s);
+    choose(s, size);
+  }
   return true;
 }
 
@@ -129,6 +143,7 @@ void* resize(span* s, std::size_t size) {
   if (longer == nullptr) return nullptr;
   note_resized(before, pages);
   if (longer != s) {
+    engine::samples.remove_large(s);
     s->state.store(span_state::purging, std::memory_order_relaxed);
     engine::heap.deallocate(s);
   }

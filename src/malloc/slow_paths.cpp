@@ -42,6 +42,18 @@ void* allocate_guarded(unsigned size_class, std::size_t size) {
   return block;
 }
 
+// A block that the heap profile follows. Null: no memory.
+void* allocate_profiled(unsigned size_class, std::size_t size) {
+  return engine::samples.allocate(engine::profile_samples, size, class_info(size_class).size);
+}
+
+// The same for an allocation that no cache counts; null also if it is not to be followed.
+void* allocate_profiled_by_bytes(unsigned size_class, std::size_t size) {
+  if (TARN_LIKELY(!engine::profile_countdown.is_due(engine::profile_samples, class_info(size_class).size)))
+    return nullptr;
+  return allocate_profiled(size_class, size);
+}
+
 // Counts the allocation if the thread counts its allocations. False: it does not.
 bool counted(std::size_t size) {
   if (TARN_LIKELY(allocation_counts::innermost == nullptr)) return false;
@@ -60,6 +72,7 @@ void* allocate_from_processor(unsigned size_class, std::size_t size) {
       if (void* const block = allocate_guarded(size_class, size)) return block;
     }
   }
+  if (void* const block = allocate_profiled_by_bytes(size_class, size)) return block;
   if (void* const object = engine::processors.pop(size_class); TARN_LIKELY(object != nullptr)) return object;
   // Fewer threads may be left.
   engine::attach_thread();
@@ -73,13 +86,17 @@ void* allocate_object(unsigned size_class, std::size_t size) {
     if (engine::share.in_use) {
       if (void* const object = allocate_from_processor(size_class, size)) return object;
       cache = nullptr;
-    } else if (cache == nullptr) {
-      static_cast<void>(counted(size));
+    } else if (cache == nullptr && !counted(size)) {
+      if (void* const block = allocate_profiled_by_bytes(size_class, size)) return block;
     }
   }
   if (cache != nullptr) {
-    if (TARN_UNLIKELY(cache->sample_is_due(size_class, engine::guard_windows, counted(size)))) {
-      if (void* const block = allocate_guarded(size_class, size)) return block;
+    const sample_kind kind =
+        cache->choose(size_class, engine::guard_windows, engine::profile_samples, counted(size));
+    if (TARN_UNLIKELY(kind != sample_kind::none)) {
+      void* const block = kind == sample_kind::guarded ? allocate_guarded(size_class, size)
+                                                       : allocate_profiled(size_class, size);
+      if (block != nullptr) return block;
     }
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
@@ -147,12 +164,36 @@ bool has_tag(const void* block) {
     const span_state state = s->state.load(std::memory_order_relaxed);
     if (state == span_state::large) os::fatal("invalid free of a pointer into a block", block);
     if (state == span_state::pooled) os::fatal("invalid free of an object of a typed pool", block);
+    if (state == span_state::sampled)
+      os::fatal("double free, or invalid free of a pointer into a block", block);
     if (state == span_state::arena) os::fatal("invalid free of a pointer that is not a block", block);
     if (state == span_state::buffer) os::fatal("invalid free of a buffer of a buffer pool", block);
     os::fatal("double free, or a pointer into memory that is free", block);
   }
   if (has_tag(block)) os::fatal("invalid free of a pointer with a tag in its top byte", block);
   os::fatal("invalid free of a pointer that tarn did not allocate", block);
+}
+
+// The span, if the address lies in one with sampled blocks, or null.
+span* sampled_span_of(const void* address) {
+  span* const s = engine::map.span_of(address_of(address));
+  return s != nullptr && heap_samples::has(s) && s->contains(address_of(address)) ? s : nullptr;
+}
+
+// False: no sampled block of a class begins there.
+bool deallocate_sampled(void* block) {
+  span* const s = sampled_span_of(block);
+  if (s == nullptr) return false;
+  const std::size_t bytes = engine::samples.deallocate(s, block);
+  engine::apart.freed += bytes;
+  return bytes != 0;
+}
+
+// The bytes of a sampled block of a class; 0: none begins there.
+std::size_t bytes_of_sampled(const void* block) {
+  const span* const s = sampled_span_of(block);
+  const std::size_t bytes = s != nullptr ? engine::samples.size_of(s, block) : 0;
+  return bytes > kept_bytes ? bytes - kept_bytes : 0;
 }
 
 bool is_of_program_arena(const void* block) {
@@ -255,6 +296,7 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   const auto size_class = static_cast<unsigned>(page.size_class());
   if (size_class == 0) {
     if (TARN_UNLIKELY(engine::guards.contains(block))) return engine::guards.deallocate(block);
+    if (deallocate_sampled(block)) return;
     span* s = large_block::find(block);
     if (s != nullptr && large_block::deallocate(s)) return;
     if (program_arenas == nullptr || !program_arenas->deallocate(block)) report_no_block(block);
@@ -287,10 +329,14 @@ TARN_COLD void* allocate_uncached(std::size_t size) {
   if (size > largest_in_class) return allocate_large(size, 1, false);
   engine::attach_thread();
   const unsigned size_class = class_of_size(object_size(size));
+  engine::apart.allocated += class_info(size_class).size;
+  if (void* const block = allocate_profiled_by_bytes(size_class, size)) return block;
   void* const block =
       take_or_gather(size, [=] { return engine::central_tier.take_one(size_class, home_of_thread()); });
-  if (block == nullptr) return out_of_memory();
-  engine::apart.allocated += class_info(size_class).size;
+  if (block == nullptr) {
+    engine::apart.allocated -= class_info(size_class).size;
+    return out_of_memory();
+  }
   if constexpr (hardened_build) hardened_block::hand_out_any(block, class_info(size_class).size);
   return block;
 }
@@ -312,6 +358,7 @@ std::size_t usable_size(const void* block) {
   if (TARN_LIKELY(page.size_class() != 0)) return usable_bytes(page, block);
   const span* s = large_block::find(block);
   if (s != nullptr) return hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
+  if (const std::size_t sampled = bytes_of_sampled(block)) return sampled;
   const std::size_t guarded = engine::guards.contains(block) ? engine::guards.size_of(block)
                               : program_arenas != nullptr    ? program_arenas->usable_size(block)
                                                              : 0;
@@ -329,12 +376,21 @@ void* reallocate(void* block, std::size_t size) {
     if (size <= have && size > have / 2) return block;
   } else {
     span* s = large_block::find(block);
-    if (s == nullptr && !engine::guards.contains(block) && !is_of_program_arena(block))
+    have = s == nullptr ? bytes_of_sampled(block) : 0;
+    if (have != 0 && size <= have && size > have / 2) return block;
+    if (s == nullptr && have == 0 && !engine::guards.contains(block) && !is_of_program_arena(block))
       os::fatal("realloc of a pointer that is not a block", block);
-    have = usable_size(block);
+    if (have == 0) have = usable_size(block);
     if (hardened_build && s != nullptr && size <= have && size > have / 2) return block;
     if (!hardened_build && s != nullptr && size > largest_class_size) {
+      const std::size_t before = s->pages;
       void* const resized = take_or_gather(size, [=] { return large_block::resize(s, size); });
+      // A block of another length is another block to the profile.
+      if (resized != nullptr && (resized != block || s->pages != before)) {
+        span* const now = resized == block ? s : large_block::find(resized);
+        engine::samples.remove_large(now);
+        large_block::choose(now, size);
+      }
       if (TARN_UNLIKELY(allocation_counts::innermost != nullptr) && resized != block)
         allocation_counts::add(size);
       return resized != nullptr ? resized : out_of_memory();

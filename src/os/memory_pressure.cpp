@@ -8,16 +8,13 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 
 namespace tarn::os {
 namespace {
 
-constexpr std::uint64_t unlimited = ~std::uint64_t{0};
 // Version 1 writes "no limit" as the largest number of whole pages.
 constexpr std::uint64_t least_unlimited = std::uint64_t{1} << 62;
-constexpr std::uint64_t near_divisor = 16;
 // Stalled: in at least this part of the last ten seconds some task stood still; in hundredths of a percent.
 constexpr std::uint64_t stalled_from = 1000;
 constexpr std::size_t longest_path = 1024;
@@ -33,6 +30,10 @@ class line_reader {
     std::copy_n(path.data(), path.size(), name);
     name[path.size()] = '\0';
     descriptor_ = system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(name), O_RDONLY | O_CLOEXEC);
+    constexpr long last_standard = 2;
+    if (descriptor_ < 0 || descriptor_ > last_standard) return;
+    system_call(SYS_close, descriptor_);
+    descriptor_ = -1;
   }
   ~line_reader() {
     if (descriptor_ >= 0) system_call(SYS_close, descriptor_);
@@ -216,7 +217,19 @@ std::size_t find_folder(const char* root, const group_files& files, std::string_
 
 void note_limit(memory_state& state, std::uint64_t limit, std::uint64_t used) {
   if (limit < state.limits.limit) state.limits = {limit, used};
-  if (used >= limit - limit / near_divisor) state.pressed = true;
+  if (used >= near(limit)) state.pressed = true;
+}
+
+// May be negative.
+std::int64_t room_of(const memory_limits& group) {
+  return static_cast<std::int64_t>(std::min(near(group.limit), least_unlimited)) -
+         static_cast<std::int64_t>(std::min(group.used, least_unlimited));
+}
+
+void note_group(memory_state& state, std::uint64_t limit, std::uint64_t used) {
+  note_limit(state, limit, used);
+  const memory_limits group{limit, used};
+  if (state.group.limit == unlimited || room_of(group) < room_of(state.group)) state.group = group;
 }
 
 void look_at_group(std::string_view folder, const group_files& files, memory_state& state) {
@@ -228,7 +241,7 @@ void look_at_group(std::string_view folder, const group_files& files, memory_sta
   const std::uint64_t used = number_in_file(folder, files.used, 0);
   path_buffer statistics;
   statistics.put(folder).put("/memory.stat");
-  note_limit(state, limit, used - std::min(number_behind(statistics, files.idle, 0), used));
+  note_group(state, limit, used - std::min(number_behind(statistics, files.idle, 0), used));
 }
 
 void look_at_groups(const char* root, const group_files& files, memory_state& state) {
@@ -261,24 +274,11 @@ void look_at_machine(const char* root, memory_state& state) {
 }  // namespace
 
 memory_state look_at_memory(const char* root) {
-  memory_state state{{unlimited, 0}, false};
+  memory_state state;
   look_at_machine(root, state);
   look_at_groups(root, version_1, state);
   look_at_groups(root, version_2, state);
   return state;
-}
-
-std::uint32_t memory_watch::look(std::int64_t now_ms) {
-  std::int64_t due = next_look_.load(std::memory_order_relaxed);
-  if (now_ms >= due && !has_entered_sandbox() &&
-      next_look_.compare_exchange_strong(due, now_ms + interval_ms, std::memory_order_relaxed)) {
-    const memory_state state = look_at_memory("");
-    limit_.store(state.limits.limit, std::memory_order_relaxed);
-    used_.store(state.limits.used, std::memory_order_relaxed);
-    pressed_.store(state.pressed, std::memory_order_relaxed);
-    looks_.fetch_add(1, std::memory_order_release);  // partner: the acquire below
-  }
-  return looks_.load(std::memory_order_acquire);
 }
 
 }  // namespace tarn::os

@@ -33,6 +33,7 @@
 #include "os/contention.hpp"
 #include "os/futex.hpp"
 #include "os/invariant.hpp"
+#include "os/probe.hpp"
 
 namespace tarn::os {
 
@@ -196,7 +197,10 @@ class TARN_CAPABILITY basic_mutex {
       if (word_.load(std::memory_order_relaxed) == 0 && try_lock(self())) return;
       processor_pause();
     }
-    while (!try_lock(self() | contended)) sleep(-1);
+    while (!try_lock(self() | contended)) {
+      TARN_PROBE(lock_wait, this);
+      sleep(-1);
+    }
   }
 
   TARN_COLD void unlock_slow() {
@@ -239,7 +243,8 @@ enum class lock_rank : std::uint8_t {
   page_heap,
   span_metadata,
   metadata,
-  guarded
+  guarded,
+  samples
 };
 
 #if TARN_CHECKS

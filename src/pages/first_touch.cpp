@@ -41,6 +41,7 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
     if (first < last) {
       plan.huge_start = first;
       plan.huge_bytes = last - first;
+      plan.timed_start = first;
       huge_end_ = last;
       populated_end_ = std::max(populated_end_, first + huge_page_size);
     }
@@ -67,7 +68,8 @@ void first_touch::removed_locked(std::uintptr_t start, std::uintptr_t end) {
   }
 }
 
-touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) const {
+touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std::uintptr_t fresh,
+                                   std::size_t heap_bytes) const {
   touch_plan plan;
   if (bytes < huge_block_from) return plan;
   const huge_pages mode = mode_.load(std::memory_order_relaxed);
@@ -78,7 +80,8 @@ touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std:
   // The whole block, although only whole huge pages can be used: advice on a part would split the mapping.
   plan.huge_start = start;
   plan.huge_bytes = bytes;
-  plan.timed = mode != huge_pages::always && !unasked;
+  // What is backed already would always be fast.
+  if (mode != huge_pages::always && !unasked) plan.timed_start = align_up(fresh, huge_page_size);
   return plan;
 }
 
@@ -127,10 +130,9 @@ std::size_t first_touch::ahead_at_frontier() const {
 
 void first_touch::ask_for_huge(const touch_plan& plan) {
   if (!os::advise_huge(reinterpret_cast<void*>(plan.huge_start), plan.huge_bytes)) return;
-  const std::uintptr_t first = align_up(plan.huge_start, huge_page_size);
-  if (plan.timed && first + huge_page_size <= plan.huge_start + plan.huge_bytes) {
+  if (plan.timed_start != 0 && plan.timed_start + huge_page_size <= plan.huge_start + plan.huge_bytes) {
     const std::int64_t before = os::now_us();
-    if (os::populate(reinterpret_cast<void*>(first), huge_page_size)) {
+    if (os::populate(reinterpret_cast<void*>(plan.timed_start), huge_page_size)) {
       populated_.fetch_add(huge_page_size, std::memory_order_relaxed);
       note_touch_time(os::now_us() - before);
     }
@@ -162,7 +164,7 @@ void first_touch::withdraw_huge(std::uintptr_t start, std::size_t bytes) const {
 
 void first_touch::withdraw_huge_within(std::uintptr_t start, std::size_t bytes, std::uintptr_t low,
                                        std::uintptr_t high) const {
-  if (huge_advised() == 0 && !everywhere_.load(std::memory_order_relaxed)) return;
+  if (!may_have_huge()) return;
   const std::uintptr_t first = std::max(align_down(start, huge_page_size), low);
   const std::uintptr_t end = std::min(align_up(start + bytes, huge_page_size), high);
   os::advise_no_huge(reinterpret_cast<void*>(first), end - first);

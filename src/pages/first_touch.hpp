@@ -27,7 +27,7 @@
 // system, too; only large blocks there get what the system gives them, from the first one on.
 // Whether huge pages are cheap depends on the system's free memory: the host of a virtual machine may have taken the
 // large free ranges away, and touching a huge page then costs far more than touching its pages one by one. So the first
-// huge page of each timed plan is touched at once. If that is slow, the rest of the plan and all plans within
+// fresh huge page of each timed plan is touched at once. If that is slow, the rest of the plan and all plans within
 // `pause_ms` use ordinary pages.
 // Figures: docs/design/0003. Thread safety: members ending in _locked are guarded by the page heap's lock.
 #pragma once
@@ -48,7 +48,8 @@ enum class huge_pages : std::uint8_t { never, automatic, always };
 struct touch_plan {
   std::uintptr_t huge_start = 0;
   std::size_t huge_bytes = 0;
-  bool timed = true;  // touch the first huge page at once and measure how long that takes
+  // The huge page from here on is touched at once, and the time that it takes is measured. 0: none is.
+  std::uintptr_t timed_start = 0;
   std::uintptr_t populate_start = 0;
   std::size_t populate_bytes = 0;
 
@@ -103,8 +104,9 @@ class first_touch {
   // [start, start + bytes) is about to be handed out; `heap_bytes` bytes of the heap are in use.
   touch_plan plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes);
 
-  // The same for a large block that the program will fill and that is mostly fresh memory.
-  [[nodiscard]] touch_plan plan_block(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) const;
+  // The same for a large block that the program will fill and of which at least half is fresh memory, from `fresh` on.
+  [[nodiscard]] touch_plan plan_block(std::uintptr_t start, std::size_t bytes, std::uintptr_t fresh,
+                                      std::size_t heap_bytes) const;
 
   // Carries a plan out. Makes system calls: not under a lock.
   void carry_out(const touch_plan& plan);
@@ -117,6 +119,11 @@ class first_touch {
 
   // Whether this program fills its large blocks; the answer holds for `filled_ms`.
   void note_filled(bool filled);
+
+  // Whether memory of the heap may be backed by huge pages.
+  [[nodiscard]] bool may_have_huge() const {
+    return huge_advised() != 0 || everywhere_.load(std::memory_order_relaxed);
+  }
 
   // The range is being purged: opts every huge page that it overlaps out of huge pages. Otherwise reusing a few bytes
   // would back 2 MiB again, and the system (khugepaged) would fill the gaps between objects. Requires: the rest of

@@ -234,6 +234,10 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
       if (spare_count_ < structs_needed) continue;
       s = take_locked(pages, alignment, from, place, most_looks);
       if (s == nullptr) return nullptr;
+      if (TARN_UNLIKELY(exceeds_most(pages))) {
+        coalesce_locked(s);
+        return nullptr;
+      }
       s->state.store(state, std::memory_order_relaxed);
       map_.set_ends(s);
       account_in_use(static_cast<std::ptrdiff_t>(pages));
@@ -244,7 +248,8 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
         if (ahead) ++unlocked_users_;
       }
       if (place == use::filled && s->dirty_pages < s->pages / 2) {
-        plan = touch_.plan_block(s->start, bytes, in_use_bytes());
+        const std::uintptr_t fresh = s->dirty_pages == 0 ? s->start : map_.first_clean(s->start, pages);
+        plan = touch_.plan_block(s->start, bytes, fresh, in_use_bytes());
       }
     }
     touch_.carry_out(plan);
@@ -253,8 +258,27 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
   }
 }
 
+// Whether `pages` more pages in use would bring the backed bytes above most_.
+bool page_heap::exceeds_most(std::size_t pages) const {
+  const std::size_t most = most_.load(std::memory_order_relaxed);
+  return TARN_UNLIKELY(most != no_limit) && backed_bytes() + metadata_.used() + (pages << page_shift) > most;
+}
+
+// Before `pages` more pages are used: purges free pages if the backed bytes would exceed most_. False: they would all
+// the same.
+bool page_heap::make_room(std::size_t pages) {
+  if (TARN_LIKELY(!exceeds_most(pages))) return true;
+  const std::size_t most = most_.load(std::memory_order_relaxed);
+  const std::size_t bytes = pages << page_shift;
+  const std::size_t used = in_use_bytes() + metadata_.used();
+  if (bytes <= most && used <= most - bytes) purge_until(most - bytes - used);
+  if (!exceeds_most(pages)) return true;
+  refusals_.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
 bool page_heap::may_be_met(std::size_t bytes) {
-  if (bytes > os::machine_bytes()) return false;
+  if (bytes > os::machine_bytes() || bytes > most_.load(std::memory_order_relaxed)) return false;
   std::size_t held = 0;
   {
     os::lock_guard guard(lock_, *this);
@@ -264,6 +288,14 @@ bool page_heap::may_be_met(std::size_t bytes) {
 }
 
 span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how) {
+  if (from == source::any && !make_room(pages)) return nullptr;
+  span* const s = allocate_within_limit(pages, alignment, state, from, how);
+  if (s != nullptr) note_growth();
+  return s;
+}
+
+span* page_heap::allocate_within_limit(std::size_t pages, std::size_t alignment, span_state state,
+                                       source from, use how) {
   const bool mapped = from == source::any && may_map(pages, own_mapping_from);
   if (mapped) {
     if (span* s = take(pages, alignment, state, source::warm, how)) return s;
@@ -281,7 +313,7 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
   int purges_waited = 0;
   for (;;) {
     if (span* s = take(pages, alignment, state, from, how)) return s;
-    if (from != source::any) return nullptr;
+    if (from != source::any || !make_room(pages)) return nullptr;
     if (grow(pages, alignment) || wait_for_purge(purges_waited)) continue;
     // The system has no more memory. Search all free spans for a fit; then take spans out of quarantine, unmap idle
     // mappings, or free parts of reservations, and try again. Parts of reservations come last: holes between spans in
@@ -322,7 +354,7 @@ void page_heap::deallocate(span* s, page_backing backing) {
 }
 
 bool page_heap::extend(span* s, std::size_t pages) {
-  if (!ensure_span_structs()) return false;
+  if (!make_room(pages - s->pages) || !ensure_span_structs()) return false;
   {
     os::lock_guard guard(lock_, *this);
     const std::size_t more = pages - s->pages;
@@ -341,6 +373,7 @@ bool page_heap::extend(span* s, std::size_t pages) {
     map_.set_ends(s);
     account_in_use(static_cast<std::ptrdiff_t>(more));
   }
+  note_growth();
   return true;
 }
 

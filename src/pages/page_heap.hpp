@@ -23,6 +23,11 @@
 // Decay. A page that is freed becomes `young`. Each period purges the free pages that are `old` and makes the young
 // ones old, so idle memory is purged after one to two periods, whatever its neighbours do. Pages that the system
 // refuses to drop become `stuck`: they do not keep decay running, and are retried after a growing number of periods.
+//
+// Limit. Backed bytes are those in use and the dirty free ones; pages in use count before the program writes to them.
+// No span is taken or made longer that would bring them and the metadata above set_most(): dirty free pages are purged for
+// it, and if there are too few, the request fails. Pages that another thread is purging at that moment do not count, nor
+// the metadata that the request itself needs.
 #pragma once
 
 #include <atomic>
@@ -55,6 +60,10 @@ class page_heap;
 // that runs decay (runtime/decay.cpp): the linker binds the call, so no writable memory holds the address of a
 // function.
 void free_memory_gathered(const page_heap& heap);
+
+// Called without a lock when `heap` has more bytes in use, or free and backed, than its mark; the caller of an allocation
+// waits for it. Defined by the layer that knows the process's limits (runtime/decay.cpp).
+void backed_memory_grew(page_heap& heap);
 
 // Called without a lock, by the hardened build only, when a request finds no memory: gives back one of the spans that
 // the layer above keeps from reuse. False: it keeps none. Defined in malloc/hardened_large.cpp.
@@ -110,6 +119,9 @@ class page_heap {
   // slice takes. Returns the bytes purged. Requires: the page map has no size class for its pages.
   std::size_t release_to_system(span* s);
 
+  // Drops system pages of `s`, a span in use, which nobody uses. False: the system refuses.
+  bool purge_within(const span* s, std::uintptr_t start, std::size_t bytes);
+
   // One period of decay: purges pages that have been free for a whole period. Returns whether dirty free pages are left
   // that later periods will purge.
   bool age();
@@ -140,6 +152,15 @@ class page_heap {
   // nobody waits for what the parent's other threads were doing. The memory that they were purging stays lost to this
   // child.
   void forget_other_threads() TARN_NOT_ANALYZED;
+
+  static constexpr std::size_t no_limit = ~std::size_t{0};
+  // The most bytes that may be backed, metadata included.
+  void set_most(std::size_t bytes) { most_.store(bytes, std::memory_order_relaxed); }
+  // Growth beyond `bytes` backed bytes calls backed_memory_grew(), until the mark is set anew.
+  void set_mark(std::size_t bytes) { mark_.store(bytes, std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t backed_bytes() const { return in_use_bytes() + dirty_bytes(); }
+  // How often set_most() has refused a request.
+  [[nodiscard]] std::uint32_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
 
   // The most bytes of free pages that may stay backed between two periods.
   void set_dirty_limit(std::size_t bytes) { dirty_limit_.store(bytes, std::memory_order_relaxed); }
@@ -184,6 +205,8 @@ class page_heap {
   static std::uint8_t joined_borders(const span* first, const span* second);
   void coalesce_locked(span* s) TARN_REQUIRES(lock_);
   void recycle_struct_locked(span* s) TARN_REQUIRES(lock_);
+  span* allocate_within_limit(std::size_t pages, std::size_t alignment, span_state state, source from,
+                              use how);
   static bool wait_a_moment(int& waited);
   bool wait_for_purge(int& waited);
   bool grow(std::size_t pages, std::size_t alignment);
@@ -204,6 +227,13 @@ class page_heap {
     in_use_.store(static_cast<std::size_t>(
                       static_cast<std::ptrdiff_t>(in_use_.load(std::memory_order_relaxed)) + pages),
                   std::memory_order_relaxed);
+  }
+
+  // The limit.
+  [[nodiscard]] bool exceeds_most(std::size_t pages) const;
+  bool make_room(std::size_t pages);
+  void note_growth() {
+    if (TARN_UNLIKELY(backed_bytes() > mark_.load(std::memory_order_relaxed))) backed_memory_grew(*this);
   }
 
   // Mappings of large blocks.
@@ -262,6 +292,11 @@ class page_heap {
   page_map& map_;
   first_touch& touch_;
   std::atomic<std::size_t> dirty_limit_{256 * mib};
+  // Small heaps need no look at the process's limits.
+  static constexpr std::size_t first_mark = 16 * mib;
+  std::atomic<std::size_t> most_{no_limit};
+  std::atomic<std::size_t> mark_{first_mark};
+  std::atomic<std::uint32_t> refusals_{0};
 
   alignas(separation) os::mutex lock_{os::lock_rank::page_heap};
   free_spans free_ TARN_GUARDED_BY(lock_);

@@ -48,7 +48,7 @@ bool page_heap::may_map(std::size_t pages, std::size_t least_bytes) {
 }
 
 span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_state state, use how) {
-  if (!may_map(pages, growing_from)) return nullptr;
+  if (!may_map(pages, growing_from) || !make_room(pages)) return nullptr;
   purge_before_block(pages << page_shift);
   const std::size_t lead = lead_of(alignment);
   // `lead` more, so that the last huge page of the block is complete.
@@ -72,13 +72,15 @@ span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_
       map_.set_ends(s);
       reserved_ += pages;
       account_in_use(static_cast<std::ptrdiff_t>(pages));
-      if (how == use::filled) plan = touch_.plan_block(s->start, bytes, in_use_bytes());
+      if (how == use::filled) plan = touch_.plan_block(s->start, bytes, s->start, in_use_bytes());
     }
   }
-  if (s == nullptr)
+  if (s == nullptr) {
     os::release(start, bytes);
-  else
+  } else {
     touch_.carry_out(plan);
+    note_growth();
+  }
   return s;
 }
 
@@ -117,16 +119,22 @@ span* page_heap::allocate_grown(std::size_t pages, span_state state) {
   touch_plan plan;
   {
     os::lock_guard guard(lock_, *this);
-    plan = touch_.plan_block(s->start, pages << page_shift, in_use_bytes());
+    plan = touch_.plan_block(s->start, s->bytes(), s->start + (before << page_shift), in_use_bytes());
   }
+  // Advice given to the shorter block holds for what has been added, too.
+  if (plan.is_empty() && !touch_.everywhere())
+    touch_.withdraw_huge_within(s->start, s->bytes(), s->start, s->end());
   touch_.carry_out(plan);
   return s;
 }
 
 bool page_heap::grow_mapping(span* s, std::size_t pages) {
   if (!s->own_mapping || ((pages << page_shift) & (os::system_page_size() - 1)) != 0) return false;
+  if (!make_room(pages - s->pages)) return false;
   purge_before_block((pages - s->pages) << page_shift);
-  return extend_mapping(s, pages) || move_mapping(s, pages);
+  if (!extend_mapping(s, pages) && !move_mapping(s, pages)) return false;
+  note_growth();
+  return true;
 }
 
 bool page_heap::extend_mapping(span* s, std::size_t pages) {

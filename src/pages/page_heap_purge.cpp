@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "os/memory.hpp"
+#include "os/probe.hpp"
 #include "os/thread.hpp"
 #include "pages/page_heap.hpp"
 
@@ -54,6 +55,12 @@ void page_heap::withdraw_huge(const span* s, std::uintptr_t start, std::size_t b
   touch_.withdraw_huge_within(start, bytes, low, high);
 }
 
+bool page_heap::purge_within(const span* s, std::uintptr_t start, std::size_t bytes) {
+  if (!os::purge(reinterpret_cast<void*>(start), bytes)) return false;
+  if (touch_.may_have_huge()) withdraw_huge(s, start, bytes);
+  return true;
+}
+
 // Purges [first, last), pages of `s` that are all due. Pages that the system refuses to drop become stuck.
 void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which,
                           purge_result& result) {
@@ -70,6 +77,7 @@ void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t la
     }
     const std::size_t bytes = std::min(to - at, purge_slice);
     if (!os::purge_free(reinterpret_cast<void*>(at), bytes)) break;
+    TARN_PROBE(purge, at, bytes);
     if (!s->own_mapping) {
       withdraw_huge(s, at, bytes);
     } else if (to - from != s->bytes()) {  // a span purged from end to end is unmapped instead
@@ -117,7 +125,9 @@ page_heap::purge_result page_heap::purge_pages(span* s, due which, std::size_t m
 std::size_t page_heap::purge_whole(span* s) {
   bool purged = is_whole(s);
   for (std::uintptr_t at = s->start; purged && at < s->end(); at += purge_slice) {
-    purged = os::purge_free(reinterpret_cast<void*>(at), std::min(s->end() - at, purge_slice));
+    const std::size_t bytes = std::min(s->end() - at, purge_slice);
+    purged = os::purge_free(reinterpret_cast<void*>(at), bytes);
+    if (purged) TARN_PROBE(purge, at, bytes);
   }
   if (purged && !s->own_mapping) withdraw_huge(s, s->start, s->bytes());
   set_span_backing(s, purged ? page_backing::clean : page_backing::stuck);
@@ -170,7 +180,9 @@ void page_heap::plan_next_try(bool tried, bool refused) {
     stuck_pause_.store(pause, std::memory_order_relaxed);
     stuck_wait_.store(pause, std::memory_order_relaxed);
   } else {
-    stuck_wait_.store(stuck_wait_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    // Two periods may overlap if one is run by a thread of the program.
+    const std::uint32_t wait = stuck_wait_.load(std::memory_order_relaxed);
+    stuck_wait_.store(wait != 0 ? wait - 1 : 0, std::memory_order_relaxed);
   }
 }
 

@@ -12,7 +12,8 @@
 //    free_bits:       0          1          0      …            1
 //
 // Bit i of free_bits is set if object i is free and in the span, clear if it is live or in a magazine. free_objects is
-// the number of set bits (objects::validate()). Both, and `list`, are guarded by the lock of the class's depot.
+// the number of set bits (objects::validate()). Both, and `list`, are guarded by the lock of the class's depot;
+// free_objects is also read without it.
 #pragma once
 
 #include <atomic>
@@ -34,6 +35,7 @@ enum class span_state : std::uint8_t {
   buffer,   // one buffer of a buffer pool
   kept,     // whole and backed, waiting for the next buffer of its pool
   made,     // blocks of an arena that the program has made (src/jemalloc)
+  sampled,  // blocks of classes that the heap profile follows (src/sampling)
   // Being unmapped by the page heap, whose page map does not lead to it any more.
   no_memory,
 };
@@ -48,6 +50,22 @@ inline constexpr std::uint8_t all_before = border_before | guard_before;
 inline constexpr std::uint8_t all_behind = border_behind | guard_behind;
 
 struct span;
+
+// A number that is written under a lock, and is also read without it: then it is the value of some moment.
+class open_count {
+ public:
+  constexpr open_count() = default;
+  operator std::uint16_t() const { return value_.load(std::memory_order_relaxed); }
+  std::uint16_t operator=(std::uint16_t value) {
+    value_.store(value, std::memory_order_relaxed);
+    return value;
+  }
+  std::uint16_t operator++() { return *this = static_cast<std::uint16_t>(*this + 1); }
+  std::uint16_t operator--() { return *this = static_cast<std::uint16_t>(*this - 1); }
+
+ private:
+  std::atomic<std::uint16_t> value_{0};
+};
 
 // Of a kept span: its neighbours in the order of age, since when it is kept, and whether all its bytes are zero.
 struct kept_place {
@@ -68,11 +86,12 @@ struct alignas(separation) span {
   // Pages whose backing is not clean. Of a span in use: the number when it was handed out.
   std::uint32_t dirty_pages = 0;
   std::uint64_t* free_bits = nullptr;
-  // pooled: the pool_shard, written under the shard's lock. buffer, kept: the buffer_core. made: the arena. In purging_ of the page
-  // heap: the thread that purges it.
+  // pooled: the pool_shard, written under the shard's lock. buffer, kept: the buffer_core. made: the arena. sampled, large: what
+  // heap_samples knows of it; null for a large block that is not sampled. In purging_ of the page heap: the thread that
+  // purges it.
   std::atomic<void*> owner{nullptr};
   std::uint16_t capacity = 0;  // objects
-  std::uint16_t free_objects = 0;
+  open_count free_objects;
   // The span stays in its depot list while free_objects is in [least_in_list, most_in_list]; set by the depot.
   std::uint16_t least_in_list = 0;
   std::uint16_t most_in_list = 0;
@@ -92,6 +111,8 @@ struct alignas(separation) span {
     std::atomic<std::uint8_t> home{0};
   };
   union {
+    // cut: free_objects when its idle pages were looked for, if objects may lack their mark since, else 0
+    // (central_idle_pages.cpp).
     std::uint16_t free_when_looked = 0;
     // Span of grains: it has no run of this many free grains, or more; 0: unknown. Guarded by the depot's lock.
     std::uint16_t no_run_of;

@@ -48,9 +48,13 @@ void report_leak(const char* name, std::size_t live) {
 }
 
 std::atomic<tarn_pool_leak_hook> leak_hook{report_leak};
+// Whether a pool is left for report_leaks_at_exit().
+std::atomic<bool> some_ended_early{false};
 
 // Runs after the destructors of static objects in everything that uses the library.
 [[gnu::destructor]] void report_leaks_at_exit() {
+  // Most programs have no such pool; the walk would only make pages of code resident.
+  if (!some_ended_early.load(std::memory_order_relaxed)) return;
   pool_registry::pools.for_each([](const tarn_pool& pool) {
     if (!pool.ended_early.load(std::memory_order_relaxed)) return;
     tarn_pool_figures figures{};
@@ -75,6 +79,7 @@ std::size_t tarn_pool_destroy(tarn_pool* pool) noexcept {
   const tarn_pool_leak_hook hook = leak_hook.load(std::memory_order_relaxed);
   if (hook == report_leak && pool->owner != nullptr && os::is_in_static_storage(pool->owner)) {
     pool->ended_early.store(true, std::memory_order_relaxed);
+    some_ended_early.store(true, std::memory_order_relaxed);
   } else {
     hook(pool->name(), live);
   }

@@ -12,12 +12,17 @@
 #include "base/compiler.hpp"
 #include "base/fence.hpp"
 #include "os/clock.hpp"
+#include "os/errno_keeper.hpp"
 #include "os/futex.hpp"
-#include "os/memory_pressure.hpp"
 #include "os/syscall.hpp"
 #include "os/thread.hpp"
+#include "recycler/pressure_callbacks.hpp"
 #include "recycler/recycler_registry.hpp"
+#include "runtime/decay.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/front.hpp"
 #include "runtime/options.hpp"
+#include "runtime/pressure.hpp"
 
 namespace tarn::caretaker {
 namespace {
@@ -35,9 +40,13 @@ std::atomic<bool> start_after_hold{false};  // a hold has kept a thread from sta
 // The thread id of the thread started last; 0: it is known to be gone. The thread outlives `alive`, as destructors of
 // its thread-local data run when thread_main() has returned.
 std::atomic<long> thread_number{0};
+constinit pressure_callbacks callbacks;
 
 // The thread looks for memory pressure at least this often.
-constexpr std::int64_t longest_sleep_ms = os::memory_watch::interval_ms;
+constexpr std::int64_t longest_sleep_ms = pressure::interval_ms;
+// While memory is above the soft limit or near it, and the program has callbacks, it does so more often.
+constexpr std::int64_t pause_near_limit_ms = 100;
+constexpr std::uint64_t near_limit_divisor = 4;
 // exit() and hold() wait no longer than this for a destructor that does not return.
 constexpr std::int64_t longest_farewell_ms = 1000;
 
@@ -56,27 +65,63 @@ bool is_held() {
 
 // Under memory pressure all generations are due. Returns the milliseconds until the next one is; -1: none.
 std::int64_t end_due_generations(std::int64_t now_ms) {
-  os::process_memory.look(now_ms);
-  return recycler_registry::end_due_generations(now_ms, os::process_memory.last().pressed);
+  pressure::process.look(now_ms);
+  return recycler_registry::end_due_generations(now_ms, pressure::process.now() != pressure::level::calm);
+}
+
+tarn_pressure as_public(const pressure::verdict& v, bool refused) {
+  const std::uint64_t level = refused ? 2 : v.now == pressure::level::above_soft ? 1 : 0;
+  return {level, v.used, v.soft, v.hard, v.excess};
+}
+
+// Calls the program's callbacks if memory is above the soft limit, or a request has been refused. Returns the
+// milliseconds until the next look; -1: there are no callbacks.
+std::int64_t run_callbacks() {
+  if (callbacks.empty()) return -1;
+  pressure::verdict v = pressure::process.last();
+  const bool refused = pressure::take_refusals() != 0;
+  if (v.soft != os::unlimited) v = pressure::process.look_now();
+  if (v.now == pressure::level::above_soft || refused) {
+    callbacks.call_all(as_public(v, refused));
+    // What they have freed lies in this thread's cache and in spans.
+    engine::reclaim();
+    pressure::trim_excess();
+    decay::relieve_soon();
+    v = pressure::process.look_now();
+  }
+  pressure::end_round();
+  const bool is_near = v.soft != os::unlimited && v.used >= v.soft - v.soft / near_limit_divisor;
+  return is_near ? pause_near_limit_ms : longest_sleep_ms;
+}
+
+// What the thread does each time. Returns the milliseconds until the next time; -1: nothing is left to do.
+std::int64_t run_pass(std::int64_t now_ms) {
+  const std::int64_t generations = end_due_generations(now_ms);
+  const std::int64_t looks = run_callbacks();
+  return looks < 0 || (generations >= 0 && generations < looks) ? generations : looks;
 }
 
 void* thread_main(void* /*nothing*/) {
   thread_number.store(os::system_call(SYS_gettid), std::memory_order_relaxed);
+  pressure::set_runner(true);
   for (;;) {
     const std::uint32_t seen = alarm.load(std::memory_order_relaxed);
     const bool goes_on = thread_phase.load(std::memory_order_relaxed) == phase::running &&
                          holds.load(std::memory_order_relaxed) == 0;
-    const std::int64_t next = goes_on ? end_due_generations(os::now_ms()) : -1;
+    pressure::set_rounds(goes_on && !callbacks.empty());
+    const std::int64_t next = goes_on ? run_pass(os::now_ms()) : -1;
     bool ends = false;
     {
       os::lock_guard guard(lock);
       const bool stopped = thread_phase.load(std::memory_order_relaxed) == phase::stopped;
       ends = stopped || is_held() || (next < 0 && alarm.load(std::memory_order_relaxed) == seen);
       if (ends && !stopped) thread_phase.store(phase::absent, std::memory_order_relaxed);
+      if (ends) pressure::set_rounds(false);
       // release: partner of the acquire in await_farewell(); the thread runs no code of the program any more.
       if (ends) alive.store(0, std::memory_order_release);
     }
     if (ends) {
+      pressure::set_runner(false);
       os::futex_wake(&alive, INT_MAX);
       return nullptr;
     }
@@ -156,6 +201,12 @@ void wake() {
     thread_phase.store(phase::refused, std::memory_order_relaxed);
 }
 
+void notice_pressure() {
+  if (thread_phase.load(std::memory_order_relaxed) == phase::running) ring();
+}
+
+bool is_running() { return thread_phase.load(std::memory_order_relaxed) == phase::running; }
+
 void run_inline_if_no_thread() {
   const phase p = thread_phase.load(std::memory_order_relaxed);
   if (TARN_LIKELY(p == phase::running) || p == phase::stopped) return;
@@ -201,14 +252,47 @@ void release() {
   if (!os::is_above_interrupted_section()) wake();
 }
 
-os::mutex& fork_lock() { return lock; }
+void walk_locks(const os::lock_walk& walk) {
+  if (!walk.backwards) walk.visit(lock);
+  walk.visit(callbacks.lock());
+  if (walk.backwards) walk.visit(lock);
+}
 
 void after_fork_in_child() {
   holds.store(0, std::memory_order_relaxed);
   alive.store(0, std::memory_order_relaxed);
   thread_number.store(0, std::memory_order_relaxed);
+  callbacks.after_fork_in_child();
+  pressure::set_rounds(false);
+  pressure::set_runner(false);
   if (thread_phase.load(std::memory_order_relaxed) == phase::running)
     thread_phase.store(phase::absent, std::memory_order_relaxed);
 }
 
 }  // namespace tarn::caretaker
+
+// ---- the functions of tarn/malloc.h ----
+
+using namespace tarn;
+
+int tarn_on_pressure(tarn_pressure_callback* callback) noexcept {
+  const os::errno_keeper keeper;
+  engine::attach_thread();
+  engine::attach(engine::recycler_front);
+  caretaker::stop_at_exit();
+  caretaker::callbacks.add(*callback);
+  caretaker::wake();
+  return caretaker::is_running() ? 1 : 0;
+}
+
+void tarn_off_pressure(tarn_pressure_callback* callback) noexcept {
+  const os::errno_keeper keeper;
+  caretaker::callbacks.remove(*callback);
+}
+
+void tarn_get_pressure(tarn_pressure* out) noexcept {
+  const os::errno_keeper keeper;
+  engine::attach_thread();
+  *out = caretaker::as_public(pressure::process.look_now(), false);
+  if (!caretaker::callbacks.empty()) caretaker::wake();
+}

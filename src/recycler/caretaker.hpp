@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// caretaker: a thread that ends the generations of recyclers when they are due. It lives only while objects are idle.
+// caretaker: a thread that ends the generations of recyclers when they are due, and calls the program's callbacks when
+// memory is above the soft limit (runtime/pressure.hpp). It lives only while objects are idle or callbacks registered.
 //
-// It is not the engine's background thread: it calls destructors of the program's objects, which need a thread of libc
-// with thread-local data and a full stack. With TARN_BACKGROUND=off, or where no thread can be started, threads that
-// use recyclers do its work in their slow paths.
+// It is not the engine's background thread: it calls destructors of the program's objects, and callbacks, which need a
+// thread of libc with thread-local data and a full stack. With TARN_BACKGROUND=off, or where no thread can be started, threads that
+// use recyclers end generations in their slow paths, and nobody calls callbacks.
 //
 // Thread safety: all functions may be called by any thread.
 #pragma once
@@ -29,7 +30,10 @@ void stop_at_exit();
 void hold();
 void release();
 
-os::mutex& fork_lock();
+// Wakes the thread, if there is one, because memory is above the soft limit. Callable inside allocations.
+void notice_pressure();
+
+void walk_locks(const os::lock_walk& walk);
 void after_fork_in_child();
 
 }  // namespace tarn::caretaker

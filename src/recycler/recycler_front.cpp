@@ -19,9 +19,9 @@ std::nullptr_t hand_over(recycler_bin& bin) {
 }
 
 void walk_locks(const os::lock_walk& walk) {
-  walk.list(caretaker::fork_lock(), [&walk] {
-    recyclers.walk_locks(walk, [&walk](tarn_recycler& recycler) { walk.visit(recycler.lock()); });
-  });
+  if (!walk.backwards) caretaker::walk_locks(walk);
+  recyclers.walk_locks(walk, [&walk](tarn_recycler& recycler) { walk.visit(recycler.lock()); });
+  if (walk.backwards) caretaker::walk_locks(walk);
 }
 
 // The objects in other threads' bins are lost to the child.
@@ -47,6 +47,7 @@ constinit const engine::front engine::recycler_front{
     .thread_ends = [] { recyclers.thread_ends(hand_over, [](recycler_core&, std::nullptr_t) {}); },
     .walk_locks = walk_locks,
     .after_fork_in_child = after_fork_in_child,
-    .metrics = &recycler_registry::metrics};
+    .metrics = &recycler_registry::metrics,
+    .pressed = caretaker::notice_pressure};
 
 }  // namespace tarn

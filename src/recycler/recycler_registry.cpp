@@ -7,8 +7,8 @@
 
 #include "base/chain.hpp"
 #include "os/clock.hpp"
-#include "os/memory_pressure.hpp"
 #include "os/process_fence.hpp"
+#include "runtime/pressure.hpp"
 
 extern "C" {
 constinit thread_local tarn_recycler_bins tarn_recycler_local_bins{nullptr, 0};
@@ -134,7 +134,7 @@ std::size_t end_generation(tarn_recycler* recycler, bool all) {
 
 std::int64_t end_due_generations(std::int64_t now_ms, bool all) {
   // Memory pressure, which ends all generations, is looked for at least this often.
-  constexpr std::int64_t most_ms = os::memory_watch::interval_ms;
+  constexpr std::int64_t most_ms = pressure::interval_ms;
   std::int64_t next = -1;
   recyclers.for_each([&](tarn_recycler& r) {
     if (!r.watched.load(std::memory_order_relaxed)) return;

@@ -23,7 +23,7 @@ void end(tarn_allocation_count& count) {
   innermost = count.outer;
   if (innermost != nullptr) return;
   engine::share.samples = {};
-  if (engine::local_cache != &engine::no_cache) engine::local_cache->set_countdowns({});
+  if (engine::local_cache != &engine::no_cache) engine::local_cache->set_counting(false);
 }
 
 void forget() {
@@ -40,6 +40,6 @@ void add(std::size_t size) {
   }
 }
 
-void adopt_cache(thread_cache& cache) { cache.set_countdowns(sample_countdown::counted()); }
+void adopt_cache(thread_cache& cache) { cache.set_counting(true); }
 
 }  // namespace tarn::allocation_counts

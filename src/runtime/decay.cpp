@@ -10,12 +10,14 @@
 #include "runtime/front.hpp"
 #include "runtime/instance.hpp"
 #include "runtime/options.hpp"
+#include "runtime/pressure.hpp"
 
 namespace tarn::decay {
 namespace {
 
 std::atomic<std::int64_t> last_period{0};
 std::atomic<bool> errands_wait{false};
+std::atomic<bool> relief_waits{false};
 // The gates see every change of rights: see note_rights_are_followed().
 std::atomic<bool> rights_followed{false};
 // Some thread made slow calls between the last two periods.
@@ -28,7 +30,26 @@ constexpr int idle_periods = 3;
 // NOLINTNEXTLINE(misc-redundant-expression): two macros of the same value
 constexpr bool may_have_thread = !TARN_TSAN && !TARN_ASAN;
 
-std::int64_t period_ms() { return std::clamp<std::int64_t>(options::decay_ms() / 2, 10, 60000); }
+// Under memory pressure an eighth as long.
+std::int64_t period_ms() {
+  const std::int64_t divisor = pressure::process.now() == pressure::level::calm ? 2 : 16;
+  return std::clamp<std::int64_t>(options::decay_ms() / divisor, 10, 60000);
+}
+
+// `of_thread`: in the background thread, which alone empties caches that are in use; the program's threads may be inside a
+// slow path of one.
+void relieve(bool of_thread) {
+  run_period();
+  if (of_thread) {
+    engine::registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });
+    engine::registry.empty_idle_caches();
+    engine::registry.empty_resting(true);
+    engine::processors.drain(true);
+  }
+  engine::central_tier.flush_idle_magazines(true);
+  engine::central_tier.release_spares(true);
+  pressure::trim_excess();
+}
 
 // A thread that used its cache since the last period may sleep from now on; a later period then takes its surplus.
 bool caches_hold_surplus() {
@@ -43,6 +64,7 @@ bool work_left() {
 }
 
 void run_errands() {
+  if (relief_waits.exchange(false, std::memory_order_relaxed)) relieve(true);
   engine::for_each_front([](const engine::front& e) { e.run_errands(); });
 }
 
@@ -108,6 +130,11 @@ bool thread_allowed() {
 }  // namespace
 
 bool wake() {
+  if (TARN_UNLIKELY(relief_waits.load(std::memory_order_relaxed)) &&
+      !(thread_allowed() && os::ensure_background_thread()) &&
+      relief_waits.exchange(false, std::memory_order_relaxed)) {
+    relieve(false);
+  }
   if (options::decay_ms() < 0) return true;
   if (thread_allowed() && os::ensure_background_thread()) return true;
   if (thread_allowed() && os::in_vfork_child()) {
@@ -128,7 +155,14 @@ bool run_errands_soon() {
 
 void note_rights_are_followed() { rights_followed.store(true, std::memory_order_relaxed); }
 
+void relieve_soon() {
+  relief_waits.store(true, std::memory_order_relaxed);
+  run_errands_soon();
+}
+
 bool run_period() {
+  if (pressure::process.now() != pressure::level::calm || pressure::process.last().soft != os::unlimited)
+    pressure::process.look(os::now_ms());
   engine::for_each_front([](const engine::front& e) {
     if (!os::background_thread_must_end()) e.age();
   });
@@ -139,6 +173,7 @@ bool run_period() {
   caches_in_use.store(in_use, std::memory_order_relaxed);
   engine::central_tier.flush_idle_magazines(false);
   engine::central_tier.release_spares(false);
+  engine::central_tier.purge_idle_pages(false);
   engine::heap.age();
   if (os::is_check_due()) engine::central_tier.validate();
   return work_left();
@@ -161,4 +196,13 @@ void tarn::os::background_thread_body() {
 // Heaps other than the engine's are those of tests.
 void tarn::free_memory_gathered(const page_heap& heap) {
   if (&heap == &engine::heap) decay::wake();
+}
+
+// In a thread of the program, inside an allocation, without locks.
+void tarn::backed_memory_grew(page_heap& heap) {
+  if (&heap != &engine::heap) return;
+  if (pressure::process.look_now().now != pressure::level::above_soft) return;
+  pressure::trim_excess();
+  decay::relieve_soon();
+  pressure::slow_down();
 }

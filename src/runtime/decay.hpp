@@ -20,6 +20,10 @@ bool run_errands_soon();
 // Runs one period in the calling thread. Returns whether work is left.
 bool run_period();
 
+// Memory is above the soft limit (pressure.hpp): makes the background thread give back now what the next periods would,
+// or, without one, the next call of wake() by a thread of the program. Callable inside allocations, without locks.
+void relieve_soon();
+
 // Called by the gates at load: all calls by which the program changes its rights pass through them. The option value
 // `auto` then allows a thread; without gates, as in a static program, it does not.
 void note_rights_are_followed();

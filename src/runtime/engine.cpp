@@ -12,6 +12,7 @@
 #include "runtime/allocation_counts.hpp"
 #include "runtime/front.hpp"
 #include "runtime/options.hpp"
+#include "runtime/pressure.hpp"
 
 namespace tarn::engine {
 
@@ -158,6 +159,7 @@ void before_vfork() {
 }
 
 void reclaim() {
+  pressure::help_before_failing();
   for_each_front([](const front& e) { e.reclaim(); });
   if (local_cache != &no_cache) local_cache->flush_all();
   registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });

@@ -74,8 +74,10 @@ constexpr void (*groups[])(const lock_walk&) = {
     [](const lock_walk& w) { w.visit(central_tier.bits_lock()); },
     [](const lock_walk& w) { central_tier.magazines().walk_locks(w); },
     [](const lock_walk& w) { blocks.walk_locks(w); },
+    [](const lock_walk& w) { samples.walk_store_locks(w); },
     [](const lock_walk& w) { w.visit(metadata.lock()); },
     [](const lock_walk& w) { w.visit(guards.lock()); },
+    [](const lock_walk& w) { w.visit(samples.lock()); },
 };
 constexpr unsigned group_count = sizeof groups / sizeof *groups;
 

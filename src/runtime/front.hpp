@@ -47,6 +47,9 @@ struct front {
   void (*run_errands)() = nothing;
   // Its figures by name; null: none.
   const metric_group* metrics = nullptr;
+  // Memory is short: a thread of the front's own may run code of the program that frees some. Called inside allocations;
+  // wakes that thread and does nothing else.
+  void (*pressed)() = nothing;
 };
 
 #pragma GCC visibility push(hidden)

@@ -14,12 +14,15 @@ constinit thread_cache_registry registry{central_tier, budget};
 constinit processor_caches processors{central_tier, budget, registry};
 constinit guarded_blocks guards;
 constinit sample_windows guard_windows;
+constinit byte_samples profile_samples;
+constinit heap_samples samples{metadata, map, central_tier};
 constinit std::atomic<std::size_t> large_bytes{0};
 constinit exchange_counters pool_exchanges;
 constinit thread_cache no_cache{thread_cache::empty_tag{}};
 
 thread_local constinit thread_cache* local_cache = &no_cache;
 thread_local constinit processor_share share;
+thread_local constinit byte_countdown profile_countdown;
 thread_local constinit traffic apart;
 
 }  // namespace tarn::engine

@@ -17,6 +17,7 @@
 #include "pages/metadata_arena.hpp"
 #include "pages/page_heap.hpp"
 #include "pages/page_map.hpp"
+#include "sampling/heap_samples.hpp"
 #include "thread/processor_caches.hpp"
 #include "thread/registry.hpp"
 #include "thread/sample_windows.hpp"
@@ -38,6 +39,8 @@ extern thread_cache_registry registry;
 extern processor_caches processors;
 extern guarded_blocks guards;
 extern sample_windows guard_windows;
+extern byte_samples profile_samples;  // which allocations the heap profile knows
+extern heap_samples samples;          // and what it knows of them
 
 // Bytes of live large blocks.
 extern std::atomic<std::size_t> large_bytes;
@@ -64,6 +67,9 @@ struct processor_share {
   sample_countdown samples;  // of its allocations of all classes
 };
 extern thread_local constinit processor_share share;
+
+// To the calling thread's next sample of the heap profile, for allocations that no cache counts.
+extern thread_local constinit byte_countdown profile_countdown;
 
 // Bytes that the calling thread has allocated and freed.
 struct traffic {

@@ -17,6 +17,8 @@
 #include "os/thread.hpp"
 #include "runtime/instance.hpp"
 #include "runtime/parent_process.hpp"
+#include "runtime/profile_switch.hpp"
+#include "runtime/pressure.hpp"
 
 extern char** environ;
 
@@ -32,6 +34,7 @@ std::atomic<std::int64_t> decay_value{1000};
 // The hardened build never has a background thread.
 std::atomic<background> background_value{hardened_build ? background::off : background::automatic};
 constinit char statistics_path[longest_value] = "";
+constinit char profile_path[longest_value] = "";
 // Under settings_lock.
 constinit char control_path[longest_control_folder + 1] = "";
 std::atomic<bool> control_wanted{false};
@@ -156,10 +159,68 @@ bool apply_guarded(const char* value) {
   return true;
 }
 
-bool apply_statistics(const char* value) {
+bool apply_profile(const char* value) {
+  std::size_t mean = 0;
+  if (std::strcmp(value, "on") == 0) {
+    mean = heap_profile::default_rate;
+  } else if (std::strcmp(value, "off") != 0 &&
+             (!parse_bytes(value, mean) || mean == 0 || mean > byte_samples::largest_mean)) {
+    return false;
+  }
+  engine::profile_samples.set_mean(mean);
+  return true;
+}
+
+// `to` has longest_value bytes.
+bool apply_path(const char* value, char* to) {
   if (*value == '\0' || std::strlen(value) >= longest_value) return false;
   const bool off = std::strcmp(value, "off") == 0;
-  std::memcpy(statistics_path, off ? "" : value, off ? 1 : std::strlen(value) + 1);
+  std::memcpy(to, off ? "" : value, off ? 1 : std::strlen(value) + 1);
+  return true;
+}
+bool apply_profile_file(const char* value) { return apply_path(value, profile_path); }
+bool apply_statistics(const char* value) { return apply_path(value, statistics_path); }
+// "auto", "none", "90%", or bytes.
+bool parse_bound(const char* text, pressure::bound& out) {
+  using kind = pressure::bound::kind;
+  const std::size_t length = std::strlen(text);
+  if (std::strcmp(text, "none") == 0) {
+    out = {kind::none, 0};
+  } else if (std::strcmp(text, "auto") == 0) {
+    out = {kind::automatic, 0};
+  } else if (length > 1 && length <= 4 && text[length - 1] == '%') {
+    char digits[4] = {};
+    std::memcpy(digits, text, length - 1);
+    std::int64_t percent = 0;
+    if (!parse_integer(digits, percent) || percent < 1 || percent > 100) return false;
+    out = {kind::percent, static_cast<std::uint64_t>(percent)};
+  } else {
+    std::size_t bytes = 0;
+    if (!parse_bytes(text, bytes) || bytes == 0) return false;
+    out = {kind::bytes, bytes};
+  }
+  return true;
+}
+
+// "SOFT" or "SOFT,HARD". The soft limit must not exceed the hard one, where they are of one kind.
+bool apply_limit(const char* value) {
+  pressure::rule rule;
+  char soft[32];
+  const char* const comma = std::strchr(value, ',');
+  const std::size_t length = comma != nullptr ? static_cast<std::size_t>(comma - value) : std::strlen(value);
+  if (length >= sizeof soft) return false;
+  std::memcpy(soft, value, length);
+  soft[length] = '\0';
+  if (!parse_bound(soft, rule.soft)) return false;
+  if (comma != nullptr && !parse_bound(comma + 1, rule.hard)) return false;
+  if (rule.hard.what == pressure::bound::kind::automatic) return false;
+  if (rule.hard.value != 0 && rule.soft.what == rule.hard.what && rule.soft.value > rule.hard.value)
+    return false;
+  pressure::process.set_rule(rule);
+  // A limit in bytes holds from now on; what else follows from the rule, from the next growth on.
+  engine::heap.set_most(rule.hard.what == pressure::bound::kind::bytes ? rule.hard.value
+                                                                       : page_heap::no_limit);
+  engine::heap.set_mark(0);
   return true;
 }
 
@@ -207,6 +268,11 @@ constexpr entry table[] = {
      "how many bytes all thread caches together may hold before they stop growing", apply_cache_budget, true},
     {"large_cache", "256M", "bytes, with K, M or G",
      "how much free memory may stay resident; memory beyond it is returned at once", apply_large_cache, true},
+    {"limit", "auto",
+     "SOFT or SOFT,HARD: bytes with K, M or G, percent of the control group's limit, or none; SOFT also auto",
+     "from how much memory on caches empty and the program's callbacks run, and how much tarn takes at most; auto: 15/16 "
+     "of the control group's limit",
+     apply_limit, true},
     {"huge_pages", "auto", "auto, always or never",
      "whether to request 2 MiB pages; auto: for heaps of 16 MiB and more", apply_huge_pages, true},
     {"background", "auto", "auto, on or off",
@@ -221,6 +287,13 @@ constexpr entry table[] = {
      "one in N allocations of each size and thread is put on its own pages, where misuse is "
      "detected",
      apply_guarded, true},
+    {"profile", "off", "on, off, or bytes, with K, M or G, up to 1G",
+     "whether the heap profile follows samples of the allocations, and how many bytes lie between two of them on "
+     "average; on: 512K",
+     apply_profile, true},
+    {"profile_file", "off", "off or a file's path",
+     "where each process writes its heap profile when it exits: the path, a dot and its process id",
+     apply_profile_file, false},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics, false},
     {"contention", "off", "on or off",
@@ -333,13 +406,17 @@ void read_environment() {
 
 int set(const char* name, const char* value) {
   if (name == nullptr || value == nullptr) return EINVAL;
-  return change(name, value, origin::program);
+  const int result = change(name, value, origin::program);
+  heap_profile::reach_all_threads();
+  return result;
 }
 
 int set_by_socket(const char* name, const char* value) {
   const entry* const e = find(name);
   if (e != nullptr && !e->by_socket) return EPERM;
-  return change(name, value, origin::control);
+  const int result = change(name, value, origin::control);
+  heap_profile::reach_all_threads();
+  return result;
 }
 
 bool is_set_by_socket(std::size_t index) { return index < option_count && table[index].by_socket; }
@@ -360,6 +437,7 @@ os::mutex& lock() TARN_RETURNS_LOCK(settings_lock) { return settings_lock; }
 
 std::int64_t decay_ms() { return decay_value.load(std::memory_order_relaxed); }
 background background_choice() { return background_value.load(std::memory_order_relaxed); }
+const char* profile_at_exit() { return profile_path[0] == '\0' ? nullptr : profile_path; }
 bool control_is_wanted() { return control_wanted.load(std::memory_order_relaxed); }
 unsigned control_setting() { return control_settings.load(std::memory_order_relaxed); }
 void copy_control_folder(char (&out)[longest_control_folder + 1]) {

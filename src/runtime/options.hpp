@@ -42,5 +42,7 @@ void copy_control_folder(char (&out)[longest_control_folder + 1]);
 void start_control();
 // Where to write statistics at exit: "stderr" or a path; null: nowhere.
 const char* statistics_at_exit();
+// Where the heap profile goes at exit; null: nowhere.
+const char* profile_at_exit();
 
 }  // namespace tarn::options

@@ -3,7 +3,8 @@
 // granted. Capacity is paid for before it exists.
 //
 // Thread safety: any thread. Invariant: used == sum of the capacities of all caches, except that while a thread pays it
-// exceeds the sum for a moment, and may exceed the limit.
+// exceeds the sum for a moment, and may exceed the limit. Under memory pressure the limit is a part of the option's
+// (most()); capacity that exceeds it then goes as the caches become idle.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +28,7 @@ struct cache_budget {
   static constexpr std::size_t part_for_first_capacity = 4;
 
   std::atomic<std::size_t> limit{64 * mib};
+  std::atomic<unsigned> halvings{0};  // set by runtime/pressure.cpp
   std::atomic<std::size_t> caches{0};
   // Hardened build: two caches have existed at the same time. Before that, no second thread can free.
   std::atomic<bool> has_had_several{false};
@@ -34,11 +36,14 @@ struct cache_budget {
 
   // Pays for more capacity of a class; `first`: it has none yet. False: refused.
   bool pay(std::size_t bytes, bool first) {
-    const std::size_t all = limit.load(std::memory_order_relaxed);
+    const std::size_t all = most();
     const std::size_t most = first ? all : all - all / part_for_first_capacity;
     if (used.fetch_add(bytes, std::memory_order_relaxed) + bytes <= most) return true;
     refund(bytes);
     return false;
+  }
+  [[nodiscard]] std::size_t most() const {
+    return limit.load(std::memory_order_relaxed) >> halvings.load(std::memory_order_relaxed);
   }
   void refund(std::size_t bytes) { used.fetch_sub(bytes, std::memory_order_relaxed); }
   [[nodiscard]] bool is_worth_watching() const { return used.load(std::memory_order_relaxed) >= watch_bytes; }

@@ -231,6 +231,15 @@ void thread_cache_registry::empty_resting(bool all) {
   }
 }
 
+bool thread_cache_registry::hurry_all() {
+  os::lock_guard guard(lock_, *this);
+  bool all = true;
+  for (thread_cache* const list : {used_, resting_, unused_}) {
+    for (thread_cache* c = list; c != nullptr; c = c->next) all = c->hurry() && all;
+  }
+  return all;
+}
+
 void thread_cache_registry::keep_only(thread_cache* mine) {
   os::lock_guard guard(lock_, *this);
   thread_cache* cache = used_;

@@ -53,6 +53,9 @@ class thread_cache_registry {
     for (thread_cache* c = resting_; c != nullptr; c = c->next) visit(*c);
   }
 
+  // Calls hurry() of all caches, also of those that wait for a thread. False: as hurry().
+  bool hurry_all();
+
   void validate_locked() const TARN_REQUIRES(lock_) {
     std::size_t used = 0;
     bool has_look_next = look_next_ == nullptr;

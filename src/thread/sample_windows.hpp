@@ -6,14 +6,13 @@
 // Owner: the engine has one. Thread safety: all members may be called by any thread.
 #pragma once
 
-#include <sys/auxv.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <utility>
+
+#include "thread/sample_random.hpp"
 
 namespace tarn {
 
@@ -31,26 +30,12 @@ class sample_windows {
 
   // A random place in a window. Two concurrent callers may get the same number.
   std::int32_t place(std::int32_t length) {
-    std::uint64_t state = state_.load(std::memory_order_relaxed);
-    if (state == 0) state = seed();
-    state += 0x9e3779b97f4a7c15U;
-    state_.store(state, std::memory_order_relaxed);
-    std::uint64_t mixed = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9U;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
-    return static_cast<std::int32_t>((mixed >> 33) % static_cast<std::uint64_t>(length));
+    return static_cast<std::int32_t>((random_.next() >> 33) % static_cast<std::uint64_t>(length));
   }
 
  private:
-  // From the random bytes that the kernel gives each process (AT_RANDOM); no system call.
-  static std::uint64_t seed() {
-    std::uint64_t out = 1;
-    const auto* const bytes = reinterpret_cast<const unsigned char*>(getauxval(AT_RANDOM));
-    if (bytes != nullptr) std::memcpy(&out, bytes + 8, sizeof out);
-    return out;
-  }
-
   std::atomic<std::int32_t> length_{1 << 16};  // the default in options.cpp
-  std::atomic<std::uint64_t> state_{0};
+  sample_random random_;
 };
 
 // The allocations left until the next guarded one, for one thread and class, or for one thread.
@@ -64,11 +49,11 @@ struct sample_countdown {
   // For a thread that counts its allocations: negative for ever, as allocation_counts sets it anew.
   static constexpr sample_countdown counted() { return {INT32_MIN / 2, no_window}; }
 
+  // The next allocation begins the first window.
+  static constexpr sample_countdown unplanned() { return {-1, no_window}; }
+
   // Whether is_due() need be asked.
   [[nodiscard]] bool may_be_due() const { return until_sample < 0; }
-
-  // Allocations left in the windows that have begun; negative if one has passed its end.
-  [[nodiscard]] std::int64_t left() const { return std::int64_t{until_sample} + after_sample + 1; }
 
   // Whether the next allocation is to be a guarded one. If so, begins the next window.
   bool is_due(sample_windows& windows) {

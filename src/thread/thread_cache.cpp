@@ -122,34 +122,83 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
   const unsigned class_;
 };
 
-// ---- guarded allocations ----
+// ---- samples ----
 
-bool thread_cache::sample_is_due(unsigned size_class, sample_windows& windows, bool counts) {
-  bin& b = bins_[size_class];
-  if (TARN_LIKELY(b.samples.until_sample >= 0)) return false;
-  const std::int64_t before = b.samples.left();
-  // A pop that fails because a sample is due has counted down; one that finds no object has not.
-  const bool has_counted = b.top[-1] != nullptr;
-  bool is_due = false;
-  if (counts) {
-    b.samples = sample_countdown::counted();
-  } else {
-    is_due = b.samples.is_due(windows);
+sample_kind thread_cache::choose(unsigned size_class, sample_windows& guards, byte_samples& profile,
+                                 bool counts) {
+  class_countdown& stop = bins_[size_class].samples;
+  if (TARN_LIKELY(stop.until_sample > 0)) return sample_kind::none;  // allocate_slow() counts it
+  // A pop that fails because of a stop has counted down, perhaps twice for one allocation; one that finds no object has
+  // not. Of counts that are negative anyway the sign does not tell.
+  const bool tells = !counts && stop.until_sample == stop.value();
+  const bool has_counted = bins_[size_class].top[-1] != nullptr;
+  const std::int32_t before = tells ? 0 : stop.value() + static_cast<std::int32_t>(has_counted);
+  if (TARN_UNLIKELY(counts)) {
+    grant(size_class, std::int64_t{class_countdown::counted} - before);
+    stop.until_sample = class_countdown::counted;
+    return sample_kind::none;
   }
-  const std::int64_t granted =
-      b.samples.left() - before + static_cast<int>(is_due) - static_cast<int>(has_counted);
-  granted_bytes_ += static_cast<std::uint64_t>(granted) * class_info(size_class).size;
-  // The guarded block does not come from a magazine.
-  if (is_due) note_brought(size_class, 1);
-  return is_due;
+  // After hurry() the planned stop is `before` allocations behind this one; else it is this one.
+  const bool is_early = before > 0;
+  const std::int32_t profiled = next_profiled(size_class, profile, is_early);
+  sample_countdown& guard = guard_places_[size_class];
+  if (is_early) guard.until_sample += before;
+  sample_kind kind = profiled == 0 ? sample_kind::profiled : sample_kind::none;
+  if (kind == sample_kind::none && guard.is_due(guards)) kind = sample_kind::guarded;
+  // The next stop: the m-th allocation after this one.
+  const std::size_t mean = profile.mean();
+  std::int32_t to_profiled = class_countdown::longest_step;
+  if (profiled > 0) {
+    to_profiled = profiled;
+  } else if (mean != 0) {
+    to_profiled = 1 + profile.blocks_until(mean, class_info(size_class).size);
+  }
+  const std::int32_t to_guarded = guard.until_sample + 1;
+  const std::int32_t m =
+      std::clamp(std::min(to_profiled, to_guarded), std::int32_t{1}, class_countdown::longest_step);
+  if (to_guarded > 0) guard.until_sample -= m;
+  stop.profiled_behind = mean != 0 ? to_profiled - m : class_countdown::no_plan;
+  grant(size_class, m - before);
+  // allocate_slow() counts an allocation that is not chosen. A chosen block does not come from a magazine.
+  stop.until_sample = kind == sample_kind::none ? m : m - 1;
+  if (kind != sample_kind::none) note_brought(size_class, 1);
+  return kind;
 }
 
-void thread_cache::set_countdowns(sample_countdown all) {
-  for (unsigned c = 1; c < size_classes::all; ++c) {
-    sample_countdown& samples = bins_[c].samples;
-    granted_bytes_ += static_cast<std::uint64_t>(all.left() - samples.left()) * class_info(c).size;
-    samples = all;
+// How far behind the present allocation of the class the one for the profile is; 0: it is this one; negative: not
+// planned.
+std::int32_t thread_cache::next_profiled(unsigned size_class, byte_samples& profile, bool is_early) {
+  const std::uint32_t epoch = profile.epoch();
+  if (TARN_UNLIKELY(profile_epoch_ != epoch)) {
+    profile_epoch_ = epoch;
+    for (bin& b : bins_) b.samples.profiled_behind = class_countdown::no_plan;
   }
+  const std::size_t mean = profile.mean();
+  if (mean == 0) return -1;
+  const std::int32_t planned = bins_[size_class].samples.profiled_behind;
+  // The distribution has no memory: a stop that came early draws anew.
+  if (planned != class_countdown::no_plan && !is_early) return planned;
+  return profile.blocks_until(mean, class_info(size_class).size);
+}
+
+void thread_cache::grant(unsigned size_class, std::int64_t allocations) {
+  granted_bytes_ += static_cast<std::uint64_t>(allocations) * class_info(size_class).size;
+}
+
+void thread_cache::set_counting(bool counts) {
+  for (unsigned c = 1; c < size_classes::all; ++c) {
+    class_countdown& stop = bins_[c].samples;
+    const std::int32_t until = counts ? class_countdown::counted : 0;
+    grant(c, std::int64_t{until} - stop.value());
+    stop = {until, class_countdown::no_plan};
+  }
+  for (sample_countdown& guard : guard_places_) guard = sample_countdown::unplanned();
+}
+
+bool thread_cache::hurry() {
+  bool all = true;
+  for (unsigned c = 1; c < size_classes::count; ++c) all = !bins_[c].samples.hurry() && all;
+  return all;
 }
 
 thread_cache::traffic_bytes thread_cache::traffic() const {
@@ -157,7 +206,7 @@ thread_cache::traffic_bytes thread_cache::traffic() const {
   std::uint64_t cached = 0;
   for (unsigned c = 1; c < size_classes::all; ++c) {
     const std::uint64_t size = class_info(c).size;
-    left += static_cast<std::uint64_t>(bins_[c].samples.left()) * size;
+    left += static_cast<std::uint64_t>(std::int64_t{bins_[c].samples.value()}) * size;
     const magazine* const spare = spare_[c].look();
     cached += (static_cast<std::size_t>(bins_[c].top - loaded_[c]->bottom()) - holes_[c]) * size;
     cached += spare != nullptr ? spare->count * size : 0;
@@ -174,7 +223,7 @@ void thread_cache::forget_traffic() {
   brought_bytes_ = before.freed - before.allocated;
 }
 
-// Pops an object even if a guarded allocation is due; null if the magazine is empty.
+// Pops an object even if a stop is due; null if the magazine is empty.
 void* thread_cache::take(unsigned size_class) {
   bin& b = bins_[size_class];
   void** const top = b.top;

@@ -19,14 +19,13 @@
 //   - m->slots < top <= limit, and limit - m->bottom() is at most most_[c], or the objects that m held when it was
 //     loaded;
 //   - objects are in [m->bottom() + holes_[c], top); the slots below are null, and m->slots[0] is null;
-//   - until_sample + after_sample + 1 allocations are left in the class's sample window, or in two if one has just
-//     begun;
+//   - until_sample allocations are left before the class's next stop (class_countdown.hpp);
 //   - every object in a magazine has its free_mark set; no object in the program's hands has;
 //   - the class has at most 2 * most_[c] objects in its two magazines;
 //   - capacity_bytes_ = sum over the classes of 2 * most_ * size; of a grain class, the size of the largest block.
 //
 // What its thread has allocated and freed follows from counts of slow paths, so fast paths count nothing (traffic()):
-//   allocated = granted_bytes_ - bytes of the allocations that are left in the sample windows;
+//   allocated = granted_bytes_ - bytes of the allocations that are left before the classes' stops;
 //   freed = allocated + bytes of objects in magazines + taken_away_bytes_ - brought_bytes_.
 // (brought_bytes_: of the objects that the owner's slow paths brought in, less those that they put back.)
 //
@@ -60,19 +59,24 @@
 #include "central/magazine_bin.hpp"
 #include "central/objects.hpp"
 #include "central/size_class.hpp"
+#include "thread/byte_samples.hpp"
 #include "thread/cache_budget.hpp"
+#include "thread/class_countdown.hpp"
 #include "thread/hardened_quarantine.hpp"
 #include "thread/sample_windows.hpp"
 
 namespace tarn {
 
-// The part of a class that the fast paths use: a view of its loaded magazine, and the countdown of guarded allocations.
+// The part of a class that the fast paths use: a view of its loaded magazine, and the countdown to its next stop.
 struct alignas(32) cache_bin {
   void** top;
   void** limit;
   std::uint64_t reciprocal;  // of the object size
-  sample_countdown samples;
+  class_countdown samples;
 };
+
+// What an allocation is chosen for.
+enum class sample_kind : std::uint8_t { none, guarded, profiled };
 
 static_assert(sizeof(cache_bin) == page_map::class_step);
 static_assert(size_classes::all * page_map::class_step <= page_map::class_mask);
@@ -106,8 +110,7 @@ class alignas(separation) thread_cache {
   // Hardened build. Called by the owner only.
   TARN_ALWAYS_INLINE cache_quarantine& quarantine() { return quarantine_; }
 
-  // An object of the class. Null: the magazine is empty, or a guarded allocation is due (sample_is_due()); call
-  // allocate_slow().
+  // An object of the class. Null: the magazine is empty, or a sample may be due: call choose(), then allocate_slow().
   TARN_ALWAYS_INLINE void* pop(unsigned size_class) { return pop_from(bins_[size_class]); }
   // The same for a size. Requires: size <= size_classes::fine_end.
   TARN_ALWAYS_INLINE void* pop_fine(std::size_t size) {
@@ -119,11 +122,15 @@ class alignas(separation) thread_cache {
     return address_of(bin_at(fine_bins[(size + 7) >> size_classes::fine_shift]).top[-1]);
   }
 
-  // Whether the next allocation of the class is to be a guarded one. If so, begins the next window. `counts`: the thread
-  // counts its allocations, and none is guarded.
-  bool sample_is_due(unsigned size_class, sample_windows& windows, bool counts = false);
-  // Sets the countdowns of all classes.
-  void set_countdowns(sample_countdown all);
+  // What the allocation for which pop() has just failed is chosen for, in the order of their places: a guarded one, or
+  // one for the heap profile; of two at one place the guarded one comes next. `counts`: the thread counts its
+  // allocations, and none is chosen.
+  sample_kind choose(unsigned size_class, sample_windows& guards, byte_samples& profile, bool counts = false);
+  // The thread begins to count its allocations, or ends.
+  void set_counting(bool counts);
+  // Called by another thread: every class stops at its next allocation, and draws the distance to the next sample of the
+  // profile anew. False: the owner has overwritten that in a class; call it again, after a process_fence().
+  bool hurry();
 
   // Takes an object back. False: call free_slow(). `page` is the page map's entry for the object; a page without
   // objects has class 0, whose bin has the reciprocal 0: no object begins there.
@@ -216,6 +223,7 @@ class alignas(separation) thread_cache {
       bins_[c] = {no_magazine()->bottom(), no_magazine()->bottom(), class_info(c).reciprocal, {}};
     }
     for (magazine*& m : loaded_) m = no_magazine();
+    for (sample_countdown& guard : guard_places_) guard = sample_countdown::unplanned();
   }
   TARN_ALWAYS_INLINE bin& bin_at(std::size_t offset) {
     return *reinterpret_cast<bin*>(reinterpret_cast<char*>(bins_) + offset);
@@ -230,6 +238,8 @@ class alignas(separation) thread_cache {
   TARN_ALWAYS_INLINE static void keep_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
   void validate_class(unsigned size_class);
+  std::int32_t next_profiled(unsigned size_class, byte_samples& profile, bool is_early);
+  void grant(unsigned size_class, std::int64_t allocations);
   // Objects that slow paths brought into the magazines, or put back.
   void note_brought(unsigned size_class, std::size_t objects) {
     brought_bytes_ += objects * class_info(size_class).size;
@@ -274,7 +284,7 @@ class alignas(separation) thread_cache {
     keep_order();
   }
 
-  // A pop fails if there is no object or if a guarded allocation is due. The first condition is tested before anything
+  // A pop fails if there is no object or if a stop is due. The first condition is tested before anything
   // is written, since the bins shared by all threads without a cache are always empty. The slot is read only once:
   // another thread may set it to null (thread_cache_idle.cpp).
   TARN_ALWAYS_INLINE static void* pop_from(bin& of_class) {
@@ -325,7 +335,10 @@ class alignas(separation) thread_cache {
   magazine* empty_[magazine_store::sizes] = {};
   std::size_t capacity_bytes_ = 0;
   std::uint64_t granted_bytes_ = 0;
-  std::uint64_t brought_bytes_ = 0;                 // wraps
+  // Of the guarded allocations: until_sample is relative to the class's stop.
+  sample_countdown guard_places_[size_classes::count];
+  std::uint32_t profile_epoch_ = 0;  // of byte_samples, when the distances in the bins were drawn
+  std::uint64_t brought_bytes_ = 0;  // wraps
   std::atomic<std::uint64_t> taken_away_bytes_{0};  // by other threads
   // busy_: the owner is between enter() and leave(). claimed_: another thread empties the cache, or is about to.
   std::atomic<bool> busy_{false};

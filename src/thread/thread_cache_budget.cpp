@@ -29,7 +29,7 @@ static_assert(3 + largest_class_size / (4 * kib) <= 255, "misses_ has eight bits
 
 // The bytes that this cache may hold.
 std::size_t thread_cache::share() const {
-  const std::size_t limit = budget_->limit.load(std::memory_order_relaxed);
+  const std::size_t limit = budget_->most();
   const std::size_t caches = std::max<std::size_t>(budget_->caches.load(std::memory_order_relaxed), 1);
   // In proportion to the heap, so that many threads in a small heap do not hold more than the heap.
   const std::size_t all = std::min(limit, std::max(central_->heap().in_use_bytes() / 2, least_for_all));
@@ -65,6 +65,7 @@ void thread_cache::validate_class(unsigned size_class) {
   const magazine* const m = loaded_[size_class];
   const std::size_t most = most_[size_class];
   const auto room = static_cast<std::size_t>(b.limit - (m->slots + 1));
+  TARN_INVARIANT("thread_cache", this, b.samples.value() <= class_countdown::longest_step);
   TARN_INVARIANT("thread_cache", this, m->slots < b.top && b.top <= b.limit);
   TARN_INVARIANT("thread_cache", this, room <= most && room <= m->capacity);
   TARN_INVARIANT("thread_cache", this, m->slots[0] == nullptr);

@@ -27,6 +27,14 @@ tarn: unknown command 'comapre'
 tarn: unknown command 'frobnicate'
       All commands: tarn help
 """),
+        Mistake("the word is a command of other tools", "tarn version", 2, """\
+tarn: unknown command 'version'
+      Print the version: tarn --version
+"""),
+        Mistake("the same", "tarn record -- ls", 2, """\
+tarn: unknown command 'record'
+      Record a profile: tarn profile -- PROGRAM ARG...
+"""),
         Mistake("an option stands before the command", "tarn --stats run -- ls", 2, """\
 tarn: unknown option '--stats' before the command
       Options follow the command: tarn COMMAND OPTIONS. All commands: tarn help
@@ -105,7 +113,7 @@ tarn: --interval requires --watch
       See: tarn cost --help
 """),
         Mistake("one side of a comparison is missing", "tarn diff x.prof", 2, """\
-tarn: diff needs two files, or two groups of files separated by --; 1 files are given
+tarn: diff needs two files, or two groups of files separated by --, not one file
       One file each: tarn diff BEFORE AFTER. Several: tarn diff [OPTIONS] BEFORE... -- AFTER...
 """),
         Mistake("a limit of diff is malformed", "tarn diff --fail-if 'cost+3%' x.prof y.prof", 2, """\

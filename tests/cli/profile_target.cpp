@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +25,54 @@ namespace {
 constexpr std::size_t mib = std::size_t{1} << 20;
 
 SITE void keep(void* memory) { asm volatile("" : : "r"(memory) : "memory"); }
+
+// ---- a fragmented heap ----
+
+// At the same site twice, so that no site is that of one call only.
+SITE void* pin_dense(std::size_t size) { return std::calloc(1, size); }
+SITE void* pin_culprit(std::size_t size) { return std::calloc(1, size); }
+SITE void* pin_bystander(std::size_t size) { return std::calloc(1, size); }
+SITE void* pin_passing(std::size_t size) { return std::calloc(1, size); }
+
+long resident_bytes() {
+  long size = 0;
+  long resident = 0;
+  std::FILE* const file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr || std::fscanf(file, "%ld %ld", &size, &resident) != 2) resident = 0;
+  if (file != nullptr) std::fclose(file);
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// 4 MiB of blocks that live on in one piece; then short-lived blocks of random sizes, among which one in about 150 lives
+// on, and one in about 3,000 of another site. Prints by how much the resident memory has grown, and the live bytes.
+void pinned(std::uint32_t seed) {
+  std::uint32_t state = seed * 2654435761U + 1;
+  const auto below = [&state](std::uint32_t n) {
+    state = state * 1664525 + 1013904223;
+    return (state >> 8) % n;
+  };
+  const long before = resident_bytes();
+  std::size_t live = 0;
+  std::vector<void*> passing;
+  passing.reserve(250'000);
+  live += 250'000 * sizeof(void*);
+  for (int i = 0; i < 40'000; ++i, live += 100) keep(pin_dense(100));
+  const std::size_t least = 16 + 16 * below(4);
+  for (int i = 0; i < 200'000; ++i) {
+    passing.push_back(pin_passing(least + below(400)));
+    const std::uint32_t dice = below(3000);
+    const std::size_t size = least + below(400);
+    if (dice < 20) {
+      keep(pin_culprit(size));
+      live += size;
+    } else if (dice == 20) {
+      keep(pin_bystander(size));
+      live += size;
+    }
+  }
+  for (void* const block : passing) std::free(block);
+  std::printf("%ld %zu\n", resident_bytes() - before, live);
+}
 
 SITE void touch_all() {
   char* block = static_cast<char*>(std::malloc(33 * mib));
@@ -288,6 +337,7 @@ int main(int word_count, char** words) {
   if (what == "exact") exact(count);
   if (what == "spike") spike();
   if (what == "parts") parts();
+  if (what == "pinned") pinned(static_cast<std::uint32_t>(count));
   if (what == "entries") every_entry();
   if (what == "churn") churn(count);
   if (what == "threads") threads(count);

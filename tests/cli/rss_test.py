@@ -38,6 +38,30 @@ class rss(ProfileBase):
             self.assert_near(self.part(split, "mapped", "split_mapped"), 8 * MIB, 0.01)
             self.assertTrue(any("libc" in part["name"] for part in split["parts"]["files"]))
 
+    def test_a_planted_culprit_pins_most_memory(self):
+        for seed in range(1, 11):
+            self.profile("pinned", str(seed), mode="full")
+            grown, live = (int(word) for word in re.search(r"^(-?\d+) (\d+)$", self.result.stdout, re.MULTILINE).groups())
+            result = subprocess.run([settings.tarn, "sites", "--by", "pinned", "--json",
+                                     os.path.join(self.folder, "x.prof")], capture_output=True, text=True, check=False)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            pinned = json.loads(result.stdout)
+            self.assertIn("pin_culprit", pinned["sites"][0]["function"], f"seed {seed}: {pinned['sites'][:3]}")
+            self.assertGreater(pinned["sites"][0]["pinned_bytes"], 3 * pinned["sites"][1]["pinned_bytes"])
+            self.assertIn("pool", pinned["sites"][0]["would_help"])
+            total = subprocess.run([settings.tarn, "rss", "--at", "end", "--json", os.path.join(self.folder, "x.prof")],
+                                   capture_output=True, text=True, check=True)
+            at = json.loads(total.stdout)["at"]
+            self.assert_near(pinned["pinned_bytes"] + pinned["near_no_block_bytes"], at["kept"], 0.01)
+            # What the program itself has seen; standard output's buffer and the like beside.
+            self.assert_near(at["kept"] + at["rounding"], grown - live, 0.05)
+
+    def test_a_sampled_profile_does_not_tell_who_pins_memory(self):
+        self.profile("pinned", "1", mode="sample")
+        result = subprocess.run([settings.tarn, "sites", "--by", "pinned", os.path.join(self.folder, "x.prof")],
+                                capture_output=True, text=True, check=False)
+        self.assert_refused(result, 125, "does not tell which blocks pin memory")
+
     def test_a_merged_profile_has_no_resident_memory_and_is_refused(self):
         path = os.path.join(self.folder, "old.prof")
         self.profile("exact", "1", mode="full")

@@ -4,8 +4,7 @@
 // atomic exchange.
 // Where no cgroup can be made the test does the same work and watches the resident set: it ends with 77, or with 1 if
 // the peak exceeds 230 MiB. That leaves 26 of the 256 MiB for page tables and kernel stacks.
-#include <sys/stat.h>
-
+#include "../memory_group.hpp"
 #include "inject.hpp"
 
 namespace {
@@ -83,69 +82,13 @@ int churn() {
   return holds;
 }
 
-bool write_file(const char* path, const char* text) {
-  const int file = open(path, O_WRONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  const bool done = write(file, text, strlen(text)) == static_cast<ssize_t>(strlen(text));
-  close(file);
-  return done;
-}
-
-// The two versions of the kernel's interface, as they are usually mounted.
-struct interface {
-  const char* own;  // in /proc/self/cgroup, what precedes the path of the process's own group
-  const char* mounted;
-  const char* limit;
-  const char* limit_with_swap;
-};
-constexpr interface interfaces[] = {
-    {"0::/", "/sys/fs/cgroup", "memory.max", nullptr},
-    {":memory:/", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"},
-};
-
-// Makes a child of the process's own cgroup and sets its limit. Returns false if this user may not.
-bool make_group(const interface& with, char* group, size_t capacity) {
-  char own[1024];
-  if (read_start("/proc/self/cgroup", own, sizeof own) == 0) return false;
-  const char* line = strstr(own, with.own);
-  if (line == nullptr) return false;
-  line += strlen(with.own) - 1;
-  const int length = static_cast<int>(strcspn(line, "\n"));
-  snprintf(group, capacity, "%s%.*s/tarn-guarantee-25-%d", with.mounted, length, line, getpid());
-  if (mkdir(group, 0755) != 0) return false;
-  char path[1400];
-  char bytes[32];
-  snprintf(bytes, sizeof bytes, "%zu", limit);
-  snprintf(path, sizeof path, "%s/%s", group, with.limit);
-  if (!write_file(path, bytes)) {
-    rmdir(group);
-    return false;
-  }
-  // No swap, where there is any.
-  snprintf(path, sizeof path, "%s/%s", group,
-           with.limit_with_swap != nullptr ? with.limit_with_swap : "memory.swap.max");
-  write_file(path, with.limit_with_swap != nullptr ? bytes : "0");
-  return true;
-}
-
-int churn_inside(const char* group) {
-  char path[1400];
-  char pid[32];
-  snprintf(path, sizeof path, "%s/cgroup.procs", group);
-  snprintf(pid, sizeof pid, "%d", getpid());
-  if (!write_file(path, pid)) return not_checkable;
-  return churn();
-}
-
 }  // namespace
 
 int main() {
   start();
-  char group[1200];
-  for (const interface& each : interfaces) {
-    if (!make_group(each, group, sizeof group)) continue;
-    const child_result result = run_in_child(3000, [&] { return churn_inside(group); });
-    rmdir(group);
+  const memory_group group(limit);
+  if (group.exists()) {
+    const child_result result = run_in_child(3000, [&] { return group.enter() ? churn() : not_checkable; });
     if (!result.exited || result.code != not_checkable) {
       expect_good(result, "churn in a cgroup of 256 MiB");
       measured("not killed at 256 MiB after %.0f GiB of churn", in_mib(churn_bytes()) / 1024);

@@ -21,6 +21,8 @@
 #include "tarn/pool_resource.hpp"
 #include "tarn/pooled.hpp"
 #include "tarn/pooled_allocator.hpp"
+#include "tarn/pressure.hpp"
+#include "tarn/profile.hpp"
 #include "tarn/recycler.hpp"
 #include "tarn/scratch_arena.hpp"
 #include "tarn/stats.hpp"
@@ -175,6 +177,16 @@ void use_recyclers() {
   static_cast<void>(made.trim());
 }
 
+void use_pressure() {
+  int calls = 0;
+  const auto registration = tarn::on_pressure([&calls](const tarn_pressure&) { ++calls; });
+  tarn::pressure_registration moved;
+  require(!moved.is_active());
+  tarn_pressure now;
+  tarn_get_pressure(&now);
+  require(now.level == 0 && now.used <= now.soft);
+}
+
 void use_frames() {
   void* const frame = tarn::coroutine_frames::operator new(200);
   tarn::coroutine_frames::operator delete(frame, 200);
@@ -287,9 +299,14 @@ int main() {
   use_pooled();
   use_arenas();
   use_recyclers();
+  use_pressure();
   use_frames();
   use_counts();
   use_members();
+  require(tarn::profile::start());
+  tarn::profile::stop();
+  require(!tarn::profile::text().empty());
+  require(tarn::profile::save("/") != 0);
   require(!tarn::pools().empty());
   return 0;
 }

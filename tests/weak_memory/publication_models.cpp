@@ -167,8 +167,10 @@ const registered map("publication.page_map",
 // The address of the guarded blocks, whose slots and length are prepared before:
 // Covers: src/guarded/guarded_blocks.cpp: base_.load acquire, base_.store release
 // Covers: src/guarded/guarded_blocks.hpp: base_.load acquire
-// The number of looks of memory_watch, whose figures are stored before (later looks replace them by newer ones):
-// Covers: src/os/memory_pressure.cpp: looks_.fetch_add release, looks_.load acquire
+// The number of looks of pressure::watch, whose figures are stored before (later looks replace them by newer ones), and
+// of rounds, which free memory before:
+// Covers: src/runtime/pressure.cpp: looks_.fetch_add release, looks_.load acquire
+// Covers: src/runtime/pressure.cpp: rounds.fetch_add release, rounds.load acquire
 // attach() and for_each_front() of src/runtime/front.hpp, whose flags are set once:
 // Covers: src/runtime/front.hpp: attached.store release, attached.load acquire
 model pool_number() {

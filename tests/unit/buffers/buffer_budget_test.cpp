@@ -18,56 +18,65 @@ class buffer_budget_test_access {
 
 namespace {
 
-os::memory_state calm(std::uint64_t limit) { return {{limit, 0}, false}; }
-os::memory_state pressed(std::uint64_t limit) { return {{limit, limit}, true}; }
+constexpr auto calm = pressure::level::calm;
+constexpr auto tight = pressure::level::tight;
 
 TEST(buffer_budget, follows_the_limit) {
   buffer_budget budget;
   EXPECT_EQ(budget.of(3 * mib), 3 * mib);
-  budget.note(calm(8 * gib));
+  budget.note(8 * gib, calm);
   EXPECT_EQ(budget.of(0), 1 * gib);
   EXPECT_EQ(budget.of(3 * gib), 3 * gib);
   EXPECT_EQ(budget.of(5 * gib), 4 * gib);
-  budget.note(calm(256 * mib));
+  budget.note(256 * mib, calm);
   EXPECT_EQ(budget.of(0), 32 * mib);
   EXPECT_EQ(budget.of(1 * gib), 128 * mib);
-  budget.note(calm(0));
+  budget.note(0, calm);
   EXPECT_EQ(budget.of(0), 0U);
   EXPECT_EQ(budget.of(1 * mib), 0U);
 }
 
 TEST(buffer_budget, halves_under_pressure_and_recovers_slowly) {
   buffer_budget budget;
-  budget.note(calm(8 * gib));
-  budget.note(pressed(8 * gib));
+  budget.note(8 * gib, calm);
+  budget.note(8 * gib, tight);
   EXPECT_EQ(budget.of(64 * mib), 32 * mib);
-  budget.note(pressed(8 * gib));
+  budget.note(8 * gib, tight);
   EXPECT_EQ(budget.of(64 * mib), 16 * mib);
-  for (unsigned i = 0; i < buffer_budget::most_halvings; ++i) budget.note(pressed(8 * gib));
+  for (unsigned i = 0; i < buffer_budget::most_halvings; ++i) budget.note(8 * gib, tight);
   EXPECT_EQ(budget.of(64 * mib), 0U);
   for (int i = 0; i < buffer_budget::calm_looks; ++i) {
-    budget.note(calm(8 * gib));
+    budget.note(8 * gib, calm);
     EXPECT_EQ(budget.of(64 * mib), 0U);
   }
-  budget.note(calm(8 * gib));
+  budget.note(8 * gib, calm);
   EXPECT_EQ(budget.of(64 * mib), 64 * mib >> (buffer_budget::most_halvings - 1));
-  for (unsigned i = 1; i < buffer_budget::most_halvings; ++i) budget.note(calm(8 * gib));
+  for (unsigned i = 1; i < buffer_budget::most_halvings; ++i) budget.note(8 * gib, calm);
   EXPECT_EQ(budget.of(64 * mib), 64 * mib);
-  budget.note(calm(8 * gib));
+  budget.note(8 * gib, calm);
   EXPECT_EQ(budget.of(64 * mib), 64 * mib);
 }
 
+TEST(buffer_budget, keeps_nothing_above_the_soft_limit) {
+  buffer_budget budget;
+  budget.note(8 * gib, calm);
+  budget.note(8 * gib, pressure::level::above_soft);
+  EXPECT_EQ(budget.of(0), 0U);
+  for (int i = 0; i <= buffer_budget::calm_looks; ++i) budget.note(8 * gib, calm);
+  EXPECT_EQ(budget.of(0), 1 * gib >> (buffer_budget::most_halvings - 1));
+}
+
 TEST(buffer_budget, takes_each_look_into_account_once) {
-  os::memory_watch watch;
+  pressure::watch watch;
   buffer_budget budget;
   budget.refresh(watch, 100000);
   EXPECT_LT(budget.of(0), std::size_t{1} << 60);
-  budget.note(calm(8 * mib));
-  budget.refresh(watch, 100000 + os::memory_watch::interval_ms - 1);
+  budget.note(8 * mib, calm);
+  budget.refresh(watch, 100000 + pressure::interval_ms - 1);
   EXPECT_EQ(budget.of(0), 1 * mib);
   // Another user of the watch causes the look.
-  watch.look(100000 + os::memory_watch::interval_ms);
-  budget.refresh(watch, 100000 + os::memory_watch::interval_ms);
+  watch.look(100000 + pressure::interval_ms);
+  budget.refresh(watch, 100000 + pressure::interval_ms);
   EXPECT_NE(budget.of(0), 1 * mib);
 }
 

@@ -104,6 +104,26 @@ TEST_F(guarded_blocks_test, a_slot_waits_until_all_others_have_been_used) {
                                        mib / std::max(guarded_blocks::largest_size, os::system_page_size())));
 }
 
+TEST_F(guarded_blocks_test, the_memory_of_freed_blocks_goes_back) {
+  unsigned char resident = 1;
+  char* const probe = allocate(100);
+  void* const page = reinterpret_cast<void*>(align_down(address_of(probe), os::system_page_size()));
+  ASSERT_TRUE(os::find_resident(page, os::system_page_size(), &resident));
+  EXPECT_EQ(resident & 1U, 1U);
+  if (!os::purge(page, os::system_page_size())) GTEST_SKIP() << "the system keeps the memory";
+  // The filling is gone too, so this block stays.
+  for (const std::size_t size : {std::size_t{1}, std::size_t{5000}, guarded_blocks::largest_size}) {
+    char* const block = allocate(size);
+    std::memset(block, 1, size);
+    blocks_->deallocate(block);
+    for (std::size_t at = 0; at < size; at += os::system_page_size()) {
+      void* const freed = reinterpret_cast<void*>(align_down(address_of(block + at), os::system_page_size()));
+      ASSERT_TRUE(os::find_resident(freed, os::system_page_size(), &resident));
+      EXPECT_EQ(resident & 1U, 0U) << size << " " << at;
+    }
+  }
+}
+
 TEST_F(guarded_blocks_test, the_nearest_block_is_found_from_all_sides) {
   char* const a = allocate(100);
   char* const b = allocate(100);

@@ -15,7 +15,6 @@ namespace tarn::os {
 namespace {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-constexpr std::uint64_t unlimited = ~std::uint64_t{0};
 
 // Each test has its own /proc and /sys, in a temporary folder.
 class memory_pressure_test : public testing::Test {
@@ -60,7 +59,20 @@ TEST_F(memory_pressure_test, nothing_to_read_is_no_limit) {
   const memory_state state = look();
   EXPECT_EQ(state.limits.limit, unlimited);
   EXPECT_EQ(state.limits.used, 0U);
+  EXPECT_EQ(state.group.limit, unlimited);
   EXPECT_FALSE(state.pressed);
+}
+
+TEST_F(memory_pressure_test, the_group_with_the_least_room) {
+  machine(8192, 6000);
+  EXPECT_EQ(look().group.limit, unlimited) << "the machine is no group";
+  second_version("/a/b");
+  group("/a", std::to_string(512 * mib), "max", 450 * mib);
+  group("/a/b", std::to_string(256 * mib), "max", 50 * mib);
+  EXPECT_EQ(look().group.limit, 512 * mib);
+  EXPECT_EQ(look().group.used, 450 * mib);
+  group("/a/b", std::to_string(256 * mib), "max", 300 * mib);
+  EXPECT_EQ(look().group.limit, 256 * mib);
 }
 
 TEST_F(memory_pressure_test, the_machine) {
@@ -168,17 +180,6 @@ TEST(memory_pressure, this_machine) {
   EXPECT_GT(limits.limit, 16 * mib);
   EXPECT_LE(limits.limit, machine_bytes());
   EXPECT_GT(limits.used, 0U);
-}
-
-TEST(memory_watch, looks_once_a_second) {
-  memory_watch watch;
-  EXPECT_EQ(watch.last().limits.limit, unlimited);
-  EXPECT_FALSE(watch.last().pressed);
-  EXPECT_EQ(watch.look(100000), 1U);
-  EXPECT_EQ(watch.last().limits.limit, look_at_memory("").limits.limit);
-  EXPECT_GT(watch.last().limits.used, 0U);
-  EXPECT_EQ(watch.look(100000 + memory_watch::interval_ms - 1), 1U);
-  EXPECT_EQ(watch.look(100000 + memory_watch::interval_ms), 2U);
 }
 
 }  // namespace

@@ -119,22 +119,26 @@ TEST(first_touch, a_large_block_asks_for_huge_pages_once_such_blocks_are_known_t
   first_touch touch;
   const std::uintptr_t start = 77 * huge_page_size + 3 * page_size;
   const std::size_t bytes = 9 * mib;
-  EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U) << "before anything is known";
+  EXPECT_EQ(touch.plan_block(start, bytes, start, 64 * mib).huge_bytes, 0U) << "before anything is known";
   touch.note_filled(true);
-  const touch_plan plan = touch.plan_block(start, bytes, 64 * mib);
+  const touch_plan plan = touch.plan_block(start, bytes, start, 64 * mib);
   EXPECT_EQ(plan.huge_start, start) << "a part of the block only, which would split its mapping";
   EXPECT_EQ(plan.huge_bytes, bytes);
-  EXPECT_TRUE(plan.timed);
+  EXPECT_EQ(plan.timed_start, align_up(start, huge_page_size));
+  EXPECT_EQ(touch.plan_block(start, bytes, start + 3 * mib, 64 * mib).timed_start,
+            align_up(start + 3 * mib, huge_page_size))
+      << "memory that is backed already is always fast";
   EXPECT_EQ(plan.populate_bytes, 0U);
-  EXPECT_EQ(touch.plan_block(start, bytes, first_touch::huge_from - 1).huge_bytes, 0U);
-  EXPECT_EQ(touch.plan_block(start, first_touch::huge_block_from - page_size, 64 * mib).huge_bytes, 0U);
+  EXPECT_EQ(touch.plan_block(start, bytes, start, first_touch::huge_from - 1).huge_bytes, 0U);
+  EXPECT_EQ(touch.plan_block(start, first_touch::huge_block_from - page_size, start, 64 * mib).huge_bytes,
+            0U);
   touch.note_filled(false);
-  EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U);
+  EXPECT_EQ(touch.plan_block(start, bytes, start, 64 * mib).huge_bytes, 0U);
   touch.set_mode(huge_pages::always);
-  EXPECT_NE(touch.plan_block(start, bytes, bytes).huge_bytes, 0U);
-  EXPECT_FALSE(touch.plan_block(start, bytes, bytes).timed) << "`always` needs no measurement";
+  EXPECT_NE(touch.plan_block(start, bytes, start, bytes).huge_bytes, 0U);
+  EXPECT_EQ(touch.plan_block(start, bytes, start, bytes).timed_start, 0U) << "`always` needs no measurement";
   touch.set_mode(huge_pages::never);
-  EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U);
+  EXPECT_EQ(touch.plan_block(start, bytes, start, 64 * mib).huge_bytes, 0U);
 }
 
 TEST(first_touch, a_block_that_is_freed_shows_whether_it_was_filled) {
@@ -148,7 +152,7 @@ TEST(first_touch, a_block_that_is_freed_shows_whether_it_was_filled) {
     std::this_thread::sleep_for(std::chrono::milliseconds(110));
     touch.learn_from(address_of(start), bytes);
     os::release(start, bytes);
-    return touch.plan_block(base, bytes, 64 * mib).huge_bytes != 0;
+    return touch.plan_block(base, bytes, base, 64 * mib).huge_bytes != 0;
   };
   int filled = 0;
   int untouched = 0;
@@ -181,19 +185,21 @@ TEST(first_touch, slow_huge_pages_are_left_alone_for_a_while) {
   first_touch touch;
   touch.note_filled(true);
   touch.note_touch_time(first_touch::slow_touch_us);
-  EXPECT_NE(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U);
+  EXPECT_NE(touch.plan_block(base, 9 * mib, base, 64 * mib).huge_bytes, 0U);
   touch.note_touch_time(first_touch::slow_touch_us + 1);
-  EXPECT_EQ(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U);
+  EXPECT_EQ(touch.plan_block(base, 9 * mib, base, 64 * mib).huge_bytes, 0U);
   touch.reserved_locked(base, reservation);
   const touch_plan plan = touch.plan_locked(base, 64 * kib, 64 * mib);
   EXPECT_EQ(plan.huge_bytes, 0U);
   EXPECT_NE(plan.populate_bytes, 0U) << "populating several pages in one call is still allowed";
   touch.set_mode(huge_pages::always);
-  EXPECT_NE(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U) << "`always` ignores the measurement";
+  EXPECT_NE(touch.plan_block(base, 9 * mib, base, 64 * mib).huge_bytes, 0U)
+      << "`always` ignores the measurement";
   touch.set_mode(huge_pages::automatic);
   const timespec pause{first_touch::pause_ms / 1000, 50'000'000};
   nanosleep(&pause, nullptr);
-  EXPECT_NE(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U) << "not tried again after the pause";
+  EXPECT_NE(touch.plan_block(base, 9 * mib, base, 64 * mib).huge_bytes, 0U)
+      << "not tried again after the pause";
 }
 
 TEST(first_touch, what_is_carried_out_is_counted) {
@@ -224,7 +230,7 @@ TEST(first_touch, where_something_was_purged_the_system_makes_no_huge_pages) {
   ASSERT_NE(start, nullptr);
   first_touch touch;
   touch.set_mode(huge_pages::always);
-  touch.carry_out(touch.plan_block(address_of(start), bytes, gib));
+  touch.carry_out(touch.plan_block(address_of(start), bytes, address_of(start), gib));
   // Does what khugepaged does sooner or later if one page of a huge page is backed.
   constexpr int collapse = 25;  // MADV_COLLAPSE
   const auto collapses = [start](std::size_t n) {
@@ -265,17 +271,17 @@ TEST(first_touch, a_small_heap_refuses_huge_pages_that_it_has_not_asked_for) {
   EXPECT_NE(mapping_flags(start).find(" nh "), std::string::npos);
 
   // A large block in that memory asks for the huge pages that the system would have given it.
-  EXPECT_TRUE(touch.plan_block(start, 8 * mib, 0).is_empty());
+  EXPECT_TRUE(touch.plan_block(start, 8 * mib, start, 0).is_empty());
   touch.opted_out_locked(start, bytes);
-  const touch_plan plan = touch.plan_block(start, 8 * mib, 0);
+  const touch_plan plan = touch.plan_block(start, 8 * mib, start, 0);
   EXPECT_EQ(plan.huge_start, start);
   EXPECT_EQ(plan.huge_bytes, 8 * mib);
-  EXPECT_FALSE(plan.timed) << "a page is touched, though the program may not fill the block";
-  EXPECT_TRUE(touch.plan_block(start, mib, 0).is_empty());
-  EXPECT_TRUE(touch.plan_block(start + bytes, 8 * mib, 0).is_empty())
+  EXPECT_EQ(plan.timed_start, 0U) << "a page is touched, though the program may not fill the block";
+  EXPECT_TRUE(touch.plan_block(start, mib, start, 0).is_empty());
+  EXPECT_TRUE(touch.plan_block(start + bytes, 8 * mib, start + bytes, 0).is_empty())
       << "outside, the system's setting applies";
   touch.set_mode(huge_pages::never);
-  EXPECT_TRUE(touch.plan_block(start, 8 * mib, 0).is_empty());
+  EXPECT_TRUE(touch.plan_block(start, 8 * mib, start, 0).is_empty());
   munmap(memory, bytes);
 }
 

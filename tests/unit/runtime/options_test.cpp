@@ -38,9 +38,9 @@ std::string value_of(const std::string& name) {
 
 TEST(options, the_table_is_complete_and_ends) {
   const auto options = all_options();
-  EXPECT_EQ(options.size(), 10U);
-  for (const char* name : {"decay_ms", "cache_budget", "large_cache", "huge_pages", "background",
-                           "cpu_caches", "guarded", "stats", "contention", "control"}) {
+  EXPECT_EQ(options.size(), 13U);
+  for (const char* name : {"decay_ms", "cache_budget", "large_cache", "limit", "huge_pages", "background", "cpu_caches",
+                           "guarded", "profile", "profile_file", "stats", "contention", "control"}) {
     ASSERT_EQ(options.count(name), 1U) << name;
     EXPECT_NE(std::string(options.at(name).meaning), "");
     EXPECT_NE(std::string(options.at(name).accepts), "");
@@ -67,7 +67,9 @@ TEST(options, good_values) {
       {"background", "off"},    {"background", "on"},       {"background", "auto"},
       {"cpu_caches", "off"},    {"cpu_caches", "on"},       {"cpu_caches", "auto"},
       {"stats", "stderr"},      {"stats", "/tmp/file.txt"}, {"stats", "off"},
-      {"contention", "on"},     {"contention", "off"},
+      {"contention", "on"},     {"contention", "off"},      {"limit", "none"},
+      {"limit", "90%"},         {"limit", "512m,1G"},       {"limit", "auto,95%"},
+      {"limit", "none,100%"},   {"limit", "1G,90%"},        {"limit", "auto,none"},
   };
   for (const auto& [name, value] : good) {
     EXPECT_EQ(tarn_set_option(name, value), 0) << name << "=" << value;
@@ -104,6 +106,19 @@ TEST(options, bad_values_change_nothing) {
       {"background", "ON"},
       {"stats", ""},
       {"contention", "yes"},
+      {"limit", ""},
+      {"limit", "0"},
+      {"limit", "101%"},
+      {"limit", "0%"},
+      {"limit", "%"},
+      {"limit", "1.5G"},
+      {"limit", "2G,1G"},
+      {"limit", "95%,90%"},
+      {"limit", "1G,auto"},
+      {"limit", "1G,"},
+      {"limit", ",1G"},
+      {"limit", "1G,2G,3G"},
+      {"limit", "11111111111111111111111111111111111111"},
       {"stats", long_text.c_str()},
   };
   for (const auto& [name, value] : bad) {
@@ -180,8 +195,8 @@ TEST(options, an_unknown_name_in_the_environment_is_reported_with_those_there_ar
   EXPECT_NE(
       text.find(
           "tarn: TARN_DECAY is not an option and is ignored; the options are TARN_DECAY_MS, "
-          "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_CPU_CACHES, TARN_GUARDED, "
-          "TARN_STATS, TARN_CONTENTION, TARN_CONTROL\n"),
+          "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_LIMIT, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_CPU_CACHES, TARN_GUARDED, "
+          "TARN_PROFILE, TARN_PROFILE_FILE, TARN_STATS, TARN_CONTENTION, TARN_CONTROL\n"),
       std::string::npos)
       << text;
   EXPECT_NE(text.find("tarn: TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE is not an option"),

@@ -48,7 +48,7 @@ class thread_cache_test : public testing::Test {
   thread_cache_test() {
     for (unsigned c = 0; c < size_classes::all; ++c) {
       for (thread_cache* cache : {&cache_, &other_})
-        access::bin_of(*cache, c).samples.until_sample = INT32_MAX;
+        access::bin_of(*cache, c).samples.until_sample = class_countdown::longest_step;
     }
   }
   void* allocate(unsigned c) {
@@ -139,6 +139,7 @@ TEST_F(thread_cache_test, each_window_has_one_guarded_allocation) {
   constexpr int rounds = 20;
   access::bin_of(cache_, small).samples.until_sample = 0;
   sample_windows windows;
+  byte_samples profile;
   windows.set_length(length);
   int samples = 0;
   std::set<int> places;
@@ -147,7 +148,7 @@ TEST_F(thread_cache_test, each_window_has_one_guarded_allocation) {
     void* object = cache_.pop(small);
     if (object == nullptr) {
       ++calls;
-      if (cache_.sample_is_due(small, windows)) {
+      if (cache_.choose(small, windows, profile) == sample_kind::guarded) {
         places.insert(i % length);
         ++samples;
         continue;
@@ -165,11 +166,12 @@ TEST_F(thread_cache_test, each_window_has_one_guarded_allocation) {
 TEST_F(thread_cache_test, without_windows_nothing_is_guarded) {
   access::bin_of(cache_, small).samples.until_sample = 0;
   sample_windows windows;
+  byte_samples profile;
   windows.set_length(0);
   for (int i = 0; i < 3 * sample_windows::off_interval; ++i) {
     void* object = cache_.pop(small);
     if (object == nullptr) {
-      ASSERT_FALSE(cache_.sample_is_due(small, windows));
+      ASSERT_EQ(cache_.choose(small, windows, profile), sample_kind::none);
       object = cache_.allocate_slow(small);
     }
     release(small, object);

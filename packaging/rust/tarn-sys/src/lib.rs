@@ -66,6 +66,24 @@ pub struct tarn_allocation_count {
     pub outer: *mut tarn_allocation_count,
 }
 
+/// A call path, and what the samples that were taken there stand for.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct tarn_profile_site {
+    pub frames: *const usize,
+    pub frame_count: u64,
+    pub live_blocks: u64,
+    pub live_bytes: u64,
+    pub resident_bytes: u64,
+    pub blocks: u64,
+    pub bytes: u64,
+    pub samples: u64,
+    pub live_samples: u64,
+    pub lifetime_ms: u64,
+    pub lifetimes: *const u32,
+}
+
 /// An option. The texts are valid until this thread next calls [`tarn_option_at`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +121,17 @@ extern "C" {
         visit: Option<unsafe extern "C" fn(context: *mut c_void, stats: *const tarn_lock_stats)>,
         context: *mut c_void,
     );
+    pub fn tarn_profile_start(rate: usize) -> c_int;
+    pub fn tarn_profile_stop();
+    pub fn tarn_profile_write(
+        write: Option<unsafe extern "C" fn(context: *mut c_void, data: *const c_char, size: usize)>,
+        context: *mut c_void,
+    ) -> c_int;
+    pub fn tarn_profile_dump(fd: c_int) -> c_int;
+    pub fn tarn_visit_profile(
+        visit: Option<unsafe extern "C" fn(context: *mut c_void, site: *const tarn_profile_site)>,
+        context: *mut c_void,
+    ) -> c_int;
     pub fn tarn_count_begin(count: *mut tarn_allocation_count);
     pub fn tarn_count_end(count: *mut tarn_allocation_count);
     pub fn tarn_would_move(block: *const c_void, ratio: f64) -> c_int;

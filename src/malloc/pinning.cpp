@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#include "malloc/pinning.hpp"
+
+#include "central/size_class.hpp"
+#include "runtime/instance.hpp"
+
+namespace tarn::pinning {
+
+void visit(void (*visit)(void* context, const tarn_pinned* pinned), void* context) {
+  for (unsigned c = 1; c < size_classes::all; ++c) {
+    const central::class_figures figures = engine::central_tier.figures_of(c);
+    if (figures.objects == 0) continue;
+    const std::size_t size = class_info(c).size;
+    tarn_pinned of_class{};
+    of_class.object_size = size;
+    of_class.spans = figures.spans;
+    of_class.sparse_spans = figures.with_room;
+    of_class.span_bytes = size_classes::is_grain(c) ? figures.objects * size : figures.spans * span_bytes(c);
+    of_class.taken = figures.taken;
+    of_class.pinned_bytes = of_class.span_bytes - figures.taken * size;
+    visit(context, &of_class);
+  }
+}
+
+std::size_t bytes_by(const void* block) {
+  central::occupancy of_span{};
+  if (block == nullptr || !engine::central_tier.occupancy_of(block, of_span) || of_span.taken == 0) return 0;
+  const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
+  if (size_class == 0) return 0;
+  const std::size_t used = of_span.taken * class_info(size_class).size;
+  return used < of_span.bytes ? (of_span.bytes - used) / of_span.taken : 0;
+}
+
+}  // namespace tarn::pinning

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/profile_switch.hpp"
+
+#include <atomic>
+
+#include "os/process_fence.hpp"
+#include "runtime/instance.hpp"
+
+namespace tarn::heap_profile {
+
+void reach_all_threads() {
+  static constinit std::atomic<std::uint32_t> reached_epoch{0};
+  const std::uint32_t epoch = engine::profile_samples.epoch();
+  if (reached_epoch.exchange(epoch, std::memory_order_relaxed) == epoch) return;
+  // A thread that allocates while it is hurried may overwrite that: after the fence it has done so, and is hurried
+  // again. Without a fence the second time is likely to be enough.
+  constexpr int tries = 3;
+#if TARN_TSAN
+  // It would report the accesses that class_countdown explains.
+  if (engine::local_cache != &engine::no_cache) engine::local_cache->hurry();
+  return;
+#endif
+  for (int i = 0; i < tries && !engine::registry.hurry_all(); ++i) os::process_fence();
+}
+
+}  // namespace tarn::heap_profile

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// call_sites: a table of call paths, each stored once, with what was allocated there (hash consing). It never forgets a
+// path, and has room for most_sites; what further paths allocate is counted at one site without a path, so that the
+// sums stay right.
+//
+// Owner: heap_samples, whose lock guards the table and the figures. A site's frames never change, and its structure is
+// never given back, so both may be read without the lock.
+// Invariants: count() sites are in the table, each found by its frames; count() <= most_sites, at most half of the
+// places; of each site live <= total in every figure.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "os/invariant.hpp"
+#include "pages/metadata_arena.hpp"
+
+namespace tarn {
+
+// What the samples of a site stand for.
+struct site_figures {
+  static constexpr unsigned lifetime_classes = 48;
+
+  // Blocks in units of 2^-byte_samples::weight_shift.
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t live_blocks = 0;
+  std::uint64_t live_bytes = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t live_samples = 0;
+  // Of the freed blocks: the sum of their lifetimes, and the number of samples whose lifetime in nanoseconds has k bits.
+  double lifetime_seconds = 0;
+  std::uint32_t lifetimes[lifetime_classes] = {};
+
+  void note_allocated(std::uint64_t weight, std::uint64_t weighted_bytes) {
+    blocks += weight;
+    bytes += weighted_bytes;
+    live_blocks += weight;
+    live_bytes += weighted_bytes;
+    ++samples;
+    ++live_samples;
+  }
+  void note_freed(std::uint64_t weight, std::uint64_t weighted_bytes, std::uint64_t lifetime_ns);
+};
+
+struct call_site {
+  site_figures figures;
+  std::uint64_t hash = 0;
+  std::uint32_t number = 0;  // from 1 in the order of their first samples; 0: the site of other paths
+  std::uint32_t count = 0;   // frames
+  // Return addresses, innermost first; without the allocator's own.
+  const std::uintptr_t* frames = nullptr;
+};
+
+class call_sites {
+ public:
+  static constexpr std::size_t most_sites = 8192;
+  static constexpr std::size_t most_frames = 64;
+
+  constexpr call_sites() = default;
+
+  static std::uint64_t hash_of(const std::uintptr_t* frames, std::size_t count);
+
+  // The site of the path, or null. `can_add`: another one may be added.
+  call_site* find(std::uint64_t hash, const std::uintptr_t* frames, std::size_t count, bool& can_add) const;
+  // Memory for add(), taken without the lock. Without a site there is no memory.
+  struct memory {
+    void* site = nullptr;
+    void* table = nullptr;  // for the first site
+  };
+  memory prepare(metadata_arena& metadata, std::size_t count);
+  // Adds a site that find() did not find, since the lock was taken. `memory`: of prepare(), for the same count.
+  call_site* add(const memory& m, std::uint64_t hash, const std::uintptr_t* frames, std::size_t count);
+  // The site of paths that found no room.
+  call_site* other() { return &other_; }
+
+  // Calls visit(site) for each site, in the order of their first samples, and for other() first.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    visit(other_);
+    for (std::size_t i = 0; i < count_; ++i) visit(std::as_const(*in_order_[i]));
+  }
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+  void validate() const;
+
+ private:
+  friend class call_sites_test_access;
+
+  static constexpr std::size_t places = 2 * most_sites;
+
+  [[nodiscard]] bool finds(const call_site& site) const;
+
+  call_site** table_ = nullptr;  // places, then most_sites in order
+  call_site** in_order_ = nullptr;
+  std::atomic<bool> has_table_{false};  // written under the lock
+  std::size_t count_ = 0;
+  call_site other_;
+};
+
+}  // namespace tarn

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// sample_random: random numbers for the choice of samples (splitmix64).
+//
+// Thread safety: any thread. Two concurrent callers may get the same number.
+#pragma once
+
+#include <sys/auxv.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+namespace tarn {
+
+class sample_random {
+ public:
+  constexpr sample_random() = default;
+
+  std::uint64_t next() {
+    std::uint64_t state = state_.load(std::memory_order_relaxed);
+    if (state == 0) state = seed();
+    state += 0x9e3779b97f4a7c15U;
+    state_.store(state, std::memory_order_relaxed);
+    std::uint64_t mixed = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9U;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
+    return mixed ^ (mixed >> 31);
+  }
+
+ private:
+  // From the random bytes that the kernel gives each process (AT_RANDOM); no system call.
+  static std::uint64_t seed() {
+    std::uint64_t out = 1;
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(getauxval(AT_RANDOM));
+    if (bytes != nullptr) std::memcpy(&out, bytes + 8, sizeof out);
+    return out;
+  }
+
+  std::atomic<std::uint64_t> state_{0};
+};
+
+}  // namespace tarn

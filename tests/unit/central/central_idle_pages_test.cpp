@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// central_idle_pages: pages between live objects go back, and their objects are whole when they are used again.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "broken_invariant.hpp"
+#include "central/central.hpp"
+#include "central/free_mark.hpp"
+#include "os/memory.hpp"
+#include "runtime/instance.hpp"
+
+namespace tarn {
+namespace {
+
+constexpr std::size_t idle_bytes = 1024;
+constexpr std::size_t idle_spans = 300;
+
+unsigned class_for(std::size_t bytes) {
+  unsigned c = 1;
+  while (class_info(c).size < bytes) ++c;
+  return c;
+}
+
+std::size_t resident_bytes(const std::vector<void*>& objects) {
+  const std::size_t page = os::system_page_size();
+  std::size_t resident = 0;
+  for (void* object : objects) {
+    unsigned char state = 0;
+    void* const start = reinterpret_cast<void*>(align_down(address_of(object), page));
+    if (!os::find_resident(start, page, &state)) return 0;
+    resident += state & 1U;
+  }
+  return resident;
+}
+
+// All objects of many spans, then all but one of each span given back.
+struct sparse_spans {
+  central& c = engine::central_tier;
+  unsigned size_class;
+  std::vector<void*> live;
+  std::vector<void*> freed;
+
+  explicit sparse_spans(std::size_t bytes = idle_bytes) : size_class(class_for(bytes)) {
+    const std::size_t per_span = class_info(size_class).objects;
+    std::vector<void*> objects;
+    for (std::size_t i = 0; i < idle_spans * per_span; ++i) {
+      objects.push_back(c.take_one(size_class));
+      std::memset(objects.back(), 7, idle_bytes);
+    }
+    std::sort(objects.begin(), objects.end());
+    for (std::size_t i = 0; i < objects.size(); ++i) (i % per_span == 0 ? live : freed).push_back(objects[i]);
+    give_back(freed);
+  }
+  ~sparse_spans() {
+    give_back(live);
+    c.settle(size_class);
+  }
+  void give_back(std::vector<void*>& objects) const {
+    for (void* object : objects) {
+      free_mark::set(object);
+      c.flush(size_class, &object, 1);
+    }
+  }
+};
+
+TEST(central_idle_pages, go_back) {
+  if constexpr (hardened_build) GTEST_SKIP() << "its objects must be zeroed before they go back";
+  if (os::system_page_size() > span_bytes(class_for(idle_bytes)) / 2)
+    GTEST_SKIP() << "no page lies between objects";
+  sparse_spans s;
+  const std::size_t before = resident_bytes(s.freed);
+  const std::size_t purged = s.c.purge_idle_pages(true);
+  EXPECT_GE(purged, idle_spans * (span_bytes(s.size_class) - 2 * os::system_page_size()));
+  EXPECT_LE(resident_bytes(s.freed), before / 2);
+  for (void* object : s.live) {
+    for (std::size_t i = 0; i < idle_bytes; ++i) ASSERT_EQ(static_cast<unsigned char*>(object)[i], 7);
+  }
+  s.c.validate();
+  EXPECT_EQ(s.c.purge_idle_pages(true), 0U) << "nothing was freed since";
+}
+
+TEST(central_idle_pages, objects_are_marked_when_they_are_taken) {
+  if constexpr (hardened_build) GTEST_SKIP() << "it has no marks";
+  sparse_spans s;
+  s.c.purge_idle_pages(true);
+  const auto taken = s.c.figures_of(s.size_class).taken;
+  constexpr std::size_t most = 12;
+  std::vector<void*> again;
+  for (std::size_t i = 0; i < s.freed.size() / most; ++i) {
+    magazine* const m = s.c.magazines().allocate(s.c.metadata(), 0);
+    ASSERT_NE(m, nullptr);
+    const std::size_t found = s.c.refill(s.size_class, m, most);
+    for (std::size_t k = 0; k < found; ++k) {
+      EXPECT_TRUE(free_mark::is_set(m->bottom()[k]));
+      again.push_back(m->bottom()[k]);
+    }
+    s.c.magazines().deallocate(m);
+  }
+  EXPECT_EQ(s.c.figures_of(s.size_class).taken, taken + again.size());
+  s.give_back(again);
+  s.c.validate();
+}
+
+TEST(central_idle_pages, wait_for_an_idle_period) {
+  if constexpr (hardened_build) GTEST_SKIP() << "its objects must be zeroed before they go back";
+  if (os::system_page_size() > span_bytes(class_for(idle_bytes)) / 2)
+    GTEST_SKIP() << "no page lies between objects";
+  sparse_spans s;
+  s.c.flush_idle_magazines(false);  // ends the period in which they were freed
+  EXPECT_EQ(s.c.purge_idle_pages(false), 0U);
+  s.c.flush_idle_magazines(false);
+  EXPECT_NE(s.c.purge_idle_pages(false), 0U);
+}
+
+TEST(central_idle_pages, finds_a_broken_invariant) {
+  if constexpr (hardened_build) GTEST_SKIP() << "it has no marks";
+  sparse_spans s(9 * idle_bytes /
+                 8);  // spans without marks, which another test has left, are of another class
+  s.c.validate();
+  free_mark::clear(s.freed[0]);
+  EXPECT_BROKEN(s.c.validate(), "central", "size_classes::is_grain(c) || objects_are_marked(s)", &s.c);
+  free_mark::set(s.freed[0]);
+}
+
+}  // namespace
+}  // namespace tarn
