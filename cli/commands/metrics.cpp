@@ -10,6 +10,7 @@
 #include "cli/control/control_client.hpp"
 #include "cli/control/openmetrics.hpp"
 #include "cli/launch/command_line.hpp"
+#include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/text.hpp"
@@ -146,14 +147,14 @@ int cmd_metrics(const std::vector<std::string>& words) {
 int cmd_trim(const std::vector<std::string>& words) {
   command app(trim_text);
   std::string process;
-  std::uint64_t keep = 0;
+  std::string keep = "0";
   bool json = false;
   app.option("pid PID", process, "Process id")->required();
   app.option("--keep SIZE", keep, "Bytes of free pages that stay (0), with K, M or G",
              byte_size(0, std::uint64_t{1} << 60));
   app.add_flag("--json", json, "Print one JSON object");
   if (!parse_options(app, words)) return exit_code::success;
-  const std::string answer = ask_process(process_of(process), fmt::format("trim {}", keep));
+  const std::string answer = ask_process(process_of(process), fmt::format("trim {}", parse_byte_size(keep)));
   const auto bytes = std::strtoull(answer.c_str(), nullptr, 10);
   json ? fmt::print("{}\n", nlohmann::json({{"given_back_bytes", bytes}}).dump())
        : fmt::print("given back: {}\n", profiler::say_bytes(static_cast<double>(bytes)));
