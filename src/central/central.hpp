@@ -125,9 +125,7 @@ class central {
   // False: the address is not in a span that is cut into objects of one size (grains are not).
   bool fill_of(const void* object, fill& out) const;
   // Brings into the cache what fill_of() reads, for callers that ask for many objects.
-  void expect_fill_of(const void* object) const {
-    __builtin_prefetch(&map_.span_of(address_of(object))->free_objects);
-  }
+  void expect_fill_of(const void* object) const { __builtin_prefetch(map_.span_of(address_of(object))); }
   // The spans of a class in all its depots, without spare ones. Takes their locks, one at a time.
   struct class_figures {
     std::size_t spans;      // of a grain class: not known, 0
