@@ -44,7 +44,7 @@ TARN_ALWAYS_INLINE std::uintptr_t of(const void* object) {
 }
 
 TARN_ALWAYS_INLINE bool is_set(const void* object) {
-  return !hardened_build && __atomic_load_n(static_cast<const word*>(object), __ATOMIC_RELAXED) == of(object);
+  return !hardened_build && TARN_PLAIN_LOAD(*static_cast<const word*>(object)) == of(object);
 }
 TARN_ALWAYS_INLINE void set(void* object) {
   if constexpr (!hardened_build) __atomic_store_n(static_cast<word*>(object), of(object), __ATOMIC_RELAXED);

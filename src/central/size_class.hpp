@@ -48,6 +48,8 @@ namespace size_classes {
 inline constexpr std::size_t linear_step = 16;
 inline constexpr std::size_t linear_end = 128;
 inline constexpr unsigned steps_per_doubling = 8;
+// page_map::entry::begins_object() adds less than this to a multiple of a reciprocal.
+inline constexpr std::uint64_t most_added = std::uint64_t{1} << 17;
 inline constexpr unsigned doublings =
     static_cast<unsigned>(std::bit_width(largest_class_size) - std::bit_width(linear_end));
 
@@ -182,6 +184,17 @@ constexpr std::size_t span_bytes(unsigned c) { return std::size_t{class_info(c).
 
 namespace size_classes {
 
+// The class of a request that is a multiple of a power of two has objects whose size is a multiple of it.
+constexpr bool aligned_classes_hold() {
+  for (std::size_t alignment = 8; alignment <= fine_end; alignment *= 2) {
+    for (std::size_t size = alignment; size <= fine_end; size += alignment) {
+      if (table[fine_lookup[(size + 7) >> fine_shift]].size % alignment != 0) return false;
+    }
+  }
+  return true;
+}
+static_assert(aligned_classes_hold());
+
 constexpr bool tables_hold() {
   for (unsigned c = 1; c < count; ++c) {
     const info& i = table[c];
@@ -191,9 +204,10 @@ constexpr bool tables_hold() {
     if (i.size > linear_end && (i.size - table[c - 1].size) * std::size_t{8} > i.size) return false;
     if (i.objects == 0 || (span_bytes - std::size_t{i.objects} * i.size) * tail_waste_divisor > span_bytes)
       return false;
-    // The rounding error of the reciprocal, times the largest quotient, must stay below one object.
+    // The rounding error of the reciprocal, times the largest quotient, must stay below one object; with what the page
+    // map adds.
     const auto error = static_cast<std::uint64_t>(wide{i.reciprocal} * i.size);
-    if (wide{error} * (span_bytes / i.size + 2) >= i.reciprocal) return false;
+    if (wide{error} * (span_bytes / i.size + 2) + most_added >= i.reciprocal) return false;
   }
   return size_of_class(count - 1) == largest_class_size;
 }

@@ -69,6 +69,19 @@ TARN_ALWAYS_INLINE void* allocate(std::size_t size) {
   return allocate_slow(size);
 }
 
+// allocate_aligned() where the thread's bin has an object that serves the request; null elsewhere.
+TARN_ALWAYS_INLINE void* pop_aligned(std::size_t alignment, std::size_t size) {
+  // A size of 0 wraps, and is left to the slow path.
+  if (hardened_build || TARN_UNLIKELY(size - 1 >= largest_fine || alignment > largest_fine)) return nullptr;
+  const std::size_t below = alignment - 1;
+  // The class of a multiple of the alignment has objects whose size is one, too (aligned_classes_hold()), and the last
+  // object of a span ends at a page boundary; so all are aligned, except blocks made of grains.
+  const std::size_t rounded = (size + below) & ~below;
+  thread_cache* const cache = engine::local_cache;
+  if (TARN_UNLIKELY((cache->top_fine(rounded) & below) != 0)) return nullptr;
+  return cache->pop_fine(rounded);
+}
+
 TARN_ALWAYS_INLINE void deallocate(void* block) {
   if constexpr (hardened_build) {
     if (TARN_LIKELY(hardened_block::take_back_small(block))) return;

@@ -23,12 +23,44 @@ TARN_ALWAYS_INLINE bool comes_as_zeroes(const void* block, std::size_t bytes) {
   return hardened_build && bytes <= largest_fine && engine::map.class_of(address_of(block)) != 0;
 }
 
-inline void* calloc(std::size_t count, std::size_t size) {
+// calloc() of everything that the fast path does not serve.
+TARN_NOINLINE inline void* calloc_slow(std::size_t count, std::size_t size) {
   std::size_t bytes = 0;
   if (TARN_UNLIKELY(product_overflows(count, size, bytes))) return out_of_memory();
   if (TARN_UNLIKELY(bytes > largest_class_size)) return allocate_zeroed_slow(bytes);
   void* const block = allocate(bytes);
   if (TARN_LIKELY(block != nullptr && !comes_as_zeroes(block, bytes))) std::memset(block, 0, bytes);
+  return block;
+}
+
+// A call of memset takes longer than everything else for a block of up to this size.
+inline constexpr std::size_t zeroed_here = 64;
+
+// Zeroes an object that serves a request of 1 to zeroed_here bytes. Its size is 8 or a multiple of 16 bytes.
+TARN_ALWAYS_INLINE void zero_small(void* object, std::size_t bytes) {
+  using half = std::uint64_t __attribute__((may_alias));
+  using line = std::uint64_t __attribute__((vector_size(16), may_alias));
+  if (bytes <= 8) {
+    *static_cast<half*>(object) = 0;
+    return;
+  }
+  auto* const lines = static_cast<line*>(object);
+  lines[0] = line{};
+  if (bytes <= 16) return;
+  lines[(bytes - 1) / 16] = line{};
+  if (bytes <= 32) return;
+  lines[1] = line{};
+  lines[(bytes - 1) / 16 - 1] = line{};
+}
+
+TARN_ALWAYS_INLINE void* calloc(std::size_t count, std::size_t size) {
+  std::size_t bytes = 0;
+  if (hardened_build || TARN_UNLIKELY(product_overflows(count, size, bytes) || bytes > largest_fine))
+    return calloc_slow(count, size);
+  void* const block = pop_fine(bytes);
+  if (TARN_UNLIKELY(block == nullptr)) return calloc_slow(count, size);
+  if (bytes > zeroed_here) return std::memset(block, 0, bytes);
+  zero_small(block, bytes);
   return block;
 }
 
@@ -47,7 +79,7 @@ inline void* reallocarray(void* block, std::size_t count, std::size_t size) {
   return realloc(block, bytes);
 }
 
-inline void* aligned_alloc(std::size_t alignment, std::size_t size) {
+TARN_NOINLINE inline void* aligned_alloc_slow(std::size_t alignment, std::size_t size) {
   if (!is_power_of_two(alignment)) {
     errno = EINVAL;
     return nullptr;
@@ -56,8 +88,20 @@ inline void* aligned_alloc(std::size_t alignment, std::size_t size) {
   return allocate_aligned(alignment, size);
 }
 
-inline int posix_memalign(void** out, std::size_t alignment, std::size_t size) {
+TARN_ALWAYS_INLINE void* aligned_alloc(std::size_t alignment, std::size_t size) {
+  if (TARN_LIKELY(is_power_of_two(alignment))) {
+    void* const object = pop_aligned(alignment, size);
+    if (TARN_LIKELY(object != nullptr)) return object;
+  }
+  return aligned_alloc_slow(alignment, size);
+}
+
+TARN_ALWAYS_INLINE int posix_memalign(void** out, std::size_t alignment, std::size_t size) {
   if (!is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
+  if (void* const object = pop_aligned(alignment, size); TARN_LIKELY(object != nullptr)) {
+    *out = object;
+    return 0;
+  }
   // On failure errno is also set, as glibc does, because programs print it.
   void* const block = size > largest_request ? out_of_memory() : allocate_aligned(alignment, size);
   if (block == nullptr) return ENOMEM;

@@ -138,8 +138,7 @@ TARN_ALWAYS_INLINE bool take_back_small(void* block) {
   if (TARN_UNLIKELY(size_class - 1 >= thread_quarantine::small_end)) return false;
   thread_cache* const cache = engine::local_cache;
   const auto& info = class_info(size_class);
-  if (TARN_UNLIKELY(cache == &engine::no_cache ||
-                    !is_multiple(page.distance(address_of(block)), info.reciprocal) ||
+  if (TARN_UNLIKELY(cache == &engine::no_cache || !page.begins_object(address_of(block), info.reciprocal) ||
                     !is_sound_before(page.owner(), address_of(block), info.size))) {
     return false;
   }

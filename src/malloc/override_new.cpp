@@ -87,8 +87,9 @@ TARN_ALWAYS_INLINE void* new_object(std::size_t size) {
   return new_slow(size, 0);
 }
 
-void* new_aligned(std::size_t size, std::align_val_t alignment) {
-  return new_slow(size, static_cast<std::size_t>(alignment));
+TARN_ALWAYS_INLINE void* new_aligned(std::size_t size, std::align_val_t alignment) {
+  void* const object = pop_aligned(static_cast<std::size_t>(alignment), size);
+  return TARN_LIKELY(object != nullptr) ? object : new_slow(size, static_cast<std::size_t>(alignment));
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TARN_NOINLINE void* allocate_large(std::size_t size, std::size_t alignment, bool
 
 // For a thread that uses the processors' caches. False: the pointer is not an object, or is free already.
 bool give_to_processor(unsigned size_class, page_map::entry page, void* object) {
-  if (!is_multiple(page.distance(address_of(object)), class_info(size_class).reciprocal) ||
+  if (!page.begins_object(address_of(object), class_info(size_class).reciprocal) ||
       free_mark::is_set(object)) {
     return false;
   }
@@ -117,7 +117,7 @@ const char* fault_of(page_map::entry page, const void* block) {
   if (!fills_span && address_of(block) < page.owner()->end() - bytes_of_objects) {
     return "invalid free of a pointer that is not a block";
   }
-  if (!is_multiple(page.distance(address_of(block)), info.reciprocal)) {
+  if (!page.begins_object(address_of(block), info.reciprocal)) {
     return "invalid free of a pointer into a block";
   }
   if constexpr (hardened_build) return hardened_block::fault_of(page, block);
@@ -214,7 +214,7 @@ TARN_NOINLINE void* allocate_slow(std::size_t size) {
 
 TARN_NOINLINE void* allocate_zeroed_slow(std::size_t size) { return allocate_large(size, 1, true); }
 
-void* allocate_aligned(std::size_t alignment, std::size_t size) {
+TARN_NOINLINE void* allocate_aligned(std::size_t alignment, std::size_t size) {
   if (alignment <= 16) return allocate(alignment == 16 && size < 16 ? 16 : size);
   // A mask, because the compiler does not know that the alignment is a power of two, and a division takes longer than
   // everything else here.

@@ -39,24 +39,30 @@ bool page_map::ensure(metadata_arena& metadata, std::uintptr_t start, std::size_
   return true;
 }
 
+std::uintptr_t page_map::check_of(const span* s, std::size_t object_size) {
+  const std::uint64_t reciprocal = ~std::uint64_t{0} / object_size + 1;
+  // Where the first object would begin if the row of objects continued to the left to the span's first byte.
+  const std::size_t objects = (s->bytes() + object_size - 1) / object_size;
+  const std::uintptr_t first = s->end() - objects * object_size;
+  return ((0 - first * reciprocal + class_mask) & ~class_mask) | s->size_class * class_step;
+}
+
 void page_map::set_objects(span* s, std::size_t object_size) {
-  const std::uintptr_t bits = address_of(s) | s->size_class;
-  const std::size_t step = page_size % object_size;
-  // The offset of the span's first byte within an object, if the row of objects continued to the left of the first one.
-  std::size_t lead = (object_size - s->bytes() % object_size) % object_size;
-  for_each_leaf(s->start, s->pages, [&](leaf& l, std::size_t first, std::size_t count) {
+  const std::uintptr_t check = check_of(s, object_size);
+  for_each_leaf(s->start, s->pages, [=](leaf& l, std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
-      l.spans[i].store(bits | (std::uintptr_t{lead / lead_step} << address_bits), std::memory_order_relaxed);
-      lead += step;
-      if (lead >= object_size) lead -= object_size;
+      l.owners[i].store(s, std::memory_order_relaxed);
+      l.set_check(i, check);
     }
   });
 }
 
-void page_map::map_pages(const span* s) {
-  const std::uintptr_t bits = address_of(s);
-  for_each_leaf(s->start, s->pages, [bits](leaf& l, std::size_t first, std::size_t count) {
-    for (std::size_t i = first; i < first + count; ++i) l.spans[i].store(bits, std::memory_order_relaxed);
+void page_map::map_pages(span* s) {
+  for_each_leaf(s->start, s->pages, [s](leaf& l, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      l.clear_check(i);
+      l.owners[i].store(s, std::memory_order_relaxed);
+    }
   });
 }
 

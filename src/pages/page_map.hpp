@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// page_map: page -> span and size class, in one word: the first thing that free() reads.
+// page_map: page -> span, size class, and where its objects begin: the first thing that free() reads.
 //
-// A radix tree of two levels over 48 bits of address. The root is in the program's zeroed data; a leaf covers 2 GiB and
+// A radix tree of two levels over 48 bits of address. The root is in the program's zeroed data; a leaf covers 1 GiB and
 // is taken from the metadata arena when a page in it is first used. Why two levels and not a flat table:
 // docs/design/0002.
 //
@@ -9,8 +9,9 @@
 // Invariants:
 //   - the class of a page is 0 unless the page belongs to a span cut into objects;
 //   - all pages of such a span lead to it; of any other span, at least the first and the last page do.
-// Ordering: ensure() publishes a leaf by a release; readers reach it by an acquire or by data dependency. The word of a
-// page is written before a pointer into the page is handed out, so a thread that has the pointer sees the word.
+// Ordering: ensure() publishes a leaf by a release; readers reach it by an acquire or by data dependency. The words of a
+// page are written before a pointer into the page is handed out, so a thread that has the pointer sees them. Only the
+// first word changes while blocks of the span live, when the span is divided into grains (central_grains.cpp).
 #pragma once
 
 #include <atomic>
@@ -36,28 +37,35 @@ enum class page_backing : std::uint8_t {
 class page_map {
  public:
   static constexpr unsigned address_bits = 48;
-  static constexpr unsigned leaf_bits = 18;
+  static constexpr unsigned leaf_bits = 17;
   static constexpr std::size_t leaf_pages = std::size_t{1} << leaf_bits;
   static constexpr std::size_t leaf_bytes = leaf_pages << page_shift;
+  // An entry holds a size class times this many bytes: those of a bin of thread_cache, which so needs no multiplication.
+  static constexpr std::size_t class_step = 32;
+  static constexpr std::uintptr_t class_mask = 0xffff;
   static constexpr std::size_t root_entries = std::size_t{1} << (address_bits - page_shift - leaf_bits);
 
  private:
-  static constexpr std::uintptr_t class_mask = alignof(span) - 1;
-  static constexpr std::uintptr_t address_mask = (std::uintptr_t{1} << address_bits) - 1;
-  static constexpr std::size_t lead_step = 16;
-
+  // The first word of a page answers everything that the fast path of free() asks:
+  //
+  //    63                                                  16 15              0
+  //   +------------------------------------------------------+-----------------+
+  //   |  -(first byte of an object) * reciprocal, rounded up |  size class * 32 |
+  //   +------------------------------------------------------+-----------------+
+  //
+  // It is the same for all pages of a span cut into objects. begins_object() says why the low bits do no harm. The words
+  // of all other pages are 0 and, in a leaf that has never had objects there, not resident.
   struct leaf {
-    // One word per page, so that one load of one cache line answers everything free() asks:
-    //
-    //    63              48 47                          7 6           0
-    //   +------------------+-----------------------------+------------+
-    //   |  offset / 16     |  address of the span        | size class |
-    //   +------------------+-----------------------------+------------+
-    //
-    // offset: how far into an object the page's first byte lies, in lead_step bytes. The class uses the bits that the
-    // span's alignment leaves zero.
-    std::atomic<std::uintptr_t> spans[leaf_pages];
+    std::uintptr_t checks[leaf_pages];  // written by set_check()
+    std::atomic<span*> owners[leaf_pages];
     page_backing backing[leaf_pages];
+
+    void set_check(std::size_t index, std::uintptr_t check) {
+      __atomic_store_n(&checks[index], check, __ATOMIC_RELAXED);
+    }
+    void clear_check(std::size_t index) {
+      if (__atomic_load_n(&checks[index], __ATOMIC_RELAXED) != 0) set_check(index, 0);
+    }
   };
 
  public:
@@ -66,61 +74,80 @@ class page_map {
   // Provides the leaves for [start, start + bytes) from `metadata`. False: no memory for a leaf. Makes system calls.
   bool ensure(metadata_arena& metadata, std::uintptr_t start, std::size_t bytes);
 
-  // The word of one page. Any address may be looked up.
+  // What is known of one page. Any address may be looked up.
   class entry {
    public:
     // 0 if the address is not in a span cut into objects.
-    [[nodiscard]] TARN_ALWAYS_INLINE std::size_t size_class() const { return bits_ & class_mask; }
-    // The span that the page last belonged to, or null. The entry may be stale: the caller checks span::contains() and
-    // the state.
-    [[nodiscard]] TARN_ALWAYS_INLINE span* owner() const {
-      return reinterpret_cast<span*>(bits_ & address_mask & ~class_mask);
+    [[nodiscard]] TARN_ALWAYS_INLINE std::size_t size_class() const {
+      return (check_ & class_mask) / class_step;
     }
-    // The distance of an address in this page from the first byte of some object of the span: a multiple of the object
-    // size if and only if an object begins at the address. Requires size_class() != 0.
-    [[nodiscard]] TARN_ALWAYS_INLINE std::size_t distance(std::uintptr_t address) const {
-      return (bits_ >> address_bits) * lead_step + (address & (page_size - 1));
+    // size_class() * class_step.
+    [[nodiscard]] TARN_ALWAYS_INLINE std::size_t class_offset() const { return check_ & class_mask; }
+    // The span that the page last belonged to, or null. The entry may be stale: the caller checks span::contains() and
+    // the state. Not null if size_class() is not 0.
+    [[nodiscard]] TARN_ALWAYS_INLINE span* owner() const {
+      // relaxed: the spans are type-stable, and the caller has got the address from a thread that knew the span.
+      return leaf_ != nullptr ? leaf_->owners[index_].load(std::memory_order_relaxed) : nullptr;
+    }
+    // Whether an object begins at this address of the page. `reciprocal` is that of the size of the class's objects,
+    // ceil(2^64 / size), or 0 for class 0: then no object does.
+    //
+    // An object begins where the distance from the first byte of another one is a multiple of the size. With the low 64
+    // bits of distance * reciprocal, that is so if and only if they are less than the reciprocal (objects.hpp:
+    // is_multiple). Multiplication distributes over the subtraction in `distance`, so the entry has the product of the
+    // first byte already. What rounding and the class add is less than 2^17; where an object begins, the product is less
+    // than the span's length, and everywhere else it is the reciprocal or more, which is at least 2^46.
+    [[nodiscard]] TARN_ALWAYS_INLINE bool begins_object(std::uintptr_t address,
+                                                        std::uint64_t reciprocal) const {
+      return address * reciprocal + check_ < reciprocal;
     }
 
    private:
     friend page_map;
-    explicit entry(std::uintptr_t bits) : bits_(bits) {}
-    std::uintptr_t bits_;
+    entry() = default;
+    entry(const leaf& l, std::size_t index)
+        : leaf_(&l), index_(index), check_(TARN_PLAIN_LOAD(l.checks[index])) {}
+    const leaf* leaf_ = nullptr;
+    std::size_t index_ = 0;
+    std::uintptr_t check_ = 0;
   };
 
   [[nodiscard]] TARN_ALWAYS_INLINE entry find(std::uintptr_t address) const {
     if constexpr (addresses_may_be_tagged) {
-      if (TARN_UNLIKELY((address >> address_bits) != 0)) return entry(0);
+      if (TARN_UNLIKELY((address >> address_bits) != 0)) return {};
     }
-    const leaf* l = leaf_of(address);
-    return entry(TARN_LIKELY(l != nullptr) ? l->spans[index_of(address)].load(std::memory_order_relaxed) : 0);
+    const leaf* const l = leaf_of(address);
+    return TARN_LIKELY(l != nullptr) ? entry(*l, index_of(address)) : entry();
   }
   [[nodiscard]] std::size_t class_of(std::uintptr_t address) const { return find(address).size_class(); }
   [[nodiscard]] span* span_of(std::uintptr_t address) const { return find(address).owner(); }
 
   // These write; the pages lie in ranges passed to ensure().
   void set_span(std::uintptr_t address, span* s) {
-    leaf_of(address)->spans[index_of(address)].store(address_of(s), std::memory_order_relaxed);
+    leaf& l = *leaf_of(address);
+    l.clear_check(index_of(address));
+    l.owners[index_of(address)].store(s, std::memory_order_relaxed);
   }
   void set_ends(span* s) {
     set_span(s->start, s);
     set_span(s->end() - 1, s);
   }
-  // Makes every page of the span lead to it and to its class. Objects have `object_size` bytes (8 or a multiple of 16),
-  // and the last one ends where the span ends.
+  // Makes every page of the span lead to it and to its class. Objects have `object_size` bytes, and the last one ends
+  // where the span ends.
   void set_objects(span* s, std::size_t object_size);
   // Makes every page of the span lead to it, with class 0.
-  void map_pages(const span* s);
+  void map_pages(span* s);
   // Checks that every page of the span leads to it and to the class, for objects of `object_size` bytes; class 0: at
   // least its first and its last page.
   void validate(const span* s, std::size_t size_class, std::size_t object_size) const {
     const std::size_t pages_between = size_class != 0 || s->pages == 1 ? 1 : s->pages - 1;
+    const std::uintptr_t check = size_class != 0 ? check_of(s, object_size) : 0;
     for (std::size_t page = 0; page < s->pages; page += pages_between) {
       const std::uintptr_t at = s->start + (page << page_shift);
       const entry e = find(at);
       TARN_INVARIANT("page_map", s, e.owner() == s);
       TARN_INVARIANT("page_map", s, e.size_class() == size_class);
-      TARN_INVARIANT("page_map", s, size_class == 0 || (s->end() - at + e.distance(at)) % object_size == 0);
+      TARN_INVARIANT("page_map", s, e.check_ == check);
     }
   }
 
@@ -154,6 +181,8 @@ class page_map {
     // after the leaf was published.
     return root_[root_index(address)].load(std::memory_order_relaxed);
   }
+  // The first word of the pages of a span cut into objects.
+  static std::uintptr_t check_of(const span* s, std::size_t object_size);
   // Calls visit(leaf, first index, count) for each leaf's part of the range.
   template <class Visit>
   void for_each_leaf(std::uintptr_t start, std::size_t pages, Visit visit) const;

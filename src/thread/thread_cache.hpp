@@ -74,6 +74,10 @@ struct alignas(32) cache_bin {
   sample_countdown samples;
 };
 
+static_assert(sizeof(cache_bin) == page_map::class_step);
+static_assert(size_classes::all * page_map::class_step <= page_map::class_mask);
+static_assert(2 * page_map::class_mask < size_classes::most_added);
+
 // Byte offsets of bins in the array, indexed by request size up to fine_end. One load replaces a class lookup and a
 // multiplication.
 constexpr auto make_fine_bins() {
@@ -107,8 +111,12 @@ class alignas(separation) thread_cache {
   TARN_ALWAYS_INLINE void* pop(unsigned size_class) { return pop_from(bins_[size_class]); }
   // The same for a size. Requires: size <= size_classes::fine_end.
   TARN_ALWAYS_INLINE void* pop_fine(std::size_t size) {
-    const std::size_t offset = fine_bins[(size + 7) >> size_classes::fine_shift];
-    return pop_from(*reinterpret_cast<bin*>(reinterpret_cast<char*>(bins_) + offset));
+    return pop_from(bin_at(fine_bins[(size + 7) >> size_classes::fine_shift]));
+  }
+
+  // The address of the object that pop_fine() would return; 0: none.
+  TARN_ALWAYS_INLINE std::uintptr_t top_fine(std::size_t size) {
+    return address_of(bin_at(fine_bins[(size + 7) >> size_classes::fine_shift]).top[-1]);
   }
 
   // Whether the next allocation of the class is to be a guarded one. If so, begins the next window. `counts`: the thread
@@ -118,12 +126,12 @@ class alignas(separation) thread_cache {
   void set_countdowns(sample_countdown all);
 
   // Takes an object back. False: call free_slow(). `page` is the page map's entry for the object; a page without
-  // objects has class 0, whose bin is always full.
+  // objects has class 0, whose bin has the reciprocal 0: no object begins there.
   TARN_ALWAYS_INLINE bool push(page_map::entry page, void* object) {
-    bin& b = bins_[page.size_class()];
+    bin& b = bin_at(page.class_offset());
+    if (TARN_UNLIKELY(!page.begins_object(address_of(object), b.reciprocal))) return false;
     void** const top = b.top;
-    if (TARN_UNLIKELY(top == b.limit)) return false;
-    if (TARN_UNLIKELY(!is_live(page, b, object))) return false;
+    if (TARN_UNLIKELY(top == b.limit || free_mark::is_set(object))) return false;
     put(b, top, object);
     return true;
   }
@@ -209,9 +217,12 @@ class alignas(separation) thread_cache {
     }
     for (magazine*& m : loaded_) m = no_magazine();
   }
+  TARN_ALWAYS_INLINE bin& bin_at(std::size_t offset) {
+    return *reinterpret_cast<bin*>(reinterpret_cast<char*>(bins_) + offset);
+  }
   // Whether an object begins at this address and is not free.
   TARN_ALWAYS_INLINE static bool is_live(page_map::entry page, const bin& b, const void* object) {
-    return is_multiple(page.distance(address_of(object)), b.reciprocal) && !free_mark::is_set(object);
+    return page.begins_object(address_of(object), b.reciprocal) && !free_mark::is_set(object);
   }
   // A compiler fence, which costs no instruction: pop() and push() access `top` and the slots once each, in program
   // order, as thread_cache_idle.cpp requires. (They are aligned machine words, so plain accesses do not tear. Relaxed

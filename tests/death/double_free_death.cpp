@@ -70,7 +70,7 @@ places find(unsigned c, const std::vector<void*>& objects) {
     const page_map::entry page = engine::map.find(address_of(p));
     // The page may belong to a new span by now, even one of the same class.
     if (page.size_class() != c || address_of(p) < objects::first_of(page.owner()) ||
-        !is_multiple(page.distance(address_of(p)), class_info(c).reciprocal)) {
+        !page.begins_object(address_of(p), class_info(c).reciprocal)) {
       out[place::page_heap].push_back(p);
     } else if (objects::is_free(page.owner(), objects::index_of(page.owner(), address_of(p)))) {
       out[place::span].push_back(p);
@@ -96,8 +96,8 @@ bool is_seen(void* p) {
   const page_map::entry page = engine::map.find(address_of(p));
   if (page.size_class() == 0) return large_block::find(p) == nullptr;
   if (address_of(p) < objects::first_of(page.owner())) return true;
-  return !is_multiple(page.distance(address_of(p)),
-                      class_info(static_cast<unsigned>(page.size_class())).reciprocal) ||
+  return !page.begins_object(address_of(p),
+                             class_info(static_cast<unsigned>(page.size_class())).reciprocal) ||
          free_mark::is_set(p);
 }
 

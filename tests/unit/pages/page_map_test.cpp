@@ -65,9 +65,8 @@ TEST_F(page_map_test, a_span_across_leaves_is_known_in_each) {
   for (std::uintptr_t at = s.start; at < s.end(); at += page_size) EXPECT_EQ(map_.class_of(at), 0U);
 }
 
-// For all sizes that a class could have: the distance is a multiple of the object size at the first bytes of objects,
-// and only there.
-TEST_F(page_map_test, a_page_knows_how_far_its_first_byte_is_into_an_object) {
+// For all sizes that a class could have.
+TEST_F(page_map_test, a_page_knows_where_objects_begin) {
   ASSERT_TRUE(map_.ensure(metadata_, border - 64 * page_size, 128 * page_size));
   for (std::size_t size = 8; size <= 256 * kib; size += size < 16     ? 8
                                                         : size < 4096 ? 16
@@ -77,16 +76,26 @@ TEST_F(page_map_test, a_page_knows_how_far_its_first_byte_is_into_an_object) {
       if (s.bytes() < size) continue;
       s.size_class = 96;
       map_.set_objects(&s, size);
+      const std::uint64_t reciprocal = ~std::uint64_t{0} / size + 1;
       std::uintptr_t at = s.start;
-      for (; at < s.end(); at += 8) {
+      for (; at < s.end(); ++at) {
         const page_map::entry page = map_.find(at);
-        const bool starts_object = (s.end() - at) % size == 0;
-        if (page.owner() != &s || page.size_class() != 96 || (page.distance(at) % size == 0) != starts_object)
+        const bool begins = (s.end() - at) % size == 0;
+        if (page.owner() != &s || page.size_class() != 96 || page.begins_object(at, reciprocal) != begins)
           break;
       }
       ASSERT_EQ(at, s.end()) << size << ", " << pages << " pages";
       map_.map_pages(&s);
     }
+  }
+}
+
+TEST_F(page_map_test, no_object_begins_in_a_page_without_a_class) {
+  span_at s(border, 1);
+  ASSERT_TRUE(map_.ensure(metadata_, s.start, s.bytes()));
+  map_.set_ends(&s);
+  for (const std::uintptr_t at : {s.start, s.start + 64, s.end(), std::uintptr_t{64}}) {
+    EXPECT_FALSE(map_.find(at).begins_object(at, 0));
   }
 }
 
@@ -172,8 +181,7 @@ TEST_F(page_map_test, finds_a_broken_invariant) {
   map_.set_objects(&s, 48);
   map_.validate(&s, 1, 48);
   EXPECT_BROKEN(map_.validate(&s, 2, 48), "page_map", "e.size_class() == size_class", &s);
-  EXPECT_BROKEN(map_.validate(&s, 1, 64), "page_map",
-                "size_class == 0 || (s->end() - at + e.distance(at)) % object_size == 0", &s);
+  EXPECT_BROKEN(map_.validate(&s, 1, 64), "page_map", "e.check_ == check", &s);
   map_.set_span(s.start + page_size, &other);
   EXPECT_BROKEN(map_.validate(&s, 1, 48), "page_map", "e.owner() == s", &s);
 }
