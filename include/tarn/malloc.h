@@ -254,17 +254,18 @@ enum { tarn_profile_lifetimes = 48 };
 /* A call path, and what the samples that were taken there stand for. New figures come at the end; the library owns the
  * structure. */
 typedef struct tarn_profile_site {
-  const uintptr_t* frames;   /* return addresses, innermost first */
-  uint64_t frame_count;      /* 0: all paths that found no room in the table (8,192 paths) */
+  const uintptr_t* frames; /* return addresses, innermost first */
+  uint64_t frame_count;    /* 0: all paths that found no room in the table (8,192 paths) */
   uint64_t live_blocks;
   uint64_t live_bytes;
-  uint64_t resident_bytes;   /* of live_bytes; 0 where the system does not tell */
-  uint64_t blocks;           /* all that were allocated */
+  uint64_t resident_bytes; /* of live_bytes; 0 where the system does not tell */
+  uint64_t blocks;         /* all that were allocated */
   uint64_t bytes;
-  uint64_t samples;          /* from which these figures come; the relative error is about 1 / sqrt(samples) */
+  uint64_t samples; /* from which these figures come; the relative error is about 1 / sqrt(samples) */
   uint64_t live_samples;
-  uint64_t lifetime_ms;      /* the sum over the freed blocks */
-  const uint32_t* lifetimes; /* tarn_profile_lifetimes numbers: of freed samples that lived for 2^(i-1) to 2^i ns */
+  uint64_t lifetime_ms; /* the sum over the freed blocks */
+  const uint32_t*
+      lifetimes; /* tarn_profile_lifetimes numbers: of freed samples that lived for 2^(i-1) to 2^i ns */
 } tarn_profile_site;
 /* Calls visit(context, site) for each call path with samples, all at the figures of one moment. visit may allocate. 0 on
  * success, ENOMEM if there is no memory for them. Cost: as tarn_profile_write. */

@@ -17,8 +17,8 @@
 #include "os/thread.hpp"
 #include "runtime/instance.hpp"
 #include "runtime/parent_process.hpp"
-#include "runtime/profile_switch.hpp"
 #include "runtime/pressure.hpp"
+#include "runtime/profile_switch.hpp"
 
 extern char** environ;
 

@@ -22,7 +22,7 @@ inline void set_known_option(input& in) {
       {"cache_budget", "64M"}, {"large_cache", "0"},  {"large_cache", "256M"}, {"huge_pages", "never"},
       {"huge_pages", "auto"},  {"background", "off"}, {"background", "on"},    {"guarded", "1"},
       {"guarded", "50"},       {"guarded", "off"},    {"cpu_caches", "on"},    {"cpu_caches", "off"},
-      {"guarded", "none"},     {"no_option", "1"},  {"profile", "300"},      {"profile", "off"},
+      {"guarded", "none"},     {"no_option", "1"},    {"profile", "300"},      {"profile", "off"},
   };
   const auto& one = settings[in.byte() % std::size(settings)];
   const int expected = one[1] == std::string("none")        ? EINVAL

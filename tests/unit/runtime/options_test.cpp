@@ -39,8 +39,9 @@ std::string value_of(const std::string& name) {
 TEST(options, the_table_is_complete_and_ends) {
   const auto options = all_options();
   EXPECT_EQ(options.size(), 14U);
-  for (const char* name : {"decay_ms", "cache_budget", "large_cache", "limit", "huge_pages", "background", "cpu_caches",
-                           "guarded", "profile", "profile_file", "scopes", "stats", "contention", "control"}) {
+  for (const char* name :
+       {"decay_ms", "cache_budget", "large_cache", "limit", "huge_pages", "background", "cpu_caches",
+        "guarded", "profile", "profile_file", "scopes", "stats", "contention", "control"}) {
     ASSERT_EQ(options.count(name), 1U) << name;
     EXPECT_NE(std::string(options.at(name).meaning), "");
     EXPECT_NE(std::string(options.at(name).accepts), "");
