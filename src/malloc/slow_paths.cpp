@@ -86,6 +86,8 @@ TARN_NOINLINE void* allocate_in_scope(unsigned size_class, std::size_t size) {
     bin.samples = {};
   } else if (--bin.samples.until_sample < 0 && bin.samples.is_due(engine::guard_windows)) {
     if (void* const block = allocate_guarded(size_class, size)) return block;
+  } else if (bin.is_profiled(size_class, engine::profile_samples)) {
+    if (void* const block = allocate_profiled(size_class, size)) return block;
   }
   void* const object = bin.allocate_slow(size_class);
   if (TARN_UNLIKELY(allocation_counts::innermost != nullptr)) bin.count_every_pop();

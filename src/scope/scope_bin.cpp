@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t most_bytes = 4 * kib;
 constexpr std::size_t most_objects = 60;
 constexpr std::size_t first_objects = 4;
-// Pops count down; so many are never reached before allocate_slow() sets it again.
+// Pops count down; so many are never reached before is_profiled() sets it again.
 constexpr std::int32_t no_sample = INT32_MAX;
 
 constexpr std::size_t most_of(unsigned size_class) {
@@ -53,11 +53,27 @@ bool scope_bin::reserve(unsigned size_class, std::size_t objects) {
   return true;
 }
 
+bool scope_bin::is_profiled(unsigned size_class, byte_samples& profile) {
+  const std::size_t mean = profile.mean();
+  const auto draw = [&](unsigned c) {
+    bins_[c].samples.until_sample = mean == 0 ? no_sample : profile.blocks_until(mean, class_info(c).size);
+  };
+  if (TARN_UNLIKELY(profile_epoch_ != profile.epoch())) {
+    profile_epoch_ = profile.epoch();
+    for (unsigned c = 1; c < size_classes::count; ++c) draw(c);
+  }
+  // A pop that finds no object does not count.
+  const std::int32_t left = bins_[size_class].samples.until_sample;
+  if (TARN_LIKELY(left > 0)) return false;
+  draw(size_class);
+  return mean != 0 && left >= class_countdown::counted_below;
+}
+
 void* scope_bin::allocate_slow(unsigned size_class) {
   bin& b = bins_[size_class];
-  if (b.samples.until_sample < 0) b.samples.until_sample = no_sample;
+  // So that the pops below fail only for lack of objects.
+  if (b.samples.until_sample < 1) b.samples.until_sample = 1;
   if (void* const object = pop(size_class)) return object;
-  b.samples.until_sample = no_sample;
   const unsigned c = scope_core::class_in_scope(size_class);
   void* object = nullptr;
   if (!reserve(size_class, std::max(first_objects, std::size_t{2} * most_[size_class]))) {

@@ -66,6 +66,9 @@ struct scope_bin : allocation_bins, engine::front_bin<scope_instance, scope_bin>
 
   scope_bin();
 
+  // Whether the allocation for which pop() has just failed is one for the heap profile; if so, draws the distance to the
+  // next one. Call it before allocate_slow(), unless the thread counts its allocations.
+  bool is_profiled(unsigned size_class, byte_samples& profile);
   // An object of malloc's class, when a pop has found none or is to be counted. Null: no memory, or over the budget.
   void* allocate_slow(unsigned size_class);
   // Takes a free object of the class. False: there is no room, and no memory for more.
@@ -91,6 +94,8 @@ struct scope_bin : allocation_bins, engine::front_bin<scope_instance, scope_bin>
   bool make_room(unsigned size_class);
   bool reserve(unsigned size_class, std::size_t objects);
 
+  // As of byte_samples, when the distances in the bins were drawn.
+  std::uint32_t profile_epoch_ = 0;
   magazine* loaded_[size_classes::count];
   std::uint8_t most_[size_classes::count] = {};
 };

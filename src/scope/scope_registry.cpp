@@ -296,7 +296,8 @@ constinit const engine::front engine::scope_front{
         [] {
           scope_registry::scopes.after_fork_in_child(
               [](scope_instance& /*scope*/) -> scope_bin* { return nullptr; });
-        }};
+        },
+    .metrics = &scope_registry::metrics};
 
 // For the report of a fault (guarded/fault_handler.hpp).
 bool fault_handler::describe_other(std::uintptr_t address, text_writer& out) {

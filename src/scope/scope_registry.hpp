@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "runtime/front_registry.hpp"
+#include "runtime/metrics.hpp"
 #include "scope/scope_bin.hpp"
 
 namespace tarn::scope_registry {
@@ -31,6 +32,7 @@ void keep_core(scope_core* core);
 // Of all structures, for fork.
 void walk_locks(const os::lock_walk& walk);
 
+extern const metric_group metrics;
 extern engine::front_registry<scope_instance, scope_bin> scopes;
 
 #pragma GCC visibility pop

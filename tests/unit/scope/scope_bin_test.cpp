@@ -44,6 +44,55 @@ TEST(scope_bin, serves_and_takes_back_without_its_scope) {
   EXPECT_EQ(s.end().blocks, 0U);
 }
 
+// The estimate of what was allocated in a scope, by samples.
+std::uint64_t profiled_bytes() {
+  std::uint64_t bytes = 0;
+  tarn_visit_profile(
+      [](void* context, const tarn_profile_site* site) {
+        *static_cast<std::uint64_t*>(context) += site->bytes;
+      },
+      &bytes);
+  return bytes;
+}
+
+TEST(scope_bin, allocations_are_profiled) {
+  constexpr std::size_t size = 256;
+  constexpr int count = 200000;
+  scope s("profiled");
+  ASSERT_EQ(tarn_profile_start(4096), 0);
+  const std::uint64_t before = profiled_bytes();
+  {
+    const scope_entry in = s.enter();
+    // Each block lives alone, so all pops but few hit.
+    for (int i = 0; i < count; ++i) {
+      void* volatile block = tarn_malloc(size);
+      tarn_free(block);
+    }
+  }
+  tarn_profile_stop();
+  const double ratio = static_cast<double>(profiled_bytes() - before) / (double{size} * count);
+  // About 12,500 samples: a standard deviation of 0.9 %.
+  EXPECT_GT(ratio, 0.95);
+  EXPECT_LT(ratio, 1.05);
+  EXPECT_EQ(s.end().blocks, 0U);
+}
+
+TEST(scope_bin, counted_allocations_are_not_profiled) {
+  scope s("counted");
+  ASSERT_EQ(tarn_profile_start(64), 0);
+  {
+    const scope_entry in = s.enter();
+    tarn_allocation_count count;
+    tarn_count_begin(&count);
+    for (int i = 0; i < 100; ++i) tarn_free(tarn_malloc(64));
+    tarn_count_end(&count);
+    EXPECT_EQ(count.allocations, 100U);
+    tarn_free(tarn_malloc(64));
+  }
+  tarn_profile_stop();
+  EXPECT_EQ(s.end().blocks, 0U);
+}
+
 TEST(scope_bin, finds_a_broken_invariant) {
   scope s("bin");
   const scope_entry in = s.enter();
