@@ -63,7 +63,8 @@ void set(std::string_view arguments, answer& out) {
   char name[64];
   char value[client::longest_request];
   const std::size_t equals = arguments.find('=');
-  if (equals == std::string_view::npos || equals >= sizeof name || arguments.size() - equals > sizeof value) {
+  // Without one, `equals` is the largest number.
+  if (equals >= sizeof name || arguments.size() - equals > sizeof value) {
     out.refuse().put("set takes OPTION=VALUE; options: ");
     return name_settable(out);
   }

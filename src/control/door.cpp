@@ -89,7 +89,7 @@ void remove_stale_sockets(const char* folder) {
   const long descriptor =
       system_call(SYS_openat, AT_FDCWD, word(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0) return;
-  alignas(8) char entries[4096];
+  alignas(8) char entries[4096] = {};
   int asked = 0;
   long bytes = 0;
   while (asked < most_asked &&

@@ -121,7 +121,7 @@ void read_sizes(std::uint64_t& all, std::uint64_t& resident) {
   const char* const path = "/proc/self/statm";
   const long file = os::system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(path), O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
-  char text[128];
+  char text[128] = {};
   const long count = os::system_call(SYS_read, file, reinterpret_cast<long>(text), sizeof text);
   os::system_call(SYS_close, file);
   std::uint64_t numbers[2] = {};

@@ -99,10 +99,10 @@ std::uintptr_t page_map::first_clean(std::uintptr_t start, std::size_t pages) co
   std::uintptr_t found = 0;
   std::uintptr_t at = start;
   for_each_leaf(start, pages, [&](const leaf& l, std::size_t first, std::size_t count) {
-    const page_backing* const end = l.backing + first + count;
-    const page_backing* const clean = std::find(l.backing + first, end, page_backing::clean);
-    if (found == 0 && clean != end)
-      found = at + (static_cast<std::size_t>(clean - l.backing - first) << page_shift);
+    const page_backing* const begin = l.backing + first;
+    const page_backing* const clean = std::find(begin, begin + count, page_backing::clean);
+    if (found == 0 && clean != begin + count)
+      found = at + (static_cast<std::size_t>(clean - begin) << page_shift);
     at += count << page_shift;
   });
   return found != 0 ? found : at;

@@ -56,9 +56,9 @@ class open_count {
  public:
   constexpr open_count() = default;
   operator std::uint16_t() const { return value_.load(std::memory_order_relaxed); }
-  std::uint16_t operator=(std::uint16_t value) {
+  open_count& operator=(std::uint16_t value) {
     value_.store(value, std::memory_order_relaxed);
-    return value;
+    return *this;
   }
   std::uint16_t operator++() { return *this = static_cast<std::uint16_t>(*this + 1); }
   std::uint16_t operator--() { return *this = static_cast<std::uint16_t>(*this - 1); }

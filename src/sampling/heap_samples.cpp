@@ -100,7 +100,7 @@ void heap_samples::record(live_sample* sample, request& r) {
       site_count_.store(sites_.count(), std::memory_order_relaxed);
       if (site != nullptr) return link_locked(sample, r, site);
     }
-    memory = sites_.prepare(metadata_, count);
+    memory = prepare_site(count);
     if (memory.site == nullptr) {
       const locked guard(*this);
       return link_locked(sample, r, sites_.other());

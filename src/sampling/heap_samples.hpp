@@ -113,6 +113,10 @@ class heap_samples {
 
   live_sample* new_sample();
   void record(live_sample* sample, request& r);
+  // Its memory comes from pools with locks of their own.
+  call_sites::memory prepare_site(std::size_t frames) TARN_NOT_ANALYZED {
+    return sites_.prepare(metadata_, frames);
+  }
   void link_locked(live_sample* sample, const request& r, call_site* site) TARN_REQUIRES(lock_);
   void unlink_locked(live_sample* sample) TARN_REQUIRES(lock_);
   void end(live_sample* sample);

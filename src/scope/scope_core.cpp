@@ -580,7 +580,7 @@ void scope_core::sort_out_locked(scope_chunk* chunk, scope_core* heir, departure
     d.leaving.push_back(run);
     run = nullptr;
   };
-  for_each_span(chunk, [&](span* s) {
+  for_each_span(chunk, [&](span* s) TARN_NOT_ANALYZED {
     const bool is_live = s->list != dirty && s->list != clean && s->free_objects != s->capacity;
     if (!is_live || heir == nullptr) {
       if (run != nullptr && run->start + (run_pages << page_shift) != s->start) end_run();
