@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -134,6 +135,21 @@ inline std::size_t resident_set() {
   strtoul(text, &resident, 10);
   return strtoul(resident, nullptr, 10) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
+
+// /proc/thread-self/maps must list this process's memory; under qemu-user it lists the emulator's.
+inline bool memory_map_is_own() {
+  std::FILE* const file = std::fopen("/proc/thread-self/maps", "r");
+  if (file == nullptr) return false;
+  const auto wanted = reinterpret_cast<unsigned long>(&memory_map_is_own);
+  unsigned long start = 0;
+  unsigned long end = 0;
+  bool found = false;
+  while (!found && std::fscanf(file, "%lx-%lx%*[^\n]", &start, &end) == 2)
+    found = start <= wanted && wanted < end;
+  std::fclose(file);
+  return found;
+}
+inline constexpr const char* foreign_map = "/proc/thread-self/maps does not list this process's memory";
 
 // The resident set must contain the program's memory only. Under qemu-user it also contains the emulator's tables,
 // which grow with mapped address space, touched or not, and with threads.

@@ -18,6 +18,14 @@ inline std::string_view part_of(std::string_view text, std::size_t begin,
   return {text.data() + begin, std::min(length, text.size() - begin)};
 }
 
+// Removes the part before `separator`, and the separator, from `text`; returns the part. Without a separator: all of it.
+inline std::string_view cut(std::string_view& text, char separator) {
+  const std::size_t at = text.find(separator);
+  const std::string_view part = part_of(text, 0, at);
+  text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
+  return part;
+}
+
 class text_writer {
  public:
   text_writer(char* buffer, std::size_t capacity) : buffer_(buffer), capacity_(capacity) {}

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "os/memory_pressure.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <string_view>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "os/syscall.hpp"
+#include "os/input_file.hpp"
 
 namespace tarn::os {
 namespace {
@@ -21,77 +19,25 @@ constexpr std::size_t longest_path = 1024;
 
 using path_buffer = text_buffer<longest_path>;
 
-// Reads a file line by line. The part of a line that exceeds the buffer is dropped.
-class line_reader {
+// A file whose path is a text; empty if the path is too long.
+class text_lines {
  public:
-  explicit line_reader(const text_writer& path) {
-    if (path.size() >= longest_path) return;
-    char name[longest_path];
-    std::copy_n(path.data(), path.size(), name);
-    name[path.size()] = '\0';
-    descriptor_ = system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(name), O_RDONLY | O_CLOEXEC);
-    constexpr long last_standard = 2;
-    if (descriptor_ < 0 || descriptor_ > last_standard) return;
-    system_call(SYS_close, descriptor_);
-    descriptor_ = -1;
-  }
-  ~line_reader() {
-    if (descriptor_ >= 0) system_call(SYS_close, descriptor_);
-  }
-  line_reader(const line_reader&) = delete;
-  line_reader& operator=(const line_reader&) = delete;
-
-  // Reads the next line, which stays valid until the next call. False: end of the file.
-  bool next(std::string_view& line) {
-    std::size_t length = 0;
-    for (;;) {
-      if (at_ == end_ && !fill()) break;
-      const char c = chunk_[at_++];
-      if (c == '\n') {
-        line = {line_, length};
-        return true;
-      }
-      if (length < sizeof line_) line_[length++] = c;
-    }
-    line = {line_, length};
-    return length != 0;
-  }
+  explicit text_lines(const text_writer& path) : lines_(terminated(path)) {}
+  bool next(std::string_view& line) { return lines_.next(line); }
 
  private:
-  bool fill() {
-    if (descriptor_ < 0) return false;
-    constexpr long interrupted = -4;
-    long got = interrupted;
-    while (got == interrupted) {
-      got = system_call(SYS_read, descriptor_, reinterpret_cast<long>(chunk_), sizeof chunk_);
-    }
-    at_ = 0;
-    end_ = got > 0 ? static_cast<std::size_t>(got) : 0;
-    return end_ != 0;
+  const char* terminated(const text_writer& path) {
+    if (path.size() >= longest_path) return nullptr;
+    std::copy_n(path.data(), path.size(), name_);
+    name_[path.size()] = '\0';
+    return name_;
   }
 
-  long descriptor_ = -1;
-  std::size_t at_ = 0;
-  std::size_t end_ = 0;
-  char chunk_[512];
-  char line_[longest_path];
+  char name_[longest_path];
+  line_reader<longest_path> lines_;
 };
 
 // ---- text ----
-
-// string_view::substr may throw.
-std::string_view first_of(std::string_view text, std::size_t length) {
-  return {text.data(), std::min(length, text.size())};
-}
-
-// Removes the part before `separator`, and the separator, from `text`; returns the part. Without a separator: all of
-// it.
-std::string_view cut(std::string_view& text, char separator) {
-  const std::size_t at = text.find(separator);
-  const std::string_view part = first_of(text, at);
-  text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
-  return part;
-}
 
 // The number at the beginning of the text; `otherwise` if there is no digit.
 std::uint64_t number_in(std::string_view text, std::uint64_t otherwise) {
@@ -117,14 +63,14 @@ bool lists(std::string_view list, std::string_view word) {
 std::uint64_t number_in_file(std::string_view folder, const char* file, std::uint64_t otherwise) {
   path_buffer path;
   path.put(folder).put(file);
-  line_reader lines(path);
+  text_lines lines(path);
   std::string_view line;
   return lines.next(line) ? number_in(line, otherwise) : otherwise;
 }
 
 // The number behind `key` in a file with lines "key 123" or "key:   123 kB".
 std::uint64_t number_behind(const text_writer& path, std::string_view key, std::uint64_t otherwise) {
-  line_reader lines(path);
+  text_lines lines(path);
   std::string_view line;
   while (lines.next(line)) {
     if (!line.starts_with(key)) continue;
@@ -139,14 +85,14 @@ std::uint64_t number_behind(const text_writer& path, std::string_view key, std::
 bool is_stalled(std::string_view folder, const char* file) {
   path_buffer path;
   path.put(folder).put(file);
-  line_reader lines(path);
+  text_lines lines(path);
   std::string_view line;
   constexpr std::string_view start = "some avg10=";
   while (lines.next(line)) {
     if (!line.starts_with(start)) continue;
     line.remove_prefix(start.size());
     const std::uint64_t percent = number_in(cut(line, '.'), 0);
-    return percent * 100 + number_in(first_of(line, 2), 0) >= stalled_from;
+    return percent * 100 + number_in(part_of(line, 0, 2), 0) >= stalled_from;
   }
   return false;
 }
@@ -171,7 +117,7 @@ constexpr group_files version_2 = {"cgroup2",         "/memory.max",   "/memory.
 void find_group(const char* root, bool second, path_buffer& out) {
   path_buffer path;
   path.put(root).put("/proc/self/cgroup");
-  line_reader lines(path);
+  text_lines lines(path);
   std::string_view line;
   while (lines.next(line)) {
     const std::string_view number = cut(line, ':');
@@ -190,7 +136,7 @@ std::size_t find_folder(const char* root, const group_files& files, std::string_
                         path_buffer& out) {
   path_buffer path;
   path.put(root).put("/proc/self/mountinfo");
-  line_reader lines(path);
+  text_lines lines(path);
   std::string_view line;
   while (lines.next(line)) {
     for (int i = 0; i < 3; ++i) cut(line, ' ');
@@ -256,7 +202,7 @@ void look_at_groups(const char* root, const group_files& files, memory_state& st
   for (;;) {
     look_at_group(folder, files, state);
     if (folder.size() <= top) return;
-    folder = first_of(folder, std::max(folder.rfind('/'), top));
+    folder = part_of(folder, 0, std::max(folder.rfind('/'), top));
   }
 }
 

@@ -6,8 +6,7 @@
 //
 // Thread safety: any thread, without locks. Nothing is allocated. Looks follow a process that is moved to another
 // group.
-// A file that cannot be read sets no limit; nor does one that would become standard input, output or error, because a
-// program that has closed one of these is about to open another file in its place.
+// A file that cannot be read sets no limit.
 #pragma once
 
 #include <cstdint>

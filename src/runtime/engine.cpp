@@ -141,6 +141,7 @@ thread_cache* attach_thread(bool own) {
 
 void begin_bare_thread() {
   local_cache = &no_cache;
+  allocating = &no_cache;
   phase = thread_phase::ended;
 }
 

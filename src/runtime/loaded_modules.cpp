@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/loaded_modules.hpp"
 
-#include <fcntl.h>
 #include <link.h>
+#include <sys/auxv.h>
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
+#include "base/text.hpp"
 #include "base/units.hpp"
+#include "os/input_file.hpp"
 #include "os/sandbox.hpp"
-#include "os/syscall.hpp"
 #include "runtime/instance.hpp"
 
 namespace tarn {
@@ -17,101 +19,192 @@ namespace tarn {
 namespace {
 
 constexpr std::size_t longest_path = 4096;
+// Addresses, rights, offset, device and number of the file stand before the path.
+constexpr std::size_t longest_line = longest_path + 128;
 
-void find_build_id(const dl_phdr_info& module, const ElfW(Phdr) & notes, loaded_segment& out) {
-  const char* at = reinterpret_cast<const char*>(module.dlpi_addr + notes.p_vaddr);
-  const char* const end = at + notes.p_memsz;
-  while (end - at >= static_cast<std::ptrdiff_t>(sizeof(ElfW(Nhdr)))) {
-    ElfW(Nhdr) header;
-    std::memcpy(&header, at, sizeof header);
-    const char* const name = at + sizeof header;
-    const char* const content = name + align_up(header.n_namesz, 4);
-    const char* const next = content + align_up(header.n_descsz, 4);
-    if (next > end || next < at) return;
-    if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
-      out.build_id_length = std::min<std::size_t>(header.n_descsz, loaded_segment::longest_build_id);
-      std::memcpy(out.build_id, content, out.build_id_length);
-      return;
-    }
-    at = next;
+std::uint64_t hexadecimal(std::string_view text) {
+  std::uint64_t value = 0;
+  for (const char c : text) {
+    const unsigned digit = c >= 'a' ? static_cast<unsigned>(c - 'a') + 10 : static_cast<unsigned>(c - '0');
+    value = value << 4U | (digit & 15U);
   }
+  return value;
 }
 
-bool is_code(const ElfW(Phdr) & header) { return header.p_type == PT_LOAD && (header.p_flags & PF_X) != 0; }
+// A line of the list: START-END RIGHTS OFFSET DEVICE NUMBER   PATH
+struct mapping {
+  std::uintptr_t start;
+  std::uintptr_t end;
+  std::uint64_t offset;
+  std::uint64_t device;
+  std::uint64_t number;  // of the file
+  std::string_view path;
+  bool is_executable;
+
+  explicit mapping(std::string_view line) {
+    start = hexadecimal(cut(line, '-'));
+    end = hexadecimal(cut(line, ' '));
+    const std::string_view rights = cut(line, ' ');
+    is_executable = rights.size() > 2 && rights[2] == 'x';
+    offset = hexadecimal(cut(line, ' '));
+    const std::uint64_t major = hexadecimal(cut(line, ':'));
+    device = major << 32U | hexadecimal(cut(line, ' '));
+    number = hexadecimal(cut(line, ' '));  // it is decimal, but only compared
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    constexpr std::string_view mark = " (deleted)";
+    if (line.ends_with(mark)) line.remove_suffix(mark.size());
+    path = part_of(line, 0, longest_path - 1);
+  }
+
+  [[nodiscard]] bool has_name() const { return path.starts_with('/') || path == "[vdso]"; }
+};
+
+// The build id of a module whose file's beginning is mapped at `base`. The bytes there may be those of any file, and may
+// be replaced or unmapped at any time.
+class build_id_reader {
+ public:
+  explicit build_id_reader(const char* memory) : memory_(memory) {}
+
+  void find(std::uintptr_t base, loaded_segment& out) {
+    ElfW(Ehdr) head{};
+    if (!read(base, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+        head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(ElfW(Phdr)))
+      return;
+    const std::uintptr_t table = base + head.e_phoff;
+    ElfW(Phdr) part{};
+    // Segments stand in the order of their addresses; the first one has the file's beginning.
+    const unsigned count = std::min<unsigned>(head.e_phnum, 64);
+    unsigned first = 0;
+    while (first < count && read(table + first * sizeof part, part) && part.p_type != PT_LOAD) ++first;
+    if (first == count || part.p_type != PT_LOAD) return;
+    const std::uintptr_t bias = base - (part.p_vaddr - part.p_offset);
+    for (unsigned i = 0; i < count; ++i) {
+      if (!read(table + i * sizeof part, part)) return;
+      if (part.p_type == PT_NOTE && find_in(bias + part.p_vaddr, part.p_memsz, part.p_align, out)) return;
+    }
+  }
+
+ private:
+  template <class T>
+  bool read(std::uintptr_t at, T& out) {
+    return memory_.read_at(at, &out, sizeof out);
+  }
+
+  bool find_in(std::uintptr_t at, std::uint64_t bytes, std::uint64_t alignment, loaded_segment& out) {
+    const std::uint64_t unit = alignment == 8 ? 8 : 4;
+    struct {
+      ElfW(Nhdr) head;
+      char name[4];
+    } note;
+    for (std::uint64_t left = std::min<std::uint64_t>(bytes, 16 * kib); left >= sizeof note;) {
+      if (!read(at, note)) return false;
+      const std::size_t content = align_up(sizeof note.head + note.head.n_namesz, unit);
+      const std::size_t all = align_up(content + note.head.n_descsz, unit);
+      if (note.head.n_type == NT_GNU_BUILD_ID && note.head.n_namesz == sizeof note.name &&
+          std::memcmp(note.name, "GNU", sizeof note.name) == 0) {
+        const std::size_t length = std::min<std::size_t>(note.head.n_descsz, sizeof out.build_id);
+        if (memory_.read_at(at + content, out.build_id, length)) out.build_id_length = length;
+        return true;
+      }
+      at += all;
+      left -= std::min<std::uint64_t>(all, left);
+    }
+    return false;
+  }
+
+  os::input_file memory_;
+};
 
 }  // namespace
 
-// Counts the segments and the characters of the paths if `segments` is null; else copies as many as there is room for.
+// Counts the segments and the characters of the paths, perhaps too many, if `segments` is null; else copies as many as
+// there is room for.
 struct loaded_modules::collector {
   loaded_segment* segments = nullptr;
-  char* text = nullptr;
   std::size_t most_segments = 0;
+  char* text = nullptr;
   std::size_t most_text = 0;
   std::size_t count = 0;
   std::size_t used = 0;
-  const char* program = "";
-  bool is_first = true;
 
-  void add(const dl_phdr_info& module) {
-    const bool is_program = is_first;
-    is_first = false;
-    const char* const path =
-        is_program || module.dlpi_name == nullptr ? (is_program ? program : "") : module.dlpi_name;
-    const std::size_t length = std::strlen(path) + 1;
-    char* const copy = text + used;
-    if (segments != nullptr && length > most_text - used) return;
-    if (segments != nullptr) std::memcpy(copy, path, length);
-    used += length;
-    for (ElfW(Half) i = 0; i < module.dlpi_phnum; ++i) {
-      if (!is_code(module.dlpi_phdr[i])) continue;
-      if (segments != nullptr) {
-        if (count == most_segments) return;
-        segments[count] = segment_of(module, module.dlpi_phdr[i], copy);
-      }
+  void collect(const char* list) {
+    os::line_reader<longest_line> lines(list);
+    build_id_reader ids(list != nullptr && segments != nullptr ? "/proc/thread-self/mem" : nullptr);
+    std::string_view line;
+    while (lines.next(line)) {
+      const mapping m(line);
+      if (m.offset == 0) beginning = {m.device, m.number, m.start};
+      if (m.is_executable && m.has_name() && !add(m, ids)) return;
+    }
+  }
+
+  // The program's segment comes first.
+  void order() {
+    const std::uintptr_t entry = getauxval(AT_ENTRY);
+    const auto has_entry = [entry](const loaded_segment& s) { return entry >= s.start && entry < s.end; };
+    loaded_segment* const program = std::find_if(segments, segments + count, has_entry);
+    if (program != segments + count) std::rotate(segments, program, program + 1);
+  }
+
+ private:
+  // The last mapping that has the beginning of a file.
+  struct {
+    std::uint64_t device;
+    std::uint64_t number;
+    std::uintptr_t start;
+  } beginning{};
+
+  // False: there is no room.
+  bool add(const mapping& m, build_id_reader& ids) {
+    if (segments == nullptr) {
       ++count;
+      used += m.path.size() + 1;
+      return true;
     }
+    loaded_segment* const last = count != 0 ? &segments[count - 1] : nullptr;
+    const bool same_path = last != nullptr && m.path == last->path;
+    if (same_path && last->end == m.start && last->file_offset + (last->end - last->start) == m.offset) {
+      last->end = m.end;
+      return true;
+    }
+    if (count == most_segments || m.path.size() >= most_text - used) return false;
+    loaded_segment& s = segments[count++] = {};
+    s.start = m.start;
+    s.end = m.end;
+    s.file_offset = m.offset;
+    s.path = same_path ? last->path : copied(m.path);
+    if (beginning.device == m.device && beginning.number == m.number) ids.find(beginning.start, s);
+    return true;
   }
 
-  static loaded_segment segment_of(const dl_phdr_info& module, const ElfW(Phdr) & header, const char* path) {
-    loaded_segment out{};
-    out.start = module.dlpi_addr + header.p_vaddr;
-    out.end = out.start + header.p_memsz;
-    out.file_offset = header.p_offset;
-    out.path = path;
-    for (ElfW(Half) i = 0; i < module.dlpi_phnum && out.build_id_length == 0; ++i) {
-      if (module.dlpi_phdr[i].p_type == PT_NOTE) find_build_id(module, module.dlpi_phdr[i], out);
-    }
+  const char* copied(std::string_view path) {
+    char* const out = text + used;
+    std::memcpy(out, path.data(), path.size());
+    out[path.size()] = '\0';
+    used += path.size() + 1;
     return out;
-  }
-
-  static int visit(dl_phdr_info* module, std::size_t /*size*/, void* self) {
-    static_cast<collector*>(self)->add(*module);
-    return 0;
   }
 };
 
-loaded_modules::loaded_modules() {
-  char program[longest_path];
-  const long length =
-      os::in_sandbox() ? 0
-                       : os::system_call(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
-                                         reinterpret_cast<long>(program), sizeof program - 1);
-  program[length > 0 ? length : 0] = '\0';
+loaded_modules::loaded_modules(const char* list) {
+  if (os::has_entered_sandbox()) list = nullptr;
   collector counted;
-  counted.program = program;
-  dl_iterate_phdr(collector::visit, &counted);
-  collector copied;
-  copied.program = program;
+  counted.collect(list);
   // Room for libraries that are loaded meanwhile.
-  copied.most_segments = counted.count + 8;
-  copied.most_text = counted.used + longest_path;
-  const std::size_t bytes = copied.most_segments * sizeof(loaded_segment) + copied.most_text;
+  const std::size_t segments = counted.count + 8;
+  const std::size_t text = counted.used + longest_path;
+  const std::size_t bytes = segments * sizeof(loaded_segment) + text;
   void* const memory = engine::blocks.allocate(bytes);
   if (memory == nullptr) return;
   bytes_ = bytes;
-  copied.segments = segments_ = static_cast<loaded_segment*>(memory);
-  copied.text = reinterpret_cast<char*>(segments_ + copied.most_segments);
-  dl_iterate_phdr(collector::visit, &copied);
+  segments_ = static_cast<loaded_segment*>(memory);
+  collector copied;
+  copied.segments = segments_;
+  copied.most_segments = segments;
+  copied.text = reinterpret_cast<char*>(segments_ + segments);
+  copied.most_text = text;
+  copied.collect(list);
+  copied.order();
   count_ = copied.count;
 }
 

@@ -242,6 +242,18 @@ class serve(ControlBase):
         self.assertEqual(server.get("debug/pprof/faults")[0], 404)
         self.assertIn(server.get("debug/pprof/heap")[0], (200, 503))
 
+    @unittest.skipUnless(shutil.which("go"), "no go")
+    def test_pprof_opens_the_profiles(self):
+        server = Server(self, Process(self, TARN_PROFILE="4096").pid)
+        for page, shown in (("heap", "inuse_space"), ("allocs", "alloc_space")):
+            result = subprocess.run(["go", "tool", "pprof", "-top", "-symbolize=none", server.url + "debug/pprof/" + page],
+                                    capture_output=True, text=True, timeout=60, check=False,
+                                    env=environment(HOME=self.folder, PPROF_TMPDIR=self.folder))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("Type: " + shown, result.stdout)
+            self.assertIn("File: " + os.path.basename(os.path.realpath(sys.executable)), result.stdout)
+            self.assertRegex(result.stdout, r"Showing nodes accounting for [1-9]")
+
     def test_a_process_that_ends_is_down(self):
         process = Process(self)
         server = Server(self, process.pid)

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "../broken_invariant.hpp"
+#include "tarn/malloc.h"
 
 namespace tarn::pressure {
 
@@ -82,12 +83,15 @@ TEST(pressure_watch, looks_once_a_second) {
 }
 
 TEST(pressure_watch, compares_own_bytes_now) {
+  void* const own = tarn_malloc(64);
+  ASSERT_NE(own, nullptr);
   watch w;
   w.set_rule({{kind::bytes, 1}, {kind::none}});
   EXPECT_EQ(w.look_now().now, level::above_soft) << "the test's own heap is not empty";
   EXPECT_EQ(w.last().excess, w.last().used - 1);
   w.set_rule({{kind::bytes, std::uint64_t{1} << 50}, {kind::none}});
   EXPECT_NE(w.look_now().now, level::above_soft);
+  tarn_free(own);
 }
 
 TEST(pressure_watch, finds_a_broken_invariant) {
