@@ -28,11 +28,12 @@ constexpr exit_meaning set_exits[] = {{0, "changed, or shown"}, usage_exit, refu
 constexpr command_text metrics_text = {
     .name = "metrics",
     .summary = "Print the memory figures of running processes as OpenMetrics text.",
-    .usage = "tarn metrics PID...",
+    .usage = "tarn metrics [--json] PID...",
     .examples =
         "  TARN_CONTROL=on tarn run -- ./server &    a process that can be asked\n"
         "  tarn metrics $!                           its figures\n"
-        "  tarn metrics 4711 4712                    of two, with the label pid\n",
+        "  tarn metrics 4711 4712                    of two, with the label pid\n"
+        "  tarn metrics --json 4711                  the heap's figures, as tarn run --stats\n",
     .notes =
         "The processes need tarn's malloc and the option control (TARN_CONTROL=on).\n"
         "'tarn serve' gives the same to Prometheus.\n",
@@ -125,13 +126,33 @@ void print_json(const std::vector<option_line>& all) {
   print_json_object(out);
 }
 
+void print_heaps(const std::vector<std::string>& processes) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const std::string& word : processes) {
+    const pid_t process = process_of(word);
+    nlohmann::json heap = nlohmann::json::parse(ask_process(process, "stats"), nullptr, false);
+    if (heap.is_discarded())
+      throw cli_error(exit_code::refused,
+                      fmt::format("process {} has sent figures that are no JSON", process),
+                      "Its tarn may be of another version; without --json its figures are text.");
+    out.push_back({{"pid", process}, {"program", name_of_process(process)}, {"heap", std::move(heap)}});
+  }
+  print_json_object(out);
+}
+
 }  // namespace
 
 int cmd_metrics(const std::vector<std::string>& words) {
   command app(metrics_text);
   std::vector<std::string> processes;
+  bool json = false;
   app.option("pid PID...", processes, "Process ids")->required();
+  app.add_flag("--json", json, "Print the heap's figures as a JSON array");
   if (!parse_options(app, words)) return exit_code::success;
+  if (json) {
+    print_heaps(processes);
+    return exit_code::success;
+  }
   std::vector<labelled_metrics> parts;
   for (const std::string& word : processes) {
     const pid_t process = process_of(word);

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/commands/commands.hpp"
@@ -25,7 +26,7 @@ constexpr exit_meaning serve_exits[] = {{0, "ended by SIGINT or SIGTERM"}, usage
 constexpr command_text serve_text = {
     .name = "serve",
     .summary = "Serve the memory figures of running processes over HTTP.",
-    .usage = "tarn serve [--listen ADDRESS:PORT] PID|NAME...",
+    .usage = "tarn serve [OPTIONS] PID|NAME...",
     .examples =
         "  tarn serve 4711                          http://127.0.0.1:9464/\n"
         "  tarn serve server                        all processes of this name, also\n"
@@ -145,6 +146,8 @@ int cmd_serve(const std::vector<std::string>& words) {
   std::string listen = "127.0.0.1:9464";
   app.option("process PID|NAME...", processes, "Process ids, or names of processes")->required();
   app.option("--listen ADDRESS:PORT", listen, "Where to listen (127.0.0.1:9464); port 0: the system chooses");
+  bool json = false;
+  app.add_flag("--json", json, "Print the address as one JSON object");
   if (!parse_options(app, words)) return exit_code::success;
   const sidecar answers(processes);
   // A wrong number is told now, not at the first request.
@@ -156,7 +159,8 @@ int cmd_serve(const std::vector<std::string>& words) {
                            [&answers](const http_request& request) { return answers.answer(request); });
   if (!server.where().is_loopback())
     print_note("other machines can read these figures; whoever reaches the address sees names of the code");
-  fmt::print("http://{}/\n", server.where().text());
+  const std::string address = fmt::format("http://{}/", server.where().text());
+  fmt::print("{}\n", json ? nlohmann::json({{"address", address}}).dump() : address);
   std::fflush(stdout);
   int number = 0;
   while (sigwait(&signals.held(), &number) != 0) {

@@ -40,8 +40,8 @@ constexpr command_text sites_text = {
         "                                                memory at the program's peak\n"
         "  tarn sites server.prof --filter json::parser  sites with it in a function, a\n"
         "                                                file or type of their path\n"
-        "  tarn sites server.prof --by pinned            sites whose live blocks keep free\n"
-        "                                                memory resident\n",
+        "  tarn sites server.prof --by pinned            sites whose live blocks keep\n"
+        "                                                free memory resident\n",
     .notes =
         "Metrics: cost (malloc, free and the kernel's work for them), malloc, hidden\n"
         "(cost less malloc), faults, allocations, bytes, live, live_bytes, peak.\n"

@@ -50,7 +50,8 @@ typedef struct tarn_scope_options {
   int over;      /* TARN_SCOPE_FAIL … */
   unsigned wait_ms;
   /* Called without locks, in the scope, by the thread whose allocation of `bytes` does not fit. It may free memory, and
-   * allocate as far as that fits. Not 0: try again. An allocation within it is not announced again. Null: none. */
+   * allocate as far as that fits. Not 0: try again. An allocation within it, in whichever scope, is not announced again. It
+   * must not throw. Null: none. */
   int (*on_full)(void* context, tarn_scope scope, size_t bytes);
   void* context;
   /* At its end so much of the scope's memory stays backed for whoever needs memory next, until it decays; the rest goes

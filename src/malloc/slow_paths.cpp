@@ -223,8 +223,9 @@ TARN_NOINLINE void deallocate_apart(void* block) {
     if constexpr (hardened_build) hardened_block::take_back_scoped(s, block);
     scope_bin* const bin = current_scope_bin;
     // The thread's bin of the scope saves the lock.
-    if (bin != nullptr && s->size_class != 0 && s->list == scope_core::cut &&
-        bin->memory == &scope_core::owner_of(s) && scope_core::is_object(s, block) &&
+    // The owner is read first (scope_core::owner_of()).
+    if (bin != nullptr && s->size_class != 0 && bin->memory == &scope_core::owner_of(s) &&
+        TARN_PLAIN_LOAD(s->list) == scope_core::cut && scope_core::is_object(s, block) &&
         !free_mark::is_set(block) && bin->push(s->size_class, block)) {
       return;
     }

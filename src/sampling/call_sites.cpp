@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <new>
 
 #include "base/units.hpp"
@@ -32,8 +31,7 @@ call_site* call_sites::find(std::uint64_t hash, const std::uintptr_t* frames, st
   if (table_ == nullptr) return nullptr;
   for (std::size_t i = hash % places; table_[i] != nullptr; i = (i + 1) % places) {
     call_site* const site = table_[i];
-    if (site->hash == hash && site->count == count &&
-        std::memcmp(site->frames, frames, count * sizeof *frames) == 0) {
+    if (site->hash == hash && site->count == count && std::equal(frames, frames + count, site->frames)) {
       return site;
     }
   }
@@ -60,7 +58,7 @@ call_site* call_sites::add(const memory& m, std::uint64_t hash, const std::uintp
   }
   auto* const site = new (m.site) call_site;
   auto* const copy = reinterpret_cast<std::uintptr_t*>(site + 1);
-  std::memcpy(copy, frames, count * sizeof *frames);
+  std::copy_n(frames, count, copy);
   site->hash = hash;
   site->count = static_cast<std::uint32_t>(count);
   site->frames = copy;

@@ -85,7 +85,6 @@ struct scope_bin : allocation_bins, engine::front_bin<scope_instance, scope_bin>
   scope_core* memory = nullptr;  // of the scope
   // How often its thread has entered the scope and not left it.
   std::atomic<std::uint32_t> entered{0};
-  bool asks = false;         // the thread is in the scope's callback
   sample_countdown samples;  // of guarded allocations
 
  private:

@@ -16,25 +16,45 @@ constexpr int most_callbacks = 64;
 // How long a thread that waits for memory sleeps at most before it looks again: the wake-up is a hint.
 constexpr std::int64_t longest_sleep_ms = 10;
 
+// The thread runs a callback of a scope, in which no other callback is announced.
+thread_local constinit bool thread_is_asked = false;
+
 }  // namespace
 
-// False: it would exceed the budget of *full; nothing is charged.
+// False: it would exceed the budget of *full; nothing is charged. What does not fit is not added first, since other
+// threads would meet it there.
 bool scope_core::charge(std::size_t bytes, scope_core*& full) {
   for (scope_core* c = this; c != nullptr; c = c->parent_) {
-    // Relaxed: only the sum counts.
-    const std::size_t now = c->charged_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-    const std::size_t budget = c->options_.budget;
-    if (budget != 0 && now > budget && c->options_.over != TARN_SCOPE_LEND) {
-      full = c;
-      for (scope_core* undo = this; undo != c->parent_; undo = undo->parent_)
-        undo->charged_.fetch_sub(bytes, std::memory_order_relaxed);
+    // Relaxed, here and below: only the sum counts.
+    if (!c->would_exceed(c->charged_.load(std::memory_order_relaxed), bytes)) continue;
+    full = c;
+    return false;
+  }
+  return add_charge(bytes, full);
+}
+
+// The same; undone if another thread has taken the room of a scope around this one meanwhile.
+bool scope_core::add_charge(std::size_t bytes, scope_core*& full) {
+  std::size_t before = charged_.load(std::memory_order_relaxed);
+  do {
+    if (would_exceed(before, bytes)) {
+      full = this;
       return false;
     }
-    std::size_t most = c->peak_.load(std::memory_order_relaxed);
-    while (most < now && !c->peak_.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
-    }
+  } while (!charged_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
+  if (parent_ != nullptr && !parent_->add_charge(bytes, full)) {
+    charged_.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
+  }
+  std::size_t most = peak_.load(std::memory_order_relaxed);
+  while (most < before + bytes &&
+         !peak_.compare_exchange_weak(most, before + bytes, std::memory_order_relaxed)) {
   }
   return true;
+}
+
+bool scope_core::would_exceed(std::size_t charged, std::size_t bytes) const {
+  return options_.budget != 0 && options_.over != TARN_SCOPE_LEND && charged + bytes > options_.budget;
 }
 
 // Call without a lock: it may wake threads.
@@ -52,13 +72,13 @@ void scope_core::uncharge(std::size_t bytes) {
 bool scope_core::ask(scope_core& full, std::size_t bytes, scope_bin* bin, int& tries,
                      std::int64_t& waits_until) {
   const tarn_scope_options& options = full.options_;
-  if (bin != nullptr && bin->asks) return false;
+  if (thread_is_asked) return false;
   if (options.on_full != nullptr && bin != nullptr && tries < most_callbacks) {
     ++tries;
     scope_name::add(full.row_->callbacks);
-    bin->asks = true;
+    thread_is_asked = true;
     const int answer = options.on_full(options.context, full.handle, bytes);
-    bin->asks = false;
+    thread_is_asked = false;
     if (answer != 0) return true;
   }
   if (options.over != TARN_SCOPE_WAIT || options.wait_ms == 0) return false;

@@ -293,7 +293,8 @@ void scope_core::validate_locked() const {
       used += s->pages;
       own += s->list != clean ? s->bytes() : 0;
       empty += s->list == dirty ? s->bytes() : 0;
-      if (is_cut(s) && s->list != large) {
+      // A span that add_span() is cutting is still `large`.
+      if (s->list != large && is_cut(s)) {
         objects::validate(s);
         small += static_cast<std::size_t>(s->capacity - s->free_objects) * class_info(s->size_class).size;
       }
@@ -620,7 +621,9 @@ void scope_core::sort_out_locked(scope_chunk* chunk, scope_core* heir, departure
     scope_chunks.deallocate(chunk);
   } else if (heir != nullptr) {
     chain::insert(heir->chunks_, chunk);
-    chunk->owner.store(heir, std::memory_order_relaxed);
+    // release: partner of the acquire in owner_of(), so that a thread in the heir's scope that frees a block without a
+    // lock sees that the block's span is being withheld.
+    chunk->owner.store(heir, std::memory_order_release);
   }
 }
 

@@ -104,7 +104,11 @@ class scope_core {
                            s->contains(address_of(block));
     return is_scoped ? s : nullptr;
   }
-  static scope_core& owner_of(const span* s) { return *chunk_of(s)->owner.load(std::memory_order_relaxed); }
+  // What has changed in the span before the owner changed is seen.
+  static scope_core& owner_of(const span* s) {
+    // acquire: partner of the release in sort_out_locked().
+    return *chunk_of(s)->owner.load(std::memory_order_acquire);
+  }
   // Whether a block can begin at the address: an object, or a large block.
   static bool is_object(const span* s, const void* block) {
     if (s->size_class == 0) return address_of(block) == s->start;
@@ -146,7 +150,12 @@ class scope_core {
   bool charge(std::size_t bytes, scope_core*& full);
   void uncharge(std::size_t bytes);
 
+  // In a forked child: what other threads were about to give back stays charged.
+  void forget_leaving() TARN_NOT_ANALYZED { leaving_ = 0; }
+
  private:
+  bool add_charge(std::size_t bytes, scope_core*& full);
+  [[nodiscard]] bool would_exceed(std::size_t charged, std::size_t bytes) const;
   friend class scope_core_test_access;
 
   static scope_chunk* chunk_of(const span* s) {

@@ -270,6 +270,11 @@ void thread_ends() {
   scopes.thread_ends(take_all, put_back);
 }
 
+void forget_leaving() {
+  process_scope.forget_leaving();
+  for (scope_core* core = made; core != nullptr; core = core->next_made) core->forget_leaving();
+}
+
 void reclaim() {
   if (scope_bin* const bin = current_scope_bin) scope_bin::put_back(bin->take_all());
   release_empty();
@@ -296,6 +301,7 @@ constinit const engine::front engine::scope_front{
         [] {
           scope_registry::scopes.after_fork_in_child(
               [](scope_instance& /*scope*/) -> scope_bin* { return nullptr; });
+          scope_registry::forget_leaving();
         },
     .metrics = &scope_registry::metrics};
 

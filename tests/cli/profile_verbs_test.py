@@ -24,7 +24,8 @@ from harness import Base, environment, settings, tarn
 make_profile = ""
 
 # Commands that read no profile.
-NO_PROFILE = {"run", "compare", "cost", "profile", "attach", "detach", "dump", "doctor", "top", "options", "help"}
+NO_PROFILE = {"run", "compare", "cost", "profile", "attach", "detach", "dump", "doctor", "top", "options", "metrics", "trim", "set", "serve",
+              "help"}
 
 # The others: their exit status, and the words that make them read profile A (or A and B) and print. OUT is a file.
 PRINTING = [

@@ -171,6 +171,9 @@ const registered map("publication.page_map",
 // of rounds, which free memory before:
 // Covers: src/runtime/pressure.cpp: looks_.fetch_add release, looks_.load acquire
 // Covers: src/runtime/pressure.cpp: rounds.fetch_add release, rounds.load acquire
+// The heir of a scope's memory, whose spans are marked as withheld before:
+// Covers: src/scope/scope_core.cpp: owner.store release
+// Covers: src/scope/scope_core.hpp: owner.load acquire
 // attach() and for_each_front() of src/runtime/front.hpp, whose flags are set once:
 // Covers: src/runtime/front.hpp: attached.store release, attached.load acquire
 model pool_number() {

@@ -364,5 +364,46 @@ TEST(scope, goes_along_with_a_coroutine) {
   for (void* const block : blocks) tarn_free(block);
 }
 
+TEST(scope, what_does_not_fit_around_it_is_no_peak) {
+  scope outer("outer", {.budget = mib});
+  scope_options inside;
+  inside.parent = outer.handle();
+  scope inner("inner", inside);
+  {
+    const scope_entry in = inner.enter();
+    EXPECT_EQ(tarn_malloc(std::size_t{1} << 30), nullptr);
+  }
+  EXPECT_LE(inner.end().peak, mib);
+}
+
+int asked = 0;
+// Allocates in a scope of its own that is full as well.
+int enter_another(void* other, tarn_scope /*scope*/, std::size_t /*bytes*/) {
+  ++asked;
+  tarn_scope_entry entry;
+  EXPECT_EQ(tarn_scope_enter(*static_cast<tarn_scope*>(other), &entry), 1);
+  EXPECT_EQ(tarn_malloc(16 * mib), nullptr);
+  tarn_scope_leave(&entry);
+  return 0;
+}
+
+TEST(scope, a_callback_is_not_called_within_another_ones) {
+  tarn_scope_options options = TARN_SCOPE_OPTIONS;
+  options.budget = mib;
+  options.on_full = enter_another;
+  tarn_scope other{};
+  options.context = &other;
+  other = tarn_scope_begin("other", &options);
+  const tarn_scope first = tarn_scope_begin("first", &options);
+  tarn_scope_entry entry;
+  ASSERT_EQ(tarn_scope_enter(first, &entry), 1);
+  asked = 0;
+  EXPECT_EQ(tarn_malloc(16 * mib), nullptr);
+  EXPECT_EQ(asked, 1);
+  tarn_scope_leave(&entry);
+  tarn_scope_end(first, nullptr);
+  tarn_scope_end(other, nullptr);
+}
+
 }  // namespace
 }  // namespace tarn
