@@ -115,10 +115,10 @@ constexpr metric process_table[] = {
      "1 if a limit is nearly used up or tasks stall for lack of memory; 2 above the soft limit"},
 };
 
-// The first two numbers of /proc/self/statm, in bytes.
+// The first two numbers of /proc/thread-self/statm (/proc/self has nothing once the first thread has ended), in bytes.
 void read_sizes(std::uint64_t& all, std::uint64_t& resident) {
   all = resident = no_value;
-  const char* const path = "/proc/self/statm";
+  const char* const path = "/proc/thread-self/statm";
   const long file = os::system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(path), O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
   char text[128] = {};

@@ -88,7 +88,7 @@ class line_reader {
   input_file file_;
   std::size_t at_ = 0;
   std::size_t end_ = 0;
-  char chunk_[std::min<std::size_t>(Longest / 2, 4096)];
+  char chunk_[std::min<std::size_t>(Longest / 2, 4096)] = {};
   char line_[Longest];
 };
 

@@ -133,7 +133,7 @@ struct loaded_modules::collector {
     std::string_view line;
     while (lines.next(line)) {
       const mapping m(line);
-      if (m.offset == 0) beginning = {m.device, m.number, m.start};
+      if (m.offset == 0) beginning_ = {m.device, m.number, m.start};
       if (m.is_executable && m.has_name() && !add(m, ids)) return;
     }
   }
@@ -152,7 +152,7 @@ struct loaded_modules::collector {
     std::uint64_t device;
     std::uint64_t number;
     std::uintptr_t start;
-  } beginning{};
+  } beginning_{};
 
   // False: there is no room.
   bool add(const mapping& m, build_id_reader& ids) {
@@ -173,7 +173,7 @@ struct loaded_modules::collector {
     s.end = m.end;
     s.file_offset = m.offset;
     s.path = same_path ? last->path : copied(m.path);
-    if (beginning.device == m.device && beginning.number == m.number) ids.find(beginning.start, s);
+    if (beginning_.device == m.device && beginning_.number == m.number) ids.find(beginning_.start, s);
     return true;
   }
 
