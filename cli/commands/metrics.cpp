@@ -33,7 +33,7 @@ constexpr command_text metrics_text = {
         "  TARN_CONTROL=on tarn run -- ./server &    a process that can be asked\n"
         "  tarn metrics $!                           its figures\n"
         "  tarn metrics 4711 4712                    of two, with the label pid\n"
-        "  tarn metrics --json 4711                  the heap's figures, as tarn run --stats\n",
+        "  tarn metrics --json 4711                  the heap's figures as JSON\n",
     .notes =
         "The processes need tarn's malloc and the option control (TARN_CONTROL=on).\n"
         "'tarn serve' gives the same to Prometheus.\n",
