@@ -19,7 +19,7 @@ inline std::string_view part_of(std::string_view text, std::size_t begin,
 }
 
 // Removes the part before `separator`, and the separator, from `text`; returns the part. Without a separator: all of it.
-inline std::string_view cut(std::string_view& text, char separator) {
+inline std::string_view take_until(std::string_view& text, char separator) {
   const std::size_t at = text.find(separator);
   const std::string_view part = part_of(text, 0, at);
   text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);

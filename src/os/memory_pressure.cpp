@@ -53,7 +53,7 @@ std::uint64_t number_in(std::string_view text, std::uint64_t otherwise) {
 
 bool lists(std::string_view list, std::string_view word) {
   while (!list.empty()) {
-    if (cut(list, ',') == word) return true;
+    if (take_until(list, ',') == word) return true;
   }
   return false;
 }
@@ -91,7 +91,7 @@ bool is_stalled(std::string_view folder, const char* file) {
   while (lines.next(line)) {
     if (!line.starts_with(start)) continue;
     line.remove_prefix(start.size());
-    const std::uint64_t percent = number_in(cut(line, '.'), 0);
+    const std::uint64_t percent = number_in(take_until(line, '.'), 0);
     return percent * 100 + number_in(part_of(line, 0, 2), 0) >= stalled_from;
   }
   return false;
@@ -120,8 +120,8 @@ void find_group(const char* root, bool second, path_buffer& out) {
   text_lines lines(path);
   std::string_view line;
   while (lines.next(line)) {
-    const std::string_view number = cut(line, ':');
-    const std::string_view controllers = cut(line, ':');
+    const std::string_view number = take_until(line, ':');
+    const std::string_view controllers = take_until(line, ':');
     if (second ? number == "0" && controllers.empty() : lists(controllers, "memory")) {
       out.put(line);
       return;
@@ -139,14 +139,14 @@ std::size_t find_folder(const char* root, const group_files& files, std::string_
   text_lines lines(path);
   std::string_view line;
   while (lines.next(line)) {
-    for (int i = 0; i < 3; ++i) cut(line, ' ');
-    const std::string_view mounted_root = cut(line, ' ');
-    const std::string_view mount_point = cut(line, ' ');
+    for (int i = 0; i < 3; ++i) take_until(line, ' ');
+    const std::string_view mounted_root = take_until(line, ' ');
+    const std::string_view mount_point = take_until(line, ' ');
     const std::size_t dash = line.find(" - ");
     if (dash == std::string_view::npos) continue;
     line.remove_prefix(dash + 3);
-    if (cut(line, ' ') != files.type) continue;
-    cut(line, ' ');
+    if (take_until(line, ' ') != files.type) continue;
+    take_until(line, ' ');
     if (&files == &version_1 && !lists(line, "memory")) continue;
     out.put(root).put(mount_point);
     const std::size_t top = out.size();

@@ -42,14 +42,14 @@ struct mapping {
   bool is_executable;
 
   explicit mapping(std::string_view line) {
-    start = hexadecimal(cut(line, '-'));
-    end = hexadecimal(cut(line, ' '));
-    const std::string_view rights = cut(line, ' ');
+    start = hexadecimal(take_until(line, '-'));
+    end = hexadecimal(take_until(line, ' '));
+    const std::string_view rights = take_until(line, ' ');
     is_executable = rights.size() > 2 && rights[2] == 'x';
-    offset = hexadecimal(cut(line, ' '));
-    const std::uint64_t major = hexadecimal(cut(line, ':'));
-    device = major << 32U | hexadecimal(cut(line, ' '));
-    number = hexadecimal(cut(line, ' '));  // it is decimal, but only compared
+    offset = hexadecimal(take_until(line, ' '));
+    const std::uint64_t major = hexadecimal(take_until(line, ':'));
+    device = major << 32U | hexadecimal(take_until(line, ' '));
+    number = hexadecimal(take_until(line, ' '));  // it is decimal, but only compared
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
     constexpr std::string_view mark = " (deleted)";
     if (line.ends_with(mark)) line.remove_suffix(mark.size());

@@ -270,7 +270,8 @@ void thread_ends() {
   scopes.thread_ends(take_all, put_back);
 }
 
-void forget_leaving() {
+// Called while fork holds all locks.
+void forget_leaving() TARN_NOT_ANALYZED {
   process_scope.forget_leaving();
   for (scope_core* core = made; core != nullptr; core = core->next_made) core->forget_leaving();
 }

@@ -19,7 +19,7 @@ from cost_test import cost, cost_command, watch
 from diff_test import diff, diff_of_times
 from harness import settings
 from hostile_test import hostile
-from malloc_time_test import malloc_time
+from malloc_time_test import malloc_time, short_threads
 from manual_test import manual_bash, manual_fish, manual_forms, manual_readers, manual_zsh
 from mistakes_test import every_option, mistakes
 from output_test import output
@@ -35,7 +35,8 @@ from usage_test import options, real_library, usage
 GROUPS = {group.__name__: group for group in (advice, attach, compare, control, cost, cost_command, diff, diff_of_times, hostile, leaks,
                                               malloc_time, manual_bash, manual_fish, manual_forms, manual_readers, manual_zsh, mistakes,
                                               every_option, options, output, paused, profile, profile_life, prove, real_library,
-                                              refusals, refused, rss, run, sandbox, serve, servers, signals, top, trees, usage, watch)}
+                                              refusals, refused, rss, run, sandbox, serve, servers, short_threads, signals, top, trees,
+                                              usage, watch)}
 
 
 def main():
