@@ -67,7 +67,7 @@ void await_round(std::int64_t most_ms) {
       runner.load(std::memory_order_relaxed) == os::this_thread()) {
     return;
   }
-  // acquire: partner of the release in end_round(); what the round has freed can be had.
+  // acquire: partner of the release in end_round(); makes the memory that the round freed visible here.
   const std::uint32_t before = rounds.load(std::memory_order_acquire);
   ring_fronts();
   const std::int64_t until = os::now_ms() + most_ms;
