@@ -51,7 +51,7 @@ void page_map::set_objects(span* s, std::size_t object_size) {
   const std::uintptr_t check = check_of(s, object_size);
   for_each_leaf(s->start, s->pages, [=](leaf& l, std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
-      l.owners[i].store(s, std::memory_order_relaxed);
+      l.set_owner(i, s);
       l.set_check(i, check);
     }
   });
@@ -61,7 +61,7 @@ void page_map::map_pages(span* s) {
   for_each_leaf(s->start, s->pages, [s](leaf& l, std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
       l.clear_check(i);
-      l.owners[i].store(s, std::memory_order_relaxed);
+      l.set_owner(i, s);
     }
   });
 }

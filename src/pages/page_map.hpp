@@ -66,6 +66,8 @@ class page_map {
     void clear_check(std::size_t index) {
       if (__atomic_load_n(&checks[index], __ATOMIC_RELAXED) != 0) set_check(index, 0);
     }
+    // release: partner of the acquire in visible_span_of(). The span has been constructed before.
+    void set_owner(std::size_t index, span* s) { owners[index].store(s, std::memory_order_release); }
   };
 
  public:
@@ -121,12 +123,18 @@ class page_map {
   }
   [[nodiscard]] std::size_t class_of(std::uintptr_t address) const { return find(address).size_class(); }
   [[nodiscard]] span* span_of(std::uintptr_t address) const { return find(address).owner(); }
+  // The same for a thread that no other one has told of the address, and that may find a span made at this moment.
+  [[nodiscard]] span* visible_span_of(std::uintptr_t address) const {
+    const leaf* const l = leaf_of(address);
+    // acquire: partner of the release in leaf::set_owner().
+    return l != nullptr ? l->owners[index_of(address)].load(std::memory_order_acquire) : nullptr;
+  }
 
   // These write; the pages lie in ranges passed to ensure().
   void set_span(std::uintptr_t address, span* s) {
     leaf& l = *leaf_of(address);
     l.clear_check(index_of(address));
-    l.owners[index_of(address)].store(s, std::memory_order_relaxed);
+    l.set_owner(index_of(address), s);
   }
   void set_ends(span* s) {
     set_span(s->start, s);

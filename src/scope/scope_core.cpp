@@ -93,8 +93,8 @@ template <class Visit>
 void scope_core::for_each_span(const scope_chunk* chunk, Visit visit) {
   const std::uintptr_t end = chunk->start + (std::size_t{chunk->pages} << page_shift);
   for (std::uintptr_t at = chunk->start; at < end;) {
-    span* const s = engine::map.span_of(at);
-    // What has been given back is somebody else's.
+    // What has been given back belongs to others: another thread may have constructed its span a moment ago.
+    span* const s = engine::map.visible_span_of(at);
     if (s == nullptr || chunk_of(s) != chunk || !s->contains(at)) {
       at += page_size;
       continue;

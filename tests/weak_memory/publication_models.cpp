@@ -174,6 +174,8 @@ const registered map("publication.page_map",
 // The heir of a scope's memory, whose spans are marked as withheld before:
 // Covers: src/scope/scope_core.cpp: owner.store release
 // Covers: src/scope/scope_core.hpp: owner.load acquire
+// The span of a page, which is constructed before; the walk over a scope's pages finds spans of others:
+// Covers: src/pages/page_map.hpp: owners.store release, owners.load acquire
 // attach() and for_each_front() of src/runtime/front.hpp, whose flags are set once:
 // Covers: src/runtime/front.hpp: attached.store release, attached.load acquire
 model pool_number() {
