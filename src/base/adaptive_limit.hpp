@@ -22,15 +22,18 @@ class adaptive_limit {
   void note_given_up(std::uint32_t items) {
     given_up_.store(given_up_.load(std::memory_order_relaxed) + items, std::memory_order_relaxed);
   }
-  // Items have been made. True: they raised the limit, which stays at most `most`. Less than `evidence` items, given up
-  // or kept because of the limit, do not raise it.
+  // Items have been made. True: they raised the limit, which stays at most `most`. Less than `evidence` items do not
+  // raise it that were given up and made anew in this period, unless it is that high already. The sum over the period
+  // counts, because a producer may take at once what a consumer gives up, so that little is given up at any moment.
   bool note_made(std::uint32_t items, std::uint32_t most, std::uint32_t evidence = 1) {
     const std::uint32_t given_up = given_up_.load(std::memory_order_relaxed);
     if (TARN_LIKELY(given_up == 0)) return false;
     const std::uint32_t again = std::min(items, given_up);
     given_up_.store(given_up - again, std::memory_order_relaxed);
+    const std::uint32_t all_again = made_again_.load(std::memory_order_relaxed) + again;
+    made_again_.store(all_again, std::memory_order_relaxed);
     const std::uint32_t now = extra();
-    if (now >= most || given_up + now < evidence) return false;
+    if (now >= most || (all_again < evidence && now < evidence)) return false;
     extra_.store(std::min(now + again, most), std::memory_order_relaxed);
     return true;
   }
@@ -38,16 +41,19 @@ class adaptive_limit {
   void end_period(std::uint32_t idle) {
     const std::uint32_t now = extra();
     given_up_.store(0, std::memory_order_relaxed);
+    made_again_.store(0, std::memory_order_relaxed);
     extra_.store(now - std::min(now, idle), std::memory_order_relaxed);
   }
   void clear() {
     given_up_.store(0, std::memory_order_relaxed);
+    made_again_.store(0, std::memory_order_relaxed);
     extra_.store(0, std::memory_order_relaxed);
   }
 
  private:
   std::atomic<std::uint32_t> extra_{0};
-  std::atomic<std::uint32_t> given_up_{0};  // and not made anew yet, in this period
+  std::atomic<std::uint32_t> given_up_{0};    // and not made anew yet, in this period
+  std::atomic<std::uint32_t> made_again_{0};  // of those given up, in this period
 };
 
 }  // namespace tarn

@@ -31,11 +31,34 @@ TEST(adaptive_limit, little_evidence_does_not_raise_it) {
   limit.note_given_up(4);
   EXPECT_FALSE(limit.note_made(2, 10, 5));
   limit.note_given_up(2);
-  EXPECT_FALSE(limit.note_made(2, 10, 5)) << "two of the six have been made anew before";
-  limit.note_given_up(3);
-  EXPECT_TRUE(limit.note_made(3, 10, 5));
-  EXPECT_TRUE(limit.note_made(2, 10, 5)) << "what is kept because of it counts too";
-  EXPECT_EQ(limit.extra(), 5U);
+  EXPECT_FALSE(limit.note_made(2, 10, 5)) << "four of the six have been made anew";
+  EXPECT_TRUE(limit.note_made(1, 10, 5));
+  EXPECT_TRUE(limit.note_made(1, 10, 5));
+  EXPECT_EQ(limit.extra(), 2U);
+}
+
+// A producer and a consumer: what the one puts back the other takes at once, so little is given up at any moment.
+TEST(adaptive_limit, small_steps_add_up_to_evidence) {
+  adaptive_limit limit;
+  for (int step = 0; step < 9; ++step) {
+    limit.note_given_up(10);
+    EXPECT_FALSE(limit.note_made(10, 50, 100)) << step;
+  }
+  limit.note_given_up(10);
+  EXPECT_TRUE(limit.note_made(10, 50, 100));
+  EXPECT_EQ(limit.extra(), 10U);
+  limit.note_given_up(10);
+  EXPECT_TRUE(limit.note_made(10, 50, 100));
+  EXPECT_EQ(limit.extra(), 20U);
+}
+
+TEST(adaptive_limit, evidence_counts_for_one_period) {
+  adaptive_limit limit;
+  limit.note_given_up(60);
+  EXPECT_FALSE(limit.note_made(60, 50, 100));
+  limit.end_period(0);
+  limit.note_given_up(60);
+  EXPECT_FALSE(limit.note_made(60, 50, 100));
 }
 
 TEST(adaptive_limit, falls_by_what_is_idle_for_a_period) {
