@@ -22,18 +22,18 @@ class adaptive_limit {
   void note_given_up(std::uint32_t items) {
     given_up_.store(given_up_.load(std::memory_order_relaxed) + items, std::memory_order_relaxed);
   }
-  // Items have been made. True: they raised the limit, which stays at most `most`. Less than `evidence` items do not
-  // raise it that were given up and made anew in this period, unless it is that high already. The sum over the period
-  // counts, because a producer may take at once what a consumer gives up, so that little is given up at any moment.
+  // Items have been made. True: they raised the limit, which stays at most `most`. Less than `evidence` items, given up in
+  // this period or kept because of the limit, do not raise it. Those that were made anew meanwhile count: a producer may
+  // take at once what a consumer gives up, so that few are missing at any moment.
   bool note_made(std::uint32_t items, std::uint32_t most, std::uint32_t evidence = 1) {
     const std::uint32_t given_up = given_up_.load(std::memory_order_relaxed);
     if (TARN_LIKELY(given_up == 0)) return false;
     const std::uint32_t again = std::min(items, given_up);
     given_up_.store(given_up - again, std::memory_order_relaxed);
-    const std::uint32_t all_again = made_again_.load(std::memory_order_relaxed) + again;
-    made_again_.store(all_again, std::memory_order_relaxed);
+    const std::uint32_t made_again = made_again_.load(std::memory_order_relaxed);
+    made_again_.store(made_again + again, std::memory_order_relaxed);
     const std::uint32_t now = extra();
-    if (now >= most || (all_again < evidence && now < evidence)) return false;
+    if (now >= most || std::uint64_t{given_up} + made_again + now < evidence) return false;
     extra_.store(std::min(now + again, most), std::memory_order_relaxed);
     return true;
   }

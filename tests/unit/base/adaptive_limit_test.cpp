@@ -29,12 +29,16 @@ TEST(adaptive_limit, stays_below_its_bound) {
 TEST(adaptive_limit, little_evidence_does_not_raise_it) {
   adaptive_limit limit;
   limit.note_given_up(4);
-  EXPECT_FALSE(limit.note_made(2, 10, 5));
-  limit.note_given_up(2);
-  EXPECT_FALSE(limit.note_made(2, 10, 5)) << "four of the six have been made anew";
-  EXPECT_TRUE(limit.note_made(1, 10, 5));
-  EXPECT_TRUE(limit.note_made(1, 10, 5));
-  EXPECT_EQ(limit.extra(), 2U);
+  EXPECT_FALSE(limit.note_made(2, 10, 6));
+  limit.note_given_up(1);
+  EXPECT_FALSE(limit.note_made(1, 10, 6));
+  limit.note_given_up(1);
+  EXPECT_TRUE(limit.note_made(3, 10, 6)) << "three of the six have been made anew before";
+  EXPECT_EQ(limit.extra(), 3U);
+  limit.end_period(0);
+  limit.note_given_up(3);
+  EXPECT_TRUE(limit.note_made(2, 10, 6)) << "what is kept because of it counts too";
+  EXPECT_EQ(limit.extra(), 5U);
 }
 
 // A producer and a consumer: what the one puts back the other takes at once, so little is given up at any moment.
