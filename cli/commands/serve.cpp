@@ -58,7 +58,6 @@ constexpr command_text serve_text = {
 
 constexpr double default_fault_seconds = 10;
 constexpr unsigned most_fault_seconds = 60;
-constexpr unsigned longest_answer_seconds = most_fault_seconds + 60;  // names are looked up after that
 
 constexpr const char* symbol_path = "/debug/pprof/symbol";
 constexpr const char* openmetrics_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -205,7 +204,7 @@ int cmd_serve(const std::vector<std::string>& words) {
     if (const auto process = process_id(word)) ask_process(*process, "help");
   }
   const held_signals signals{SIGINT, SIGTERM, SIGHUP};
-  const http_server server(parse_listen_address(listen), longest_answer_seconds, {symbol_path},
+  const http_server server(parse_listen_address(listen), {symbol_path},
                            [&answers](const http_request& request) { return answers.answer(request); });
   if (!server.where().is_loopback())
     print_note("other machines can read these figures; whoever reaches the address sees names of the code");

@@ -124,6 +124,13 @@ struct library {
   }
 };
 
+// The time that an answer took was none without progress: a limit that follows none counts from now on.
+void restart_idle_time(MHD_Connection* connection) {
+  const library& mhd = library::get();
+  for (const unsigned seconds : {0U, idle_seconds})
+    mhd.set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
+}
+
 MHD_Result queue(MHD_Connection* connection, const http_answer& answer) {
   const library& mhd = library::get();
   MHD_Response* const response =
@@ -181,12 +188,11 @@ struct http_server::connection {
       const char* const value = library::get().lookup_value(connection, MHD_GET_ARGUMENT_KIND, name);
       if (value != nullptr) request.parameters[name] = value;
     }
-    // The time that an answer takes counts as time without progress.
-    library::get().set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT,
-                                         idle_seconds + self.longest_answer_seconds_);
     request.accepts_openmetrics = header(connection, "Accept").find("openmetrics") != std::string::npos;
     try {
-      return queue(connection, self.answer_(request));
+      const http_answer answer = self.answer_(request);
+      restart_idle_time(connection);
+      return queue(connection, answer);
     } catch (const cli_error& error) {
       return queue(connection,
                    {503, "text/plain; charset=utf-8", fmt::format("{}\n{}\n", error.what(), error.advice())});
@@ -196,12 +202,8 @@ struct http_server::connection {
   }
 };
 
-http_server::http_server(const listen_address& where, unsigned longest_answer_seconds,
-                         std::set<std::string> takes_posts, handler answer)
-    : where_(where),
-      longest_answer_seconds_(longest_answer_seconds),
-      takes_posts_(std::move(takes_posts)),
-      answer_(std::move(answer)) {
+http_server::http_server(const listen_address& where, std::set<std::string> takes_posts, handler answer)
+    : where_(where), takes_posts_(std::move(takes_posts)), answer_(std::move(answer)) {
   socket_address address = address_of(where);
   unsigned flags = static_cast<unsigned>(MHD_USE_THREAD_PER_CONNECTION) |
                    static_cast<unsigned>(MHD_USE_INTERNAL_POLLING_THREAD) |
@@ -230,12 +232,8 @@ http_server::~http_server() {
 
 #else
 
-http_server::http_server(const listen_address& where, unsigned longest_answer_seconds,
-                         std::set<std::string> takes_posts, handler answer)
-    : where_(where),
-      longest_answer_seconds_(longest_answer_seconds),
-      takes_posts_(std::move(takes_posts)),
-      answer_(std::move(answer)) {
+http_server::http_server(const listen_address& where, std::set<std::string> takes_posts, handler answer)
+    : where_(where), takes_posts_(std::move(takes_posts)), answer_(std::move(answer)) {
   throw cli_error(exit_code::refused, "this tarn was built without libmicrohttpd, and has no 'tarn serve'",
                   "Build it where libmicrohttpd-dev is installed. Without it: tarn metrics PID, in a loop.");
 }

@@ -40,12 +40,11 @@ class http_server {
  public:
   using handler = std::function<http_answer(const http_request&)>;
 
-  // Throws cli_error (refused). `answer` may be called by several threads, and may take `longest_answer_seconds`; what it
-  // throws becomes an answer with status 503. At the paths `takes_posts` POST is answered as GET, and the body dropped. On
+  // Throws cli_error (refused). `answer` may be called by several threads, and take its time; what it throws
+  // becomes an answer with status 503. At the paths `takes_posts` POST is answered as GET, and the body dropped. On
   // a loopback address, requests that name another host than this one are refused: a page in a browser could otherwise
   // read the answers by a name that leads here.
-  http_server(const listen_address& where, unsigned longest_answer_seconds, std::set<std::string> takes_posts,
-              handler answer);
+  http_server(const listen_address& where, std::set<std::string> takes_posts, handler answer);
   ~http_server();
   http_server(const http_server&) = delete;
   http_server& operator=(const http_server&) = delete;
@@ -57,7 +56,6 @@ class http_server {
   struct connection;
 
   listen_address where_;
-  unsigned longest_answer_seconds_;
   std::set<std::string> takes_posts_;
   handler answer_;
   void* daemon_ = nullptr;

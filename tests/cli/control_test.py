@@ -73,7 +73,7 @@ class Server:
         request = urllib.request.Request(self.url + path, headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
-                return answer.status, answer.headers["Content-Type"], answer.read().decode()
+                return answer.status, answer.headers["Content-Type"], answer.read().decode(errors="replace")
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.headers["Content-Type"], error.read().decode()
@@ -246,7 +246,7 @@ class serve(ControlBase):
     def test_pprof_opens_the_profiles(self):
         server = Server(self, Process(self, TARN_PROFILE="4096").pid)
         for page, shown in (("heap", "inuse_space"), ("allocs", "alloc_space")):
-            result = subprocess.run(["go", "tool", "pprof", "-top", server.url + "debug/pprof/" + page],
+            result = subprocess.run(["go", "tool", "pprof", "-top", "-symbolize=remote", server.url + "debug/pprof/" + page],
                                     capture_output=True, text=True, timeout=60, check=False,
                                     env=environment(HOME=self.folder, PPROF_TMPDIR=self.folder))
             self.assertEqual(result.returncode, 0, result.stderr)
@@ -261,7 +261,7 @@ class serve(ControlBase):
         server = Server(self, process.pid)
         status, _, text = server.get("debug/pprof/faults?seconds=0")
         self.assertEqual(status, 400, text)
-        result = subprocess.run(["go", "tool", "pprof", "-top", server.url + "debug/pprof/faults?seconds=2"],
+        result = subprocess.run(["go", "tool", "pprof", "-top", "-symbolize=none", server.url + "debug/pprof/faults?seconds=2"],
                                 capture_output=True, text=True, timeout=60, check=False,
                                 env=environment(HOME=self.folder, PPROF_TMPDIR=self.folder))
         if "503" in result.stderr:
@@ -270,6 +270,10 @@ class serve(ControlBase):
         self.assertIn("Type: faults", result.stdout)
         shown = float(re.search(r"Showing nodes accounting for ([0-9.]+)", result.stdout)[1])
         self.assertGreater(shown, 1000)
+
+    def test_an_answer_may_take_longer_than_clients_may_be_idle(self):
+        server = Server(self, Process(self).pid)
+        self.assertIn(server.get("debug/pprof/faults?seconds=11")[0], (200, 503))
 
     def test_the_end_does_not_wait_for_page_faults(self):
         server = Server(self, Process(self).pid)
