@@ -33,6 +33,9 @@ class memory_group {
     std::snprintf(pid, sizeof pid, "%d", getpid());
     return write_file("cgroup.procs", pid);
   }
+  [[nodiscard]] const char* version() const {
+    return std::strstr(folder_, "/memory/") != nullptr ? "v1" : "v2";
+  }
   // The most that was used, in bytes; 0: the system does not tell.
   [[nodiscard]] std::size_t peak() const {
     std::size_t bytes = read_number("memory.peak");

@@ -3,8 +3,12 @@
 // pprof, and a page to a browser. It asks the processes at their control sockets, once per request, and keeps nothing.
 #include <fmt/core.h>
 
+#include <atomic>
 #include <csignal>
+#include <cstdlib>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "cli/commands/commands.hpp"
@@ -15,6 +19,8 @@
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/show/cli_error.hpp"
+#include "profiler/collect/fault_watch.hpp"
+#include "profiler/export/exports.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
@@ -36,17 +42,24 @@ constexpr command_text serve_text = {
         "  /metrics              OpenMetrics text, with the labels pid and program\n"
         "  /debug/pprof/heap     live memory by place, for go tool pprof and others\n"
         "  /debug/pprof/allocs   the same for all allocations\n"
+        "  /debug/pprof/faults   page faults by the code that touched the memory; watched\n"
+        "                        for 10 s, or ?seconds=N (60 at most)\n"
         "  /healthz              'ok' while a process answers, else status 503\n"
         "  /                     a page with the figures of now\n"
         "\n"
         "With several processes, profiles need ?pid=PID. The processes need tarn's malloc\n"
-        "and the option control (TARN_CONTROL=on), profiles also their option profile.\n"
+        "and the option control (TARN_CONTROL=on), heap and allocs also their option\n"
+        "profile; faults needs perf_event_open (kernel.perf_event_paranoid 2 or less).\n"
         "There is no encryption and no password: whoever reaches the address can read\n"
         "everything, but change nothing.\n",
     .exits = serve_exits,
     .page = "docs/how-to/metrics.md",
 };
 
+constexpr double default_fault_seconds = 10;
+constexpr unsigned most_fault_seconds = 60;
+
+constexpr const char* symbol_path = "/debug/pprof/symbol";
 constexpr const char* openmetrics_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 class sidecar {
@@ -64,13 +77,17 @@ class sidecar {
     if (request.path == "/metrics") return metrics(request);
     if (request.path == "/debug/pprof/heap") return profile(request, "heap");
     if (request.path == "/debug/pprof/allocs") return profile(request, "allocs");
-    if (request.path == "/debug/pprof/faults")
-      return {404, "text/plain; charset=utf-8",
-              "page faults are not sampled by the process itself; record them: tarn attach PID\n"};
+    if (request.path == "/debug/pprof/faults") return faults(request);
+    // What go tool pprof asks for addresses that it finds no name for in its files: there are none here either.
+    if (request.path == symbol_path) return {200, "text/plain; charset=utf-8", "num_symbols: 0\n"};
     if (request.path == "/healthz") return health();
     if (request.path == "/") return {200, "text/html; charset=utf-8", live_page()};
-    return {404, "text/plain; charset=utf-8", "/metrics /debug/pprof/heap /debug/pprof/allocs /healthz /\n"};
+    return {404, "text/plain; charset=utf-8",
+            "/metrics /debug/pprof/heap /debug/pprof/allocs /debug/pprof/faults /healthz /\n"};
   }
+
+  // Answers that are still being made end soon.
+  void end() { is_over_.store(true, std::memory_order_relaxed); }
 
   // At the moment: names stand for the processes that have them now.
   std::vector<pid_t> processes() const {
@@ -107,20 +124,50 @@ class sidecar {
     return {200, "text/plain; version=0.0.4; charset=utf-8", as_plain_metrics(text)};
   }
 
-  http_answer profile(const http_request& request, const char* view) const {
+  // The process whose profile is asked for. None: `instead` is the answer.
+  std::optional<pid_t> chosen(const http_request& request, http_answer& instead) const {
     const std::vector<pid_t> all = processes();
     pid_t process = all.size() == 1 ? all.front() : 0;
     if (const auto asked = request.parameters.find("pid"); asked != request.parameters.end()) {
       const auto number = process_id(asked->second);
       process = number && std::find(all.begin(), all.end(), *number) != all.end() ? *number : 0;
     }
-    if (process == 0) {
-      std::string which;
-      for (const pid_t each : all) which += fmt::format(" {}", each);
-      return {404, "text/plain; charset=utf-8",
-              fmt::format("say which process: ?pid=PID; there are:{}\n", which)};
+    if (process != 0) return process;
+    std::string which;
+    for (const pid_t each : all) which += fmt::format(" {}", each);
+    instead = {404, "text/plain; charset=utf-8",
+               fmt::format("say which process: ?pid=PID; there are:{}\n", which)};
+    return std::nullopt;
+  }
+
+  http_answer profile(const http_request& request, const char* view) const {
+    http_answer answer;
+    if (const auto process = chosen(request, answer))
+      answer = {200, "application/octet-stream", ask_process(*process, fmt::format("profile {}", view))};
+    return answer;
+  }
+
+  // One at a time: the memory that an ordinary user may lock for events is enough for one.
+  http_answer faults(const http_request& request) const {
+    http_answer answer;
+    double seconds = default_fault_seconds;
+    if (const auto asked = request.parameters.find("seconds"); asked != request.parameters.end()) {
+      char* end = nullptr;
+      seconds = std::strtod(asked->second.c_str(), &end);
+      if (*end != '\0' || !(seconds > 0 && seconds <= most_fault_seconds))
+        return {400, "text/plain; charset=utf-8",
+                fmt::format("seconds takes a number above 0, {} at most\n", most_fault_seconds)};
     }
-    return {200, "application/octet-stream", ask_process(process, fmt::format("profile {}", view))};
+    const auto process = chosen(request, answer);
+    if (!process) return answer;
+    const std::unique_lock turn(watching_, std::try_to_lock);
+    if (!turn.owns_lock())
+      return {503, "text/plain; charset=utf-8", "page faults are being watched already; ask again later\n"};
+    const profiler::profile seen =
+        profiler::watch_faults(static_cast<std::uint32_t>(*process), seconds,
+                               [this] { return is_over_.load(std::memory_order_relaxed); });
+    return {200, "application/octet-stream",
+            profiler::export_pprof(seen, {profiler::find_metric("faults"), 1})};
   }
 
   http_answer health() const {
@@ -136,6 +183,8 @@ class sidecar {
   }
 
   std::vector<std::string> words_;
+  std::atomic<bool> is_over_{false};
+  mutable std::mutex watching_;
 };
 
 }  // namespace
@@ -149,13 +198,13 @@ int cmd_serve(const std::vector<std::string>& words) {
   bool json = false;
   app.add_flag("--json", json, "Print the address as one JSON object");
   if (!parse_options(app, words)) return exit_code::success;
-  const sidecar answers(processes);
+  sidecar answers(processes);
   // A wrong number is told now, not at the first request.
   for (const std::string& word : processes) {
     if (const auto process = process_id(word)) ask_process(*process, "help");
   }
   const held_signals signals{SIGINT, SIGTERM, SIGHUP};
-  const http_server server(parse_listen_address(listen),
+  const http_server server(parse_listen_address(listen), {symbol_path},
                            [&answers](const http_request& request) { return answers.answer(request); });
   if (!server.where().is_loopback())
     print_note("other machines can read these figures; whoever reaches the address sees names of the code");
@@ -165,6 +214,7 @@ int cmd_serve(const std::vector<std::string>& words) {
   int number = 0;
   while (sigwait(&signals.held(), &number) != 0) {
   }
+  answers.end();
   return exit_code::success;
 }
 

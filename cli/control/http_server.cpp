@@ -91,6 +91,7 @@ struct library {
   decltype(&MHD_queue_response) queue_response;
   decltype(&MHD_destroy_response) destroy_response;
   decltype(&MHD_lookup_connection_value) lookup_value;
+  decltype(&MHD_set_connection_option) set_connection_option;
 
   static const library& get() {
     static const library loaded;
@@ -112,6 +113,7 @@ struct library {
     find(handle, "MHD_queue_response", queue_response);
     find(handle, "MHD_destroy_response", destroy_response);
     find(handle, "MHD_lookup_connection_value", lookup_value);
+    find(handle, "MHD_set_connection_option", set_connection_option);
   }
   template <class Function>
   static void find(void* handle, const char* name, Function& to) {
@@ -121,6 +123,13 @@ struct library {
                       "Install version 0.9.44 or newer.");
   }
 };
+
+// The time that an answer took was none without progress: a limit that follows none counts from now on.
+void restart_idle_time(MHD_Connection* connection) {
+  const library& mhd = library::get();
+  for (const unsigned seconds : {0U, idle_seconds})
+    mhd.set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
+}
 
 MHD_Result queue(MHD_Connection* connection, const http_answer& answer) {
   const library& mhd = library::get();
@@ -155,13 +164,21 @@ std::string host_asked(MHD_Connection* connection) {
 }  // namespace
 
 struct http_server::connection {
+  // Called once with a request's head, then for each part of its body, and at last without one: for POST, the answer
+  // comes then.
   static MHD_Result answer(void* server, MHD_Connection* connection, const char* url, const char* method,
                            const char* /*version*/, const char* /*upload*/, std::size_t* upload_bytes,
-                           void** /*state*/) {
+                           void** state) {
     const auto& self = *static_cast<const http_server*>(server);
+    const bool has_body = *upload_bytes != 0;
     *upload_bytes = 0;
-    if (std::strcmp(method, "GET") != 0 && std::strcmp(method, "HEAD") != 0)
+    const bool is_question = std::strcmp(method, "POST") == 0 && self.takes_posts_.contains(url);
+    if (!is_question && std::strcmp(method, "GET") != 0 && std::strcmp(method, "HEAD") != 0)
       return queue(connection, {405, "text/plain; charset=utf-8", "only GET\n"});
+    if (is_question && (*state == nullptr || has_body)) {
+      *state = server;
+      return MHD_YES;
+    }
     const std::string host = host_asked(connection);
     if (self.where_.is_loopback() && host != "localhost" && host != self.where_.host && !host.empty())
       return queue(connection, {403, "text/plain; charset=utf-8", "this server is localhost\n"});
@@ -173,7 +190,9 @@ struct http_server::connection {
     }
     request.accepts_openmetrics = header(connection, "Accept").find("openmetrics") != std::string::npos;
     try {
-      return queue(connection, self.answer_(request));
+      const http_answer answer = self.answer_(request);
+      restart_idle_time(connection);
+      return queue(connection, answer);
     } catch (const cli_error& error) {
       return queue(connection,
                    {503, "text/plain; charset=utf-8", fmt::format("{}\n{}\n", error.what(), error.advice())});
@@ -183,8 +202,8 @@ struct http_server::connection {
   }
 };
 
-http_server::http_server(const listen_address& where, handler answer)
-    : where_(where), answer_(std::move(answer)) {
+http_server::http_server(const listen_address& where, std::set<std::string> takes_posts, handler answer)
+    : where_(where), takes_posts_(std::move(takes_posts)), answer_(std::move(answer)) {
   socket_address address = address_of(where);
   unsigned flags = static_cast<unsigned>(MHD_USE_THREAD_PER_CONNECTION) |
                    static_cast<unsigned>(MHD_USE_INTERNAL_POLLING_THREAD) |
@@ -213,8 +232,8 @@ http_server::~http_server() {
 
 #else
 
-http_server::http_server(const listen_address& where, handler answer)
-    : where_(where), answer_(std::move(answer)) {
+http_server::http_server(const listen_address& where, std::set<std::string> takes_posts, handler answer)
+    : where_(where), takes_posts_(std::move(takes_posts)), answer_(std::move(answer)) {
   throw cli_error(exit_code::refused, "this tarn was built without libmicrohttpd, and has no 'tarn serve'",
                   "Build it where libmicrohttpd-dev is installed. Without it: tarn metrics PID, in a loop.");
 }

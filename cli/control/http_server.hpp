@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// http_server: answers GET and HEAD requests over HTTP, by the library libmicrohttpd, which is loaded when a server is
-// made: the rest of the command does not need it. Bounds: 32 connections, 16 KiB for a request's head, no body, ten
-// seconds without progress.
+// http_server: answers GET and HEAD requests, and POST at some paths, over HTTP, by the library libmicrohttpd, which is
+// loaded when a server is made: the rest of the command does not need it. Bounds: 32 connections, 16 KiB for a request's
+// head; bodies are not kept; ten seconds without progress.
 // Thread safety: the constructor and destructor in one thread; requests are answered in threads of the library.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 namespace tarn::cli {
@@ -39,10 +40,11 @@ class http_server {
  public:
   using handler = std::function<http_answer(const http_request&)>;
 
-  // Throws cli_error (refused). `answer` may be called by several threads; what it throws becomes an answer with status
-  // 503. On a loopback address, requests that name another host than this one are refused: a page in a browser could
-  // otherwise read the answers by a name that leads here.
-  http_server(const listen_address& where, handler answer);
+  // Throws cli_error (refused). `answer` may be called by several threads, and take its time; what it throws
+  // becomes an answer with status 503. At the paths `takes_posts` POST is answered as GET, and the body dropped. On
+  // a loopback address, requests that name another host than this one are refused: a page in a browser could otherwise
+  // read the answers by a name that leads here.
+  http_server(const listen_address& where, std::set<std::string> takes_posts, handler answer);
   ~http_server();
   http_server(const http_server&) = delete;
   http_server& operator=(const http_server&) = delete;
@@ -54,6 +56,7 @@ class http_server {
   struct connection;
 
   listen_address where_;
+  std::set<std::string> takes_posts_;
   handler answer_;
   void* daemon_ = nullptr;
 };

@@ -16,7 +16,7 @@ td.n { text-align: right; font-variant-numeric: tabular-nums } .faint { color: #
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } .faint { color: #999 } }
 </style></head><body>
 <h1>Memory now</h1><p class="faint" id="state">waiting for the first figures</p><div id="all"></div>
-<p class="faint"><a href="metrics">metrics</a> &middot; profiles for go tool pprof: /debug/pprof/heap, /debug/pprof/allocs</p>
+<p class="faint"><a href="metrics">metrics</a> &middot; profiles for go tool pprof: /debug/pprof/heap, /debug/pprof/allocs, /debug/pprof/faults</p>
 <script>
 "use strict";
 const shown = [

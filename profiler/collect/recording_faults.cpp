@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "profiler/analyze/opened_elf.hpp"
+#include "profiler/collect/fault_watch.hpp"
 #include "profiler/collect/process_name.hpp"
 #include "profiler/collect/recording.hpp"
 #include "profiler/collect/recording_process.hpp"
@@ -154,17 +155,7 @@ void recording::place_faults() {
       unplaced_faults_ += fault.weight;
       continue;
     }
-    std::uint32_t node = 0;
-    for (auto caller = fault.callers.rbegin(); caller != fault.callers.rend(); ++caller) {
-      // The innermost address is the faulting instruction itself, not a return address. Symbols are looked up at
-      // address - 1, so add 1.
-      const bool innermost = caller + 1 == fault.callers.rend();
-      node = owner->model.node(node, *caller + (innermost ? 1 : 0));
-    }
-    const std::uint64_t since = fault.time_ns > owner->start_ns ? fault.time_ns - owner->start_ns : 0;
-    owner->model.touched(
-        {since, fault.address, fault.instruction, fault.thread, fault.weight, fault.in_kernel}, node,
-        owner->regions.at(fault.address));
+    add_touch(owner->model, owner->regions, fault, owner->start_ns);
   }
 }
 

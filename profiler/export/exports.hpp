@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,9 +15,9 @@
 
 namespace tarn::profiler {
 
-// profile.proto of pprof, gzip'ed. One sample type per metric, `cost` by default; a type is the label "type". Read by
-// go tool pprof, Pyroscope, Parca, Perfetto, speedscope.
-std::string export_pprof(const profile& p);
+// profile.proto of pprof, gzip'ed. One sample type for each metric of `shown`, the first by default; a type, or in mode
+// faults the name of the mapping, is the label "type". Read by go tool pprof, Pyroscope, Parca, Perfetto, speedscope.
+std::string export_pprof(const profile& p, std::span<const metric> shown = metrics());
 
 // A line per call path: "outermost;...;innermost VALUE", for flamegraph.pl and its relatives. Rows of 0 are left out.
 void export_collapsed(const profile& p, const metric& what,

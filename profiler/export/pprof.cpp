@@ -87,10 +87,10 @@ std::string gzipped(const std::string& text) {
 // The field numbers are those of profile.proto.
 class pprof_writer {
  public:
-  explicit pprof_writer(const profile& p) : p_(p) { string_id(""); }
+  pprof_writer(const profile& p, std::span<const metric> shown) : p_(p), shown_(shown) { string_id(""); }
 
   std::string run() {
-    for (const metric& each : metrics()) add_sample_type(each);
+    for (const metric& each : shown_) add_sample_type(each);
     for (std::size_t index = 0; index < p_.modules.size(); ++index) add_mapping(index);
     for (const metric_row& row : metric_rows(p_)) add_sample(row);
     const double start = number_in_meta("start");
@@ -103,7 +103,7 @@ class pprof_writer {
     out_.nested(11, period);
     out_.number(12, static_cast<std::uint64_t>(std::max(1.0, number_in_meta("sample_bytes"))));
     if (!p_.damage.empty()) out_.number(13, string_id("damaged: " + p_.damage));
-    out_.number(14, string_id(metrics().front().name));
+    out_.number(14, string_id(shown_.front().name));
     for (const std::string& text : strings_in_order_) out_.bytes(6, text);
     return gzipped(out_.text());
   }
@@ -197,7 +197,7 @@ class pprof_writer {
     }
     if (path.empty()) path.push_back(add_location(0, row.frames(p_)));
     std::vector<std::uint64_t> values;
-    for (const metric& each : metrics()) {
+    for (const metric& each : shown_) {
       values.push_back(static_cast<std::uint64_t>(std::llround(std::min(9e18, each.of(p_, row.figures())))));
     }
     message sample;
@@ -213,6 +213,7 @@ class pprof_writer {
   }
 
   const profile& p_;
+  std::span<const metric> shown_;
   message out_;
   std::map<std::string, std::uint64_t, std::less<>> strings_;
   std::vector<std::string> strings_in_order_;
@@ -223,6 +224,8 @@ class pprof_writer {
 
 }  // namespace
 
-std::string export_pprof(const profile& p) { return pprof_writer(p).run(); }
+std::string export_pprof(const profile& p, std::span<const metric> shown) {
+  return pprof_writer(p, shown).run();
+}
 
 }  // namespace tarn::profiler

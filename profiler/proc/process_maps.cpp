@@ -43,6 +43,7 @@ bool take_head(std::string_view line, mapping& into) {
   if (line.size() < 6 || line[0] != ' ' || into.end <= into.start) return false;
   into.readable = line[1] == 'r';
   into.writable = line[2] == 'w';
+  into.executable = line[3] == 'x';
   into.shared = line[4] == 's';
   for (int field = 0; field < 4; ++field) {  // rights, offset, device, inode
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));

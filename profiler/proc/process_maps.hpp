@@ -17,6 +17,7 @@ struct mapping {
   std::string name;          // a path, a name of the kernel's in brackets ("[heap]"), or empty
   bool readable = false;
   bool writable = false;
+  bool executable = false;
   bool shared = false;
   bool undumped = false;  // MADV_DONTDUMP: the recorder's memory is marked so
   double resident_bytes = 0;

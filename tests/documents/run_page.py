@@ -147,6 +147,8 @@ def script_of(commands):
 def run(commands, folder, prefix):
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("TARN_", "LD_", "MALLOC_", "GLIBC_TUNABLES", "CMAKE_"))}
+    # Where go keeps what it has built: it builds the tool pprof at its first use.
+    environment.setdefault("GOCACHE", str(Path.home() / ".cache/go-build"))
     environment.update(HOME=str(folder), LC_ALL="C.UTF-8", NO_COLOR="1", TERM="dumb", PYTHONDONTWRITEBYTECODE="1",
                        PATH=f"{prefix}/bin:{os.environ['PATH']}", CMAKE_PREFIX_PATH=str(prefix),
                        PKG_CONFIG_PATH=f"{prefix}/lib/pkgconfig", LD_LIBRARY_PATH=f"{prefix}/lib")

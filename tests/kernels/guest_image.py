@@ -42,7 +42,9 @@ MOUNT_HOST = {
     "qemu": "/busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=loose,ro host /lower",
     "uml": "/busybox mount -t hostfs -o ro,/ none /lower",
 }
-CGROUP = "/busybox mount -t cgroup2 cgroup /root/sys/fs/cgroup"
+# Children of the root group may have a limit on memory, as those that systemd makes.
+CGROUP = """/busybox mount -t cgroup2 cgroup /root/sys/fs/cgroup &&
+  echo +memory > /root/sys/fs/cgroup/cgroup.subtree_control"""
 
 # Makes the loader, libraries and shell of another architecture available where its programs look for them.
 FOREIGN = """/busybox mkdir -p /root/usr/lib/{triple}

@@ -2,8 +2,9 @@
 // A service in a control group of 256 MiB (docs/design/0034): four threads answer requests, each with memory of its own, a
 // recycled parser, a buffer, and a cache of answers that would grow to some 400 MiB. With the limit of the group, the
 // program's callback drops answers, idle objects, buffers and free memory go, and all requests are answered. With
-// TARN_LIMIT=none the same program is killed. Skipped where no such group can be made.
+// TARN_LIMIT=none the same program is killed; outside of the group it takes more than 400 MiB. Skipped where no such group can be made.
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -132,18 +133,25 @@ int serve() {
   return 0;
 }
 
-// The service in the group, in a new process: the option is read at its start. Returns the status of wait.
-int serve_in(const memory_group& group, const char* self, const char* limit) {
+struct end_of_service {
+  int status = 0;       // of wait
+  double peak_mib = 0;  // of the process's resident memory
+};
+
+// The service in the group, if there is one, in a new process: the option is read at its start.
+end_of_service serve_in(const memory_group* group, const char* self, const char* limit) {
   const pid_t child = fork();
   if (child == 0) {
     if (limit != nullptr) setenv("TARN_LIMIT", limit, 1);
-    if (!group.enter()) _exit(77);
+    if (group != nullptr && !group->enter()) _exit(77);
     execl(self, self, "serve", nullptr);
     _exit(1);
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return status;
+  end_of_service end;
+  rusage usage{};
+  wait4(child, &end.status, 0, &usage);
+  end.peak_mib = static_cast<double>(usage.ru_maxrss) / 1024;
+  return end;
 }
 
 }  // namespace
@@ -154,12 +162,21 @@ int main(int count, char** arguments) {
   unsetenv("TARN_LIMIT");
   const memory_group group(group_bytes);
   if (!group.exists()) guarantee::skip("no control group with a memory limit can be made");
-  const int bounded = serve_in(group, arguments[0], nullptr);
-  if (WIFEXITED(bounded) && WEXITSTATUS(bounded) == 77) guarantee::skip("the group cannot be entered");
-  TARN_CHECK(WIFEXITED(bounded) && WEXITSTATUS(bounded) == 0, "in 256 MiB: status %#x, peak %.0f MiB",
-             bounded, guarantee::in_mib(group.peak()));
-  const int unbounded = serve_in(group, arguments[0], "none");
-  TARN_CHECK(WIFSIGNALED(unbounded) && WTERMSIG(unbounded) == SIGKILL,
-             "without the limit it should be killed, but: status %#x", unbounded);
+  const end_of_service bounded = serve_in(&group, arguments[0], nullptr);
+  if (WIFEXITED(bounded.status) && WEXITSTATUS(bounded.status) == 77)
+    guarantee::skip("the group cannot be entered");
+  const double group_peak = guarantee::in_mib(group.peak());
+  TARN_CHECK(WIFEXITED(bounded.status) && WEXITSTATUS(bounded.status) == 0,
+             "in 256 MiB: status %#x, peak %.0f MiB", bounded.status, group_peak);
+  const end_of_service unbounded = serve_in(&group, arguments[0], "none");
+  TARN_CHECK(WIFSIGNALED(unbounded.status) && WTERMSIG(unbounded.status) == SIGKILL,
+             "without the limit it should be killed, but: status %#x", unbounded.status);
+  const end_of_service free = serve_in(nullptr, arguments[0], "none");
+  TARN_CHECK(WIFEXITED(free.status) && WEXITSTATUS(free.status) == 0 && free.peak_mib > 400,
+             "outside of the group: status %#x, peak %.0f MiB", free.status, free.peak_mib);
+  std::printf(
+      "%s: peak of the group %.0f MiB, of the process %.0f MiB; without the limit killed at %.0f MiB; "
+      "outside of the group %.0f MiB\n",
+      group.version(), group_peak, bounded.peak_mib, unbounded.peak_mib, free.peak_mib);
   return 0;
 }
