@@ -18,7 +18,8 @@ std::size_t trim(std::size_t keep) {
   engine::attach_thread();
   engine::for_each_front([](const engine::front& e) { e.trim(); });
   engine::reclaim();
-  return engine::heap.trim(keep);
+  const std::size_t idle = engine::central_tier.purge_idle_pages(true);
+  return idle + engine::heap.trim(keep);
 }
 
 }  // namespace tarn::entry
