@@ -72,7 +72,9 @@ TEST(central_idle_pages, go_back) {
     GTEST_SKIP() << "no page lies between objects";
   sparse_spans s;
   const std::size_t before = resident_bytes(s.freed);
+  const std::size_t returned = s.c.heap().stats().returned;
   const std::size_t purged = s.c.purge_idle_pages(true);
+  EXPECT_GE(s.c.heap().stats().returned, returned + purged);
   EXPECT_GE(purged, idle_spans * (span_bytes(s.size_class) - 2 * os::system_page_size()));
   EXPECT_LE(resident_bytes(s.freed), before / 2);
   for (void* object : s.live) {
