@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "malloc/allocate.hpp"
+#include "tarn/malloc.h"
 
 namespace tarn {
 namespace {
@@ -98,6 +99,19 @@ TEST(slow_paths, blocks_between_dropped_pages_are_used_like_any_other) {
   EXPECT_GT(unlisted, blocks.size() / 4);
   engine::reclaim();
   engine::central_tier.validate();
+}
+
+TEST(slow_paths, a_trim_that_keeps_memory_drops_no_pages_between_blocks) {
+  if constexpr (hardened_build) GTEST_SKIP() << "it drops no pages between blocks";
+  std::vector<void*> blocks(4000);
+  for (void*& block : blocks) block = allocate(700);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i % 8 != 0) deallocate(blocks[i]);
+  }
+  const std::size_t returned = engine::heap.stats().returned;
+  EXPECT_EQ(tarn_trim(~std::size_t{0}), 0U);
+  EXPECT_EQ(engine::heap.stats().returned, returned);
+  for (std::size_t i = 0; i < blocks.size(); i += 8) deallocate(blocks[i]);
 }
 
 TEST(slow_paths, an_object_from_its_span_at_once_is_freed_like_any_other) {
