@@ -127,34 +127,25 @@ bool central::review(object_depot& d, unsigned size_class) {
 std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
                                   unsigned home) {
   std::size_t found = 0;
-  bool may_lack_marks = false;
-  {
-    os::lock_guard guard(d.lock, d);
-    if (d.home == 0) note_taker(d, size_class, home);
-    for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
-      span* s = d.best();
-      // A spare span is used only if nothing else has been found.
-      if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
-      if (s->list == object_depot::spare_list) spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
-      // Filled from the top down, so that the first object found is handed out first.
-      void** slot = m->slots + most - found;
-      const std::uintptr_t first = objects::first_of(s);
-      const std::size_t size = class_info(size_class).size;
-      const std::size_t count = objects::take_free(s, most - found, [&](std::size_t index) {
-        *slot-- = reinterpret_cast<void*>(first + index * size);
-      });
-      found += count;
-      d.change_free_count(s, -static_cast<int>(count));
-      if (TARN_UNLIKELY(s->free_when_looked != 0)) {
-        may_lack_marks = true;
-        s->free_when_looked = std::clamp<std::uint16_t>(s->free_objects, 1, s->free_when_looked);
-      }
-    }
-    note_taken(d, size_class, found);
-    review(d, size_class);
+  os::lock_guard guard(d.lock, d);
+  if (d.home == 0) note_taker(d, size_class, home);
+  for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
+    span* s = d.best();
+    // A spare span is used only if nothing else has been found.
+    if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
+    if (s->list == object_depot::spare_list) spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+    if (TARN_UNLIKELY(s->free_when_looked != 0)) list_again(s);
+    // Filled from the top down, so that the first object found is handed out first.
+    void** slot = m->slots + most - found;
+    const std::uintptr_t first = objects::first_of(s);
+    const std::size_t size = class_info(size_class).size;
+    const std::size_t count = objects::take_free(
+        s, most - found, [&](std::size_t index) { *slot-- = reinterpret_cast<void*>(first + index * size); });
+    found += count;
+    d.change_free_count(s, -static_cast<int>(count));
   }
-  // Without the lock: the system backs the pages that have been dropped (central_idle_pages.cpp).
-  for (std::size_t i = 0; TARN_UNLIKELY(may_lack_marks) && i < found; ++i) free_mark::set(m->slots[most - i]);
+  note_taken(d, size_class, found);
+  review(d, size_class);
   return found;
 }
 

@@ -11,8 +11,8 @@
 // the lock; under the lock it writes mostly to lines that are in the cache already. Invariant whenever the lock is
 // free: free_objects == number of bits set; if that equals the capacity, no object of the span is in use.
 // While all depots' locks are held, spare_bytes_ == sum of the bytes of their spare spans, and bit c of sparse_[h]
-// is `sparse` of class c's depot h, each span has the home of its depot, a class has depot_count() depots, and free
-// objects of a span have their mark unless its free_when_looked is not 0 (validate()).
+// is `sparse` of class c's depot h, each span has the home of its depot, a class has depot_count() depots, and a
+// span's pages have its class and its free objects their mark unless its free_when_looked is not 0 (validate()).
 #pragma once
 
 #include <atomic>
@@ -99,12 +99,24 @@ class central {
   // returns their bytes (central_idle_pages.cpp). Makes system calls. `all`: in all classes, and also what was used in
   // the last period.
   std::size_t purge_idle_pages(bool all);
+  // What is known of a pointer into a page without a class. `size_class` 0: it points into no unlisted span. `fault`: what
+  // freeing it shows, as a message, or null. `has_changed`: its page has a class by now, so the caller begins anew.
+  struct unlisted {
+    unsigned size_class = 0;
+    const char* fault = nullptr;
+    bool has_changed = false;
+  };
+  // Takes the lock of a depot.
+  unlisted look_up_unlisted(const void* object);
+  // The class of the objects of the unlisted span that has the address, as of some moment; 0: there is none.
+  [[nodiscard]] unsigned class_of_unlisted(const void* object) const;
 
   // How full the span of an object is, and the other spans of its depot (central_occupancy.cpp). Objects in magazines
   // count as taken.
   struct occupancy {
     std::size_t taken;            // of the objects of the span; in a span of grains, of its grains
     std::size_t objects;          // of the span
+    std::size_t object_size;      // of the span, or the size of its grains
     std::size_t bytes;            // of the span
     std::size_t partial_spans;    // of the depot, with taken and free objects
     std::size_t partial_taken;    // of their objects
@@ -232,8 +244,12 @@ class central {
                                 std::size_t most = ~std::size_t{0});
   void free_idle_empties(object_depot& d, bool all);
   void flush_magazines(object_depot& d, unsigned size_class, bool all);
+  struct taken_objects;
   // Looks at spans with about `most` bytes of free objects.
   std::size_t purge_idle_pages_of(object_depot& d, unsigned size_class, std::size_t most);
+  span* take_idle_objects(object_depot& d, std::size_t size, taken_objects& out);
+  bool return_idle_objects(unsigned size_class, span* s, const taken_objects& held);
+  void list_again(span* s);
   std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up);
   std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up,
                              unsigned home_of_caller);
@@ -259,8 +275,10 @@ class central {
   std::size_t take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
                            unsigned home);
   bool add_span(object_depot& d, unsigned size_class, page_heap::source from);
-  // Whether the free objects of a span have their mark; not asked if pages of it may have been dropped. For checks.
+  // Whether all free objects of a span have their mark, which is not asked of an unlisted one; and whether its pages have
+  // its class. For checks.
   static bool objects_are_marked(const span& s);
+  [[nodiscard]] bool is_listed(const span& s) const { return map_.class_of(s.start) == s.size_class; }
   void destroy_span(span* s);
 
   metadata_arena& metadata_;
@@ -302,7 +320,7 @@ inline void central::validate() {
       d.for_each_free([&](const span& s) {
         spare += s.list == object_depot::spare_list ? s.bytes() : 0;
         TARN_INVARIANT("central", this, s.home.load(std::memory_order_relaxed) == d.home);
-        TARN_INVARIANT("central", this, size_classes::is_grain(c) || objects_are_marked(s));
+        TARN_INVARIANT("central", this, size_classes::is_grain(c) || is_listed(s) == objects_are_marked(s));
       });
       TARN_INVARIANT("central", this, size_classes::is_grain(c) || is_sparse(c, d.home) == d.sparse);
     });

@@ -80,6 +80,7 @@ bool central::divide_span(object_depot& from, unsigned size_class) {
     os::lock_guard grain_guard(to.lock, to);
     s = from.sparsest();
     if (s != nullptr) {
+      if (TARN_UNLIKELY(s->free_when_looked != 0)) list_again(s);
       from.remove(s);
       divide(s, grain, apart != nullptr ? static_cast<std::uint64_t*>(apart) : s->inline_bits);
       // release: partner of the acquire in put_back(). The depot of grains has home 0.

@@ -5,16 +5,24 @@
 // When a program has freed most objects of a class in random order, a few live ones keep the spans, and many pages of
 // them hold nothing. Objects cannot move, but the pages can go: they read as zero when they are used again.
 //
+// A dropped page holds no marks (free_mark.hpp), by which free() knows a free object. So the span is unlisted: its pages
+// lead to it in the page map, but have no class, and free() takes the way of blocks that it does not know. There the bits
+// of the span tell, under the depot's lock, whether the object is free. When objects are taken from the span, it is listed
+// again, and all its free objects get their mark.
+//
 // Thread safety: while the system is called, without a lock, the free objects of the span are taken, as those in a
-// magazine are, so that no thread gets them, and the span stays. One span at a time: what this thread holds while another
-// thread forks is lost to the child.
-// Invariant: a dropped page holds no marks (free_mark.hpp), so a free object in a span whose free_when_looked is not 0 may
-// lack its mark; every other one has it (central::validate()). take_objects() marks the objects of such a span again.
+// magazine are, so that no thread gets them, and the span stays, unlisted. One span at a time: what this thread holds while
+// another thread forks is lost to the child. A thread that has read the page map before a span was unlisted or listed does
+// no harm: both ways of free() are right for a live object of a listed span, and of an unlisted one.
+// Invariant: a span is unlisted exactly if its free_when_looked is not 0; every free object of a listed span has its mark
+// (central::validate()).
 #include <algorithm>
+#include <bit>
 
 #include "central/central.hpp"
 #include "central/free_mark.hpp"
 #include "os/memory.hpp"
+#include "os/report.hpp"
 #include "os/thread.hpp"
 
 namespace tarn {
@@ -25,10 +33,14 @@ constexpr std::size_t looks = 64;
 // Fuller spans are used before long, and hardly any of their pages are free from end to end.
 constexpr unsigned least_free_eighths = 4;
 constexpr std::size_t most_words = objects::words(class_info(1).objects);
+// free_when_looked of a span whose free objects are taken at this moment: more than any span has.
+constexpr std::uint16_t held_now = 0xffff;
+static_assert(class_info(1).objects < held_now);
+
+}  // namespace
 
 // The free objects of a span, taken.
-struct taken_objects {
-  const span* from = nullptr;
+struct central::taken_objects {
   std::uintptr_t start = 0;  // of the span
   std::uintptr_t first = 0;  // of its first object
   std::size_t capacity = 0;
@@ -36,6 +48,12 @@ struct taken_objects {
 
   [[nodiscard]] bool has(std::size_t i) const {
     return (bits[i / objects::bits_per_word] & objects::bit_of(i)) != 0;
+  }
+  [[nodiscard]] std::size_t count() const {
+    std::size_t found = 0;
+    for (std::size_t w = 0; w < objects::words(capacity); ++w)
+      found += static_cast<std::size_t>(std::popcount(bits[w]));
+    return found;
   }
   // Calls visit(from, to) for each run of system pages that lie wholly in these objects, or before the first object of
   // the span.
@@ -52,15 +70,12 @@ struct taken_objects {
   }
 };
 
-}  // namespace
-
-// Takes all free objects of a span some pages of which they fill, and which has more of them than at the last look.
-// False: none found.
-static bool take_idle_objects(object_depot& d, std::size_t size, taken_objects& out) {
+// Takes all free objects of a span some pages of which they fill, and which has more of them than at the last look, and
+// unlists the span. Null: none found.
+span* central::take_idle_objects(object_depot& d, std::size_t size, taken_objects& out) {
   os::lock_guard guard(d.lock, d);
-  span* const s = d.find_sparse(least_free_eighths, looks, [&](span* each) {
+  span* const s = d.find_sparse(least_free_eighths, looks, [&](const span* each) {
     if (each->free_objects <= each->free_when_looked) return false;
-    each->free_when_looked = each->free_objects;
     out.capacity = each->capacity;
     out.start = each->start;
     out.first = objects::first_of(each);
@@ -69,49 +84,129 @@ static bool take_idle_objects(object_depot& d, std::size_t size, taken_objects& 
     out.for_each_run(size, [&](std::uintptr_t, std::uintptr_t) { has_pages = true; });
     return has_pages;
   });
-  if (s == nullptr) return false;
-  out.from = s;
+  if (s == nullptr) return nullptr;
+  s->free_when_looked = held_now;
+  map_.map_pages(s);
   std::fill_n(s->free_bits, objects::words(s->capacity), std::uint64_t{0});
   d.change_free_count(s, -static_cast<int>(s->free_objects));
+  return s;
+}
+
+// Puts the objects back, one of which the program may have freed again meanwhile: then the process ends. False: another
+// thread has divided the span into grains.
+bool central::return_idle_objects(unsigned size_class, span* s, const taken_objects& held) {
+  const void* freed_twice = nullptr;
+  for (bool done = false; !done;) {
+    // acquire: partner of the release where a span gets another depot.
+    object_depot& d = depot(size_class, s->home.load(std::memory_order_acquire));
+    os::lock_guard guard(d.lock, d);
+    if (s->home.load(std::memory_order_acquire) != d.home) continue;
+    if (s->size_class != size_class) return false;
+    int count = 0;
+    for (std::size_t w = 0; w < objects::words(held.capacity); ++w) {
+      if (const std::uint64_t both = s->free_bits[w] & held.bits[w]; TARN_UNLIKELY(both != 0))
+        freed_twice =
+            objects::at(s, w * objects::bits_per_word + static_cast<std::size_t>(std::countr_zero(both)));
+      count += std::popcount(held.bits[w] & ~s->free_bits[w]);
+      s->free_bits[w] |= held.bits[w];
+    }
+    if (d.change_free_count(s, count)) {
+      spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
+      spare_news_.store(true, std::memory_order_relaxed);
+    }
+    s->free_when_looked = s->free_objects;
+    done = true;
+  }
+  if (TARN_UNLIKELY(freed_twice != nullptr))
+    os::fatal("double free, detected when a page of the block went back to the system", freed_twice);
   return true;
 }
 
 std::size_t central::purge_idle_pages_of(object_depot& d, unsigned size_class, std::size_t most) {
-  constexpr std::size_t at_once = 64;
   const std::size_t size = class_info(size_class).size;
   std::size_t purged = 0;
   taken_objects held;
   for (std::size_t seen = 0; seen < most && !os::background_thread_must_end();) {
-    if (!take_idle_objects(d, size, held)) break;
+    span* const s = take_idle_objects(d, size, held);
+    if (s == nullptr) break;
     held.for_each_run(size, [&](std::uintptr_t from, std::uintptr_t to) {
-      if (heap_.purge_within(held.from, from, to - from)) purged += to - from;
+      if (heap_.purge_within(s, from, to - from)) purged += to - from;
     });
-    void* back[at_once];
-    std::size_t count = 0;
-    const auto put_back = [&] {
-      if (count != 0) flush_draining(size_class, put_back_all(size_class, back, count, false, no_home));
-      count = 0;
-    };
+    seen += held.count() * size;
+    if (return_idle_objects(size_class, s, held)) continue;
     for (std::size_t i = 0; i < held.capacity; ++i) {
       if (!held.has(i)) continue;
-      seen += size;
-      back[count++] = reinterpret_cast<void*>(held.first + i * size);
-      if (count == at_once) put_back();
+      void* object = reinterpret_cast<void*>(held.first + i * size);
+      free_mark::set(object);
+      flush_draining(size_class, put_back_all(size_class, &object, 1, false, no_home));
     }
-    put_back();
-    settle(size_class);
   }
+  wake_decay_if_spare();
   return purged;
 }
 
+// Under the lock of its depot. Not while its free objects are taken: what is free in it then was freed meanwhile, and has
+// its mark.
+void central::list_again(span* s) {
+  if (s->free_when_looked == held_now) return;
+  for (std::size_t i = 0; i < s->capacity; ++i) {
+    if (objects::is_free(s, i)) free_mark::set(objects::at(s, i));
+  }
+  s->free_when_looked = 0;
+  map_.set_objects(s, class_info(s->size_class).size);
+}
+
+unsigned central::class_of_unlisted(const void* object) const {
+  const span* const s = map_.span_of(address_of(object));
+  if (s == nullptr || !s->contains(address_of(object)) ||
+      s->state.load(std::memory_order_relaxed) != span_state::cut) {
+    return 0;
+  }
+  return TARN_PLAIN_LOAD(s->size_class);
+}
+
+central::unlisted central::look_up_unlisted(const void* object) {
+  const std::uintptr_t address = address_of(object);
+  for (;;) {
+    const page_map::entry page = map_.find(address);
+    if (page.size_class() != 0) return {0, nullptr, true};
+    const span* const s = page.owner();
+    if (s == nullptr || !s->contains(address) || s->state.load(std::memory_order_relaxed) != span_state::cut)
+      return {};
+    const unsigned size_class = TARN_PLAIN_LOAD(s->size_class);
+    // acquire: partner of the release where a span gets another depot.
+    const unsigned home = s->home.load(std::memory_order_acquire);
+    if (size_class == 0 || home >= most_homes) return {};
+    object_depot& d = depot(size_class, home);
+    os::lock_guard guard(d.lock, d);
+    // A span is listed, divided and moved under this lock; the next look then finds its new class or depot.
+    if (s->home.load(std::memory_order_acquire) != d.home || s->size_class != size_class ||
+        map_.class_of(address) != 0) {
+      continue;
+    }
+    // Without objects in use it is being made or destroyed.
+    if (!s->contains(address) || s->free_when_looked == 0) return {};
+    const auto& info = class_info(size_class);
+    const std::uintptr_t first = objects::first_of(s);
+    if (address < first) return {size_class, "invalid free of a pointer that is not a block", false};
+    if (!is_multiple(address - first, info.reciprocal))
+      return {size_class, "invalid free of a pointer into a block", false};
+    const bool is_free = objects::is_free(s, objects::index_of(s, address)) || free_mark::is_set(object);
+    return {size_class, is_free ? "double free" : nullptr, false};
+  }
+}
+
 bool central::objects_are_marked(const span& s) {
-  for (std::size_t i = 0; !hardened_build && s.free_when_looked == 0 && i < s.capacity; ++i) {
+  if (s.free_when_looked != 0) return false;
+  for (std::size_t i = 0; !hardened_build && i < s.capacity; ++i) {
     if (objects::is_free(&s, i) && !free_mark::is_set(objects::at(&s, i))) return false;
   }
   return true;
 }
 
 std::size_t central::purge_idle_pages(bool all) {
+  // There a free object is zero from end to end and has no mark; its canary tells that it is live.
+  if constexpr (hardened_build) return 0;
   std::size_t purged = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
     for_each_depot(c, [&](object_depot& d) {

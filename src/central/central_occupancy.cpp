@@ -12,7 +12,8 @@ bool central::occupancy_of(const void* object, occupancy& out) {
   constexpr int most_tries = 4;
   for (int tries = 0; tries < most_tries; ++tries) {
     const page_map::entry page = map_.find(address_of(object));
-    const auto size_class = static_cast<unsigned>(page.size_class());
+    auto size_class = static_cast<unsigned>(page.size_class());
+    if (size_class == 0) size_class = class_of_unlisted(object);
     if (size_class == 0) return false;
     const span* const s = page.owner();
     // acquire: partner of the release where a span gets another depot.
@@ -21,11 +22,12 @@ bool central::occupancy_of(const void* object, occupancy& out) {
     object_depot& d = depot(size_class, home);
     os::lock_guard guard(d.lock, d);
     if (s->home.load(std::memory_order_acquire) != d.home || s->size_class != size_class ||
-        map_.class_of(address_of(object)) != size_class || !s->contains(address_of(object))) {
+        !s->contains(address_of(object))) {
       continue;
     }
     const span* const next = d.best();
     out.objects = s->capacity;
+    out.object_size = class_info(size_class).size;
     out.taken = out.objects - s->free_objects;
     out.bytes = s->bytes();
     out.partial_objects = d.partial_slots();
@@ -42,7 +44,8 @@ bool central::occupancy_of(const void* object, occupancy& out) {
 
 bool central::fill_of(const void* object, fill& out) const {
   const page_map::entry page = map_.find(address_of(object));
-  const auto size_class = static_cast<unsigned>(page.size_class());
+  auto size_class = static_cast<unsigned>(page.size_class());
+  if (TARN_UNLIKELY(size_class == 0)) size_class = class_of_unlisted(object);
   if (size_class == 0 || size_classes::is_grain(size_class)) return false;
   out.objects = class_info(size_class).objects;
   out.bytes = span_bytes(size_class);

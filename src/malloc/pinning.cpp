@@ -25,9 +25,7 @@ void visit(void (*visit)(void* context, const tarn_pinned* pinned), void* contex
 std::size_t bytes_by(const void* block) {
   central::occupancy of_span{};
   if (block == nullptr || !engine::central_tier.occupancy_of(block, of_span) || of_span.taken == 0) return 0;
-  const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
-  if (size_class == 0) return 0;
-  const std::size_t used = of_span.taken * class_info(size_class).size;
+  const std::size_t used = of_span.taken * of_span.object_size;
   return used < of_span.bytes ? (of_span.bytes - used) / of_span.taken : 0;
 }
 

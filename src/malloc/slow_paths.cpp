@@ -162,9 +162,8 @@ const char* fault_of(page_map::entry page, const void* block) {
   return free_mark::is_set(block) ? "double free" : nullptr;
 }
 
-// The bytes of a block that may be used. Requires: as above, and the block is live.
-std::size_t usable_bytes(page_map::entry page, const void* block) {
-  const auto size_class = static_cast<unsigned>(page.size_class());
+// The bytes of a block that may be used. Requires: the block is live, of this class.
+std::size_t usable_bytes(unsigned size_class, const void* block) {
   if (TARN_UNLIKELY(size_classes::is_grain(size_class))) {
     return engine::central_tier.bytes_of_grains(size_class, address_of(block)) - kept_bytes;
   }
@@ -217,6 +216,20 @@ std::size_t bytes_of_sampled(const void* block) {
   return bytes > kept_bytes ? bytes - kept_bytes : 0;
 }
 
+// The home of the calling thread's depots.
+unsigned home_of_thread() {
+  const thread_cache* const cache = engine::local_cache;
+  return cache == &engine::no_cache ? 0 : cache->home;
+}
+
+// Puts an object into its span, past the thread's cache. Requires: it has no fault.
+void put_into_span(unsigned size_class, void* object) {
+  free_mark::set(object);
+  engine::apart.freed += class_info(size_class).size;
+  engine::central_tier.flush(size_class, &object, 1, home_of_thread());
+  engine::central_tier.settle(size_class);
+}
+
 // free() of a block that has no size class in the page map.
 TARN_NOINLINE void deallocate_apart(void* block) {
   if (span* const s = scope_core::span_of(block)) {
@@ -234,7 +247,12 @@ TARN_NOINLINE void deallocate_apart(void* block) {
   if (TARN_UNLIKELY(engine::guards.contains(block))) return engine::guards.deallocate(block);
   if (deallocate_sampled(block)) return;
   span* const s = large_block::find(block);
-  if (s == nullptr || !large_block::deallocate(s)) report_no_block(block);
+  if (s != nullptr && large_block::deallocate(s)) return;
+  const central::unlisted found = engine::central_tier.look_up_unlisted(block);
+  if (found.has_changed) return deallocate(block);
+  if (found.fault != nullptr) os::fatal(found.fault, block);
+  if (found.size_class == 0) report_no_block(block);
+  put_into_span(found.size_class, block);
 }
 
 // The new block of a realloc. In the hardened build, whose large blocks do not grow in place, a quarter more: the
@@ -356,12 +374,6 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   engine::central_tier.settle(size_class);
 }
 
-// The home of the calling thread's depots.
-static unsigned home_of_thread() {
-  const thread_cache* const cache = engine::local_cache;
-  return cache == &engine::no_cache ? 0 : cache->home;
-}
-
 TARN_COLD void* allocate_uncached(std::size_t size) {
   if (size > largest_in_class) return allocate_large(size, 1, false);
   engine::attach_thread();
@@ -383,20 +395,19 @@ TARN_COLD void deallocate_uncached(void* block) {
   const page_map::entry page = engine::map.find(address_of(block));
   if (page.size_class() == 0) return deallocate_slow(block);
   if (const char* fault = fault_of(page, block)) os::fatal(fault, block);
-  const auto size_class = static_cast<unsigned>(page.size_class());
-  free_mark::set(block);
-  engine::apart.freed += class_info(size_class).size;
-  engine::central_tier.flush(size_class, &block, 1, home_of_thread());
-  engine::central_tier.settle(size_class);
+  put_into_span(static_cast<unsigned>(page.size_class()), block);
 }
 
 std::size_t usable_size(const void* block) {
   const page_map::entry page = engine::map.find(address_of(block));
-  if (TARN_LIKELY(page.size_class() != 0)) return usable_bytes(page, block);
+  if (TARN_LIKELY(page.size_class() != 0))
+    return usable_bytes(static_cast<unsigned>(page.size_class()), block);
   const span* s = large_block::find(block);
   if (s != nullptr) return hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
   std::size_t size = bytes_of_sampled(block);
   if (size != 0) return size;
+  const unsigned unlisted = engine::central_tier.class_of_unlisted(block);
+  if (unlisted != 0) return usable_bytes(unlisted, block);
   if (const span* const scoped = scope_core::span_of(block)) {
     size = scope_core::usable_size(scoped, block);
     if (size != 0 && scoped->size_class != 0) size -= kept_bytes;
@@ -413,12 +424,18 @@ void* reallocate(void* block, std::size_t size) {
   if (TARN_LIKELY(page.size_class() != 0)) {
     if (const char* fault = fault_of(page, block)) os::fatal(fault, block);
     // The block is kept if more than half of it is used.
-    have = usable_bytes(page, block);
+    have = usable_bytes(static_cast<unsigned>(page.size_class()), block);
     if (size <= have && size > have / 2) return block;
   } else {
     span* s = large_block::find(block);
     const span* const scoped = s == nullptr ? scope_core::span_of(block) : nullptr;
     have = s == nullptr && scoped == nullptr ? bytes_of_sampled(block) : 0;
+    if (s == nullptr && scoped == nullptr && have == 0) {
+      const central::unlisted found = engine::central_tier.look_up_unlisted(block);
+      if (found.has_changed) return reallocate(block, size);
+      if (found.fault != nullptr) os::fatal(found.fault, block);
+      if (found.size_class != 0) have = usable_bytes(found.size_class, block);
+    }
     if (have != 0 && size <= have && size > have / 2) return block;
     if (s == nullptr && have == 0 &&
         (scoped != nullptr ? scope_core::usable_size(scoped, block) == 0 : !engine::guards.contains(block)))

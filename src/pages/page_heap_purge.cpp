@@ -58,6 +58,8 @@ void page_heap::withdraw_huge(const span* s, std::uintptr_t start, std::size_t b
 bool page_heap::purge_within(const span* s, std::uintptr_t start, std::size_t bytes) {
   if (!os::purge(reinterpret_cast<void*>(start), bytes)) return false;
   if (touch_.may_have_huge()) withdraw_huge(s, start, bytes);
+  os::lock_guard guard(lock_, *this);
+  returned_ += bytes;
   return true;
 }
 

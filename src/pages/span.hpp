@@ -111,8 +111,8 @@ struct alignas(separation) span {
     std::atomic<std::uint8_t> home{0};
   };
   union {
-    // cut: free_objects when its idle pages were looked for, if objects may lack their mark since, else 0
-    // (central_idle_pages.cpp).
+    // cut: free_objects when its idle pages were dropped, if it is unlisted since, else 0; while they are dropped, more
+    // than any span has (central_idle_pages.cpp).
     std::uint16_t free_when_looked = 0;
     // Span of grains: it has no run of this many free grains, or more; 0: unknown. Guarded by the depot's lock.
     std::uint16_t no_run_of;

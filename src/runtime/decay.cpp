@@ -173,6 +173,7 @@ bool run_period() {
   caches_in_use.store(in_use, std::memory_order_relaxed);
   engine::central_tier.flush_idle_magazines(false);
   engine::central_tier.release_spares(false);
+  engine::central_tier.purge_idle_pages(false);
   engine::heap.age();
   if (os::is_check_due()) engine::central_tier.validate();
   return work_left();

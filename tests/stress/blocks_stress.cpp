@@ -195,6 +195,46 @@ TEST_F(blocks_stress, with_trim_and_statistics_all_the_time) {
   });
 }
 
+// Most of many small blocks are freed in random order, again and again with other sizes, while the idle pages between the
+// others go back: the others are resized and freed in unlisted spans, and their spans are divided into grains.
+TEST_F(blocks_stress, sparse_spans_whose_pages_go_back) {
+  std::atomic<int> working{3};
+  in_threads(4, [this, &working](unsigned t) {
+    if (t == 3) {
+      while (working.load() != 0) {
+        engine::central_tier.purge_idle_pages(true);
+        engine::central_tier.flush_idle_magazines(true);
+        std::this_thread::yield();
+      }
+      return;
+    }
+    std::mt19937 random(t);
+    for (int round = 0; round < rounds(40); ++round) {
+      const std::size_t largest = std::size_t{64} << (random() % 5);
+      std::vector<stamped_block> mine(6000);
+      for (stamped_block& b : mine) {
+        b.size = 1 + random() % largest;
+        b.number = next_number.fetch_add(1, std::memory_order_relaxed);
+        b.bytes = static_cast<unsigned char*>(tarn_malloc(b.size));
+        if (is_marked(b.bytes)) damaged.fetch_add(1);
+        b.stamp();
+      }
+      std::shuffle(mine.begin(), mine.end(), random);
+      for (; mine.size() > 700; mine.pop_back()) drop(mine.back());
+      for (stamped_block& b : mine) {
+        if (tarn_usable_size(b.bytes) < b.size) damaged.fetch_add(1);
+        if (random() % 4 == 0) change_size(b, random);
+        if (random() % 8 == 0) queue_.put(std::exchange(b, make_block(random)));
+        stamped_block other;
+        if (random() % 8 == 0 && queue_.take(other)) drop(other);
+      }
+      for (const stamped_block& b : mine) drop(b);
+    }
+    working.fetch_sub(1);
+  });
+  if (os::is_check_due()) engine::central_tier.validate();
+}
+
 TEST_F(blocks_stress, with_fork_all_the_time) {
   std::atomic<int> working{3};
   in_threads(4, [this, &working](unsigned t) {

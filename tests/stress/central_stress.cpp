@@ -41,6 +41,7 @@ class central_stress : public testing::TestWithParam<unsigned> {
       if (random() % 64 == 0) engine_->central_tier.release_spares(random() % 2 == 0);
       engine_->central_tier.settle(c);
       if (random() % 64 == 0) engine_->central_tier.flush_idle_magazines(random() % 2 == 0);
+      if (random() % 64 == 0) engine_->central_tier.purge_idle_pages(random() % 2 == 0);
     }
     while (!mine.empty()) give(c, me, random, mine);
   }

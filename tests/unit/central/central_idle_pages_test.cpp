@@ -72,7 +72,9 @@ TEST(central_idle_pages, go_back) {
     GTEST_SKIP() << "no page lies between objects";
   sparse_spans s;
   const std::size_t before = resident_bytes(s.freed);
+  const std::size_t returned = s.c.heap().stats().returned;
   const std::size_t purged = s.c.purge_idle_pages(true);
+  EXPECT_GE(s.c.heap().stats().returned, returned + purged);
   EXPECT_GE(purged, idle_spans * (span_bytes(s.size_class) - 2 * os::system_page_size()));
   EXPECT_LE(resident_bytes(s.freed), before / 2);
   for (void* object : s.live) {
@@ -115,13 +117,50 @@ TEST(central_idle_pages, wait_for_an_idle_period) {
   EXPECT_NE(s.c.purge_idle_pages(false), 0U);
 }
 
+TEST(central_idle_pages, a_second_free_is_seen_at_once) {
+  if constexpr (hardened_build) GTEST_SKIP() << "it has no marks";
+  if (os::system_page_size() > span_bytes(class_for(idle_bytes)) / 2)
+    GTEST_SKIP() << "no page lies between objects";
+  sparse_spans s;
+  s.c.purge_idle_pages(true);
+  std::size_t unlisted = 0;
+  for (void* object : s.freed) {
+    const central::unlisted found = s.c.look_up_unlisted(object);
+    if (found.has_changed || found.size_class == 0) continue;
+    ++unlisted;
+    EXPECT_EQ(found.size_class, s.size_class);
+    EXPECT_STREQ(found.fault, "double free");
+    EXPECT_STREQ(s.c.look_up_unlisted(static_cast<char*>(object) + 16).fault,
+                 "invalid free of a pointer into a block");
+  }
+  EXPECT_GT(unlisted, s.freed.size() / 2);
+  for (void* object : s.live) EXPECT_EQ(s.c.look_up_unlisted(object).fault, nullptr);
+}
+
+TEST(central_idle_pages, occupancy_is_told) {
+  if constexpr (hardened_build) GTEST_SKIP() << "its objects must be zeroed before they go back";
+  sparse_spans s;
+  s.c.purge_idle_pages(true);
+  const std::size_t per_span = class_info(s.size_class).objects;
+  for (void* object : s.live) {
+    central::fill filled{};
+    ASSERT_TRUE(s.c.fill_of(object, filled));
+    central::occupancy of_span{};
+    ASSERT_TRUE(s.c.occupancy_of(object, of_span));
+    EXPECT_EQ(filled.objects, per_span);
+    EXPECT_EQ(filled.free, of_span.objects - of_span.taken);
+    EXPECT_GT(filled.free, 0U);
+  }
+}
+
 TEST(central_idle_pages, finds_a_broken_invariant) {
   if constexpr (hardened_build) GTEST_SKIP() << "it has no marks";
   sparse_spans s(9 * idle_bytes /
                  8);  // spans without marks, which another test has left, are of another class
   s.c.validate();
   free_mark::clear(s.freed[0]);
-  EXPECT_BROKEN(s.c.validate(), "central", "size_classes::is_grain(c) || objects_are_marked(s)", &s.c);
+  EXPECT_BROKEN(s.c.validate(), "central",
+                "size_classes::is_grain(c) || is_listed(s) == objects_are_marked(s)", &s.c);
   free_mark::set(s.freed[0]);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "malloc/allocate.hpp"
+#include "tarn/malloc.h"
 
 namespace tarn {
 namespace {
@@ -74,6 +75,43 @@ TEST(slow_paths, realloc_to_a_size_not_much_less_stays_where_it_is) {
   void* const less = reallocate(block, have / 4);
   EXPECT_LT(usable_size(less), have) << "a quarter is used: the other bytes must be freed";
   deallocate(less);
+}
+
+TEST(slow_paths, blocks_between_dropped_pages_are_used_like_any_other) {
+  if constexpr (hardened_build) GTEST_SKIP() << "it drops no pages between blocks";
+  constexpr std::size_t size = 700;
+  std::vector<unsigned char*> blocks(4000);
+  for (auto*& block : blocks) std::memset(block = static_cast<unsigned char*>(allocate(size)), 5, size);
+  std::shuffle(blocks.begin(), blocks.end(), std::mt19937(3));
+  for (; blocks.size() > 400; blocks.pop_back()) deallocate(blocks.back());
+  engine::reclaim();
+  if (engine::central_tier.purge_idle_pages(true) == 0) GTEST_SKIP() << "no page lies between blocks";
+  std::size_t unlisted = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    unsigned char* block = blocks[i];
+    unlisted += engine::map.class_of(address_of(block)) == 0 ? 1 : 0;
+    ASSERT_EQ(usable_size(block), class_info(class_of_size(size)).size);
+    ASSERT_EQ(reallocate(block, size), block) << "it fits";
+    if (i % 2 == 0) block = static_cast<unsigned char*>(reallocate(block, 5 * size));
+    ASSERT_EQ(std::count(block, block + size, 5), static_cast<std::ptrdiff_t>(size));
+    i % 3 == 0 ? deallocate_uncached(block) : deallocate(block);
+  }
+  EXPECT_GT(unlisted, blocks.size() / 4);
+  engine::reclaim();
+  engine::central_tier.validate();
+}
+
+TEST(slow_paths, a_trim_that_keeps_memory_drops_no_pages_between_blocks) {
+  if constexpr (hardened_build) GTEST_SKIP() << "it drops no pages between blocks";
+  std::vector<void*> blocks(4000);
+  for (void*& block : blocks) block = allocate(700);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i % 8 != 0) deallocate(blocks[i]);
+  }
+  const std::size_t returned = engine::heap.stats().returned;
+  EXPECT_EQ(tarn_trim(~std::size_t{0}), 0U);
+  EXPECT_EQ(engine::heap.stats().returned, returned);
+  for (std::size_t i = 0; i < blocks.size(); i += 8) deallocate(blocks[i]);
 }
 
 TEST(slow_paths, an_object_from_its_span_at_once_is_freed_like_any_other) {

@@ -8,6 +8,43 @@
 
 use core::ffi::{c_char, c_int, c_void};
 
+/// How near memory is to the limits, in bytes; `u64::MAX`: there is no such limit. `level`: 0 below the soft limit, 1 above it,
+/// 2: the hard limit has just refused a request.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct tarn_pressure {
+    pub level: u64,
+    pub used: u64,
+    pub soft: u64,
+    pub hard: u64,
+    pub excess: u64,
+}
+
+/// What [`tarn_on_pressure`] calls. It stays in place until [`tarn_off_pressure`]; `next` is the library's. `call` must not
+/// unwind.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct tarn_pressure_callback {
+    pub call: Option<unsafe extern "C" fn(context: *mut c_void, now: *const tarn_pressure)>,
+    pub context: *mut c_void,
+    pub next: *mut tarn_pressure_callback,
+}
+
+/// What the blocks of one size pin, in bytes unless `tarn/malloc.h` says otherwise.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct tarn_pinned {
+    pub object_size: u64,
+    pub spans: u64,
+    pub sparse_spans: u64,
+    pub span_bytes: u64,
+    pub taken: u64,
+    pub pinned_bytes: u64,
+}
+
 /// Statistics of the process, in bytes unless `tarn/malloc.h` says otherwise.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,9 +171,17 @@ extern "C" {
     ) -> c_int;
     pub fn tarn_count_begin(count: *mut tarn_allocation_count);
     pub fn tarn_count_end(count: *mut tarn_allocation_count);
+    pub fn tarn_on_pressure(callback: *mut tarn_pressure_callback) -> c_int;
+    pub fn tarn_off_pressure(callback: *mut tarn_pressure_callback);
+    pub fn tarn_get_pressure(out: *mut tarn_pressure);
     pub fn tarn_would_move(block: *const c_void, ratio: f64) -> c_int;
     pub fn tarn_would_move_each(blocks: *const *const c_void, count: usize, ratio: f64, results: *mut u8) -> usize;
     pub fn tarn_move(block: *mut c_void) -> *mut c_void;
+    pub fn tarn_visit_pinned(
+        visit: Option<unsafe extern "C" fn(context: *mut c_void, pinned: *const tarn_pinned)>,
+        context: *mut c_void,
+    );
+    pub fn tarn_pinned_by(block: *const c_void) -> usize;
     pub fn tarn_option_at(index: usize, out: *mut tarn_option) -> c_int;
     pub fn tarn_set_option(name: *const c_char, value: *const c_char) -> c_int;
     pub fn tarn_version() -> *const c_char;
