@@ -16,9 +16,6 @@ constexpr int most_callbacks = 64;
 // How long a thread that waits for memory sleeps at most before it looks again: the wake-up is a hint.
 constexpr std::int64_t longest_sleep_ms = 10;
 
-// The thread runs a callback of a scope, in which no other callback is announced.
-thread_local constinit bool thread_is_asked = false;
-
 }  // namespace
 
 // False: it would exceed the budget of *full; nothing is charged. What does not fit is not added first, since other

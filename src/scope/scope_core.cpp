@@ -689,6 +689,8 @@ void scope_core::finish(scope_core& heir, bool withholds, tarn_scope_report& rep
     }
     empty_lists_locked();
   }
+  if (engine::guards.samples() != 0)
+    engine::guards.hand_over(this, &heir, [&d](unsigned c) { ++d.blocks[class_in_scope(c)]; });
   report = {};
   report.peak = peak();
   report.held = d.held;
