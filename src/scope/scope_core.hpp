@@ -35,6 +35,7 @@
 #include "central/size_class.hpp"
 #include "os/futex.hpp"
 #include "os/mutex.hpp"
+#include "os/report.hpp"
 #include "pages/span.hpp"
 #include "runtime/engine.hpp"
 #include "scope/scope_names.hpp"
@@ -158,6 +159,11 @@ class scope_core {
   [[nodiscard]] bool would_exceed(std::size_t charged, std::size_t bytes) const;
   friend class scope_core_test_access;
 
+  // So many bytes of empty spans may wait for decay.
+  static constexpr std::size_t dirty_of_scope = 1 * mib;
+
+  static bool is_cut(const span* s) { return s->size_class != 0; }
+  static bool is_withheld(const span* s) { return s->list == cut_withheld || s->list == large_withheld; }
   static scope_chunk* chunk_of(const span* s) {
     return static_cast<scope_chunk*>(s->owner.load(std::memory_order_relaxed));
   }
@@ -214,6 +220,36 @@ class scope_core {
   std::size_t small_bytes_ TARN_GUARDED_BY(lock_) = 0;  // objects that are not in their spans
   std::size_t large_bytes_ TARN_GUARDED_BY(lock_) = 0;
 };
+
+// Calls work(core) for the scope that has the span, with its lock.
+template <class Work>
+auto scope_core::with_owner(const span* s, Work work) {
+  for (;;) {
+    const scope_chunk* const chunk = chunk_of(s);
+    // The span has been given back: the pointer that led here is stale.
+    if (chunk == nullptr) os::fatal("double free, or a pointer into memory that is free", s);
+    scope_core* const core = chunk->owner.load(std::memory_order_relaxed);
+    if (core == nullptr) os::fatal("double free, or a pointer into memory that is free", s);
+    os::lock_guard guard(core->lock_, *core);
+    if (chunk_of(s) == chunk && chunk->owner.load(std::memory_order_relaxed) == core) return work(*core);
+  }
+}
+
+// In the order of addresses. visit(s) may change the span.
+template <class Visit>
+void scope_core::for_each_span(const scope_chunk* chunk, Visit visit) {
+  const std::uintptr_t end = chunk->start + (std::size_t{chunk->pages} << page_shift);
+  for (std::uintptr_t at = chunk->start; at < end;) {
+    // What has been given back belongs to others: another thread may have constructed its span a moment ago.
+    span* const s = engine::map.visible_span_of(at);
+    if (s == nullptr || chunk_of(s) != chunk || !s->contains(at)) {
+      at += page_size;
+      continue;
+    }
+    at = s->end();
+    visit(s);
+  }
+}
 
 #pragma GCC visibility push(hidden)
 // What scopes without a parent leave, and whatever an ended scope's survivors go to. Nobody enters it.

@@ -172,7 +172,7 @@ const registered map("publication.page_map",
 // Covers: src/runtime/pressure.cpp: looks_.fetch_add release, looks_.load acquire
 // Covers: src/runtime/pressure.cpp: rounds.fetch_add release, rounds.load acquire
 // The heir of a scope's memory, whose spans are marked as withheld before:
-// Covers: src/scope/scope_core.cpp: owner.store release
+// Covers: src/scope/scope_end.cpp: owner.store release
 // Covers: src/scope/scope_core.hpp: owner.load acquire
 // The span of a page, which is constructed before; the walk over a scope's pages finds spans of others:
 // Covers: src/pages/page_map.hpp: owners.store release, owners.load acquire
