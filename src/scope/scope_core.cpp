@@ -76,6 +76,7 @@ void scope_core::validate_locked() const {
   TARN_INVARIANT("scope_core", this, dirty_bytes_ == empty);
   TARN_INVARIANT("scope_core", this, small_bytes_ == small);
   TARN_INVARIANT("scope_core", this, in_lists == listed);
+  TARN_INVARIANT("scope_core", this, own_bytes_ + leaving_bytes_ <= charged());
 }
 
 }  // namespace tarn

@@ -9,60 +9,66 @@
 namespace tarn {
 
 struct scope_core::departure {
-  span_list leaving;
+  scope_leaving left;
   span_list closing;  // to be made inaccessible
   bool withholds = false;
-  std::size_t given = 0;  // bytes that leave and are charged
-  std::size_t held = 0;   // bytes of spans that stay
+  std::size_t held = 0;  // bytes of spans that stay
   std::size_t large_bytes = 0;
   std::uint64_t blocks[size_classes::count] = {};  // 0: large ones
+
+  void add(span* s);
+  void end_run();
+
+ private:
+  // Neighbours that leave and have not been joined yet.
+  span* run_ = nullptr;
+  std::size_t run_pages_ = 0;
 };
 
-// Divides a chunk into what leaves and what stays, for `heir`; null: all leaves. Requires: the locks of both.
-void scope_core::sort_out_locked(scope_chunk* chunk, scope_core* heir, departure& d) {
-  span* run = nullptr;
-  std::size_t run_pages = 0;
-  const auto end_run = [&] {
-    if (run == nullptr) return;
-    if (run->pages < run_pages) engine::heap.join(run, run_pages);
-    d.leaving.push_back(run);
-    run = nullptr;
-  };
-  for_each_span(chunk, [&](span* s) TARN_NOT_ANALYZED {
-    const bool is_live = s->list != dirty && s->list != clean && s->free_objects != s->capacity;
-    if (!is_live || heir == nullptr) {
-      if (run != nullptr && run->start + (run_pages << page_shift) != s->start) end_run();
-      if (run == nullptr) {
-        run = s;
-        run_pages = 0;
-      }
-      run_pages += s->pages;
-      d.given += s->list != clean ? s->bytes() : 0;
-      chunk->used -= s->pages;
-      s->size_class = 0;
-      s->owner.store(nullptr, std::memory_order_relaxed);
-      s->state.store(span_state::purging, std::memory_order_relaxed);
-      return;
-    }
-    end_run();
-    const auto live = static_cast<std::size_t>(s->capacity - s->free_objects);
-    d.blocks[s->size_class] += live;
-    d.held += s->bytes();
-    heir->own_bytes_ += s->bytes();
-    if (is_cut(s)) {
-      heir->small_bytes_ += live * class_info(s->size_class).size;
-    } else {
-      heir->large_bytes_ += s->bytes();
-      d.large_bytes += s->bytes();
-    }
-    if (d.withholds && !is_withheld(s)) {
-      s->list = closing;
-      d.closing.push_back(s);
-    } else if (s->list == cut && s->free_objects != 0) {
-      heir->room_[s->size_class].push_front(s);
-    }
-  });
-  end_run();
+// A span leaves its chunk. Spans of a chunk come in the order of their addresses.
+void scope_core::departure::add(span* s) {
+  if (run_ != nullptr && run_->start + (run_pages_ << page_shift) != s->start) end_run();
+  if (run_ == nullptr) {
+    run_ = s;
+    run_pages_ = 0;
+  }
+  run_pages_ += s->pages;
+  left.bytes += s->list != clean ? s->bytes() : 0;
+  chunk_of(s)->used -= s->pages;
+  s->size_class = 0;
+  s->owner.store(nullptr, std::memory_order_relaxed);
+  s->state.store(span_state::purging, std::memory_order_relaxed);
+}
+
+void scope_core::departure::end_run() {
+  if (run_ == nullptr) return;
+  if (run_->pages < run_pages_) engine::heap.join(run_, run_pages_);
+  left.spans.push_back(run_);
+  run_ = nullptr;
+}
+
+// A span with live blocks becomes this scope's.
+void scope_core::inherit_locked(span* s, departure& d) {
+  const auto live = static_cast<std::size_t>(s->capacity - s->free_objects);
+  d.blocks[s->size_class] += live;
+  d.held += s->bytes();
+  own_bytes_ += s->bytes();
+  if (is_cut(s)) {
+    small_bytes_ += live * class_info(s->size_class).size;
+  } else {
+    large_bytes_ += s->bytes();
+    d.large_bytes += s->bytes();
+  }
+  if (d.withholds && !is_withheld(s)) {
+    s->list = closing;
+    d.closing.push_back(s);
+  } else if (s->list == cut && s->free_objects != 0) {
+    room_[s->size_class].push_front(s);
+  }
+}
+
+// What is left of a chunk.
+void scope_core::hand_over_locked(scope_chunk* chunk, scope_core* heir) {
   if (chunk->used == 0) {
     chunk->owner.store(nullptr, std::memory_order_relaxed);
     scope_chunks.deallocate(chunk);
@@ -74,8 +80,26 @@ void scope_core::sort_out_locked(scope_chunk* chunk, scope_core* heir, departure
   }
 }
 
+// Divides all chunks into what leaves and what stays, for `heir`; null: all leaves. Requires: the locks of both.
+void scope_core::sort_out_locked(scope_core* heir, departure& d) {
+  while (scope_chunk* const chunk = chain::pop(chunks_)) {
+    for_each_span(chunk, [&](span* s) TARN_NOT_ANALYZED {
+      const bool is_live = s->list != dirty && s->list != clean && s->free_objects != s->capacity;
+      if (is_live && heir != nullptr) {
+        d.end_run();
+        heir->inherit_locked(s, d);
+      } else {
+        d.add(s);
+      }
+    });
+    d.end_run();
+    hand_over_locked(chunk, heir);
+  }
+  empty_lists_locked();
+  begin_leaving_locked(d.left);
+}
+
 void scope_core::empty_lists_locked() {
-  chunks_ = nullptr;
   for (span_list& room : room_) room = {};
   dirty_ = {};
   clean_ = {};
@@ -86,40 +110,47 @@ void scope_core::reset() {
   departure d;
   {
     os::lock_guard guard(lock_, *this);
-    for (scope_chunk* chunk = chunks_; chunk != nullptr;) {
-      scope_chunk* const next = chunk->next;
-      sort_out_locked(chunk, nullptr, d);
-      chunk = next;
-    }
-    empty_lists_locked();
+    sort_out_locked(nullptr, d);
   }
-  give_back(d.leaving, SIZE_MAX);
-  uncharge(d.given);
+  end_leaving(d.left, SIZE_MAX);
 }
 
 // Makes the survivors of a span inaccessible, unless all of them have been freed meanwhile.
 void scope_core::withhold(span* s) {
   if (((s->start | s->bytes()) & (os::system_page_size() - 1)) == 0)
     os::forbid_access(reinterpret_cast<void*>(s->start), s->bytes());
-  scope_core* core = nullptr;
-  const bool is_empty = with_owner(s, [&](scope_core& owner) TARN_NOT_ANALYZED {
-    core = &owner;
+  scope_leaving empty;
+  with_owner(s, [&](scope_core& owner) TARN_NOT_ANALYZED {
     s->list = is_cut(s) ? cut_withheld : large_withheld;
-    if (s->free_objects != s->capacity) return false;
-    owner.detach_locked(s);
-    ++owner.leaving_;
-    return true;
+    if (s->free_objects != s->capacity) return;
+    owner.detach_locked(s, empty);
+    owner.begin_leaving_locked(empty);
   });
-  if (is_empty) core->give_back_withheld(s);
+  give_back_withheld(empty);
 }
 
-// A span that has been inaccessible. Requires: ++leaving_ after it was detached.
-void scope_core::give_back_withheld(span* s) {
-  os::allow_access(reinterpret_cast<void*>(s->start), s->bytes());
-  span_list leaving;
-  leaving.push_back(s);
-  end_leaving(leaving, s->bytes(), 0);
+// A span that has been inaccessible, or none.
+void scope_core::give_back_withheld(scope_leaving& l) {
+  if (const span* const s = l.spans.front()) os::allow_access(reinterpret_cast<void*>(s->start), s->bytes());
+  end_leaving(l, 0);
 }
+
+namespace {
+
+// The rows of the classes, smallest first; large blocks, which have class 0, are the last.
+void put_survivors(const std::uint64_t (&blocks)[size_classes::count], std::size_t large_bytes,
+                   tarn_scope_report& report) {
+  for (unsigned i = 1; i <= size_classes::count; ++i) {
+    const unsigned c = i % size_classes::count;
+    if (blocks[c] == 0) continue;
+    tarn_scope_survivors& row = report.classes[report.count++];
+    row = {class_info(c).size, blocks[c], c == 0 ? large_bytes : blocks[c] * class_info(c).size, 0};
+    report.blocks += row.blocks;
+    report.bytes += row.bytes;
+  }
+}
+
+}  // namespace
 
 void scope_core::finish(scope_core& heir, bool withholds, tarn_scope_report& report) TARN_NOT_ANALYZED {
   departure d;
@@ -129,30 +160,17 @@ void scope_core::finish(scope_core& heir, bool withholds, tarn_scope_report& rep
   {
     os::lock_guard guard(first);
     os::lock_guard inner(second);
-    for (scope_chunk* chunk = chunks_; chunk != nullptr;) {
-      scope_chunk* const next = chunk->next;
-      sort_out_locked(chunk, &heir, d);
-      chunk = next;
-    }
-    empty_lists_locked();
+    sort_out_locked(&heir, d);
   }
   if (engine::guards.samples() != 0)
     engine::guards.hand_over(this, &heir, [&d](unsigned c) { ++d.blocks[class_in_scope(c)]; });
   report = {};
   report.peak = peak();
   report.held = d.held;
-  for (unsigned i = 1; i <= size_classes::count; ++i) {
-    const unsigned c = i % size_classes::count;
-    if (d.blocks[c] == 0) continue;
-    tarn_scope_survivors& row = report.classes[report.count++];
-    row = {class_info(c).size, d.blocks[c], c == 0 ? d.large_bytes : d.blocks[c] * class_info(c).size, 0};
-    report.blocks += row.blocks;
-    report.bytes += row.bytes;
-  }
-  report.given = d.given;
-  give_back(d.leaving, options_.keep);
+  report.given = d.left.bytes;
+  put_survivors(d.blocks, d.large_bytes, report);
+  end_leaving(d.left, options_.keep);
   while (span* const s = d.closing.pop_front()) withhold(s);
-  uncharge(d.given);
 }
 
 }  // namespace tarn

@@ -105,7 +105,7 @@ void scope_core::empty_locked(span* s) {
   dirty_bytes_ += s->bytes();
 }
 
-// `span`: the block was a withheld one, and its span is now in no list and no chunk.
+// `span`: the block was a withheld one and the last of its span, which is in no list.
 scope_core::freed scope_core::free_locked(span* s, const void* block) {
   if (s->list == dirty || s->list == clean) return freed::no;
   if (is_cut(s)) {
@@ -127,8 +127,6 @@ scope_core::freed scope_core::free_locked(span* s, const void* block) {
   } else if (s->list == large) {
     empty_locked(s);
   } else if (is_empty && is_withheld(s)) {
-    detach_locked(s);
-    ++leaving_;
     return freed::span;
   }
   return freed::object;
@@ -139,6 +137,7 @@ void scope_core::deallocate(span* s, void* block) {
   scope_core* core = nullptr;
   bool has_much = false;
   bool is_idle = false;
+  scope_leaving withheld;
   const std::size_t bytes = is_cut(s) ? class_info(s->size_class).size : s->bytes();
   const freed what = with_owner(s, [&](scope_core& owner) TARN_NOT_ANALYZED {
     core = &owner;
@@ -150,13 +149,17 @@ void scope_core::deallocate(span* s, void* block) {
     const freed result = owner.free_locked(s, block);
     has_much = owner.dirty_bytes_ > owner.most_dirty();
     is_idle = owner.dirty_bytes_ >= dirty_of_scope && s->list == dirty;
+    if (result == freed::span) {
+      owner.detach_locked(s, withheld);
+      owner.begin_leaving_locked(withheld);
+    }
     return result;
   });
   if (is_idle) engine::central_tier.wake_decay();
   if (what == freed::no) os::fatal("double free", block);
   engine::apart.freed += bytes;
   if (what == freed::span) {
-    core->give_back_withheld(s);
+    give_back_withheld(withheld);
   } else if (TARN_UNLIKELY(has_much)) {
     core->trim_dirty();
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // scope_core's pages: chunks from the page heap, the spans that are cut from them, and how empty ones leave.
 #include <algorithm>
+#include <cstdint>
 #include <new>
 
 #include "base/chain.hpp"
@@ -19,6 +20,9 @@ constexpr std::size_t dirty_of_arena = 64 * kib;
 constexpr std::size_t dirty_divisor = 4;
 // A search for an empty span looks at so many.
 constexpr int most_looks = 16;
+
+// Of the calling thread. A purge of the page heap may run a period of decay, which ends others within.
+thread_local constinit scope_leaving* innermost_leaving = nullptr;
 
 }  // namespace
 
@@ -150,25 +154,25 @@ span* scope_core::take_chunk(std::size_t pages, std::size_t alignment, page_heap
 }
 
 // The span, which is in no list, leaves the scope; its charge remains.
-void scope_core::detach_locked(span* s) {
+void scope_core::detach_locked(span* s, scope_leaving& to) {
   scope_chunk* const chunk = chunk_of(s);
   own_bytes_ -= s->list != clean ? s->bytes() : 0;
   chunk->used -= s->pages;
   s->size_class = 0;
   s->owner.store(nullptr, std::memory_order_relaxed);
   s->state.store(span_state::purging, std::memory_order_relaxed);
+  to.spans.push_back(s);
+  to.bytes += s->bytes();
   if (chunk->used != 0) return;
   chain::erase(chunks_, chunk);
   chunk->owner.store(nullptr, std::memory_order_relaxed);
   scope_chunks.deallocate(chunk);
 }
 
-// Gives spans to the page heap; about `keep` bytes of them stay backed. Returns their bytes.
-std::size_t scope_core::give_back(span_list& leaving, std::size_t keep) {
-  std::size_t total = 0;
+// Gives spans to the page heap; about `keep` bytes of them stay backed.
+void scope_core::give_back(span_list& leaving, std::size_t keep) {
   while (span* const s = leaving.pop_front()) {
     const std::size_t bytes = s->bytes();
-    total += bytes;
     if (bytes <= keep) {
       keep -= bytes;
       engine::heap.deallocate(s);
@@ -176,15 +180,47 @@ std::size_t scope_core::give_back(span_list& leaving, std::size_t keep) {
       engine::heap.release_to_system(s);
     }
   }
-  return total;
 }
 
-// After ++leaving_: until the charge is right, the scope and its parent must not become others'.
-void scope_core::end_leaving(span_list& leaving, std::size_t bytes, std::size_t keep) {
-  give_back(leaving, keep);
-  uncharge(bytes);
-  os::lock_guard guard(lock_, *this);
-  --leaving_;
+// Between this and end_leaving() the scope and its parent do not become others'.
+void scope_core::begin_leaving_locked(scope_leaving& l) {
+  if (l.spans.empty()) return;
+  l.core = this;
+  l.outer = innermost_leaving;
+  innermost_leaving = &l;
+  ++leaving_;
+  leaving_bytes_ += l.bytes;
+}
+
+void scope_core::end_leaving(scope_leaving& l, std::size_t keep) {
+  scope_core* const core = l.core;
+  if (core == nullptr) return;
+  give_back(l.spans, keep);
+  {
+    // Together, as a forked child sees it.
+    os::lock_guard guard(core->lock_, *core);
+    core->leaving_bytes_ -= l.bytes;
+    core->take_off_charge(l.bytes);
+    l.bytes = 0;
+  }
+  core->wake_waiters();
+  os::lock_guard guard(core->lock_, *core);
+  --core->leaving_;
+  innermost_leaving = l.outer;
+}
+
+// What the calling thread was about to give back when the handler of a signal forked, it gives back when that returns.
+void scope_core::forget_leaving() {
+  unsigned own = 0;
+  std::size_t own_bytes = 0;
+  for (const scope_leaving* l = innermost_leaving; l != nullptr; l = l->outer) {
+    if (l->core != this) continue;
+    ++own;
+    own_bytes += l->bytes;
+  }
+  take_off_charge(leaving_bytes_ - own_bytes);
+  leaving_ = own;
+  leaving_bytes_ = own_bytes;
 }
 
 std::size_t scope_core::most_dirty() const {
@@ -195,41 +231,35 @@ std::size_t scope_core::most_dirty() const {
 
 // Gives back what most_dirty() does not allow. Without a budget it stays backed until it decays.
 void scope_core::trim_dirty() {
-  span_list leaving;
-  std::size_t bytes = 0;
+  scope_leaving l;
   {
     os::lock_guard guard(lock_, *this);
     while (dirty_bytes_ > most_dirty()) {
       span* const s = dirty_.back();
       dirty_.remove(s);
       dirty_bytes_ -= s->bytes();
-      bytes += s->bytes();
-      detach_locked(s);
-      leaving.push_back(s);
+      detach_locked(s, l);
     }
-    ++leaving_;
+    begin_leaving_locked(l);
   }
-  end_leaving(leaving, bytes, options_.budget != 0 ? 0 : bytes);
+  end_leaving(l, options_.budget != 0 ? 0 : SIZE_MAX);
 }
 
 // A period of decay: gives back what no span was made of since the last one.
 void scope_core::age() {
-  span_list leaving;
-  std::size_t bytes = 0;
+  scope_leaving l;
   {
     os::lock_guard guard(lock_, *this);
-    while (!dirty_.empty() && bytes + dirty_.back()->bytes() <= least_dirty_) {
+    while (!dirty_.empty() && l.bytes + dirty_.back()->bytes() <= least_dirty_) {
       span* const s = dirty_.back();
       dirty_.remove(s);
-      bytes += s->bytes();
-      detach_locked(s);
-      leaving.push_back(s);
+      detach_locked(s, l);
     }
-    dirty_bytes_ -= bytes;
+    dirty_bytes_ -= l.bytes;
     least_dirty_ = dirty_bytes_;
-    ++leaving_;
+    begin_leaving_locked(l);
   }
-  end_leaving(leaving, bytes, 0);
+  end_leaving(l, 0);
 }
 
 bool scope_core::has_idle() {
@@ -238,27 +268,22 @@ bool scope_core::has_idle() {
 }
 
 std::size_t scope_core::release_empty() {
-  span_list leaving;
+  scope_leaving l;
   std::size_t bytes = 0;
   {
     os::lock_guard guard(lock_, *this);
-    bytes = dirty_bytes_;
     dirty_bytes_ = 0;
-    while (span* const s = dirty_.pop_front()) {
-      detach_locked(s);
-      leaving.push_back(s);
-    }
+    while (span* const s = dirty_.pop_front()) detach_locked(s, l);
     for (unsigned c = 0; c < size_classes::count; ++c) {
       span* const s = room_[c].front();
       if (s == nullptr || s != room_[c].back() || s->free_objects != s->capacity) continue;
       room_[c].remove(s);
-      bytes += s->bytes();
-      detach_locked(s);
-      leaving.push_back(s);
+      detach_locked(s, l);
     }
-    ++leaving_;
+    bytes = l.bytes;
+    begin_leaving_locked(l);
   }
-  end_leaving(leaving, bytes, 0);
+  end_leaving(l, 0);
   return bytes;
 }
 
