@@ -14,7 +14,8 @@
  * Charged: spans (8 KiB and more) that the scope's blocks lie in, and large blocks. So the budget bounds resident
  * memory, not the sum of the requests. What freed blocks leave stays charged, and resident for the scope's next blocks, up
  * to half the budget (without one, 1 MiB or a quarter of the charge); it goes back when a budget asks for it. Not charged: typed pools, recyclers, buffer pools and
- * tarn's arenas, whose memory is the process's and outlives scopes; guarded blocks (option guarded). Containers, pmr
+ * tarn's arenas, whose memory is the process's and outlives scopes; guarded blocks (option guarded), which are
+ * reported as survivors all the same; blocks that the heap profile follows (option profile), which are not. Containers, pmr
  * resources and arenas that take their memory from malloc or new are charged as their blocks are.
  *
  * Thread safety: any thread, unless said otherwise. Sizes are in bytes.
@@ -51,14 +52,15 @@ typedef struct tarn_scope_options {
   unsigned wait_ms;
   /* Called without locks, in the scope, by the thread whose allocation of `bytes` does not fit. It may free memory, and
    * allocate as far as that fits. Not 0: try again. An allocation within it, in whichever scope, is not announced again. It
-   * must not throw. Null: none. */
+   * must return: neither throw nor jump out. If it does not return, the thread's later allocations are not announced
+   * either, until it has left its outermost scope; budgets hold all the same. Null: none. */
   int (*on_full)(void* context, tarn_scope scope, size_t bytes);
   void* context;
   /* At its end so much of the scope's memory stays backed for whoever needs memory next, until it decays; the rest goes
    * back to the system at once. */
   size_t keep;
   /* Not 0: blocks that outlive the scope become inaccessible, and their use ends the process with a message that names
-   * the scope. free() of them is allowed. Also for all scopes: TARN_SCOPES=checked. */
+   * the scope. free() of them is allowed. Guarded blocks stay accessible until then. Also for all scopes: TARN_SCOPES=checked. */
   int checked;
   /* The scope that this one is part of, and that takes over its survivors. None: the one that the calling thread is in,
    * if any. TARN_SCOPE_PROCESS: the process. */
@@ -86,7 +88,7 @@ enum { TARN_SCOPE_CLASSES = 128 };
 typedef struct tarn_scope_report {
   uint64_t blocks; /* survivors, now the parent's */
   uint64_t bytes;
-  uint64_t held;  /* bytes of the spans that they hold */
+  uint64_t held;  /* bytes of the spans that they hold; guarded blocks hold none */
   uint64_t peak;  /* the most that was charged */
   uint64_t given; /* bytes that went back, to the system or for the next one (`keep`) */
   uint32_t count; /* of classes */

@@ -60,6 +60,10 @@ void refuse_value(const char* name, const char* value, answer& out) {
 }
 
 void set(std::string_view arguments, answer& out) {
+  if (arguments.find('\0') != std::string_view::npos) {
+    out.refuse().put("set takes OPTION=VALUE without null bytes");
+    return;
+  }
   char name[64];
   char value[client::longest_request];
   const std::size_t equals = arguments.find('=');

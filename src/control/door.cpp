@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 
 #include "base/text.hpp"
 #include "os/report.hpp"
@@ -72,6 +73,15 @@ void put_name(char (&out)[sizeof sockaddr_un::sun_path], const char* folder, con
   text_writer path(out, sizeof out - 1);
   path.put(folder).put('/').put(name);
   out[path.stored()] = '\0';
+}
+
+// Without "/" and "/." at its end, behind which the system follows a link that it is told not to follow.
+void copy_folder(char (&out)[options::longest_control_folder + 1], std::string_view path) {
+  while (path.size() > 1 && (path.ends_with('/') || path.ends_with("/.")))
+    path.remove_suffix(path.ends_with('/') ? 1 : 2);
+  text_writer text(out, sizeof out - 1);
+  text.put(path.empty() ? std::string_view("/") : path);
+  out[text.stored()] = '\0';
 }
 
 struct directory_entry {
@@ -162,7 +172,9 @@ bool door::bind_to(const char* folder) {
   return false;
 }
 
-bool door::open(const char* folder) {
+bool door::open(const char* path) {
+  char folder[options::longest_control_folder + 1];
+  copy_folder(folder, path);
   if (!open_folder(folder)) return false;
   descriptor_ = make_socket();
   if (descriptor_ < 0) {

@@ -25,9 +25,10 @@ class door {
   door(const door&) = delete;
   door& operator=(const door&) = delete;
 
-  // `folder`: an absolute path of at most options::longest_control_folder characters. False: the door cannot be opened;
-  // one line on stderr says why, and what to do.
-  bool open(const char* folder);
+  // `path`: an absolute path of at most options::longest_control_folder characters, whose last part is no symbolic
+  // link, however many slashes or dots follow it. False: the door cannot be opened; one line on stderr says why, and what
+  // to do.
+  bool open(const char* path);
   void close();
   [[nodiscard]] long descriptor() const { return descriptor_; }
   [[nodiscard]] const char* name() const { return name_; }

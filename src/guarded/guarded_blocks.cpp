@@ -97,7 +97,7 @@ const guarded_slot* guarded_blocks::nearest(std::uintptr_t address) const {
 
 // ---- slots ----
 
-guarded_slot* guarded_blocks::take_slot(unsigned size_class, bool& at_start) {
+guarded_slot* guarded_blocks::take_slot(unsigned size_class, const void* owner, bool& at_start) {
   os::lock_guard guard(lock_, *this);
   if (std::size_t{of_class_[size_class]} * class_divisor > queued_ || queued_ == 0) return nullptr;
   guarded_slot* const slot = &slots_[queue_[queue_first_]];
@@ -106,6 +106,7 @@ guarded_slot* guarded_blocks::take_slot(unsigned size_class, bool& at_start) {
   ++of_class_[size_class];
   at_start = ++class_samples_[size_class] % start_interval == 0;
   slot->size_class = static_cast<std::uint8_t>(size_class);
+  slot->owner = owner;
   return slot;
 }
 
@@ -131,10 +132,10 @@ bool guarded_blocks::open(guarded_slot& slot, bool at_start) {
   return os::allow_access(memory, pages.bytes());
 }
 
-void* guarded_blocks::allocate(std::size_t size, unsigned size_class) {
+void* guarded_blocks::allocate(std::size_t size, unsigned size_class, const void* owner) {
   if (size - 1 >= largest_size || !ensure_region()) return nullptr;
   bool at_start = false;
-  guarded_slot* const slot = take_slot(size_class, at_start);
+  guarded_slot* const slot = take_slot(size_class, owner, at_start);
   if (slot == nullptr) return nullptr;
   const std::uintptr_t first = slot_start(slot);
   slot->start = at_start ? first : align_down(first + slot_bytes_ - size, size < 16 ? 8 : 16);

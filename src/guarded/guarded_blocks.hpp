@@ -42,13 +42,24 @@ class guarded_blocks {
 
   // A block for a request of 1 to largest_size bytes, aligned like an object of the size class: to 16 bytes (8 if the
   // size is below 16), and to any power of two up to a page that divides the size. Null: all slots are in use, the
-  // class has its share of them, or the system refuses.
-  void* allocate(std::size_t size, unsigned size_class);
+  // class has its share of them, or the system refuses. `owner`: whom hand_over() finds it by, for example a scope.
+  void* allocate(std::size_t size, unsigned size_class, const void* owner = nullptr);
   // Requires: contains(block). Ends the process with a report if no live block begins there, or if the program has
   // written outside the block.
   void deallocate(void* block);
   // The usable bytes, which are exactly those requested. 0: no live block begins there.
   [[nodiscard]] std::size_t size_of(const void* block) const;
+  // Gives the live blocks of an owner to another one; visit(size class) for each, under the lock. Call while no thread
+  // allocates for `from`.
+  template <class Visit>
+  void hand_over(const void* from, const void* to, Visit visit) {
+    os::lock_guard guard(lock_, *this);
+    for (guarded_slot& slot : slots_) {
+      if (slot.owner != from || slot.state.load(std::memory_order_relaxed) != guarded_state::live) continue;
+      slot.owner = to;
+      visit(slot.size_class);
+    }
+  }
 
   [[nodiscard]] bool contains(const void* address) const { return contains(address_of(address)); }
   [[nodiscard]] bool contains(std::uintptr_t address) const {
@@ -92,7 +103,7 @@ class guarded_blocks {
 
   bool ensure_region();
   bool open(guarded_slot& slot, bool at_start);
-  guarded_slot* take_slot(unsigned size_class, bool& at_start);
+  guarded_slot* take_slot(unsigned size_class, const void* owner, bool& at_start);
   void put_back(guarded_slot* slot);
   [[nodiscard]] std::uintptr_t slot_start(const guarded_slot* slot) const;
   [[nodiscard]] guarded_slot* slot_at(std::uintptr_t address);

@@ -28,6 +28,7 @@ enum class guarded_state : std::uint8_t {
 struct guarded_slot {
   std::atomic<guarded_state> state{guarded_state::unused};
   std::uint8_t size_class = 0;
+  const void* owner = nullptr;  // of the block: guarded_blocks::allocate()
   // Whether the slot's last page ([0]) and its first page ([1]) are separate mappings: see open().
   bool apart[2] = {};
   std::uintptr_t start = 0;  // of the block

@@ -28,7 +28,9 @@ template <class Take>
 void* take_or_gather(std::size_t size, Take take) {
   void* block = take();
   if (TARN_LIKELY(block != nullptr) || !engine::heap.may_be_met(size)) return block;
+  pressure::refused_request refused;
   for (int tries = 0; TARN_UNLIKELY(block == nullptr) && tries < reclaim_tries; ++tries) {
+    refused.await_round();
     if constexpr (hardened_build) hardened_block::release_quarantine();
     engine::reclaim();
     block = take();
@@ -36,8 +38,8 @@ void* take_or_gather(std::size_t size, Take take) {
   return block;
 }
 
-void* allocate_guarded(unsigned size_class, std::size_t size) {
-  void* const block = engine::guards.allocate(size, size_class);
+void* allocate_guarded(unsigned size_class, std::size_t size, const scope_core* scope = nullptr) {
+  void* const block = engine::guards.allocate(size, size_class, scope);
   if (block != nullptr) fault_handler::install(engine::guards);
   return block;
 }
@@ -85,7 +87,7 @@ TARN_NOINLINE void* allocate_in_scope(unsigned size_class, std::size_t size) {
   if (counted(size)) {
     bin.samples = {};
   } else if (--bin.samples.until_sample < 0 && bin.samples.is_due(engine::guard_windows)) {
-    if (void* const block = allocate_guarded(size_class, size)) return block;
+    if (void* const block = allocate_guarded(size_class, size, bin.memory)) return block;
   } else if (bin.is_profiled(size_class, engine::profile_samples)) {
     if (void* const block = allocate_profiled(size_class, size)) return block;
   }

@@ -164,7 +164,6 @@ void before_vfork() {
 }
 
 void reclaim() {
-  pressure::help_before_failing();
   for_each_front([](const front& e) { e.reclaim(); });
   if (local_cache != &no_cache) local_cache->flush_all();
   registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });

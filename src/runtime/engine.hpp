@@ -6,6 +6,7 @@
 
 #include "os/mutex.hpp"
 #include "runtime/instance.hpp"
+#include "runtime/pressure.hpp"
 
 namespace tarn::engine {
 
@@ -33,7 +34,9 @@ template <class Take>
 auto* take_or_reclaim(Take take) {
   constexpr int reclaim_tries = 3;
   auto* taken = take();
+  pressure::refused_request refused;
   for (int tries = 0; TARN_UNLIKELY(taken == nullptr) && tries < reclaim_tries; ++tries) {
+    refused.await_round();
     reclaim();
     taken = take();
   }

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "os/clock.hpp"
 #include "os/invariant.hpp"
+#include "os/report.hpp"
 #include "os/sandbox.hpp"
 #include "os/thread.hpp"
 #include "runtime/front.hpp"
@@ -61,8 +63,8 @@ void ring_fronts() {
   engine::for_each_front([](const engine::front& e) { e.pressed(); });
 }
 
-// Waits until a round has ended. Not in a thread that runs rounds.
-void await_round(std::int64_t most_ms) {
+// Waits until a round has ended, until the time `until_ms` at the latest. Not in a thread that runs rounds.
+void wait_for_round(std::int64_t until_ms) {
   if (!rounds_are_run.load(std::memory_order_relaxed) ||
       runner.load(std::memory_order_relaxed) == os::this_thread()) {
     return;
@@ -70,12 +72,25 @@ void await_round(std::int64_t most_ms) {
   // acquire: partner of the release in end_round(); makes the memory that the round freed visible here.
   const std::uint32_t before = rounds.load(std::memory_order_acquire);
   ring_fronts();
-  const std::int64_t until = os::now_ms() + most_ms;
   while (rounds.load(std::memory_order_acquire) == before) {
-    const std::int64_t left = until - os::now_ms();
+    const std::int64_t left = until_ms - os::now_ms();
     if (left <= 0) return;
     os::futex_wait(&rounds, before, left);
   }
+}
+
+// Free pages can still go, and others' caches may; what is in use cannot.
+void report_if_exceeded(std::uint64_t hard) {
+  const std::uint64_t used = engine::heap.in_use_bytes() + engine::metadata.used();
+  if (used <= hard) return;
+  text_buffer<256> line;
+  line.put("tarn: the hard limit of option limit, ")
+      .number(hard)
+      .put(" bytes now, is below the ")
+      .number(used);
+  line.put(
+      " bytes that tarn has in use already; allocations fail until it has less, or the limit is raised\n");
+  os::write_line(line);
 }
 
 }  // namespace
@@ -109,6 +124,7 @@ void watch::set_rule(const rule& by) {
   soft_value_.store(by.soft.value, std::memory_order_relaxed);
   hard_kind_.store(by.hard.what, std::memory_order_relaxed);
   hard_value_.store(by.hard.value, std::memory_order_relaxed);
+  is_new_.store(true, std::memory_order_relaxed);
 }
 
 rule watch::current_rule() const {
@@ -142,10 +158,12 @@ verdict watch::look_now() {
   if (by.hard.what == bound::kind::percent && os::has_entered_sandbox())
     v.hard = hard_.load(std::memory_order_relaxed);
   store(v);
+  const bool is_first = is_new_.exchange(false, std::memory_order_relaxed);
   if (this == &process) {
     engine::budget.halvings.store(v.now == level::above_soft ? cache_halvings : 0, std::memory_order_relaxed);
     engine::heap.set_most(v.hard);
     engine::heap.set_mark(next_mark(v, own) - std::min(engine::metadata.used(), own));
+    if (is_first) report_if_exceeded(v.hard);
   }
   return v;
 }
@@ -184,15 +202,17 @@ void set_runner(bool is_runner) {
 }
 
 void end_round() {
-  rounds.fetch_add(1, std::memory_order_release);  // partner: the acquire in await_round()
+  rounds.fetch_add(1, std::memory_order_release);  // partner: the acquire in wait_for_round()
   os::futex_wake(&rounds, INT32_MAX);
 }
 
-void slow_down() { await_round(longest_wait_ms); }
+void slow_down() { wait_for_round(os::now_ms() + longest_wait_ms); }
 
-void help_before_failing() {
-  if (engine::heap.refusals() != refusals_seen.load(std::memory_order_relaxed))
-    await_round(longest_wait_before_failing_ms);
+void refused_request::await_round() {
+  if (engine::heap.refusals() == refusals_seen.load(std::memory_order_relaxed)) return;
+  if (process.is_new()) process.look_now();
+  if (waits_until_ == 0) waits_until_ = os::now_ms() + longest_wait_before_failing_ms;
+  if (os::now_ms() < waits_until_) wait_for_round(waits_until_);
 }
 
 std::uint32_t take_refusals() {

@@ -11,6 +11,8 @@
 // group's limit, as by default, with what the group uses without idle file pages. The hard limit is enforced by the page
 // heap, on the same bytes.
 //
+// A hard limit that the process exceeds already when it is set is reported, in one line on stderr.
+//
 // No look, which reads files, is made per allocation. A look is due when the heap has grown by half of the room that the
 // last look found (the mark, page_heap::set_mark()); when a period of decay ends; and, while the program has callbacks,
 // by time.
@@ -74,6 +76,8 @@ class watch {
   [[nodiscard]] std::uint64_t least_limit() const { return limit_.load(std::memory_order_relaxed); }
 
   void set_rule(const rule& by);
+  // Whether nobody has looked since then.
+  [[nodiscard]] bool is_new() const { return is_new_.load(std::memory_order_relaxed); }
   [[nodiscard]] rule current_rule() const;
   void validate() const;
 
@@ -94,6 +98,7 @@ class watch {
   std::atomic<bound::kind> hard_kind_{bound::kind::none};
   std::atomic<std::uint64_t> soft_value_{0};
   std::atomic<std::uint64_t> hard_value_{0};
+  std::atomic<bool> is_new_{false};
 };
 
 extern watch process;
@@ -109,8 +114,16 @@ void set_rounds(bool are_run);
 void end_round();
 // Waits as said above. Called inside allocations, without locks.
 void slow_down();
-// Called before an allocation fails because of the hard limit: lets a round run, and waits for 100 ms at most.
-void help_before_failing();
+// The waits of one request that the hard limit has refused. await_round(), called before each of its tries, lets a round
+// run and waits for its end; for 100 ms at most in all tries together, since the caller may hold a lock that the round
+// waits for. Owner: the thread that makes the request.
+class refused_request {
+ public:
+  void await_round();
+
+ private:
+  std::int64_t waits_until_ = 0;  // 0: it has not waited yet
+};
 // The number of requests that the hard limit has refused since the last call.
 std::uint32_t take_refusals();
 // The calling thread runs rounds: it waits for none.

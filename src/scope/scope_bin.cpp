@@ -11,6 +11,7 @@ namespace tarn {
 
 thread_local constinit scope_bins local_scope_bins{nullptr, 0};
 thread_local constinit scope_bin* current_scope_bin = nullptr;
+thread_local constinit bool thread_is_asked = false;
 
 namespace {
 

@@ -16,9 +16,6 @@ constexpr int most_callbacks = 64;
 // How long a thread that waits for memory sleeps at most before it looks again: the wake-up is a hint.
 constexpr std::int64_t longest_sleep_ms = 10;
 
-// The thread runs a callback of a scope, in which no other callback is announced.
-thread_local constinit bool thread_is_asked = false;
-
 }  // namespace
 
 // False: it would exceed the budget of *full; nothing is charged. What does not fit is not added first, since other
@@ -60,8 +57,17 @@ bool scope_core::would_exceed(std::size_t charged, std::size_t bytes) const {
 // Call without a lock: it may wake threads.
 void scope_core::uncharge(std::size_t bytes) {
   if (bytes == 0) return;
-  for (scope_core* c = this; c != nullptr; c = c->parent_) {
+  take_off_charge(bytes);
+  wake_waiters();
+}
+
+void scope_core::take_off_charge(std::size_t bytes) {
+  for (scope_core* c = this; c != nullptr; c = c->parent_)
     c->charged_.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+void scope_core::wake_waiters() {
+  for (scope_core* c = this; c != nullptr; c = c->parent_) {
     if (c->waiters_.load(std::memory_order_relaxed) == 0) continue;
     c->freed_.fetch_add(1, std::memory_order_relaxed);
     os::futex_wake(&c->freed_, INT_MAX);

@@ -24,7 +24,8 @@
 // scopes are held together only by finish() and by fork: that with the higher `order` first.
 // Invariants, under the lock: each span of a chunk has owner == the chunk, and the chunk `used` pages of such spans; a
 // span is in room_[its class] if it is cut, accessible and has free objects, in dirty_ or clean_ if it is such a span,
-// and in no list otherwise; own_bytes_ == the sum over spans that are not clean; dirty_bytes_ == the sum over dirty_.
+// and in no list otherwise; own_bytes_ == the sum over spans that are not clean; dirty_bytes_ == the sum over dirty_;
+// own_bytes_ + leaving_bytes_ <= charged().
 #pragma once
 
 #include <atomic>
@@ -35,6 +36,7 @@
 #include "central/size_class.hpp"
 #include "os/futex.hpp"
 #include "os/mutex.hpp"
+#include "os/report.hpp"
 #include "pages/span.hpp"
 #include "runtime/engine.hpp"
 #include "scope/scope_names.hpp"
@@ -55,6 +57,15 @@ struct scope_chunk {
   std::uint32_t pages = 0;
   std::uint32_t used = 0;            // pages that have not been given back
   const scope_name* name = nullptr;  // of the scope that made it
+};
+
+// Empty spans that a thread takes out of a scope, until their charge is taken off; on that thread's stack. The spans are
+// in no chunk.
+struct scope_leaving {
+  span_list spans;
+  std::size_t bytes = 0;           // of them, as far as they are charged
+  scope_core* core = nullptr;      // null: nothing leaves
+  scope_leaving* outer = nullptr;  // of the same thread
 };
 
 struct arena_bytes {
@@ -150,14 +161,21 @@ class scope_core {
   bool charge(std::size_t bytes, scope_core*& full);
   void uncharge(std::size_t bytes);
 
-  // In a forked child: what other threads were about to give back stays charged.
-  void forget_leaving() TARN_NOT_ANALYZED { leaving_ = 0; }
+  // In a forked child: what other threads were about to give back is lost, and not charged any more.
+  void forget_leaving() TARN_NOT_ANALYZED;
 
  private:
   bool add_charge(std::size_t bytes, scope_core*& full);
+  void take_off_charge(std::size_t bytes);
+  void wake_waiters();
   [[nodiscard]] bool would_exceed(std::size_t charged, std::size_t bytes) const;
   friend class scope_core_test_access;
 
+  // So many bytes of empty spans may wait for decay.
+  static constexpr std::size_t dirty_of_scope = 1 * mib;
+
+  static bool is_cut(const span* s) { return s->size_class != 0; }
+  static bool is_withheld(const span* s) { return s->list == cut_withheld || s->list == large_withheld; }
   static scope_chunk* chunk_of(const span* s) {
     return static_cast<scope_chunk*>(s->owner.load(std::memory_order_relaxed));
   }
@@ -172,9 +190,10 @@ class scope_core {
   span* take(std::size_t pages, std::size_t alignment, kind how, page_heap::use use, scope_bin* bin);
   span* take_empty_locked(std::size_t pages, kind from) TARN_REQUIRES(lock_);
   span* take_chunk(std::size_t pages, std::size_t alignment, page_heap::use use);
-  void detach_locked(span* s) TARN_REQUIRES(lock_);
-  static std::size_t give_back(span_list& leaving, std::size_t keep);
-  void end_leaving(span_list& leaving, std::size_t bytes, std::size_t keep);
+  void detach_locked(span* s, scope_leaving& to) TARN_REQUIRES(lock_);
+  static void give_back(span_list& leaving, std::size_t keep);
+  void begin_leaving_locked(scope_leaving& l) TARN_REQUIRES(lock_);
+  static void end_leaving(scope_leaving& l, std::size_t keep);
 
   // Objects.
   bool add_span(unsigned size_class, scope_bin* bin);
@@ -187,10 +206,12 @@ class scope_core {
 
   // The end.
   struct departure;
-  void sort_out_locked(scope_chunk* chunk, scope_core* heir, departure& d) TARN_NOT_ANALYZED;
+  void sort_out_locked(scope_core* heir, departure& d) TARN_NOT_ANALYZED;
+  void inherit_locked(span* s, departure& d) TARN_REQUIRES(lock_);
+  static void hand_over_locked(scope_chunk* chunk, scope_core* heir) TARN_NOT_ANALYZED;
   void empty_lists_locked() TARN_REQUIRES(lock_);
   static void withhold(span* s);
-  void give_back_withheld(span* s);
+  static void give_back_withheld(scope_leaving& l);
 
   tarn_scope_options options_{};
   scope_core* parent_ = nullptr;
@@ -209,11 +230,42 @@ class scope_core {
   std::size_t own_bytes_ TARN_GUARDED_BY(lock_) = 0;
   std::size_t dirty_bytes_ TARN_GUARDED_BY(lock_) = 0;
   std::size_t least_dirty_ TARN_GUARDED_BY(lock_) = 0;  // of dirty_bytes_ since the last period, or less
-  // Threads that have taken empty spans out and not uncharged them yet.
+  // How many scope_leaving the threads have, and their bytes.
   unsigned leaving_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t leaving_bytes_ TARN_GUARDED_BY(lock_) = 0;
   std::size_t small_bytes_ TARN_GUARDED_BY(lock_) = 0;  // objects that are not in their spans
   std::size_t large_bytes_ TARN_GUARDED_BY(lock_) = 0;
 };
+
+// Calls work(core) for the scope that has the span, with its lock.
+template <class Work>
+auto scope_core::with_owner(const span* s, Work work) {
+  for (;;) {
+    const scope_chunk* const chunk = chunk_of(s);
+    // The span has been given back: the pointer that led here is stale.
+    if (chunk == nullptr) os::fatal("double free, or a pointer into memory that is free", s);
+    scope_core* const core = chunk->owner.load(std::memory_order_relaxed);
+    if (core == nullptr) os::fatal("double free, or a pointer into memory that is free", s);
+    os::lock_guard guard(core->lock_, *core);
+    if (chunk_of(s) == chunk && chunk->owner.load(std::memory_order_relaxed) == core) return work(*core);
+  }
+}
+
+// In the order of addresses. visit(s) may change the span.
+template <class Visit>
+void scope_core::for_each_span(const scope_chunk* chunk, Visit visit) {
+  const std::uintptr_t end = chunk->start + (std::size_t{chunk->pages} << page_shift);
+  for (std::uintptr_t at = chunk->start; at < end;) {
+    // What has been given back belongs to others: another thread may have constructed its span a moment ago.
+    span* const s = engine::map.visible_span_of(at);
+    if (s == nullptr || chunk_of(s) != chunk || !s->contains(at)) {
+      at += page_size;
+      continue;
+    }
+    at = s->end();
+    visit(s);
+  }
+}
 
 #pragma GCC visibility push(hidden)
 // What scopes without a parent leave, and whatever an ended scope's survivors go to. Nobody enters it.

@@ -162,6 +162,8 @@ void leave(tarn_scope_entry& entry) {
               &entry);
   bin->entered.store(bin->entered.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   entry.bin = nullptr;
+  // No callback runs outside of scopes. One that has left by an exception, which it must not, ends here at the latest.
+  if (entry.outer == nullptr) thread_is_asked = false;
   set_current(static_cast<scope_bin*>(entry.outer));
 }
 

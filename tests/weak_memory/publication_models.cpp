@@ -171,9 +171,6 @@ const registered map("publication.page_map",
 // of rounds, which free memory before:
 // Covers: src/runtime/pressure.cpp: looks_.fetch_add release, looks_.load acquire
 // Covers: src/runtime/pressure.cpp: rounds.fetch_add release, rounds.load acquire
-// The heir of a scope's memory, whose spans are marked as withheld before:
-// Covers: src/scope/scope_core.cpp: owner.store release
-// Covers: src/scope/scope_core.hpp: owner.load acquire
 // The span of a page, which is constructed before; the walk over a scope's pages finds spans of others:
 // Covers: src/pages/page_map.hpp: owners.store release, owners.load acquire
 // attach() and for_each_front() of src/runtime/front.hpp, whose flags are set once:
@@ -191,6 +188,30 @@ model pool_number() {
   return {1, 1, {maker, user, user}, {}, {}};
 }
 const registered numbered("publication.pool_number", {"release", "acquire"}, pool_number);
+
+// A checked scope ends: its span with survivors is marked, and then the chunk is given to the heir. deallocate_apart() of
+// src/malloc/slow_paths.cpp, on a thread in the heir's scope, reads a block without a lock (its mark) if the heir owns the
+// span and the span is an ordinary one; so it reads the owner first.
+// Covers: src/scope/scope_end.cpp: owner.store release
+// Covers: src/scope/scope_core.hpp: owner.load acquire
+model withheld_span() {
+  enum : unsigned { owner, kind };
+  const auto end = [](thread& t) {
+    constexpr int closing = 1;
+    constexpr int heir = 1;
+    t.store(kind, closing, order::relaxed);
+    t.store(owner, heir, unless("release", order::release));
+  };
+  const auto deallocate = [](thread& t) {
+    const bool owner_last = without("owner first");
+    const bool was_cut = owner_last && t.load(kind, order::relaxed) == 0;
+    if (t.load(owner, unless("acquire", order::acquire)) == 0) return;
+    const bool is_cut = owner_last ? was_cut : t.load(kind, order::relaxed) == 0;
+    t.check(!is_cut, "the mark of a block that becomes inaccessible is read");
+  };
+  return {2, 0, {end, deallocate, deallocate}, {}, {}};
+}
+const registered withheld("publication.withheld_span", {"owner first", "release", "acquire"}, withheld_span);
 
 // divide_span() and move_span() of central change a span and give it to another depot, under the lock of the depot that
 // has it. put_back() of the depot that gets it, under its own lock, reads a span only if the span has its home.

@@ -71,6 +71,18 @@ TEST(commands, keeps_the_value_when_a_new_one_is_not_valid) {
   }
 }
 
+TEST(commands, set_takes_no_null_bytes) {
+  ASSERT_FALSE(asked("set decay_ms=1000").refused);
+  using namespace std::string_literals;
+  for (const std::string& line :
+       {"set decay_ms=2\0"s, "set decay_ms=2\0000"s, "set decay_ms\0x=2"s, "set \0"s}) {
+    const result r = asked(line);
+    EXPECT_TRUE(r.refused) << r.text;
+    EXPECT_NE(r.text.find("null byte"), std::string::npos) << r.text;
+  }
+  EXPECT_EQ(options::decay_ms(), 1000);
+}
+
 TEST(commands, trims) {
   constexpr std::size_t bytes = 4 << 20;
   void* const block = tarn_malloc(bytes);

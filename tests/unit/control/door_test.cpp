@@ -89,8 +89,16 @@ TEST_F(door_test, does_not_follow_a_link_nor_open_below_a_file) {
   door d;
   testing::internal::CaptureStderr();
   EXPECT_FALSE(d.open(folder_.c_str()));
+  for (const char* const end : {"/", "//", "/.", "/./"}) EXPECT_FALSE(d.open((folder_ + end).c_str())) << end;
+  EXPECT_TRUE(fs::is_empty(parent_ + "/real"));
   EXPECT_FALSE(d.open("/dev/null/doors"));
   testing::internal::GetCapturedStderr();
+}
+
+TEST_F(door_test, takes_a_folder_with_slashes_at_its_end) {
+  door d;
+  ASSERT_TRUE(d.open((folder_ + "//").c_str()));
+  EXPECT_EQ(std::string(d.name()), own_name());
 }
 
 TEST_F(door_test, takes_the_name_that_an_ended_process_has_left) {

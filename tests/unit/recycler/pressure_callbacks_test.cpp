@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -162,6 +163,55 @@ TEST_F(on_pressure_test, gets_the_figures) {
   tarn_free(block);
   EXPECT_EQ(now.level, 1U);
   EXPECT_GE(now.used, now.soft);
+}
+
+// The callback waits for a lock that the thread holds whose request the hard limit refuses.
+TEST_F(on_pressure_test, a_refused_request_waits_once_for_all_its_tries) {
+  if (hardened_build) GTEST_SKIP() << "the hardened build has no thread";
+  std::mutex of_program;
+  std::atomic<bool> waits{false};
+  const auto registration = on_pressure([&](const tarn_pressure&) {
+    waits = true;
+    const std::lock_guard guard(of_program);
+  });
+  if (!registration.is_active()) GTEST_SKIP() << "no thread can be started";
+  tarn_pressure now{};
+  tarn_get_pressure(&now);
+  const std::uint64_t hard = now.used + (64 << 20);
+  ASSERT_EQ(tarn_set_option("limit", ("none," + std::to_string(hard)).c_str()), 0);
+  const std::lock_guard guard(of_program);
+  const auto until = std::chrono::steady_clock::now() + 10s * system_probes::slowness();
+  while (!waits && std::chrono::steady_clock::now() < until) {
+    EXPECT_EQ(tarn_malloc(hard - 4096), nullptr);
+    std::this_thread::sleep_for(1ms);
+  }
+  ASSERT_TRUE(waits);
+  auto shortest = std::chrono::steady_clock::duration::max();
+  for (int i = 0; i < 5; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(tarn_malloc(hard - 4096), nullptr);
+    shortest = std::min(shortest, std::chrono::steady_clock::now() - begin);
+  }
+  EXPECT_GE(shortest, 50ms) << "it waits for the round";
+  EXPECT_LT(shortest, 200ms * system_probes::slowness());
+}
+
+TEST_F(on_pressure_test, a_hard_limit_below_what_is_in_use_is_reported_once) {
+  void* const block = tarn_malloc(8 << 20);
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(tarn_set_option("limit", "none,4M"), 0);
+  EXPECT_EQ(tarn_malloc(1 << 20), nullptr);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("the hard limit of option limit, 4194304 bytes now, is below the "), std::string::npos)
+      << said;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(tarn_malloc(1 << 20), nullptr);
+  tarn_pressure now{};
+  tarn_get_pressure(&now);
+  tarn_free(block);
+  ASSERT_EQ(tarn_set_option("limit", "none,1G"), 0);
+  tarn_free(tarn_malloc(1 << 20));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(on_pressure_test, an_allocation_above_the_hard_limit_fails) {

@@ -3,9 +3,13 @@
 #include "scope/scope_core.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,7 +23,16 @@ class scope_core_test_access {
   static std::size_t& small_bytes(scope_core& c) { return c.small_bytes_; }
   static std::size_t& own_bytes(scope_core& c) { return c.own_bytes_; }
   static std::size_t& dirty_bytes(scope_core& c) { return c.dirty_bytes_; }
+  static std::size_t& leaving_bytes(scope_core& c) { return c.leaving_bytes_; }
   static scope_chunk* chunks(scope_core& c) { return c.chunks_; }
+  // As release_empty(), which does both.
+  static void take_out_empty(scope_core& c, scope_leaving& l) TARN_NOT_ANALYZED {
+    os::lock_guard guard(c.lock_);
+    while (span* const s = c.dirty_.pop_front()) c.detach_locked(s, l);
+    c.dirty_bytes_ = 0;
+    c.begin_leaving_locked(l);
+  }
+  static void give_back(scope_leaving& l) { scope_core::end_leaving(l, 0); }
 };
 
 namespace {
@@ -187,6 +200,71 @@ TEST_F(scope_core_test, an_end_gives_all_memory_back) {
   scope_registry::keep_core(inner);
 }
 
+// The front of scopes, which fork asks, is there from the first scope on.
+void attach_scopes() { tarn_scope_end(tarn_scope_begin("first", nullptr), nullptr); }
+
+// Runs `in_child` in a forked child; whether it returned true.
+template <class Work>
+bool in_child(Work work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(work() ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status == 0;
+}
+
+TEST_F(scope_core_test, a_forked_child_is_not_charged_what_others_were_giving_back) {
+  attach_scopes();
+  void* const small = core->allocate(100, 1);
+  void* const large = core->allocate(mib, 1);
+  scope_core::deallocate(scope_core::span_of(large), large);
+  const std::size_t outside = process_scope.charged() - core->charged();
+  std::atomic<int> step{0};
+  std::thread other([this, &step] {
+    scope_leaving l;
+    access::take_out_empty(*core, l);
+    step = 1;
+    while (step != 2) std::this_thread::yield();
+    access::give_back(l);
+  });
+  while (step != 1) std::this_thread::yield();
+  EXPECT_GE(core->charged(), mib + core->bytes().spans);
+  EXPECT_TRUE(in_child([this, outside] {
+    validate();
+    const bool is_right =
+        core->charged() == core->bytes().spans && process_scope.charged() == outside + core->charged();
+    core->retire();  // waits for nobody
+    return is_right;
+  }));
+  step = 2;
+  other.join();
+  EXPECT_EQ(core->charged(), core->bytes().spans);
+  scope_core::deallocate(scope_core::span_of(small), small);
+  core->release_empty();
+}
+
+// A signal handler forks while its thread gives memory back: the child's thread goes on with that.
+TEST_F(scope_core_test, a_forked_child_goes_on_with_what_its_thread_was_giving_back) {
+  attach_scopes();
+  void* const large = core->allocate(mib, 1);
+  scope_core::deallocate(scope_core::span_of(large), large);
+  scope_leaving l;
+  access::take_out_empty(*core, l);
+  const std::size_t before = core->charged();
+  EXPECT_TRUE(in_child([this, &l, before] {
+    const bool stays = core->charged() == before;
+    access::give_back(l);
+    validate();
+    core->retire();
+    return stays && core->charged() == 0;
+  }));
+  access::give_back(l);
+  EXPECT_EQ(core->charged(), 0U);
+}
+
 TEST_F(scope_core_test, finds_a_broken_invariant) {
   void* const block = core->allocate(100, 1);
   {
@@ -201,6 +279,9 @@ TEST_F(scope_core_test, finds_a_broken_invariant) {
     expect(access::small_bytes(*core), "small_bytes_ == small");
     expect(access::own_bytes(*core), "own_bytes_ == own");
     expect(access::dirty_bytes(*core), "dirty_bytes_ == empty");
+    access::leaving_bytes(*core) += core->charged();
+    expect(access::leaving_bytes(*core), "own_bytes_ + leaving_bytes_ <= charged()");
+    access::leaving_bytes(*core) -= core->charged();
     expect(access::chunks(*core)->used, "chunk->used == used");
   }
   scope_core::deallocate(scope_core::span_of(block), block);

@@ -257,6 +257,36 @@ TEST(scope, survivors_have_their_bytes_and_are_freed_after_the_end) {
   });
 }
 
+// Guarded blocks lie outside of the scope's memory.
+TEST(scope, guarded_survivors_are_reported_and_handed_on) {
+  scope outer("outer of guarded");
+  scope inner("guarded", {.parent = outer.handle()});
+  // A bin that has begun a window of the standard length ends it first.
+  constexpr int most_tries = 1 << 18;
+  ASSERT_EQ(tarn_set_option("guarded", "1"), 0);
+  void* guarded = nullptr;
+  void* ordinary = nullptr;
+  {
+    const scope_entry in = inner.enter();
+    for (int i = 0; i < most_tries && guarded == nullptr; ++i) {
+      void* const block = tarn_malloc(8000);
+      (engine::guards.contains(block) ? guarded : ordinary) = block;
+      if (block == ordinary) tarn_free(block);
+    }
+    tarn_set_option("guarded", "65536");
+    while (!is_in(inner, ordinary = tarn_malloc(8000))) tarn_free(ordinary);
+  }
+  const scope_report report = inner.end();
+  if (guarded == nullptr) GTEST_SKIP() << "the system gives no guarded memory";
+  EXPECT_EQ(report.blocks, 2U);
+  ASSERT_EQ(report.count, 1U);
+  EXPECT_EQ(report.classes[0].blocks, 2U);
+  EXPECT_EQ(report.bytes, 2 * report.classes[0].size);
+  tarn_free(ordinary);
+  EXPECT_EQ(outer.end().blocks, 1U) << "the parent's";
+  tarn_free(guarded);
+}
+
 TEST(scope, a_checked_one_allows_to_free_survivors) {
   std::vector<void*> blocks;
   {
@@ -374,6 +404,27 @@ TEST(scope, what_does_not_fit_around_it_is_no_peak) {
     EXPECT_EQ(tarn_malloc(std::size_t{1} << 30), nullptr);
   }
   EXPECT_LE(inner.end().peak, mib);
+}
+
+// It must not; the thread's next scopes are announced again all the same.
+TEST(scope, a_callback_that_throws_is_forgotten_where_the_thread_leaves) {
+  static int calls;
+  calls = 0;
+  const auto on_full = [](void* /*context*/, scope_handle, std::size_t) -> int {
+    if (++calls == 1) throw std::runtime_error("x");
+    return 0;
+  };
+  scope s("throws", {.budget = mib, .on_full = on_full});
+  void* (*volatile allocate)(std::size_t) = tarn_malloc;  // the compiler does not know that it does not throw
+  EXPECT_THROW(
+      {
+        const scope_entry in = s.enter();
+        allocate(2 * mib);
+      },
+      std::runtime_error);
+  const scope_entry in = s.enter();
+  EXPECT_EQ(allocate(2 * mib), nullptr);
+  EXPECT_EQ(calls, 2);
 }
 
 int asked = 0;

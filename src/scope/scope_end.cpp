@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// scope_core's end: what leaves, what survives and goes to the heir, and what becomes inaccessible.
+#include <cstdint>
+
+#include "base/chain.hpp"
+#include "os/memory.hpp"
+#include "scope/scope_core.hpp"
+
+namespace tarn {
+
+struct scope_core::departure {
+  scope_leaving left;
+  span_list closing;  // to be made inaccessible
+  bool withholds = false;
+  std::size_t held = 0;  // bytes of spans that stay
+  std::size_t large_bytes = 0;
+  std::uint64_t blocks[size_classes::count] = {};  // 0: large ones
+
+  void add(span* s);
+  void end_run();
+
+ private:
+  // Neighbours that leave and have not been joined yet.
+  span* run_ = nullptr;
+  std::size_t run_pages_ = 0;
+};
+
+// A span leaves its chunk. Spans of a chunk come in the order of their addresses.
+void scope_core::departure::add(span* s) {
+  if (run_ != nullptr && run_->start + (run_pages_ << page_shift) != s->start) end_run();
+  if (run_ == nullptr) {
+    run_ = s;
+    run_pages_ = 0;
+  }
+  run_pages_ += s->pages;
+  left.bytes += s->list != clean ? s->bytes() : 0;
+  chunk_of(s)->used -= s->pages;
+  s->size_class = 0;
+  s->owner.store(nullptr, std::memory_order_relaxed);
+  s->state.store(span_state::purging, std::memory_order_relaxed);
+}
+
+void scope_core::departure::end_run() {
+  if (run_ == nullptr) return;
+  if (run_->pages < run_pages_) engine::heap.join(run_, run_pages_);
+  left.spans.push_back(run_);
+  run_ = nullptr;
+}
+
+// A span with live blocks becomes this scope's.
+void scope_core::inherit_locked(span* s, departure& d) {
+  const auto live = static_cast<std::size_t>(s->capacity - s->free_objects);
+  d.blocks[s->size_class] += live;
+  d.held += s->bytes();
+  own_bytes_ += s->bytes();
+  if (is_cut(s)) {
+    small_bytes_ += live * class_info(s->size_class).size;
+  } else {
+    large_bytes_ += s->bytes();
+    d.large_bytes += s->bytes();
+  }
+  if (d.withholds && !is_withheld(s)) {
+    s->list = closing;
+    d.closing.push_back(s);
+  } else if (s->list == cut && s->free_objects != 0) {
+    room_[s->size_class].push_front(s);
+  }
+}
+
+// What is left of a chunk.
+void scope_core::hand_over_locked(scope_chunk* chunk, scope_core* heir) {
+  if (chunk->used == 0) {
+    chunk->owner.store(nullptr, std::memory_order_relaxed);
+    scope_chunks.deallocate(chunk);
+  } else if (heir != nullptr) {
+    chain::insert(heir->chunks_, chunk);
+    // release: partner of the acquire in owner_of(), so that a thread in the heir's scope that frees a block without a
+    // lock sees that the block's span is being withheld.
+    chunk->owner.store(heir, std::memory_order_release);
+  }
+}
+
+// Divides all chunks into what leaves and what stays, for `heir`; null: all leaves. Requires: the locks of both.
+void scope_core::sort_out_locked(scope_core* heir, departure& d) {
+  while (scope_chunk* const chunk = chain::pop(chunks_)) {
+    for_each_span(chunk, [&](span* s) TARN_NOT_ANALYZED {
+      const bool is_live = s->list != dirty && s->list != clean && s->free_objects != s->capacity;
+      if (is_live && heir != nullptr) {
+        d.end_run();
+        heir->inherit_locked(s, d);
+      } else {
+        d.add(s);
+      }
+    });
+    d.end_run();
+    hand_over_locked(chunk, heir);
+  }
+  empty_lists_locked();
+  begin_leaving_locked(d.left);
+}
+
+void scope_core::empty_lists_locked() {
+  for (span_list& room : room_) room = {};
+  dirty_ = {};
+  clean_ = {};
+  own_bytes_ = dirty_bytes_ = least_dirty_ = small_bytes_ = large_bytes_ = 0;
+}
+
+void scope_core::reset() {
+  departure d;
+  {
+    os::lock_guard guard(lock_, *this);
+    sort_out_locked(nullptr, d);
+  }
+  end_leaving(d.left, SIZE_MAX);
+}
+
+// Makes the survivors of a span inaccessible, unless all of them have been freed meanwhile.
+void scope_core::withhold(span* s) {
+  if (((s->start | s->bytes()) & (os::system_page_size() - 1)) == 0)
+    os::forbid_access(reinterpret_cast<void*>(s->start), s->bytes());
+  scope_leaving empty;
+  with_owner(s, [&](scope_core& owner) TARN_NOT_ANALYZED {
+    s->list = is_cut(s) ? cut_withheld : large_withheld;
+    if (s->free_objects != s->capacity) return;
+    owner.detach_locked(s, empty);
+    owner.begin_leaving_locked(empty);
+  });
+  give_back_withheld(empty);
+}
+
+// A span that has been inaccessible, or none.
+void scope_core::give_back_withheld(scope_leaving& l) {
+  if (const span* const s = l.spans.front()) os::allow_access(reinterpret_cast<void*>(s->start), s->bytes());
+  end_leaving(l, 0);
+}
+
+namespace {
+
+// The rows of the classes, smallest first; large blocks, which have class 0, are the last.
+void put_survivors(const std::uint64_t (&blocks)[size_classes::count], std::size_t large_bytes,
+                   tarn_scope_report& report) {
+  for (unsigned i = 1; i <= size_classes::count; ++i) {
+    const unsigned c = i % size_classes::count;
+    if (blocks[c] == 0) continue;
+    tarn_scope_survivors& row = report.classes[report.count++];
+    row = {class_info(c).size, blocks[c], c == 0 ? large_bytes : blocks[c] * class_info(c).size, 0};
+    report.blocks += row.blocks;
+    report.bytes += row.bytes;
+  }
+}
+
+}  // namespace
+
+void scope_core::finish(scope_core& heir, bool withholds, tarn_scope_report& report) TARN_NOT_ANALYZED {
+  departure d;
+  d.withholds = withholds;
+  os::mutex& first = order > heir.order ? lock_ : heir.lock_;
+  os::mutex& second = order > heir.order ? heir.lock_ : lock_;
+  {
+    os::lock_guard guard(first);
+    os::lock_guard inner(second);
+    sort_out_locked(&heir, d);
+  }
+  if (engine::guards.samples() != 0)
+    engine::guards.hand_over(this, &heir, [&d](unsigned c) { ++d.blocks[class_in_scope(c)]; });
+  report = {};
+  report.peak = peak();
+  report.held = d.held;
+  report.given = d.left.bytes;
+  put_survivors(d.blocks, d.large_bytes, report);
+  end_leaving(d.left, options_.keep);
+  while (span* const s = d.closing.pop_front()) withhold(s);
+}
+
+}  // namespace tarn

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+// scope_core's blocks: how they are taken out of spans, and freed.
+#include <algorithm>
+
+#include "central/free_mark.hpp"
+#include "central/objects.hpp"
+#include "os/memory.hpp"
+#include "os/report.hpp"
+#include "pages/zero_pages.hpp"
+#include "scope/scope_core.hpp"
+
+namespace tarn {
+namespace {
+
+// Page tables reach no further.
+constexpr std::size_t largest_size = std::size_t{1} << 44;
+
+// The class whose objects serve the request; size_classes::count: none. (The last object of a span ends at the span's
+// end, so objects whose size is a multiple of the alignment are aligned.)
+unsigned class_for(std::size_t size, std::size_t alignment) {
+  if (size > largest_class_size || alignment > page_size) return size_classes::count;
+  unsigned c = scope_core::class_in_scope(class_of_size(std::max(size, alignment)));
+  while (c < size_classes::count && class_info(c).size % alignment != 0) ++c;
+  return c;
+}
+
+}  // namespace
+
+bool scope_core::add_span(unsigned size_class, scope_bin* bin) {
+  const auto& info = class_info(size_class);
+  span* const s = take(info.span_pages, 1, cut, page_heap::use::sparse, bin);
+  if (s == nullptr) return false;
+  s->size_class = static_cast<std::uint8_t>(size_class);
+  s->free_objects = s->capacity = info.objects;
+  s->free_bits = s->inline_bits;
+  objects::set_all_free(s->free_bits, s->capacity);
+  if constexpr (hardened_build) {
+    zero_dirty_pages(engine::map, s);
+  } else {
+    for (std::size_t i = 0; i < s->capacity; ++i) free_mark::set(objects::at(s, i));
+  }
+  engine::map.map_pages(s);
+  os::lock_guard guard(lock_, *this);
+  s->list = cut;
+  room_[size_class].push_front(s);
+  return true;
+}
+
+std::size_t scope_core::take_locked(unsigned size_class, void** out, std::size_t most) {
+  span_list& room = room_[size_class];
+  std::size_t taken = 0;
+  while (taken < most && !room.empty()) {
+    span* const s = room.front();
+    const std::size_t here =
+        objects::take_free(s, most - taken, [&](std::size_t i) { out[taken++] = objects::at(s, i); });
+    s->free_objects = static_cast<std::uint16_t>(s->free_objects - here);
+    if (s->free_objects == 0) room.remove(s);
+  }
+  small_bytes_ += taken * class_info(size_class).size;
+  return taken;
+}
+
+std::size_t scope_core::take_objects(unsigned size_class, void** out, std::size_t most, scope_bin* bin) {
+  do {
+    os::lock_guard guard(lock_, *this);
+    if (const std::size_t taken = take_locked(size_class, out, most)) return taken;
+  } while (add_span(size_class, bin));
+  return 0;
+}
+
+void* scope_core::allocate(std::size_t size, std::size_t alignment, scope_bin* bin) {
+  const unsigned c = class_for(size, alignment);
+  if (c == size_classes::count) return allocate_large(size, alignment, false, bin);
+  void* object = nullptr;
+  if (take_objects(c, &object, 1, bin) == 0) return nullptr;
+  engine::apart.allocated += class_info(c).size;
+  free_mark::clear(object);
+  return object;
+}
+
+void* scope_core::allocate_large(std::size_t size, std::size_t alignment, bool zeroed, scope_bin* bin) {
+  if (size > largest_size || alignment > largest_size - size) return nullptr;
+  const std::size_t unit = std::max(page_size, os::system_page_size());
+  const std::size_t pages = align_up(std::max<std::size_t>(size, 1), unit) >> page_shift;
+  span* const s = take(pages, std::max(alignment >> page_shift, std::size_t{1}), large,
+                       zeroed ? page_heap::use::sparse : page_heap::use::filled, bin);
+  if (s == nullptr) return nullptr;
+  if (zeroed) zero_dirty_pages(engine::map, s);
+  engine::apart.allocated += s->bytes();
+  os::lock_guard guard(lock_, *this);
+  s->list = large;
+  s->capacity = 1;
+  s->free_objects = 0;
+  large_bytes_ += s->bytes();
+  return reinterpret_cast<void*>(s->start);
+}
+
+// An empty span waits for the next one.
+void scope_core::empty_locked(span* s) {
+  engine::map.set_backing(s->start, s->pages, page_backing::young);
+  s->dirty_pages = s->pages;
+  s->size_class = 0;
+  s->list = dirty;
+  dirty_.push_front(s);
+  dirty_bytes_ += s->bytes();
+}
+
+// `span`: the block was a withheld one and the last of its span, which is in no list.
+scope_core::freed scope_core::free_locked(span* s, const void* block) {
+  if (s->list == dirty || s->list == clean) return freed::no;
+  if (is_cut(s)) {
+    if (!objects::set_free(s, objects::index_of(s, address_of(block)))) return freed::no;
+    small_bytes_ -= class_info(s->size_class).size;
+  } else {
+    if (s->free_objects != 0) return freed::no;
+    large_bytes_ -= s->bytes();
+  }
+  const bool was_full = ++s->free_objects == 1;
+  const bool is_empty = s->free_objects == s->capacity;
+  if (s->list == cut) {
+    span_list& room = room_[s->size_class];
+    if (was_full) room.push_front(s);
+    // One empty span of a class stays, so that a program that takes and frees one block makes no span each time.
+    if (!is_empty || (room.front() == room.back() && this != &process_scope)) return freed::object;
+    room.remove(s);
+    empty_locked(s);
+  } else if (s->list == large) {
+    empty_locked(s);
+  } else if (is_empty && is_withheld(s)) {
+    return freed::span;
+  }
+  return freed::object;
+}
+
+void scope_core::deallocate(span* s, void* block) {
+  if (!is_object(s, block)) os::fatal("invalid free of a pointer into a block", block);
+  scope_core* core = nullptr;
+  bool has_much = false;
+  bool is_idle = false;
+  scope_leaving withheld;
+  const std::size_t bytes = is_cut(s) ? class_info(s->size_class).size : s->bytes();
+  const freed what = with_owner(s, [&](scope_core& owner) TARN_NOT_ANALYZED {
+    core = &owner;
+    // The mark is that of an object in a bin. Of survivors that are being withheld nothing may be read.
+    if (s->list == cut && is_cut(s)) {
+      if (free_mark::is_set(block)) return freed::no;
+      free_mark::set(block);
+    }
+    const freed result = owner.free_locked(s, block);
+    has_much = owner.dirty_bytes_ > owner.most_dirty();
+    is_idle = owner.dirty_bytes_ >= dirty_of_scope && s->list == dirty;
+    if (result == freed::span) {
+      owner.detach_locked(s, withheld);
+      owner.begin_leaving_locked(withheld);
+    }
+    return result;
+  });
+  if (is_idle) engine::central_tier.wake_decay();
+  if (what == freed::no) os::fatal("double free", block);
+  engine::apart.freed += bytes;
+  if (what == freed::span) {
+    give_back_withheld(withheld);
+  } else if (TARN_UNLIKELY(has_much)) {
+    core->trim_dirty();
+  }
+}
+
+void scope_core::put_back(void* const* objects, std::size_t count) {
+  for (std::size_t i = 0; i < count;) {
+    span* const first = span_of(objects[i]);
+    if (first == nullptr) os::fatal("a free block of a scope lies in no scope", objects[i]);
+    scope_core* core = nullptr;
+    bool has_much = false;
+    with_owner(first, [&](scope_core& owner) TARN_NOT_ANALYZED {
+      core = &owner;
+      for (; i < count; ++i) {
+        span* const s = span_of(objects[i]);
+        if (s == nullptr || chunk_of(s)->owner.load(std::memory_order_relaxed) != core) break;
+        if (owner.free_locked(s, objects[i]) != freed::object)
+          os::fatal("double free, detected when the block returned to its span", objects[i]);
+      }
+      has_much = owner.dirty_bytes_ > owner.most_dirty();
+      return 0;
+    });
+    if (has_much) core->trim_dirty();
+  }
+}
+
+std::size_t scope_core::usable_size(const span* s, const void* block) {
+  if (!is_object(s, block)) return 0;
+  if (!is_cut(s)) return s->list == large || s->list == large_withheld ? s->bytes() : 0;
+  const std::size_t size = class_info(s->size_class).size;
+  if (!hardened_build && s->list == cut) return free_mark::is_set(block) ? 0 : size;
+  return with_owner(s, [&](scope_core&) {
+    return objects::is_free(s, objects::index_of(s, address_of(block))) ? 0 : size;
+  });
+}
+
+}  // namespace tarn
