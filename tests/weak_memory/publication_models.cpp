@@ -219,6 +219,7 @@ const registered withheld("publication.withheld_span", {"owner first", "release"
 // Covers: src/central/central_homes.cpp: home.store release
 // Covers: src/central/central.cpp: home.load acquire
 // Covers: src/central/central_occupancy.cpp: home.load acquire
+// Covers: src/central/central_idle_pages.cpp: home.load acquire
 model span_with_a_new_home() {
   enum : unsigned { home, first_lock, second_lock, size_class = 0 };
   const auto divide = [](thread& t) {
