@@ -173,7 +173,7 @@ bool door::bind_to(const char* folder) {
 }
 
 bool door::open(const char* path) {
-  char folder[options::longest_control_folder + 1];
+  char folder[options::longest_control_folder + 1] = {};
   copy_folder(folder, path);
   if (!open_folder(folder)) return false;
   descriptor_ = make_socket();
