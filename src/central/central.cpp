@@ -91,6 +91,7 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   d.spare_limit.note_made(1, static_cast<std::uint32_t>(most_extra / span_bytes(size_class)));
   os::lock_guard guard(d.lock, d);
   d.add(s);
+  s->owner.store(&d, std::memory_order_relaxed);
   spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
   return true;
 }
@@ -122,6 +123,20 @@ bool central::review(object_depot& d, unsigned size_class) {
 
 // ---- objects ----
 
+// The span to take objects from. Spare spans are used in the order of their addresses as far as they are neighbours: a
+// program that frees a large container in random order and fills it again then walks through memory, not back and forth.
+span* central::best_span(object_depot& d) const {
+  span* const best = d.best();
+  if (best == nullptr || best->list != object_depot::spare_list) return best;
+  span* const behind = map_.visible_span_of(d.spare_end);
+  // Only under this depot's lock does a span become its own or stop being so, hence `list` may be read.
+  const bool is_spare = behind != nullptr && behind->owner.load(std::memory_order_relaxed) == &d &&
+                        behind->list == object_depot::spare_list && behind->start == d.spare_end;
+  span* const next = is_spare ? behind : best;
+  d.spare_end = next->end();
+  return next;
+}
+
 // Takes at most `most` free objects out of the class's spans, the fullest span first, so that the others become empty
 // and can serve other classes. The objects found lie at the end of the first `most` slots of `m`.
 std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
@@ -130,7 +145,7 @@ std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine
   os::lock_guard guard(d.lock, d);
   if (d.home == 0) note_taker(d, size_class, home);
   for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
-    span* s = d.best();
+    span* s = found == 0 ? best_span(d) : d.best();
     // A spare span is used only if nothing else has been found.
     if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
     if (s->list == object_depot::spare_list) spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);

@@ -272,6 +272,7 @@ class central {
   void flush_misplaced(unsigned size_class, void* freed);
   std::size_t put_back(object_depot& d, unsigned size_class, void** freed, span** owners, std::size_t count,
                        std::uint32_t& draining);
+  span* best_span(object_depot& d) const TARN_REQUIRES(d.lock);
   std::size_t take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
                            unsigned home);
   bool add_span(object_depot& d, unsigned size_class, page_heap::source from);

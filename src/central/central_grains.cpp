@@ -82,6 +82,7 @@ bool central::divide_span(object_depot& from, unsigned size_class) {
     if (s != nullptr) {
       if (TARN_UNLIKELY(s->free_when_looked != 0)) list_again(s);
       from.remove(s);
+      s->owner.store(&to, std::memory_order_relaxed);
       divide(s, grain, apart != nullptr ? static_cast<std::uint64_t*>(apart) : s->inline_bits);
       // release: partner of the acquire in put_back(). The depot of grains has home 0.
       s->home.store(0, std::memory_order_release);

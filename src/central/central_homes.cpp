@@ -90,6 +90,7 @@ bool central::move_span(object_depot& from, object_depot& to, unsigned size_clas
     from.idle_slots.store(idle - std::min<std::uint32_t>(idle, s->free_objects), std::memory_order_relaxed);
   }
   from.remove(s);
+  s->owner.store(&to, std::memory_order_relaxed);
   // release: partner of the acquire in put_back().
   s->home.store(to.home, std::memory_order_release);
   to.adopt(s);

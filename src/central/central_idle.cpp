@@ -124,6 +124,7 @@ std::size_t central::release_spares_of(object_depot& d, std::uint32_t keep, bool
       if (d.spare_count.load(std::memory_order_relaxed) > keep) s = d.take_spare_span();
       if (s == nullptr) return released;
       s->state.store(span_state::purging, std::memory_order_relaxed);
+      s->owner.store(nullptr, std::memory_order_relaxed);
       spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
     }
     released += s->bytes();

@@ -104,6 +104,8 @@ class alignas(separation) object_depot {
   // Spare spans. spare_count is written under the lock; callers read it without the lock as a hint.
   std::atomic<std::uint32_t> spare_count{0};
   low_mark spare_low TARN_GUARDED_BY(lock);
+  // The end of the spare span that was used last (central::best_span).
+  std::uintptr_t spare_end TARN_GUARDED_BY(lock) = 0;
   // How many spare spans, and objects in full magazines, it keeps beyond the limits of its class.
   adaptive_limit spare_limit;
   adaptive_limit full_limit;

@@ -86,7 +86,8 @@ struct alignas(separation) span {
   // Pages whose backing is not clean. Of a span in use: the number when it was handed out.
   std::uint32_t dirty_pages = 0;
   std::uint64_t* free_bits = nullptr;
-  // pooled: the pool_shard, written under the shard's lock. buffer, kept: the buffer_core. scoped: the scope_chunk. sampled, large: what
+  // pooled: the pool_shard, written under the shard's lock. cut: the object_depot that has the span, written under the
+  // depot's lock; null while none has. buffer, kept: the buffer_core. scoped: the scope_chunk. sampled, large: what
   // heap_samples knows of it; null for a large block that is not sampled. In purging_ of the page heap: the thread that
   // purges it.
   std::atomic<void*> owner{nullptr};
