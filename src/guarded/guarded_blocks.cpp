@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "guarded/report.hpp"
+#include "os/clock.hpp"
 #include "os/guarded_memory.hpp"
 #include "os/memory.hpp"
 
@@ -100,6 +101,9 @@ const guarded_slot* guarded_blocks::nearest(std::uintptr_t address) const {
 guarded_slot* guarded_blocks::take_slot(unsigned size_class, const void* owner, bool& at_start) {
   os::lock_guard guard(lock_, *this);
   if (std::size_t{of_class_[size_class]} * class_divisor > queued_ || queued_ == 0) return nullptr;
+  // A block costs four system calls, two of which interrupt every processor that runs a thread of the process. (A class's
+  // counter wraps, so one block of 256 is taken for the first again.)
+  if (class_samples_[size_class] != 0 && !rate_.allows(os::now_ms())) return nullptr;
   guarded_slot* const slot = &slots_[queue_[queue_first_]];
   queue_first_ = (queue_first_ + 1) % slot_count_;
   --queued_;
@@ -192,9 +196,10 @@ void guarded_blocks::deallocate(void* block) {
   check_filling(*slot);
   const page_range pages = pages_of(*slot);
   void* const memory = reinterpret_cast<void*>(pages.start);
-  // If the system refuses (for example, the table of mappings is full), the block stays accessible; its slot waits all
-  // the same.
-  if (os::forbid_access(memory, pages.bytes())) os::purge(memory, pages.bytes());
+  // In this order only the first call has to interrupt other processors. If the system refuses the second one (for
+  // example, the table of mappings is full), the block stays accessible; its slot waits all the same.
+  os::purge(memory, pages.bytes());
+  os::forbid_access(memory, pages.bytes());
   live_bytes_.fetch_sub(slot->size, std::memory_order_relaxed);
   put_back(slot);
 }

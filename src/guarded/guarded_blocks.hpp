@@ -26,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/rate_limit.hpp"
 #include "base/units.hpp"
 #include "guarded/guarded_slot.hpp"
 #include "os/mutex.hpp"
@@ -42,8 +43,11 @@ class guarded_blocks {
 
   // A block for a request of 1 to largest_size bytes, aligned like an object of the size class: to 16 bytes (8 if the
   // size is below 16), and to any power of two up to a page that divides the size. Null: all slots are in use, the
-  // class has its share of them, or the system refuses. `owner`: whom hand_over() finds it by, for example a scope.
+  // class has its share of them, too many have been handed out in this second, or the system refuses. `owner`: whom hand_over() finds it by, for example a scope.
   void* allocate(std::size_t size, unsigned size_class, const void* owner = nullptr);
+  // At most so many blocks per second on average; 0: any number. The first of each class does not count.
+  void set_per_second(std::int64_t most) { rate_.set_per_second(most); }
+  static constexpr std::int64_t most_per_second = rate_limit::most_per_second;
   // Requires: contains(block). Ends the process with a report if no live block begins there, or if the program has
   // written outside the block.
   void deallocate(void* block);
@@ -123,6 +127,8 @@ class guarded_blocks {
   std::size_t queued_ TARN_GUARDED_BY(lock_) = 0;
   std::uint8_t of_class_[256] TARN_GUARDED_BY(lock_) = {};       // slots out of the queue, by class
   std::uint8_t class_samples_[256] TARN_GUARDED_BY(lock_) = {};  // blocks handed out so far; wraps
+
+  rate_limit rate_{16};  // the default in options.cpp
 
   std::atomic<std::size_t> live_bytes_{0};
   std::atomic<std::uint64_t> samples_{0};

@@ -55,6 +55,16 @@ bool parse_integer(const char* text, std::int64_t& out) {
   return true;
 }
 
+// Copies what lies before the first comma, or all, to `first`, and returns what lies behind the comma. Null: too long.
+template <std::size_t length>
+const char* split_at_comma(const char* text, char (&first)[length]) {
+  const std::size_t count = std::strcspn(text, ",");
+  if (count >= length) return nullptr;
+  std::memcpy(first, text, count);
+  first[count] = '\0';
+  return text[count] == ',' ? text + count + 1 : text + count;
+}
+
 // "1048576", "512K", "64M", "2G".
 bool parse_bytes(const char* text, std::size_t& out) {
   char digits[32];
@@ -149,12 +159,21 @@ bool apply_cpu_caches(const char* value) {
   return false;
 }
 
+// "off", "N" or "N,M".
 bool apply_guarded(const char* value) {
   std::int64_t length = 0;
-  if (std::strcmp(value, "off") != 0 &&
-      (!parse_integer(value, length) || length < 1 || length > sample_windows::longest)) {
-    return false;
+  std::int64_t per_second = 0;
+  if (std::strcmp(value, "off") != 0) {
+    char first[16];
+    const char* const second = split_at_comma(value, first);
+    if (second == nullptr || !parse_integer(first, length) || length < 1 || length > sample_windows::longest)
+      return false;
+    if (std::strchr(value, ',') != nullptr && (!parse_integer(second, per_second) || per_second < 1 ||
+                                               per_second > guarded_blocks::most_per_second)) {
+      return false;
+    }
   }
+  engine::guards.set_per_second(per_second);
   engine::guard_windows.set_length(static_cast<std::int32_t>(length));
   return true;
 }
@@ -213,13 +232,9 @@ bool parse_bound(const char* text, pressure::bound& out) {
 bool apply_limit(const char* value) {
   pressure::rule rule;
   char soft[32];
-  const char* const comma = std::strchr(value, ',');
-  const std::size_t length = comma != nullptr ? static_cast<std::size_t>(comma - value) : std::strlen(value);
-  if (length >= sizeof soft) return false;
-  std::memcpy(soft, value, length);
-  soft[length] = '\0';
-  if (!parse_bound(soft, rule.soft)) return false;
-  if (comma != nullptr && !parse_bound(comma + 1, rule.hard)) return false;
+  const char* const hard = split_at_comma(value, soft);
+  if (hard == nullptr || !parse_bound(soft, rule.soft)) return false;
+  if (std::strchr(value, ',') != nullptr && !parse_bound(hard, rule.hard)) return false;
   if (rule.hard.what == pressure::bound::kind::automatic) return false;
   if (rule.hard.value != 0 && rule.soft.what == rule.hard.what && rule.soft.value > rule.hard.value)
     return false;
@@ -290,9 +305,9 @@ constexpr entry table[] = {
      "whether threads share one cache per processor instead of having one each; auto: from the 17th thread on, and "
      "beyond two for each processor",
      apply_cpu_caches, false},
-    {"guarded", "65536", "a number N from 1 to 1073741824, or off",
+    {"guarded", "65536,16", "a number N from 1 to 1073741824, N,M with M from 1 to 1000, or off",
      "one in N allocations of each size and thread is put on its own pages, where misuse is "
-     "detected",
+     "detected; M: at most so many in a second, beside the first of each size",
      apply_guarded, true},
     {"profile", "off", "on, off, or bytes, with K, M or G, up to 1G",
      "whether the heap profile follows samples of the allocations, and how many bytes lie between two of them on "

@@ -37,8 +37,43 @@ class guarded_blocks_test : public testing::Test {
     return out;
   }
 
+  void SetUp() override { blocks_->set_per_second(0); }
+
   std::unique_ptr<guarded_blocks> blocks_ = std::make_unique<guarded_blocks>();
 };
+
+class guarded_rate_test : public guarded_blocks_test {
+ protected:
+  // How many of `tries` blocks of the class are handed out, each freed at once.
+  std::size_t served(unsigned size_class, std::size_t tries) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < tries; ++i) {
+      if (char* const block = allocate(100, size_class)) {
+        ++count;
+        blocks_->deallocate(block);
+      }
+    }
+    return count;
+  }
+};
+
+TEST_F(guarded_rate_test, many_blocks_in_a_second_are_refused_but_not_the_first_of_a_class) {
+  blocks_->set_per_second(1);
+  constexpr std::size_t burst = rate_limit::burst;
+  const std::size_t first = served(1, 100);
+  EXPECT_GE(first, 1 + burst);
+  EXPECT_LE(first, 1 + burst + 2) << "in a slow run, some more were earned meanwhile";
+  for (unsigned c = 2; c < 20; ++c) {
+    const std::size_t of_class = served(c, 5);
+    EXPECT_GE(of_class, 1U) << c;
+    EXPECT_LE(of_class, 3U) << c;
+  }
+}
+
+TEST_F(guarded_rate_test, without_a_limit_all_are_served) {
+  blocks_->set_per_second(0);
+  EXPECT_EQ(served(1, 100), 100U);
+}
 
 TEST_F(guarded_blocks_test, blocks_are_whole_and_end_or_begin_at_a_guard) {
   std::size_t at_end = 0;
