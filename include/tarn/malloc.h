@@ -230,12 +230,13 @@ TARN_API void tarn_visit_locks(void (*visit)(void* context, const tarn_lock_stat
  * kin and operator new, not pools, recyclers, buffer pools and arenas. Each allocated byte is a sample
  * with the probability 1 / rate, so a block of s bytes is followed with 1 - exp(-s / rate), and stands
  * for the reciprocal of that in blocks of its size (docs/design/0030). Off it costs nothing; on, at the
- * default rate, a few microseconds for each 512 KiB allocated. Sizes are those that blocks take, as
- * tarn_usable_size tells them. */
+ * default rate, a few microseconds for each 512 KiB allocated, but at most about 1,000 times a second:
+ * while more samples are due, only some are followed, and stand for the others too. Sizes are those that
+ * blocks take, as tarn_usable_size tells them. */
 
-/* Begins to sample; `rate`: the bytes between two samples on average, up to 1 GiB; 0: 512 KiB. The same as the option
- * profile. What is known from before stays known. All threads follow at their next allocations. 0 on success, EINVAL for
- * a rate that is too high. */
+/* Begins to sample; `rate`: the bytes between two samples on average, up to 1 GiB; 0: 512 KiB, and at most about 1,000
+ * samples a second. The same as the option profile. What is known from before stays known. All threads follow at their
+ * next allocations. 0 on success, EINVAL for a rate that is too high. */
 TARN_API int tarn_profile_start(size_t rate) TARN_NOEXCEPT;
 /* Takes no further samples. The blocks that are followed stay so until they are freed. */
 TARN_API void tarn_profile_stop(void) TARN_NOEXCEPT;

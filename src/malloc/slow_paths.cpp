@@ -115,6 +115,7 @@ void* allocate_object(unsigned size_class, std::size_t size) {
       void* const block = kind == sample_kind::guarded ? allocate_guarded(size_class, size)
                                                        : allocate_profiled(size_class, size);
       if (block != nullptr) return block;
+      cache->forget_choice(size_class);
     }
     if (void* object = cache->allocate_slow(size_class)) return object;
   }

@@ -238,9 +238,9 @@ struct target {
 
 bool start(std::size_t rate) {
   text_buffer<32> value;
-  value.number(rate == 0 ? default_rate : rate).put('\0');
+  value.number(rate).put('\0');
   engine::attach_thread();
-  return options::set("profile", value.data()) == 0;
+  return options::set("profile", rate == 0 ? "on" : value.data()) == 0;
 }
 
 void stop() {

@@ -187,12 +187,14 @@ bool apply_scopes(const char* value) {
 
 bool apply_profile(const char* value) {
   std::size_t mean = 0;
-  if (std::strcmp(value, "on") == 0) {
+  const bool on = std::strcmp(value, "on") == 0;
+  if (on) {
     mean = heap_profile::default_rate;
   } else if (std::strcmp(value, "off") != 0 &&
              (!parse_bytes(value, mean) || mean == 0 || mean > byte_samples::largest_mean)) {
     return false;
   }
+  engine::profile_samples.thinning().set(on);
   engine::profile_samples.set_mean(mean);
   return true;
 }
@@ -311,7 +313,7 @@ constexpr entry table[] = {
      apply_guarded, true},
     {"profile", "off", "on, off, or bytes, with K, M or G, up to 1G",
      "whether the heap profile follows samples of the allocations, and how many bytes lie between two of them on "
-     "average; on: 512K",
+     "average; on: 512K, and at most about 1,000 samples a second",
      apply_profile, true},
     {"profile_file", "off", "off or a file's path",
      "where each process writes its heap profile when it exits: the path, a dot and its process id",

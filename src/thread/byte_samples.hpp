@@ -21,6 +21,7 @@
 
 #include "base/units.hpp"
 #include "thread/sample_random.hpp"
+#include "thread/sample_thinning.hpp"
 
 namespace tarn {
 
@@ -43,6 +44,9 @@ class byte_samples {
     mean_.store(mean, std::memory_order_relaxed);
     epoch_.store(epoch_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
+
+  // Of the samples that are due, which are followed.
+  sample_thinning& thinning() { return thinning_; }
 
   // Bytes up to the next sample. Requires: mean != 0.
   std::int64_t bytes_until(std::size_t mean) {
@@ -99,6 +103,7 @@ class byte_samples {
     return negative_logarithm((static_cast<double>(random_.next() >> 11) + 0.5) * 0x1p-53);
   }
 
+  sample_thinning thinning_;
   std::atomic<std::size_t> mean_{0};
   std::atomic<std::uint32_t> epoch_{0};
   sample_random random_;

@@ -188,6 +188,11 @@ class thread_cache : public allocation_bins {
   // one for the heap profile; of two at one place the guarded one comes next. `counts`: the thread counts its
   // allocations, and none is chosen.
   sample_kind choose(unsigned size_class, sample_windows& guards, byte_samples& profile, bool counts = false);
+  // The allocation that was chosen is an ordinary one: no block could be had for it, or it was one too many.
+  void forget_choice(unsigned size_class) {
+    ++bins_[size_class].samples.until_sample;
+    note_put_back(size_class, 1);
+  }
   // The thread begins to count its allocations, or ends.
   void set_counting(bool counts);
   // Called by another thread: every class stops at its next allocation, and draws the distance to the next sample of the

@@ -167,6 +167,27 @@ TEST_F(heap_profile_test, traffic_counts_sampled_blocks_once) {
   }
 }
 
+// What is chosen for a guarded block or for the profile, but refused because there are too many, is an ordinary block.
+TEST_F(heap_profile_test, traffic_counts_refused_samples_once) {
+  tarn_set_option("guarded", "100,1");
+  tarn_set_option("profile", "on");
+  tarn_stats first;
+  tarn_get_stats(&first);
+  constexpr std::uint64_t count = 2'000'000;
+  for (const std::size_t bytes : {64U, 1024U}) {
+    const tarn::engine::traffic begin = tarn::engine::traffic_of_thread();
+    for (std::uint64_t i = 0; i < count; ++i) tarn_free(tarn_malloc(bytes));
+    const tarn::engine::traffic end = tarn::engine::traffic_of_thread();
+    // The usable size of a guarded block is what was asked for.
+    const std::uint64_t size = bytes + (tarn::hardened_build ? 16 : 0);
+    EXPECT_EQ(end.allocated - begin.allocated, count * size);
+    EXPECT_EQ(end.freed - begin.freed, count * size);
+  }
+  tarn_stats last;
+  tarn_get_stats(&last);
+  EXPECT_LT(last.guarded_blocks - first.guarded_blocks, count / 100) << "some are refused";
+}
+
 TEST_F(heap_profile_test, counting_allocations_beside_it) {
   ASSERT_EQ(tarn_profile_start(100), 0);
   tarn_allocation_count count;
