@@ -184,7 +184,7 @@ void guarded_blocks::check_filling(const guarded_slot& slot) const {
   guarded_report::end_with_damage(slot, at);
 }
 
-void guarded_blocks::deallocate(void* block) {
+unsigned guarded_blocks::deallocate(void* block) {
   guarded_slot* const slot = slot_at(address_of(block));
   guarded_state expected = guarded_state::live;
   if (slot->start != address_of(block)) guarded_report::end_with_bad_free(*slot, block);
@@ -201,7 +201,9 @@ void guarded_blocks::deallocate(void* block) {
   os::purge(memory, pages.bytes());
   os::forbid_access(memory, pages.bytes());
   live_bytes_.fetch_sub(slot->size, std::memory_order_relaxed);
+  const unsigned size_class = slot->size_class;
   put_back(slot);
+  return size_class;
 }
 
 }  // namespace tarn

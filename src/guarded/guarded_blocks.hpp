@@ -48,9 +48,9 @@ class guarded_blocks {
   // At most so many blocks per second on average; 0: any number. The first of each class does not count.
   void set_per_second(std::int64_t most) { rate_.set_per_second(most); }
   static constexpr std::int64_t most_per_second = rate_limit::most_per_second;
-  // Requires: contains(block). Ends the process with a report if no live block begins there, or if the program has
+  // Returns the size class that the block was allocated for. Requires: contains(block). Ends the process with a report if no live block begins there, or if the program has
   // written outside the block.
-  void deallocate(void* block);
+  unsigned deallocate(void* block);
   // The usable bytes, which are exactly those requested. 0: no live block begins there.
   [[nodiscard]] std::size_t size_of(const void* block) const;
   // Gives the live blocks of an owner to another one; visit(size class) for each, under the lock. Call while no thread

@@ -247,7 +247,10 @@ TARN_NOINLINE void deallocate_apart(void* block) {
     }
     return scope_core::deallocate(s, block);
   }
-  if (TARN_UNLIKELY(engine::guards.contains(block))) return engine::guards.deallocate(block);
+  if (TARN_UNLIKELY(engine::guards.contains(block))) {
+    engine::apart.freed += class_info(engine::guards.deallocate(block)).size;
+    return;
+  }
   if (deallocate_sampled(block)) return;
   span* const s = large_block::find(block);
   if (s != nullptr && large_block::deallocate(s)) return;

@@ -202,9 +202,8 @@ void heap_samples::end_use_locked(span* s) {
 // ---- blocks ----
 
 TARN_NOINLINE void* heap_samples::allocate(byte_samples& samples, std::size_t requested, std::size_t taken) {
-  const std::size_t mean = samples.mean();
-  const unsigned level = mean != 0 ? samples.thinning().decide(os::now_ms()) : sample_thinning::refused;
-  live_sample* const sample = level != sample_thinning::refused ? new_sample() : nullptr;
+  const std::uint64_t weight = samples.follow(taken, os::now_ms());
+  live_sample* const sample = weight != 0 ? new_sample() : nullptr;
   if (sample == nullptr) return nullptr;
   sample->taken = taken;
   if (!place(sample)) {
@@ -214,7 +213,7 @@ TARN_NOINLINE void* heap_samples::allocate(byte_samples& samples, std::size_t re
   request r;
   r.requested = requested;
   r.taken = taken;
-  r.weight = byte_samples::weight(mean, taken) << level;
+  r.weight = weight;
   r.count = unwind::walk(unwind::here(), r.frames, call_sites::most_frames);
   record(sample, r);
   void* const block = reinterpret_cast<void*>(sample->address);
@@ -224,15 +223,14 @@ TARN_NOINLINE void* heap_samples::allocate(byte_samples& samples, std::size_t re
 
 TARN_NOINLINE void heap_samples::add_large(byte_samples& samples, span* s, std::size_t requested,
                                            std::size_t step) {
-  const std::size_t mean = samples.mean();
-  const unsigned level = mean != 0 ? samples.thinning().decide(os::now_ms()) : sample_thinning::refused;
-  live_sample* const sample = level != sample_thinning::refused ? new_sample() : nullptr;
+  const std::uint64_t weight = samples.follow(step, os::now_ms());
+  live_sample* const sample = weight != 0 ? new_sample() : nullptr;
   if (sample == nullptr) return;
   sample->address = s->start;
   request r;
   r.requested = requested;
   r.taken = step;
-  r.weight = byte_samples::weight(mean, step) << level;
+  r.weight = weight;
   r.count = unwind::walk(unwind::here(), r.frames, call_sites::most_frames);
   record(sample, r);
   s->owner.store(sample, std::memory_order_relaxed);

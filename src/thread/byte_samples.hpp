@@ -45,8 +45,22 @@ class byte_samples {
     epoch_.store(epoch_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  // Of the samples that are due, which are followed.
+  // Bounds how many samples of those that are due are followed.
   sample_thinning& thinning() { return thinning_; }
+  // An allocation of `size` bytes is due. Returns its weight in units of 2^-weight_shift; 0: it is not to be followed.
+  std::uint64_t follow(std::size_t size, std::int64_t now_ms) {
+    const std::size_t due = mean();
+    if (due == 0) return 0;
+    const unsigned level = thinning_.note(now_ms);
+    const std::size_t followed = std::min(due << level, largest_mean);
+    if (followed != due) {
+      const auto bytes = static_cast<double>(size);
+      const double kept =
+          probability(bytes / static_cast<double>(followed)) / probability(bytes / static_cast<double>(due));
+      if (uniform() >= kept) return 0;
+    }
+    return weight(followed, size);
+  }
 
   // Bytes up to the next sample. Requires: mean != 0.
   std::int64_t bytes_until(std::size_t mean) {
@@ -99,9 +113,9 @@ class byte_samples {
   }
 
  private:
-  double exponential() {
-    return negative_logarithm((static_cast<double>(random_.next() >> 11) + 0.5) * 0x1p-53);
-  }
+  // In (0, 1).
+  double uniform() { return (static_cast<double>(random_.next() >> 11) + 0.5) * 0x1p-53; }
+  double exponential() { return negative_logarithm(uniform()); }
 
   sample_thinning thinning_;
   std::atomic<std::size_t> mean_{0};

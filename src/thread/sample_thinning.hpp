@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // sample_thinning: bounds what the heap profile costs in a program that allocates gigabytes a second. While more samples
-// are due than wanted, each is followed with the probability 2^-level only, and stands for 2^level as many blocks.
+// are due than wanted, the mean distance R of two samples is in effect 2^level * R: of the samples that are due at R, as many
+// are refused as makes it so (byte_samples::follow()).
 //
 // The level follows from samples that were due before, never from the one that is decided on: so, given all that happened
-// before, an allocation is followed with a known probability, and the estimate stays unbiased (byte_samples.hpp).
+// before, an allocation is followed with a known probability, and the estimate stays unbiased.
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread; what two threads note at the same
 // time may be counted a little wrong, which changes when the level changes, not what a sample stands for.
@@ -14,26 +15,18 @@
 #include <bit>
 #include <cstdint>
 
-#include "thread/sample_random.hpp"
-
 namespace tarn {
 
 class sample_thinning {
  public:
   static constexpr std::uint32_t wanted_per_second = 1000;
   static constexpr unsigned most_level = 20;
-  static constexpr unsigned refused = ~0U;
 
   // Off: every sample is followed.
   void set(bool on) { on_.store(on, std::memory_order_relaxed); }
 
-  // A sample is due. Returns the level at which it is followed, or `refused`. `now_ms`: a clock that never goes back.
-  unsigned decide(std::int64_t now_ms) {
-    if (!on_.load(std::memory_order_relaxed)) return 0;
-    const unsigned level = note_due(now_ms);
-    if (level == 0) return 0;
-    return (random_.next() >> (64 - level)) == 0 ? level : refused;
-  }
+  // A sample is due. Returns the level that holds for it. `now_ms`: a clock that never goes back.
+  unsigned note(std::int64_t now_ms) { return on_.load(std::memory_order_relaxed) ? note_due(now_ms) : 0; }
 
  private:
   static constexpr std::int64_t period_ms = 128;
@@ -67,7 +60,6 @@ class sample_thinning {
   std::atomic<unsigned> level_{0};
   std::atomic<std::uint32_t> due_{0};
   std::atomic<std::int64_t> began_ms_{0};
-  sample_random random_;
 };
 
 }  // namespace tarn

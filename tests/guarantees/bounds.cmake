@@ -31,8 +31,8 @@ tarn_guarantee_test(49_shared_caches_without guarantee_49_shared_caches
 # Line 51. The rate gives each program enough samples; in the long run it is the default.
 tarn_guarantee(51_profile_truth TIMEOUT 300 ENVIRONMENT TARN_PROFILE=16k)
 tarn_guarantee_test(51_profile_truth_shared guarantee_51_profile_truth TIMEOUT 300 ENVIRONMENT TARN_PROFILE=16k TARN_CPU_CACHES=on)
-tarn_guarantee_test(51_profile_truth_default guarantee_51_profile_truth TIMEOUT 3600 ENVIRONMENT TARN_PROFILE=on GUARANTEE_LONG=1)
-set_tests_properties(guarantee.51_profile_truth_default PROPERTIES LABELS long)
+tarn_guarantee_test(51_profile_truth_512k guarantee_51_profile_truth TIMEOUT 3600 ENVIRONMENT TARN_PROFILE=512k GUARANTEE_LONG=1)
+set_tests_properties(guarantee.51_profile_truth_512k PROPERTIES LABELS long)
 # What other lines promise, with every block, or every hundredth byte, in the heap profile.
 foreach(name 12_thread_destructors 15_fork 17_signals 18_small_stacks 35_fork_in_handler)
   tarn_guarantee_test(${name}_profiled guarantee_${name} TIMEOUT 300 ENVIRONMENT TARN_PROFILE=100)
