@@ -14,8 +14,8 @@
  * Charged: spans (8 KiB and more) that the scope's blocks lie in, and large blocks. So the budget bounds resident
  * memory, not the sum of the requests. What freed blocks leave stays charged, and resident for the scope's next blocks, up
  * to half the budget (without one, 1 MiB or a quarter of the charge); it goes back when a budget asks for it. Not charged: typed pools, recyclers, buffer pools and
- * tarn's arenas, whose memory is the process's and outlives scopes; guarded blocks (option guarded), which are
- * reported as survivors all the same; blocks that the heap profile follows (option profile), which are not. Containers, pmr
+ * tarn's arenas, whose memory is the process's and outlives scopes; guarded blocks (option guarded), and blocks up to
+ * 256 KiB that the heap profile follows (option profile), which are reported as survivors all the same. Containers, pmr
  * resources and arenas that take their memory from malloc or new are charged as their blocks are.
  *
  * Thread safety: any thread, unless said otherwise. Sizes are in bytes.
@@ -60,7 +60,8 @@ typedef struct tarn_scope_options {
    * back to the system at once. */
   size_t keep;
   /* Not 0: blocks that outlive the scope become inaccessible, and their use ends the process with a message that names
-   * the scope. free() of them is allowed. Guarded blocks stay accessible until then. Also for all scopes: TARN_SCOPES=checked. */
+   * the scope. free() of them is allowed. Guarded blocks, and those of up to 256 KiB that the heap profile follows, stay
+   * accessible until then. Also for all scopes: TARN_SCOPES=checked. */
   int checked;
   /* The scope that this one is part of, and that takes over its survivors. None: the one that the calling thread is in,
    * if any. TARN_SCOPE_PROCESS: the process. */
@@ -79,7 +80,9 @@ typedef struct tarn_scope_survivors {
   uint64_t size; /* of each; 0: large blocks, of more than 256 KiB */
   uint64_t blocks;
   uint64_t bytes;
-  uint64_t site; /* where sampled ones were allocated; 0: not known */
+  /* While the heap profile is on, the call path that allocated most of those that it follows (or one of the paths, if
+   * none has most): tarn_visit_profile() has it, by tarn_profile_site::number. 0: not known. */
+  uint64_t site;
 } tarn_scope_survivors;
 
 enum { TARN_SCOPE_CLASSES = 128 };
@@ -88,7 +91,7 @@ enum { TARN_SCOPE_CLASSES = 128 };
 typedef struct tarn_scope_report {
   uint64_t blocks; /* survivors, now the parent's */
   uint64_t bytes;
-  uint64_t held;  /* bytes of the spans that they hold; guarded blocks hold none */
+  uint64_t held;  /* bytes of the spans that they hold; those that are not charged hold none */
   uint64_t peak;  /* the most that was charged */
   uint64_t given; /* bytes that went back, to the system or for the next one (`keep`) */
   uint32_t count; /* of classes */

@@ -39,15 +39,15 @@ class gathered {
   gathered(const gathered&) = delete;
   gathered& operator=(const gathered&) = delete;
 
-  // A metric_receiver.
-  static void receive(void* to, const char* name, std::uint64_t number, const std::uint64_t* values) {
-    static_cast<gathered*>(to)->add(name, number, values);
-  }
+  metric_receiver receiver() { return {receive, this}; }
   [[nodiscard]] std::span<const member> all() const { return {members_, count_}; }
 
  private:
   static constexpr long bytes = (most_members + 1) * sizeof(member);
 
+  static void receive(void* to, const char* name, std::uint64_t number, const std::uint64_t* values) {
+    static_cast<gathered*>(to)->add(name, number, values);
+  }
   void add(const char* name, std::uint64_t number, const std::uint64_t* values) {
     if (members_ == nullptr) return;
     std::string_view kept(name != nullptr ? name : "");
@@ -114,7 +114,7 @@ void put_family(text_writer& out, const metric& m) {
 
 void write_group(text_writer& out, const metric_group& group) {
   gathered members(group.count);
-  group.visit(gathered::receive, &members);
+  group.visit(members.receiver());
   for (unsigned i = 0; i < group.count; ++i) {
     const metric& m = group.metrics[i];
     const auto is_known = [i](const member& one) { return one.values[i] != no_value; };

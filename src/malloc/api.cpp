@@ -117,7 +117,7 @@ int tarn_visit_profile(void (*visit)(void*, const tarn_profile_site*), void* con
     static void call(void* self, const heap_profile::site& s) {
       const tarn_profile_site out{s.frames,         s.count,       s.live_blocks, s.live_bytes,
                                   s.resident_bytes, s.blocks,      s.bytes,       s.samples,
-                                  s.live_samples,   s.lifetime_ms, s.lifetimes};
+                                  s.live_samples,   s.lifetime_ms, s.lifetimes,   s.number};
       const auto& to = *static_cast<const forward*>(self);
       to.visit(to.context, &out);
     }

@@ -45,8 +45,8 @@ void* allocate_guarded(unsigned size_class, std::size_t size, const scope_core* 
 }
 
 // A block that the heap profile follows. Null: no memory.
-void* allocate_profiled(unsigned size_class, std::size_t size) {
-  return engine::samples.allocate(engine::profile_samples, size, class_info(size_class).size);
+void* allocate_profiled(unsigned size_class, std::size_t size, sample_owner* owner = nullptr) {
+  return engine::samples.allocate(engine::profile_samples, size, class_info(size_class).size, owner);
 }
 
 // The same for an allocation that no cache counts; null also if it is not to be followed.
@@ -89,7 +89,7 @@ TARN_NOINLINE void* allocate_in_scope(unsigned size_class, std::size_t size) {
   } else if (--bin.samples.until_sample < 0 && bin.samples.is_due(engine::guard_windows)) {
     if (void* const block = allocate_guarded(size_class, size, bin.memory)) return block;
   } else if (bin.is_profiled(size_class, engine::profile_samples)) {
-    if (void* const block = allocate_profiled(size_class, size)) return block;
+    if (void* const block = allocate_profiled(size_class, size, &bin.memory->sampled)) return block;
   }
   void* const object = bin.allocate_slow(size_class);
   if (TARN_UNLIKELY(allocation_counts::innermost != nullptr)) bin.count_every_pop();

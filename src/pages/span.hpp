@@ -50,6 +50,7 @@ inline constexpr std::uint8_t all_before = border_before | guard_before;
 inline constexpr std::uint8_t all_behind = border_behind | guard_behind;
 
 struct span;
+struct live_sample;
 
 // A number that is written under a lock, and is also read without it: then it is the value of some moment.
 class open_count {
@@ -124,6 +125,8 @@ struct alignas(separation) span {
   union {
     alignas(cache_line) std::uint64_t inline_bits[inline_words] = {};
     kept_place kept;  // in state `kept`; guarded by the buffer pool's lock
+    // scoped, of one large block: what heap_samples knows of it; null: it is not sampled. Belongs to the block's owner.
+    live_sample* sample;
   };
 
   [[nodiscard]] std::size_t bytes() const { return std::size_t{pages} << page_shift; }

@@ -93,7 +93,8 @@ site site_of(const snapshot_site& s) {
           f.live_samples,
           static_cast<std::uint64_t>(f.lifetime_seconds * 1e3),
           f.lifetimes,
-          site_figures::lifetime_classes};
+          site_figures::lifetime_classes,
+          s.number};
 }
 
 // All addresses of the paths, each once.

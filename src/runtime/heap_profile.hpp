@@ -40,6 +40,7 @@ struct site {
   std::uint64_t lifetime_ms;       // the sum over the freed blocks
   const std::uint32_t* lifetimes;  // samples by the number of bits of their lifetime in nanoseconds
   std::size_t lifetime_classes;
+  std::uint64_t number;  // as of call_site
 };
 using site_visitor = void (*)(void* context, const site& s);
 

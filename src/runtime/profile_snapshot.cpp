@@ -59,7 +59,7 @@ bool profile_snapshot::copy_sites() {
   if (copies == nullptr) return false;
   std::size_t count = 0;
   engine::samples.for_each_site([&](const call_site& site) {
-    if (count < room) copies[count++] = {site.figures, site.frames, site.count, 0};
+    if (count < room) copies[count++] = {site.figures, site.frames, site.count, 0, site.number};
   });
   sites_ = copies;
   count_ = count;

@@ -16,6 +16,7 @@ struct snapshot_site {
   const std::uintptr_t* frames;
   std::size_t count;
   std::uint64_t resident_bytes;  // of figures.live_bytes
+  std::uint32_t number;          // as of call_site
 };
 
 class profile_snapshot {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <new>
 
+#include "base/chain.hpp"
 #include "os/clock.hpp"
 #include "os/probe.hpp"
 #include "os/stack_walk.hpp"
@@ -70,17 +71,26 @@ void heap_samples::link_locked(live_sample* sample, const request& r, call_site*
   sample->taken = r.taken;
   sample->weight = r.weight;
   sample->weighted_bytes = byte_samples::weighted(r.weight, r.taken);
-  sample->next = live_;
-  if (live_ != nullptr) live_->previous = sample;
-  live_ = sample;
+  join_locked(sample, r.owner != nullptr ? *r.owner : nobody_);
   live_count_.store(live_count() + 1, std::memory_order_relaxed);
   site->figures.note_allocated(sample->weight, sample->weighted_bytes);
 }
 
 void heap_samples::unlink_locked(live_sample* sample) {
-  (sample->previous != nullptr ? sample->previous->next : live_) = sample->next;
-  if (sample->next != nullptr) sample->next->previous = sample->previous;
+  leave_locked(sample);
   live_count_.store(live_count() - 1, std::memory_order_relaxed);
+}
+
+void heap_samples::join_locked(live_sample* sample, sample_owner& owner) {
+  if (owner.first == nullptr) chain::insert(owners_, &owner);
+  chain::insert(owner.first, sample);
+  sample->owner = &owner;
+}
+
+void heap_samples::leave_locked(live_sample* sample) {
+  sample_owner& owner = *sample->owner;
+  chain::erase(owner.first, sample);
+  if (owner.first == nullptr) chain::erase(owners_, &owner);
 }
 
 // Links a sample whose block has its place.
@@ -201,7 +211,8 @@ void heap_samples::end_use_locked(span* s) {
 
 // ---- blocks ----
 
-TARN_NOINLINE void* heap_samples::allocate(byte_samples& samples, std::size_t requested, std::size_t taken) {
+TARN_NOINLINE void* heap_samples::allocate(byte_samples& samples, std::size_t requested, std::size_t taken,
+                                           sample_owner* owner) {
   const std::uint64_t weight = samples.follow(taken, os::now_ms());
   live_sample* const sample = weight != 0 ? new_sample() : nullptr;
   if (sample == nullptr) return nullptr;
@@ -211,6 +222,7 @@ TARN_NOINLINE void* heap_samples::allocate(byte_samples& samples, std::size_t re
     return nullptr;
   }
   request r;
+  r.owner = owner;
   r.requested = requested;
   r.taken = taken;
   r.weight = weight;
@@ -221,21 +233,22 @@ TARN_NOINLINE void* heap_samples::allocate(byte_samples& samples, std::size_t re
   return block;
 }
 
-TARN_NOINLINE void heap_samples::add_large(byte_samples& samples, span* s, std::size_t requested,
-                                           std::size_t step) {
-  const std::uint64_t weight = samples.follow(step, os::now_ms());
+TARN_NOINLINE live_sample* heap_samples::add(byte_samples& samples, std::uintptr_t address,
+                                             std::size_t requested, std::size_t taken, sample_owner* owner) {
+  const std::uint64_t weight = samples.follow(taken, os::now_ms());
   live_sample* const sample = weight != 0 ? new_sample() : nullptr;
-  if (sample == nullptr) return;
-  sample->address = s->start;
+  if (sample == nullptr) return nullptr;
+  sample->address = address;
   request r;
+  r.owner = owner;
   r.requested = requested;
-  r.taken = step;
+  r.taken = taken;
   r.weight = weight;
   r.count = unwind::walk(unwind::here(), r.frames, call_sites::most_frames);
   record(sample, r);
-  s->owner.store(sample, std::memory_order_relaxed);
-  TARN_PROBE_IF_WANTED(otel_memory, alloc, reinterpret_cast<void*>(s->start), requested,
+  TARN_PROBE_IF_WANTED(otel_memory, alloc, reinterpret_cast<void*>(address), requested,
                        sample->weighted_bytes);
+  return sample;
 }
 
 // The block of an unlinked sample has been freed.
@@ -246,7 +259,10 @@ void heap_samples::end(live_sample* sample) {
 
 void heap_samples::remove_large_slow(span* s) {
   auto* const sample = static_cast<live_sample*>(s->owner.exchange(nullptr, std::memory_order_relaxed));
-  if (sample == nullptr) return;
+  if (sample != nullptr) remove(sample);
+}
+
+void heap_samples::remove(live_sample* sample) {
   const std::int64_t now = os::now_ns();
   {
     const locked guard(*this);
@@ -318,13 +334,15 @@ std::size_t heap_samples::deallocate(span* s, void* block) {
 void heap_samples::validate_locked() const {
   sites_.validate();
   std::size_t live = 0;
-  const live_sample* last = nullptr;
-  for (const live_sample* s = live_; s != nullptr; last = s, s = s->next, ++live) {
-    TARN_INVARIANT("heap_samples", s, s->previous == last);
-    const sample_cells* const cells = s->cells;
-    if (cells == nullptr) continue;
-    const std::size_t at = (s->address - cells->memory->start) / sample_cells::cell_bytes;
-    TARN_INVARIANT("heap_samples", s, cells->first[at] == s && cells->is_taken(at));
+  for (const sample_owner* o = owners_; o != nullptr; o = o->next) {
+    TARN_INVARIANT("heap_samples", o, chain::is_linked(owners_, o) && o->first != nullptr);
+    for (const live_sample* s = o->first; s != nullptr; s = s->next, ++live) {
+      TARN_INVARIANT("heap_samples", s, chain::is_linked(o->first, s) && s->owner == o);
+      const sample_cells* const cells = s->cells;
+      if (cells == nullptr) continue;
+      const std::size_t at = (s->address - cells->memory->start) / sample_cells::cell_bytes;
+      TARN_INVARIANT("heap_samples", s, cells->first[at] == s && cells->is_taken(at));
+    }
   }
   TARN_INVARIANT("heap_samples", this, live == live_count());
   std::size_t of_sites = 0;

@@ -10,8 +10,9 @@
 // Owner: the engine has one. Thread safety: all members may be called by any thread. The lock guards samples, cells and
 // sites; memory is taken and given back, and call paths are found, while it is free. A live sample belongs to the thread
 // that owns its block, as far as its address and size are concerned.
-// Invariants: live_count_ is the length of the list, and the sum of live_samples over the sites; a sample in cells is
-// that of its first cell; sample_cells.hpp.
+// Each live sample belongs to an owner: to a scope, if its block was allocated there, or to nobody in particular.
+// Invariants: live_count_ is the length of all owners' lists, and the sum of live_samples over the sites; the list of
+// owners has those that have samples; a sample in cells is that of its first cell; sample_cells.hpp.
 #pragma once
 
 #include <atomic>
@@ -27,9 +28,19 @@
 
 namespace tarn {
 
+struct live_sample;
+
+// Whom live samples belong to. It may end when it has none.
+struct sample_owner {
+  live_sample* first = nullptr;
+  sample_owner* next = nullptr;
+  sample_owner* previous = nullptr;
+};
+
 struct live_sample {
-  live_sample* next;
+  live_sample* next;  // of the owner
   live_sample* previous;
+  sample_owner* owner;
   std::uintptr_t address;
   std::size_t requested;
   std::size_t taken;  // the bytes that the block takes, as malloc_usable_size() tells them
@@ -47,13 +58,33 @@ class heap_samples {
 
   // A sampled block for a request of `requested` bytes that takes `taken` bytes, the size of an object of a class; it
   // is aligned to the largest power of two up to a page that divides them. Null: no memory, or sampling has ended.
-  void* allocate(byte_samples& samples, std::size_t requested, std::size_t taken);
-  // Makes a large block that has just been allocated a sampled one, if there is memory. `step`: the bytes by which
-  // byte_countdown has chosen it.
-  void add_large(byte_samples& samples, span* s, std::size_t requested, std::size_t step);
-  // The large block has been freed, or is about to change its length: it is a sampled one no longer.
+  // `owner`: null: nobody in particular.
+  void* allocate(byte_samples& samples, std::size_t requested, std::size_t taken,
+                 sample_owner* owner = nullptr);
+  // The sample of a large block that has just been allocated. `taken`: the bytes by which byte_countdown has chosen it.
+  // Null: as above.
+  live_sample* add(byte_samples& samples, std::uintptr_t address, std::size_t requested, std::size_t taken,
+                   sample_owner* owner = nullptr);
+  // Of add(): the block has been freed, or is about to change its length.
+  void remove(live_sample* sample);
+  // The same with the sample in span::owner.
+  void add_large(byte_samples& samples, span* s, std::size_t requested, std::size_t taken) {
+    s->owner.store(add(samples, s->start, requested, taken), std::memory_order_relaxed);
+  }
   void remove_large(span* s) {
     if (TARN_UNLIKELY(s->owner.load(std::memory_order_relaxed) != nullptr)) remove_large_slow(s);
+  }
+
+  // Gives the live samples of an owner to another one; visit(sample) for each, under the lock. Call while no thread
+  // allocates for `from`.
+  template <class Visit>
+  void hand_over(sample_owner& from, sample_owner& to, Visit visit) {
+    const locked guard(*this);
+    while (live_sample* const s = from.first) {
+      leave_locked(s);
+      join_locked(s, to);
+      visit(*s);
+    }
   }
 
   // Whether the span, which contains the address, has sampled blocks (other than large ones).
@@ -73,7 +104,9 @@ class heap_samples {
   template <class Visit>
   void for_each_live(Visit visit) {
     const locked guard(*this);
-    for (const live_sample* s = live_; s != nullptr; s = s->next) visit(*s);
+    for (const sample_owner* o = owners_; o != nullptr; o = o->next) {
+      for (const live_sample* s = o->first; s != nullptr; s = s->next) visit(*s);
+    }
   }
   [[nodiscard]] std::size_t live_count() const { return live_count_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t site_count() const { return site_count_.load(std::memory_order_relaxed); }
@@ -89,6 +122,7 @@ class heap_samples {
   friend class heap_samples_test_access;
 
   struct request {
+    sample_owner* owner;
     std::size_t requested;
     std::size_t taken;
     std::uint64_t weight;
@@ -119,6 +153,8 @@ class heap_samples {
   }
   void link_locked(live_sample* sample, const request& r, call_site* site) TARN_REQUIRES(lock_);
   void unlink_locked(live_sample* sample) TARN_REQUIRES(lock_);
+  void join_locked(live_sample* sample, sample_owner& owner) TARN_REQUIRES(lock_);
+  void leave_locked(live_sample* sample) TARN_REQUIRES(lock_);
   void end(live_sample* sample);
   bool place(live_sample* sample);
   bool place_in_cells(live_sample* sample, std::size_t step);
@@ -140,7 +176,8 @@ class heap_samples {
 
   os::mutex lock_{os::lock_rank::samples};
   call_sites sites_ TARN_GUARDED_BY(lock_);
-  live_sample* live_ TARN_GUARDED_BY(lock_) = nullptr;
+  sample_owner* owners_ TARN_GUARDED_BY(lock_) = nullptr;
+  sample_owner nobody_ TARN_GUARDED_BY(lock_);
   std::atomic<std::size_t> live_count_{0};  // written under lock_
   std::atomic<std::size_t> site_count_{0};  // likewise
   // The cells with room; those that lately had none for a block are last.

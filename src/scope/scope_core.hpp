@@ -39,6 +39,7 @@
 #include "os/report.hpp"
 #include "pages/span.hpp"
 #include "runtime/engine.hpp"
+#include "sampling/heap_samples.hpp"
 #include "scope/scope_names.hpp"
 #include "tarn/scope.h"
 
@@ -91,7 +92,8 @@ class scope_core {
   const unsigned order;  // in which locks are taken
   scope_core* next_made = nullptr;
   scope_core* next_unused = nullptr;
-  tarn_scope handle{};  // of the scope
+  tarn_scope handle{};   // of the scope
+  sample_owner sampled;  // blocks that the heap profile follows; those of classes lie outside of the scope
 
   // A scope begins. Requires: no span belongs to the structure.
   void begin(scope_name& row, const tarn_scope_options& options, scope_core& parent);
@@ -131,6 +133,7 @@ class scope_core {
   // A block, past the threads' bins. Null: no memory, or over the budget. Requires: alignment is a power of two.
   // `bin`: that of the calling thread if it is in the scope, or null.
   void* allocate(std::size_t size, std::size_t alignment, scope_bin* bin = nullptr);
+  // `bin`: not null: the heap profile may follow the block.
   void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed, scope_bin* bin = nullptr);
   // Puts at most `most` objects of the class into `out`. Returns their number; 0: no memory, or over the budget.
   std::size_t take_objects(unsigned size_class, void** out, std::size_t most, scope_bin* bin);

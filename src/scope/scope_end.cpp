@@ -14,10 +14,17 @@ struct scope_core::departure {
   bool withholds = false;
   std::size_t held = 0;  // bytes of spans that stay
   std::size_t large_bytes = 0;
-  std::uint64_t blocks[size_classes::count] = {};  // 0: large ones
+  struct survivors {
+    std::uint64_t blocks;
+    std::uint64_t site;   // of most of the sampled ones, if one site has most of them; else of one of them
+    std::int64_t margin;  // samples of that site without as many of others (the vote of Boyer and Moore)
+  };
+  survivors classes[size_classes::count] = {};  // 0: large ones
 
   void add(span* s);
   void end_run();
+  void add(const live_sample& sample);
+  void put(tarn_scope_report& report) const;
 
  private:
   // Neighbours that leave and have not been joined yet.
@@ -47,10 +54,20 @@ void scope_core::departure::end_run() {
   run_ = nullptr;
 }
 
+// A survivor that the heap profile follows. A large one has been counted: it lies in the scope.
+void scope_core::departure::add(const live_sample& sample) {
+  const bool is_large = span_of(reinterpret_cast<const void*>(sample.address)) != nullptr;
+  survivors& of = classes[is_large ? 0 : class_in_scope(class_of_size(sample.taken))];
+  if (!is_large) ++of.blocks;
+  const std::uint64_t site = sample.site->number;
+  if (of.margin == 0) of.site = site;
+  of.margin += of.site == site ? 1 : -1;
+}
+
 // A span with live blocks becomes this scope's.
 void scope_core::inherit_locked(span* s, departure& d) {
   const auto live = static_cast<std::size_t>(s->capacity - s->free_objects);
-  d.blocks[s->size_class] += live;
+  d.classes[s->size_class].blocks += live;
   d.held += s->bytes();
   own_bytes_ += s->bytes();
   if (is_cut(s)) {
@@ -135,22 +152,18 @@ void scope_core::give_back_withheld(scope_leaving& l) {
   end_leaving(l, 0);
 }
 
-namespace {
-
 // The rows of the classes, smallest first; large blocks, which have class 0, are the last.
-void put_survivors(const std::uint64_t (&blocks)[size_classes::count], std::size_t large_bytes,
-                   tarn_scope_report& report) {
+void scope_core::departure::put(tarn_scope_report& report) const {
   for (unsigned i = 1; i <= size_classes::count; ++i) {
     const unsigned c = i % size_classes::count;
-    if (blocks[c] == 0) continue;
+    const auto [blocks, site, margin] = classes[c];
+    if (blocks == 0) continue;
     tarn_scope_survivors& row = report.classes[report.count++];
-    row = {class_info(c).size, blocks[c], c == 0 ? large_bytes : blocks[c] * class_info(c).size, 0};
+    row = {class_info(c).size, blocks, c == 0 ? large_bytes : blocks * class_info(c).size, site};
     report.blocks += row.blocks;
     report.bytes += row.bytes;
   }
 }
-
-}  // namespace
 
 void scope_core::finish(scope_core& heir, bool withholds, tarn_scope_report& report) TARN_NOT_ANALYZED {
   departure d;
@@ -163,12 +176,14 @@ void scope_core::finish(scope_core& heir, bool withholds, tarn_scope_report& rep
     sort_out_locked(&heir, d);
   }
   if (engine::guards.samples() != 0)
-    engine::guards.hand_over(this, &heir, [&d](unsigned c) { ++d.blocks[class_in_scope(c)]; });
+    engine::guards.hand_over(this, &heir, [&d](unsigned c) { ++d.classes[class_in_scope(c)].blocks; });
+  if (engine::samples.live_count() != 0)
+    engine::samples.hand_over(sampled, heir.sampled, [&d](const live_sample& s) { d.add(s); });
   report = {};
   report.peak = peak();
   report.held = d.held;
   report.given = d.left.bytes;
-  put_survivors(d.blocks, d.large_bytes, report);
+  d.put(report);
   end_leaving(d.left, options_.keep);
   while (span* const s = d.closing.pop_front()) withhold(s);
 }

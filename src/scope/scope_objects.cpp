@@ -87,11 +87,16 @@ void* scope_core::allocate_large(std::size_t size, std::size_t alignment, bool z
   if (s == nullptr) return nullptr;
   if (zeroed) zero_dirty_pages(engine::map, s);
   engine::apart.allocated += s->bytes();
-  os::lock_guard guard(lock_, *this);
-  s->list = large;
-  s->capacity = 1;
-  s->free_objects = 0;
-  large_bytes_ += s->bytes();
+  {
+    os::lock_guard guard(lock_, *this);
+    s->list = large;
+    s->capacity = 1;
+    s->free_objects = 0;
+    s->sample = nullptr;
+    large_bytes_ += s->bytes();
+  }
+  if (bin != nullptr && engine::profile_countdown.is_due(engine::profile_samples, s->bytes()))
+    s->sample = engine::samples.add(engine::profile_samples, s->start, size, s->bytes(), &sampled);
   return reinterpret_cast<void*>(s->start);
 }
 
@@ -138,6 +143,7 @@ void scope_core::deallocate(span* s, void* block) {
   bool has_much = false;
   bool is_idle = false;
   scope_leaving withheld;
+  live_sample* sample = nullptr;
   const std::size_t bytes = is_cut(s) ? class_info(s->size_class).size : s->bytes();
   const freed what = with_owner(s, [&](scope_core& owner) TARN_NOT_ANALYZED {
     core = &owner;
@@ -146,6 +152,7 @@ void scope_core::deallocate(span* s, void* block) {
       if (free_mark::is_set(block)) return freed::no;
       free_mark::set(block);
     }
+    if (!is_cut(s) && s->list != dirty && s->list != clean) sample = s->sample;
     const freed result = owner.free_locked(s, block);
     has_much = owner.dirty_bytes_ > owner.most_dirty();
     is_idle = owner.dirty_bytes_ >= dirty_of_scope && s->list == dirty;
@@ -158,6 +165,7 @@ void scope_core::deallocate(span* s, void* block) {
   if (is_idle) engine::central_tier.wake_decay();
   if (what == freed::no) os::fatal("double free", block);
   engine::apart.freed += bytes;
+  if (TARN_UNLIKELY(sample != nullptr)) engine::samples.remove(sample);
   if (what == freed::span) {
     give_back_withheld(withheld);
   } else if (TARN_UNLIKELY(has_much)) {

@@ -54,12 +54,15 @@ trap clean_up EXIT
 trap 'exit 1' INT TERM HUP
 cd "$work" || exit 2
 
+# How a program gets the library, and by which path the loader finds it then.
+how=("LD_PRELOAD=$TARN_LIB") loaded_as=$TARN_LIB
+
 # with LIMIT_SECONDS COMMAND…: runs the command with tarn; the loader writes a log of loaded libraries per process.
 with() {
   local limit=$1
   shift
   mkdir -p "$work/loader"
-  timeout -k 5 "$limit" env LD_DEBUG=files LD_DEBUG_OUTPUT="$work/loader/log" LD_PRELOAD="$TARN_LIB" "$@"
+  timeout -k 5 "$limit" env LD_DEBUG=files LD_DEBUG_OUTPUT="$work/loader/log" "${how[@]}" "$@"
 }
 without() {
   local limit=$1
@@ -72,7 +75,7 @@ require_loaded() {
   local log
   for log in "$work"/loader/log.*; do
     grep -q "initialize program: .*$1\$" "$log" 2>/dev/null || continue
-    grep -qF "calling init: $TARN_LIB" "$log" && return 0
+    grep -qF "calling init: $loaded_as" "$log" && return 0
   done
   fail "$(basename "$TARN_LIB") was not loaded into $1"
 }

@@ -5,9 +5,10 @@
 
 mkdir -p "$work/link"
 ln -s "$TARN_LIB" "$work/link/libjemalloc.so.2"
+how=("LD_LIBRARY_PATH=$work/link") loaded_as=$work/link/libjemalloc.so.2
 
 # as_jemalloc COMMAND…: runs the program, unchanged, with tarn instead of jemalloc.
-as_jemalloc() { env LD_LIBRARY_PATH="$work/link" "$@"; }
+as_jemalloc() { env "${how[@]}" "$@"; }
 
 # asks_for_jemalloc COMMAND: skips the test if this build of the program is linked with another malloc.
 asks_for_jemalloc() {
@@ -18,4 +19,11 @@ asks_for_jemalloc() {
 require_only_tarn() {
   require_mapped "$1"
   ! grep -F jemalloc.so "/proc/$1/maps" | grep -qvF "$TARN_LIB" || fail "jemalloc is mapped too in process $1"
+}
+
+# run LIMIT_SECONDS PROGRAM ARG…: with jemalloc or tarn, as $way says; its output goes to log.$way. The test ends if it fails.
+run() {
+  local as=without
+  [ "$way" = tarn ] && as=with
+  $as "$@" >"log.$way" 2>&1 || fail "$2 fails on $way: $(tail -n 1 "log.$way")"
 }

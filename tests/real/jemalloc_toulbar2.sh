@@ -25,13 +25,10 @@ for a, b in pairs:
             print(x, y, random.randrange(100))
 CODE
 for way in jemalloc tarn; do
-  run=(env)
-  [ $way = tarn ] && run=(env LD_DEBUG=files LD_DEBUG_OUTPUT="$work/loader" "LD_LIBRARY_PATH=$work/link")
-  timeout 600 "${run[@]}" toulbar2 network.wcsp -w="$work/solution.$way" >"log.$way" 2>&1 ||
-    fail "toulbar2 fails on $way: $(tail -n 1 "log.$way")"
+  run 600 toulbar2 network.wcsp -w="$work/solution.$way"
   sed -nE 's/^Optimum: ([0-9]+) in ([0-9]+) backtracks and ([0-9]+) nodes.*/\1 \2 \3/p' "log.$way" >"found.$way"
 done
-grep -qF "calling init: $work/link/libjemalloc.so.2" loader.* || fail "$(basename "$TARN_LIB") was not loaded into toulbar2"
+require_loaded toulbar2
 compare "the optimum, with backtracks and nodes" found.jemalloc found.tarn
 compare "the solution" solution.jemalloc solution.tarn
 same "toulbar2: optimum, backtracks and nodes $(cat found.tarn)"

@@ -20,8 +20,8 @@ std::vector<row> rows;
 constexpr metric two[] = {{"tarn_x_bytes", metric_kind::gauge, metric_unit::bytes, "Bytes of x"},
                           {"tarn_x_seconds", metric_kind::counter, metric_unit::seconds, "Time of x"}};
 
-void visit(metric_receiver receive, void* context) {
-  for (const row& each : rows) receive(context, each.name.c_str(), each.number, each.values.data());
+void visit(metric_receiver to) {
+  for (const row& each : rows) to.receive(to.context, each.name.c_str(), each.number, each.values.data());
 }
 
 std::string written(const metric_group& group) {

@@ -19,7 +19,7 @@ namespace tarn {
 class heap_samples_test_access {
  public:
   static std::atomic<std::size_t>& live_count(heap_samples& s) { return s.live_count_; }
-  static live_sample* live(heap_samples& s) { return s.live_; }
+  static sample_owner* owners(heap_samples& s) { return s.owners_; }
   static sample_cells* roomy(heap_samples& s) { return s.roomy_; }
   static sample_cells*& last_roomy(heap_samples& s) { return s.last_roomy_; }
 };
@@ -167,15 +167,55 @@ TEST_F(heap_samples_test, a_large_block_keeps_its_sample_in_its_span) {
   check();
 }
 
+TEST_F(heap_samples_test, an_owner_hands_its_live_samples_over) {
+  sample_owner from;
+  sample_owner to;
+  const auto allocate_for = [&](sample_owner& owner) { return samples->allocate(chosen, 100, 112, &owner); };
+  const auto handed_over = [&] {
+    std::vector<std::uintptr_t> seen;
+    samples->hand_over(from, to, [&seen](const live_sample& s) { seen.push_back(s.address); });
+    check();
+    return seen;
+  };
+  char* const of_nobody = allocate(100);
+  void* const of_heir = allocate_for(to);
+  EXPECT_TRUE(handed_over().empty());
+  void* const freed = allocate_for(from);
+  void* const survivor = allocate_for(from);
+  live_sample* const large = samples->add(chosen, 64 * mib, mib, mib, &from);
+  check();
+  EXPECT_EQ(samples->live_count(), 5U);
+  deallocate(freed);
+  EXPECT_EQ(handed_over(), (std::vector<std::uintptr_t>{large->address, address_of(survivor)}));
+  EXPECT_TRUE(handed_over().empty());
+  EXPECT_EQ(from.first, nullptr);
+  std::size_t live = 0;
+  samples->for_each_live([&live](const live_sample&) { ++live; });
+  EXPECT_EQ(live, 4U);
+  samples->remove(large);
+  for (void* const block : {static_cast<void*>(of_nobody), of_heir, survivor})
+    EXPECT_NE(deallocate(block), 0U);
+  EXPECT_EQ(samples->live_count(), 0U);
+  EXPECT_EQ(to.first, nullptr);
+  check();
+}
+
 TEST_F(heap_samples_test, finds_a_broken_invariant) {
   static_cast<void>(allocate(64));
   ++access::live_count(*samples);
   EXPECT_BROKEN(check(), "heap_samples", "live == live_count()", samples.get());
   --access::live_count(*samples);
-  live_sample* const live = access::live(*samples);
+  sample_owner* const owner = access::owners(*samples);
+  live_sample* const live = owner->first;
   live->previous = live;
-  EXPECT_BROKEN(check(), "heap_samples", "s->previous == last", live);
+  EXPECT_BROKEN(check(), "heap_samples", "chain::is_linked(o->first, s) && s->owner == o", live);
   live->previous = nullptr;
+  live->owner = nullptr;
+  EXPECT_BROKEN(check(), "heap_samples", "chain::is_linked(o->first, s) && s->owner == o", live);
+  live->owner = owner;
+  owner->first = nullptr;
+  EXPECT_BROKEN(check(), "heap_samples", "chain::is_linked(owners_, o) && o->first != nullptr", owner);
+  owner->first = live;
   sample_cells* const cells = access::roomy(*samples);
   cells->first[0] = nullptr;
   EXPECT_BROKEN(check(), "heap_samples", "cells->first[at] == s && cells->is_taken(at)", live);

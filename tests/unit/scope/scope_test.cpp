@@ -287,6 +287,86 @@ TEST(scope, guarded_survivors_are_reported_and_handed_on) {
   tarn_free(guarded);
 }
 
+// Allocates, and says which return address the call path of the block has.
+[[gnu::noinline]] void* allocate_from(std::size_t size, std::uintptr_t& caller) {
+  caller = address_of(__builtin_return_address(0));
+  return tarn_malloc(size);
+}
+
+// Whether the heap profile's call path of that number has the return address.
+bool path_has(std::uint64_t number, std::uintptr_t address) {
+  struct search {
+    std::uint64_t number;
+    std::uintptr_t address;
+    bool found;
+  } wanted{number, address, false};
+  const auto look = [](void* context, const tarn_profile_site* site) {
+    auto& in = *static_cast<search*>(context);
+    const std::uintptr_t* const end = site->frames + site->frame_count;
+    if (site->number == in.number) in.found = std::find(site->frames, end, in.address) != end;
+  };
+  EXPECT_EQ(tarn_visit_profile(look, &wanted), 0);
+  return wanted.found;
+}
+
+// Those of classes lie outside of the scope's memory, large ones in it.
+TEST(scope, survivors_that_the_heap_profile_follows_are_reported_with_their_call_path) {
+  constexpr std::size_t count = 30;
+  void* blocks[count] = {};
+  void* fewer[count / 3] = {};
+  void* large = nullptr;
+  std::uintptr_t path = 0;
+  std::uintptr_t path_of_large = 0;
+  std::uintptr_t path_of_fewer = 0;
+  scope outer("outer of followed");
+  scope inner("followed", {.parent = outer.handle()});
+  tarn_set_option("guarded", "off");
+  ASSERT_EQ(tarn_profile_start(1), 0);
+  {
+    const scope_entry in = inner.enter();
+    for (void*& block : fewer) block = allocate_from(100, path_of_fewer);
+    for (void*& block : blocks) block = allocate_from(100, path);
+    large = allocate_from(mib, path_of_large);
+    tarn_free(tarn_malloc(100));
+    tarn_free(tarn_malloc(mib));
+  }
+  tarn_profile_stop();
+  tarn_set_option("guarded", "65536");
+  const std::size_t live = engine::samples.live_count();
+  for (scope* const ends : {&inner, &outer}) {
+    const scope_report report = ends->end();
+    EXPECT_EQ(report.blocks, count + count / 3 + 1);
+    ASSERT_EQ(report.count, 2U);
+    const tarn_scope_survivors& of_class = report.classes[0];
+    EXPECT_EQ(of_class.blocks, count + count / 3);
+    EXPECT_EQ(of_class.bytes, of_class.blocks * of_class.size);
+    EXPECT_TRUE(path_has(of_class.site, path));
+    EXPECT_FALSE(path_has(of_class.site, path_of_fewer));
+    EXPECT_EQ(report.classes[1].blocks, 1U);
+    EXPECT_GE(report.classes[1].bytes, mib);
+    EXPECT_TRUE(path_has(report.classes[1].site, path_of_large));
+    EXPECT_EQ(report.held, report.classes[1].bytes);
+  }
+  EXPECT_EQ(engine::samples.live_count(), live);
+  for (void* const block : blocks) tarn_free(block);
+  for (void* const block : fewer) tarn_free(block);
+  tarn_free(large);
+  EXPECT_EQ(engine::samples.live_count(), live - count - count / 3 - 1);
+}
+
+TEST(scope, survivors_of_which_the_heap_profile_follows_none_have_no_call_path) {
+  scope s("not followed");
+  void* block = nullptr;
+  {
+    const scope_entry in = s.enter();
+    block = tarn_malloc(100);
+  }
+  const scope_report report = s.end();
+  ASSERT_EQ(report.count, 1U);
+  EXPECT_EQ(report.classes[0].site, 0U);
+  tarn_free(block);
+}
+
 TEST(scope, a_checked_one_allows_to_free_survivors) {
   std::vector<void*> blocks;
   {

@@ -119,6 +119,7 @@ pub struct tarn_profile_site {
     pub live_samples: u64,
     pub lifetime_ms: u64,
     pub lifetimes: *const u32,
+    pub number: u64,
 }
 
 /// An option. The texts are valid until this thread next calls [`tarn_option_at`].
