@@ -118,6 +118,23 @@ TEST_F(central_test, empty_spans_are_used_again_in_the_order_of_their_addresses)
   EXPECT_LE(jumps, 16U);
 }
 
+TEST_F(central_test, tells_which_spare_span_is_used_next) {
+  if (hardened_build) GTEST_SKIP() << "the order is random in the hardened build";
+  constexpr std::size_t spans = 16;
+  const std::size_t per_span = class_info(small).objects;
+  auto objects = take(small, spans * per_span);
+  ASSERT_EQ(objects.size(), spans * per_span);
+  std::shuffle(objects.begin(), objects.end(), std::mt19937(2));
+  give(small, objects);
+  auto taken = take(small, per_span);
+  for (std::size_t i = 1; i < spans; ++i) {
+    central::occupancy out{};
+    ASSERT_TRUE(central_.occupancy_of(taken[0], out));
+    taken = take(small, per_span);
+    EXPECT_EQ(out.next_from, span_of(taken[0])->start);
+  }
+}
+
 TEST_F(central_test, what_comes_back_is_taken_again_before_a_span_is_made) {
   const auto objects = take(small, class_info(small).objects);
   give(small, {objects[7]});
@@ -785,6 +802,10 @@ TEST_F(homes_test, finds_a_broken_invariant) {
 TEST_F(central_test, finds_a_broken_invariant) {
   give(small, take(small, 1));
   central_.validate();
+  span* const listed = central_.depot(small).best();
+  listed->owner = nullptr;
+  EXPECT_BROKEN(central_.validate(), "central", "s.owner.load(std::memory_order_relaxed) == &d", &central_);
+  listed->owner = &central_.depot(small);
   object_depot& depot = central_.depot(small);
   depot.sparse = true;
   EXPECT_BROKEN(central_.validate(), "central",
