@@ -71,9 +71,10 @@ TARN_API size_t tarn_usable_size(const void* block) TARN_NOEXCEPT;
 TARN_API size_t tarn_good_size(size_t size) TARN_NOEXCEPT;
 
 /* Gives idle memory back to the system now: the calling thread's cache, the full magazines that
- * other threads have handed over, and all free pages except `keep` bytes of them. Returns the bytes
- * given back. If `keep` is 0, pages that the background thread is purging at that moment follow soon
- * after. Cost: a system call per free range; not for hot paths. */
+ * other threads have handed over, and all free pages except `keep` bytes of them; if `keep` is 0, also
+ * pages between live blocks on which all blocks are free. Returns the bytes given back. If `keep` is 0,
+ * pages that the background thread is purging at that moment follow soon after. Cost: a system call per
+ * free range; not for hot paths. */
 TARN_API size_t tarn_trim(size_t keep) TARN_NOEXCEPT;
 
 /* ---- the limit ---------------------------------------------------------------------------------
@@ -139,8 +140,9 @@ TARN_API size_t tarn_would_move_each(const void* const* blocks, size_t count, do
 TARN_API void* tarn_move(void* block) TARN_NOEXCEPT;
 
 /* ---- what live blocks keep from going back ----------------------------------------------------
- * A span of memory stays resident while one of its blocks is live; the free bytes beside it are pinned. Which place in the
- * code allocated such blocks: tarn sites --by pinned. */
+ * A span of memory stays in use while one of its blocks is live; the free bytes beside it are pinned. They stay resident, but
+ * for whole pages of them that have been idle for a second or so. Which place in the code allocated such blocks: tarn sites
+ * --by pinned. */
 
 /* Of one size of blocks, in bytes unless stated otherwise. The library owns the structure; new figures come at the end. */
 typedef struct tarn_pinned {

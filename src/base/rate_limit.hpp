@@ -17,26 +17,32 @@ class rate_limit {
   static constexpr std::int64_t burst = 8;
   static constexpr std::int64_t most_per_second = 1000;  // the clock's unit is a millisecond
 
-  constexpr explicit rate_limit(std::int64_t per_second) : interval_ms_(1000 / per_second) {}
+  constexpr explicit rate_limit(std::int64_t per_second) : interval_us_(interval_of(per_second)) {}
 
   // 0: any number. Requires: per_second <= most_per_second.
   void set_per_second(std::int64_t per_second) {
-    interval_ms_.store(per_second == 0 ? 0 : 1000 / per_second, std::memory_order_relaxed);
+    interval_us_.store(interval_of(per_second), std::memory_order_relaxed);
   }
 
   // Whether an event may happen at this time of a clock that never goes back.
   bool allows(std::int64_t now_ms) {
-    const std::int64_t interval = interval_ms_.load(std::memory_order_relaxed);
+    const std::int64_t interval = interval_us_.load(std::memory_order_relaxed);
     if (interval == 0) return true;
-    const std::int64_t next = std::max(next_ms_, now_ms - (burst - 1) * interval);
-    if (next > now_ms) return false;
-    next_ms_ = next + interval;
+    const std::int64_t now_us = now_ms * 1000;
+    const std::int64_t next = std::max(next_us_, now_us - (burst - 1) * interval);
+    if (next > now_us) return false;
+    next_us_ = next + interval;
     return true;
   }
 
  private:
-  std::atomic<std::int64_t> interval_ms_;
-  std::int64_t next_ms_ = INT64_MIN / 2;
+  // Rounded up: of whole milliseconds, 600 events per second would have the interval of 1,000.
+  static constexpr std::int64_t interval_of(std::int64_t per_second) {
+    return per_second == 0 ? 0 : (1000000 + per_second - 1) / per_second;
+  }
+
+  std::atomic<std::int64_t> interval_us_;
+  std::int64_t next_us_ = INT64_MIN / 2;
 };
 
 }  // namespace tarn

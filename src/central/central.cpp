@@ -125,16 +125,14 @@ bool central::review(object_depot& d, unsigned size_class) {
 
 // The span to take objects from. Spare spans are used in the order of their addresses as far as they are neighbours: a
 // program that frees a large container in random order and fills it again then walks through memory, not back and forth.
-span* central::best_span(object_depot& d) const {
+span* central::best_span(const object_depot& d) const {
   span* const best = d.best();
   if (best == nullptr || best->list != object_depot::spare_list) return best;
   span* const behind = map_.visible_span_of(d.spare_end);
   // Only under this depot's lock does a span become its own or stop being so, hence `list` may be read.
   const bool is_spare = behind != nullptr && behind->owner.load(std::memory_order_relaxed) == &d &&
                         behind->list == object_depot::spare_list && behind->start == d.spare_end;
-  span* const next = is_spare ? behind : best;
-  d.spare_end = next->end();
-  return next;
+  return is_spare ? behind : best;
 }
 
 // Takes at most `most` free objects out of the class's spans, the fullest span first, so that the others become empty
@@ -148,7 +146,10 @@ std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine
     span* s = found == 0 ? best_span(d) : d.best();
     // A spare span is used only if nothing else has been found.
     if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
-    if (s->list == object_depot::spare_list) spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+    if (s->list == object_depot::spare_list) {
+      spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+      d.spare_end = s->end();
+    }
     if (TARN_UNLIKELY(s->free_when_looked != 0)) list_again(s);
     // Filled from the top down, so that the first object found is handed out first.
     void** slot = m->slots + most - found;

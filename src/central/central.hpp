@@ -11,8 +11,9 @@
 // the lock; under the lock it writes mostly to lines that are in the cache already. Invariant whenever the lock is
 // free: free_objects == number of bits set; if that equals the capacity, no object of the span is in use.
 // While all depots' locks are held, spare_bytes_ == sum of the bytes of their spare spans, and bit c of sparse_[h]
-// is `sparse` of class c's depot h, each span has the home of its depot, a class has depot_count() depots, and a
-// span's pages have its class and its free objects their mark unless its free_when_looked is not 0 (validate()).
+// is `sparse` of class c's depot h, each span has the home of its depot and that depot as its owner, a class has
+// depot_count() depots, and a span's pages have its class and its free objects their mark unless its free_when_looked is
+// not 0 (validate()).
 #pragma once
 
 #include <atomic>
@@ -245,10 +246,11 @@ class central {
   void free_idle_empties(object_depot& d, bool all);
   void flush_magazines(object_depot& d, unsigned size_class, bool all);
   struct taken_objects;
-  // Looks at spans with about `most` bytes of free objects.
-  std::size_t purge_idle_pages_of(object_depot& d, unsigned size_class, std::size_t most);
+  // Looks at spans with about `most` bytes of free objects, until the system refuses. can_wait: as for
+  // release_spares_of().
+  std::size_t purge_idle_pages_of(object_depot& d, unsigned size_class, std::size_t most, bool can_wait);
   span* take_idle_objects(object_depot& d, std::size_t size, taken_objects& out);
-  bool return_idle_objects(unsigned size_class, span* s, const taken_objects& held);
+  bool return_idle_objects(unsigned size_class, span* s, const taken_objects& held, bool dropped);
   void list_again(span* s);
   std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up);
   std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up,
@@ -272,7 +274,7 @@ class central {
   void flush_misplaced(unsigned size_class, void* freed);
   std::size_t put_back(object_depot& d, unsigned size_class, void** freed, span** owners, std::size_t count,
                        std::uint32_t& draining);
-  span* best_span(object_depot& d) const TARN_REQUIRES(d.lock);
+  span* best_span(const object_depot& d) const TARN_REQUIRES(d.lock);
   std::size_t take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
                            unsigned home);
   bool add_span(object_depot& d, unsigned size_class, page_heap::source from);
@@ -321,6 +323,7 @@ inline void central::validate() {
       d.for_each_free([&](const span& s) {
         spare += s.list == object_depot::spare_list ? s.bytes() : 0;
         TARN_INVARIANT("central", this, s.home.load(std::memory_order_relaxed) == d.home);
+        TARN_INVARIANT("central", this, s.owner.load(std::memory_order_relaxed) == &d);
         TARN_INVARIANT("central", this, size_classes::is_grain(c) || is_listed(s) == objects_are_marked(s));
       });
       TARN_INVARIANT("central", this, size_classes::is_grain(c) || is_sparse(c, d.home) == d.sparse);

@@ -92,9 +92,9 @@ span* central::take_idle_objects(object_depot& d, std::size_t size, taken_object
   return s;
 }
 
-// Puts the objects back, one of which the program may have freed again meanwhile: then the process ends. False: another
-// thread has divided the span into grains.
-bool central::return_idle_objects(unsigned size_class, span* s, const taken_objects& held) {
+// Puts the objects back, one of which the program may have freed again meanwhile: then the process ends. `dropped`: the
+// pages have been, so the span stays unlisted. False: another thread has divided the span into grains.
+bool central::return_idle_objects(unsigned size_class, span* s, const taken_objects& held, bool dropped) {
   const void* freed_twice = nullptr;
   for (bool done = false; !done;) {
     // acquire: partner of the release where a span gets another depot.
@@ -115,6 +115,7 @@ bool central::return_idle_objects(unsigned size_class, span* s, const taken_obje
       spare_news_.store(true, std::memory_order_relaxed);
     }
     s->free_when_looked = s->free_objects;
+    if (TARN_UNLIKELY(!dropped)) list_again(s);
     done = true;
   }
   if (TARN_UNLIKELY(freed_twice != nullptr))
@@ -122,18 +123,25 @@ bool central::return_idle_objects(unsigned size_class, span* s, const taken_obje
   return true;
 }
 
-std::size_t central::purge_idle_pages_of(object_depot& d, unsigned size_class, std::size_t most) {
+std::size_t central::purge_idle_pages_of(object_depot& d, unsigned size_class, std::size_t most,
+                                         bool can_wait) {
   const std::size_t size = class_info(size_class).size;
   std::size_t purged = 0;
   taken_objects held;
-  for (std::size_t seen = 0; seen < most && !os::background_thread_must_end();) {
+  bool refused = false;  // for example, the program has locked its memory
+  for (std::size_t seen = 0; seen < most && !refused && !(can_wait && os::background_thread_must_end());) {
     span* const s = take_idle_objects(d, size, held);
     if (s == nullptr) break;
+    bool dropped = false;
     held.for_each_run(size, [&](std::uintptr_t from, std::uintptr_t to) {
-      if (heap_.purge_within(s, from, to - from)) purged += to - from;
+      if (refused) return;
+      refused = !heap_.purge_within(s, from, to - from);
+      if (refused) return;
+      dropped = true;
+      purged += to - from;
     });
     seen += held.count() * size;
-    if (return_idle_objects(size_class, s, held)) continue;
+    if (return_idle_objects(size_class, s, held, dropped)) continue;
     for (std::size_t i = 0; i < held.capacity; ++i) {
       if (!held.has(i)) continue;
       void* object = reinterpret_cast<void*>(held.first + i * size);
@@ -211,9 +219,16 @@ std::size_t central::purge_idle_pages(bool all) {
   for (unsigned c = 1; c < size_classes::count; ++c) {
     for_each_depot(c, [&](object_depot& d) {
       // What was free all through the last period; requests are served from the fullest spans, so these are the others.
-      const std::size_t idle = d.idle_slots.load(std::memory_order_relaxed) * std::size_t{class_info(c).size};
-      const bool is_due = d.draining.load(std::memory_order_relaxed) && idle >= object_depot::drain_from;
-      if (all || is_due) purged += purge_idle_pages_of(d, c, all ? ~std::size_t{0} : idle);
+      const std::size_t size = class_info(c).size;
+      std::size_t most = d.idle_slots.load(std::memory_order_relaxed) * size;
+      if (all) {
+        // Not until none is found: another thread that takes and frees objects makes more of them all the time.
+        os::lock_guard guard(d.lock, d);
+        most = static_cast<std::size_t>(d.free_slots()) * size;
+      } else if (!d.draining.load(std::memory_order_relaxed) || most < object_depot::drain_from) {
+        return;
+      }
+      purged += purge_idle_pages_of(d, c, most, !all);
     });
   }
   return purged;

@@ -25,7 +25,7 @@ bool central::occupancy_of(const void* object, occupancy& out) {
         !s->contains(address_of(object))) {
       continue;
     }
-    const span* const next = d.best();
+    const span* const next = best_span(d);
     out.objects = s->capacity;
     out.object_size = class_info(size_class).size;
     out.taken = out.objects - s->free_objects;

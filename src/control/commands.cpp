@@ -107,8 +107,7 @@ void trim(std::string_view arguments, answer& out) {
     }
     keep = keep * 10 + static_cast<unsigned>(c - '0');
   }
-  engine::reclaim();
-  out.number(engine::heap.trim(keep)).put('\n');
+  out.number(engine::trim(keep)).put('\n');
 }
 
 void profile(std::string_view arguments, answer& out) {

@@ -99,11 +99,12 @@ const guarded_slot* guarded_blocks::nearest(std::uintptr_t address) const {
 // ---- slots ----
 
 guarded_slot* guarded_blocks::take_slot(unsigned size_class, const void* owner, bool& at_start) {
+  const std::int64_t now_ms = os::now_ms();  // not under the lock: without a vDSO it is a system call
   os::lock_guard guard(lock_, *this);
   if (std::size_t{of_class_[size_class]} * class_divisor > queued_ || queued_ == 0) return nullptr;
-  // A block costs four system calls, two of which interrupt every processor that runs a thread of the process. (A class's
+  // A block costs four system calls, one of which interrupts every processor that runs a thread of the process. (A class's
   // counter wraps, so one block of 256 is taken for the first again.)
-  if (class_samples_[size_class] != 0 && !rate_.allows(os::now_ms())) return nullptr;
+  if (class_samples_[size_class] != 0 && !rate_.allows(now_ms)) return nullptr;
   guarded_slot* const slot = &slots_[queue_[queue_first_]];
   queue_first_ = (queue_first_ + 1) % slot_count_;
   --queued_;

@@ -17,10 +17,7 @@ void* pvalloc(std::size_t size) {
 std::size_t trim(std::size_t keep) {
   engine::attach_thread();
   engine::for_each_front([](const engine::front& e) { e.trim(); });
-  engine::reclaim();
-  // Pages of spans in use cannot be counted against `keep`.
-  const std::size_t idle = keep == 0 ? engine::central_tier.purge_idle_pages(true) : 0;
-  return idle + engine::heap.trim(keep);
+  return engine::trim(keep);
 }
 
 }  // namespace tarn::entry

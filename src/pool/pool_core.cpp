@@ -283,7 +283,7 @@ void pool_core::flush(void* const* freed, std::size_t count, const pool_shard* h
   // Usually all slots belong to one shard; those of other shards are left over for the next round.
   void* others[largest_magazine];
   while (count != 0) {
-    auto* const shard = static_cast<pool_shard*>(owners[0]->owner.load(std::memory_order_relaxed));
+    pool_shard* const shard = pool_shard::owner_of(freed[0]);
     if (TARN_UNLIKELY(shard == nullptr || &shard->pool() != this)) {
       fatal("destroy of a pointer that is not one of its objects", freed[0]);
     }

@@ -173,4 +173,10 @@ void reclaim() {
   central_tier.release_spares(true);
 }
 
+std::size_t trim(std::size_t keep) {
+  reclaim();
+  const std::size_t idle = keep == 0 ? central_tier.purge_idle_pages(true) : 0;
+  return idle + heap.trim(keep);
+}
+
 }  // namespace tarn::engine

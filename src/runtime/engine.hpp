@@ -21,6 +21,10 @@ thread_cache* attach_thread(bool own = false);
 // spans into the page heap.
 void reclaim();
 
+// reclaim(), and then gives free memory back to the system, except `keep` bytes of free pages; if nothing is to be kept,
+// also idle pages of spans in use, which cannot be counted against `keep`. Returns the bytes given back.
+std::size_t trim(std::size_t keep);
+
 // Called by a thread that libc does not know (os/thread.hpp) before it calls functions that look at the caller's cache: it
 // has none, and gets none.
 void begin_bare_thread();

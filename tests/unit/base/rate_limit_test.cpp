@@ -22,6 +22,15 @@ TEST(rate_limit, a_burst_then_the_rate) {
   EXPECT_EQ(allowed(limit, 1100, 11100, 3), 100);
 }
 
+TEST(rate_limit, any_number_per_second_is_kept) {
+  for (const std::int64_t per_second : {1, 3, 7, 16, 300, 400, 501, 600, 999, 1000}) {
+    rate_limit limit(per_second);
+    const std::int64_t count = allowed(limit, 5000, 15000, 3);
+    EXPECT_LE(count, rate_limit::burst + 10 * per_second) << per_second;
+    EXPECT_GE(count, 10 * per_second * 99 / 100) << per_second;
+  }
+}
+
 TEST(rate_limit, a_pause_earns_no_more_than_a_burst) {
   rate_limit limit(100);
   EXPECT_EQ(allowed(limit, 5, 6, 50), rate_limit::burst);

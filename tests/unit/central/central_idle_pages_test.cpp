@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 // central_idle_pages: pages between live objects go back, and their objects are whole when they are used again.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "broken_invariant.hpp"
@@ -115,6 +119,53 @@ TEST(central_idle_pages, wait_for_an_idle_period) {
   EXPECT_EQ(s.c.purge_idle_pages(false), 0U);
   s.c.flush_idle_magazines(false);
   EXPECT_NE(s.c.purge_idle_pages(false), 0U);
+}
+
+// A thread that takes and frees makes a span with new idle pages as fast as they are dropped.
+TEST(central_idle_pages, a_trim_ends_while_a_thread_takes_and_frees) {
+  if constexpr (hardened_build) GTEST_SKIP() << "its objects must be zeroed before they go back";
+  if (os::system_page_size() > span_bytes(class_for(idle_bytes)) / 2)
+    GTEST_SKIP() << "no page lies between objects";
+  sparse_spans s;
+  std::atomic<bool> trimmed{false};
+  std::thread other([&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (!trimmed.load() && std::chrono::steady_clock::now() < end) {
+      void* object = s.c.take_one(s.size_class);
+      free_mark::set(object);
+      s.c.flush(s.size_class, &object, 1);
+    }
+  });
+  // With the spans that other tests have left.
+  const auto figures = s.c.figures_of(s.size_class);
+  const std::size_t free_bytes = (figures.objects - figures.taken) * class_info(s.size_class).size;
+  std::size_t most = free_bytes + span_bytes(s.size_class);
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    const auto of_class = s.c.figures_of(c);
+    if (c != s.size_class) most += (of_class.objects - of_class.taken) * class_info(c).size;
+  }
+  EXPECT_LE(s.c.purge_idle_pages(true), most);
+  trimmed = true;
+  other.join();
+  s.c.validate();
+}
+
+TEST(central_idle_pages, spans_whose_pages_the_system_keeps_stay_listed) {
+  if constexpr (hardened_build) GTEST_SKIP() << "its objects must be zeroed before they go back";
+  sparse_spans s;
+  std::vector<span*> locked;
+  for (void* object : s.live) {
+    span* const of_object = s.c.map().span_of(address_of(object));
+    if (mlock(reinterpret_cast<void*>(of_object->start), of_object->bytes()) != 0) break;
+    locked.push_back(of_object);
+  }
+  if (locked.size() == s.live.size()) {
+    s.c.purge_idle_pages(true);
+    for (void* object : s.live) EXPECT_EQ(s.c.map().class_of(address_of(object)), s.size_class);
+    s.c.validate();
+  }
+  for (const span* each : locked) munlock(reinterpret_cast<void*>(each->start), each->bytes());
+  if (locked.size() != s.live.size()) GTEST_SKIP() << "so much memory may not be locked";
 }
 
 TEST(central_idle_pages, a_second_free_is_seen_at_once) {

@@ -40,6 +40,23 @@ TEST_F(central_idle_test, empty_spans_are_used_again_in_the_order_of_their_addre
   EXPECT_LE(jumps, 16U);
 }
 
+TEST_F(central_idle_test, tells_which_spare_span_is_used_next) {
+  if (hardened_build) GTEST_SKIP() << "the order is random in the hardened build";
+  constexpr std::size_t spans = 16;
+  const std::size_t per_span = class_info(small).objects;
+  auto objects = take(small, spans * per_span);
+  ASSERT_EQ(objects.size(), spans * per_span);
+  std::shuffle(objects.begin(), objects.end(), std::mt19937(2));
+  give(small, objects);
+  auto taken = take(small, per_span);
+  for (std::size_t i = 1; i < spans; ++i) {
+    central::occupancy out{};
+    ASSERT_TRUE(central_.occupancy_of(taken[0], out));
+    taken = take(small, per_span);
+    EXPECT_EQ(out.next_from, span_of(taken[0])->start);
+  }
+}
+
 TEST_F(central_idle_test, an_empty_span_is_kept_for_the_next_refill) {
   if (hardened_build) GTEST_SKIP() << "the order is random in the hardened build";
   const auto objects = take(small, class_info(small).objects);

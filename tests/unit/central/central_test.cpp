@@ -165,6 +165,10 @@ TEST_F(central_test, random_taking_and_giving_loses_nothing) {
 TEST_F(central_test, finds_a_broken_invariant) {
   give(small, take(small, 1));
   central_.validate();
+  span* const listed = central_.depot(small).best();
+  listed->owner = nullptr;
+  EXPECT_BROKEN(central_.validate(), "central", "s.owner.load(std::memory_order_relaxed) == &d", &central_);
+  listed->owner = &central_.depot(small);
   object_depot& depot = central_.depot(small);
   depot.sparse = true;
   EXPECT_BROKEN(central_.validate(), "central",

@@ -5,7 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "base/hardened.hpp"
+#include "central/size_class.hpp"
 #include "control/command.hpp"
+#include "os/memory.hpp"
+#include "runtime/engine.hpp"
 #include "runtime/options.hpp"
 #include "tarn/malloc.h"
 
@@ -92,6 +96,22 @@ TEST(commands, trims) {
   EXPECT_TRUE(asked("trim x").refused);
   EXPECT_TRUE(asked("trim -1").refused);
   EXPECT_TRUE(asked("trim 999999999999999999999999").refused);
+}
+
+TEST(commands, a_trim_drops_idle_pages_between_blocks) {
+  if constexpr (hardened_build) GTEST_SKIP() << "it drops no pages between blocks";
+  std::vector<void*> blocks(4000);
+  for (void*& block : blocks) block = tarn_malloc(700);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i % 10 != 0) tarn_free(blocks[i]);
+  }
+  const std::size_t between = engine::central_tier.figures_of(class_of_size(700)).objects;
+  ASSERT_FALSE(asked("trim 1").refused);
+  const std::size_t returned = std::stoull(asked("trim").text);
+  if (span_bytes(class_of_size(700)) >= 2 * os::system_page_size()) {
+    EXPECT_GE(returned, between * 700 / 4);
+  }
+  for (std::size_t i = 0; i < blocks.size(); i += 10) tarn_free(blocks[i]);
 }
 
 TEST(commands, refuses_a_profile_that_is_not_on) {
