@@ -43,9 +43,10 @@ dev_run() {
   [ $# -eq 0 ] || shift
   need "$needs_build" "$wants_peers"
   build_release_products || fail 1 "the release build failed" "Read the messages above; ./dev build repeats it."
-  local tarn=build/release/bin/tarn
+  local tarn=$PWD/build/release/bin/tarn
 
   if [ $# -gt 0 ]; then
+    cd "$called_from" || exit 1
     exec "$tarn" compare "${options[@]}" -- "$@"
   fi
   # The interpreter itself, not a wrapper around it.

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What ./dev does before and after a build: it refuses wrong words, names what is missing, and starts a program in the folder
+# from which it was called. It runs on a copy whose tools are stand-ins, so nothing is built or installed.
+# Usage: dev_test.sh SOURCE SCRATCH
+set -eu
+source=$1 scratch=$2
+rm -rf "$scratch"
+mkdir -p "$scratch/a clone/tools" "$scratch/bin" "$scratch/elsewhere"
+cp "$source/dev" "$scratch/a clone/"
+cp -r "$source/tools/dev" "$scratch/a clone/tools/"
+stand_in() { printf '#!/bin/sh\n%s\n' "$2" >"$1" && chmod +x "$1"; }
+# shellcheck disable=SC2016 # for the stand-ins' shells
+{
+  stand_in "$scratch/bin/cmake" 'case $1 in --version) echo "cmake version 3.25.1" ;; esac'
+  stand_in "$scratch/bin/apt-get" 'exit 1'
+  stand_in "$scratch/bin/apt-cache" 'exit 1'
+  stand_in "$scratch/bin/sudo" 'exit 1'
+  stand_in "$scratch/bin/ninja" ''
+  mkdir -p "$scratch/a clone/build/release/bin"
+  stand_in "$scratch/a clone/build/release/bin/tarn" 'printf "%s\n" "$PWD" "$*"'
+}
+# The compiler that answers whether a header is there.
+export PATH=$scratch/bin:$PATH CXX=true
+
+fail() { echo "$*"; exit 1; }
+# answers STATUS TEXT ARG…: ./dev ARG… ends with STATUS and prints TEXT.
+answers() {
+  local expected=$1 text=$2 status=0
+  shift 2
+  "$scratch/a clone/dev" "$@" >"$scratch/output" 2>&1 || status=$?
+  [ "$status" -eq "$expected" ] || fail "./dev $*: status $status, not $expected: $(cat "$scratch/output")"
+  grep -qF -- "$text" "$scratch/output" || fail "./dev $*: '$text' is not in: $(cat "$scratch/output")"
+}
+
+cd "$scratch/elsewhere"
+answers 0 './dev COMMAND'
+answers 2 "unknown command 'biuld'" biuld
+answers 2 "there is no preset 'relese'; there are: dev release" build relese
+answers 2 "build takes one preset" build dev release
+answers 2 "test takes --long or nothing" test --lon
+answers 2 "release does not know '--chek'" release --chek
+answers 2 "there is no packaging/rpm; there are:" release rpm
+answers 2 "site takes no argument" site here
+answers 2 "there are no artefacts in build/artefacts" release --check
+# PROGRAM is one of the folder of the call, and its arguments arrive as they are.
+answers 0 "compare -n 3 -- ./program a b" run -n 3 -- ./program 'a b'
+grep -qxF "$scratch/elsewhere" "$scratch/output" || fail "./dev run -- ./program starts it in $(head -n 1 "$scratch/output")"
+# What is missing is named, with the command that installs it.
+CXX=false answers 2 "missing: libcli11-dev libfmt-dev" build
+echo "./dev answers as it should"
