@@ -268,7 +268,7 @@ typedef struct tarn_profile_site {
   uint64_t live_samples;
   uint64_t lifetime_ms; /* the sum over the freed blocks */
   const uint32_t*
-      lifetimes; /* tarn_profile_lifetimes numbers: of freed samples that lived for 2^(i-1) to 2^i ns */
+      lifetimes;   /* tarn_profile_lifetimes numbers: of freed samples that lived for 2^(i-1) to 2^i ns */
   uint64_t number; /* of the path, from 1 on; it never changes. 0: all paths that found no room */
 } tarn_profile_site;
 /* Calls visit(context, site) for each call path with samples, all at the figures of one moment. visit may allocate. 0 on

@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "central/free_mark.hpp"
 #include "central/central_fixture.hpp"
+#include "central/free_mark.hpp"
 
 namespace tarn {
 namespace {
