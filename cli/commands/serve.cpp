@@ -198,13 +198,14 @@ int cmd_serve(const std::vector<std::string>& words) {
   bool json = false;
   app.add_flag("--json", json, "Print the address as one JSON object");
   if (!parse_options(app, words)) return exit_code::success;
+  const auto where = parse_listen_address(listen);
   sidecar answers(processes);
   // A wrong number is told now, not at the first request.
   for (const std::string& word : processes) {
     if (const auto process = process_id(word)) ask_process(*process, "help");
   }
   const held_signals signals{SIGINT, SIGTERM, SIGHUP};
-  const http_server server(parse_listen_address(listen), {symbol_path},
+  const http_server server(where, {symbol_path},
                            [&answers](const http_request& request) { return answers.answer(request); });
   if (!server.where().is_loopback())
     print_note("other machines can read these figures; whoever reaches the address sees names of the code");

@@ -58,11 +58,12 @@ bool parse_integer(const char* text, std::int64_t& out) {
 // Copies what lies before the first comma, or all, to `first`, and returns what lies behind the comma. Null: too long.
 template <std::size_t length>
 const char* split_at_comma(const char* text, char (&first)[length]) {
-  const std::size_t count = std::strcspn(text, ",");
+  const char* const comma = std::strchr(text, ',');
+  const std::size_t count = comma != nullptr ? static_cast<std::size_t>(comma - text) : std::strlen(text);
   if (count >= length) return nullptr;
   std::memcpy(first, text, count);
   first[count] = '\0';
-  return text[count] == ',' ? text + count + 1 : text + count;
+  return comma != nullptr ? comma + 1 : text + count;
 }
 
 // "1048576", "512K", "64M", "2G".
