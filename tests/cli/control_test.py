@@ -338,7 +338,7 @@ class serve(ControlBase):
         for listen in ("here", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", "name:80"):
             self.assert_refused(tarn("serve", "--listen", listen, process.pid), 2, "--listen")
             # What is wrong with the request comes before what is wrong with the process.
-            self.assert_refused(tarn("serve", "--listen", listen, os.getpid()), 2, "--listen")
+            self.assert_refused(tarn("serve", "--listen", listen, str(os.getpid())), 2, "--listen")
         self.assert_refused(tarn("serve", "4194303"), 125, "no such process")
 
     def test_ends_by_a_signal(self):
