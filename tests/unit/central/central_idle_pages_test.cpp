@@ -5,10 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "broken_invariant.hpp"
@@ -120,35 +117,6 @@ TEST(central_idle_pages, wait_for_an_idle_period) {
   EXPECT_EQ(s.c.purge_idle_pages(false), 0U);
   s.c.flush_idle_magazines(false);
   EXPECT_NE(s.c.purge_idle_pages(false), 0U);
-}
-
-// A thread that takes and frees makes a span with new idle pages as fast as they are dropped.
-TEST(central_idle_pages, a_trim_ends_while_a_thread_takes_and_frees) {
-  if constexpr (hardened_build) GTEST_SKIP() << "its objects must be zeroed before they go back";
-  if (os::system_page_size() > span_bytes(class_for(idle_bytes)) / 2)
-    GTEST_SKIP() << "no page lies between objects";
-  sparse_spans s;
-  std::atomic<bool> trimmed{false};
-  std::thread other([&] {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (!trimmed.load() && std::chrono::steady_clock::now() < end) {
-      void* object = s.c.take_one(s.size_class);
-      free_mark::set(object);
-      s.c.flush(s.size_class, &object, 1);
-    }
-  });
-  // With the spans that other tests have left.
-  const auto figures = s.c.figures_of(s.size_class);
-  const std::size_t free_bytes = (figures.objects - figures.taken) * class_info(s.size_class).size;
-  std::size_t most = free_bytes + span_bytes(s.size_class);
-  for (unsigned c = 1; c < size_classes::count; ++c) {
-    const auto of_class = s.c.figures_of(c);
-    if (c != s.size_class) most += (of_class.objects - of_class.taken) * class_info(c).size;
-  }
-  EXPECT_LE(s.c.purge_idle_pages(true), most);
-  trimmed = true;
-  other.join();
-  s.c.validate();
 }
 
 TEST(central_idle_pages, spans_whose_pages_the_system_keeps_stay_listed) {
