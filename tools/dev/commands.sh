@@ -91,9 +91,13 @@ dev_bench() {
       shift
       ;;
   esac
+  case " $* " in
+    *' --help '* | *' -h '*) exec python3 bench/run.py "$suite" --help ;;
+  esac
   local wants=wants_$suite
   need "$needs_build$needs_bench" "${!wants}"
-  build bench || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
+  # Not the tests, which take longer to build than all that is measured.
+  build bench bench/all tarn_products || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
   exec "$(python_with matplotlib || echo python3)" bench/run.py "$suite" "$@"
 }
 
