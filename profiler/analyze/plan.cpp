@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "profiler/format/chunk.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/format/table_file.hpp"
 
@@ -143,8 +145,11 @@ std::string hexadecimal(std::uint64_t value) {
   return text;
 }
 
+const std::string_view profile_start(reinterpret_cast<const char*>(file_magic.data()), file_magic.size());
+
 [[noreturn]] void refuse(const std::string& name, const std::string& problem) {
-  throw profile_error(name + ": " + problem + "; write a new plan: tarn advise FILE --plan " + name);
+  // Never by the name of this file: it may be another file of the user's, which would be overwritten.
+  throw profile_error(name + ": " + problem + "; write a new plan: tarn advise FILE --plan plan.json");
 }
 
 bool is_hexadecimal(const std::string& text) {
@@ -277,6 +282,10 @@ std::string write_plan(const plan& what) {
 }
 
 plan read_plan(const std::string& text, const std::string& name) {
+  if (std::string_view(text).starts_with(profile_start)) {
+    throw profile_error(name + ": it is a profile, not a plan; write its plan: tarn advise " + name +
+                        " --plan plan.json");
+  }
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_discarded()) refuse(name, "it is not JSON");
   try {

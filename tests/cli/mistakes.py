@@ -190,6 +190,10 @@ tarn: standard output: the output cannot be written completely: No space left on
 tarn: plan.json: it is not a plan
       Write a new plan: tarn advise FILE --plan plan.json
 """, needs="plan.json"),
+        Mistake("a profile is given for its plan", "tarn apply x.prof -- true", 125, """\
+tarn: x.prof: it is a profile, not a plan
+      Write its plan: tarn advise x.prof --plan plan.json
+""", needs="x.prof"),
         Mistake("the plan does not exist", "tarn apply gone.json -- true", 125, """\
 tarn: cannot read gone.json: No such file or directory
       Write a plan by: tarn advise PROFILE --plan PLAN
