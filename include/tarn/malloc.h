@@ -264,7 +264,9 @@ typedef struct tarn_profile_site {
   uint64_t resident_bytes; /* of live_bytes; 0 where the system does not tell */
   uint64_t blocks;         /* all that were allocated */
   uint64_t bytes;
-  uint64_t samples; /* from which these figures come; the relative error is about 1 / sqrt(samples) */
+  /* From which these figures come; the relative error is about 1 / sqrt(samples), and more if the program allocated
+   * gigabytes a second at times, as samples of these times stand for more than others (rate 0). */
+  uint64_t samples;
   uint64_t live_samples;
   uint64_t lifetime_ms; /* the sum over the freed blocks */
   const uint32_t*

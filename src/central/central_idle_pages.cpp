@@ -30,6 +30,8 @@ namespace {
 
 // Of each occupancy list, spans looked at in vain before the list is left alone for this time.
 constexpr std::size_t looks = 64;
+// Spans of which the system kept the pages before the others wait: a program may have locked some pages, or all.
+constexpr unsigned most_refused = 8;
 // Fuller spans are used before long, and hardly any of their pages are free from end to end.
 constexpr unsigned least_free_eighths = 4;
 constexpr std::size_t most_words = objects::words(class_info(1).objects);
@@ -115,7 +117,10 @@ bool central::return_idle_objects(unsigned size_class, span* s, const taken_obje
       spare_news_.store(true, std::memory_order_relaxed);
     }
     s->free_when_looked = s->free_objects;
-    if (TARN_UNLIKELY(!dropped)) list_again(s);
+    if (TARN_UNLIKELY(!dropped)) {
+      list_again(s);
+      d.put_last(s);
+    }
     done = true;
   }
   if (TARN_UNLIKELY(freed_twice != nullptr))
@@ -128,11 +133,13 @@ std::size_t central::purge_idle_pages_of(object_depot& d, unsigned size_class, s
   const std::size_t size = class_info(size_class).size;
   std::size_t purged = 0;
   taken_objects held;
-  bool refused = false;  // for example, the program has locked its memory
-  for (std::size_t seen = 0; seen < most && !refused && !(can_wait && os::background_thread_must_end());) {
+  unsigned times_refused = 0;
+  for (std::size_t seen = 0;
+       seen < most && times_refused < most_refused && !(can_wait && os::background_thread_must_end());) {
     span* const s = take_idle_objects(d, size, held);
     if (s == nullptr) break;
     bool dropped = false;
+    bool refused = false;
     held.for_each_run(size, [&](std::uintptr_t from, std::uintptr_t to) {
       if (refused) return;
       refused = !heap_.purge_within(s, from, to - from);
@@ -141,6 +148,7 @@ std::size_t central::purge_idle_pages_of(object_depot& d, unsigned size_class, s
       purged += to - from;
     });
     seen += held.count() * size;
+    if (refused) ++times_refused;
     if (return_idle_objects(size_class, s, held, dropped)) continue;
     for (std::size_t i = 0; i < held.capacity; ++i) {
       if (!held.has(i)) continue;

@@ -208,6 +208,13 @@ class alignas(separation) object_depot {
     return nullptr;
   }
 
+  // Of the partial spans of its list, the span is used last and looked at last.
+  void put_last(span* s) TARN_REQUIRES(lock) {
+    if (s->list >= partial_lists) return;
+    partial_[s->list].remove(s);
+    partial_[s->list].push_back(s);
+  }
+
   // A partial span of the list with the most free objects, or null.
   [[nodiscard]] span* sparsest() const TARN_REQUIRES(lock) {
     return filled_ != 0 ? partial_[std::bit_width(filled_) - 1].front() : nullptr;

@@ -81,15 +81,25 @@ void* allocate_from_processor(unsigned size_class, std::size_t size) {
   return engine::share.in_use ? engine::processors.allocate_slow(size_class) : nullptr;
 }
 
+// A block that is guarded, or that the heap profile follows. Null: neither is due, or it is refused.
+void* allocate_sample_in_scope(scope_bin& bin, unsigned size_class, std::size_t size) {
+  if (--bin.samples.until_sample < 0 && bin.samples.is_due(engine::guard_windows)) {
+    if (void* const block = allocate_guarded(size_class, size, bin.memory)) return block;
+  }
+  if (TARN_LIKELY(!bin.is_profiled(size_class, engine::profile_samples))) return nullptr;
+  void* const block = allocate_profiled(size_class, size, &bin.memory->sampled);
+  if (block == nullptr) bin.forget_sample(size_class);
+  return block;
+}
+
 // For a thread that is in a scope. No memory is gathered for a scope over its budget.
 TARN_NOINLINE void* allocate_in_scope(unsigned size_class, std::size_t size) {
   scope_bin& bin = *current_scope_bin;
   if (counted(size)) {
     bin.samples = {};
-  } else if (--bin.samples.until_sample < 0 && bin.samples.is_due(engine::guard_windows)) {
-    if (void* const block = allocate_guarded(size_class, size, bin.memory)) return block;
-  } else if (bin.is_profiled(size_class, engine::profile_samples)) {
-    if (void* const block = allocate_profiled(size_class, size, &bin.memory->sampled)) return block;
+  } else if (void* const block = allocate_sample_in_scope(bin, size_class, size)) {
+    engine::apart.allocated += class_info(size_class).size;
+    return block;
   }
   void* const object = bin.allocate_slow(size_class);
   if (TARN_UNLIKELY(allocation_counts::innermost != nullptr)) bin.count_every_pop();

@@ -45,6 +45,9 @@ struct front {
   void (*after_fork_in_child)() = nothing;
   // Does the work that was deferred to the background thread (decay::run_errands_soon()).
   void (*run_errands)() = nothing;
+  // Every thread stops at its next allocation of each class that one of its bins serves, and draws the distance to the
+  // next sample of the heap profile anew. False: as thread_cache::hurry().
+  bool (*hurry)() = [] { return true; };
   // Its figures by name; null: none.
   const metric_group* metrics = nullptr;
   // Memory is short: a thread of the front's own may run code of the program that frees some. Called inside allocations;

@@ -4,9 +4,21 @@
 #include <atomic>
 
 #include "os/process_fence.hpp"
+#include "runtime/front.hpp"
 #include "runtime/instance.hpp"
 
 namespace tarn::heap_profile {
+
+namespace {
+
+// False: some thread may have overwritten it.
+bool hurry_all() {
+  bool all = engine::registry.hurry_all();
+  engine::for_each_front([&all](const engine::front& e) { all = e.hurry() && all; });
+  return all;
+}
+
+}  // namespace
 
 void reach_all_threads() {
   static constinit std::atomic<std::uint32_t> reached_epoch{0};
@@ -20,7 +32,7 @@ void reach_all_threads() {
   if (engine::local_cache != &engine::no_cache) engine::local_cache->hurry();
   return;
 #endif
-  for (int i = 0; i < tries && !engine::registry.hurry_all(); ++i) os::process_fence();
+  for (int i = 0; i < tries && !hurry_all(); ++i) os::process_fence();
 }
 
 }  // namespace tarn::heap_profile

@@ -239,6 +239,7 @@ TARN_NOINLINE live_sample* heap_samples::add(byte_samples& samples, std::uintptr
   live_sample* const sample = weight != 0 ? new_sample() : nullptr;
   if (sample == nullptr) return nullptr;
   sample->address = address;
+  sample->is_large = true;
   request r;
   r.owner = owner;
   r.requested = requested;

@@ -49,6 +49,7 @@ struct live_sample {
   std::int64_t born_ns;
   call_site* site;
   sample_cells* cells;  // null: it lies in a span of its own
+  bool is_large;        // of add(): a large block
 };
 
 class heap_samples {

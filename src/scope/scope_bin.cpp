@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t most_bytes = 4 * kib;
 constexpr std::size_t most_objects = 60;
 constexpr std::size_t first_objects = 4;
-// Pops count down; so many are never reached before is_profiled() sets it again.
-constexpr std::int32_t no_sample = INT32_MAX;
+// The longest step to the next stop: forget_sample() adds one.
+constexpr std::int32_t longest_step = class_countdown::longest_step - 1;
 
 constexpr std::size_t most_of(unsigned size_class) {
   return std::min(most_objects, most_bytes / class_info(size_class).size);
@@ -30,7 +30,7 @@ constexpr std::size_t most_of(unsigned size_class) {
 
 scope_bin::scope_bin() {
   for (magazine*& m : loaded_) m = no_magazine();
-  for (bin& b : bins_) b.samples.until_sample = no_sample;
+  for (bin& b : bins_) b.samples.until_sample = longest_step;
 }
 
 // Makes the class's magazine one for `objects` objects. False: no memory, or the class has no magazines.
@@ -54,31 +54,58 @@ bool scope_bin::reserve(unsigned size_class, std::size_t objects) {
   return true;
 }
 
-bool scope_bin::is_profiled(unsigned size_class, byte_samples& profile) {
+// The distance to the next block that is followed; a long one in steps.
+void scope_bin::draw(unsigned size_class, byte_samples& profile) {
   const std::size_t mean = profile.mean();
-  const auto draw = [&](unsigned c) {
-    bins_[c].samples.until_sample = mean == 0 ? no_sample : profile.blocks_until(mean, class_info(c).size);
-  };
+  class_countdown& stop = bins_[size_class].samples;
+  const std::int32_t blocks = mean == 0 ? 0 : profile.blocks_until(mean, class_info(size_class).size);
+  stop.until_sample = mean == 0 ? longest_step : std::min(blocks, longest_step);
+  stop.profiled_behind = mean == 0 ? class_countdown::no_plan : blocks - stop.until_sample;
+}
+
+bool scope_bin::is_profiled(unsigned size_class, byte_samples& profile) {
+  class_countdown& stop = bins_[size_class].samples;
   if (TARN_UNLIKELY(profile_epoch_ != profile.epoch())) {
     profile_epoch_ = profile.epoch();
-    for (unsigned c = 1; c < size_classes::count; ++c) draw(c);
+    for (unsigned c = 1; c < size_classes::count; ++c) draw(c, profile);
+  } else if (TARN_UNLIKELY(stop.until_sample != stop.value() ||
+                           stop.until_sample < class_countdown::counted_below)) {
+    // After hurry(), or after the thread has counted its allocations. The distribution has no memory.
+    draw(size_class, profile);
   }
   // A pop that finds no object does not count.
-  const std::int32_t left = bins_[size_class].samples.until_sample;
-  if (TARN_LIKELY(left > 0)) return false;
-  draw(size_class);
-  return mean != 0 && left >= class_countdown::counted_below;
+  if (TARN_LIKELY(stop.until_sample > 0)) return false;
+  const bool is_due = stop.profiled_behind == 0;
+  draw(size_class, profile);
+  if (!is_due) forget_sample(size_class);
+  return is_due;
+}
+
+bool scope_bin::hurry() {
+  bool all = true;
+  for (unsigned c = 1; c < size_classes::count; ++c) all = !bins_[c].samples.hurry() && all;
+  return all;
+}
+
+// Pops an object even if a stop is due, and counts it; null if there is none.
+void* scope_bin::take(unsigned size_class) {
+  bin& b = bins_[size_class];
+  void* const object = b.top[-1];
+  if (object == nullptr) return nullptr;
+  --b.samples.until_sample;
+  --b.top;
+  free_mark::clear(object);
+  return object;
 }
 
 void* scope_bin::allocate_slow(unsigned size_class) {
   bin& b = bins_[size_class];
-  // So that the pops below fail only for lack of objects.
-  if (b.samples.until_sample < 1) b.samples.until_sample = 1;
-  if (void* const object = pop(size_class)) return object;
+  if (void* const object = take(size_class)) return object;
   const unsigned c = scope_core::class_in_scope(size_class);
   void* object = nullptr;
   if (!reserve(size_class, std::max(first_objects, std::size_t{2} * most_[size_class]))) {
     if (memory->take_objects(c, &object, 1, this) == 0) return nullptr;
+    --b.samples.until_sample;
     engine::apart.allocated += class_info(c).size;
     free_mark::clear(object);
     return object;
@@ -97,7 +124,7 @@ void* scope_bin::allocate_slow(unsigned size_class) {
     *b.top++ = taken[i - 1];
   }
   engine::apart.allocated += count * class_info(c).size;
-  return pop(size_class);
+  return take(size_class);
 }
 
 // The upper half of a full magazine goes back into the spans.

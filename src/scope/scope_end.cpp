@@ -54,11 +54,11 @@ void scope_core::departure::end_run() {
   run_ = nullptr;
 }
 
-// A survivor that the heap profile follows. A large one has been counted: it lies in the scope.
+// A survivor that the heap profile follows. A large one has been counted: it lies in the scope. Nothing else is asked of
+// its span, as another thread may be freeing it.
 void scope_core::departure::add(const live_sample& sample) {
-  const bool is_large = span_of(reinterpret_cast<const void*>(sample.address)) != nullptr;
-  survivors& of = classes[is_large ? 0 : class_in_scope(class_of_size(sample.taken))];
-  if (!is_large) ++of.blocks;
+  survivors& of = classes[sample.is_large ? 0 : class_in_scope(class_of_size(sample.taken))];
+  if (!sample.is_large) ++of.blocks;
   const std::uint64_t site = sample.site->number;
   if (of.margin == 0) of.site = site;
   of.margin += of.site == site ? 1 : -1;

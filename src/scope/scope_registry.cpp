@@ -266,6 +266,15 @@ bool has_work() {
   return work;
 }
 
+bool hurry() {
+  bool all = true;
+  os::lock_guard guard(scopes.lock());
+  scopes.for_each_locked([&all](scope_instance& scope) {
+    for (scope_bin* bin = scope.bins; bin != nullptr; bin = bin->next) all = bin->hurry() && all;
+  });
+  return all;
+}
+
 void thread_ends() {
   current_scope_bin = nullptr;
   engine::allocating = engine::local_cache;
@@ -306,6 +315,7 @@ constinit const engine::front engine::scope_front{
               [](scope_instance& /*scope*/) -> scope_bin* { return nullptr; });
           scope_registry::forget_leaving();
         },
+    .hurry = scope_registry::hurry,
     .metrics = &scope_registry::metrics};
 
 // For the report of a fault (guarded/fault_handler.hpp).

@@ -3,8 +3,8 @@
 // are due than wanted, the mean distance R of two samples is in effect 2^level * R: of the samples that are due at R, as many
 // are refused as makes it so (byte_samples::follow()).
 //
-// The level follows from samples that were due before, never from the one that is decided on: so, given all that happened
-// before, an allocation is followed with a known probability, and the estimate stays unbiased.
+// The level follows from samples that were due before and from the time since, never from the one that is decided on: so,
+// given all that happened before, an allocation is followed with a known probability, and the estimate stays unbiased.
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread; what two threads note at the same
 // time may be counted a little wrong, which changes when the level changes, not what a sample stands for.
@@ -32,7 +32,7 @@ class sample_thinning {
   static constexpr std::int64_t period_ms = 128;
   static constexpr std::uint32_t wanted = wanted_per_second * period_ms / 1000;
 
-  // Counts a due sample. Returns the level before it.
+  // Counts a due sample. Returns the level that follows from those before it and from the time that has passed since.
   unsigned note_due(std::int64_t now_ms) {
     const unsigned level = level_.load(std::memory_order_relaxed);
     std::int64_t began = began_ms_.load(std::memory_order_relaxed);
@@ -40,8 +40,9 @@ class sample_thinning {
     if (elapsed >= period_ms && began_ms_.compare_exchange_strong(began, now_ms, std::memory_order_relaxed)) {
       const std::uint64_t due = due_.exchange(1, std::memory_order_relaxed);
       const std::uint64_t per_period = due * period_ms / static_cast<std::uint64_t>(elapsed);
-      level_.store(level_for(per_period), std::memory_order_relaxed);
-      return level;
+      const unsigned now = level_for(per_period);
+      level_.store(now, std::memory_order_relaxed);
+      return now;
     }
     // Within a period the level only rises: as soon as a period at this level would have too many.
     const std::uint32_t due = due_.fetch_add(1, std::memory_order_relaxed) + 1;

@@ -18,6 +18,7 @@
 #include "base/units.hpp"
 #include "runtime/engine.hpp"
 #include "tarn/malloc.h"
+#include "tarn/scope.h"
 
 namespace {
 
@@ -186,6 +187,25 @@ TEST_F(heap_profile_test, traffic_counts_refused_samples_once) {
   tarn_stats last;
   tarn_get_stats(&last);
   EXPECT_LT(last.guarded_blocks - first.guarded_blocks, count / 100) << "some are refused";
+}
+
+TEST_F(heap_profile_test, traffic_counts_sampled_and_guarded_blocks_of_a_scope) {
+  const tarn_scope scope = tarn_scope_begin("traffic", nullptr);
+  for (const char* profile : {"off", "1"}) {
+    tarn_set_option("guarded", *profile == '1' ? "off" : "1");
+    tarn_set_option("profile", profile);
+    tarn_scope_entry entry;
+    ASSERT_EQ(tarn_scope_enter(scope, &entry), 1);
+    const tarn::engine::traffic begin = tarn::engine::traffic_of_thread();
+    // Of such blocks the thread keeps no free ones for the scope.
+    for (int i = 0; i < 1000; ++i) tarn_free(tarn_malloc(4000));
+    const tarn::engine::traffic end = tarn::engine::traffic_of_thread();
+    tarn_scope_leave(&entry);
+    EXPECT_GE(end.allocated - begin.allocated, 1000 * 4000U) << profile;
+    EXPECT_EQ(end.freed - begin.freed, end.allocated - begin.allocated) << profile;
+  }
+  tarn_set_option("guarded", "off");
+  tarn_scope_end(scope, nullptr);
 }
 
 TEST_F(heap_profile_test, counting_allocations_beside_it) {

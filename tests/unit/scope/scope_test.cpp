@@ -354,6 +354,23 @@ TEST(scope, survivors_that_the_heap_profile_follows_are_reported_with_their_call
   EXPECT_EQ(engine::samples.live_count(), live - count - count / 3 - 1);
 }
 
+// Another thread has freed it, and its pages have left the scope, when the end walks over the samples.
+TEST(scope, a_large_survivor_that_is_freed_during_the_end_is_no_block_of_a_class) {
+  scope s("freed at its end");
+  scope_core& core = *static_cast<scope_instance*>(s.handle().core)->memory;
+  void* const elsewhere = tarn_malloc(mib);
+  ASSERT_EQ(tarn_profile_start(1), 0);
+  live_sample* const sample =
+      engine::samples.add(engine::profile_samples, address_of(elsewhere), mib, mib, &core.sampled);
+  tarn_profile_stop();
+  ASSERT_NE(sample, nullptr);
+  const scope_report report = s.end();
+  EXPECT_EQ(report.blocks, 0U);
+  EXPECT_EQ(report.count, 0U);
+  engine::samples.remove(sample);
+  tarn_free(elsewhere);
+}
+
 TEST(scope, survivors_of_which_the_heap_profile_follows_none_have_no_call_path) {
   scope s("not followed");
   void* block = nullptr;

@@ -73,6 +73,16 @@ TEST_F(sample_thinning_test, large_blocks_are_followed_as_with_a_longer_mean) {
   EXPECT_NEAR(out.stands_for / 200'000, 1, 0.02);
 }
 
+TEST_F(sample_thinning_test, the_first_sample_after_a_silence_is_one_of_few) {
+  samples.thinning().set(true);
+  std::int64_t now = 1;
+  run(samples, now, 1000, 1000);
+  now += 3'600'000;
+  const outcome out = run(samples, now, 1, 1);
+  EXPECT_EQ(out.followed, 1U);
+  EXPECT_EQ(out.stands_for, 1.0);
+}
+
 TEST_F(sample_thinning_test, rates_that_change_leave_no_bias_and_the_level_falls_again) {
   samples.thinning().set(true);
   std::int64_t now = 1;
