@@ -15,7 +15,7 @@
  * memory, not the sum of the requests. What freed blocks leave stays charged, and resident for the scope's next blocks, up
  * to half the budget (without one, 1 MiB or a quarter of the charge); it goes back when a budget asks for it. Not charged: typed pools, recyclers, buffer pools and
  * tarn's arenas, whose memory is the process's and outlives scopes; guarded blocks (option guarded), and blocks up to
- * 256 KiB that the heap profile follows (option profile), which are reported as survivors all the same. Containers, pmr
+ * 2 KiB that the heap profile follows (option profile), which are reported as survivors all the same. Containers, pmr
  * resources and arenas that take their memory from malloc or new are charged as their blocks are.
  *
  * Thread safety: any thread, unless said otherwise. Sizes are in bytes.
@@ -60,7 +60,7 @@ typedef struct tarn_scope_options {
    * back to the system at once. */
   size_t keep;
   /* Not 0: blocks that outlive the scope become inaccessible, and their use ends the process with a message that names
-   * the scope. free() of them is allowed. Guarded blocks, and those of up to 256 KiB that the heap profile follows, stay
+   * the scope. free() of them is allowed. Guarded blocks, and those of up to 2 KiB that the heap profile follows, stay
    * accessible until then. Also for all scopes: TARN_SCOPES=checked. */
   int checked;
   /* The scope that this one is part of, and that takes over its survivors. None: the one that the calling thread is in,

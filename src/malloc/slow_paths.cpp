@@ -81,13 +81,25 @@ void* allocate_from_processor(unsigned size_class, std::size_t size) {
   return engine::share.in_use ? engine::processors.allocate_slow(size_class) : nullptr;
 }
 
+// A block of the scope that the heap profile follows. Null: no memory, or it is not to be followed.
+void* allocate_profiled_in_scope(scope_core& scope, scope_bin& bin, unsigned size_class, std::size_t size) {
+  const std::size_t taken = class_info(size_class).size;
+  if (taken > sample_cells::largest_block) return scope.allocate_followed(size, taken, &bin);
+  void* const block = allocate_profiled(size_class, size, &scope.sampled);
+  if (block != nullptr) engine::apart.allocated += taken;
+  return block;
+}
+
 // A block that is guarded, or that the heap profile follows. Null: neither is due, or it is refused.
 void* allocate_sample_in_scope(scope_bin& bin, unsigned size_class, std::size_t size) {
   if (--bin.samples.until_sample < 0 && bin.samples.is_due(engine::guard_windows)) {
-    if (void* const block = allocate_guarded(size_class, size, bin.memory)) return block;
+    if (void* const block = allocate_guarded(size_class, size, bin.memory)) {
+      engine::apart.allocated += class_info(size_class).size;
+      return block;
+    }
   }
   if (TARN_LIKELY(!bin.is_profiled(size_class, engine::profile_samples))) return nullptr;
-  void* const block = allocate_profiled(size_class, size, &bin.memory->sampled);
+  void* const block = allocate_profiled_in_scope(*bin.memory, bin, size_class, size);
   if (block == nullptr) bin.forget_sample(size_class);
   return block;
 }
@@ -98,7 +110,6 @@ TARN_NOINLINE void* allocate_in_scope(unsigned size_class, std::size_t size) {
   if (counted(size)) {
     bin.samples = {};
   } else if (void* const block = allocate_sample_in_scope(bin, size_class, size)) {
-    engine::apart.allocated += class_info(size_class).size;
     return block;
   }
   void* const object = bin.allocate_slow(size_class);

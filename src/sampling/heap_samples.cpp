@@ -236,10 +236,17 @@ TARN_NOINLINE void* heap_samples::allocate(byte_samples& samples, std::size_t re
 TARN_NOINLINE live_sample* heap_samples::add(byte_samples& samples, std::uintptr_t address,
                                              std::size_t requested, std::size_t taken, sample_owner* owner) {
   const std::uint64_t weight = samples.follow(taken, os::now_ms());
-  live_sample* const sample = weight != 0 ? new_sample() : nullptr;
+  return weight != 0 ? add_followed(weight, address, requested, taken, true, owner) : nullptr;
+}
+
+TARN_NOINLINE live_sample* heap_samples::add_followed(std::uint64_t weight, std::uintptr_t address,
+                                                      std::size_t requested, std::size_t taken, bool is_large,
+                                                      sample_owner* owner) {
+  live_sample* const sample = new_sample();
   if (sample == nullptr) return nullptr;
   sample->address = address;
-  sample->is_large = true;
+  sample->is_in_place = true;
+  sample->is_large = is_large;
   request r;
   r.owner = owner;
   r.requested = requested;

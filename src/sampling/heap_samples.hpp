@@ -5,7 +5,7 @@
 // A sampled block lies in a span of state `sampled`, whose pages have class 0 in the page map, as those of large blocks
 // do. So the fast path of free() fails for it, and no other block pays for that. Small ones share spans (sample_cells);
 // above sample_cells::largest_block each has its own. A sampled large block is an ordinary large block, with its sample
-// in span::owner.
+// in span::owner. In a scope blocks above sample_cells::largest_block lie in the scope (scope_core::allocate_followed()).
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread. The lock guards samples, cells and
 // sites; memory is taken and given back, and call paths are found, while it is free. A live sample belongs to the thread
@@ -49,7 +49,8 @@ struct live_sample {
   std::int64_t born_ns;
   call_site* site;
   sample_cells* cells;  // null: it lies in a span of its own
-  bool is_large;        // of add(): a large block
+  bool is_in_place;     // of add(): it lies where it would lie without the profile
+  bool is_large;        // in place: a large block; else one of a class that has pages of its own
 };
 
 class heap_samples {
@@ -66,6 +67,9 @@ class heap_samples {
   // Null: as above.
   live_sample* add(byte_samples& samples, std::uintptr_t address, std::size_t requested, std::size_t taken,
                    sample_owner* owner = nullptr);
+  // The same for a block for which byte_samples::follow() has given the weight. Null: no memory.
+  live_sample* add_followed(std::uint64_t weight, std::uintptr_t address, std::size_t requested,
+                            std::size_t taken, bool is_large, sample_owner* owner);
   // Of add(): the block has been freed, or is about to change its length.
   void remove(live_sample* sample);
   // The same with the sample in span::owner.

@@ -135,6 +135,9 @@ class scope_core {
   void* allocate(std::size_t size, std::size_t alignment, scope_bin* bin = nullptr);
   // `bin`: not null: the heap profile may follow the block.
   void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed, scope_bin* bin = nullptr);
+  // A block that the heap profile follows, with pages of its own, in place of an object of `taken` bytes: objects above
+  // 2 KiB are so large a part of a scope that the budget must know of them. Null: as above, or it is not to be followed.
+  void* allocate_followed(std::size_t size, std::size_t taken, scope_bin* bin);
   // Puts at most `most` objects of the class into `out`. Returns their number; 0: no memory, or over the budget.
   std::size_t take_objects(unsigned size_class, void** out, std::size_t most, scope_bin* bin);
   // Puts free objects back into their spans; they may be another scope's by now.
@@ -199,6 +202,7 @@ class scope_core {
   static void end_leaving(scope_leaving& l, std::size_t keep);
 
   // Objects.
+  span* take_large(std::size_t size, std::size_t alignment, bool zeroed, scope_bin* bin);
   bool add_span(unsigned size_class, scope_bin* bin);
   std::size_t take_locked(unsigned size_class, void** out, std::size_t most) TARN_REQUIRES(lock_);
   enum class freed : std::uint8_t { no, object, span };

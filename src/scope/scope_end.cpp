@@ -23,6 +23,7 @@ struct scope_core::departure {
 
   void add(span* s);
   void end_run();
+  static unsigned row_of(const live_sample& sample);
   void add(const live_sample& sample);
   void put(tarn_scope_report& report) const;
 
@@ -54,11 +55,16 @@ void scope_core::departure::end_run() {
   run_ = nullptr;
 }
 
-// A survivor that the heap profile follows. A large one has been counted: it lies in the scope. Nothing else is asked of
-// its span, as another thread may be freeing it.
+// Of the rows of survivors, that of a followed block.
+unsigned scope_core::departure::row_of(const live_sample& sample) {
+  return sample.is_large ? 0 : class_in_scope(class_of_size(sample.taken));
+}
+
+// A survivor that the heap profile follows. One that lies in the scope has been counted. Nothing is asked of its span, as
+// another thread may be freeing it.
 void scope_core::departure::add(const live_sample& sample) {
-  survivors& of = classes[sample.is_large ? 0 : class_in_scope(class_of_size(sample.taken))];
-  if (!sample.is_large) ++of.blocks;
+  survivors& of = classes[row_of(sample)];
+  if (!sample.is_in_place) ++of.blocks;
   const std::uint64_t site = sample.site->number;
   if (of.margin == 0) of.site = site;
   of.margin += of.site == site ? 1 : -1;
@@ -67,14 +73,15 @@ void scope_core::departure::add(const live_sample& sample) {
 // A span with live blocks becomes this scope's.
 void scope_core::inherit_locked(span* s, departure& d) {
   const auto live = static_cast<std::size_t>(s->capacity - s->free_objects);
-  d.classes[s->size_class].blocks += live;
+  const unsigned row = is_cut(s) || s->sample == nullptr ? s->size_class : departure::row_of(*s->sample);
+  d.classes[row].blocks += live;
   d.held += s->bytes();
   own_bytes_ += s->bytes();
   if (is_cut(s)) {
     small_bytes_ += live * class_info(s->size_class).size;
   } else {
     large_bytes_ += s->bytes();
-    d.large_bytes += s->bytes();
+    if (row == 0) d.large_bytes += s->bytes();
   }
   if (d.withholds && !is_withheld(s)) {
     s->list = closing;

@@ -4,6 +4,7 @@
 
 #include "central/free_mark.hpp"
 #include "central/objects.hpp"
+#include "os/clock.hpp"
 #include "os/memory.hpp"
 #include "os/report.hpp"
 #include "pages/zero_pages.hpp"
@@ -78,7 +79,7 @@ void* scope_core::allocate(std::size_t size, std::size_t alignment, scope_bin* b
   return object;
 }
 
-void* scope_core::allocate_large(std::size_t size, std::size_t alignment, bool zeroed, scope_bin* bin) {
+span* scope_core::take_large(std::size_t size, std::size_t alignment, bool zeroed, scope_bin* bin) {
   if (size > largest_size || alignment > largest_size - size) return nullptr;
   const std::size_t unit = std::max(page_size, os::system_page_size());
   const std::size_t pages = align_up(std::max<std::size_t>(size, 1), unit) >> page_shift;
@@ -95,8 +96,22 @@ void* scope_core::allocate_large(std::size_t size, std::size_t alignment, bool z
     s->sample = nullptr;
     large_bytes_ += s->bytes();
   }
+  return s;
+}
+
+void* scope_core::allocate_large(std::size_t size, std::size_t alignment, bool zeroed, scope_bin* bin) {
+  span* const s = take_large(size, alignment, zeroed, bin);
+  if (s == nullptr) return nullptr;
   if (bin != nullptr && engine::profile_countdown.is_due(engine::profile_samples, s->bytes()))
     s->sample = engine::samples.add(engine::profile_samples, s->start, size, s->bytes(), &sampled);
+  return reinterpret_cast<void*>(s->start);
+}
+
+void* scope_core::allocate_followed(std::size_t size, std::size_t taken, scope_bin* bin) {
+  const std::uint64_t weight = engine::profile_samples.follow(taken, os::now_ms());
+  span* const s = weight != 0 ? take_large(taken, 1, false, bin) : nullptr;
+  if (s == nullptr) return nullptr;
+  s->sample = engine::samples.add_followed(weight, s->start, size, taken, false, &sampled);
   return reinterpret_cast<void*>(s->start);
 }
 
@@ -196,7 +211,10 @@ void scope_core::put_back(void* const* objects, std::size_t count) {
 
 std::size_t scope_core::usable_size(const span* s, const void* block) {
   if (!is_object(s, block)) return 0;
-  if (!is_cut(s)) return s->list == large || s->list == large_withheld ? s->bytes() : 0;
+  if (!is_cut(s)) {
+    if (s->list != large && s->list != large_withheld) return 0;
+    return s->sample != nullptr ? s->sample->taken : s->bytes();
+  }
   const std::size_t size = class_info(s->size_class).size;
   if (!hardened_build && s->list == cut) return free_mark::is_set(block) ? 0 : size;
   return with_owner(s, [&](scope_core&) {

@@ -39,6 +39,10 @@ TEST(slow_paths, aligned_blocks_up_to_a_page_come_from_classes) {
     for (std::size_t size = 1; size <= 20000; size += 61) {
       void* const block = allocate_aligned(alignment, size);
       const auto c = static_cast<unsigned>(engine::map.class_of(address_of(block)));
+      if (engine::guards.contains(block)) {
+        deallocate(block);
+        continue;
+      }
       ASSERT_NE(c, 0U) << alignment << ", " << size;
       // It must be the smallest class that fits and whose objects are all aligned.
       for (unsigned less = 1; less < c; ++less) {

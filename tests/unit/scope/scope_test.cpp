@@ -371,6 +371,41 @@ TEST(scope, a_large_survivor_that_is_freed_during_the_end_is_no_block_of_a_class
   tarn_free(elsewhere);
 }
 
+TEST(scope, a_budget_holds_while_the_heap_profile_follows_many_blocks) {
+  constexpr std::size_t budget = 64 * mib;
+  for (const std::size_t size : {3000UL, 20000UL, 250000UL}) {
+    scope s("followed and bounded", {.budget = budget});
+    ASSERT_EQ(tarn_profile_start(65536), 0);
+    std::vector<void*> blocks;
+    blocks.reserve(budget / size * 3);
+    std::uint64_t followed = 0;
+    std::size_t held = 0;
+    std::uintptr_t path = 0;
+    {
+      const scope_entry in = s.enter();
+      const std::size_t before = engine::samples.live_count();
+      while (blocks.size() < blocks.capacity()) {
+        void* const block = allocate_from(size, path);
+        if (block == nullptr) break;
+        held += tarn_usable_size(block);
+        blocks.push_back(block);
+      }
+      followed = engine::samples.live_count() - before;
+    }
+    EXPECT_LE(held, budget + budget / 100) << size;
+    EXPECT_GT(held, budget / 2) << size;
+    EXPECT_GT(followed, 100U) << size;
+    tarn_profile_stop();
+    const scope_report report = s.end();
+    EXPECT_EQ(report.blocks, blocks.size());
+    EXPECT_EQ(report.count, 1U) << "followed ones are of their class";
+    EXPECT_TRUE(path_has(report.classes[0].site, path));
+    const std::size_t live = engine::samples.live_count();
+    for (void* const block : blocks) tarn_free(block);
+    EXPECT_EQ(engine::samples.live_count(), live - followed);
+  }
+}
+
 TEST(scope, survivors_of_which_the_heap_profile_follows_none_have_no_call_path) {
   scope s("not followed");
   void* block = nullptr;
