@@ -136,7 +136,9 @@ void write_plan_file(output_file& file, const advise_arguments& arguments, const
                      const std::vector<advice>& all) {
   if (arguments.only > static_cast<int>(all.size())) {
     throw cli_error(exit_code::usage,
-                    fmt::format("--only {}: there are {} pieces of advice", arguments.only, all.size()),
+                    fmt::format("--only {}: there {}", arguments.only,
+                                all.size() == 1 ? "is 1 piece of advice"
+                                                : fmt::format("are {} pieces of advice", all.size())),
                     "For a list with numbers run tarn advise without --plan.");
   }
   const profiler::plan plan = plan_of(p, all, arguments.only - 1);

@@ -80,8 +80,8 @@ void print_split(const profile& p, const memory_row& row, std::size_t most, bool
     if (bytes <= 0) continue;
     const std::string error = kind.member == &memory_row::live ? margin(row.live_variance, bytes) : "";
     fmt::print("{}  {}  {}{}\n", pad_left(profiler::say_bytes(bytes), 10),
-               pad_left(profiler::say_share(bytes, row.sum()), 7), paint(kind.text, style::bold, colour),
-               error);
+               pad_left(profiler::say_share(bytes, row.sum()), 7),
+               paint(text_of(kind, p), style::bold, colour), error);
     const std::vector<placed_memory> parts = placed_parts(p, row, kind);
     for (std::size_t index = 0; index < parts.size() && index < most; ++index) {
       fmt::print("{}{}  {}{}\n", std::string(12, ' '), pad_left(profiler::say_bytes(parts[index].bytes), 10),

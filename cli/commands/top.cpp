@@ -353,7 +353,13 @@ int top_program(const std::vector<std::string>& words, const top_arguments& argu
     // The screen is gone, and with it all figures.
     if (is_drawn(arguments) && !nothing) print_note(state.summary());
     // Ended by key or time: the destructor ends the program, too.
-    if (told == 0 && !program.ended()) return exit_code::success;
+    if (told == 0 && !program.ended()) {
+      if (nothing && !is_drawn(arguments))
+        print_note(
+            "no figures yet: a recording takes half a second to begin, longer on a busy machine; give more time: "
+            "--for");
+      return exit_code::success;
+    }
     status = program.status();
     errors = program.errors();
   }

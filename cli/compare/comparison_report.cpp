@@ -229,6 +229,9 @@ std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
   if (columns.size() < 2) {
     return {fmt::format("Verdict: nothing to compare; only {} has figures.", columns.front()->who.name)};
   }
+  const std::size_t rounds = columns.front()->rounds.size();
+  if (rounds < fewest_judged_rounds)
+    return {fmt::format("Verdict: none; {} cannot show a difference. More: -n 10", rounds_in_words(rounds))};
   const std::vector<pairwise_verdict> verdicts = judge_all(outcome);
   const auto decides = [](const pairwise_verdict& verdict) {
     return verdict.judged.outcome != difference::none;
@@ -250,10 +253,7 @@ std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
       if (told) lines.push_back("  " + sentence(row, verdicts));
     }
   }
-  const std::size_t rounds = columns.front()->rounds.size();
-  if (rounds < fewest_judged_rounds) {
-    lines.push_back(fmt::format("  {} cannot show a difference. More: -n 10", rounds_in_words(rounds)));
-  } else if (verdicts.front().judged.confidence <= 0) {
+  if (verdicts.front().judged.confidence <= 0) {
     lines.push_back(
         fmt::format("  {} are few: only large differences show. More: -n 10", rounds_in_words(rounds)));
   }

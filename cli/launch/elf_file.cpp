@@ -55,7 +55,7 @@ std::string first_line(std::span<const std::byte> image) {
   std::string line(text + 2, end - 2);
   const std::size_t begin = line.find_first_not_of(" \t");
   if (begin == std::string::npos) return {};
-  return line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
+  return line.substr(begin, line.find_last_not_of(" \t") - begin + 1);
 }
 
 template <typename header_type, typename segment_type>

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -27,6 +28,7 @@ namespace {
 
 // The kernel gives up on interpreters of interpreters at this depth.
 constexpr int script_depth_limit = 5;
+constexpr const char* windows_line_ends = "The script has Windows line ends; remove them.";
 constexpr const char* default_path = "/usr/local/bin:/usr/bin:/bin";
 
 std::vector<std::string> path_directories(const environment& variables) {
@@ -124,7 +126,7 @@ class target_finder {
       throw cli_error(exit_code::not_executable,
                       fmt::format("the interpreter of {}, {}, cannot be started: {}", path, interpreter,
                                   std::strerror(errno)),
-                      interpreter.ends_with('\r') ? "The script has Windows line ends; remove them."
+                      interpreter.ends_with('\r') ? windows_line_ends
                                                   : "Install it, or correct the script's first line.");
     }
     follow(interpreter, depth + 1);
@@ -133,6 +135,12 @@ class target_finder {
 
   // "#!/usr/bin/env [-S] [NAME=VALUE…] PROGRAM …": env replaces itself by PROGRAM.
   void follow_env(const std::string& path, const std::string& argument, int depth) {
+    if (argument.ends_with('\r') && !argument.starts_with("-S")) {
+      throw cli_error(exit_code::not_executable,
+                      fmt::format("the interpreter of {}, {}, cannot be started: {}", path, argument,
+                                  std::strerror(ENOENT)),
+                      windows_line_ends);
+    }
     std::istringstream words(argument);
     std::string word;
     while (words >> word) {

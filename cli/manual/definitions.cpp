@@ -30,8 +30,8 @@ page have the same list.
 
 The rule: 0 is success. 1 is a result that a script should act on. 2 is a command line that tarn does not understand, whatever
 the system is like. 125 is anything that tarn cannot do here: a file that cannot be read or written, a program that it refuses,
-a right or a library that is missing. Commands that end as their program does use 125 for wrong usage, too, so that a 2
-is always the program's.
+a right or a library that is missing. `run` and `profile` end with 125 for wrong usage, too, so that a 2 of theirs is always
+the program's.
 
 | code | meaning |
 |---:|---|

@@ -136,19 +136,24 @@ std::string render_verdict(const profiler::profile& p) {
                          : fmt::format("{}{} allocations of {}{}", say_count(allocations),
                                        margin_share(allocations_variance, allocations), say_bytes(bytes),
                                        margin_share(bytes_variance, bytes));
-  text += fmt::format("; memory truly cost {}{} of {} processor time\n", say_time(all.total()),
-                      margin_ns(all.whole_variance()), say_time(profiler::processor_ns(p)));
-  if (p.mode != profiler::profile_mode::faults) {
+  text += fmt::format("; memory truly cost {}{}", say_time(all.total()), margin_ns(all.whole_variance()));
+  // Zero: the process ended before the system's clock had ticked for it.
+  const double processor = profiler::processor_ns(p);
+  text += processor > 0 ? fmt::format(" of {} processor time\n", say_time(processor)) : "\n";
+  if (p.mode == profiler::profile_mode::faults) {
+    text += fmt::format("  page faults: {} by the code that touched the memory, {} not seen\n",
+                        say_count(joined), say_count(p.unseen_faults));
+  } else {
     text += fmt::format(
         "  in malloc and free {} ({}), which a timer around them sees; afterwards in the "
         "kernel {} for page faults and {} for giving memory back ({}), which it does not\n",
         say_time(all.malloc_ns), say_share(all.malloc_ns, all.total()), say_time(all.fault_ns),
         say_time(all.unmap_ns), say_share(all.hidden(), all.total()));
+    text += fmt::format(
+        "  page faults: {} on blocks of a known site, {} elsewhere (images, stacks, the allocator's own), {} not "
+        "seen\n",
+        say_count(joined), say_count(p.other_faults), say_count(p.unseen_faults));
   }
-  text += fmt::format(
-      "  page faults: {} on blocks of a known site, {} elsewhere (images, stacks, the allocator's own), {} not "
-      "seen\n",
-      say_count(joined), say_count(p.other_faults), say_count(p.unseen_faults));
   std::vector<paying_place> places = paying_places(p);
   if (places.size() > most_sites) places.resize(most_sites);
   for (const paying_place& place : places) {

@@ -63,9 +63,16 @@ advice leave_everything(const advice_facts& facts, const std::vector<advice>& ca
   one.headline = "Leave it: no change of memory allocation is worth the effort here";
   one.share = 0;
   if (candidates.empty()) {
-    one.reason = facts.p.proven.rounds > 0
-                     ? "Everything that needs no change of code was measured; none of it saves time."
-                     : "No rule finds a change that would save time.";
+    if (facts.p.proven.rounds > 0) {
+      one.reason = "Everything that needs no change of code was measured; none of it saves time.";
+    } else if (facts.p.mode == profile_mode::faults) {
+      one.headline = "No advice: which blocks the page faults belong to is not known";
+      one.reason =
+          "The profile holds page faults alone. Record the calls as well, where the program permits it: "
+          "tarn profile -- PROGRAM ARG...";
+    } else {
+      one.reason = "No rule finds a change that would save time.";
+    }
   } else {
     const advice& best = candidates.front();
     one.reason = std::string("The largest possible saving is ") + kind_name(best.kind) +
@@ -94,10 +101,15 @@ advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& acti
   }
   advice one;
   one.headline = "Leave all other places as they are";
-  one.reason = places == 0 ? "There is no other place that allocates."
-                           : "The other " + say_count(static_cast<double>(places)) + " places cost " +
-                                 say_of_cpu(facts, rest) + " together, the most expensive of them " +
-                                 say_share(largest / facts.cpu_ns) + ".";
+  if (places == 0) {
+    one.reason = "There is no other place that allocates.";
+  } else if (places == 1) {
+    one.reason = "The other place costs " + say_of_cpu(facts, rest) + ".";
+  } else {
+    one.reason = "The other " + say_count(static_cast<double>(places)) + " places cost " +
+                 say_of_cpu(facts, rest) + " together, the most expensive of them " +
+                 say_share(largest / facts.cpu_ns) + ".";
+  }
   const cost all = cost_of_all(facts.p);
   one.evidence = {say_total(facts, all),
                   "the advice above, without counting alternatives twice, would save " +

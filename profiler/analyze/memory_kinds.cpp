@@ -11,7 +11,20 @@
 
 namespace tarn::profiler {
 
+namespace {
+
+bool may_be_live(const memory_kind& kind, const profile& p) {
+  return p.mode == profile_mode::faults && kind.member == &memory_row::kept;
+}
+
+}  // namespace
+
+const char* text_of(const memory_kind& kind, const profile& p) {
+  return may_be_live(kind, p) ? "malloc's memory: live and free blocks, caches, its own data" : kind.text;
+}
+
 std::vector<placed_memory> placed_parts(const profile& p, const memory_row& row, const memory_kind& kind) {
+  if (may_be_live(kind, p)) return {};
   std::map<std::tuple<std::string, std::string, std::uint32_t>, placed_memory> by_place;
   for (const memory_part& part : p.memory.parts) {
     if (part.time_ns != row.time_ns || part.kind != kind.name) continue;

@@ -29,6 +29,9 @@ inline constexpr std::array memory_kinds = {
     memory_kind{"other", "other memory without a file", &memory_row::other},
 };
 
+// The kind in words. Where no block is known (mode faults), what is called kept may be live as well.
+const char* text_of(const memory_kind& kind, const profile& p);
+
 // A site's place or a file, with the sum of its parts.
 struct placed_memory {
   // Of a file: its name as the function. If the profile has neither place nor file: "[all smaller ones]".

@@ -43,8 +43,8 @@ recording::recording(const recording_settings& settings) : settings_(settings), 
   if (settings_.output.empty()) {
     const std::string place = settings_.directory.empty() ? "." : settings_.directory;
     if (access(place.c_str(), W_OK) != 0) {
-      throw profile_error(place + ": no file can be made here: " + std::strerror(errno) +
-                          "; name one: -o FILE");
+      throw profile_error("no file can be made in " + (place == "." ? "the current folder" : place) + ": " +
+                          std::strerror(errno) + "; name one elsewhere: -o FILE");
     }
   }
   if (settings_.mode != profile_mode::faults) {

@@ -248,7 +248,7 @@ json describe_memory(const profile& p, std::size_t most_parts) {
                        {"variance", sane_variance(part.variance)}});
     }
     kinds.push_back({{"name", kind.name},
-                     {"text", kind.text},
+                     {"text", text_of(kind, p)},
                      {"bytes", std::llround(sane_figure(row->*kind.member))},
                      {"parts", std::move(parts)}});
   }

@@ -215,6 +215,9 @@ class top(Base):
         self.assertEqual(result.returncode, 7, result.stderr)
         self.assert_refused(tarn("top"), 2)
         self.assertEqual(tarn("top", "--", "no-such-program-here").returncode, 127)
+        result = tarn("top", "--for", "0.1", "--", "sleep", "5")  # shorter than the measurement of prices before the start
+        self.assertEqual((result.returncode, result.stdout), (0, ""))
+        self.assertIn("no figures yet", result.stderr)
 
     def test_processes(self):
         sleeper = subprocess.Popen(["sleep", "30"])

@@ -228,6 +228,10 @@ tarn: ./data is not executable: Permission denied
 tarn: ./script is neither a program nor a script that begins with '#!'
       Write '#!/bin/sh' into its first line, or start it by its interpreter: sh ./script
 """, needs="script"),
+        Mistake("a script has the line ends of Windows", "tarn run -- ./windows_script", 126, """\
+tarn: the interpreter of ./windows_script, /bin/sh\\x0d, cannot be started: No such file or directory
+      The script has Windows line ends; remove them.
+""", needs="windows_script"),
         Mistake("the program is statically linked", "tarn run -- ./static", 125, """\
 tarn: ./static is statically linked, so no library can be preloaded into it
       Link it with libtarn.a, or link it dynamically.

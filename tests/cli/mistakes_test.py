@@ -66,6 +66,8 @@ class mistakes(Base):
             self.write(need, files[need], 0o755 if need == "here" else 0o644)
         elif need == "script":
             self.write("script", "echo\n")
+        elif need == "windows_script":
+            self.write("windows_script", "#!/bin/sh\r\necho\r\n")
         elif need == "server-in-path":
             self.write("bin/server", "#!/bin/sh\n")
         elif need == "no-path":

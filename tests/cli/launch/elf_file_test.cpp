@@ -103,7 +103,7 @@ TEST(elf_file, other_kinds_of_file) {
   EXPECT_EQ(summarize_file({}).kind, file_kind::empty);
   EXPECT_EQ(summarize_file(text_image("hello")).kind, file_kind::other);
   EXPECT_EQ(summarize_file(text_image("#! /bin/sh -e \nexit")).script_line, "/bin/sh -e");
-  EXPECT_EQ(summarize_file(text_image("#!/bin/sh\r\n")).script_line, "/bin/sh");
+  EXPECT_EQ(summarize_file(text_image("#!/bin/sh\r\n")).script_line, "/bin/sh\r");
   EXPECT_EQ(summarize_file(text_image("#!")).kind, file_kind::script);
   EXPECT_EQ(summarize_file(text_image("#!")).script_line, "");
 }

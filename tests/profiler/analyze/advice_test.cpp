@@ -35,6 +35,24 @@ TEST(Advice, NothingRecordedIsLeftAlone) {
   EXPECT_FALSE(all[0].reason.empty());
 }
 
+TEST(Advice, PageFaultsAloneDoNotSayThatNothingWouldHelp) {
+  small_program program;
+  program.p.mode = profile_mode::faults;
+  const std::vector<advice> all = advise(program.p);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].kind, advice_kind::leave_it);
+  EXPECT_EQ(all[0].headline.find("Leave it"), std::string::npos) << all[0].headline;
+  EXPECT_NE(all[0].reason.find("holds page faults alone"), std::string::npos) << all[0].reason;
+}
+
+TEST(Advice, OneOtherPlaceIsOnePlace) {
+  small_program program;
+  program.add({"work()"}, 64, 5e6);
+  program.add({"rest()"}, 64, 100);
+  const std::string reason = advise(program.p).back().reason;
+  EXPECT_TRUE(reason.starts_with("The other place costs ")) << reason;
+}
+
 TEST(Advice, WhatSavesLessThanAPercentIsLeftAloneAndNamed) {
   small_program program;
   program.add({"work()"}, 64, 50000);  // 0.5 ms of a second

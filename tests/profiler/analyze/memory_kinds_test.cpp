@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 
 namespace tarn::profiler {
 namespace {
@@ -47,6 +48,20 @@ TEST(memory_kinds, parts_of_one_place_are_one_and_the_largest_comes_first) {
   EXPECT_EQ(files[0].where.function, "/lib/a.so");
   row.time_ns = 6;
   EXPECT_TRUE(placed_parts(p, row, memory_kinds[0]).empty());
+}
+
+// In mode faults no block is known: nobody may read that malloc keeps what the program uses.
+TEST(memory_kinds, where_no_block_is_known_nothing_is_called_kept) {
+  profile p;
+  p.memory.parts = {{5, "kept", "[near no live block]", 0, 10, 0}};
+  memory_row row;
+  row.time_ns = 5;
+  const memory_kind& kept = memory_kinds[2];
+  EXPECT_STREQ(text_of(kept, p), kept.text);
+  EXPECT_EQ(placed_parts(p, row, kept).size(), 1U);
+  p.mode = profile_mode::faults;
+  EXPECT_NE(std::string(text_of(kept, p)).find("live and free blocks"), std::string::npos);
+  EXPECT_TRUE(placed_parts(p, row, kept).empty());
 }
 
 }  // namespace
