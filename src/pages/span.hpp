@@ -125,7 +125,8 @@ struct alignas(separation) span {
   union {
     alignas(cache_line) std::uint64_t inline_bits[inline_words] = {};
     kept_place kept;  // in state `kept`; guarded by the buffer pool's lock
-    // scoped, of one block with pages of its own: what heap_samples knows of it; null: it is not sampled. Belongs to the block's owner.
+    // scoped, of one block with pages of its own: what heap_samples knows of it; null: it is not sampled. Belongs to the
+    // block's owner.
     live_sample* sample;
   };
 
