@@ -69,19 +69,6 @@ std::string filled(std::string_view text) {
 
 std::string sentence(std::string_view text) { return filled(text) + (text.ends_with('.') ? "\n" : ".\n"); }
 
-// Paragraphs, separated by empty lines.
-std::string paragraphs(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find("\n\n"), text.size());
-    std::string_view one = text.substr(0, end);
-    while (one.ends_with('\n')) one.remove_suffix(1);
-    result += ".PP\n" + filled(one) + "\n";
-    text.remove_prefix(std::min(text.size(), end + 2));
-  }
-  return result;
-}
-
 // Lines exactly as they are, without the two blanks before each.
 std::string literal_lines(std::string_view text) {
   std::string result = ".EX\n";
@@ -93,6 +80,19 @@ std::string literal_lines(std::string_view text) {
     text.remove_prefix(std::min(text.size(), end + 1));
   }
   return result + ".EE\n";
+}
+
+// Paragraphs, separated by empty lines; one that begins with blanks is a table, whose lines stay.
+std::string paragraphs(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find("\n\n"), text.size());
+    std::string_view one = text.substr(0, end);
+    while (one.ends_with('\n')) one.remove_suffix(1);
+    result += ".PP\n" + (one.starts_with("  ") ? literal_lines(one) : filled(one) + "\n");
+    text.remove_prefix(std::min(text.size(), end + 2));
+  }
+  return result;
 }
 
 std::string page_date() {
