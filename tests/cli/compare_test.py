@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """End-to-end: `tarn compare`."""
+import contextlib
 import json
 import os
 import pty
@@ -89,7 +90,9 @@ class compare(Base):
         while child is None and time.monotonic() < deadline:
             with open(children, encoding="ascii") as file:
                 for word in file.read().split():
-                    with open(f"/proc/{word}/comm", encoding="ascii") as name:
+                    # A helper process of the command may have ended since.
+                    with contextlib.suppress(FileNotFoundError, ProcessLookupError), \
+                         open(f"/proc/{word}/comm", encoding="ascii") as name:
                         child = int(word) if name.read() == "sleep\n" else child
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
