@@ -59,12 +59,6 @@ std::string show_share(const change& value) {
   return fmt::format("{:+.1f} %", 100 * value.share());
 }
 
-// Half the width of the interval, in percent of the earlier value.
-std::string show_margin(const change& value) {
-  if (value.before <= 0) return "";
-  return value.margin <= 0 ? "exact" : fmt::format("± {:.1f} %", 100 * value.margin / value.before);
-}
-
 style style_of(const change& value) {
   if (!value.is_significant()) return style::faint;
   return value.amount() > 0 ? style::bad : style::good;
@@ -89,7 +83,7 @@ void print_totals(const profiler::difference& changes, bool colour) {
     const change& total = changes.totals[index];
     fmt::print("{:12}  {:>10}  {:>10}  {}  {:>10}\n", what.name, say(what.unit, total.before),
                say(what.unit, total.after),
-               paint(fmt::format("{:>10}", show_share(total)), style_of(total), colour), show_margin(total));
+               paint(fmt::format("{:>10}", show_share(total)), style_of(total), colour), total.margin_text());
   }
 }
 
@@ -147,7 +141,7 @@ void print_sites(const profiler::difference& changes, std::size_t metric_index, 
     const std::string amount = fmt::format("{:>10}", show_amount(what, value));
     fmt::print("{}  {:>10}  {:>10}  {:>9}  {:>10}  {}\n", paint(amount, style_of(value), colour),
                say(what.unit, value.before), say(what.unit, value.after), show_share(value),
-               show_margin(value), places[index]);
+               value.margin_text(), places[index]);
   }
 }
 

@@ -76,7 +76,7 @@ std::string share_text(const change& value) {
   if (std::isinf(value.share())) return "is new";
   const std::string share = fmt::format("changed by {:+.1f}", 100 * value.share());
   if (value.margin <= 0 || value.before <= 0) return share + " %";
-  return fmt::format("{} ± {:.1f} %", share, 100 * value.margin / value.before);
+  return share + " " + value.margin_text();
 }
 
 bool is_beyond(const change& value, const change_limit& limit) {
@@ -91,6 +91,13 @@ bool is_beyond(const change& value, const change_limit& limit) {
 double change::share() const noexcept {
   if (before > 0) return (after - before) / before;
   return after > 0 ? std::numeric_limits<double>::infinity() : 0;
+}
+
+std::string change::margin_text() const {
+  if (before <= 0) return "";
+  if (margin <= 0) return "exact";
+  const double percent = 100 * margin / before;
+  return percent >= 999.95 ? "± >999 %" : fmt::format("± {:.1f} %", percent);
 }
 
 difference difference::between(const profile& before, const profile& after) {

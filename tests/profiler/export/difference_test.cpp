@@ -185,6 +185,15 @@ TEST(difference, all_recordings_use_the_prices_of_the_first) {
   EXPECT_DOUBLE_EQ(changes.totals[0].after, 500e3);
 }
 
+TEST(difference, margins_are_shown_in_percent_of_the_value_before) {
+  const auto shown = [](double before, double margin) { return change{before, 0, margin}.margin_text(); };
+  EXPECT_EQ(shown(0, 5), "");
+  EXPECT_EQ(shown(100, 0), "exact");
+  EXPECT_EQ(shown(100, 2.44), "± 2.4 %");
+  EXPECT_EQ(shown(100, 999), "± 999.0 %");
+  EXPECT_EQ(shown(100, 1998.8), "± >999 %");
+}
+
 TEST(difference, malformed_limits_are_refused) {
   for (const char* text :
        {"", "cost", ">5%", "cost>", "cost>%", "cost>5%%", "cost>5x", "cost>inf", "cost>nan", "cost>1e999",
