@@ -79,10 +79,10 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   s->free_when_looked = 0;
   objects::set_all_free(s->free_bits, s->capacity);
   if constexpr (hardened_build) zero_dirty_pages(map_, s);
-  // Fresh objects are marked free too: a stale pointer from an earlier use of the memory may free one.
-  if constexpr (!hardened_build) {
-    for (std::size_t i = 0; i < s->capacity; ++i) free_mark::set(objects::at(s, i));
-  }
+  // The new objects are marked free: a stale pointer from an earlier use of the memory may free one. Memory that nobody
+  // has used has none, so its objects are marked when they are taken, and pages that no object needs are not touched.
+  s->first_unused = hardened_build || !s->is_first_use ? s->capacity : 0;
+  mark_free(s, s->first_unused);
   TARN_PROBE(span_made, s->start, s->bytes(), info.size);
   map_.set_objects(s, info.size);
   if (os::is_check_due()) map_.validate(s, size_class, info.size);
@@ -96,6 +96,13 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   return true;
 }
 
+// Marks the first `count` objects that are free.
+void central::mark_free(const span* s, std::size_t count) {
+  for (std::size_t i = 0; !hardened_build && i < count; ++i) {
+    if (objects::is_free(s, i)) free_mark::set(objects::at(s, i));
+  }
+}
+
 // Requires: the span is in no list and all its objects are free.
 void central::destroy_span(span* s) {
   depot(s->size_class, s->home.load(std::memory_order_relaxed))
@@ -103,6 +110,7 @@ void central::destroy_span(span* s) {
   map_.map_pages(s);
   if (os::is_check_due()) map_.validate(s, 0, 1);
   s->size_class = 0;
+  s->dirty_pages = s->pages;
   std::uint64_t* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
   heap_.deallocate(s);
   if (apart != nullptr) bits_.deallocate(apart);
@@ -140,28 +148,42 @@ span* central::best_span(const object_depot& d) const {
 std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
                                   unsigned home) {
   std::size_t found = 0;
-  os::lock_guard guard(d.lock, d);
-  if (d.home == 0) note_taker(d, size_class, home);
-  for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
-    span* s = found == 0 ? best_span(d) : d.best();
-    // A spare span is used only if nothing else has been found.
-    if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
-    if (s->list == object_depot::spare_list) {
-      spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
-      d.spare_end = s->end();
+  bool unmarked = false;
+  {
+    os::lock_guard guard(d.lock, d);
+    if (d.home == 0) note_taker(d, size_class, home);
+    for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
+      span* s = found == 0 ? best_span(d) : d.best();
+      // A spare span is used only if nothing else has been found.
+      if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
+      if (s->list == object_depot::spare_list) {
+        spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+        d.spare_end = s->end();
+      }
+      if (TARN_UNLIKELY(s->free_when_looked != 0)) list_again(s);
+      // Filled from the top down, so that the first object found is handed out first.
+      void** slot = m->slots + most - found;
+      const std::uintptr_t first = objects::first_of(s);
+      const std::size_t size = class_info(size_class).size;
+      std::size_t last = 0;
+      const std::size_t count = objects::take_free(s, most - found, [&](std::size_t index) {
+        last = index;
+        *slot-- = reinterpret_cast<void*>(first + index * size);
+      });
+      if (TARN_UNLIKELY(last >= s->first_unused)) {
+        s->first_unused = static_cast<std::uint32_t>(last + 1);
+        unmarked = true;
+      }
+      found += count;
+      d.change_free_count(s, -static_cast<int>(count));
     }
-    if (TARN_UNLIKELY(s->free_when_looked != 0)) list_again(s);
-    // Filled from the top down, so that the first object found is handed out first.
-    void** slot = m->slots + most - found;
-    const std::uintptr_t first = objects::first_of(s);
-    const std::size_t size = class_info(size_class).size;
-    const std::size_t count = objects::take_free(
-        s, most - found, [&](std::size_t index) { *slot-- = reinterpret_cast<void*>(first + index * size); });
-    found += count;
-    d.change_free_count(s, -static_cast<int>(count));
+    note_taken(d, size_class, found);
+    review(d, size_class);
   }
-  note_taken(d, size_class, found);
-  review(d, size_class);
+  // Without the lock, since this may be the first touch of a page.
+  if (TARN_UNLIKELY(unmarked)) {
+    for (std::size_t i = 0; i < found; ++i) free_mark::set(m->slots[most - i]);
+  }
   return found;
 }
 
