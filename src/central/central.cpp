@@ -81,8 +81,8 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   if constexpr (hardened_build) zero_dirty_pages(map_, s);
   // The new objects are marked free: a stale pointer from an earlier use of the memory may free one. Memory that nobody
   // has used has none, so its objects are marked when they are taken, and pages that no object needs are not touched.
-  s->first_unused = hardened_build || !s->is_first_use ? s->capacity : 0;
-  mark_free(s, s->first_unused);
+  s->first_unused = 0;
+  if (hardened_build || !s->is_first_use) mark_unused(s, s->capacity);
   TARN_PROBE(span_made, s->start, s->bytes(), info.size);
   map_.set_objects(s, info.size);
   if (os::is_check_due()) map_.validate(s, size_class, info.size);
@@ -96,11 +96,11 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   return true;
 }
 
-// Marks the first `count` objects that are free.
-void central::mark_free(const span* s, std::size_t count) {
-  for (std::size_t i = 0; !hardened_build && i < count; ++i) {
-    if (objects::is_free(s, i)) free_mark::set(objects::at(s, i));
-  }
+// Marks the objects before `end` that have never been used.
+void central::mark_unused(span* s, std::size_t end) {
+  std::size_t i = s->first_unused;
+  for (; i < std::min<std::size_t>(end, s->capacity); ++i) free_mark::set(objects::at(s, i));
+  s->first_unused = static_cast<std::uint32_t>(i);
 }
 
 // Requires: the span is in no list and all its objects are free.
@@ -148,42 +148,33 @@ span* central::best_span(const object_depot& d) const {
 std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
                                   unsigned home) {
   std::size_t found = 0;
-  bool unmarked = false;
-  {
-    os::lock_guard guard(d.lock, d);
-    if (d.home == 0) note_taker(d, size_class, home);
-    for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
-      span* s = found == 0 ? best_span(d) : d.best();
-      // A spare span is used only if nothing else has been found.
-      if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
-      if (s->list == object_depot::spare_list) {
-        spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
-        d.spare_end = s->end();
-      }
-      if (TARN_UNLIKELY(s->free_when_looked != 0)) list_again(s);
-      // Filled from the top down, so that the first object found is handed out first.
-      void** slot = m->slots + most - found;
-      const std::uintptr_t first = objects::first_of(s);
-      const std::size_t size = class_info(size_class).size;
-      std::size_t last = 0;
-      const std::size_t count = objects::take_free(s, most - found, [&](std::size_t index) {
-        last = index;
-        *slot-- = reinterpret_cast<void*>(first + index * size);
-      });
-      if (TARN_UNLIKELY(last >= s->first_unused)) {
-        s->first_unused = static_cast<std::uint32_t>(last + 1);
-        unmarked = true;
-      }
-      found += count;
-      d.change_free_count(s, -static_cast<int>(count));
+  os::lock_guard guard(d.lock, d);
+  if (d.home == 0) note_taker(d, size_class, home);
+  for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
+    span* s = found == 0 ? best_span(d) : d.best();
+    // A spare span is used only if nothing else has been found.
+    if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
+    if (s->list == object_depot::spare_list) {
+      spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+      d.spare_end = s->end();
     }
-    note_taken(d, size_class, found);
-    review(d, size_class);
+    if (TARN_UNLIKELY(s->free_when_looked != 0)) list_again(s);
+    // Filled from the top down, so that the first object found is handed out first.
+    void** slot = m->slots + most - found;
+    const std::uintptr_t first = objects::first_of(s);
+    const std::size_t size = class_info(size_class).size;
+    std::size_t last = 0;
+    const std::size_t count = objects::take_free(s, most - found, [&](std::size_t index) {
+      last = index;
+      *slot-- = reinterpret_cast<void*>(first + index * size);
+    });
+    // And the object behind the last one, which a program frees that frees the end of a block instead of its beginning.
+    if (TARN_UNLIKELY(s->first_unused < s->capacity)) mark_unused(s, last + 2);
+    found += count;
+    d.change_free_count(s, -static_cast<int>(count));
   }
-  // Without the lock, since this may be the first touch of a page.
-  if (TARN_UNLIKELY(unmarked)) {
-    for (std::size_t i = 0; i < found; ++i) free_mark::set(m->slots[most - i]);
-  }
+  note_taken(d, size_class, found);
+  review(d, size_class);
   return found;
 }
 

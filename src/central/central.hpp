@@ -282,7 +282,7 @@ class central {
   // asked of an unlisted span; and whether its pages have its class. For checks.
   static bool unused_are_free(const span& s);
   static bool objects_are_marked(const span& s);
-  static void mark_free(const span* s, std::size_t count);
+  static void mark_unused(span* s, std::size_t end);
   [[nodiscard]] bool is_listed(const span& s) const { return map_.class_of(s.start) == s.size_class; }
   void destroy_span(span* s);
 

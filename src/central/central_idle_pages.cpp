@@ -167,7 +167,9 @@ std::size_t central::purge_idle_pages_of(object_depot& d, unsigned size_class, s
 // its mark.
 void central::list_again(span* s) {
   if (s->free_when_looked == held_now) return;
-  mark_free(s, s->first_unused);
+  for (std::size_t i = 0; i < s->first_unused; ++i) {
+    if (objects::is_free(s, i)) free_mark::set(objects::at(s, i));
+  }
   s->free_when_looked = 0;
   map_.set_objects(s, class_info(s->size_class).size);
 }

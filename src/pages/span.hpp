@@ -87,8 +87,8 @@ struct alignas(separation) span {
   union {
     // Pages whose backing is not clean. Of a span in use, unless it is cut: the number when it was handed out.
     std::uint32_t dirty_pages = 0;
-    // cut: the first object that has never been handed out, nor has its memory (first_use.hpp); nor have those behind it.
-    // They are free and have no mark (central). Guarded by the depot's lock.
+    // cut: this object and those behind it have never been taken from the span, nor has anybody had their memory before
+    // (first_use.hpp). They are free and have no mark (free_mark.hpp). Guarded by the depot's lock.
     std::uint32_t first_unused;
   };
   std::uint64_t* free_bits = nullptr;

