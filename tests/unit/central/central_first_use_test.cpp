@@ -81,7 +81,8 @@ TEST_F(central_first_use, unused_pages_are_not_given_back) {
   unsigned page_sized = 1;
   while (class_info(page_sized).size < os::system_page_size()) ++page_sized;
   const auto one = take(page_sized, 1);
-  EXPECT_LE(central_.purge_idle_pages(true), size) << "of the object that was marked in advance";
+  EXPECT_LE(central_.purge_idle_pages(true), class_info(page_sized).size)
+      << "of the object that was marked in advance";
   give(page_sized, one);
 }
 

@@ -9,13 +9,13 @@
 namespace tarn {
 namespace {
 
-constexpr std::uintptr_t base = std::uintptr_t{1} << 40;
+constexpr std::uintptr_t first_byte = std::uintptr_t{1} << 40;
 
 class first_use_test : public testing::Test {
  protected:
-  // In bytes behind `base`.
+  // In bytes behind first_byte.
   bool take(std::size_t from, std::size_t to) {
-    const bool is_first = use_.take_locked(base + from, base + to);
+    const bool is_first = use_.take_locked(first_byte + from, first_byte + to);
     use_.validate_locked();
     return is_first;
   }
@@ -23,7 +23,7 @@ class first_use_test : public testing::Test {
 };
 
 TEST_F(first_use_test, both_ends_of_a_reservation) {
-  use_.reserved_locked(base, 1000);
+  use_.reserved_locked(first_byte, 1000);
   EXPECT_TRUE(take(0, 10));
   EXPECT_TRUE(take(990, 1000));
   EXPECT_TRUE(take(10, 20));
@@ -35,7 +35,7 @@ TEST_F(first_use_test, both_ends_of_a_reservation) {
 }
 
 TEST_F(first_use_test, a_part_that_was_handed_out_before_counts) {
-  use_.reserved_locked(base, 1000);
+  use_.reserved_locked(first_byte, 1000);
   EXPECT_TRUE(take(0, 10));
   EXPECT_FALSE(take(5, 15));
   EXPECT_TRUE(take(15, 20)) << "the rest is still known";
@@ -47,22 +47,22 @@ TEST_F(first_use_test, a_part_that_was_handed_out_before_counts) {
 }
 
 TEST_F(first_use_test, a_reservation_that_becomes_longer) {
-  use_.reserved_locked(base, 1000);
+  use_.reserved_locked(first_byte, 1000);
   EXPECT_TRUE(take(0, 10));
-  use_.reserved_locked(base + 1000, 1000);
+  use_.reserved_locked(first_byte + 1000, 1000);
   EXPECT_TRUE(take(10, 1500));
-  use_.reserved_locked(base + 5000, 1000);
+  use_.reserved_locked(first_byte + 5000, 1000);
   EXPECT_FALSE(take(1500, 1600)) << "only the newest reservation is known";
   EXPECT_TRUE(take(5000, 5100));
 }
 
 TEST_F(first_use_test, what_is_mapped_after_an_unmapping_may_have_been_used) {
-  use_.reserved_locked(base, 1000);
+  use_.reserved_locked(first_byte, 1000);
   use_.unmapped_locked();
   EXPECT_TRUE(take(0, 10)) << "this was reserved before";
-  use_.reserved_locked(base + 5000, 1000);
+  use_.reserved_locked(first_byte + 5000, 1000);
   EXPECT_FALSE(take(5000, 5100));
-  use_.reserved_locked(base + 6000, 1000);
+  use_.reserved_locked(first_byte + 6000, 1000);
   EXPECT_FALSE(take(6000, 6100));
 }
 
@@ -70,7 +70,7 @@ TEST_F(first_use_test, never_says_so_twice_of_one_byte) {
   std::mt19937 random(1);
   for (int round = 0; round < 2000; ++round) {
     use_ = first_use();
-    use_.reserved_locked(base, 100);
+    use_.reserved_locked(first_byte, 100);
     std::bitset<100> used;
     for (int i = 0; i < 30; ++i) {
       std::size_t from = random() % 100;
