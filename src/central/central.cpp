@@ -79,10 +79,10 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   s->free_when_looked = 0;
   objects::set_all_free(s->free_bits, s->capacity);
   if constexpr (hardened_build) zero_dirty_pages(map_, s);
-  // Fresh objects are marked free too: a stale pointer from an earlier use of the memory may free one.
-  if constexpr (!hardened_build) {
-    for (std::size_t i = 0; i < s->capacity; ++i) free_mark::set(objects::at(s, i));
-  }
+  // The new objects are marked free: a stale pointer from an earlier use of the memory may free one. Memory that nobody
+  // has used has none, so its objects are marked when they are taken, and pages that no object needs are not touched.
+  s->first_unused = 0;
+  if (hardened_build || !s->is_first_use) mark_unused(s, s->capacity);
   TARN_PROBE(span_made, s->start, s->bytes(), info.size);
   map_.set_objects(s, info.size);
   if (os::is_check_due()) map_.validate(s, size_class, info.size);
@@ -96,6 +96,13 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   return true;
 }
 
+// Marks the objects before `end` that have never been used.
+void central::mark_unused(span* s, std::size_t end) {
+  std::size_t i = s->first_unused;
+  for (; i < std::min<std::size_t>(end, s->capacity); ++i) free_mark::set(objects::at(s, i));
+  s->first_unused = static_cast<std::uint32_t>(i);
+}
+
 // Requires: the span is in no list and all its objects are free.
 void central::destroy_span(span* s) {
   depot(s->size_class, s->home.load(std::memory_order_relaxed))
@@ -103,6 +110,7 @@ void central::destroy_span(span* s) {
   map_.map_pages(s);
   if (os::is_check_due()) map_.validate(s, 0, 1);
   s->size_class = 0;
+  s->dirty_pages = s->pages;
   std::uint64_t* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
   heap_.deallocate(s);
   if (apart != nullptr) bits_.deallocate(apart);
@@ -155,8 +163,13 @@ std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine
     void** slot = m->slots + most - found;
     const std::uintptr_t first = objects::first_of(s);
     const std::size_t size = class_info(size_class).size;
-    const std::size_t count = objects::take_free(
-        s, most - found, [&](std::size_t index) { *slot-- = reinterpret_cast<void*>(first + index * size); });
+    std::size_t last = 0;
+    const std::size_t count = objects::take_free(s, most - found, [&](std::size_t index) {
+      last = index;
+      *slot-- = reinterpret_cast<void*>(first + index * size);
+    });
+    // And the object behind the last one, which a program frees that frees the end of a block instead of its beginning.
+    if (TARN_UNLIKELY(s->first_unused < s->capacity)) mark_unused(s, last + 2);
     found += count;
     d.change_free_count(s, -static_cast<int>(count));
   }

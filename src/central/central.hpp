@@ -278,9 +278,11 @@ class central {
   std::size_t take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
                            unsigned home);
   bool add_span(object_depot& d, unsigned size_class, page_heap::source from);
-  // Whether all free objects of a span have their mark, which is not asked of an unlisted one; and whether its pages have
-  // its class. For checks.
+  // Whether all objects that were never used are free; whether all other free objects have their mark, which is not
+  // asked of an unlisted span; and whether its pages have its class. For checks.
+  static bool unused_are_free(const span& s);
   static bool objects_are_marked(const span& s);
+  static void mark_unused(span* s, std::size_t end);
   [[nodiscard]] bool is_listed(const span& s) const { return map_.class_of(s.start) == s.size_class; }
   void destroy_span(span* s);
 
@@ -324,6 +326,7 @@ inline void central::validate() {
         spare += s.list == object_depot::spare_list ? s.bytes() : 0;
         TARN_INVARIANT("central", this, s.home.load(std::memory_order_relaxed) == d.home);
         TARN_INVARIANT("central", this, s.owner.load(std::memory_order_relaxed) == &d);
+        TARN_INVARIANT("central", this, size_classes::is_grain(c) || unused_are_free(s));
         TARN_INVARIANT("central", this, size_classes::is_grain(c) || is_listed(s) == objects_are_marked(s));
       });
       TARN_INVARIANT("central", this, size_classes::is_grain(c) || is_sparse(c, d.home) == d.sparse);

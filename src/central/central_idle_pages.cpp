@@ -14,8 +14,8 @@
 // magazine are, so that no thread gets them, and the span stays, unlisted. One span at a time: what this thread holds while
 // another thread forks is lost to the child. A thread that has read the page map before a span was unlisted or listed does
 // no harm: both ways of free() are right for a live object of a listed span, and of an unlisted one.
-// Invariant: a span is unlisted exactly if its free_when_looked is not 0; every free object of a listed span has its mark
-// (central::validate()).
+// Invariant: a span is unlisted exactly if its free_when_looked is not 0; every free object of a listed span has its mark,
+// unless it has never been used (span::first_unused, central::validate()).
 #include <algorithm>
 #include <bit>
 
@@ -46,6 +46,7 @@ struct central::taken_objects {
   std::uintptr_t start = 0;  // of the span
   std::uintptr_t first = 0;  // of its first object
   std::size_t capacity = 0;
+  std::size_t used = 0;  // those behind have never been used, nor has their memory
   std::uint64_t bits[most_words];
 
   [[nodiscard]] bool has(std::size_t i) const {
@@ -62,9 +63,9 @@ struct central::taken_objects {
   template <class Visit>
   void for_each_run(std::size_t size, Visit visit) const {
     const std::size_t page = os::system_page_size();
-    for (std::size_t i = 0; i < capacity; ++i) {
+    for (std::size_t i = 0; i < used; ++i) {
       const std::size_t begin = i;
-      while (i < capacity && has(i)) ++i;
+      while (i < used && has(i)) ++i;
       const std::uintptr_t low = align_up(begin == 0 ? start : first + begin * size, page);
       const std::uintptr_t high = align_down(first + i * size, page);
       if (i != begin && low < high) visit(low, high);
@@ -79,6 +80,7 @@ span* central::take_idle_objects(object_depot& d, std::size_t size, taken_object
   span* const s = d.find_sparse(least_free_eighths, looks, [&](const span* each) {
     if (each->free_objects <= each->free_when_looked) return false;
     out.capacity = each->capacity;
+    out.used = each->first_unused;
     out.start = each->start;
     out.first = objects::first_of(each);
     std::copy_n(each->free_bits, objects::words(each->capacity), out.bits);
@@ -165,7 +167,7 @@ std::size_t central::purge_idle_pages_of(object_depot& d, unsigned size_class, s
 // its mark.
 void central::list_again(span* s) {
   if (s->free_when_looked == held_now) return;
-  for (std::size_t i = 0; i < s->capacity; ++i) {
+  for (std::size_t i = 0; i < s->first_unused; ++i) {
     if (objects::is_free(s, i)) free_mark::set(objects::at(s, i));
   }
   s->free_when_looked = 0;
@@ -212,9 +214,16 @@ central::unlisted central::look_up_unlisted(const void* object) {
   }
 }
 
+bool central::unused_are_free(const span& s) {
+  for (std::size_t i = s.first_unused; i < s.capacity; ++i) {
+    if (!objects::is_free(&s, i)) return false;
+  }
+  return s.first_unused <= s.capacity;
+}
+
 bool central::objects_are_marked(const span& s) {
   if (s.free_when_looked != 0) return false;
-  for (std::size_t i = 0; !hardened_build && i < s.capacity; ++i) {
+  for (std::size_t i = 0; !hardened_build && i < s.first_unused; ++i) {
     if (objects::is_free(&s, i) && !free_mark::is_set(objects::at(&s, i))) return false;
   }
   return true;

@@ -239,6 +239,7 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
         return nullptr;
       }
       s->state.store(state, std::memory_order_relaxed);
+      s->is_first_use = first_use_.take_locked(s->start, s->end());
       map_.set_ends(s);
       account_in_use(static_cast<std::ptrdiff_t>(pages));
       if (how == use::filled && s->dirty_pages == 0) touch_.evidence().note_fresh(s->start, bytes, foreseen);
@@ -366,6 +367,7 @@ bool page_heap::extend(span* s, std::size_t pages) {
     }
     remove_locked(after);
     if (after->pages > more) coalesce_locked(cut_locked(after, more));
+    first_use_.take_locked(after->start, after->end());
     s->pages = static_cast<std::uint32_t>(pages);
     s->dirty_pages += after->dirty_pages;
     s->borders = joined_borders(s, after);
@@ -477,6 +479,7 @@ void page_heap::validate_locked() const {
   free_.validate(span_state::free);
   purging_.validate();
   touch_.validate_locked();
+  first_use_.validate_locked();
   std::size_t free_sum = 0;
   std::size_t dirty_sum = 0;
   for (const auto half : {free_spans::half::dirty, free_spans::half::clean}) {

@@ -13,7 +13,7 @@
 //   - a span with own_mapping lies in mappings made for large blocks, any other span in a reservation;
 //   - the page map has no span for address space that has been unmapped: the system may give it to anybody;
 //   - the page map entries of the first and the last page of every span in F lead to the span;
-//   - a span in use with dirty_pages == 0 has only clean pages, as when it was handed out.
+//   - a span in use that is not cut, with dirty_pages == 0, has only clean pages, as when it was handed out.
 //   - a guard that span::borders names is inaccessible and belongs to the page heap, and no span lies behind it;
 //   - where a span in a reservation has no border, its neighbour is a span, or is being unmapped. Only at a border or
 //     beside a span is a part unmapped (hole_beside_neighbours()): a thread that unmaps a part, and makes the guards at
@@ -37,6 +37,7 @@
 #include "os/guarded_memory.hpp"
 #include "os/mutex.hpp"
 #include "pages/first_touch.hpp"
+#include "pages/first_use.hpp"
 #include "pages/free_spans.hpp"
 #include "pages/hole.hpp"
 #include "pages/metadata_arena.hpp"
@@ -86,7 +87,7 @@ class page_heap {
       : metadata_(metadata), map_(map), touch_(touch) {}
 
   // A span of `pages` pages (below 2^32) in state `state`, aligned to `alignment` pages (a power of two). The page map
-  // leads from its first and its last page to it. Null: no such span (source::backed, source::warm), or no memory.
+  // leads from its first and its last page to it; is_first_use tells whether its memory is new to all. Null: no such span (source::backed, source::warm), or no memory.
   span* allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how);
 
   // Whether the system had room for `bytes` more bytes if it got back all memory of the heap, also what is in use.
@@ -309,6 +310,7 @@ class page_heap {
 
   alignas(separation) os::mutex lock_{os::lock_rank::page_heap};
   free_spans free_ TARN_GUARDED_BY(lock_);
+  first_use first_use_ TARN_GUARDED_BY(lock_);
   span* spare_structs_ TARN_GUARDED_BY(lock_) = nullptr;  // unused span structures, linked by next
   std::size_t spare_count_ TARN_GUARDED_BY(lock_) = 0;
   std::size_t reserved_ TARN_GUARDED_BY(lock_) = 0;  // pages

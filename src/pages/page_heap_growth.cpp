@@ -148,6 +148,7 @@ void page_heap::add_reservation_locked(const os::guarded_range& range) {
   if (range.extends) s->borders &= all_behind;
   reserved_ += s->pages;
   touch_.reserved_locked(start, range.bytes);
+  first_use_.reserved_locked(start, range.bytes);
   // Between two guards there is no neighbour, whose page map entries would be further pages to touch.
   range.guarded && !range.extends ? insert_locked(s) : coalesce_locked(s);
 }

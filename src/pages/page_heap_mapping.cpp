@@ -215,6 +215,7 @@ void page_heap::set_range(span* s, std::uintptr_t start, std::size_t bytes, bool
   s->pages = static_cast<std::uint32_t>(bytes >> page_shift);
   s->dirty_pages = 0;
   s->own_mapping = own_mapping;
+  s->is_first_use = false;
   s->borders = 0;
 }
 

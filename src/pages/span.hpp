@@ -84,8 +84,13 @@ struct alignas(separation) span {
   span* next = nullptr;
   span* previous = nullptr;
   std::uint32_t pages = 0;
-  // Pages whose backing is not clean. Of a span in use: the number when it was handed out.
-  std::uint32_t dirty_pages = 0;
+  union {
+    // Pages whose backing is not clean. Of a span in use, unless it is cut: the number when it was handed out.
+    std::uint32_t dirty_pages = 0;
+    // cut: this object and those behind it have never been taken from the span, nor has anybody had their memory before
+    // (first_use.hpp). They are free and have no mark (free_mark.hpp). Guarded by the depot's lock.
+    std::uint32_t first_unused;
+  };
   std::uint64_t* free_bits = nullptr;
   // pooled: the pool_shard, written under the shard's lock. cut: the object_depot that has the span, written under the
   // depot's lock; null while none has. buffer, kept: the buffer_core. scoped: the scope_chunk. sampled, large: what
@@ -101,7 +106,9 @@ struct alignas(separation) span {
   std::uint8_t list = 0;
   std::atomic<span_state> state{span_state::free};
   // It lies in a mapping made for one large block: when it is free, its address space is unmapped too.
-  bool own_mapping = false;
+  bool own_mapping : 1 = false;
+  // Of a span in use: its memory had never been handed out before. Written by the page heap when it hands the span out.
+  bool is_first_use : 1 = false;
   // Where its reservation ends: border_before to guard_behind. A guard takes the guard_bytes before `start` or behind
   // end() and belongs to the page heap. Guarded by the page heap's lock.
   std::uint8_t borders = 0;

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// Marks of free objects, and the pages that they touch, in memory that has been used before and in memory that has not.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "broken_invariant.hpp"
+#include "central/central_fixture.hpp"
+#include "central/free_mark.hpp"
+#include "os/memory.hpp"
+
+namespace tarn {
+namespace {
+
+using testing_support::central_fixture;
+using testing_support::small;
+
+bool is_resident(std::uintptr_t address) {
+  unsigned char state = 0;
+  void* const page = reinterpret_cast<void*>(align_down(address, os::system_page_size()));
+  return !os::find_resident(page, os::system_page_size(), &state) || (state & 1U) != 0;
+}
+
+class central_first_use : public central_fixture {
+ protected:
+  void SetUp() override {
+    if constexpr (hardened_build) GTEST_SKIP() << "it has no marks";
+  }
+  static void expect_marked(const std::vector<void*>& objects) {
+    for (const void* object : objects) ASSERT_TRUE(free_mark::is_set(object)) << object;
+  }
+};
+
+TEST_F(central_first_use, pages_that_no_object_needs_are_not_touched) {
+  if (os::system_page_size() > span_bytes(small) / 2) GTEST_SKIP() << "a span has one page";
+  const auto some = take(small, 3);
+  expect_marked(some);
+  const span* const s = span_of(some[0]);
+  EXPECT_TRUE(s->is_first_use);
+  EXPECT_EQ(s->first_unused, 4U);
+  EXPECT_TRUE(free_mark::is_set(objects::at(s, 3))) << "freeing the end of the last object is an error";
+  EXPECT_TRUE(is_resident(s->start));
+  EXPECT_FALSE(is_resident(s->end() - 1));
+  central_.validate();
+
+  give(small, {some[1]});
+  const auto rest = take(small, class_info(small).objects - 2U);
+  expect_marked(rest);
+  EXPECT_EQ(rest[0], some[1]) << "what was used before comes first";
+  EXPECT_EQ(s->first_unused, s->capacity);
+  EXPECT_TRUE(is_resident(s->end() - 1));
+  give(small, rest);
+  give(small, {some[0], some[2]});
+  central_.validate();
+}
+
+TEST_F(central_first_use, in_every_class_each_object_is_marked_when_it_is_taken) {
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    for (std::size_t taken = 0; taken < 2U * class_info(c).objects; ++taken) expect_marked(take(c, 1));
+    central_.validate();
+  }
+}
+
+TEST_F(central_first_use, in_memory_that_was_used_before_all_free_objects_are_marked) {
+  const auto old = take(small, 8 * class_info(small).objects);
+  for (void* object : old) std::memset(object, 1, class_info(small).size);
+  give(small, old);
+  central_.settle(small);
+  ASSERT_NE(central_.release_spares(true), 0U);
+  constexpr unsigned other = small + 1;
+  const auto one = take(other, 1);
+  const span* const s = span_of(one[0]);
+  ASSERT_FALSE(s->is_first_use);
+  EXPECT_EQ(s->first_unused, s->capacity);
+  for (std::size_t i = 0; i < s->capacity; ++i) EXPECT_TRUE(free_mark::is_set(objects::at(s, i)));
+  give(other, one);
+  central_.validate();
+}
+
+TEST_F(central_first_use, unused_pages_are_not_given_back) {
+  unsigned page_sized = 1;
+  while (class_info(page_sized).size < os::system_page_size()) ++page_sized;
+  const auto one = take(page_sized, 1);
+  EXPECT_LE(central_.purge_idle_pages(true), class_info(page_sized).size)
+      << "of the object that was marked in advance";
+  give(page_sized, one);
+}
+
+TEST_F(central_first_use, finds_a_broken_invariant) {
+  const auto some = take(small, 3);
+  span* const s = span_of(some[0]);
+  s->first_unused = 2;
+  EXPECT_BROKEN(central_.validate(), "central", "size_classes::is_grain(c) || unused_are_free(s)", &central_);
+  s->first_unused = 5;
+  EXPECT_BROKEN(central_.validate(), "central",
+                "size_classes::is_grain(c) || is_listed(s) == objects_are_marked(s)", &central_);
+  s->first_unused = 4;
+  give(small, some);
+}
+
+}  // namespace
+}  // namespace tarn
