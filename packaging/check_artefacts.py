@@ -5,11 +5,13 @@
 Usage: check_artefacts.py ARTEFACTS ROOTS [SUITE…]      suites: bookworm trixie, unless named; bullseye
 
 ARTEFACTS is the folder that ./dev release has filled. A folder of packaging/ with an executable try_artefact takes part:
-`try_artefact install|try|remove ARTEFACTS` runs as root in the clean system. The systems are made by debootstrap, with a
+`try_artefact install|try|remove ARTEFACTS` runs as root in the clean system. Where the artefact was not made, or is not meant
+for the system, `install` ends with status 77 and a last line that says so. The systems are made by debootstrap, with a
 C compiler and the libraries that tarn's packages depend on, so that a check needs no network; ROOTS keeps them. Each check
 works on a copy. Needs root, debootstrap and unshare.
 
-Prints a table; status 0: all of it is "yes"; 1: something is not; 77: it cannot be done here, with a line that says why.
+Prints a table; status 0: all that was tried is "yes"; 1: something is not; 77: nothing could be tried, with a line that says
+why.
 """
 
 import argparse
@@ -28,7 +30,7 @@ SUITES = {"bookworm": ("Debian 12", [*COMMON, "libdw1", "libelf1"]),
           "trixie": ("Debian 13", [*COMMON, "libdw1t64", "libelf1t64"]),
           "bullseye": ("Debian 11", ["gcc", "libc6-dev", "pkgconf"])}
 USUAL = ["bookworm", "trixie"]
-NOT_FOR_IT = 77  # status of try_artefact install where an artefact is not meant for the system
+NOT_TRIED = 77  # status of try_artefact install where the artefact was not made, or is not meant for the system
 # Files that any installation of anything changes: logs, caches, and the package manager's own records.
 RECORDS = ("var/log/", "var/cache/", "var/lib/apt/", "var/lib/dpkg/", "etc/ld.so.cache", "run/", "tmp/", "artefacts/",
            "packaging/")
@@ -112,7 +114,8 @@ class Check:
         before = contents(root)
         for action in ("install", "try", "remove"):
             status = self.act(root, action)
-            if action == "install" and status == NOT_FOR_IT:
+            if action == "install" and status == NOT_TRIED:
+                self.problems.append(f"not tried: {self.last_line()}")
                 return
             self.results[action] = status == 0
             if status != 0:
@@ -131,9 +134,13 @@ class Check:
                  PACKAGING, f"/packaging/{self.name}/try_artefact", action, "/artefacts"]
         return subprocess.run(words, stdout=self.log, stderr=subprocess.STDOUT, check=False).returncode
 
+    def last_line(self):
+        self.log.flush()
+        return pathlib.Path(self.log.name).read_text(encoding="utf-8", errors="replace").splitlines()[-1]
+
     def row(self):
         if not self.results:
-            return [self.name, SUITES[self.suite][0], *["not for it"] + ["-"] * 4]
+            return [self.name, SUITES[self.suite][0], *["not tried"] + ["-"] * 4]
         marks = ["yes" if self.results.get(action) else "NO" for action in ("install", "try", "remove", "nothing remains")]
         return [self.name, SUITES[self.suite][0], *marks, f"{self.seconds:.0f} s"]
 
@@ -162,7 +169,7 @@ def main():
         if shutil.which(tool) is None:
             lacking(f"{tool} is missing (Debian packages debootstrap, util-linux)")
     names = sorted(path.parent.name for path in PACKAGING.glob("*/try_artefact"))
-    rows, problems = [["artefact", "system", "installed", "tried", "removed", "nothing remains", "time"]], []
+    rows, problems, tried = [["artefact", "system", "installed", "tried", "removed", "nothing remains", "time"]], [], 0
     with (artefacts.parent / "check.log").open("w", encoding="utf-8") as log:
         for suite in arguments.suites:
             base = clean_root(arguments.roots.resolve(), suite, log)
@@ -173,10 +180,13 @@ def main():
                 check = Check(name, suite, artefacts, log)
                 check.run(copy)
                 rows.append(check.row())
+                tried += bool(check.results)
                 problems += [f"{name} in {suite}: {problem}" for problem in check.problems]
                 shutil.rmtree(copy)
     print_table(rows)
     print("\n".join(problems))
+    if not tried:
+        lacking("none of the artefacts can be tried in these systems")
     return 1 if any("NO" in row for row in rows) else 0
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Tests of packaging/: what check_artefacts.py finds of files that an artefact leaves behind, what check_glibc.py refuses, and
-that the source archive is complete and the same each time."""
+"""Tests of packaging/: what check_artefacts.py finds of files that an artefact leaves behind, and what it says of an artefact
+that was not made; what check_glibc.py refuses; and that the source archive is complete and the same each time."""
 
 import pathlib
 import shutil
@@ -57,6 +57,39 @@ class Remains(Folder):
         self.assertEqual(self.found(lambda: [self.write(name) for name in (
             "var/log/dpkg.log", "var/cache/apt/pkgcache.bin", "var/lib/dpkg/info/x.list", "etc/ld.so.cache")]),
             [f"left behind: /{name}" for name in ("var", "var/cache", "var/lib", "var/lib/dpkg", "var/log")])
+
+
+class NotMade(Folder):
+    """`./dev release tar` makes the archive alone: the packages, which are not there, have not failed."""
+
+    def test_try_artefact_says_that_there_is_nothing_to_install(self):
+        for script in sorted((ROOT / "packaging").glob("*/try_artefact")):
+            with self.subTest(script.parent.name):
+                done = subprocess.run([script, "install", self.folder], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, check_artefacts.NOT_TRIED, done.stderr)
+                self.assertRegex(done.stdout.splitlines()[-1], r"^no (lib)?tarn.* among the artefacts")
+
+    def check(self, statuses):
+        """A check whose actions end with these statuses, each after a line."""
+        with (self.folder / "log").open("w", encoding="utf-8") as log:
+            check = check_artefacts.Check("some", "bookworm", self.folder, log)
+
+            def act(_root, action):
+                log.write(f"line of {action}\n")
+                return statuses[action]
+            check.act = act
+            (self.folder / "root").mkdir()
+            check.run(self.folder / "root")
+        return check
+
+    def test_the_table_and_the_reason(self):
+        check = self.check({"install": check_artefacts.NOT_TRIED})
+        self.assertEqual(check.row(), ["some", "Debian 12", "not tried", "-", "-", "-", "-"])
+        self.assertEqual(check.problems, ["not tried: line of install"])
+
+    def test_a_failure_is_one(self):
+        check = self.check({"install": 0, "try": 77, "remove": 0})
+        self.assertEqual(check.row()[2:6], ["yes", "NO", "yes", "yes"])
 
 
 class GlibcFloor(Folder):
