@@ -70,7 +70,9 @@ def clean_root(roots, suite, log):
     making = roots / f"{suite}.making"
     shutil.rmtree(making, ignore_errors=True)
     roots.mkdir(parents=True, exist_ok=True)
-    words = ["debootstrap", "--variant=minbase", f"--include={','.join(SUITES[suite][1])}", suite, making, *mirror()]
+    # In a mount namespace of its own: debootstrap leaves /proc mounted in the system while another program reads it.
+    words = ["unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={','.join(SUITES[suite][1])}", suite,
+             making, *mirror()]
     if subprocess.run(words, stdout=log, stderr=log, check=False).returncode != 0:
         lacking(f"debootstrap cannot make {suite}; its messages are in {log.name}")
     shutil.rmtree(making / "var/cache/apt/archives", ignore_errors=True)
@@ -78,6 +80,14 @@ def clean_root(roots, suite, log):
         (making / folder).mkdir(parents=True, exist_ok=True)
     making.rename(root)
     return root
+
+
+def copy_of(base):
+    """A fresh copy of the system beside it, without what is mounted in it: a copy of /proc would fill the disk."""
+    copy = base.with_name(f"{base.name}.copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    subprocess.run(["cp", "-a", "--one-file-system", "--reflink=auto", base, copy], check=True)
+    return copy
 
 
 def contents(root):
@@ -174,9 +184,7 @@ def main():
         for suite in arguments.suites:
             base = clean_root(arguments.roots.resolve(), suite, log)
             for name in names:
-                copy = base.with_name(f"{suite}.copy")
-                shutil.rmtree(copy, ignore_errors=True)
-                subprocess.run(["cp", "-a", "--reflink=auto", base, copy], check=True)
+                copy = copy_of(base)
                 check = Check(name, suite, artefacts, log)
                 check.run(copy)
                 rows.append(check.row())
