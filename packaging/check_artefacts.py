@@ -5,11 +5,13 @@
 Usage: check_artefacts.py ARTEFACTS ROOTS [SUITE…]      suites: bookworm trixie, unless named; bullseye
 
 ARTEFACTS is the folder that ./dev release has filled. A folder of packaging/ with an executable try_artefact takes part:
-`try_artefact install|try|remove ARTEFACTS` runs as root in the clean system. The systems are made by debootstrap, with a
+`try_artefact install|try|remove ARTEFACTS` runs as root in the clean system. Where the artefact was not made, or is not meant
+for the system, `install` ends with status 77 and a last line that says so. The systems are made by debootstrap, with a
 C compiler and the libraries that tarn's packages depend on, so that a check needs no network; ROOTS keeps them. Each check
 works on a copy. Needs root, debootstrap and unshare.
 
-Prints a table; status 0: all of it is "yes"; 1: something is not; 77: it cannot be done here, with a line that says why.
+Prints a table; status 0: all that was tried is "yes"; 1: something is not; 77: nothing could be tried, with a line that says
+why.
 """
 
 import argparse
@@ -28,7 +30,7 @@ SUITES = {"bookworm": ("Debian 12", [*COMMON, "libdw1", "libelf1"]),
           "trixie": ("Debian 13", [*COMMON, "libdw1t64", "libelf1t64"]),
           "bullseye": ("Debian 11", ["gcc", "libc6-dev", "pkgconf"])}
 USUAL = ["bookworm", "trixie"]
-NOT_FOR_IT = 77  # status of try_artefact install where an artefact is not meant for the system
+NOT_TRIED = 77  # status of try_artefact install where the artefact was not made, or is not meant for the system
 # Files that any installation of anything changes: logs, caches, and the package manager's own records.
 RECORDS = ("var/log/", "var/cache/", "var/lib/apt/", "var/lib/dpkg/", "etc/ld.so.cache", "run/", "tmp/", "artefacts/",
            "packaging/")
@@ -68,7 +70,9 @@ def clean_root(roots, suite, log):
     making = roots / f"{suite}.making"
     shutil.rmtree(making, ignore_errors=True)
     roots.mkdir(parents=True, exist_ok=True)
-    words = ["debootstrap", "--variant=minbase", f"--include={','.join(SUITES[suite][1])}", suite, making, *mirror()]
+    # In a mount namespace of its own: debootstrap leaves /proc mounted in the system while another program reads it.
+    words = ["unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={','.join(SUITES[suite][1])}", suite,
+             making, *mirror()]
     if subprocess.run(words, stdout=log, stderr=log, check=False).returncode != 0:
         lacking(f"debootstrap cannot make {suite}; its messages are in {log.name}")
     shutil.rmtree(making / "var/cache/apt/archives", ignore_errors=True)
@@ -76,6 +80,14 @@ def clean_root(roots, suite, log):
         (making / folder).mkdir(parents=True, exist_ok=True)
     making.rename(root)
     return root
+
+
+def copy_of(base):
+    """A fresh copy of the system beside it, without what is mounted in it: a copy of /proc would fill the disk."""
+    copy = base.with_name(f"{base.name}.copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    subprocess.run(["cp", "-a", "--one-file-system", "--reflink=auto", base, copy], check=True)
+    return copy
 
 
 def contents(root):
@@ -112,7 +124,8 @@ class Check:
         before = contents(root)
         for action in ("install", "try", "remove"):
             status = self.act(root, action)
-            if action == "install" and status == NOT_FOR_IT:
+            if action == "install" and status == NOT_TRIED:
+                self.problems.append(f"not tried: {self.last_line()}")
                 return
             self.results[action] = status == 0
             if status != 0:
@@ -131,9 +144,13 @@ class Check:
                  PACKAGING, f"/packaging/{self.name}/try_artefact", action, "/artefacts"]
         return subprocess.run(words, stdout=self.log, stderr=subprocess.STDOUT, check=False).returncode
 
+    def last_line(self):
+        self.log.flush()
+        return pathlib.Path(self.log.name).read_text(encoding="utf-8", errors="replace").splitlines()[-1]
+
     def row(self):
         if not self.results:
-            return [self.name, SUITES[self.suite][0], *["not for it"] + ["-"] * 4]
+            return [self.name, SUITES[self.suite][0], *["not tried"] + ["-"] * 4]
         marks = ["yes" if self.results.get(action) else "NO" for action in ("install", "try", "remove", "nothing remains")]
         return [self.name, SUITES[self.suite][0], *marks, f"{self.seconds:.0f} s"]
 
@@ -162,22 +179,22 @@ def main():
         if shutil.which(tool) is None:
             lacking(f"{tool} is missing (Debian packages debootstrap, util-linux)")
     names = sorted(path.parent.name for path in PACKAGING.glob("*/try_artefact"))
-    rows, problems = [["artefact", "system", "installed", "tried", "removed", "nothing remains", "time"]], []
+    rows, problems, tried = [["artefact", "system", "installed", "tried", "removed", "nothing remains", "time"]], [], 0
     with (artefacts.parent / "check.log").open("w", encoding="utf-8") as log:
         for suite in arguments.suites:
             base = clean_root(arguments.roots.resolve(), suite, log)
             for name in names:
-                copy = base.with_name(f"{suite}.copy")
-                shutil.rmtree(copy, ignore_errors=True)
-                # A /proc that debootstrap, or anybody, has mounted in it has files without end.
-                subprocess.run(["cp", "-a", "--one-file-system", "--reflink=auto", base, copy], check=True)
+                copy = copy_of(base)
                 check = Check(name, suite, artefacts, log)
                 check.run(copy)
                 rows.append(check.row())
+                tried += bool(check.results)
                 problems += [f"{name} in {suite}: {problem}" for problem in check.problems]
                 shutil.rmtree(copy)
     print_table(rows)
     print("\n".join(problems))
+    if not tried:
+        lacking("none of the artefacts can be tried in these systems")
     return 1 if any("NO" in row for row in rows) else 0
 
 

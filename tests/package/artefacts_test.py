@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Tests of packaging/: what check_artefacts.py finds of files that an artefact leaves behind, what check_glibc.py refuses, and
-that the source archive is complete and the same each time."""
+"""Tests of packaging/: the clean systems of check_artefacts.py, what it finds of files that an artefact leaves behind, and what it
+says of an artefact that was not made; what check_glibc.py refuses; and that the source archive is complete and the same each time."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import tarfile
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "packaging"))
@@ -57,6 +59,80 @@ class Remains(Folder):
         self.assertEqual(self.found(lambda: [self.write(name) for name in (
             "var/log/dpkg.log", "var/cache/apt/pkgcache.bin", "var/lib/dpkg/info/x.list", "etc/ld.so.cache")]),
             [f"left behind: /{name}" for name in ("var", "var/cache", "var/lib", "var/lib/dpkg", "var/log")])
+
+
+def may_mount():
+    return shutil.which("unshare") and subprocess.run(["unshare", "--mount", "true"], check=False,
+                                                      capture_output=True).returncode == 0
+
+
+@unittest.skipUnless(may_mount(), "mounting needs root")
+class CleanSystem(Folder):
+    """debootstrap mounts /proc in the system that it makes, and leaves it there while another program reads it. A copy of
+    such a system would be one of /proc, whose files have no end."""
+
+    def unmount(self, place):
+        self.addCleanup(subprocess.run, ["umount", place], check=False, stderr=subprocess.DEVNULL)
+
+    def mounted(self):
+        return [line for line in pathlib.Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
+                if str(self.folder) in line]
+
+    def test_a_mount_that_debootstrap_leaves_ends_with_it(self):
+        self.write("bin/debootstrap", "#!/bin/sh\n"
+                   "for word; do case $word in *.making) root=$word ;; esac; done\n"
+                   "mkdir -p $root/proc $root/usr && mount -t tmpfs none $root/proc && : >$root/proc/file && : >$root/usr/file\n")
+        (self.folder / "bin/debootstrap").chmod(0o755)
+        self.unmount(self.folder / "roots/bookworm/proc")
+        with mock.patch.dict(os.environ, {"PATH": f"{self.folder}/bin:{os.environ['PATH']}"}), \
+                (self.folder / "log").open("w", encoding="utf-8") as log:
+            root = check_artefacts.clean_root(self.folder / "roots", "bookworm", log)
+        self.assertEqual(self.mounted(), [])
+        self.assertTrue((root / "usr/file").exists() and (root / "proc").is_dir())
+        self.assertFalse((root / "proc/file").exists())
+
+    def test_a_copy_has_nothing_of_what_is_mounted_in_the_system(self):
+        self.write("bookworm/usr/file")
+        (self.folder / "bookworm/proc").mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "none", self.folder / "bookworm/proc"], check=True)
+        self.unmount(self.folder / "bookworm/proc")
+        self.write("bookworm/proc/file")
+        copy = check_artefacts.copy_of(self.folder / "bookworm")
+        self.assertTrue((copy / "usr/file").exists())
+        self.assertEqual(list((copy / "proc").iterdir()), [])
+
+
+class NotMade(Folder):
+    """`./dev release tar` makes the archive alone: the packages, which are not there, have not failed."""
+
+    def test_try_artefact_says_that_there_is_nothing_to_install(self):
+        for script in sorted((ROOT / "packaging").glob("*/try_artefact")):
+            with self.subTest(script.parent.name):
+                done = subprocess.run([script, "install", self.folder], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, check_artefacts.NOT_TRIED, done.stderr)
+                self.assertRegex(done.stdout.splitlines()[-1], r"^no (lib)?tarn.* among the artefacts")
+
+    def check(self, statuses):
+        """A check whose actions end with these statuses, each after a line."""
+        with (self.folder / "log").open("w", encoding="utf-8") as log:
+            check = check_artefacts.Check("some", "bookworm", self.folder, log)
+
+            def act(_root, action):
+                log.write(f"line of {action}\n")
+                return statuses[action]
+            check.act = act
+            (self.folder / "root").mkdir()
+            check.run(self.folder / "root")
+        return check
+
+    def test_the_table_and_the_reason(self):
+        check = self.check({"install": check_artefacts.NOT_TRIED})
+        self.assertEqual(check.row(), ["some", "Debian 12", "not tried", "-", "-", "-", "-"])
+        self.assertEqual(check.problems, ["not tried: line of install"])
+
+    def test_a_failure_is_one(self):
+        check = self.check({"install": 0, "try": 77, "remove": 0})
+        self.assertEqual(check.row()[2:6], ["yes", "NO", "yes", "yes"])
 
 
 class GlibcFloor(Folder):

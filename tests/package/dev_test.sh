@@ -46,6 +46,8 @@ answers 2 "there are no artefacts in build/artefacts" release --check
 # PROGRAM is one of the folder of the call, and its arguments arrive as they are.
 answers 0 "compare -n 3 -- ./program a b" run -n 3 -- ./program 'a b'
 grep -qxF "$scratch/elsewhere" "$scratch/output" || fail "./dev run -- ./program starts it in $(head -n 1 "$scratch/output")"
+# CXX may have a launcher before the compiler, and options behind it.
+CXX='ccache true -m64' answers 0 "compare -- true -m64 -std=c++20 -fsyntax-only" run
 # What is missing is named, with the command that installs it.
 CXX=false answers 2 "missing: libcli11-dev libfmt-dev" build
 echo "./dev answers as it should"

@@ -94,7 +94,7 @@ class Stage:
 
     def __init__(self, base, folder):
         self.root, self.environment = folder, {}
-        subprocess.run(["cp", "-a", base, folder], check=True)
+        subprocess.run(["cp", "-a", "--one-file-system", base, folder], check=True)
         shutil.copy("/etc/resolv.conf", folder / "etc/resolv.conf")
 
     def run(self, *words, **more):

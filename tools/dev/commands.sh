@@ -52,9 +52,10 @@ dev_run() {
   # The interpreter itself, not a wrapper around it.
   local python compiler status=0
   python=$(python3 -c 'import sys; print(sys.executable)')
-  compiler=$(command -v "${CXX:-g++}")
-  printf '\nThe C++ compiler (%s) on a large source, tools/workloads/heavy_headers.cpp:\n\n' "${compiler##*/}"
-  "$tarn" compare "${options[@]}" -- "$compiler" -std=c++20 -fsyntax-only tools/workloads/heavy_headers.cpp ||
+  find_compiler
+  compiler[0]=$(command -v "${compiler[0]}")
+  printf '\nThe C++ compiler (%s) on a large source, tools/workloads/heavy_headers.cpp:\n\n' "${compiler[0]##*/}"
+  "$tarn" compare "${options[@]}" -- "${compiler[@]}" -std=c++20 -fsyntax-only tools/workloads/heavy_headers.cpp ||
     status=$?
   printf '\npython3 on JSON, tools/workloads/json_rows.py, its objects taken from malloc (PYTHONMALLOC=malloc):\n\n'
   PYTHONMALLOC=malloc "$tarn" compare "${options[@]}" -- "$python" tools/workloads/json_rows.py || status=$?

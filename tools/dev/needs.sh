@@ -153,12 +153,24 @@ go            golang-go
 javac         default-jdk-headless
 mvn           maven'
 
+# The words of the C++ compiler into the caller's array compiler: what CXX names, which may have options behind it and, for
+# the build, a launcher before it (CXX='ccache g++ -m64').
+find_compiler() {
+  compiler=("${CXX:-g++}")
+  ! command -v "${compiler[0]}" >/dev/null 2>&1 || return 0 # a path, with blanks or without
+  read -ra compiler <<<"${CXX:-g++}"
+  case ${compiler[0]##*/} in
+    ccache | sccache | distcc | icecc) compiler=("${compiler[@]:1}") ;;
+  esac
+}
+
 is_there() {
-  local choice name
+  local choice name compiler
+  find_compiler
   IFS='|' read -ra choice <<<"$1"
   for name in "${choice[@]}"; do
     case $name in
-      '<'*) printf '#include %s\n' "$name" | "${CXX:-g++}" -std=c++20 -E -x c++ - >/dev/null 2>&1 && return 0 ;;
+      '<'*) printf '#include %s\n' "$name" | "${compiler[@]}" -std=c++20 -E -x c++ - >/dev/null 2>&1 && return 0 ;;
       lib:*) /sbin/ldconfig -p 2>/dev/null | grep -q "^[[:space:]]*${name#lib:}" && return 0 ;;
       py:*) python_with "${name#py:}" >/dev/null && return 0 ;;
       syspy:*) /usr/bin/python3 -c "import ${name#syspy:}" 2>/dev/null && return 0 ;;
