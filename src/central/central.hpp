@@ -278,8 +278,9 @@ class central {
   std::size_t take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
                            unsigned home);
   bool add_span(object_depot& d, unsigned size_class, page_heap::source from);
-  // Whether all objects that were never used are free; whether all other free objects have their mark, which is not
-  // asked of an unlisted span; and whether its pages have its class. For checks.
+  // Whether all objects that were never used are free, which is not asked while idle pages go back; whether all other
+  // free objects have their mark, which is not asked of an unlisted span; and whether its pages have its class. For
+  // checks.
   static bool unused_are_free(const span& s);
   static bool objects_are_marked(const span& s);
   static void mark_unused(span* s, std::size_t end);

@@ -215,6 +215,7 @@ central::unlisted central::look_up_unlisted(const void* object) {
 }
 
 bool central::unused_are_free(const span& s) {
+  if (s.free_when_looked == held_now) return s.first_unused <= s.capacity;
   for (std::size_t i = s.first_unused; i < s.capacity; ++i) {
     if (!objects::is_free(&s, i)) return false;
   }

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "../../guarantees/kernel_emulator.hpp"
+#include "base/compiler.hpp"
 #include "broken_invariant.hpp"
 #include "central/central_fixture.hpp"
 #include "central/free_mark.hpp"
@@ -13,7 +15,12 @@ namespace tarn {
 namespace {
 
 using testing_support::central_fixture;
+using testing_support::make_engine;
+using testing_support::own_engine;
 using testing_support::small;
+
+// Objects of 1 KiB: the first four of a span's eight fill a page.
+const unsigned idle = class_of_size(kib);
 
 bool is_resident(std::uintptr_t address) {
   unsigned char state = 0;
@@ -96,6 +103,53 @@ TEST_F(central_first_use, finds_a_broken_invariant) {
                 "size_classes::is_grain(c) || is_listed(s) == objects_are_marked(s)", &central_);
   s->first_unused = 4;
   give(small, some);
+}
+
+// ---- while pages of a span go back ----
+
+own_engine* window_engine = nullptr;
+void* freed_in_window = nullptr;
+bool in_window = false;
+
+// While the system drops pages, another thread frees an object of the span, and the invariants are checked.
+long with_other_thread(const guarantee::kernel::call& c) {
+  if (c.number == SYS_madvise && c.arguments[2] == MADV_DONTNEED && !in_window) {
+    in_window = true;
+    free_mark::set(freed_in_window);
+    window_engine->central_tier.flush(idle, &freed_in_window, 1);
+    window_engine->central_tier.validate();
+  }
+  return guarantee::kernel::pass(c);
+}
+
+// 0: good.
+int free_in_window() {
+  const auto engine = make_engine();
+  central& c = engine->central_tier;
+  constexpr std::size_t taken = 6;
+  void* objects[taken];
+  for (void*& object : objects) object = c.take_one(idle);
+  const span* const s = engine->map.span_of(address_of(objects[0]));
+  if (s->first_unused != taken + 1 || s->first_unused >= s->capacity) return 2;
+  for (void* object : objects) {
+    if (object == objects[taken - 1]) break;
+    free_mark::set(object);
+    c.flush(idle, &object, 1);
+  }
+  window_engine = engine.get();
+  freed_in_window = objects[taken - 1];
+  guarantee::kernel::emulate(with_other_thread);
+  if (c.purge_idle_pages(true) == 0 || !in_window) return 3;
+  c.validate();
+  return s->free_objects == s->capacity ? 0 : 4;
+}
+
+TEST_F(central_first_use, unused_objects_are_taken_while_idle_pages_go_back) {
+  if (TARN_ASAN || TARN_TSAN) GTEST_SKIP() << "a sanitizer needs the system calls";
+  if (os::system_page_size() > span_bytes(idle) / 2) GTEST_SKIP() << "no page lies between objects";
+  const guarantee::child_result child = guarantee::run_in_child(20, free_in_window);
+  if (child.code == guarantee::not_checkable) GTEST_SKIP() << "no filter";
+  EXPECT_TRUE(child.good()) << "exit status " << child.code << ", signal " << child.signal;
 }
 
 }  // namespace
