@@ -277,7 +277,8 @@ class central {
   span* best_span(const object_depot& d) const TARN_REQUIRES(d.lock);
   std::size_t take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
                            unsigned home);
-  bool add_span(object_depot& d, unsigned size_class, page_heap::source from);
+  // `wanted`: how many objects the caller will take.
+  bool add_span(object_depot& d, unsigned size_class, page_heap::source from, std::size_t wanted);
   // Whether all objects that were never used are free, which is not asked while idle pages go back; whether all other
   // free objects have their mark, which is not asked of an unlisted span; and whether its pages have its class. For
   // checks.

@@ -2,6 +2,7 @@
 // Marks of free objects, and the pages that they touch, in memory that has been used before and in memory that has not.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstring>
 
 #include "../../guarantees/kernel_emulator.hpp"
@@ -149,6 +150,48 @@ TEST_F(central_first_use, unused_objects_are_taken_while_idle_pages_go_back) {
   if (os::system_page_size() > span_bytes(idle) / 2) GTEST_SKIP() << "no page lies between objects";
   const guarantee::child_result child = guarantee::run_in_child(20, free_in_window);
   if (child.code == guarantee::not_checkable) GTEST_SKIP() << "no filter";
+  EXPECT_TRUE(child.good()) << "exit status " << child.code << ", signal " << child.signal;
+}
+
+// ---- page faults ----
+
+const os::mutex* watched_lock = nullptr;
+std::uintptr_t fresh_start = 0;
+std::size_t faults = 0;
+std::size_t faults_under_lock = 0;
+
+void on_fault(int, siginfo_t* info, void*) {
+  const std::uintptr_t page = align_down(address_of(info->si_addr), os::system_page_size());
+  if (page < fresh_start ||
+      mprotect(reinterpret_cast<void*>(page), os::system_page_size(), PROT_READ | PROT_WRITE) != 0)
+    _exit(5);
+  ++faults;
+  faults_under_lock += watched_lock->is_interrupted() ? 1 : 0;
+}
+
+// 0: good.
+int refill_from_fresh_pages() {
+  const auto engine = make_engine();
+  central& c = engine->central_tier;
+  const void* const object = c.take_one(small);
+  fresh_start = engine->map.span_of(address_of(object))->end();
+  if (mprotect(reinterpret_cast<void*>(fresh_start), mib, PROT_NONE) != 0) return guarantee::not_checkable;
+  struct sigaction action {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSEGV, &action, nullptr);
+  watched_lock = &c.depot(idle).lock;
+  magazine* const m = c.magazines().allocate(engine->metadata, 0);
+  if (m == nullptr || c.refill(idle, m, class_info(idle).objects) != class_info(idle).objects) return 2;
+  if (faults != span_bytes(idle) / os::system_page_size()) return 3;
+  return faults_under_lock == 0 ? 0 : 4;
+}
+
+TEST_F(central_first_use, pages_of_a_new_span_are_touched_without_a_lock) {
+  if (TARN_ASAN || TARN_TSAN) GTEST_SKIP() << "a sanitizer handles faults";
+  if (os::system_page_size() > span_bytes(idle)) GTEST_SKIP() << "a page is longer than a span";
+  const guarantee::child_result child = guarantee::run_in_child(20, refill_from_fresh_pages);
+  if (child.code == guarantee::not_checkable) GTEST_SKIP() << "no protection of memory";
   EXPECT_TRUE(child.good()) << "exit status " << child.code << ", signal " << child.signal;
 }
 
