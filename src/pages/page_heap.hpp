@@ -133,6 +133,9 @@ class page_heap {
   // Drops system pages of `s`, a span in use, which nobody uses. False: the system refuses.
   bool purge_within(const span* s, std::uintptr_t start, std::size_t bytes);
 
+  // Whether memory may be backed that was never used: it was prepared, or lies in a huge page.
+  [[nodiscard]] bool may_back_unused() const { return touch_.populated() != 0 || touch_.may_have_huge(); }
+
   // One period of decay: purges pages that have been free for a whole period. Returns whether dirty free pages are left
   // that later periods will purge.
   bool age();

@@ -94,6 +94,25 @@ TEST_F(central_first_use, unused_pages_are_not_given_back) {
   give(page_sized, one);
 }
 
+TEST_F(central_first_use, unused_pages_that_were_prepared_are_given_back) {
+  unsigned page_sized = 1;
+  while (class_info(page_sized).size < os::system_page_size()) ++page_sized;
+  constexpr std::size_t heap_bytes = 2 * first_touch::populate_from;
+  const auto others = take(small, heap_bytes / class_info(small).size);
+  const auto one = take(page_sized, 1);
+  const span* const s = span_of(one[0]);
+  if (s->first_unused + 1U >= s->capacity) GTEST_SKIP() << "a span has few pages";
+  if (!is_resident(s->end() - 1)) GTEST_SKIP() << "the system prepares no memory";
+  central_.purge_idle_pages(true);
+  EXPECT_FALSE(is_resident(s->end() - 1));
+  central_.validate();
+  const auto rest = take(page_sized, s->capacity - 1U);
+  expect_marked(rest);
+  give(page_sized, rest);
+  give(page_sized, one);
+  give(small, others);
+}
+
 TEST_F(central_first_use, finds_a_broken_invariant) {
   const auto some = take(small, 3);
   span* const s = span_of(some[0]);
