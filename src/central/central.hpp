@@ -12,8 +12,8 @@
 // free: free_objects == number of bits set; if that equals the capacity, no object of the span is in use.
 // While all depots' locks are held, spare_bytes_ == sum of the bytes of their spare spans, and bit c of sparse_[h]
 // is `sparse` of class c's depot h, each span has the home of its depot and that depot as its owner, a class has
-// depot_count() depots, and a span's pages have its class and its free objects their mark unless its free_when_looked is
-// not 0 (validate()).
+// depot_count() depots, and a span's pages have its class, and its free objects before first_unused their mark, unless
+// its free_when_looked is not 0 (validate()).
 #pragma once
 
 #include <atomic>
