@@ -62,7 +62,7 @@ span* central::take_pages(std::size_t pages, std::size_t alignment, span_state s
   return from == source::any ? heap_.allocate(pages, alignment, state, from, use) : nullptr;
 }
 
-bool central::add_span(object_depot& d, unsigned size_class, page_heap::source from) {
+bool central::add_span(object_depot& d, unsigned size_class, page_heap::source from, std::size_t wanted) {
   const auto& info = class_info(size_class);
   const bool apart = has_bits_apart(info.objects);
   void* bits = apart ? bits_.allocate(metadata_) : nullptr;
@@ -81,8 +81,10 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   if constexpr (hardened_build) zero_dirty_pages(map_, s);
   // The new objects are marked free: a stale pointer from an earlier use of the memory may free one. Memory that nobody
   // has used has none, so its objects are marked when they are taken, and pages that no object needs are not touched.
+  // Those that the caller is about to take are marked here, without the lock, since the first write to a page is a page
+  // fault.
   s->first_unused = 0;
-  if (hardened_build || !s->is_first_use) mark_unused(s, s->capacity);
+  mark_unused(s, hardened_build || !s->is_first_use ? s->capacity : wanted + 1);
   TARN_PROBE(span_made, s->start, s->bytes(), info.size);
   map_.set_objects(s, info.size);
   if (os::is_check_due()) map_.validate(s, size_class, info.size);
@@ -190,7 +192,7 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, 
   std::size_t found = 0;
   const auto take = [&] { found = take_objects(d, size_class, m, most, home); };
   const auto add_spans = [&](source from) {
-    while (found == 0 && add_span(d, size_class, from)) take();
+    while (found == 0 && add_span(d, size_class, from, most)) take();
   };
   take();
   while (found == 0 && take_spared(d, size_class, false)) take();
@@ -229,7 +231,7 @@ void* central::take_from_own_spans(unsigned size_class) {
   std::size_t found = 0;
   do {
     found = take_objects(depots_[size_class], size_class, &single.head, 1, 0);
-  } while (found == 0 && add_span(depots_[size_class], size_class, page_heap::source::any));
+  } while (found == 0 && add_span(depots_[size_class], size_class, page_heap::source::any, 1));
   if (found == 0) return nullptr;
   void* const object = single.object();
   free_mark::clear(object);

@@ -12,8 +12,8 @@
 // free: free_objects == number of bits set; if that equals the capacity, no object of the span is in use.
 // While all depots' locks are held, spare_bytes_ == sum of the bytes of their spare spans, and bit c of sparse_[h]
 // is `sparse` of class c's depot h, each span has the home of its depot and that depot as its owner, a class has
-// depot_count() depots, and a span's pages have its class and its free objects their mark unless its free_when_looked is
-// not 0 (validate()).
+// depot_count() depots, and a span's pages have its class, and its free objects before first_unused their mark, unless
+// its free_when_looked is not 0 (validate()).
 #pragma once
 
 #include <atomic>
@@ -277,9 +277,11 @@ class central {
   span* best_span(const object_depot& d) const TARN_REQUIRES(d.lock);
   std::size_t take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
                            unsigned home);
-  bool add_span(object_depot& d, unsigned size_class, page_heap::source from);
-  // Whether all objects that were never used are free; whether all other free objects have their mark, which is not
-  // asked of an unlisted span; and whether its pages have its class. For checks.
+  // `wanted`: how many objects the caller will take.
+  bool add_span(object_depot& d, unsigned size_class, page_heap::source from, std::size_t wanted);
+  // Whether all objects that were never used are free, which is not asked while idle pages go back; whether all other
+  // free objects have their mark, which is not asked of an unlisted span; and whether its pages have its class. For
+  // checks.
   static bool unused_are_free(const span& s);
   static bool objects_are_marked(const span& s);
   static void mark_unused(span* s, std::size_t end);

@@ -46,7 +46,7 @@ struct central::taken_objects {
   std::uintptr_t start = 0;  // of the span
   std::uintptr_t first = 0;  // of its first object
   std::size_t capacity = 0;
-  std::size_t used = 0;  // those behind have never been used, nor has their memory
+  std::size_t backed = 0;  // those behind have never been used, and no page was prepared for them
   std::uint64_t bits[most_words];
 
   [[nodiscard]] bool has(std::size_t i) const {
@@ -63,9 +63,9 @@ struct central::taken_objects {
   template <class Visit>
   void for_each_run(std::size_t size, Visit visit) const {
     const std::size_t page = os::system_page_size();
-    for (std::size_t i = 0; i < used; ++i) {
+    for (std::size_t i = 0; i < backed; ++i) {
       const std::size_t begin = i;
-      while (i < used && has(i)) ++i;
+      while (i < backed && has(i)) ++i;
       const std::uintptr_t low = align_up(begin == 0 ? start : first + begin * size, page);
       const std::uintptr_t high = align_down(first + i * size, page);
       if (i != begin && low < high) visit(low, high);
@@ -76,11 +76,12 @@ struct central::taken_objects {
 // Takes all free objects of a span some pages of which they fill, and which has more of them than at the last look, and
 // unlists the span. Null: none found.
 span* central::take_idle_objects(object_depot& d, std::size_t size, taken_objects& out) {
+  const bool may_back_unused = heap_.may_back_unused();
   os::lock_guard guard(d.lock, d);
   span* const s = d.find_sparse(least_free_eighths, looks, [&](const span* each) {
     if (each->free_objects <= each->free_when_looked) return false;
     out.capacity = each->capacity;
-    out.used = each->first_unused;
+    out.backed = may_back_unused ? each->capacity : each->first_unused;
     out.start = each->start;
     out.first = objects::first_of(each);
     std::copy_n(each->free_bits, objects::words(each->capacity), out.bits);
@@ -215,6 +216,7 @@ central::unlisted central::look_up_unlisted(const void* object) {
 }
 
 bool central::unused_are_free(const span& s) {
+  if (s.free_when_looked == held_now) return s.first_unused <= s.capacity;
   for (std::size_t i = s.first_unused; i < s.capacity; ++i) {
     if (!objects::is_free(&s, i)) return false;
   }

@@ -35,8 +35,11 @@ class first_use {
     end_ = start + bytes;
   }
 
-  // Some memory of the heap, anywhere, is about to be unmapped.
-  void unmapped_locked() { has_unmapped_ = true; }
+  // [start, end), memory of the heap in any mapping, is about to be unmapped. A long block may be mapped there.
+  void unmapped_locked(std::uintptr_t start, std::uintptr_t end) {
+    has_unmapped_ = true;
+    take_locked(start, end);
+  }
 
   // [start, end) is about to be handed out. Whether it never was before.
   bool take_locked(std::uintptr_t start, std::uintptr_t end) {

@@ -87,7 +87,8 @@ class page_heap {
       : metadata_(metadata), map_(map), touch_(touch) {}
 
   // A span of `pages` pages (below 2^32) in state `state`, aligned to `alignment` pages (a power of two). The page map
-  // leads from its first and its last page to it; is_first_use tells whether its memory is new to all. Null: no such span (source::backed, source::warm), or no memory.
+  // leads from its first and its last page to it; is_first_use tells whether its memory is new to all. Null: no such
+  // span (source::backed, source::warm), or no memory.
   span* allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how);
 
   // Whether the system had room for `bytes` more bytes if it got back all memory of the heap, also what is in use.
@@ -131,6 +132,9 @@ class page_heap {
 
   // Drops system pages of `s`, a span in use, which nobody uses. False: the system refuses.
   bool purge_within(const span* s, std::uintptr_t start, std::size_t bytes);
+
+  // Whether memory may be backed that was never used: it was prepared, or lies in a huge page.
+  [[nodiscard]] bool may_back_unused() const { return touch_.populated() != 0 || touch_.may_have_huge(); }
 
   // One period of decay: purges pages that have been free for a whole period. Returns whether dirty free pages are left
   // that later periods will purge.

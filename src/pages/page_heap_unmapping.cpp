@@ -59,7 +59,7 @@ page_heap::departure page_heap::begin_unmap_locked(span* s, const hole& range) {
   map_.set_span(s->start, nullptr);
   map_.set_span(s->end() - 1, nullptr);
   if (!s->own_mapping) touch_.removed_locked(s->start, s->end());
-  first_use_.unmapped_locked();
+  first_use_.unmapped_locked(s->start, s->end());
   if (leaving.is_newest) newest_end_ = 0;
   return leaving;
 }

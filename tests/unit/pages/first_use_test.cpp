@@ -58,12 +58,19 @@ TEST_F(first_use_test, a_reservation_that_becomes_longer) {
 
 TEST_F(first_use_test, what_is_mapped_after_an_unmapping_may_have_been_used) {
   use_.reserved_locked(first_byte, 1000);
-  use_.unmapped_locked();
+  use_.unmapped_locked(first_byte + 9000, first_byte + 9100);
   EXPECT_TRUE(take(0, 10)) << "this was reserved before";
   use_.reserved_locked(first_byte + 5000, 1000);
   EXPECT_FALSE(take(5000, 5100));
   use_.reserved_locked(first_byte + 6000, 1000);
   EXPECT_FALSE(take(6000, 6100));
+}
+
+TEST_F(first_use_test, what_has_been_unmapped_may_belong_to_others) {
+  use_.reserved_locked(first_byte, 1000);
+  use_.unmapped_locked(first_byte + 600, first_byte + 900);
+  EXPECT_FALSE(take(700, 710)) << "a block may have been mapped there";
+  EXPECT_TRUE(take(500, 600));
 }
 
 TEST_F(first_use_test, never_says_so_twice_of_one_byte) {

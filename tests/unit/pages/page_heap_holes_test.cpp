@@ -159,5 +159,46 @@ TEST(page_heap_holes, a_part_beside_one_that_is_being_unmapped_leaves_no_guard_b
   EXPECT_TRUE(child.good()) << "exit status " << child.code << ", signal " << child.signal;
 }
 
+// ---- a long block where a reservation was ----
+
+std::uintptr_t next_place = 0;
+constexpr std::size_t long_block = 8 * mib;
+
+// A system that maps long blocks where a part of a reservation has been unmapped.
+long in_the_hole(const guarantee::kernel::call& c) {
+  guarantee::kernel::call placed = c;
+  if (c.number == SYS_mmap && c.arguments[0] == 0 && c.arguments[1] == static_cast<long>(long_block)) {
+    placed.arguments[0] = static_cast<long>(next_place);
+    placed.arguments[3] |= MAP_FIXED_NOREPLACE;
+  }
+  return guarantee::kernel::pass(placed);
+}
+
+// 0: good.
+int use_long_block_again() {
+  const auto engine = testing_support::make_engine();
+  page_heap& heap = engine->heap;
+  const span* const first = heap.allocate(1, 1, span_state::large, source::any, use::dense);
+  if (first == nullptr || !first->is_first_use) return 2;
+  // What nobody has been given goes back to the system.
+  if (heap.unmap_free(2 * long_block) < 2 * long_block) return guarantee::not_checkable;
+  next_place = align_up(first->end(), huge_page_size) + huge_page_size;
+  guarantee::kernel::emulate(in_the_hole);
+  span* const block = heap.allocate(long_block >> page_shift, 1, span_state::large, source::any, use::filled);
+  if (block == nullptr || block->start != next_place) return guarantee::not_checkable;
+  heap.deallocate(block);
+  heap.validate();
+  const span* const again = heap.allocate(1, 1, span_state::large, source::warm, use::dense);
+  if (again == nullptr || again->start != next_place) return 3;
+  return again->is_first_use ? 1 : 0;
+}
+
+TEST(page_heap_holes, memory_of_a_block_mapped_in_one_has_been_used) {
+  if (TARN_ASAN || TARN_TSAN) GTEST_SKIP() << "a sanitizer needs the system calls";
+  const guarantee::child_result child = guarantee::run_in_child(20, use_long_block_again);
+  if (child.code == guarantee::not_checkable) GTEST_SKIP() << "no filter, or no hole";
+  EXPECT_TRUE(child.good()) << "exit status " << child.code << ", signal " << child.signal;
+}
+
 }  // namespace
 }  // namespace tarn
