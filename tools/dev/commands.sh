@@ -97,8 +97,10 @@ dev_bench() {
   esac
   local wants=wants_$suite
   need "$needs_build$needs_bench" "${!wants}"
-  # Not the tests, which take longer to build than all that is measured.
-  build bench bench/all tarn_products || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
+  # Not the tests, which take longer to build than all that is measured; but for the program that defragments.
+  local targets=(bench/all tarn_products)
+  [ "$suite" != jemalloc ] || targets+=(jemalloc_defragment)
+  build bench "${targets[@]}" || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
   exec "$(python_with matplotlib || echo python3)" bench/run.py "$suite" "$@"
 }
 
