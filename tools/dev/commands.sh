@@ -97,7 +97,7 @@ dev_bench() {
   esac
   local wants=wants_$suite
   need "$needs_build$needs_bench" "${!wants}"
-  # Not the tests, which take longer to build than all that is measured; but for the program that defragments.
+  # The tests are left out: they take longer to build than the benchmarks. The jemalloc suite runs one test program.
   local targets=(bench/all tarn_products)
   [ "$suite" != jemalloc ] || targets+=(jemalloc_defragment)
   build bench "${targets[@]}" || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
