@@ -57,10 +57,7 @@ span* page_heap::new_span_locked() {
 }
 
 void page_heap::recycle_struct_locked(span* s) {
-  s->pages = 0;
-  s->borders = 0;
-  s->previous = nullptr;
-  s->state.store(span_state::purging, std::memory_order_relaxed);
+  s->retire();
   s->next = spare_structs_;
   spare_structs_ = s;
   ++spare_count_;
@@ -91,12 +88,6 @@ bool page_heap::may_join(const span* a, const span* b) {
          (pages <= longest_mixed || dirty == 0 || dirty == pages);
 }
 
-// Of two spans that become one. Two reservations may lie side by side if they have no guards; they are one from then
-// on.
-std::uint8_t page_heap::joined_borders(const span* first, const span* second) {
-  return (first->borders & all_before) | (second->borders & all_behind);
-}
-
 // Joins `s` with its free neighbours and inserts the result.
 void page_heap::coalesce_locked(span* s) {
   // A page map entry may be stale. But a free span that ends or starts exactly here must be the neighbour.
@@ -107,7 +98,7 @@ void page_heap::coalesce_locked(span* s) {
     s->start = before->start;
     s->pages += before->pages;
     s->dirty_pages += before->dirty_pages;
-    s->borders = joined_borders(before, s);
+    s->borders = joined_borders(before->borders, s->borders);
     recycle_struct_locked(before);
   }
   if (span* after = map_.span_of(s->end());
@@ -116,7 +107,7 @@ void page_heap::coalesce_locked(span* s) {
     remove_locked(after);
     s->pages += after->pages;
     s->dirty_pages += after->dirty_pages;
-    s->borders = joined_borders(s, after);
+    s->borders = joined_borders(s->borders, after->borders);
     recycle_struct_locked(after);
   }
   insert_locked(s);
@@ -370,7 +361,7 @@ bool page_heap::extend(span* s, std::size_t pages) {
     first_use_.take_locked(after->start, after->end());
     s->pages = static_cast<std::uint32_t>(pages);
     s->dirty_pages += after->dirty_pages;
-    s->borders = joined_borders(s, after);
+    s->borders = joined_borders(s->borders, after->borders);
     recycle_struct_locked(after);
     map_.set_ends(s);
     account_in_use(static_cast<std::ptrdiff_t>(more));
@@ -398,16 +389,19 @@ bool page_heap::shrink(span* s, std::size_t pages) {
   return true;
 }
 
-void page_heap::join(span* s, std::size_t pages) {
+span* page_heap::join(const span_run& run) {
+  if (os::is_check_due()) run.validate();
+  span* const s = run.first_;
+  if (run.others_ == nullptr) return s;
   os::lock_guard guard(lock_, *this);
-  while (s->pages < pages) {
-    span* const next = map_.span_of(s->end());
-    s->pages += next->pages;
-    s->dirty_pages += next->dirty_pages;
-    s->borders = joined_borders(s, next);
-    recycle_struct_locked(next);
-  }
+  s->pages = run.pages_;
+  s->dirty_pages = run.dirty_pages_;
+  s->borders = run.borders_;
+  run.last_->next = spare_structs_;
+  spare_structs_ = run.others_;
+  spare_count_ += run.other_count_;
   map_.set_ends(s);
+  return s;
 }
 
 span* page_heap::split(span* s, std::size_t pages) {

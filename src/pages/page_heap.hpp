@@ -43,6 +43,7 @@
 #include "pages/metadata_arena.hpp"
 #include "pages/page_map.hpp"
 #include "pages/span.hpp"
+#include "pages/span_run.hpp"
 
 namespace tarn {
 
@@ -122,9 +123,9 @@ class page_heap {
   // Provides structures for the next calls of split_prepared(). False: no memory. May call the system.
   bool prepare_split() { return ensure_span_structs(); }
 
-  // Joins a span in use with those that follow it, which are in use too, until it has `pages` pages. Calls neither the
-  // system nor takes metadata.
-  void join(span* s, std::size_t pages);
+  // Makes one span of a run, which is of no use afterwards; null: the run is empty. Calls neither the system nor takes
+  // metadata.
+  span* join(const span_run& run);
 
   // Takes a span back and purges it at once, in slices, so that other threads wait for the system no longer than one
   // slice takes. Returns the bytes purged. Requires: the page map has no size class for its pages.
@@ -216,7 +217,6 @@ class page_heap {
   void insert_locked(span* s) TARN_REQUIRES(lock_);
   void remove_locked(span* s) TARN_REQUIRES(lock_);
   static bool may_join(const span* a, const span* b);
-  static std::uint8_t joined_borders(const span* first, const span* second);
   void coalesce_locked(span* s) TARN_REQUIRES(lock_);
   void recycle_struct_locked(span* s) TARN_REQUIRES(lock_);
   span* allocate_within_limit(std::size_t pages, std::size_t alignment, span_state state, source from,

@@ -141,9 +141,23 @@ struct alignas(separation) span {
   [[nodiscard]] std::uintptr_t end() const { return start + bytes(); }
   [[nodiscard]] bool has_border(std::uint8_t border) const { return (borders & border) != 0; }
   [[nodiscard]] bool contains(std::uintptr_t address) const { return address - start < bytes(); }
+
+  // It describes no pages any more. Stale entries of the page map may lead to it: it contains no address.
+  void retire() {
+    pages = 0;
+    borders = 0;
+    previous = nullptr;
+    state.store(span_state::purging, std::memory_order_relaxed);
+  }
 };
 
 static_assert(sizeof(span) == separation);
+
+// Of two neighbours that become one. Two reservations may lie side by side if they have no guards; they are one from
+// then on.
+constexpr std::uint8_t joined_borders(std::uint8_t first, std::uint8_t second) {
+  return static_cast<std::uint8_t>((first & all_before) | (second & all_behind));
+}
 
 // Doubly linked, through span::next and span::previous: s->next->previous == s, and the last span is tail_.
 class span_list {

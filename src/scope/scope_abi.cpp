@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "scope/scope_entry.hpp"
 #include "scope/scope_registry.hpp"
 #include "tarn/scope.h"
 

@@ -28,31 +28,24 @@ struct scope_core::departure {
   void put(tarn_scope_report& report) const;
 
  private:
-  // Neighbours that leave and have not been joined yet.
-  span* run_ = nullptr;
-  std::size_t run_pages_ = 0;
+  span_run run_;  // neighbours that leave and have not been joined yet
 };
 
 // A span leaves its chunk. Spans of a chunk come in the order of their addresses.
 void scope_core::departure::add(span* s) {
-  if (run_ != nullptr && run_->start + (run_pages_ << page_shift) != s->start) end_run();
-  if (run_ == nullptr) {
-    run_ = s;
-    run_pages_ = 0;
-  }
-  run_pages_ += s->pages;
   left.bytes += s->list != clean ? s->bytes() : 0;
   chunk_of(s)->used -= s->pages;
   s->size_class = 0;
   s->owner.store(nullptr, std::memory_order_relaxed);
   s->state.store(span_state::purging, std::memory_order_relaxed);
+  if (!run_.continues_at(s)) end_run();
+  run_.add(s);
 }
 
 void scope_core::departure::end_run() {
-  if (run_ == nullptr) return;
-  if (run_->pages < run_pages_) engine::heap.join(run_, run_pages_);
-  left.spans.push_back(run_);
-  run_ = nullptr;
+  if (run_.empty()) return;
+  left.spans.push_back(engine::heap.join(run_));
+  run_ = {};
 }
 
 // Of the rows of survivors, that of a followed block.

@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "guarded/fault_handler.hpp"
 #include "os/report.hpp"
-#include "runtime/allocation_counts.hpp"
+#include "scope/scope_entry.hpp"
 
 namespace tarn {
 namespace scope_registry {
@@ -34,14 +34,6 @@ constinit std::atomic<std::uint64_t> last_number{TARN_SCOPE_PROCESS_NUMBER};
   os::fatal(text.data(), where);
 }
 
-// Ends the process if the scope has ended.
-scope_instance& instance_of(tarn_scope scope) {
-  auto* const instance = static_cast<scope_instance*>(scope.core);
-  if (TARN_UNLIKELY(instance == nullptr || instance->id.load(std::memory_order_relaxed) != scope.number))
-    os::fatal("use of a scope that has ended, or is none", instance);
-  return *instance;
-}
-
 bool is_valid(const char* name, const tarn_scope_options& o) {
   return name != nullptr && o.over >= TARN_SCOPE_FAIL && o.over <= TARN_SCOPE_LEND &&
          (o.budget == 0 || o.budget >= least_budget);
@@ -59,18 +51,6 @@ magazine* take_all(scope_bin& bin) {
   return bin.take_all();
 }
 void put_back(scope_instance& /*scope*/, magazine* all) { scope_bin::put_back(all); }
-
-void set_current(scope_bin* bin) {
-  current_scope_bin = bin;
-  engine::allocating = bin != nullptr ? static_cast<allocation_bins*>(bin) : engine::local_cache;
-}
-
-// The bin of the calling thread, made if needed.
-TARN_NOINLINE scope_bin* make_bin(scope_instance& scope) {
-  scope_bin* const bin = scopes.bin_of(&scope, true);
-  if (bin == nullptr) errno = ENOMEM;
-  return bin;
-}
 
 }  // namespace
 
@@ -139,32 +119,10 @@ tarn_scope begin(const char* name, const tarn_scope_options& options) {
   return memory->handle;
 }
 
-bool enter(tarn_scope scope, tarn_scope_entry& entry) {
-  scope_instance& instance = instance_of(scope);
-  const scope_bins& table = local_scope_bins;
-  scope_bin* bin = instance.number < table.count ? table.bins[instance.number] : nullptr;
-  if (TARN_UNLIKELY(bin == nullptr || bin->core != &instance)) {
-    bin = make_bin(instance);
-    if (bin == nullptr) return false;
-  }
-  entry = {bin, current_scope_bin};
-  bin->entered.store(bin->entered.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  current_scope_bin = bin;
-  engine::allocating = bin;
-  if (TARN_UNLIKELY(allocation_counts::innermost != nullptr)) bin->count_every_pop();
-  return true;
-}
-
-void leave(tarn_scope_entry& entry) {
-  auto* const bin = static_cast<scope_bin*>(entry.bin);
-  if (TARN_UNLIKELY(bin == nullptr || bin != current_scope_bin))
-    os::fatal("a scope is left by another thread than has entered it, or not the innermost one first",
-              &entry);
-  bin->entered.store(bin->entered.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-  entry.bin = nullptr;
-  // No callback runs outside of scopes. One that has left by an exception, which it must not, ends here at the latest.
-  if (entry.outer == nullptr) thread_is_asked = false;
-  set_current(static_cast<scope_bin*>(entry.outer));
+scope_bin* make_bin(scope_instance& scope) {
+  scope_bin* const bin = scopes.bin_of(&scope, true);
+  if (bin == nullptr) errno = ENOMEM;
+  return bin;
 }
 
 void end(tarn_scope scope, tarn_scope_report& report) {

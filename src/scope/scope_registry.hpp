@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// scope_registry: all scopes and the threads' bins of them; how a scope begins, is entered, left and ended; what happens
-// to scopes when a thread ends, and at fork.
+// scope_registry: all scopes and the threads' bins of them; how a scope begins and ends; what happens to scopes when a
+// thread ends, and at fork. How a thread enters and leaves one: scope_entry.hpp.
 //
 // Thread safety: any thread.
 #pragma once
@@ -17,11 +17,12 @@ namespace tarn::scope_registry {
 
 // As tarn_scope_begin() and its siblings.
 tarn_scope begin(const char* name, const tarn_scope_options& options);
-bool enter(tarn_scope scope, tarn_scope_entry& entry);
-void leave(tarn_scope_entry& entry);
 void end(tarn_scope scope, tarn_scope_report& report);
 void collect(tarn_scope scope, tarn_scope_stats& out);
 void visit(void (*visit)(void*, const tarn_scope_stats*), void* context);
+
+// The calling thread's bin of the scope, made if needed. Null, with errno set: no memory, or the thread is about to end.
+scope_bin* make_bin(scope_instance& scope);
 
 // Gives back the empty spans of all scopes.
 void release_empty();
