@@ -15,7 +15,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/compiler.hpp"
 #include "central/magazine.hpp"
+#include "os/report.hpp"
 #include "runtime/front_registry.hpp"
 #include "scope/scope_core.hpp"
 #include "thread/thread_cache.hpp"
@@ -48,6 +50,14 @@ struct scope_request {
 struct scope_instance : engine::front_instance<scope_instance, scope_bin> {
   scope_instance(const scope_request& request, const char* its_name)
       : memory(request.memory), id(request.number), name_(its_name) {}
+
+  // Ends the process if the scope has ended.
+  static scope_instance& of(tarn_scope scope) {
+    auto* const instance = static_cast<scope_instance*>(scope.core);
+    if (TARN_UNLIKELY(instance == nullptr || instance->id.load(std::memory_order_relaxed) != scope.number))
+      os::fatal("use of a scope that has ended, or is none", instance);
+    return *instance;
+  }
 
   [[nodiscard]] std::string_view name() const { return name_; }
 

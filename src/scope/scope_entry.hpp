@@ -18,17 +18,9 @@
 
 namespace tarn::scope_registry {
 
-// Ends the process if the scope has ended.
-inline scope_instance& instance_of(tarn_scope scope) {
-  auto* const instance = static_cast<scope_instance*>(scope.core);
-  if (TARN_UNLIKELY(instance == nullptr || instance->id.load(std::memory_order_relaxed) != scope.number))
-    os::fatal("use of a scope that has ended, or is none", instance);
-  return *instance;
-}
-
 // False: no memory for the thread's bin.
 inline bool enter(tarn_scope scope, tarn_scope_entry& entry) {
-  scope_instance& instance = instance_of(scope);
+  scope_instance& instance = scope_instance::of(scope);
   const scope_bins& table = local_scope_bins;
   scope_bin* bin = instance.number < table.count ? table.bins[instance.number] : nullptr;
   if (TARN_UNLIKELY(bin == nullptr || bin->core != &instance)) {

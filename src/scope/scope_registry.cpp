@@ -9,7 +9,6 @@
 #include "base/text.hpp"
 #include "guarded/fault_handler.hpp"
 #include "os/report.hpp"
-#include "scope/scope_entry.hpp"
 
 namespace tarn {
 namespace scope_registry {
@@ -42,7 +41,7 @@ bool is_valid(const char* name, const tarn_scope_options& o) {
 // The memory of the scope that the new one is to be part of.
 scope_core& parent_of(const tarn_scope& asked) {
   if (asked.core == nullptr && asked.number == TARN_SCOPE_PROCESS_NUMBER) return process_scope;
-  if (asked.core != nullptr) return *instance_of(asked).memory;
+  if (asked.core != nullptr) return *scope_instance::of(asked).memory;
   return current_scope_bin != nullptr ? *current_scope_bin->memory : process_scope;
 }
 
@@ -126,7 +125,7 @@ scope_bin* make_bin(scope_instance& scope) {
 }
 
 void end(tarn_scope scope, tarn_scope_report& report) {
-  scope_instance& instance = instance_of(scope);
+  scope_instance& instance = scope_instance::of(scope);
   scope_core& memory = *instance.memory;
   if (memory.children.load(std::memory_order_relaxed) != 0)
     report_misuse("a scope ends before a scope inside it: \"", instance.name(), &instance);
@@ -194,7 +193,7 @@ void add_row(const scope_name& row, tarn_scope_stats& out) {
 }  // namespace
 
 void collect(tarn_scope scope, tarn_scope_stats& out) {
-  const scope_core& memory = *instance_of(scope).memory;
+  const scope_core& memory = *scope_instance::of(scope).memory;
   add_row(*memory.row(), out);
   out.live = 1;
   out.peak = 0;
