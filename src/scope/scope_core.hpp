@@ -206,7 +206,7 @@ class scope_core {
   bool add_span(unsigned size_class, scope_bin* bin);
   std::size_t take_locked(unsigned size_class, void** out, std::size_t most) TARN_REQUIRES(lock_);
   enum class freed : std::uint8_t { no, object, span };
-  freed free_locked(span* s, const void* block) TARN_REQUIRES(lock_);
+  freed free_locked(span* s, void* const*& at, void* const* end) TARN_REQUIRES(lock_);
   void empty_locked(span* s) TARN_REQUIRES(lock_);
   [[nodiscard]] std::size_t most_dirty() const TARN_REQUIRES(lock_);
   void trim_dirty();

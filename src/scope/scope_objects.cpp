@@ -125,17 +125,23 @@ void scope_core::empty_locked(span* s) {
   dirty_bytes_ += s->bytes();
 }
 
-// `span`: the block was a withheld one and the last of its span, which is in no list.
-scope_core::freed scope_core::free_locked(span* s, const void* block) {
+// Frees the block at `at`, and those behind it that lie in the same span, up to `end`; `at` moves behind them.
+// `span`: the last block was a withheld one and the last of its span, which is in no list. `no`: the block at `at` is free.
+scope_core::freed scope_core::free_locked(span* s, void* const*& at, void* const* end) {
   if (s->list == dirty || s->list == clean) return freed::no;
+  const bool was_full = s->free_objects == 0;
+  void* const* const first = at;
   if (is_cut(s)) {
-    if (!objects::set_free(s, objects::index_of(s, address_of(block)))) return freed::no;
-    small_bytes_ -= class_info(s->size_class).size;
+    do {
+      if (!objects::set_free(s, objects::index_of(s, address_of(*at)))) return freed::no;
+    } while (++at != end && s->contains(address_of(*at)));
+    small_bytes_ -= static_cast<std::size_t>(at - first) * class_info(s->size_class).size;
   } else {
-    if (s->free_objects != 0) return freed::no;
+    if (!was_full) return freed::no;
     large_bytes_ -= s->bytes();
+    ++at;
   }
-  const bool was_full = ++s->free_objects == 1;
+  s->free_objects = static_cast<std::uint16_t>(s->free_objects + (at - first));
   const bool is_empty = s->free_objects == s->capacity;
   if (s->list == cut) {
     span_list& room = room_[s->size_class];
@@ -168,7 +174,8 @@ void scope_core::deallocate(span* s, void* block) {
       free_mark::set(block);
     }
     if (!is_cut(s) && s->list != dirty && s->list != clean) sample = s->sample;
-    const freed result = owner.free_locked(s, block);
+    void* const* at = &block;
+    const freed result = owner.free_locked(s, at, at + 1);
     has_much = owner.dirty_bytes_ > owner.most_dirty();
     is_idle = owner.dirty_bytes_ >= dirty_of_scope && s->list == dirty;
     if (result == freed::span) {
@@ -188,20 +195,19 @@ void scope_core::deallocate(span* s, void* block) {
   }
 }
 
-void scope_core::put_back(void* const* objects, std::size_t count) {
-  for (std::size_t i = 0; i < count;) {
-    span* const first = span_of(objects[i]);
-    if (first == nullptr) os::fatal("a free block of a scope lies in no scope", objects[i]);
+void scope_core::put_back(void* const* at, std::size_t count) {
+  for (void* const* const end = at + count; at != end;) {
+    span* s = span_of(*at);
+    if (s == nullptr) os::fatal("a free block of a scope lies in no scope", *at);
     scope_core* core = nullptr;
     bool has_much = false;
-    with_owner(first, [&](scope_core& owner) TARN_NOT_ANALYZED {
+    with_owner(s, [&](scope_core& owner) TARN_NOT_ANALYZED {
       core = &owner;
-      for (; i < count; ++i) {
-        span* const s = span_of(objects[i]);
-        if (s == nullptr || chunk_of(s)->owner.load(std::memory_order_relaxed) != core) break;
-        if (owner.free_locked(s, objects[i]) != freed::object)
-          os::fatal("double free, detected when the block returned to its span", objects[i]);
-      }
+      do {
+        if (owner.free_locked(s, at, end) != freed::object)
+          os::fatal("double free, detected when the block returned to its span", *at);
+        s = at != end ? span_of(*at) : nullptr;
+      } while (s != nullptr && chunk_of(s)->owner.load(std::memory_order_relaxed) == core);
       has_much = owner.dirty_bytes_ > owner.most_dirty();
       return 0;
     });
