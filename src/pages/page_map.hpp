@@ -89,7 +89,7 @@ class page_map {
     // the state. Not null if size_class() is not 0.
     [[nodiscard]] TARN_ALWAYS_INLINE span* owner() const {
       // relaxed: the spans are type-stable, and the caller has got the address from a thread that knew the span.
-      return leaf_ != nullptr ? leaf_->owners[index_].load(std::memory_order_relaxed) : nullptr;
+      return owner_ != nullptr ? owner_->load(std::memory_order_relaxed) : nullptr;
     }
     // Whether an object begins at this address of the page. `reciprocal` is that of the size of the class's objects,
     // ceil(2^64 / size), or 0 for class 0: then no object does.
@@ -108,9 +108,9 @@ class page_map {
     friend page_map;
     entry() = default;
     entry(const leaf& l, std::size_t index)
-        : leaf_(&l), index_(index), check_(TARN_PLAIN_LOAD(l.checks[index])) {}
-    const leaf* leaf_ = nullptr;
-    std::size_t index_ = 0;
+        : owner_(&l.owners[index]), check_(TARN_PLAIN_LOAD(l.checks[index])) {}
+    // Two words: an entry is passed in registers.
+    const std::atomic<span*>* owner_ = nullptr;
     std::uintptr_t check_ = 0;
   };
 
