@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -183,6 +184,12 @@ class control(ControlBase):
 
     def test_a_stopped_process_and_one_that_ends(self):
         process = Process(self)
+        process.process.send_signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        self.assert_refused(tarn("metrics", process.pid), 125, "stopped", f"kill -CONT {process.pid}")
+        self.assertLess(time.monotonic() - begin, 10)
+        process.process.send_signal(signal.SIGCONT)
+        self.assertEqual(tarn("metrics", process.pid).returncode, 0)
         process.end()
         self.assert_refused(tarn("trim", process.pid), 125, "no such process")
 
