@@ -181,6 +181,8 @@ class control(ControlBase):
         for pid, *phrases in ((str(os.getpid()), "no control socket", "TARN_CONTROL=on"), ("4194303", "no such process")):
             self.assert_refused(tarn("metrics", pid), 125, *phrases)
         self.assert_refused(tarn("metrics", "x"), 2, "not a process id")
+        for word in ("0", "99999999999"):
+            self.assert_refused(tarn("top", "--once", word), 2, "not a process id", "pgrep")
 
     def test_a_stopped_process_and_one_that_ends(self):
         process = Process(self)
