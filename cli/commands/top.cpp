@@ -483,9 +483,11 @@ int cmd_top(const std::vector<std::string>& words) {
   require_program(line, "top");
   if (!arguments.profile_file.empty()) require_file_name("-o", arguments.profile_file);
   const bool separated = std::find(words.begin(), words.end(), "--") != words.end();
-  const auto process =
-      separated || line.program.size() != 1 ? std::nullopt : process_id(line.program.front());
-  return process ? top_process(*process, arguments) : top_program(line.program, arguments);
+  const std::string& word = line.program.front();
+  // Digits are meant as a process id, also those that are none.
+  if (!separated && line.program.size() == 1 && word.find_first_not_of("0123456789") == std::string::npos)
+    return top_process(process_of(word), arguments);
+  return top_program(line.program, arguments);
 }
 
 }  // namespace tarn::cli

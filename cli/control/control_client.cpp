@@ -75,6 +75,22 @@ std::vector<std::string> sockets_of(const std::string& task, bool& denied) {
   return numbers;
 }
 
+[[noreturn]] void refuse(pid_t process, const std::string& problem, const std::string& advice) {
+  throw cli_error(exit_code::refused, fmt::format("process {}: {}", process, problem), advice);
+}
+
+// A thread that a signal or a debugger has stopped answers only once it goes on.
+void require_running(pid_t process) {
+  const std::string stat = first_line(control_task(process) + "/stat");
+  const std::size_t name_end = stat.rfind(')');  // the name may hold spaces and parentheses
+  const char state = name_end != std::string::npos && name_end + 2 < stat.size() ? stat[name_end + 2] : '?';
+  if (state == 'T')
+    refuse(process, "it is stopped, so it cannot answer",
+           fmt::format("Let it go on: kill -CONT {}", process));
+  if (state == 't')
+    refuse(process, "a debugger or tracer has stopped it, so it cannot answer", "Let it go on there.");
+}
+
 // Of the listening socket among `numbers`: "…: RefCount Protocol Flags Type St Inode Path".
 std::string path_of_listener(pid_t process, const std::vector<std::string>& numbers) {
   std::ifstream list(fmt::format("/proc/{}/net/unix", process));
@@ -93,10 +109,6 @@ std::string path_of_listener(pid_t process, const std::vector<std::string>& numb
     return path;
   }
   return "";
-}
-
-[[noreturn]] void refuse(pid_t process, const std::string& problem, const std::string& advice) {
-  throw cli_error(exit_code::refused, fmt::format("process {}: {}", process, problem), advice);
 }
 
 void set_patience(int socket) {
@@ -146,8 +158,7 @@ std::string receive_all(int socket, pid_t process) {
     if (bytes < 0) break;
     text.append(part.data(), static_cast<std::size_t>(bytes));
   }
-  refuse(process, "it does not answer in time",
-         "It may be stopped (its state: ps -o stat), or be very busy.");
+  refuse(process, "it does not answer in time", "It may be very busy; try again.");
 }
 
 }  // namespace
@@ -188,6 +199,7 @@ std::string ask_process(pid_t process, const std::string& command) {
                : "Start it with TARN_CONTROL=on and tarn's malloc: TARN_CONTROL=on tarn "
                  "run -- PROGRAM. Of any process: tarn attach, tarn top.");
   }
+  require_running(process);
   const descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (socket.get() < 0) throw resource_error("cannot make a socket", errno);
   set_patience(socket.get());

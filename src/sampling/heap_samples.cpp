@@ -259,15 +259,15 @@ TARN_NOINLINE live_sample* heap_samples::add_followed(std::uint64_t weight, std:
   return sample;
 }
 
-// The block of an unlinked sample has been freed.
-void heap_samples::end(live_sample* sample) {
+void heap_samples::announce_end(const live_sample* sample) {
   TARN_PROBE_IF_WANTED(otel_memory, free, reinterpret_cast<void*>(sample->address));
-  samples_.deallocate(sample);
 }
 
 void heap_samples::remove_large_slow(span* s) {
   auto* const sample = static_cast<live_sample*>(s->owner.exchange(nullptr, std::memory_order_relaxed));
-  if (sample != nullptr) remove(sample);
+  if (sample == nullptr) return;
+  announce_end(sample);
+  remove(sample);
 }
 
 void heap_samples::remove(live_sample* sample) {
@@ -278,7 +278,7 @@ void heap_samples::remove(live_sample* sample) {
     sample->site->figures.note_freed(sample->weight, sample->weighted_bytes,
                                      static_cast<std::uint64_t>(now - sample->born_ns));
   }
-  end(sample);
+  samples_.deallocate(sample);
 }
 
 live_sample* heap_samples::find_locked(const span* s, std::uintptr_t address) {
@@ -319,6 +319,7 @@ std::size_t heap_samples::deallocate(span* s, void* block) {
     const locked guard(*this);
     sample = find_locked(s, address_of(block));
     if (sample == nullptr) return 0;
+    announce_end(sample);
     unlink_locked(sample);
     sample->site->figures.note_freed(sample->weight, sample->weighted_bytes,
                                      static_cast<std::uint64_t>(now - sample->born_ns));
@@ -330,7 +331,7 @@ std::size_t heap_samples::deallocate(span* s, void* block) {
   }
   const std::size_t taken = sample->taken;
   const bool apart = sample->cells == nullptr;
-  end(sample);
+  samples_.deallocate(sample);
   if (apart) central_.heap().deallocate(s);
   if (emptied != nullptr) {
     central_.heap().deallocate(emptied->memory);

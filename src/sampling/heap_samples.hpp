@@ -70,7 +70,9 @@ class heap_samples {
   // The same for a block for which byte_samples::follow() has given the weight. Null: no memory.
   live_sample* add_followed(std::uint64_t weight, std::uintptr_t address, std::size_t requested,
                             std::size_t taken, bool is_large, sample_owner* owner);
-  // Of add(): the block has been freed, or is about to change its length.
+  // Tells tracers that the block ends. They find its sample by the address, so call it before another block can have that.
+  static void announce_end(const live_sample* sample);
+  // Of add(): the block has been freed, or is about to change its length. Requires: announced.
   void remove(live_sample* sample);
   // The same with the sample in span::owner.
   void add_large(byte_samples& samples, span* s, std::size_t requested, std::size_t taken) {
@@ -160,7 +162,6 @@ class heap_samples {
   void unlink_locked(live_sample* sample) TARN_REQUIRES(lock_);
   void join_locked(live_sample* sample, sample_owner& owner) TARN_REQUIRES(lock_);
   void leave_locked(live_sample* sample) TARN_REQUIRES(lock_);
-  void end(live_sample* sample);
   bool place(live_sample* sample);
   bool place_in_cells(live_sample* sample, std::size_t step);
   bool place_apart(live_sample* sample);

@@ -174,6 +174,7 @@ void scope_core::deallocate(span* s, void* block) {
       free_mark::set(block);
     }
     if (!is_cut(s) && s->list != dirty && s->list != clean) sample = s->sample;
+    if (TARN_UNLIKELY(sample != nullptr)) heap_samples::announce_end(sample);
     void* const* at = &block;
     const freed result = owner.free_locked(s, at, at + 1);
     has_much = owner.dirty_bytes_ > owner.most_dirty();

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -180,9 +181,17 @@ class control(ControlBase):
         for pid, *phrases in ((str(os.getpid()), "no control socket", "TARN_CONTROL=on"), ("4194303", "no such process")):
             self.assert_refused(tarn("metrics", pid), 125, *phrases)
         self.assert_refused(tarn("metrics", "x"), 2, "not a process id")
+        for word in ("0", "99999999999"):
+            self.assert_refused(tarn("top", "--once", word), 2, "not a process id", "pgrep")
 
     def test_a_stopped_process_and_one_that_ends(self):
         process = Process(self)
+        process.process.send_signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        self.assert_refused(tarn("metrics", process.pid), 125, "stopped", f"kill -CONT {process.pid}")
+        self.assertLess(time.monotonic() - begin, 10)
+        process.process.send_signal(signal.SIGCONT)
+        self.assertEqual(tarn("metrics", process.pid).returncode, 0)
         process.end()
         self.assert_refused(tarn("trim", process.pid), 125, "no such process")
 
