@@ -103,6 +103,7 @@ void watch_registers(shared_state& shared) {
 TEST_F(remote_thread_test, all_registers_are_as_before) {
   child_process child(watch_registers);
   for (int round = 0; round < 50; ++round) {
+    ASSERT_TRUE(child.goes_on());  // so that it is stopped while it computes
     remote_thread thread(child.id(), child.id());
     ASSERT_TRUE(thread.stop(long_enough));
     thread.call(address(&overwrite_registers), {});
