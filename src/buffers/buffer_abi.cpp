@@ -116,6 +116,17 @@ void tarn_buffer_give(tarn_buffer_pool* pool, void* buffer) noexcept {
   owner->take_back(s);
 }
 
+tarn_buffer_pool* tarn_buffer_pool_of(const void* address, std::size_t* capacity) noexcept {
+  const span* const s = engine::map.span_of(address_of(address));
+  if (s == nullptr || s->start != address_of(address) ||
+      s->state.load(std::memory_order_relaxed) != span_state::buffer) {
+    return nullptr;
+  }
+  auto* const owner = static_cast<buffer_core*>(s->owner.load(std::memory_order_relaxed));
+  *capacity = owner->usable_bytes(s);
+  return static_cast<tarn_buffer_pool*>(owner);
+}
+
 bool tarn_buffer_reserve(tarn_buffer_pool* pool, std::size_t bytes, std::size_t count) noexcept {
   const buffer_failure failure = pool->reserve(bytes, count);
   if (failure != buffer_failure::none) errno = error_of(failure);

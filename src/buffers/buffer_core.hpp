@@ -66,6 +66,9 @@ class buffer_core {
   // `kept`.
   void take_back(span* s);
 
+  // Of a live buffer of this pool.
+  [[nodiscard]] std::size_t usable_bytes(const span* s) const;
+
   // As tarn_buffer_reserve.
   buffer_failure reserve(std::size_t bytes, std::size_t count);
   // Gives all kept and leaving spans to the system; returns the bytes.
@@ -123,7 +126,6 @@ class buffer_core {
   };
 
   [[nodiscard]] std::size_t pages_for_request(std::size_t bytes) const;
-  [[nodiscard]] std::size_t usable_bytes(const span* s) const;
   [[nodiscard]] bool may_drop() const { return !settings_.locked; }
   [[nodiscard]] bool is_huge() const { return settings_.huge == tarn_buffer_huge_always; }
   [[nodiscard]] std::size_t budget_bytes() const;

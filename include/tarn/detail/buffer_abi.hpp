@@ -75,6 +75,8 @@ TARN_API void* tarn_buffer_get(tarn_buffer_pool* pool, std::size_t bytes, std::s
 // belong to; only checked pools compare it. Aborts with a message on a pointer that is not a live buffer. Leaves errno
 // alone.
 TARN_API void tarn_buffer_give(tarn_buffer_pool* pool, void* buffer) noexcept;
+// The pool of the live buffer that begins at `address`, with its usable bytes in *capacity; null if there is none.
+TARN_API tarn_buffer_pool* tarn_buffer_pool_of(const void* address, std::size_t* capacity) noexcept;
 
 // Makes kept buffers for requests of `bytes` bytes, backed by memory, until there are `count`. False: no memory (errno
 // ENOMEM), no more memory may be locked (EPERM), or they exceed the budget (EDQUOT).

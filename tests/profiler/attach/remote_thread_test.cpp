@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+// remote_thread: functions called in a child, and that the child goes on as if nothing had happened, also if a function
+// crashes, a signal arrives, or the child is stopped or ends.
+#include "profiler/attach/remote_thread.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "tests/profiler/attach/child_process.hpp"
+
+namespace tarn::profiler {
+namespace {
+
+using shared_state = child_process::shared_state;
+
+constexpr double long_enough = 10;
+
+std::uint64_t address(auto* function) { return reinterpret_cast<std::uint64_t>(function); }
+
+class remote_thread_test : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (ptrace_is_refused()) GTEST_SKIP() << "ptrace is refused";
+  }
+};
+
+std::uint64_t digits(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t d, std::uint64_t e,
+                     std::uint64_t f) {
+  return a + 10 * b + 100 * c + 1000 * d + 10000 * e + 100000 * f;
+}
+
+TEST_F(remote_thread_test, a_function_gets_its_arguments_and_its_result_comes_back) {
+  const child_process child(do_rounds);
+  remote_thread thread(child.id(), child.id());
+  ASSERT_TRUE(thread.stop(long_enough));
+  EXPECT_EQ(thread.call(address(&digits), {1, 2, 3, 4, 5, 6}), 654321U);
+  EXPECT_EQ(thread.call(address(&getppid), {}), static_cast<std::uint64_t>(getpid()));
+  EXPECT_EQ(thread.call(address(&digits), {7, 0, 0, 0, 0, 8}), 800007U) << "a second call";
+  EXPECT_TRUE(thread.let_go());
+  EXPECT_GT(thread.stopped_seconds(), 0);
+  EXPECT_TRUE(child.goes_on());
+}
+
+bool is_aligned_on(std::uintptr_t low, std::uintptr_t high) {
+  const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  return frame % 16 == 0 && frame > low && frame < high;
+}
+
+TEST_F(remote_thread_test, a_function_runs_on_the_given_stack) {
+  constexpr std::size_t bytes = 65536;
+  void* const stack = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  const auto low = reinterpret_cast<std::uintptr_t>(stack);
+  const child_process child(do_rounds);
+  remote_thread thread(child.id(), child.id());
+  ASSERT_TRUE(thread.stop(long_enough));
+  EXPECT_EQ(thread.call(address(&is_aligned_on), {low, low + bytes}, low + bytes - 8) & 1, 1U);
+  EXPECT_EQ(thread.call(address(&is_aligned_on), {low, low + bytes}) & 1, 0U);
+  munmap(stack, bytes);
+}
+
+// A stack that cannot be written: the call is refused, or crashes; the child is as before.
+TEST_F(remote_thread_test, a_stack_that_is_not_there_is_an_error) {
+  const child_process child(do_rounds);
+  remote_thread thread(child.id(), child.id());
+  ASSERT_TRUE(thread.stop(long_enough));
+  EXPECT_THROW(thread.call(address(&digits), {}, 4096), attach_error);
+  EXPECT_TRUE(thread.let_go());
+  EXPECT_TRUE(child.goes_on());
+}
+
+void overwrite_registers() {
+  errno = EXDEV;
+#if defined(__x86_64__)
+  asm volatile(
+      "pcmpeqd %%xmm0, %%xmm0\n pcmpeqd %%xmm1, %%xmm1\n pcmpeqd %%xmm2, %%xmm2\n pcmpeqd %%xmm15, %%xmm15\n"
+      "mov $-1, %%rcx\n mov $-1, %%r11" ::
+          : "xmm0", "xmm1", "xmm2", "xmm15", "rcx", "r11");
+#endif
+}
+
+// Computes in registers that functions may overwrite, and looks whether anything does.
+void watch_registers(shared_state& shared) {
+  for (;; shared.rounds.fetch_add(1)) {
+    double value = 1.5;
+    std::uint64_t number = 77;
+#if defined(__x86_64__)
+    asm volatile(
+        "movsd %0, %%xmm1\n mov %1, %%r11\n mov $10000, %%rcx\n"
+        "1: dec %%rcx\n jnz 1b\n"
+        "movsd %%xmm1, %0\n mov %%r11, %1"
+        : "+m"(value), "+m"(number)
+        :
+        : "xmm1", "r11", "rcx");
+#endif
+    if (value != 1.5 || number != 77) shared.wrong.store(true);
+  }
+}
+
+TEST_F(remote_thread_test, all_registers_are_as_before) {
+  child_process child(watch_registers);
+  for (int round = 0; round < 50; ++round) {
+    ASSERT_TRUE(child.goes_on());  // so that it is stopped while it computes
+    remote_thread thread(child.id(), child.id());
+    ASSERT_TRUE(thread.stop(long_enough));
+    thread.call(address(&overwrite_registers), {});
+    EXPECT_TRUE(thread.let_go());
+  }
+  EXPECT_TRUE(child.goes_on());
+  EXPECT_FALSE(child.shared().wrong.load());
+}
+
+TEST_F(remote_thread_test, an_interrupted_system_call_goes_on) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  child_process child([&](shared_state&) {
+    char letter = 0;
+    if (read(ends[0], &letter, 1) != 1 || letter != 'x') _exit(1);
+  });
+  ASSERT_TRUE(child.comes_to('S'));
+  for (int round = 0; round < 3; ++round) {
+    remote_thread thread(child.id(), child.id());
+    ASSERT_TRUE(thread.stop(long_enough));
+    EXPECT_EQ(thread.call(address(&getppid), {}), static_cast<std::uint64_t>(getpid()));
+  }  // its end lets the thread go, too
+  EXPECT_EQ(write(ends[1], "x", 1), 1);
+  EXPECT_EQ(child.wait_for_end(), 0);
+  for (const int end : ends) close(end);
+}
+
+shared_state* signals_go_to;
+
+void count_signals(shared_state& shared) {
+  signals_go_to = &shared;
+  signal(SIGUSR1, [](int) { signals_go_to->signals.fetch_add(1); });
+  do_rounds(shared);
+}
+
+unsigned send_and_look() {
+  kill(getpid(), SIGUSR1);
+  return signals_go_to->signals.load();
+}
+
+TEST_F(remote_thread_test, a_signal_during_a_call_is_handled_after_it) {
+  child_process child(count_signals);
+  ASSERT_TRUE(child.goes_on());
+  {
+    remote_thread thread(child.id(), child.id());
+    ASSERT_TRUE(thread.stop(long_enough));
+    EXPECT_EQ(static_cast<unsigned>(thread.call(address(&send_and_look), {})), 0U);
+  }
+  EXPECT_TRUE(child.goes_on());
+  EXPECT_EQ(child.shared().signals.load(), 1U);
+}
+
+TEST_F(remote_thread_test, a_signal_before_the_stop_is_not_lost) {
+  child_process child(count_signals);
+  ASSERT_TRUE(child.goes_on());
+  for (unsigned round = 1; round <= 50; ++round) {
+    {
+      remote_thread thread(child.id(), child.id());
+      kill(child.id(), SIGUSR1);
+      ASSERT_TRUE(thread.stop(long_enough));
+      thread.call(address(&getppid), {});
+    }
+    ASSERT_TRUE(child.goes_on());
+    ASSERT_EQ(child.shared().signals.load(), round);
+  }
+}
+
+void crash() { *reinterpret_cast<volatile int*>(64) = 1; }
+void trap() { __builtin_trap(); }
+
+TEST_F(remote_thread_test, a_function_that_crashes_is_an_error_and_the_child_goes_on) {
+  const child_process child(do_rounds);
+  for (void (*const function)() : {&crash, &trap}) {
+    remote_thread thread(child.id(), child.id());
+    ASSERT_TRUE(thread.stop(long_enough));
+    try {
+      thread.call(address(function), {});
+      ADD_FAILURE() << "no error";
+    } catch (const process_gone&) {
+      ADD_FAILURE() << "the child has ended";
+    } catch (const attach_error& error) {
+      EXPECT_NE(std::string(error.what()).find("was ended by"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(thread.call(address(&digits), {5, 0, 0, 0, 0, 0}), 5U) << "later calls work";
+    EXPECT_TRUE(thread.let_go());
+    EXPECT_TRUE(child.goes_on());
+  }
+}
+
+TEST_F(remote_thread_test, a_child_that_ends_is_gone) {
+  child_process child(do_rounds);
+  remote_thread thread(child.id(), child.id());
+  ASSERT_TRUE(thread.stop(long_enough));
+  EXPECT_THROW(thread.call(address(&_exit), {3}), process_gone);
+  EXPECT_TRUE(thread.let_go());
+  const int status = child.wait_for_end();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
+}
+
+TEST_F(remote_thread_test, a_killed_child_is_gone) {
+  child_process child(do_rounds);
+  remote_thread thread(child.id(), child.id());
+  kill(child.id(), SIGKILL);
+  child.comes_to('Z');
+  EXPECT_THROW(thread.stop(long_enough), process_gone);
+  EXPECT_TRUE(thread.let_go());
+  EXPECT_TRUE(WIFSIGNALED(child.wait_for_end()));
+}
+
+TEST_F(remote_thread_test, a_stopped_child_stays_stopped) {
+  child_process child(do_rounds);
+  ASSERT_TRUE(child.goes_on());
+  kill(child.id(), SIGSTOP);
+  ASSERT_TRUE(child.comes_to('T'));
+  {
+    remote_thread thread(child.id(), child.id());
+    ASSERT_TRUE(thread.stop(long_enough));
+    EXPECT_EQ(thread.call(address(&digits), {5, 0, 0, 0, 0, 0}), 5U);
+  }
+  EXPECT_TRUE(child.comes_to('T'));
+  const unsigned rounds = child.shared().rounds.load();
+  usleep(50'000);
+  EXPECT_EQ(child.shared().rounds.load(), rounds);
+  kill(child.id(), SIGCONT);
+  EXPECT_TRUE(child.goes_on());
+}
+
+TEST_F(remote_thread_test, what_cannot_be_traced_is_said) {
+  EXPECT_THROW(remote_thread(0x7ffffffe, 0x7ffffffe), process_gone);
+  const child_process child(do_rounds);
+  const remote_thread first(child.id(), child.id());
+  try {
+    const remote_thread second(child.id(), child.id());
+    ADD_FAILURE() << "a thread has one tracer";
+  } catch (const process_gone&) {
+    ADD_FAILURE() << "it is there";
+  } catch (const attach_error& error) {
+    EXPECT_FALSE(error.advice().empty());
+  }
+}
+
+}  // namespace
+}  // namespace tarn::profiler

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// page_heap: when free pages go back to the system: by age, beyond a limit, by trim, and at once.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/units.hpp"
+#include "page_heap_fixture.hpp"
+
+namespace tarn {
+namespace {
+
+class page_heap_return_test : public page_heap_fixture {};
+
+TEST_F(page_heap_return_test, memory_goes_back_after_one_to_two_periods) {
+  span* const s = take(16);
+  const std::uintptr_t start = s->start;
+  fill(s, 5);
+  heap_.deallocate(s);
+  EXPECT_EQ(map_.backing(start), page_backing::young);
+  EXPECT_TRUE(heap_.age());
+  EXPECT_EQ(map_.backing(start), page_backing::old);
+  EXPECT_EQ(byte_at(start), 5) << "returned after only one period";
+  EXPECT_EQ(heap_.dirty_bytes(), 16 * page_size);
+  EXPECT_FALSE(heap_.age());
+  EXPECT_EQ(map_.backing(start), page_backing::clean);
+  EXPECT_EQ(heap_.dirty_bytes(), 0U);
+  EXPECT_EQ(heap_.stats().returned, 16 * page_size);
+  EXPECT_EQ(byte_at(start), 0);
+  check();
+}
+
+TEST_F(page_heap_return_test, neighbours_that_come_and_go_do_not_keep_old_pages_backed) {
+  span* const idle = take(8);
+  span* busy = take(8);
+  ASSERT_EQ(busy->start, idle->end());
+  const std::uintptr_t idle_start = idle->start;
+  const std::uintptr_t busy_start = busy->start;
+  heap_.deallocate(idle);
+  EXPECT_TRUE(heap_.age());
+  heap_.deallocate(busy);  // one span with `idle` now
+  EXPECT_TRUE(heap_.age());
+  EXPECT_EQ(map_.backing(idle_start), page_backing::clean);
+  EXPECT_EQ(map_.backing(busy_start), page_backing::old);
+  EXPECT_EQ(heap_.dirty_bytes(), 8 * page_size);
+  check();
+}
+
+TEST_F(page_heap_return_test, a_page_used_again_is_young_again) {
+  span* s = take(8);
+  heap_.deallocate(s);
+  EXPECT_TRUE(heap_.age());
+  s = take(8, 1, source::warm);
+  ASSERT_NE(s, nullptr);
+  heap_.deallocate(s);
+  EXPECT_TRUE(heap_.age());
+  EXPECT_EQ(heap_.dirty_bytes(), 8 * page_size) << "returned after less than a period";
+  EXPECT_FALSE(heap_.age());
+}
+
+TEST_F(page_heap_return_test, trim_keeps_what_it_is_told_to) {
+  std::vector<span*> spans;
+  for (int i = 0; i < 32; ++i) spans.push_back(take(16));
+  for (std::size_t i = 0; i < 32; i += 2) heap_.deallocate(spans[i]);
+  EXPECT_EQ(heap_.dirty_bytes(), 256 * page_size);
+  EXPECT_EQ(heap_.trim(512 * page_size), 0U);
+  const std::size_t given = heap_.trim(100 * page_size);
+  EXPECT_LE(heap_.dirty_bytes(), 100 * page_size);
+  EXPECT_GE(heap_.dirty_bytes() + 16 * page_size, 100 * page_size) << "more was returned than needed";
+  EXPECT_EQ(given, 256 * page_size - heap_.dirty_bytes());
+  heap_.trim(0);
+  EXPECT_EQ(heap_.dirty_bytes(), 0U);
+  EXPECT_EQ(heap_.stats().returned, 256 * page_size);
+  check();
+}
+
+TEST_F(page_heap_return_test, of_a_long_span_only_what_is_too_much_goes_back) {
+  constexpr std::size_t pages = 16 * mib >> page_shift;
+  heap_.deallocate(take(pages));
+  heap_.trim(13 * mib);
+  EXPECT_LE(heap_.dirty_bytes(), 13 * mib);
+  EXPECT_GE(heap_.dirty_bytes(), 13 * mib - huge_page_size) << "a huge page is not purged in part";
+  check();
+}
+
+TEST_F(page_heap_return_test, free_pages_beyond_the_limit_go_back_at_once) {
+  heap_.set_dirty_limit(mib);
+  std::vector<span*> spans;
+  for (int i = 0; i < 16; ++i) spans.push_back(take(64));
+  for (std::size_t i = 0; i < 16; i += 2) {
+    heap_.deallocate(spans[i]);
+    EXPECT_LE(heap_.dirty_bytes(), mib);
+    check();
+  }
+  EXPECT_NE(heap_.stats().returned, 0U);
+}
+
+TEST_F(page_heap_return_test, given_back_memory_is_the_systems_at_once) {
+  // Longer than one slice, and not a multiple of it.
+  span* const s = take(40 * mib / page_size + 3);
+  const std::uintptr_t start = s->start;
+  const std::size_t bytes = s->bytes();
+  fill(s, 7);
+  EXPECT_EQ(heap_.release_to_system(s), bytes);
+  EXPECT_EQ(heap_.dirty_bytes(), 0U);
+  EXPECT_EQ(heap_.stats().in_use, 0U);
+  EXPECT_EQ(heap_.stats().returned, bytes);
+  EXPECT_EQ(map_.span_of(start), nullptr) << "its address space is still known to the heap";
+  check();
+}
+
+}  // namespace
+}  // namespace tarn
