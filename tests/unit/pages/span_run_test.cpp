@@ -21,6 +21,7 @@ namespace {
 class span_run_test : public page_heap_fixture {
  protected:
   static std::uintptr_t run_end(span_run& run) { return span_run_test_access::end(run); }
+  static constexpr std::size_t pages_of_2_mib = 2 * mib >> page_shift;
   // Neighbours of these lengths.
   template <std::size_t N>
   void cut(const std::size_t (&pages)[N], span* (&out)[N]) {
@@ -96,18 +97,17 @@ TEST_F(span_run_test, a_gap_ends_it) {
 
 // While the run is collected, the heap may change the borders of its ends.
 TEST_F(span_run_test, a_reservation_that_becomes_longer_behind_it_has_no_border_there) {
-  constexpr std::size_t piece_pages = 2 * mib >> page_shift;
-  span* last = take(piece_pages);
+  span* last = take(pages_of_2_mib);
   ASSERT_NE(last, nullptr);
   while (!last->has_border(border_behind)) {
-    last = take(piece_pages);
+    last = take(pages_of_2_mib);
     ASSERT_NE(last, nullptr);
   }
   span* const rest = heap_.split(last, 3);
   span_run run;
   run.add(last);
   run.add(rest);
-  span* const behind = take(piece_pages);
+  span* const behind = take(pages_of_2_mib);
   ASSERT_NE(behind, nullptr);
   if (behind->start != run_end(run)) GTEST_SKIP() << "the address space behind the reservation is taken";
   fill(behind, 7);
@@ -122,9 +122,8 @@ TEST_F(span_run_test, a_reservation_that_becomes_longer_behind_it_has_no_border_
 }
 
 TEST_F(span_run_test, memory_behind_it_that_is_unmapped_leaves_a_border) {
-  constexpr std::size_t piece_pages = 2 * mib >> page_shift;
-  span* const before = take(piece_pages, piece_pages);
-  span* const behind = take(piece_pages, piece_pages);
+  span* const before = take(pages_of_2_mib, pages_of_2_mib);
+  span* const behind = take(pages_of_2_mib, pages_of_2_mib);
   ASSERT_NE(behind, nullptr);
   ASSERT_EQ(before->end(), behind->start);
   span* const rest = heap_.split(before, 3);
