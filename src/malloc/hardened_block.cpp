@@ -74,7 +74,6 @@ void take_back(page_map::entry page, void* block, thread_cache* cache) {
 }
 
 void take_back_scoped(const span* s, void* block) {
-  if (s->size_class == 0 || s->list != scope_core::cut || !scope_core::is_object(s, block)) return;
   const std::size_t size = class_info(s->size_class).size;
   word* const canary = canary_at(address_of(block), size);
   if (!take_canary(canary, canary_of(address_of(block))))

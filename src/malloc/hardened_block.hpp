@@ -102,7 +102,7 @@ bool is_sound_before_first(const span* s, std::uintptr_t object, std::size_t siz
 void take_back(page_map::entry page, void* block, thread_cache* cache);
 
 // free() of a small block of a scope: checks and removes its canary, and zeroes it. (No quarantine: it would hold the
-// scope's spans. Survivors that have been made inaccessible are not looked at.)
+// scope's spans.) Requires: the block stays accessible meanwhile (scope_core::deallocate()).
 void take_back_scoped(const span* s, void* block);
 
 // Puts an object that leaves a quarantine into its span, because the magazine of its class is full or there is no

@@ -257,15 +257,18 @@ void put_into_span(unsigned size_class, void* object) {
 // free() of a block that has no size class in the page map.
 TARN_NOINLINE void deallocate_apart(void* block) {
   if (span* const s = scope_core::span_of(block)) {
-    if constexpr (hardened_build) hardened_block::take_back_scoped(s, block);
     scope_bin* const bin = current_scope_bin;
     // The thread's bin of the scope saves the lock.
     // The owner is read first (scope_core::owner_of()).
     if (bin != nullptr && s->size_class != 0 && bin->memory == &scope_core::owner_of(s) &&
         TARN_PLAIN_LOAD(s->list) == scope_core::cut && scope_core::is_object(s, block) &&
-        !free_mark::is_set(block) && bin->push(s->size_class, block)) {
+        !free_mark::is_set(block)) {
+      if constexpr (hardened_build) hardened_block::take_back_scoped(s, block);
+      if (!bin->push(s->size_class, block)) scope_core::deallocate(s, block);
       return;
     }
+    // Past a bin, another thread may be ending the scope and making the block inaccessible: only the lock keeps it off.
+    if constexpr (hardened_build) return scope_core::deallocate(s, block, hardened_block::take_back_scoped);
     return scope_core::deallocate(s, block);
   }
   if (TARN_UNLIKELY(engine::guards.contains(block))) {

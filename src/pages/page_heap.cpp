@@ -52,6 +52,7 @@ span* page_heap::new_span_locked() {
   spare_structs_ = s->next;
   --spare_count_;
   s->next = nullptr;
+  s->pages = 0;  // a stale entry of the page map that leads to it finds no page
   s->state.store(span_state::purging, std::memory_order_relaxed);  // not `free`: coalesce_locked() skips it
   return s;
 }
@@ -124,7 +125,7 @@ void page_heap::inherit_mapping(span* s, span* rest) {
 // not belong to the heap, or its span is being unmapped.
 span* page_heap::span_around(std::uintptr_t address) const {
   span* const s = map_.span_of(address);
-  return s != nullptr && s->contains(address) ? s : nullptr;
+  return s != nullptr && s->contains(address) && !s->is_retired() ? s : nullptr;
 }
 
 // Cuts `s`, which is in no list, to its first `pages` pages and returns the rest, also in no list. Requires: a span
@@ -396,8 +397,9 @@ span* page_heap::join(const span_run& run) {
   os::lock_guard guard(lock_, *this);
   s->pages = run.pages_;
   s->dirty_pages = run.dirty_pages_;
-  s->borders = run.borders_;
-  run.last_->next = spare_structs_;
+  s->borders = joined_borders(s->borders, run.others_->borders);
+  run.others_->retire();
+  run.tail_->next = spare_structs_;
   spare_structs_ = run.others_;
   spare_count_ += run.other_count_;
   map_.set_ends(s);

@@ -254,7 +254,7 @@ void page_heap::after_fork_in_child() {
       s = s->next;
       continue;
     }
-    if (s->state.load(std::memory_order_relaxed) == span_state::no_memory) {
+    if (s->is_retired()) {
       span* const lost = s;
       s = s->next;
       os::lock_guard guard(lock_, *this);

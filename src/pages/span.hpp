@@ -36,7 +36,8 @@ enum class span_state : std::uint8_t {
   kept,     // whole and backed, waiting for the next buffer of its pool
   scoped,   // memory of a scope, or of an arena that the program has made (src/scope)
   sampled,  // blocks of classes that the heap profile follows (src/sampling)
-  // Being unmapped by the page heap, whose page map does not lead to it any more.
+  // It has no pages in the heap: its structure is not in use, or the page heap is unmapping it. The page map leads to it
+  // from stale entries only.
   no_memory,
 };
 
@@ -142,12 +143,11 @@ struct alignas(separation) span {
   [[nodiscard]] bool has_border(std::uint8_t border) const { return (borders & border) != 0; }
   [[nodiscard]] bool contains(std::uintptr_t address) const { return address - start < bytes(); }
 
-  // It describes no pages any more. Stale entries of the page map may lead to it: it contains no address.
-  void retire() {
-    pages = 0;
-    borders = 0;
-    previous = nullptr;
-    state.store(span_state::purging, std::memory_order_relaxed);
+  // It describes no pages any more. Only the state says so, since another thread may be reading the other members under
+  // the page heap's lock; who has found the span by its address looks at the state, too.
+  void retire() { state.store(span_state::no_memory, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_retired() const {
+    return state.load(std::memory_order_relaxed) == span_state::no_memory;
   }
 };
 

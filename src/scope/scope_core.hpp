@@ -143,8 +143,9 @@ class scope_core {
   // Puts free objects back into their spans; they may be another scope's by now.
   static void put_back(void* const* objects, std::size_t count);
 
-  // Frees a block. Ends the process if the pointer is not a live one. Requires: span_of(block) == s.
-  static void deallocate(span* s, void* block);
+  // Frees a block. Ends the process if the pointer is not a live one. Requires: span_of(block) == s. take_back(s, block)
+  // is called, if not null, under the scope's lock before the block is freed, unless it is, or becomes, inaccessible.
+  static void deallocate(span* s, void* block, void (*take_back)(const span*, void*) = nullptr);
   // 0: the pointer is not a live block. Requires: as above.
   static std::size_t usable_size(const span* s, const void* block);
 

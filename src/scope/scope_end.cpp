@@ -146,9 +146,16 @@ void scope_core::withhold(span* s) {
   give_back_withheld(empty);
 }
 
-// A span that has been inaccessible, or none.
+// A span that has been inaccessible, or none. The system may refuse to make it accessible (a process has only so many
+// mappings): then nobody gets it, but its memory goes back.
 void scope_core::give_back_withheld(scope_leaving& l) {
-  if (const span* const s = l.spans.front()) os::allow_access(reinterpret_cast<void*>(s->start), s->bytes());
+  if (const span* const s = l.spans.front()) {
+    void* const memory = reinterpret_cast<void*>(s->start);
+    if (!os::allow_access(memory, s->bytes())) {
+      os::purge(memory, s->bytes());
+      l.spans.pop_front();
+    }
+  }
   end_leaving(l, 0);
 }
 

@@ -44,8 +44,10 @@ inline void leave(tarn_scope_entry& entry) {
   entry.bin = nullptr;
   auto* const outer = static_cast<scope_bin*>(entry.outer);
   current_scope_bin = outer;
-  engine::allocating = outer;
-  if (outer != nullptr) return;
+  if (outer != nullptr) {
+    engine::allocating = outer;
+    return;
+  }
   engine::allocating = engine::local_cache;
   // No callback runs outside of scopes. One that has left by an exception, which it must not, ends here at the latest.
   thread_is_asked = false;

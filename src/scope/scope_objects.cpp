@@ -158,7 +158,7 @@ scope_core::freed scope_core::free_locked(span* s, void* const*& at, void* const
   return freed::object;
 }
 
-void scope_core::deallocate(span* s, void* block) {
+void scope_core::deallocate(span* s, void* block, void (*take_back)(const span*, void*)) {
   if (!is_object(s, block)) os::fatal("invalid free of a pointer into a block", block);
   scope_core* core = nullptr;
   bool has_much = false;
@@ -170,6 +170,7 @@ void scope_core::deallocate(span* s, void* block) {
     core = &owner;
     // The mark is that of an object in a bin. Of survivors that are being withheld nothing may be read.
     if (s->list == cut && is_cut(s)) {
+      if (take_back != nullptr) take_back(s, block);
       if (free_mark::is_set(block)) return freed::no;
       free_mark::set(block);
     }

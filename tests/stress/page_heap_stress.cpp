@@ -56,6 +56,8 @@ class page_heap_stress : public testing::Test {
       } else if (what == 5 && b.s->pages > 1) {
         heap_.shrink(b.s, 1 + random() % (b.s->pages - 1));
         b.mark();
+      } else if (what == 6 && b.s->pages > 3) {
+        b.s = split_and_join(b.s);
       } else {
         heap_.deallocate(b.s);
         mine.pop_back();
@@ -77,6 +79,20 @@ class page_heap_stress : public testing::Test {
     if (s->pages != pages || s->start % (alignment << page_shift) != 0) damaged_.fetch_add(1);
     mine.push_back({s, random()});
     mine.back().mark();
+  }
+
+  // As a scope does that cuts spans from its memory and then ends.
+  span* split_and_join(span* s) {
+    const std::size_t third = s->pages / 3;
+    span* const second = heap_.split(s, third);
+    span* const last = second != nullptr ? heap_.split(second, third) : nullptr;
+    span_run run;
+    for (span* const part : {s, second, last}) {
+      if (part == nullptr) continue;
+      run.add(part);
+      std::this_thread::yield();
+    }
+    return heap_.join(run);
   }
 
   std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();

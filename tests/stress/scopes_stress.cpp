@@ -143,5 +143,34 @@ TEST_F(scopes_stress, one_scope_for_several_threads) {
   finish();
 }
 
+TEST_F(scopes_stress, blocks_are_freed_while_their_checked_scope_ends) {
+  for (int round = 0; round < rounds(100); ++round) {
+    scope s("checked", {.checked = true});
+    std::mt19937 random(static_cast<unsigned>(round));
+    std::vector<stamped_block> blocks(10000);
+    {
+      const scope_entry in = s.enter();
+      for (stamped_block& b : blocks) {
+        while (!make(random, b)) {
+        }
+      }
+    }
+    // The other thread is somewhere among them when the scope ends, or has not begun.
+    const std::size_t passed = random() % blocks.size();
+    std::atomic<std::size_t> freed{0};
+    std::thread other([&] {
+      for (const stamped_block& b : blocks) {
+        tarn_free(b.bytes);
+        freed.store(freed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      }
+    });
+    while (freed.load(std::memory_order_relaxed) < passed) {
+    }
+    s.end();
+    other.join();
+  }
+  finish();
+}
+
 }  // namespace
 }  // namespace tarn

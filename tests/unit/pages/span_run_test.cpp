@@ -13,13 +13,15 @@ class span_run_test_access {
  public:
   static std::size_t& other_count(span_run& run) { return run.other_count_; }
   static std::uintptr_t& end(span_run& run) { return run.end_; }
-  static span*& last(span_run& run) { return run.last_; }
+  static span*& tail(span_run& run) { return run.tail_; }
 };
 
 namespace {
 
 class span_run_test : public page_heap_fixture {
  protected:
+  static std::uintptr_t run_end(span_run& run) { return span_run_test_access::end(run); }
+  static constexpr std::size_t pages_of_2_mib = 2 * mib >> page_shift;
   // Neighbours of these lengths.
   template <std::size_t N>
   void cut(const std::size_t (&pages)[N], span* (&out)[N]) {
@@ -66,9 +68,9 @@ TEST_F(span_run_test, neighbours_become_one) {
     run.add(s);
     run.validate();
   }
-  for (span* const s : {parts[1], parts[2], parts[3]}) EXPECT_FALSE(s->contains(start));
   span* const joined = heap_.join(run);
   ASSERT_EQ(joined, parts[0]);
+  for (const span* const s : {parts[1], parts[2], parts[3]}) EXPECT_TRUE(s->is_retired());
   EXPECT_EQ(joined->start, start);
   EXPECT_EQ(joined->end(), end);
   EXPECT_EQ(map_.span_of(start), joined);
@@ -93,18 +95,64 @@ TEST_F(span_run_test, a_gap_ends_it) {
   check();
 }
 
+// While the run is collected, the heap may change the borders of its ends.
+TEST_F(span_run_test, a_reservation_that_becomes_longer_behind_it_has_no_border_there) {
+  span* last = take(pages_of_2_mib);
+  ASSERT_NE(last, nullptr);
+  while (!last->has_border(border_behind)) {
+    last = take(pages_of_2_mib);
+    ASSERT_NE(last, nullptr);
+  }
+  span* const rest = heap_.split(last, 3);
+  span_run run;
+  run.add(last);
+  run.add(rest);
+  span* const behind = take(pages_of_2_mib);
+  ASSERT_NE(behind, nullptr);
+  if (behind->start != run_end(run)) GTEST_SKIP() << "the address space behind the reservation is taken";
+  fill(behind, 7);
+  span* const joined = heap_.join(run);
+  EXPECT_FALSE(joined->has_border(border_behind));
+  EXPECT_FALSE(joined->has_border(guard_behind));
+  heap_.deallocate(joined);
+  check();
+  heap_.unmap_free(2 * mib);
+  EXPECT_EQ(byte_at(behind->start), 7);
+  check();
+}
+
+TEST_F(span_run_test, memory_behind_it_that_is_unmapped_leaves_a_border) {
+  span* const before = take(pages_of_2_mib, pages_of_2_mib);
+  span* const behind = take(pages_of_2_mib, pages_of_2_mib);
+  ASSERT_NE(behind, nullptr);
+  ASSERT_EQ(before->end(), behind->start);
+  span* const rest = heap_.split(before, 3);
+  span_run run;
+  run.add(before);
+  run.add(rest);
+  heap_.deallocate(behind);
+  ASSERT_NE(heap_.unmap_free(2 * mib), 0U);
+  span* const joined = heap_.join(run);
+  EXPECT_TRUE(joined->has_border(border_behind));
+  heap_.deallocate(joined);
+  check();
+}
+
 TEST_F(span_run_test, broken_invariants_are_found) {
-  constexpr std::size_t pages[] = {1, 1};
-  span* parts[2];
+  constexpr std::size_t pages[] = {1, 1, 1};
+  span* parts[3];
   cut(pages, parts);
   span_run run;
   for (span* const s : parts) run.add(s);
   ++span_run_test_access::other_count(run);
   EXPECT_BROKEN(run.validate(), "span_run", "count == other_count_", &run);
   --span_run_test_access::other_count(run);
-  span_run_test_access::last(run) = nullptr;
-  EXPECT_BROKEN(run.validate(), "span_run", "last == last_", &run);
-  span_run_test_access::last(run) = parts[1];
+  span_run_test_access::tail(run) = nullptr;
+  EXPECT_BROKEN(run.validate(), "span_run", "tail == tail_", &run);
+  span_run_test_access::tail(run) = parts[1];
+  parts[1]->state.store(span_state::purging);
+  EXPECT_BROKEN(run.validate(), "span_run", "s->is_retired() == (s != others_)", &run);
+  parts[1]->retire();
   span_run_test_access::end(run) += page_size;
   EXPECT_BROKEN(run.validate(), "span_run", "first_ == nullptr || first_->start + bytes() == end_", &run);
   span_run_test_access::end(run) -= page_size;

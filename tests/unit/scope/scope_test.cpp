@@ -4,6 +4,7 @@
 #include "tarn/scope.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -417,6 +418,39 @@ TEST(scope, survivors_of_which_the_heap_profile_follows_none_have_no_call_path) 
   ASSERT_EQ(report.count, 1U);
   EXPECT_EQ(report.classes[0].site, 0U);
   tarn_free(block);
+}
+
+// Makes mappings until the system allows no more.
+bool use_up_mappings() {
+  constexpr int most = 1 << 20;
+  for (int i = 0; i < most; ++i) {
+    const int protection = i % 2 == 0 ? PROT_NONE : PROT_READ;  // so that neighbours do not become one
+    if (mmap(nullptr, 4096, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) return true;
+  }
+  return false;
+}
+
+// Where the system refuses to make a survivor's memory accessible again, nobody gets it.
+TEST(scope, inaccessible_memory_that_cannot_be_made_accessible_is_not_used_again) {
+  if (TARN_ASAN || TARN_TSAN) GTEST_SKIP() << "a sanitizer needs mappings";
+  const auto child = [] {
+    std::vector<void*> blocks(1000);
+    scope s("checked", {.checked = true});
+    {
+      const scope_entry in = s.enter();
+      for (void*& block : blocks) block = tarn_malloc(4096);
+    }
+    s.end();
+    if (!use_up_mappings()) _exit(0);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      if (i / 16 % 2 == 0) tarn_free(blocks[i]);
+    }
+    for (int i = 0; i < 3000; ++i) {
+      if (void* const block = tarn_malloc(8000)) std::memset(block, 1, 8000);
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
 }
 
 TEST(scope, a_checked_one_allows_to_free_survivors) {
