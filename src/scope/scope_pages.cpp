@@ -232,8 +232,10 @@ std::size_t scope_core::most_dirty() const {
 // Gives back what most_dirty() does not allow. Without a budget it stays backed until it decays.
 void scope_core::trim_dirty() {
   scope_leaving l;
+  std::size_t keep = 0;
   {
     os::lock_guard guard(lock_, *this);
+    keep = options_.budget != 0 ? 0 : SIZE_MAX;
     while (dirty_bytes_ > most_dirty()) {
       span* const s = dirty_.back();
       dirty_.remove(s);
@@ -242,7 +244,7 @@ void scope_core::trim_dirty() {
     }
     begin_leaving_locked(l);
   }
-  end_leaving(l, options_.budget != 0 ? 0 : SIZE_MAX);
+  end_leaving(l, keep);
 }
 
 // A period of decay: gives back what no span was made of since the last one.
