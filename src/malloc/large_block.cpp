@@ -138,7 +138,8 @@ void* resize(span* s, std::size_t size) {
     return reinterpret_cast<void*>(s->start);
   }
   span* longer = s;
-  if (!engine::heap.extend(s, pages) && !engine::heap.grow_mapping(s, pages))
+  const auto end_sample = [](span* moved) { engine::samples.remove_large(moved); };
+  if (!engine::heap.extend(s, pages) && !engine::heap.grow_mapping(s, pages, end_sample))
     longer = copy_to_longer(s, pages);
   if (longer == nullptr) return nullptr;
   note_resized(before, pages);

@@ -108,8 +108,9 @@ class page_heap {
   bool extend(span* s, std::size_t pages);
 
   // Makes a span in a mapping of its own longer: extends the mapping in place, or moves its page tables to a longer
-  // mapping, which changes `s->start`. False: the system cannot; nothing has changed.
-  bool grow_mapping(span* s, std::size_t pages);
+  // mapping, which changes `s->start`. False: the system cannot; nothing has changed. moves(s) is called, if not null,
+  // while `s->start` is still the old place, before anybody else can get that.
+  bool grow_mapping(span* s, std::size_t pages, void (*moves)(span*) = nullptr);
 
   // Cuts a span to its first `pages` pages and frees the rest. False: no memory for metadata.
   bool shrink(span* s, std::size_t pages);
@@ -256,7 +257,7 @@ class page_heap {
   [[nodiscard]] std::size_t lead_of(std::size_t alignment) const;
   span* allocate_grown(std::size_t pages, span_state state);
   bool extend_mapping(span* s, std::size_t pages);
-  bool move_mapping(span* s, std::size_t pages);
+  bool move_mapping(span* s, std::size_t pages, void (*moves)(span*));
   std::uintptr_t move_memory(const span* s, std::size_t bytes);
   span* take_span_struct();
   static void set_range(span* s, std::uintptr_t start, std::size_t bytes, bool own_mapping);

@@ -128,11 +128,11 @@ span* page_heap::allocate_grown(std::size_t pages, span_state state) {
   return s;
 }
 
-bool page_heap::grow_mapping(span* s, std::size_t pages) {
+bool page_heap::grow_mapping(span* s, std::size_t pages, void (*moves)(span*)) {
   if (!s->own_mapping || ((pages << page_shift) & (os::system_page_size() - 1)) != 0) return false;
   if (!make_room(pages - s->pages)) return false;
   purge_before_block((pages - s->pages) << page_shift);
-  if (!extend_mapping(s, pages) && !move_mapping(s, pages)) return false;
+  if (!extend_mapping(s, pages) && !move_mapping(s, pages, moves)) return false;
   note_growth();
   return true;
 }
@@ -161,11 +161,12 @@ span* page_heap::take_span_struct() {
   return nullptr;
 }
 
-bool page_heap::move_mapping(span* s, std::size_t pages) {
+bool page_heap::move_mapping(span* s, std::size_t pages, void (*moves)(span*)) {
   span* const old = take_span_struct();
   if (old == nullptr) return false;
   set_range(old, s->start, s->bytes(), true);
   const std::uintptr_t to = move_memory(s, pages << page_shift);
+  if (to != 0 && moves != nullptr) moves(s);
   if (to != 0 && s->dirty_pages != 0) map_.set_backing(s->start, s->pages, page_backing::clean);
   departure idle;
   {

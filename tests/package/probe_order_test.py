@@ -30,7 +30,9 @@ def main():
     if shutil.which("bpftrace") is None or os.geteuid() != 0:
         print("bpftrace is missing, or this is not root")
         return SKIPPED
-    traced = subprocess.Popen([program], stdin=subprocess.PIPE, env=dict(os.environ, TARN_PROFILE="4K", LD_PRELOAD=library))
+    # Without free memory that stays, large blocks get mappings of their own each time.
+    options = {"TARN_PROFILE": "4K", "TARN_LARGE_CACHE": "0", "LD_PRELOAD": library}
+    traced = subprocess.Popen([program], stdin=subprocess.PIPE, env=dict(os.environ, **options))
     tracer = subprocess.Popen(["bpftrace", "-p", str(traced.pid), "-e", SCRIPT.format(library)], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ, BPFTRACE_MAP_KEYS_MAX="65536"))
     text = ""

@@ -81,6 +81,32 @@ TEST_F(page_heap_mapping_test, a_mapping_of_its_own_grows_with_its_content) {
   check();
 }
 
+// So a tracer can be told that the block ends before it hears of another one there.
+TEST_F(page_heap_mapping_test, a_span_that_moves_is_announced_while_it_has_its_old_place) {
+  static page_map* map = nullptr;
+  static int calls = 0;
+  static bool has_place = true;
+  map = &map_;
+  span* const s = take(long_pages);
+  ASSERT_NE(s, nullptr);
+  int moved = 0;
+  for (std::size_t pages = 2 * long_pages; pages < 20 * long_pages; pages += long_pages) {
+    const std::uintptr_t start = s->start;
+    const auto look = [](span* moving) {
+      ++calls;
+      has_place =
+          has_place && map->span_of(moving->start) == moving && moving->state.load() == span_state::large;
+    };
+    if (!heap_.grow_mapping(s, pages, look)) break;
+    if (s->start != start) ++moved;
+    EXPECT_EQ(calls, moved);
+  }
+  if (moved == 0) GTEST_SKIP() << "no mapping has moved";
+  EXPECT_TRUE(has_place);
+  heap_.release_to_system(s);
+  check();
+}
+
 TEST_F(page_heap_mapping_test, a_block_in_a_reservation_grows_by_no_mapping) {
   span* const s = take(64);
   ASSERT_FALSE(s->own_mapping);
