@@ -22,6 +22,7 @@
 #include "cli/show/cli_error.hpp"
 #include "cli/show/output_file.hpp"
 #include "profiler/export/packer.hpp"
+#include "profiler/export/pprof_names.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace fs = std::filesystem;
@@ -145,7 +146,8 @@ int attach(pid_t program, const attach_arguments& arguments) {
 
 // The process's own samples, as pprof reads them. Returns the file's name.
 std::string write_samples(pid_t program, const std::string& view, const std::string& output) {
-  const std::string samples = ask_process(program, "profile " + view);
+  profiler::pprof_names names(static_cast<std::uint32_t>(program));
+  const std::string samples = names.add(ask_process(program, "profile " + view));
   std::string path = output;
   if (path.empty()) {
     std::string name = name_of_process(program);

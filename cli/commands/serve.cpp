@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // tarn serve: a server beside running processes, which gives their memory figures to Prometheus, their heap profiles to
-// pprof, and a page to a browser. It asks the processes at their control sockets, once per request, and keeps nothing.
+// pprof, and a page to a browser. It asks the processes at their control sockets, once per request, and keeps only names of their code.
 #include <fmt/core.h>
 
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,6 +22,8 @@
 #include "cli/show/cli_error.hpp"
 #include "profiler/collect/fault_watch.hpp"
 #include "profiler/export/exports.hpp"
+#include "profiler/export/pprof_message.hpp"
+#include "profiler/export/pprof_names.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
@@ -78,7 +81,7 @@ class sidecar {
     if (request.path == "/debug/pprof/heap") return profile(request, "heap");
     if (request.path == "/debug/pprof/allocs") return profile(request, "allocs");
     if (request.path == "/debug/pprof/faults") return faults(request);
-    // What go tool pprof asks for addresses that it finds no name for in its files: there are none here either.
+    // What go tool pprof asks for addresses that have no name yet: there are none here either.
     if (request.path == symbol_path) return {200, "text/plain; charset=utf-8", "num_symbols: 0\n"};
     if (request.path == "/healthz") return health();
     if (request.path == "/") return {200, "text/html; charset=utf-8", live_page()};
@@ -143,8 +146,21 @@ class sidecar {
   http_answer profile(const http_request& request, const char* view) const {
     http_answer answer;
     if (const auto process = chosen(request, answer))
-      answer = {200, "application/octet-stream", ask_process(*process, fmt::format("profile {}", view))};
+      answer = {200, "application/octet-stream",
+                with_names(*process, ask_process(*process, fmt::format("profile {}", view)))};
     return answer;
+  }
+
+  // One at a time. What was looked up is kept for the next profile of the process.
+  std::string with_names(pid_t process, const std::string& profile) const {
+    const std::vector<pid_t> all = processes();
+    const std::lock_guard turn(naming_);
+    std::erase_if(names_, [&all](const auto& each) {
+      return std::find(all.begin(), all.end(), each.first) == all.end();
+    });
+    profiler::pprof_names& names =
+        names_.try_emplace(process, static_cast<std::uint32_t>(process)).first->second;
+    return profiler::pprof::gzipped(names.add(profile));
   }
 
   // One at a time: the memory that an ordinary user may lock for events is enough for one.
@@ -185,6 +201,8 @@ class sidecar {
   std::vector<std::string> words_;
   std::atomic<bool> is_over_{false};
   mutable std::mutex watching_;
+  mutable std::mutex naming_;
+  mutable std::map<pid_t, profiler::pprof_names> names_;  // guarded by naming_
 };
 
 }  // namespace

@@ -158,7 +158,7 @@ std::string receive_all(int socket, pid_t process) {
     if (bytes < 0) break;
     text.append(part.data(), static_cast<std::size_t>(bytes));
   }
-  refuse(process, "it does not answer in time", "It may be very busy; try again.");
+  refuse(process, "it does not answer in time", "It may be very busy, frozen, or in a debugger; try again.");
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <zlib.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,45 +7,14 @@
 #include <vector>
 
 #include "profiler/export/exports.hpp"
-#include "profiler/format/table_file.hpp"
+#include "profiler/export/pprof_message.hpp"
 #include "profiler/model/known_meta.hpp"
 
 namespace tarn::profiler {
 
 namespace {
 
-// Protocol buffers' wire format: a field's number and kind, then a varint, or a length and bytes.
-class message {
- public:
-  void number(unsigned field, std::uint64_t value) {
-    if (value == 0) return;  // the default
-    varint(field << 3);
-    varint(value);
-  }
-  void bytes(unsigned field, std::string_view value) {
-    varint(field << 3 | 2);
-    varint(value.size());
-    text_ += value;
-  }
-  void numbers(unsigned field, const std::vector<std::uint64_t>& values) {
-    message packed;
-    for (const std::uint64_t value : values) packed.varint(value);
-    bytes(field, packed.text_);
-  }
-  void nested(unsigned field, const message& value) { bytes(field, value.text_); }
-  const std::string& text() const { return text_; }
-
- private:
-  void varint(std::uint64_t value) {
-    while (value >= 0x80) {
-      text_ += static_cast<char>(value | 0x80);
-      value >>= 7;
-    }
-    text_ += static_cast<char>(value);
-  }
-
-  std::string text_;
-};
+using namespace pprof;
 
 const char* pprof_unit(base_unit unit) {
   switch (unit) {
@@ -61,30 +28,6 @@ const char* pprof_unit(base_unit unit) {
   return "nanoseconds";
 }
 
-std::string gzipped(const std::string& text) {
-  z_stream stream{};
-  constexpr int gzip = 16;
-  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + gzip, 8, Z_DEFAULT_STRATEGY) !=
-      Z_OK) {
-    throw profile_error("no memory to write the profile; raise the limit on memory: ulimit -v");
-  }
-  std::string packed;
-  packed.resize(deflateBound(&stream, text.size()));
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  const int result = deflate(&stream, Z_FINISH);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  if (result != Z_STREAM_END)
-    throw profile_error(
-        "the profile is too large for one message of pprof; export one process, or another format: --process, "
-        "--collapsed");
-  return packed;
-}
-
-// The field numbers are those of profile.proto.
 class pprof_writer {
  public:
   pprof_writer(const profile& p, std::span<const metric> shown) : p_(p), shown_(shown) { string_id(""); }
@@ -95,16 +38,17 @@ class pprof_writer {
     for (const metric_row& row : metric_rows(p_)) add_sample(row);
     const double start = number_in_meta("start");
     const double duration = number_in_meta("duration_ns");
-    out_.number(9, static_cast<std::uint64_t>(std::min(start, 9e9) * 1e9));
-    out_.number(10, static_cast<std::uint64_t>(duration));
+    out_.number(profile_field::time_nanos, static_cast<std::uint64_t>(std::min(start, 9e9) * 1e9));
+    out_.number(profile_field::duration_nanos, static_cast<std::uint64_t>(duration));
     message period;
     period.number(1, string_id("bytes"));
     period.number(2, string_id("bytes"));
-    out_.nested(11, period);
-    out_.number(12, static_cast<std::uint64_t>(std::max(1.0, number_in_meta("sample_bytes"))));
-    if (!p_.damage.empty()) out_.number(13, string_id("damaged: " + p_.damage));
-    out_.number(14, string_id(shown_.front().name));
-    for (const std::string& text : strings_in_order_) out_.bytes(6, text);
+    out_.nested(profile_field::period_type, period);
+    out_.number(profile_field::period,
+                static_cast<std::uint64_t>(std::max(1.0, number_in_meta("sample_bytes"))));
+    if (!p_.damage.empty()) out_.number(profile_field::comment, string_id("damaged: " + p_.damage));
+    out_.number(profile_field::default_sample_type, string_id(shown_.front().name));
+    for (const std::string& text : strings_in_order_) out_.bytes(profile_field::string_table, text);
     return gzipped(out_.text());
   }
 
@@ -124,7 +68,7 @@ class pprof_writer {
     message type;
     type.number(1, string_id(each.name));
     type.number(2, string_id(pprof_unit(each.unit)));
-    out_.nested(1, type);
+    out_.nested(profile_field::sample_type, type);
   }
 
   void add_mapping(std::size_t index) {
@@ -138,7 +82,7 @@ class pprof_writer {
     mapping.number(6, string_id(module.build_id));
     // Declares symbols as complete, so that pprof does not look for them.
     for (const unsigned field : {7U, 8U, 9U, 10U}) mapping.number(field, 1);
-    out_.nested(3, mapping);
+    out_.nested(profile_field::mapping, mapping);
   }
 
   std::uint64_t function_id(const source_frame& frame) {
@@ -149,7 +93,7 @@ class pprof_writer {
       function.number(2, string_id(frame.function));
       function.number(3, string_id(frame.function));
       function.number(4, string_id(frame.file));
-      out_.nested(5, function);
+      out_.nested(profile_field::function, function);
     }
     return at->second;
   }
@@ -174,7 +118,7 @@ class pprof_writer {
       line.number(2, frame.line);
       location.nested(4, line);
     }
-    out_.nested(4, location);
+    out_.nested(profile_field::location, location);
     return id;
   }
 
@@ -209,7 +153,7 @@ class pprof_writer {
       label.number(2, string_id(row.who->type));
       sample.nested(3, label);
     }
-    out_.nested(2, sample);
+    out_.nested(profile_field::sample, sample);
   }
 
   const profile& p_;

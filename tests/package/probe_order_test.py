@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs probe_order under bpftrace, with samples in close succession, and checks that each address's otel_memory:alloc and
+"""Runs probe_order under bpftrace, with a small distance between samples, and checks that each address's otel_memory:alloc and
 otel_memory:free come in turn: a tracer that pairs them by address would otherwise lose a live block. Where bpftrace is missing or
 may not trace, the test is skipped.
 

@@ -84,10 +84,9 @@ model found_once() {
 }
 const registered found("recorder.found_once", {"acquire", "release"}, found_once);
 
-// The lock of the table of tarn apply's pools, and the lock of reports on guarded blocks, whose waiters sleep.
+// The lock of reports on guarded blocks, whose waiters sleep.
 // Covers: src/guarded/report.cpp: reporting.exchange acquire, reporting.store release
-// Covers: profiler/apply/apply_pools.cpp: table_lock.test_and_set acquire, table_lock.clear release
-model spin_lock() {
+model report_lock() {
   enum : unsigned { word, content = 0 };
   const auto user = [](thread& t) {
     if (t.exchange(word, 1, unless("acquire", order::acquire)) != 0) return;  // the real one tries again
@@ -96,7 +95,7 @@ model spin_lock() {
   };
   return {1, 1, {user, user, user}, {}, {}};
 }
-const registered spinning("apply.spin_lock", {"acquire", "release"}, spin_lock);
+const registered reporting("guarded.report_lock", {"acquire", "release"}, report_lock);
 
 // detach() and release_recording() unmap the session while a thread comes to get a ring (find_thread()). The thread
 // increments `arriving` and then reads `detached`; detach() sets `detached` and then reads `arriving`. If neither saw

@@ -11,7 +11,7 @@ namespace tarn::profiler {
 namespace {
 
 // A message's fields, by their numbers: numbers as they are, nested messages and texts as bytes.
-struct message {
+struct read_message {
   std::map<unsigned, std::vector<std::uint64_t>> numbers;
   std::map<unsigned, std::vector<std::string>> texts;
 
@@ -38,8 +38,8 @@ std::vector<std::uint64_t> varints(std::string_view bytes) {
   return values;
 }
 
-message parsed(std::string_view bytes) {
-  message found;
+read_message parsed(std::string_view bytes) {
+  read_message found;
   while (!bytes.empty()) {
     const std::uint64_t tag = take_varint(bytes);
     const auto field = static_cast<unsigned>(tag >> 3);
@@ -55,7 +55,7 @@ message parsed(std::string_view bytes) {
   return found;
 }
 
-message exported(const profile& p) { return parsed(unpacked(export_pprof(p))); }
+read_message exported(const profile& p) { return parsed(unpacked(export_pprof(p))); }
 
 // The fields of profile.proto.
 constexpr unsigned sample_type = 1, sample = 2, mapping = 3, location = 4, function = 5, strings = 6,
@@ -72,7 +72,7 @@ TEST(pprof, a_sample_is_its_path_innermost_first_with_all_metrics) {
   p.sites[0].type = "order";
   p.sites[0].figures.allocations = 7;
   p.sites[0].figures.bytes = 700;
-  const message all = exported(p);
+  const read_message all = exported(p);
   const std::vector<std::string>& text = all.texts.at(strings);
   EXPECT_EQ(text.at(0), "");
   EXPECT_EQ(all.number(duration), 5000000000U);
@@ -86,13 +86,13 @@ TEST(pprof, a_sample_is_its_path_innermost_first_with_all_metrics) {
       "cost/nanoseconds malloc/nanoseconds hidden/nanoseconds faults/count allocations/count bytes/bytes "
       "live/count live_bytes/bytes peak/bytes ");
   ASSERT_EQ(all.texts.at(sample).size(), 1U);
-  const message one = parsed(all.texts.at(sample)[0]);
+  const read_message one = parsed(all.texts.at(sample)[0]);
   EXPECT_EQ(varints(one.texts.at(1).at(0)), (std::vector<std::uint64_t>{1, 2}));
   EXPECT_EQ(varints(one.texts.at(2).at(0)), (std::vector<std::uint64_t>{0, 0, 0, 0, 7, 700, 0, 0, 0}));
   EXPECT_EQ(text.at(parsed(one.texts.at(3).at(0)).number(1)), "type");
   EXPECT_EQ(text.at(parsed(one.texts.at(3).at(0)).number(2)), "order");
 
-  const message inner = parsed(all.texts.at(location).at(0));
+  const read_message inner = parsed(all.texts.at(location).at(0));
   EXPECT_EQ(inner.number(1), 1U);
   EXPECT_EQ(inner.number(2), 1U) << "the module's number";
   EXPECT_EQ(inner.number(3), 0x1020U);
@@ -105,7 +105,7 @@ TEST(pprof, a_sample_is_its_path_innermost_first_with_all_metrics) {
   EXPECT_EQ(name_of(inner.texts.at(4)[1]), "f");
   EXPECT_EQ(name_of(parsed(all.texts.at(location).at(1)).texts.at(4).at(0)), "?? (p+0x510)");
 
-  const message module = parsed(all.texts.at(mapping).at(0));
+  const read_message module = parsed(all.texts.at(mapping).at(0));
   EXPECT_EQ(module.number(2), 0x1000U);
   EXPECT_EQ(module.number(4), 0x500U);
   EXPECT_EQ(text.at(module.number(5)), "/bin/p");
@@ -116,8 +116,8 @@ TEST(pprof, what_has_no_call_path_has_a_location_without_an_address) {
   profile p;
   p.other_faults = 3;
   p.damage = "the file ends within a chunk";
-  const message all = exported(p);
-  const message place = parsed(all.texts.at(location).at(0));
+  const read_message all = exported(p);
+  const read_message place = parsed(all.texts.at(location).at(0));
   EXPECT_EQ(place.number(2), 0U);
   EXPECT_EQ(place.number(3), 0U);
   EXPECT_EQ(all.texts.at(strings).at(parsed(all.texts.at(function).at(0)).number(2)),
@@ -131,7 +131,7 @@ TEST(pprof, figures_stay_within_their_type) {
   p.meta = {{"start", 1e300}, {"duration_ns", -5}, {"sample_bytes", "many"}};
   p.sites.resize(1);
   p.sites[0].figures.bytes = 1e300;
-  const message all = exported(p);
+  const read_message all = exported(p);
   EXPECT_EQ(all.number(9), 0U);
   EXPECT_EQ(all.number(duration), 0U);
   EXPECT_EQ(varints(parsed(all.texts.at(sample).at(0)).texts.at(2).at(0)).at(5), 9000000000000000000U);

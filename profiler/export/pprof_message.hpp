@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// pprof_message: profile.proto of pprof in the wire format of protocol buffers: written, read field by field, and packed
+// as files have it. The meaning of the fields: pprof's proto/profile.proto.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tarn::profiler::pprof {
+
+// Of the message Profile.
+enum profile_field : unsigned {
+  sample_type = 1,
+  sample = 2,
+  mapping = 3,
+  location = 4,
+  function = 5,
+  string_table = 6,
+  time_nanos = 9,
+  duration_nanos = 10,
+  period_type = 11,
+  period = 12,
+  comment = 13,
+  default_sample_type = 14,
+};
+// Of Mapping: whether its locations have functions, files, lines and inlined frames. pprof looks for what is missing.
+inline constexpr unsigned mapping_has[] = {7, 8, 9, 10};
+
+// A field is its number and kind, then a varint, or a length and bytes.
+class message {
+ public:
+  message() = default;
+  // Begins with the fields of another one.
+  explicit message(std::string_view fields) : text_(fields) {}
+
+  void number(unsigned field, std::uint64_t value) {
+    if (value == 0) return;  // the default
+    varint(field << 3);
+    varint(value);
+  }
+  void bytes(unsigned field, std::string_view value) {
+    varint(field << 3 | 2);
+    varint(value.size());
+    text_ += value;
+  }
+  void numbers(unsigned field, const std::vector<std::uint64_t>& values) {
+    message packed;
+    for (const std::uint64_t value : values) packed.varint(value);
+    bytes(field, packed.text_);
+  }
+  void nested(unsigned field, const message& value) { bytes(field, value.text_); }
+  // Whole fields of another message.
+  void append(std::string_view fields) { text_ += fields; }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  void varint(std::uint64_t value) {
+    while (value >= 0x80) {
+      text_ += static_cast<char>(value | 0x80);
+      value >>= 7;
+    }
+    text_ += static_cast<char>(value);
+  }
+
+  std::string text_;
+};
+
+struct message_field {
+  unsigned number = 0;
+  std::uint64_t value = 0;  // of a field that is a number
+  std::string_view bytes;   // of a field with a length
+  std::string_view whole;
+};
+
+// The fields of a message, which must live as long, one after the other. It may be any bytes.
+class message_reader {
+ public:
+  explicit message_reader(std::string_view text) : rest_(text) {}
+  // False: at the end, or what follows is not a field.
+  bool next(message_field& out);
+  [[nodiscard]] bool is_broken() const { return is_broken_; }
+
+ private:
+  bool varint(std::uint64_t& out);
+  bool skip(std::size_t bytes);
+
+  std::string_view rest_;
+  bool is_broken_ = false;
+};
+
+// As a file of pprof. Throws profile_error: no memory, or it is too large.
+std::string gzipped(const std::string& text);
+
+}  // namespace tarn::profiler::pprof
