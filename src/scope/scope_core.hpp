@@ -140,8 +140,8 @@ class scope_core {
   void* allocate_followed(std::size_t size, std::size_t taken, scope_bin* bin);
   // Puts at most `most` objects of the class into `out`. Returns their number; 0: no memory, or over the budget.
   std::size_t take_objects(unsigned size_class, void** out, std::size_t most, scope_bin* bin);
-  // Puts free objects back into their spans; they may be another scope's by now.
-  static void put_back(void* const* objects, std::size_t count);
+  // Puts the `count` free objects at `at` back into their spans; they may be another scope's by now.
+  static void put_back(void* const* at, std::size_t count);
 
   // Frees a block. Ends the process if the pointer is not a live one. Requires: span_of(block) == s. take_back(s, block)
   // is called, if not null, under the scope's lock before the block is freed, unless it is, or becomes, inaccessible.
