@@ -89,6 +89,7 @@ profile_text written_profile() {
   return p;
 }
 
+// They refer to `text`.
 std::vector<message_field> fields_of(std::string_view text, unsigned number) {
   std::vector<message_field> out;
   message_reader reader(text);
@@ -133,7 +134,8 @@ TEST(pprof_names, an_address_gets_its_function) {
 
 TEST(pprof_names, pprof_looks_no_further_where_all_have_names) {
   pprof_names names = names_of_self();
-  const auto modules = fields_of(names.add(written_profile().out.text()), pprof::mapping);
+  const std::string named = names.add(written_profile().out.text());
+  const auto modules = fields_of(named, pprof::mapping);
   ASSERT_EQ(modules.size(), 2U);
   for (const unsigned field : pprof::mapping_has) {
     EXPECT_EQ(number_in(modules[0].bytes, field), 1U);
