@@ -95,13 +95,14 @@ class scratch_arena {
   scratch_arena& operator=(const scratch_arena&) = delete;
   ~scratch_arena() {
     arena& memory = slot_.get();
-    if (--slot_.depth != 0) {
+    if (slot_.depth != 1) {
       memory.rewind(begin_);
     } else if (detail::local_scratch.ending) {
       memory.release();
     } else {
       memory.reset();
     }
+    --slot_.depth;  // now, because scopes in destructors of the arena's objects are inner ones
   }
 
   [[nodiscard]] arena& operator*() const noexcept { return slot_.get(); }

@@ -72,6 +72,9 @@ struct arena_marker {
 #if TARN_CHECKED_POOLS
   std::uint64_t serial = 0;
 #endif
+
+  // An arena without a block may have large requests, each of which has a cleanup.
+  [[nodiscard]] bool is_of_empty_arena() const noexcept { return block == nullptr && cleanups == nullptr; }
 };
 
 // In checked builds: the markers that are still valid, newest first. A record is the first allocation after its

@@ -237,8 +237,10 @@ inline void arena_core::end() noexcept {
 
 inline arena_marker arena_core::mark() noexcept {
 #if TARN_CHECKED_POOLS
-  // Nothing was allocated since the newest marker: it is returned again.
-  if (marks != nullptr && reinterpret_cast<char*>(marks) == cursor) return marks->marker;
+  // Nothing was allocated since the newest marker: it is returned again. (A large request moves no cursor, but adds a
+  // cleanup.)
+  if (marks != nullptr && reinterpret_cast<char*>(marks) == cursor && marks->marker.cleanups == cleanups)
+    return marks->marker;
   static constinit std::atomic<std::uint64_t> serials{0};
   const arena_marker marker{block, cursor, cleanups, serials.fetch_add(1, std::memory_order_relaxed) + 1};
   record_mark(marker);
@@ -271,7 +273,7 @@ inline void arena_core::rewind(const arena_marker& marker) noexcept {
 }
 
 TARN_DETAIL_COLD inline void arena_core::rewind_slow(const arena_marker& marker) noexcept {
-  if (marker.block == nullptr) return reset();
+  if (marker.is_of_empty_arena()) return reset();
   const std::size_t bytes_used = used() - large_bytes;
   char* low = cursor;
   if (block != marker.block) {
