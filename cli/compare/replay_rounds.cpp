@@ -14,6 +14,7 @@
 #include "cli/compare/interleaved_rounds.hpp"
 #include "cli/compare/statistics.hpp"
 #include "cli/launch/child_process.hpp"
+#include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
 
@@ -206,6 +207,7 @@ nlohmann::json as_json(const std::vector<replay_result>& results) {
 int replay_worker(const std::vector<std::string>& words) {
   // A player must not outlive a command that was killed.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  volunteer_for_oom_killer();
   int descriptor = -1;
   if (words.size() == 2) std::from_chars(words[0].data(), words[0].data() + words[0].size(), descriptor);
   if (descriptor < 0) {

@@ -17,7 +17,9 @@
 #include <optional>
 
 #include "cli/launch/library_search.hpp"
+#include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/cli_error.hpp"
+#include "os/memory_pressure.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/proc/proc_status.hpp"
 
@@ -200,25 +202,15 @@ facility huge_pages() {
 }
 
 facility memory_group() {
-  facility one{"cgroup", "control group", standing::note, "", "", ""};
-  const bool second = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
-  one.state = second ? "version 2" : access("/sys/fs/cgroup/memory", F_OK) == 0 ? "version 1" : "not mounted";
-  const std::string group = text_of("/proc/self/cgroup");
-  const std::size_t path = group.rfind("::");
-  std::string limit;
-  if (second && path != std::string::npos) {
-    const std::string own = group.substr(path + 2, group.find('\n', path) - path - 2);
-    limit = text_of(("/sys/fs/cgroup" + own + "/memory.max").c_str());
-  } else {
-    limit = text_of("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+  facility one{"cgroup", "control group", standing::note, "no memory limit", "", ""};
+  const os::memory_limits group = os::look_at_memory("").group;
+  if (group.limit != os::unlimited) {
+    one.state =
+        fmt::format("memory limit {}, {} of it in use; recording counts towards it",
+                    profiler::say_exactly(group.limit), profiler::say_bytes(static_cast<double>(group.used)));
   }
-  const double bytes = std::strtod(limit.c_str(), nullptr);
-  if (limit == "max" || bytes <= 0 || bytes > 1e18) {
-    one.state += ", no memory limit of its own";
-  } else {
-    one.state += fmt::format(", memory limit {}; the memory of the recording counts towards it",
-                             profiler::say_exactly(static_cast<std::uint64_t>(bytes)));
-  }
+  one.state += fmt::format("; tarn takes at most {} to measure the prices of memory",
+                           profiler::say_bytes(static_cast<double>(default_conditioning_bytes())));
   return one;
 }
 

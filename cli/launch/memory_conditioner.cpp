@@ -9,17 +9,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <limits>
 #include <string>
+
+#include "os/memory_pressure.hpp"
 
 namespace tarn::cli {
 
 namespace {
 
-constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t most_bytes = std::uint64_t{256} << 20;
+constexpr std::uint64_t share = 16;
+// Of the processes themselves: this command, its worker, and the recorder in a program with few threads.
+constexpr std::uint64_t own_bytes = std::uint64_t{2} << 20;
 
-std::uint64_t system_available() {
+std::uint64_t machine_available() {
   std::ifstream file("/proc/meminfo");
   std::string key;
   std::uint64_t kib = 0;
@@ -27,47 +30,41 @@ std::uint64_t system_available() {
   while (file >> key >> kib && std::getline(file, rest)) {
     if (key == "MemAvailable:") return kib * 1024;
   }
-  return unlimited;
+  return os::unlimited;
 }
 
-std::uint64_t number_in(const std::string& path) {
-  std::ifstream file(path);
-  std::uint64_t number = 0;
-  return file >> number ? number : unlimited;  // "max" is no number
-}
-
-std::uint64_t control_group_available() {
-  std::ifstream file("/proc/self/cgroup");
-  std::string line;
-  while (std::getline(file, line)) {
-    if (!line.starts_with("0::")) continue;
-    const std::string folder = "/sys/fs/cgroup" + line.substr(3);
-    const std::uint64_t limit = number_in(folder + "/memory.max");
-    const std::uint64_t used = number_in(folder + "/memory.current");
-    if (limit == unlimited || used == unlimited) return unlimited;
-    return limit > used ? limit - used : 0;
-  }
-  return unlimited;
-}
-
-std::uint64_t address_space_limit() {
+std::uint64_t limit_of(__rlimit_resource_t resource) {
   rlimit limit = {};
-  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : unlimited;
+  return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : os::unlimited;
 }
+
+std::uint64_t process_limit() { return std::min(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA)); }
 
 }  // namespace
 
 std::uint64_t available_bytes() {
-  return std::min({system_available(), control_group_available(), address_space_limit()});
+  const os::memory_limits group = os::look_at_memory("").group;
+  const std::uint64_t in_group = group.limit - std::min(group.used, group.limit);
+  return std::min({machine_available(), in_group, process_limit()});
 }
 
-std::uint64_t default_conditioning_bytes() { return std::min(most_bytes, available_bytes() / 8); }
+std::uint64_t share_of_limit() {
+  return std::min(os::look_at_memory("").limits.limit, process_limit()) / share;
+}
+
+std::uint64_t default_conditioning_bytes() {
+  const std::uint64_t most = share_of_limit();
+  return std::min({most_bytes, most - std::min(own_bytes, most / 2), available_bytes() / 8});
+}
+
+void volunteer_for_oom_killer() { std::ofstream("/proc/self/oom_score_adj") << 1000; }
 
 void condition_memory(std::uint64_t bytes) {
   if (bytes == 0) return;
   const pid_t child = fork();
   if (child < 0) return;
   if (child == 0) {
+    volunteer_for_oom_killer();
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory != MAP_FAILED) {
       const auto step = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));

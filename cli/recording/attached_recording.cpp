@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "cli/launch/library_search.hpp"
+#include "cli/launch/memory_conditioner.hpp"
 #include "cli/recording/recording_setup.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
@@ -95,6 +96,8 @@ void attached_recording::detach_all() {
 
 void attached_recording::end() {
   detach_all();
+  // The program is complete again. Reading debugging information may take much memory, where the program needs its own.
+  volunteer_for_oom_killer();
   record_->program_ended(-1);
   record_->finish();
 }

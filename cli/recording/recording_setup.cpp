@@ -15,6 +15,7 @@
 #include "cli/show/output_file.hpp"
 #include "cli/show/profile_verdict.hpp"
 #include "cli/show/tree_verdict.hpp"
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
@@ -24,6 +25,7 @@ using profiler::recording;
 
 namespace {
 
+constexpr std::uint64_t larger_than_caches = std::uint64_t{16} << 20;
 constexpr std::uint64_t least_sample_bytes = 1024;
 constexpr std::uint64_t most_sample_bytes = std::uint64_t{1} << 30;
 
@@ -60,6 +62,12 @@ profiler::recording_settings recording_arguments::settings() const {
 
 profiler::price_list find_prices(const std::string& allocator, std::vector<std::string>& notes) {
   const memory_prices measured = calibrate_prices();
+  if (measured.first_bytes < larger_than_caches) {
+    notes.push_back(fmt::format(
+        "zeroing and huge pages may cost up to twice their prices here: measured on {}, as tarn takes at most a "
+        "sixteenth of the memory limit",
+        profiler::say_exactly(measured.first_bytes)));
+  }
   const double pages_per_mib = static_cast<double>(1 << 20) / static_cast<double>(measured.page_bytes);
   profiler::price_list prices;
   prices.fault = 1e9 * measured.fault_seconds;

@@ -114,9 +114,9 @@ constexpr group_files version_2 = {"cgroup2",         "/memory.max",   "/memory.
                                    "/memory.current", "inactive_file", "/memory.pressure"};
 
 // The path of the process's group in its hierarchy: "0::/path" or "5:cpu,memory:/path". Empty: none.
-void find_group(const char* root, bool second, path_buffer& out) {
+void find_group(const char* root, const char* process, bool second, path_buffer& out) {
   path_buffer path;
-  path.put(root).put("/proc/self/cgroup");
+  path.put(root).put("/proc/").put(process).put("/cgroup");
   text_lines lines(path);
   std::string_view line;
   while (lines.next(line)) {
@@ -190,9 +190,9 @@ void look_at_group(std::string_view folder, const group_files& files, memory_sta
   note_group(state, limit, used - std::min(number_behind(statistics, files.idle, 0), used));
 }
 
-void look_at_groups(const char* root, const group_files& files, memory_state& state) {
+void look_at_groups(const char* root, const char* process, const group_files& files, memory_state& state) {
   path_buffer group;
-  find_group(root, &files == &version_2, group);
+  find_group(root, process, &files == &version_2, group);
   if (group.size() == 0 || group.size() >= longest_path) return;
   path_buffer path;
   const std::size_t top = find_folder(root, files, {group.data(), group.size()}, path);
@@ -219,11 +219,11 @@ void look_at_machine(const char* root, memory_state& state) {
 
 }  // namespace
 
-memory_state look_at_memory(const char* root) {
+memory_state look_at_memory(const char* root, const char* process) {
   memory_state state;
   look_at_machine(root, state);
-  look_at_groups(root, version_1, state);
-  look_at_groups(root, version_2, state);
+  look_at_groups(root, process, version_1, state);
+  look_at_groups(root, process, version_2, state);
   return state;
 }
 

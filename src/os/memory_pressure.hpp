@@ -36,7 +36,8 @@ struct memory_state {
   bool pressed = false;
 };
 
-// Reads some ten files, whose paths are below `root`: empty except in tests.
-memory_state look_at_memory(const char* root);
+// Reads some ten files, whose paths are below `root`: empty except in tests. `process`: the entry of /proc whose groups
+// count; they are looked for where this process sees the hierarchies.
+memory_state look_at_memory(const char* root, const char* process = "self");
 
 }  // namespace tarn::os

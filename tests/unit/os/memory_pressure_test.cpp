@@ -147,6 +147,33 @@ TEST_F(memory_pressure_test, version_one) {
   EXPECT_FALSE(look().pressed);
 }
 
+TEST_F(memory_pressure_test, both_versions_and_a_group_above) {
+  const std::string folder = "/sys/fs/cgroup/memory";
+  write("/proc/self/cgroup", "4:memory:/jobs/one\n0::/jobs\n");
+  write("/proc/self/mountinfo",
+        "32 31 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+        "38 31 0:41 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  write(folder + "/jobs/memory.limit_in_bytes", std::to_string(128 * mib));
+  write(folder + "/jobs/memory.usage_in_bytes", std::to_string(100 * mib));
+  write(folder + "/jobs/one/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(look().limits.limit, 128 * mib);
+  EXPECT_EQ(look().group.used, 100 * mib);
+  group("/jobs", std::to_string(64 * mib), "max", 10 * mib);
+  EXPECT_EQ(look().limits.limit, 64 * mib);
+  EXPECT_EQ(look().group.limit, 128 * mib) << "it has less room";
+}
+
+TEST_F(memory_pressure_test, another_process) {
+  second_version("/own");
+  group("/own", std::to_string(300 * mib), "max", 20 * mib);
+  write("/proc/47/cgroup", "0::/service\n");
+  group("/service", std::to_string(64 * mib), "max", 40 * mib);
+  const memory_state there = look_at_memory(root_.c_str(), "47");
+  EXPECT_EQ(there.group.limit, 64 * mib);
+  EXPECT_EQ(there.group.used, 40 * mib);
+  EXPECT_EQ(look().group.limit, 300 * mib);
+}
+
 TEST_F(memory_pressure_test, stalls) {
   write("/proc/pressure/memory",
         "some avg10=9.99 avg60=80.00 avg300=1.00 total=5\nfull avg10=9.00 avg60=1.00\n");
