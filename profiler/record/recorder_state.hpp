@@ -77,7 +77,8 @@ struct thread_state {
   stack_bounds own_stack;    // the thread's stack; all of it is readable
   // Of the process's first thread: the lowest address that its stack may grow to. Of others: the highest address.
   std::uintptr_t lowest_stack;
-  std::uint64_t library_generation;  // of library_generation() in recorder.cpp; for it alone `path` and `modules` are valid
+  std::uint64_t
+      library_generation;  // of library_generation() in recorder.cpp; `path` and `modules` are of it
   recent_modules modules;
   thread_state* next;
   call_path path;
