@@ -93,9 +93,11 @@ std::vector<GElf_Phdr> opened_elf::segments(unsigned type) const {
   return found;
 }
 
-std::string opened_elf::build_id() const {
+std::string opened_elf::build_id() const { return build_id_text(find_build_id(*this)); }
+
+std::string build_id_text(std::string_view bytes) {
   std::string text;
-  for (const char one : find_build_id(*this)) {
+  for (const char one : bytes) {
     constexpr const char* digits = "0123456789abcdef";
     const auto byte = static_cast<unsigned char>(one);
     text += digits[byte >> 4];
@@ -104,18 +106,22 @@ std::string opened_elf::build_id() const {
   return text;
 }
 
-std::vector<module_info> modules_of(const std::string& path, std::uint64_t base, std::uint64_t start,
-                                    std::uint64_t end) {
-  const auto file = opened_elf::at(path);
-  const std::string build_id = file ? file->build_id() : "";
+std::vector<module_info> modules_of(const loaded_elf& loaded) {
+  auto file = opened_elf::at(loaded.path);
+  std::string build_id = file ? file->build_id() : "";
+  if (!loaded.build_id.empty() && build_id != loaded.build_id) {
+    build_id = loaded.build_id;
+    file.reset();
+  }
   std::vector<module_info> modules;
   for (const GElf_Phdr& segment : file ? file->segments(PT_LOAD) : std::vector<GElf_Phdr>()) {
     if ((segment.p_flags & PF_X) == 0) continue;
     const std::uint64_t lead = segment.p_vaddr & (map_page - 1);
-    const std::uint64_t begin = base + segment.p_vaddr - lead;
-    modules.push_back({path, build_id, begin, begin + lead + segment.p_memsz, segment.p_offset - lead});
+    const std::uint64_t begin = loaded.base + segment.p_vaddr - lead;
+    modules.push_back(
+        {loaded.path, build_id, begin, begin + lead + segment.p_memsz, segment.p_offset - lead});
   }
-  if (modules.empty()) modules.push_back({path, build_id, start, end, 0});
+  if (modules.empty()) modules.push_back({loaded.path, build_id, loaded.start, loaded.end, 0});
   return modules;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "profiler/model/profile.hpp"
@@ -32,10 +33,16 @@ struct opened_elf {
   std::string build_id() const;
 };
 
-// The executable segments of an ELF file, loaded at `base` (run-time address minus address in the headers). If the
-// file cannot be read: one part, [start, end).
-std::vector<module_info> modules_of(const std::string& path, std::uint64_t base, std::uint64_t start,
-                                    std::uint64_t end);
+struct loaded_elf {
+  std::string path;
+  std::string build_id;    // of what is in memory, as opened_elf::build_id has it; empty: not known
+  std::uint64_t base = 0;  // run-time address minus address in the headers
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+};
+// The executable segments of what was loaded. If the file cannot be read, or is another one now: one part, [start, end).
+std::vector<module_info> modules_of(const loaded_elf& loaded);
+std::string build_id_text(std::string_view bytes);
 std::string build_id_of(const std::string& path);  // empty also if the file cannot be read
 
 }  // namespace tarn::profiler

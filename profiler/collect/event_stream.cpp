@@ -62,7 +62,11 @@ void event_stream::begin_thread(std::uint32_t id) {
 }
 
 void event_stream::take_module(const std::string& text, std::uint64_t words_at) {
-  if (modules_ != nullptr) modules_->loaded(text, word(words_at), word(words_at + 1), word(words_at + 2));
+  if (modules_ == nullptr) return;
+  const std::size_t path_bytes = std::min(text.find('\0'), text.size());
+  const std::string_view id = std::string_view(text).substr(std::min(path_bytes + 1, text.size()));
+  modules_->loaded({text.substr(0, path_bytes), build_id_text(id), word(words_at), word(words_at + 1),
+                    word(words_at + 2)});
 }
 
 void event_stream::take_line(const std::string& text, std::uint64_t words_at) {

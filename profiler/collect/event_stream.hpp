@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/analyze/opened_elf.hpp"
 #include "profiler/collect/process_model.hpp"
 #include "profiler/collect/ticks.hpp"
 #include "profiler/record/session.hpp"
@@ -20,8 +21,7 @@ namespace tarn::profiler {
 // Receives what a stream holds besides events: loaded modules, and source lines of interpreted functions.
 class module_sink {
  public:
-  virtual void loaded(const std::string& path, std::uint64_t base, std::uint64_t start,
-                      std::uint64_t end) = 0;
+  virtual void loaded(loaded_elf library) = 0;
   // Requires that `address` is a script_address.
   virtual void told_line(std::uint64_t address, const source_frame& line) = 0;
 

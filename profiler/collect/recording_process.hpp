@@ -42,6 +42,9 @@ struct ring_entry {
   std::uint64_t next_ns = 0;   // since start_ns of the process
 };
 
+// The path by which the collector finds the library. A process that has called chroot may give a path below its own root.
+std::string path_outside(std::uint32_t process, const loaded_elf& library);
+
 // Times are on the raw clock (CLOCK_MONOTONIC_RAW) unless stated otherwise.
 struct process_entry final : module_sink {
   explicit process_entry(const model_settings& settings) : model(settings) {}
@@ -103,14 +106,13 @@ struct process_entry final : module_sink {
   std::uint64_t next_names_ns = 0;  // when to read the names of its threads
   std::uint64_t next_checkpoint_ns = 0;
 
-  // `path_there`: "" for the program itself.
-  void loaded(const std::string& path_there, std::uint64_t base, std::uint64_t start,
-              std::uint64_t end) override {
-    const std::string& file_path = path_there.empty() ? program : path_there;
-    if (result.modules.size() >= most_modules || !loaded_at.emplace(file_path, base).second) return;
-    for (module_info& module : modules_of(file_path, base, start, end)) {
-      result.modules.push_back(std::move(module));
-    }
+  // The library's path is "" for the program itself.
+  void loaded(loaded_elf library) override {
+    if (library.path.empty()) library.path = program;
+    if (result.modules.size() >= most_modules || !loaded_at.emplace(library.path, library.base).second)
+      return;
+    library.path = path_outside(pid, library);
+    for (module_info& module : modules_of(library)) result.modules.push_back(std::move(module));
   }
 
   void validate() const {

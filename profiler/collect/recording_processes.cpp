@@ -147,6 +147,14 @@ void recording::add_process(arrival&& from) {
   processes_.push_back(std::move(added));
 }
 
+std::string path_outside(std::uint32_t process, const loaded_elf& library) {
+  if (library.build_id.empty() || build_id_of(library.path) == library.build_id) return library.path;
+  std::error_code error;
+  const std::string root = fs::read_symlink(fmt::format("/proc/{}/root", process), error).string();
+  const std::string path = root + library.path;
+  return !error && build_id_of(path) == library.build_id ? path : library.path;
+}
+
 void recording::look_for_rings(process_entry& process) {
   if (!process.memory) return;
   for (std::size_t index = process.rings.size(); index < process.memory->rings(); ++index) {

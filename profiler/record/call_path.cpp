@@ -176,7 +176,7 @@ void call_path::name_frames(std::uint32_t first, node_sink& sink, script_source*
   std::uint32_t node = first == 0 ? 0 : frames_[first - 1].node;
   for (std::uint32_t index = first; index < depth_; ++index) {
     const bool is_host = next < script_depth_ && scripts_[next].host == index;
-    if (!is_host) node = child_of(node, frames_[index].pc, sink, nullptr, nullptr);
+    if (!is_host) node = child_of(node, sink.name_of(frames_[index].pc), sink, nullptr, nullptr);
     for (; next < script_depth_ && scripts_[next].host == index; ++next) {
       const script_frame& script = scripts_[next].script;
       node = child_of(node, scripts->address_of(script), sink, scripts, &script);

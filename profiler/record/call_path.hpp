@@ -73,6 +73,8 @@ class node_table {
 // added.
 class node_sink {
  public:
+  // The address that stands for a return address of code in nodes: the same, unless other code was there before.
+  virtual std::uintptr_t name_of(std::uintptr_t pc) { return pc; }
   virtual bool announce(std::uint32_t parent, std::uintptr_t address) = 0;
 
  protected:

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "os/syscall.hpp"
+#include "profiler/record/module_names.hpp"
 #include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder_state.hpp"
 
@@ -32,49 +33,46 @@ constexpr std::uintptr_t unrecorded_block = 8;
 
 // ---- rules and nodes ----
 
+class ring_modules final : public module_teller {
+ public:
+  explicit ring_modules(thread_state& thread) : thread_(thread) {}
+
+  void tell(std::string_view text, std::uintptr_t base, std::uintptr_t start, std::uintptr_t end) override {
+    const std::uint64_t tail[3] = {base, start, end};
+    put_text(thread_, text_kind::module, text, tail, 3);
+  }
+  std::uintptr_t number_of(const loaded_module& module) {
+    return profiler::number_of(module, thread_.modules, process->told, *this);
+  }
+
+ private:
+  thread_state& thread_;
+};
+
+bool find_module_of(std::uintptr_t pc, loaded_module& module) {
+  self.busy = calling;
+  const bool known = find_module(pc, module);
+  self.busy = recording;
+  return known;
+}
+
 class module_rules final : public rule_source {
  public:
   explicit module_rules(thread_state& thread) : thread_(thread) {}
 
   frame_rule rule_for(std::uintptr_t pc) override {
     loaded_module module;
-    self.busy = calling;
-    const bool known = find_module(pc, module);
-    self.busy = recording;
-    if (!known) {
+    if (!find_module_of(pc, module)) {
       frame_rule unknown;
       unknown.kind = rule_kind::frame_pointer;
       return unknown;
     }
     python_frames::look_at(module);
-    announce(module);
+    ring_modules(thread_).number_of(module);
     return parse_frame_rule(pc, module.unwind_header);
   }
 
  private:
-  // The key includes the path: after a dlclose, another library may be loaded at the same address.
-  static std::uint64_t module_key(const loaded_module& module) {
-    std::uint64_t key = module.base;
-    for (const char* letter = module.path; letter != nullptr && *letter != 0; ++letter) {
-      key = (key ^ static_cast<unsigned char>(*letter)) * 0x100000001b3U;
-    }
-    return key;
-  }
-
-  void announce(const loaded_module& module) {
-    const std::uint64_t key = module_key(module);
-    {
-      const os::lock_guard hold(process->modules_lock);
-      for (std::uint32_t index = 0; index < process->module_count; ++index) {
-        if (process->modules[index] == key) return;
-      }
-      if (process->module_count == std::size(process->modules)) return;
-      process->modules[process->module_count++] = key;
-    }
-    const std::uint64_t tail[3] = {module.base, module.start, module.end};
-    put_text(thread_, text_kind::module, module.path != nullptr ? module.path : "", tail, 3);
-  }
-
   thread_state& thread_;
 };
 
@@ -102,6 +100,14 @@ class ring_nodes final : public node_sink {
  public:
   explicit ring_nodes(thread_state& thread) : thread_(thread) {}
 
+  std::uintptr_t name_of(std::uintptr_t pc) override {
+    if (!any_numbered()) return pc;
+    for (const recent_modules::range& each : thread_.modules.ranges) {
+      if (pc - 1 >= each.start && pc - 1 < each.end) return pc + each.number;
+    }
+    loaded_module module;
+    return find_module_of(pc - 1, module) ? pc + ring_modules(thread_).number_of(module) : pc;
+  }
   bool announce(std::uint32_t parent, std::uintptr_t address) override {
     if (!thread_.reserve(2)) return false;
     thread_.put(static_cast<std::uint64_t>(word_kind::node) | static_cast<std::uint64_t>(parent) << 32);
@@ -193,6 +199,7 @@ std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
   if (generation == 0 || generation != thread.library_generation) {
     thread.library_generation = generation;
     thread.path.forget();
+    thread.modules.forget();
   }
   const stack_memory stack = stack_of(thread, origin.stack_pointer);
   module_rules source(thread);

@@ -438,10 +438,7 @@ bool release_recording() {
   release_threads();
   process->samples.release();
   process->file = {};
-  {
-    const os::lock_guard hold_modules(process->modules_lock);
-    process->module_count = 0;
-  }
+  process->told.forget();
   process->attaching.store(not_attached, std::memory_order_relaxed);
   last_serial = 0;
   return true;

@@ -20,6 +20,7 @@
 #include "os/mutex.hpp"
 #include "profiler/record/call_path.hpp"
 #include "profiler/record/hook_state.hpp"
+#include "profiler/record/module_names.hpp"
 #include "profiler/record/python_frames.hpp"
 #include "profiler/record/sampled_blocks.hpp"
 #include "profiler/record/session.hpp"
@@ -48,10 +49,7 @@ struct process_state {
   os::plain_mutex threads_lock;
   thread_state* threads TARN_GUARDED_BY(threads_lock);  // all states of this recording, newest first
   sampled_blocks samples;
-  os::plain_mutex modules_lock;
-  std::uint32_t module_count TARN_GUARDED_BY(modules_lock);
-  // Keys of the modules recorded so far: module_key() in recorder.cpp.
-  std::uint64_t modules[512] TARN_GUARDED_BY(modules_lock);
+  told_modules told;  // in rings of this process
 };
 extern constinit process_state* process;  // null until begin_recording is called
 extern constinit bool started;            // start() has looked for a session, or begin_recording was called
@@ -79,7 +77,9 @@ struct thread_state {
   stack_bounds own_stack;    // the thread's stack; all of it is readable
   // Of the process's first thread: the lowest address that its stack may grow to. Of others: the highest address.
   std::uintptr_t lowest_stack;
-  std::uint64_t library_generation;  // of library_generation() in recorder.cpp; `path` is valid for it alone
+  std::uint64_t
+      library_generation;  // of library_generation() in recorder.cpp; `path` and `modules` are of it
+  recent_modules modules;
   thread_state* next;
   call_path path;
   python_frames python;

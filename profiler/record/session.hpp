@@ -80,7 +80,8 @@ enum class word_kind : std::uint8_t {
 
 enum class text_kind : std::uint8_t {
   thread_name = 1,
-  // Words after the path: load base, then start and end of the segment that a call path leads through.
+  // A path, a zero byte, and the build-id that the memory has (empty: not known). Words after it: load base, then start
+  // and end of the segment that a call path leads through, as in call paths (module_names.hpp).
   module = 2,
   // Function and file; then its script_address, and bits 0..31 the line, 32..63 the function's bytes.
   script_line = 3,

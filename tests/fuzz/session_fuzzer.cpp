@@ -28,11 +28,10 @@ constexpr std::uint64_t ring_words = 1024;
 
 class module_sizes final : public module_sink {
  public:
-  void loaded(const std::string& path, std::uint64_t /*base*/, std::uint64_t start,
-              std::uint64_t end) override {
-    if (path.size() > most_text_bytes) std::abort();
-    regions_.note(start, end, path);
-    if (regions_.at(start).size() > most_text_bytes) std::abort();
+  void loaded(loaded_elf library) override {
+    if (library.path.size() + library.build_id.size() / 2 > most_text_bytes) std::abort();
+    regions_.note(library.start, library.end, library.path);
+    if (regions_.at(library.start).size() > most_text_bytes) std::abort();
   }
   void told_line(std::uint64_t address, const source_frame& line) override {
     if (!is_script_address(address) || line.function.size() + line.file.size() > most_text_bytes)
@@ -46,7 +45,7 @@ class module_sizes final : public module_sink {
 void read_elf(const std::uint8_t* data, std::size_t size) {
   static scratch_file file;
   file.set({data, size});
-  for (const module_info& each : modules_of(file.path(), 0x10000, 0x10000, 0x20000)) {
+  for (const module_info& each : modules_of({file.path(), "", 0x10000, 0x10000, 0x20000})) {
     if (each.build_id.size() > 128) std::abort();
   }
 }

@@ -24,12 +24,22 @@ TEST(opened_elf, a_module_that_is_a_pipe_is_not_waited_for) {
   const std::string pipe = folder + "/module";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   alarm(20);  // ends this test program if open() waits
-  const std::vector<module_info> modules = modules_of(pipe, 0, 0x1000, 0x2000);
+  const std::vector<module_info> modules = modules_of({pipe, "", 0, 0x1000, 0x2000});
   alarm(0);
   std::filesystem::remove_all(folder);
   ASSERT_EQ(modules.size(), 1U);
   EXPECT_EQ(modules[0].start, 0x1000U);
   EXPECT_EQ(modules[0].build_id, "");
+}
+
+TEST(opened_elf, a_file_that_is_not_the_one_in_memory_tells_nothing_about_it) {
+  const std::vector<module_info> own = modules_of({"/proc/self/exe", "", 0x10000, 0x10000, 0x20000});
+  ASSERT_FALSE(own.empty());
+  const std::vector<module_info> other = modules_of({"/proc/self/exe", "abcd", 0x10000, 0x10000, 0x20000});
+  ASSERT_EQ(other.size(), 1U);
+  EXPECT_EQ(other[0].build_id, "abcd");
+  EXPECT_EQ(other[0].start, 0x10000U);
+  EXPECT_EQ(other[0].end, 0x20000U);
 }
 
 // Writes an ELF file with a build-id of `id_bytes` bytes in a segment, and a section of `section_bytes` bytes of notes

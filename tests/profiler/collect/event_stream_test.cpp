@@ -18,13 +18,11 @@ constexpr std::uint64_t ring_words = 4096;
 
 class modules_seen final : public module_sink {
  public:
-  void loaded(const std::string& path, std::uint64_t /*base*/, std::uint64_t start,
-              std::uint64_t end) override {
-    last = path;
+  void loaded(loaded_elf library) override {
+    EXPECT_LE(library.path.size(), most_text_bytes);
+    last = library.path;
+    last_id = library.build_id;
     ++count;
-    EXPECT_LE(path.size(), most_text_bytes);
-    static_cast<void>(start);
-    static_cast<void>(end);
   }
   void told_line(std::uint64_t address, const source_frame& line) override {
     EXPECT_TRUE(is_script_address(address));
@@ -32,6 +30,7 @@ class modules_seen final : public module_sink {
   }
   std::map<std::uint64_t, source_frame> lines;
   std::string last;
+  std::string last_id;
   int count = 0;
 };
 
@@ -73,6 +72,7 @@ TEST(event_stream, reads_what_a_recorder_writes) {
   EXPECT_FALSE(r.stream.is_broken());
   EXPECT_EQ(r.stream.position(), r.head);
   EXPECT_EQ(r.modules.last, "x/y/z/x/q");
+  EXPECT_EQ(r.modules.last_id, "");
   EXPECT_EQ(r.model.allocations(), 1);
   EXPECT_EQ(r.model.requested_bytes(), static_cast<double>(std::uint64_t{5} << 32));
   EXPECT_EQ(r.model.frees(), 1);

@@ -45,10 +45,10 @@ TEST(recording_process, finds_a_broken_invariant) {
 TEST(recording_process, a_module_counts_once_and_the_program_itself_has_its_path) {
   process_entry entry(model_settings{});
   entry.program = "/proc/self/exe";
-  for (int times = 0; times < 2; ++times) entry.loaded("", 0x1000, 0x1000, 0x2000);
+  for (int times = 0; times < 2; ++times) entry.loaded({"", "", 0x1000, 0x1000, 0x2000});
   const std::size_t count = entry.result.modules.size();
   EXPECT_EQ(count, 1U);
-  entry.loaded("", 0x9000, 0x9000, 0xa000);
+  entry.loaded({"", "", 0x9000, 0x9000, 0xa000});
   EXPECT_EQ(entry.result.modules.size(), 2 * count) << "at another address";
   EXPECT_EQ(entry.loaded_at.count({"/proc/self/exe", 0x1000}), 1U);
 }
@@ -56,7 +56,7 @@ TEST(recording_process, a_module_counts_once_and_the_program_itself_has_its_path
 TEST(recording_process, modules_and_lines_are_limited) {
   process_entry entry(model_settings{});
   entry.result.modules.resize(most_modules);
-  entry.loaded("/lib/one.so", 0x1000, 0x1000, 0x2000);
+  entry.loaded({"/lib/one.so", "", 0x1000, 0x1000, 0x2000});
   EXPECT_EQ(entry.result.modules.size(), most_modules);
   source_frame line;
   for (std::uint64_t address = 0; address <= most_lines; ++address) entry.told_line(address, line);

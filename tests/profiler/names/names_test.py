@@ -80,13 +80,71 @@ class Holes(Base):
 
 
 class Libraries(Base):
-    def test_a_library_at_the_address_of_an_earlier_one(self):
-        program = self.compile("program", "-ldl", source="two_libraries.cpp")
-        libraries = [self.compile(name + ".so", "-shared", "-fPIC", "-DMAKER=" + name, source="two_libraries.cpp")
-                     for name in ("first", "other")]
-        known = self.profile(program, *libraries)
-        paths = {os.path.basename(one["path"]) for one in known["modules"]}
-        self.assertLessEqual({"first.so", "other.so"}, paths)
+    """Libraries have the names of the code that was loaded, wherever, however and how often they were loaded."""
+
+    BYTES = 100000  # of a block in two_libraries.cpp
+
+    def library(self, maker, name=None):
+        name = name or maker + ".so"
+        return self.compile(name, "-shared", "-fPIC", "-Wl,--build-id=sha1", "-DMAKER=" + maker,
+                            source="two_libraries.cpp")
+
+    def blocks(self, *words, **more):
+        """The program loads libraries as `words` say; label of a site -> number of a library's blocks. Sets self.known."""
+        if not os.path.exists(self.path("program")):
+            self.compile("program", "-ldl", source="two_libraries.cpp")
+        self.known = self.profile(self.path("program"), *words, **more)
+        counts = {}
+        for site in self.known["sites"]:
+            count = sum(count for size, count, exact in site["sizes"] if exact and size == self.BYTES)
+            if count:
+                counts[site["label"]] = counts.get(site["label"], 0) + count
+        return counts
+
+    def test_libraries_at_one_address_one_after_another(self):
+        libraries = [self.library("first"), self.library("other")]
+        self.assertEqual(self.blocks(*libraries, *libraries), {"first": 2, "other": 2})
+
+    def test_each_thread_has_the_names_of_its_time(self):
+        libraries = [self.library("first"), self.library("other")]
+        self.assertEqual(self.blocks("--threads", *libraries, *libraries), {"first": 2, "other": 2})
+
+    def test_relative_paths(self):
+        os.makedirs(self.path("lib"))
+        self.library("first", "lib/first.so")
+        self.library("other", "lib/other.so")
+        self.assertEqual(self.blocks("lib/first.so", cwd=self.folder), {"first": 1})
+        self.assertIn(self.path("lib/first.so"), {module["path"] for module in self.known["modules"]})
+        away = self.blocks("lib/first.so", "--to", "/", cwd=self.folder)
+        self.assertEqual(away, {"first": 1}, "the program is in another folder by then")
+        found = self.environment(LD_LIBRARY_PATH="lib")
+        self.assertEqual(self.blocks("other.so", cwd=self.folder, env=found), {"other": 1})
+
+    def test_needed_by_a_relative_path(self):
+        os.makedirs(self.path("lib"))
+        self.library("first", "lib/first.so")
+        self.run_checked(settings.compiler, "-g", "-DNEEDS", os.path.join(HERE, "two_libraries.cpp"), "-o", "needs",
+                         "lib/first.so", cwd=self.folder)
+        os.rename(self.path("needs"), self.path("program"))
+        self.assertEqual(self.blocks(cwd=self.folder), {"first": 1})
+
+    def test_replaced_file(self):
+        plug = self.library("first", "plug.so")
+        counts = self.blocks(plug, "--move", self.library("other"), plug, plug)
+        self.assertEqual(counts.pop("other"), 1)
+        self.assertEqual(list(counts.values()), [1], "those of the first file have no name, and not that of the second")
+        self.assertIn("plug.so: the file has been replaced", " ".join(self.known["meta"]["symbol_notes"]))
+
+    def test_deleted_file(self):
+        plug = self.library("first")
+        self.assertNotIn("first", self.blocks(plug, "--move", plug, self.path("away")))
+        self.assertIn("first.so: the file does not exist any more", " ".join(self.known["meta"]["symbol_notes"]))
+
+    def test_many_libraries(self):
+        plug = self.library("first")
+        self.run_checked("strip", "--strip-debug", plug)
+        copies = [shutil.copy(plug, self.path(f"copy{number}.so")) for number in range(600)]
+        self.assertEqual(self.blocks("--keep", *copies), {"first": 600})
 
 
 class SourceLines(Base):
