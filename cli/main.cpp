@@ -17,6 +17,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/compare/replay_rounds.hpp"
 #include "cli/cost/cost_worker.hpp"
+#include "cli/launch/other_user.hpp"
 #include "cli/manual/overview.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/output_file.hpp"
@@ -119,6 +120,7 @@ int dispatch(std::vector<std::string> words) {
   if (first == print_preloaded_options_word) return print_preloaded_options();
   if (first == cost_worker_word) return cost_worker(words);
   if (first == replay_worker_word) return replay_worker(words);
+  if (first == hold_descriptors_word && words.size() == 1) hold_descriptors(words.front());
   if (first == print_manual_word) return print_manual(words);
   if (first == "--version" || first == "-V") {
     refuse_more(words, 0, "tarn --version");

@@ -128,9 +128,18 @@ int begin_paused(pid_t program, const attach_arguments& arguments) {
 
 int attach(pid_t program, const attach_arguments& arguments) {
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  // Not kept: the socket is to belong to the program's user.
+  if (!session_control(program).is_open()) {
+    become_user_of(program);
+    return begin_paused(program, arguments);
+  }
+  profiler::recording_settings settings = arguments.settings();
+  std::vector<std::string> notes;
+  settings.prices = prices_for(program, notes);
+  become_user_of(program);
   session_control control(program);
   if (!control.is_open()) return begin_paused(program, arguments);
-  attached_recording attached(program, arguments.settings());
+  attached_recording attached(program, settings, std::move(notes));
   if (!arguments.quiet && !arguments.json) {
     fmt::print(stderr,
                "tarn: recording process {}; ^C or 'tarn detach {}' ends the recording, the program "
@@ -172,7 +181,6 @@ int cmd_attach(const std::vector<std::string>& words) {
   app.option("-d,--duration SECONDS", arguments.duration, "Detach after this time", number(0.01, 1e9));
   if (!parse_options(app, words)) return exit_code::success;
   const pid_t program = process_of(arguments.process);
-  become_user_of(program);
   return attach(program, arguments);
 }
 

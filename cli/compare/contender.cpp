@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/library_search.hpp"
@@ -110,6 +111,17 @@ std::vector<contender> choose_contenders(const std::vector<std::string>& with,
     if (one.name == tarn_name && one.library.empty()) one.library = find_tarn_library();
   }
   return all;
+}
+
+std::optional<std::string> own_copy_of(const std::string& library) {
+  const std::string name = std::filesystem::path(library).filename().string();
+  std::vector<std::string> stems = {"tarn", "tarn-hardened", "tarn-jemalloc"};
+  for (const known_allocator& known : known_allocators())
+    stems.insert(stems.end(), known.stems.begin(), known.stems.end());
+  const bool is_known = std::any_of(stems.begin(), stems.end(), [&name](const std::string& stem) {
+    return name.starts_with("lib" + stem + ".so");
+  });
+  return is_known ? find_trusted_library(name) : std::nullopt;
 }
 
 std::vector<std::string> preloaded_allocators() {

@@ -34,6 +34,11 @@ std::vector<contender> choose_contenders(const std::vector<std::string>& with,
 // for all contenders that do not keep it, so that "system" is the system's.
 environment environment_for(const contender& who);
 
+// This installation's copy of the allocator that another process has loaded from a file of that name; none if it is no
+// known allocator. Only the name is that process's, and it only chooses from a list: no file that a process names is
+// ever loaded with this process's rights.
+std::optional<std::string> own_copy_of(const std::string& library);
+
 // The libraries in LD_PRELOAD that replace malloc.
 std::vector<std::string> preloaded_allocators();
 

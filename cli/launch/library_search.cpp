@@ -4,6 +4,8 @@
 #include <elf.h>
 #include <fmt/core.h>
 #include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -183,6 +185,26 @@ std::optional<std::string> find_newest_library(std::string_view stem,
   }
   if (best.empty()) return std::nullopt;
   return best;
+}
+
+std::optional<std::string> find_trusted_library(const std::string& file_name) {
+  std::vector<std::string> folders = loader_directories();
+  try {
+    folders.insert(folders.begin(), fs::path(find_tarn_library()).parent_path().string());
+  } catch (const cli_error&) {  // this command is installed without libtarn
+  }
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    const std::string path = fs::canonical(fs::path(folder) / file_name, error).string();
+    struct stat status = {};
+    if (error || stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    const bool is_ours = status.st_uid == 0 || status.st_uid == geteuid();
+    if (is_ours && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && is_native_library(path) &&
+        is_preloadable_path(path)) {
+      return path;
+    }
+  }
+  return std::nullopt;
 }
 
 std::string resolve_named_library(const std::string& name) {

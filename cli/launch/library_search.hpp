@@ -23,6 +23,10 @@ std::vector<std::string> loader_directories();
 std::optional<std::string> find_newest_library(std::string_view stem,
                                                const std::vector<std::string>& directories);
 
+// A file of that name in the folders of tarn's own libraries or of the loader. Only a file that root or this user owns
+// and that nobody else can write, so that it may be preloaded with this process's rights.
+std::optional<std::string> find_trusted_library(const std::string& file_name);
+
 // A library that the user named: a path, or a file name to look up. Throws cli_error unless it is
 // a shared library for this machine.
 std::string resolve_named_library(const std::string& name);

@@ -11,10 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 
+#include "cli/launch/library_search.hpp"
 #include "cli/show/cli_error.hpp"
 
 namespace tarn::cli {
@@ -25,14 +27,44 @@ constexpr int perfmon = 38;  // CAP_PERFMON, Linux 5.8
 
 bool has_kept_rights = false;
 
-bool set_rights(bool keep) {
+bool keep_rights() {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct rights[2] = {};
-  if (keep) {
-    rights[0].permitted = rights[0].effective = 1U << CAP_SYS_PTRACE;
-    rights[1].permitted = rights[1].effective = 1U << (perfmon - 32);
-  }
+  rights[0].permitted = rights[0].effective = 1U << CAP_SYS_PTRACE;
+  rights[1].permitted = rights[1].effective = 1U << (perfmon - 32);
   return syscall(SYS_capset, &header, rights) == 0;
+}
+
+void close_all(unsigned from, unsigned to) {
+  if (from > to || syscall(SYS_close_range, from, to, 0) == 0) return;
+  const auto limit = static_cast<unsigned>(sysconf(_SC_OPEN_MAX));  // before Linux 5.9
+  for (unsigned one = from; one < limit && one <= to; ++one) close(static_cast<int>(one));
+}
+
+// Runs in the forked child, which still has the kept rights, so that the user cannot look into it; exec takes them.
+[[noreturn]] void become_holder(std::vector<int> kept, int failure) {
+  const int nothing = open("/dev/null", O_RDWR);
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (std::find(kept.begin(), kept.end(), standard) == kept.end()) dup2(nothing, standard);
+    kept.push_back(standard);
+  }
+  for (const int one : kept) fcntl(one, F_SETFD, 0);
+  kept.push_back(failure);
+  std::sort(kept.begin(), kept.end());
+  unsigned next = 0;
+  for (const int one : kept) {
+    if (one > static_cast<int>(next)) close_all(next, static_cast<unsigned>(one) - 1);
+    next = static_cast<unsigned>(one) + 1;
+  }
+  close_all(next, ~0U);
+  const std::string parent = std::to_string(getppid());
+  const char* const arguments[] = {"tarn", hold_descriptors_word, parent.c_str(), nullptr};
+  const char* const nowhere[] = {nullptr};
+  if (nothing >= 0 && setsid() > 0 && chdir("/") == 0)
+    execve("/proc/self/exe", const_cast<char**>(arguments), const_cast<char**>(nowhere));
+  const int error = errno;
+  const ssize_t told = write(failure, &error, sizeof error);
+  _exit(told == sizeof error ? exit_code::not_executable : exit_code::refused);
 }
 
 }  // namespace
@@ -43,7 +75,7 @@ void become_user_of(pid_t process) {
   if (geteuid() != 0 || stat(place.c_str(), &status) != 0 || status.st_uid == 0) return;
   const bool done = prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0 && setgroups(0, nullptr) == 0 &&
                     setresgid(status.st_gid, status.st_gid, status.st_gid) == 0 &&
-                    setresuid(status.st_uid, status.st_uid, status.st_uid) == 0 && set_rights(true) &&
+                    setresuid(status.st_uid, status.st_uid, status.st_uid) == 0 && keep_rights() &&
                     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0;  // so that the process finds this one in /proc
   if (!done) {
     throw cli_error(
@@ -54,34 +86,42 @@ void become_user_of(pid_t process) {
   has_kept_rights = true;
 }
 
-plain_copy::plain_copy() {
-  int ready[2] = {-1, -1};
-  if (!has_kept_rights || pipe2(ready, O_CLOEXEC) != 0) return;
-  const pid_t parent = getpid();
-  copy_ = fork();
-  if (copy_ == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    set_rights(false);
-    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-    close(ready[0]);
-    close(ready[1]);
-    while (getppid() == parent) pause();
-    _exit(0);
+descriptor_holder::descriptor_holder(const std::vector<int>& descriptors) {
+  int failure[2] = {-1, -1};
+  if (!has_kept_rights) return;
+  if (pipe2(failure, O_CLOEXEC) != 0) throw resource_error("cannot make a pipe", errno);
+  const std::string own = own_executable();
+  holder_ = fork();
+  if (holder_ == 0) become_holder(descriptors, failure[1]);
+  close(failure[1]);
+  // The read returns once the other program is executed.
+  int error = holder_ < 0 ? errno : 0;
+  while (read(failure[0], &error, sizeof error) < 0 && errno == EINTR) {
   }
-  close(ready[1]);
-  // The read returns once the copy has given up its rights.
-  char none = 0;
-  while (read(ready[0], &none, 1) < 0 && errno == EINTR) {
-  }
-  close(ready[0]);
+  close(failure[0]);
+  if (error == 0) return;
+  end();
+  throw cli_error(exit_code::refused,
+                  fmt::format("the user of the process cannot execute {}: {}", own, std::strerror(error)),
+                  "Install tarn where that user can execute it.");
 }
 
-plain_copy::~plain_copy() {
-  if (copy_ <= 0) return;
-  kill(copy_, SIGKILL);
-  waitpid(copy_, nullptr, 0);
+descriptor_holder::~descriptor_holder() { end(); }
+
+void descriptor_holder::end() noexcept {
+  if (holder_ <= 0) return;
+  kill(holder_, SIGKILL);
+  waitpid(holder_, nullptr, 0);
+  holder_ = 0;
 }
 
-pid_t plain_copy::process() const noexcept { return copy_ > 0 ? copy_ : getpid(); }
+pid_t descriptor_holder::process() const noexcept { return holder_ > 0 ? holder_ : getpid(); }
+
+void hold_descriptors(const std::string& parent) {
+  prctl(PR_SET_NAME, "tarn", 0, 0, 0);  // exec took the name of the link in /proc
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  while (std::to_string(getppid()) == parent) pause();  // it may have ended before that call
+  _exit(0);
+}
 
 }  // namespace tarn::cli

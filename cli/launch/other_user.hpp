@@ -6,25 +6,37 @@
 
 #include <sys/types.h>
 
+#include <string>
+#include <vector>
+
 namespace tarn::cli {
 
 // Does nothing where this process is not root's, or that process is. Throws cli_error.
 void become_user_of(pid_t process);
 
 // A process may open another process's descriptors in /proc only if it has all the rights of that process. If this
-// process has kept some rights, a copy of it without any holds the descriptors that are open now.
-class plain_copy {
+// process has kept some rights, another one without any holds the descriptors. It belongs to the program's user
+// entirely, who may look into it and trace it: so it is a new program (exec, not a copy of this one's memory), without
+// environment, session or terminal, and has no other descriptors.
+class descriptor_holder {
  public:
-  plain_copy();
-  ~plain_copy();
-  plain_copy(const plain_copy&) = delete;
-  plain_copy& operator=(const plain_copy&) = delete;
+  // Throws cli_error.
+  explicit descriptor_holder(const std::vector<int>& descriptors);
+  ~descriptor_holder();
+  descriptor_holder(const descriptor_holder&) = delete;
+  descriptor_holder& operator=(const descriptor_holder&) = delete;
 
-  // The process id of the copy, or of this process if no copy is needed.
+  // Its process id, or that of this process if none is needed.
   [[nodiscard]] pid_t process() const noexcept;
 
  private:
-  pid_t copy_ = 0;
+  void end() noexcept;
+
+  pid_t holder_ = 0;
 };
+
+// The hidden word by which this command starts itself as that process, and what it does: it waits until `parent` ends.
+inline constexpr const char* hold_descriptors_word = "--hold-descriptors";
+[[noreturn]] void hold_descriptors(const std::string& parent);
 
 }  // namespace tarn::cli

@@ -5,14 +5,19 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <utility>
 
+#include "cli/compare/contender.hpp"
 #include "cli/launch/library_search.hpp"
 #include "cli/launch/memory_conditioner.hpp"
+#include "cli/launch/preload_check.hpp"
 #include "cli/recording/recording_setup.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/profile_verdict.hpp"
 #include "profiler/attach/attach_check.hpp"
+#include "profiler/format/printable.hpp"
 
 namespace fs = std::filesystem;
 
@@ -35,19 +40,38 @@ std::string allocator_of(pid_t program) {
 
 }  // namespace
 
-attached_recording::attached_recording(pid_t program, profiler::recording_settings settings) {
+profiler::price_list prices_for(pid_t program, std::vector<std::string>& notes) {
+  try {
+    profiler::require_recordable(program);
+  } catch (const attach_error& error) {
+    throw cli_error(exit_code::refused, error.what(), error.advice());
+  }
+  const std::string theirs = allocator_of(program);
+  if (theirs.empty() || is_system_libc(theirs)) return find_prices("", notes);
+  const std::optional<std::string> own = own_copy_of(theirs);
+  if (!own) {
+    notes.push_back(fmt::format(
+        "the price of malloc and free is measured with the system's malloc: tarn does not run {}, "
+        "which the program names",
+        profiler::printable(theirs)));
+  }
+  return find_prices(own.value_or(""), notes);
+}
+
+attached_recording::attached_recording(pid_t program, profiler::recording_settings settings,
+                                       std::vector<std::string> notes)
+    : notes_(std::move(notes)) {
   try {
     profiler::require_attachable(program);
     const std::string library = fs::canonical(find_recorder()).string();
-    settings.prices = find_prices(allocator_of(program), notes_);
     settings.meta = describe_place(notes_);
     settings.meta["attached"] = true;
     settings.program = static_cast<std::uint32_t>(program);
     record_ = std::make_unique<recording>(settings);
     record_->program_started(static_cast<std::uint32_t>(program));
-    copy_ = std::make_unique<plain_copy>();
+    holder_ = std::make_unique<descriptor_holder>(record_->placed_descriptors());
     const std::string own = record_->place();
-    const std::string place = std::to_string(copy_->process()) + own.substr(own.find(':'));
+    const std::string place = std::to_string(holder_->process()) + own.substr(own.find(':'));
     there_ =
         std::make_unique<profiler::attached_process>(program, library, place, [this] { record_->drain(); });
   } catch (const attach_error& error) {

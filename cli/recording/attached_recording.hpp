@@ -16,10 +16,16 @@
 
 namespace tarn::cli {
 
+// The prices of a recording of `program`, measured without anything that it names. To be called before this process
+// takes the rights of the program's user: whoever measures has this process's environment. Throws cli_error if the
+// program cannot be recorded.
+profiler::price_list prices_for(pid_t program, std::vector<std::string>& notes);
+
 class attached_recording {
  public:
-  // `settings` need no prices and meta. Throws cli_error if the program cannot be recorded.
-  attached_recording(pid_t program, profiler::recording_settings settings);
+  // `settings` have prices, and need no meta; `notes`: of prices_for(). Throws cli_error if the program cannot be
+  // recorded.
+  attached_recording(pid_t program, profiler::recording_settings settings, std::vector<std::string> notes);
 
   // Takes new events; to be called often. Returns the seconds until it should be called again.
   double look();
@@ -41,7 +47,7 @@ class attached_recording {
   std::vector<std::string> notes_;  // about anything that limits the recording
   std::unique_ptr<profiler::recording> record_;
   // A process whose descriptors the program can open in /proc: see other_user.hpp.
-  std::unique_ptr<plain_copy> copy_;
+  std::unique_ptr<descriptor_holder> holder_;
   std::unique_ptr<profiler::attached_process> there_;
   bool is_there_ = true;
   double wait_ = 0;

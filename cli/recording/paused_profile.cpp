@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "cli/launch/foreground.hpp"
 #include "cli/launch/program_target.hpp"
@@ -80,7 +81,9 @@ class paused_program {
                                     file.extension().string());
     }
     try {
-      stretch_ = std::make_unique<attached_recording>(program_, settings);
+      std::vector<std::string> notes;
+      settings.prices = prices_for(program_, notes);
+      stretch_ = std::make_unique<attached_recording>(program_, settings, std::move(notes));
       return {{"recording", program_}};
     } catch (const cli_error& error) {
       return {{"problem", error.what()}, {"advice", error.advice()}};

@@ -186,6 +186,13 @@ void require_attachable(pid_t process) {
   const std::string status = proc_text(static_cast<std::uint32_t>(process), "status");
   require_living(process, status);
   require_same_user(process, status, geteuid());
+  require_recordable(process);
+}
+
+void require_recordable(pid_t process) {
+  const std::string status = proc_text(static_cast<std::uint32_t>(process), "status");
+  require_living(process, status);
+  if (geteuid() != 0) require_same_user(process, status, geteuid());
   require_untraced(process, status);
   require_same_namespaces(process);
   require_no_sandbox(process, status, proc_text(static_cast<std::uint32_t>(getpid()), "status"));

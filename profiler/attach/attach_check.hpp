@@ -15,6 +15,8 @@ namespace tarn::profiler {
 
 // Throws attach_error, process_gone.
 void require_attachable(pid_t process);
+// The same, whoever's the process is: for root, who takes the rights of its user later.
+void require_recordable(pid_t process);
 
 // The parts of the check; each throws attach_error. `status`: the text of /proc/PID/status.
 void require_same_user(pid_t process, std::string_view status, uid_t own);

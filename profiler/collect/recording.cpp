@@ -68,6 +68,10 @@ recording::~recording() = default;
 
 std::string recording::place() const { return session_ ? session_->place() : std::string(); }
 
+std::vector<int> recording::placed_descriptors() const {
+  return session_ ? session_->placed_descriptors() : std::vector<int>();
+}
+
 // From a single reading of the wall clock, so that setting the clock during the recording cannot shift processes
 // against each other.
 double recording::seconds_since_1970(std::uint64_t raw_ns) const {

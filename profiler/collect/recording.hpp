@@ -66,6 +66,8 @@ class recording {
 
   // The value of session_variable for the program's environment; empty in mode faults.
   std::string place() const;
+  // The descriptors of this process that place() names.
+  std::vector<int> placed_descriptors() const;
   const fault_events& faults() const noexcept { return faults_; }
 
   // Handles new events. True: there were many, and the next drain should come soon.

@@ -184,4 +184,10 @@ std::string session_host::place() const {
                      std::max(0, socket_place_));
 }
 
+std::vector<int> session_host::placed_descriptors() const {
+  std::vector<int> all = {header_file_};
+  if (socket_place_ >= 0) all.push_back(socket_place_);
+  return all;
+}
+
 }  // namespace tarn::profiler

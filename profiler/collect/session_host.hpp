@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "profiler/collect/process_memory.hpp"
 #include "profiler/collect/ticks.hpp"
@@ -35,6 +36,8 @@ class session_host {
 
   // The value of session_variable for the program.
   std::string place() const;
+  // The descriptors that place() names.
+  std::vector<int> placed_descriptors() const;
   session_header& header() noexcept { return *header_; }
   // The next process that has sent its file. Does not wait; empty: there is none now.
   std::optional<arrival> receive();

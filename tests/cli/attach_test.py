@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -411,6 +412,122 @@ time.sleep(60)""")
         process = self.start("unshare", "-m", "sleep", "60")
         time.sleep(0.5)
         self.refuses(process.pid, "another container", "nsenter")
+
+
+class attach_rights(AttachBase):
+    """What another user's process, or one of root without rights, gets of the tarn that root starts."""
+    SECRET = "s3cr3t-of-root"
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest("needs root, which attaches to another user's process")
+        os.chmod(self.folder, 0o777)
+        recorder = os.path.join(self.folder, "recorder.so")
+        shutil.copy(settings.recorder, recorder)
+        self.addCleanup(setattr, settings, "recorder", settings.recorder)
+        settings.recorder = recorder
+
+    def environment(self, **more):
+        return {**super().environment(**more), "ROOT_TOKEN": self.SECRET}
+
+    def test_no_file_that_the_process_names_is_executed(self):
+        proof = os.path.join(self.folder, "proof")
+        evil = os.path.join(self.folder, "evil.so")
+        subprocess.run([settings.compiler, "-x", "c", "-", "-w", "-shared", "-fPIC", "-o", evil], text=True, check=True,
+                       input=f"""
+            #include <fcntl.h>
+            #include <stdio.h>
+            #include <stddef.h>
+            #include <unistd.h>
+            extern void* __libc_malloc(size_t);
+            extern void __libc_free(void*);
+            void* malloc(size_t n) {{ return __libc_malloc(n); }}
+            void free(void* p) {{ __libc_free(p); }}
+            __attribute__((constructor)) static void run(void) {{
+              char text[32];
+              int file = open("{proof}", O_WRONLY | O_APPEND | O_CREAT, 0666);
+              write(file, text, snprintf(text, sizeof text, "%d\\n", getpid()));
+              close(file);
+            }}""")
+        # Each allocator's name chooses from a list of files of this installation.
+        for name in ("evil.so", "libjemalloc.so.2", "libtarn.so.1"):
+            library = os.path.join(self.folder, name)
+            if name != "evil.so":
+                shutil.copy(evil, library)
+            for words in (["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"],
+                          ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs"]):
+                target = Target(self, *words, "env", "-i", f"LD_PRELOAD={library}")
+                os.unlink(proof)
+                tarn = self.attach(target.pid, "-d", "0.1")
+                said = tarn.communicate(timeout=30)[1]
+                # A process without root's rights may not open the descriptors of one with them.
+                self.assertIn(tarn.returncode, (0, 125) if "--no-new-privs" in words else (0,), said)
+                self.assertFalse(os.path.exists(proof), (name, words))
+                if name == "evil.so" and tarn.returncode == 0:
+                    self.assertIn("does not run " + library, said)
+                self.assertEqual(target.ask("burst 1 1"), "done")
+                target.end()
+
+    def test_what_belongs_to_the_user_has_nothing_of_roots(self):
+        target = Target(self, user=NOBODY, group=NOBODY, extra_groups=())
+        with open(os.path.join(self.folder, "secret"), "w+", encoding="utf-8") as secret:
+            os.set_inheritable(secret.fileno(), True)
+            tarn = subprocess.Popen([settings.tarn, "attach", "-o", os.path.join(self.folder, "x.prof"), str(target.pid)],
+                                    stdin=secret, stdout=secret, stderr=subprocess.PIPE, text=True, close_fds=False,
+                                    env=self.environment(), cwd=self.folder)
+            self.addCleanup(tarn.stderr.close)
+            self.addCleanup(tarn.wait)
+            self.addCleanup(tarn.kill)
+            found = 0
+            is_recording = False
+            while not is_recording:
+                # From its start on: what measures the prices, what looks for a safe point, what holds the descriptors.
+                is_recording = bool(select.select([tarn.stderr], [], [], 0.001)[0])
+                found += self.look_as_user(tarn.pid, secret.name)
+            self.assertIn("recording process", tarn.stderr.readline())
+            found += self.look_as_user(tarn.pid, secret.name)
+            self.assertGreater(found, 0)
+            tarn.send_signal(signal.SIGINT)
+            self.assertEqual(tarn.wait(timeout=30), 0)
+
+    def look_as_user(self, tarn, secret):
+        """The number of tarn's children that the user may look into."""
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            seen = []
+            for one in [tarn, *children_of(tarn)]:
+                try:
+                    with open(f"/proc/{one}/environ", encoding="utf-8") as file:
+                        text = file.read()
+                    seen.append([one, os.getsid(one), text,
+                                 [os.readlink(link) for link in glob.glob(f"/proc/{one}/fd/*")]])
+                except OSError:
+                    pass
+            os.write(write, json.dumps(seen).encode())
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as file:
+            seen = json.loads(file.read())
+        os.waitpid(child, 0)
+        for one, session, text, descriptors in seen:
+            self.assertEqual(text, "", "its environment")
+            self.assertEqual(session, one, "it has no terminal")
+            self.assertNotIn(secret, descriptors)
+            self.assertLessEqual(len([name for name in descriptors if name != "/dev/null"]), 2, descriptors)
+        return len(seen)
+
+
+def children_of(process):
+    try:
+        with open(f"/proc/{process}/task/{process}/children", encoding="utf-8") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
 
 
 class servers(AttachBase):

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -53,6 +54,26 @@ TEST_F(library_search, takes_the_newest_and_only_libraries) {
   EXPECT_EQ(find_newest_library("thing", {folder_.string()}), fs::canonical(newest).string());
   EXPECT_FALSE(find_newest_library("other", {folder_.string()}).has_value());
   EXPECT_FALSE(find_newest_library("thing", {"/nonexistent"}).has_value());
+}
+
+TEST_F(library_search, a_trusted_library_is_one_that_no_other_user_can_write) {
+  const std::string library = add_library("libtrusted.so.1");
+  const char* before = getenv("LD_LIBRARY_PATH");
+  setenv("LD_LIBRARY_PATH", folder_.c_str(), 1);
+  const auto trusted_with = [&](fs::perms permissions) {
+    fs::permissions(library, permissions);
+    return find_trusted_library("libtrusted.so.1");
+  };
+  const fs::perms own = fs::perms::owner_all | fs::perms::others_read;
+  EXPECT_EQ(trusted_with(own), fs::canonical(library).string());
+  EXPECT_FALSE(trusted_with(own | fs::perms::others_write));
+  EXPECT_FALSE(trusted_with(own | fs::perms::group_write));
+  if (geteuid() == 0) {
+    EXPECT_EQ(chown(library.c_str(), 65534, 65534), 0);
+    EXPECT_FALSE(trusted_with(own));
+  }
+  EXPECT_FALSE(find_trusted_library("libother.so.1"));
+  before != nullptr ? setenv("LD_LIBRARY_PATH", before, 1) : unsetenv("LD_LIBRARY_PATH");
 }
 
 TEST_F(library_search, unusable_libraries_are_explained) {
