@@ -64,10 +64,6 @@ inline namespace TARN_POOL_MODE {
 
 template <class T>
 class buffer_allocator {
-  // Every pool aligns its buffers at least to this.
-  static_assert(alignof(T) <= 4096,
-                "buffer_allocator: T is aligned to more than a page; use a pool of its own");
-
  public:
   using value_type = T;
   using propagate_on_container_copy_assignment = std::false_type;
@@ -84,6 +80,9 @@ class buffer_allocator {
       : pool_(other.handle()) {}
 
   [[nodiscard]] T* allocate(std::size_t count) {
+    // Every pool aligns its buffers at least to this. (Asked here, as T may be incomplete where the class is named.)
+    static_assert(alignof(T) <= 4096,
+                  "buffer_allocator: T is aligned to more than a page; use a pool of its own");
     if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) throw_bad_length();
     const std::size_t bytes = count * sizeof(T);
     if (bytes >= least_buffer_bytes) return static_cast<T*>(detail::take_buffer(pool_, bytes));

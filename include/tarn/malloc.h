@@ -44,7 +44,8 @@ TARN_API void* tarn_malloc(size_t size) TARN_NOEXCEPT;
 /* `count` times `size` bytes, zeroed; null with ENOMEM if the product overflows. Large blocks:
  * pages that the system has just supplied are zero already, and are not written to. */
 TARN_API void* tarn_calloc(size_t count, size_t size) TARN_NOEXCEPT;
-/* realloc(p, 0) frees p and returns null, as glibc does. A large block grows in place where the
+/* realloc(p, 0) frees p and returns null, as glibc does. To fewer bytes it never fails.
+ * A large block grows in place where the
  * pages after it are free, or by moving its page tables where it has a mapping of its own; else its
  * bytes are copied to a longer block. */
 TARN_API void* tarn_realloc(void* block, size_t size) TARN_NOEXCEPT;
@@ -134,9 +135,10 @@ TARN_API int tarn_would_move(const void* block, double ratio) TARN_NOEXCEPT;
 TARN_API size_t tarn_would_move_each(const void* const* blocks, size_t count, double ratio,
                                      unsigned char* results) TARN_NOEXCEPT;
 /* Moves the block into the fullest span of its size, past the threads' caches, and returns where its
- * bytes are now; the old pointer is freed. Null with ENOMEM: no memory; the block is where it was.
- * Returns `block` itself if tarn_usable_size(block) exceeds 256 KiB. `block` must not be null. Cost:
- * the lock of the size class twice, and the copy. */
+ * bytes are now; the old pointer is freed. The alignment that the block was allocated with is kept.
+ * Null with ENOMEM: no memory; the block is where it was. Returns `block` itself if tarn_usable_size(block)
+ * exceeds 256 KiB, or its alignment 8 KiB. `block` must not be null. Cost: the lock of the size class
+ * twice, and the copy. */
 TARN_API void* tarn_move(void* block) TARN_NOEXCEPT;
 
 /* ---- what live blocks keep from going back ----------------------------------------------------

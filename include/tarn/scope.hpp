@@ -166,7 +166,16 @@ class scope_crossing {
     // Before the awaiter knows the coroutine: another thread may resume it from then on.
     entry_.leave();
     has_left_ = true;
+#if defined(__cpp_exceptions)
+    try {
+      return awaiter_.await_suspend(waiting);
+    } catch (...) {
+      entry_.enter();  // the coroutine is not suspended: it goes on with the exception
+      throw;
+    }
+#else
     return awaiter_.await_suspend(waiting);
+#endif
   }
   decltype(auto) await_resume() {
     if (has_left_) entry_.enter();

@@ -178,6 +178,19 @@ TARN_ALWAYS_INLINE constexpr const size_classes::info& class_info(unsigned c) {
   return size_classes::table[c];
 }
 
+// The least class that holds `size` bytes and whose object size is a multiple of the alignment, a power of two;
+// size_classes::count: none. The last object of a span ends where the span does, at a page boundary; so the objects of
+// the class's own spans are aligned. (Runs of grains need not be.)
+inline unsigned aligned_class_of(std::size_t size, std::size_t alignment) {
+  if (size > largest_class_size || alignment > page_size) return size_classes::count;
+  // A mask, because the compiler does not know that the alignment is a power of two, and a division takes longer than
+  // everything else here.
+  const std::size_t below = alignment - 1;
+  unsigned c = class_of_size(size > alignment ? size : alignment);
+  while (c < size_classes::count && (class_info(c).size & below) != 0) ++c;
+  return c;
+}
+
 constexpr std::size_t span_bytes(unsigned c) { return std::size_t{class_info(c).span_pages} << page_shift; }
 
 // ---- what must hold of the tables ----

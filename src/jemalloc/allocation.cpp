@@ -36,18 +36,10 @@ class flag_word {
   unsigned bits_;
 };
 
-constexpr std::size_t natural_alignment = 16;
-
 std::size_t good_size(std::size_t size, std::size_t alignment) {
   if (size > entry::largest_request || alignment > entry::largest_request) return 0;
-  if (size <= largest_class_size && alignment <= page_size) {
-    const bool natural =
-        alignment < natural_alignment || (alignment == natural_alignment && size >= natural_alignment);
-    unsigned c = class_of_size(natural || size > alignment ? size : alignment);
-    while (c < size_classes::count && !natural && class_info(c).size % alignment != 0) ++c;
-    if (c < size_classes::count) return class_info(c).size;
-  }
-  return align_up(size == 0 ? 1 : size, page_size);
+  const unsigned c = aligned_class_of(size, alignment);
+  return c < size_classes::count ? class_info(c).size : align_up(size == 0 ? 1 : size, page_size);
 }
 
 // All of the block, not only the bytes asked for: a block that is made longer has to be zero from its old size on.
@@ -56,29 +48,28 @@ void* zeroed(void* block) {
   return block;
 }
 
-// A block of malloc's heap.
-void* allocate_common(std::size_t size, const flag_word& flags) {
-  const std::size_t alignment = flags.alignment();
-  if (size > entry::largest_request || alignment > entry::largest_request) return nullptr;
-  if (flags.without_cache() && alignment <= natural_alignment) {
-    void* const block = allocate_uncached(size < alignment ? alignment : size);
-    return flags.zero() ? zeroed(block) : block;
-  }
-  // Of a large block calloc zeroes only what is not zero yet.
-  if (alignment <= natural_alignment && flags.zero() && size > largest_class_size)
-    return entry::calloc(1, size);
-  void* const block = allocate_aligned(alignment, size);
-  return flags.zero() ? zeroed(block) : block;
+// A block of malloc's heap that has a class.
+void* allocate_object(std::size_t size, const flag_word& flags) {
+  return flags.without_cache() ? allocate_uncached(flags.alignment(), size)
+                               : allocate_aligned(flags.alignment(), size);
+}
+
+// `arena`: null: malloc's heap.
+void* allocate_large(std::size_t size, const flag_word& flags, scope_core* arena) {
+  if (arena != nullptr) return arena->allocate_large(size, flags.alignment(), flags.zero());
+  return flags.zero() ? allocate_zeroed_slow(size, flags.alignment())
+                      : allocate_aligned(flags.alignment(), size);
 }
 
 TARN_NOINLINE void* allocate_with(std::size_t size, int bits) {
   const os::errno_keeper keeper;
   const flag_word flags(bits);
-  if (flags.arena() == 0) return allocate_common(size, flags);
-  scope_core* const arena = arenas.find(flags.arena());
-  if (arena == nullptr || size > entry::largest_request || flags.alignment() > entry::largest_request)
-    return nullptr;
-  void* const block = arena->allocate(size, flags.alignment());
+  scope_core* const arena = flags.arena() != 0 ? arenas.find(flags.arena()) : nullptr;
+  if (arena == nullptr && flags.arena() != 0) return nullptr;
+  if (size > entry::largest_request || flags.alignment() > entry::largest_request) return nullptr;
+  if (has_no_class(size, flags.alignment())) return allocate_large(size, flags, arena);
+  void* const block =
+      arena != nullptr ? arena->allocate(size, flags.alignment()) : allocate_object(size, flags);
   return flags.zero() ? zeroed(block) : block;
 }
 
@@ -87,36 +78,14 @@ void free_with(void* block, int flags) {
   deallocate(block);
 }
 
-void zero_from(void* block, std::size_t old_size, std::size_t new_size) {
-  if (new_size > old_size) std::memset(static_cast<char*>(block) + old_size, 0, new_size - old_size);
-}
-
-// Whether the block may stay where it is: it has the alignment, is in the arena, and realloc would not move it either.
-bool may_stay(const void* block, std::size_t have, std::size_t size, const flag_word& flags) {
-  if (address_of(block) % flags.alignment() != 0) return false;
-  const span* const s = scope_core::span_of(block);
-  if (flags.arena() != 0 && (s == nullptr || scope_core::owner_of(s).index != flags.arena())) return false;
-  return size <= have && size > have / 2;
-}
-
-TARN_NOINLINE void* resize_with(void* block, std::size_t size, int bits) {
-  const os::errno_keeper keeper;
-  const flag_word flags(bits);
-  if (size > entry::largest_request) return nullptr;
-  const std::size_t have = tarn::usable_size(block);
-  if (may_stay(block, have, size, flags)) return block;
-  const bool any_place =
-      flags.arena() == 0 && flags.alignment() <= natural_alignment && !flags.without_cache();
-  if (any_place && scope_core::span_of(block) == nullptr) {
-    void* const moved = reallocate(block, size == 0 ? 1 : size);
-    if (moved != nullptr && flags.zero()) zero_from(moved, have, tarn::usable_size(moved));
-    return moved;
-  }
-  void* const fresh = allocate_with(size, bits);
-  if (fresh == nullptr) return nullptr;
-  std::memcpy(fresh, block, have < size ? have : size);
-  free_with(block, bits);
-  return fresh;
+// Zeroes what the block has got behind its old size.
+void zero_from(void* block, std::size_t old_size) {
+  const std::size_t now = tarn::usable_size(block);
+  if (now <= old_size) return;
+  const span* const s = large_block::find(block);
+  const std::size_t known = s != nullptr ? align_up(old_size, page_size) : now;
+  std::memset(static_cast<char*>(block) + old_size, 0, known - old_size);
+  if (s != nullptr) large_block::zero_from(s, known);
 }
 
 // Grows or shrinks a large block where it is, to at least `least` bytes and, if possible, `most`. Its new size.
@@ -127,6 +96,51 @@ std::size_t resize_in_place(void* block, std::size_t have, std::size_t least, st
   const std::size_t wanted = have > most ? most : least > have ? most : have;
   return large_block::resize_in_place(s, wanted) || large_block::resize_in_place(s, least) ? s->bytes()
                                                                                            : have;
+}
+
+// Whether the block's place is one that the flags allow.
+bool may_stay(const void* block, const flag_word& flags) {
+  if (!keeps_alignment(block, flags.alignment())) return false;
+  if (flags.arena() == 0) return true;
+  const span* const s = scope_core::span_of(block);
+  return s != nullptr && scope_core::owner_of(s).index == flags.arena();
+}
+
+// A block elsewhere, with the content of this one as far as it has room, which is freed. Null: no memory; nothing has
+// changed.
+void* move_with(void* block, std::size_t have, std::size_t size, int bits) {
+  void* const fresh = allocate_with(size, bits);
+  if (fresh == nullptr) return nullptr;
+  const std::size_t room = tarn::usable_size(fresh);
+  std::memcpy(fresh, block, have < room ? have : room);
+  free_with(block, bits);
+  return fresh;
+}
+
+bool is_resized_in_place(void* block, std::size_t have, std::size_t size) {
+  return size > largest_class_size && large_block::find(block) != nullptr &&
+         resize_in_place(block, have, size, size) >= size;
+}
+
+TARN_NOINLINE void* resize_with(void* block, std::size_t size, int bits) {
+  const os::errno_keeper keeper;
+  const flag_word flags(bits);
+  if (size > entry::largest_request) return nullptr;
+  const std::size_t have = tarn::usable_size(block);
+  if (!may_stay(block, flags)) return move_with(block, have, size, bits);
+  if (!is_resized_in_place(block, have, size) && !stays(have, size)) {
+    // Of a shorter block realloc copies what was asked for, and what lies behind it may not be zero.
+    const bool any_place = flags.alignment() <= 16 && flags.arena() == 0 && !flags.without_cache() &&
+                           !(flags.zero() && size < have) && scope_core::span_of(block) == nullptr;
+    if (!any_place) {
+      void* const moved = move_with(block, have, size, bits);
+      return moved == nullptr && size <= have ? block : moved;  // no memory is needed for fewer bytes
+    }
+    // A block of 16 bytes and more is aligned to 16.
+    block = reallocate(block, size < flags.alignment() ? flags.alignment() : size);
+  }
+  if (block != nullptr && flags.zero()) zero_from(block, have);
+  return block;
 }
 
 }  // namespace
@@ -152,10 +166,10 @@ TARN_API size_t xallocx(void* block, size_t size, size_t extra, int flags) noexc
   const os::errno_keeper keeper;
   const std::size_t have = tarn::usable_size(block);
   const jemalloc::flag_word word(flags);
-  if (address_of(block) % word.alignment() != 0 || size > entry::largest_request) return have;
+  if (!keeps_alignment(block, word.alignment()) || size > entry::largest_request) return have;
   const std::size_t most = extra > entry::largest_request - size ? entry::largest_request : size + extra;
   const std::size_t now = jemalloc::resize_in_place(block, have, size, most);
-  if (word.zero()) jemalloc::zero_from(block, have, now);
+  if (word.zero()) jemalloc::zero_from(block, have);
   return now;
 }
 

@@ -19,18 +19,18 @@ namespace tarn {
 
 // Allocates any size. Null with errno ENOMEM when there is no memory.
 void* allocate_slow(std::size_t size);
-// A zeroed large block. Requires: size > largest_class_size. Failure as above.
-void* allocate_zeroed_slow(std::size_t size);
+// A zeroed large block: memory that is known to be zero is not written to. Requires: has_no_class(). Failure as above.
+void* allocate_zeroed_slow(std::size_t size, std::size_t alignment);
 // Requires: alignment is a power of two. Failure as above.
 void* allocate_aligned(std::size_t alignment, std::size_t size);
 // Frees what the fast path did not: null, a block whose magazine is full, a large or guarded block. Aborts on a pointer
 // that is not a block.
 void deallocate_slow(void* block);
 // The same without the magazines of threads: an object from the fullest span of its class, and back into its span. For
-// callers that move objects out of sparse spans. Slower than allocate() and deallocate(): each call takes a lock.
-void* allocate_uncached(std::size_t size);
+// callers that move objects out of sparse spans. Slower than allocate_aligned() and deallocate(): each call takes a lock.
+void* allocate_uncached(std::size_t alignment, std::size_t size);
 void deallocate_uncached(void* block);
-// realloc(). Requires: block is not null, size is not 0.
+// realloc(). Requires: block is not null, size is not 0. Null: there is no memory to make it longer.
 void* reallocate(void* block, std::size_t size);
 // Bytes that may be used. Aborts on a pointer that is not a block. Requires: block is not null.
 std::size_t usable_size(const void* block);
@@ -43,6 +43,26 @@ inline constexpr std::size_t kept_bytes = hardened_build ? canary_bytes : 0;
 // The least object size that serves a request. Requires: size <= largest_class_size - kept_bytes.
 constexpr std::size_t object_size(std::size_t size) {
   return hardened_build ? hardened_block::padded(size) : size;
+}
+
+// ---- alignment and length ----
+
+// Whether a place has the alignment, a power of two. Who promises more than 8 bytes, or 16 from a size of 16 on, asks
+// this about every place that may be a run of grains, since such a run serves any class and is aligned to 16 only.
+TARN_ALWAYS_INLINE bool keeps_alignment(const void* place, std::size_t alignment) {
+  return (address_of(place) & (alignment - 1)) == 0;
+}
+
+// Whether a request gets a large block.
+inline bool has_no_class(std::size_t size, std::size_t alignment) {
+  return size > largest_class_size - kept_bytes ||
+         aligned_class_of(object_size(size), alignment) == size_classes::count;
+}
+
+// Whether a block of `have` bytes that realloc makes `size` bytes long stays where it is: more than half of it is used,
+// or there is no smaller class.
+constexpr bool stays(std::size_t have, std::size_t size) {
+  return size <= have && (size > have / 2 || have <= class_info(1).size);
 }
 
 // ---- fast paths ----

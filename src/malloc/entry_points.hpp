@@ -27,7 +27,7 @@ TARN_ALWAYS_INLINE bool comes_as_zeroes(const void* block, std::size_t bytes) {
 TARN_NOINLINE inline void* calloc_slow(std::size_t count, std::size_t size) {
   std::size_t bytes = 0;
   if (TARN_UNLIKELY(product_overflows(count, size, bytes))) return out_of_memory();
-  if (TARN_UNLIKELY(bytes > largest_class_size)) return allocate_zeroed_slow(bytes);
+  if (TARN_UNLIKELY(bytes > largest_class_size)) return allocate_zeroed_slow(bytes, 1);
   void* const block = allocate(bytes);
   if (TARN_LIKELY(block != nullptr && !comes_as_zeroes(block, bytes))) std::memset(block, 0, bytes);
   return block;

@@ -114,6 +114,8 @@ bool deallocate(span* s) {
   return true;
 }
 
+void zero_from(const span* s, std::size_t from) { zero_dirty_pages(engine::map, s, s->start + from); }
+
 bool resize_in_place(span* s, std::size_t size) {
   if (size > largest_size) return false;
   const std::size_t pages = block_pages(size);

@@ -28,7 +28,11 @@ bool deallocate(span* s);
 // is no memory; the block is then unchanged.
 void* resize(span* s, std::size_t size);
 
-// The same without moving the block, also to fewer bytes. False: that is not possible; nothing has changed.
+// Zeroes the bytes from `from` on, of a block that has become longer there: memory that is known to be zero is not written
+// to.
+void zero_from(const span* s, std::size_t from);
+
+// As resize() without moving the block, also to fewer bytes. False: that is not possible; nothing has changed.
 bool resize_in_place(span* s, std::size_t size);
 
 }  // namespace tarn::large_block

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "malloc/allocate.hpp"
+#include "malloc/large_block.hpp"
 #include "scope/scope_core.hpp"
 
 namespace tarn::moving {
@@ -20,11 +21,17 @@ bool would_help(const void* block, double ratio) {
          ratio * static_cast<double>(of_span.partial_taken) * static_cast<double>(of_span.objects);
 }
 
+// What the block may have been promised: a power of two that divides its address and its size (aligned_class_of()).
+static std::size_t promised_alignment(const void* block, std::size_t bytes) {
+  const std::uintptr_t bits = address_of(block) | (bytes + kept_bytes) | page_size;
+  return bits & (0 - bits);
+}
+
 void* move(void* block) {
   const std::size_t bytes = usable_size(block);
   if (scope_core::span_of(block) != nullptr) return block;  // it stays in its scope
-  if (bytes > largest_class_size - kept_bytes) return block;
-  void* const to = allocate_uncached(bytes);
+  if (bytes > largest_class_size - kept_bytes || large_block::find(block) != nullptr) return block;
+  void* const to = allocate_uncached(promised_alignment(block, bytes), bytes);
   if (to == nullptr) return nullptr;
   std::memcpy(to, block, bytes);
   deallocate_uncached(block);

@@ -345,27 +345,29 @@ TARN_NOINLINE void* allocate_slow(std::size_t size) {
   return allocate_missed(size);
 }
 
-TARN_NOINLINE void* allocate_zeroed_slow(std::size_t size) { return allocate_large(size, 1, true); }
+TARN_NOINLINE void* allocate_zeroed_slow(std::size_t size, std::size_t alignment) {
+  return allocate_large(size, alignment, true);
+}
+
+// `block` if it has the alignment. Else it is a run of grains, and an object of a span of the class itself takes its place.
+TARN_ALWAYS_INLINE static void* aligned_or_replaced(void* block, std::size_t alignment, unsigned size_class) {
+  if (TARN_LIKELY(keeps_alignment(block, alignment))) return block;
+  deallocate(block);
+  const std::size_t size = class_info(size_class).size;
+  void* const aligned =
+      take_or_gather(size, [=] { return engine::central_tier.take_from_own_spans(size_class); });
+  if (aligned == nullptr) return out_of_memory();
+  engine::apart.allocated += size;
+  return aligned;
+}
 
 TARN_NOINLINE void* allocate_aligned(std::size_t alignment, std::size_t size) {
   if (alignment <= 16) return allocate(alignment == 16 && size < 16 ? 16 : size);
-  // A mask, because the compiler does not know that the alignment is a power of two, and a division takes longer than
-  // everything else here.
-  const std::size_t below = alignment - 1;
-  if (size <= largest_in_class && alignment <= page_size) {
-    // The last object of a span ends where the span does, at a page boundary; so objects whose size is a multiple of
-    // the alignment are aligned.
-    const std::size_t least = object_size(size);
-    unsigned size_class = class_of_size(least > alignment ? least : alignment);
-    while (size_class < size_classes::count && (class_info(size_class).size & below) != 0) ++size_class;
+  if (size <= largest_in_class) {
+    const unsigned size_class = aligned_class_of(object_size(size), alignment);
     if (size_class < size_classes::count) {
       void* const block = allocate(class_info(size_class).size - kept_bytes);
-      if (TARN_LIKELY((address_of(block) & below) == 0)) return block;
-      // The block is a run of grains, which need not be aligned: a span of the class itself serves the request.
-      deallocate(block);
-      void* const aligned =
-          take_or_gather(size, [=] { return engine::central_tier.take_from_own_spans(size_class); });
-      return aligned != nullptr ? aligned : out_of_memory();
+      return aligned_or_replaced(block, alignment, size_class);
     }
   }
   return allocate_large(size, alignment, false);
@@ -404,12 +406,13 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   engine::central_tier.settle(size_class);
 }
 
-TARN_COLD void* allocate_uncached(std::size_t size) {
-  if (size > largest_in_class) return allocate_large(size, 1, false);
+TARN_COLD void* allocate_uncached(std::size_t alignment, std::size_t size) {
+  if (has_no_class(size, alignment)) return allocate_large(size, alignment, false);
   engine::attach_thread();
-  const unsigned size_class = class_of_size(object_size(size));
+  const unsigned size_class = aligned_class_of(object_size(size), alignment);
   engine::apart.allocated += class_info(size_class).size;
-  if (void* const block = allocate_profiled_by_bytes(size_class, size)) return block;
+  if (void* const block = allocate_profiled_by_bytes(size_class, size))
+    return aligned_or_replaced(block, alignment, size_class);
   void* const block =
       take_or_gather(size, [=] { return engine::central_tier.take_one(size_class, home_of_thread()); });
   if (block == nullptr) {
@@ -417,7 +420,7 @@ TARN_COLD void* allocate_uncached(std::size_t size) {
     return out_of_memory();
   }
   if constexpr (hardened_build) hardened_block::hand_out_any(block, class_info(size_class).size);
-  return block;
+  return aligned_or_replaced(block, alignment, size_class);
 }
 
 TARN_COLD void deallocate_uncached(void* block) {
@@ -453,9 +456,8 @@ void* reallocate(void* block, std::size_t size) {
   std::size_t have = 0;
   if (TARN_LIKELY(page.size_class() != 0)) {
     if (const char* fault = fault_of(page, block)) os::fatal(fault, block);
-    // The block is kept if more than half of it is used.
     have = usable_bytes(static_cast<unsigned>(page.size_class()), block);
-    if (size <= have && size > have / 2) return block;
+    if (stays(have, size)) return block;
   } else {
     span* s = large_block::find(block);
     const span* const scoped = s == nullptr ? scope_core::span_of(block) : nullptr;
@@ -466,13 +468,12 @@ void* reallocate(void* block, std::size_t size) {
       if (found.fault != nullptr) os::fatal(found.fault, block);
       if (found.size_class != 0) have = usable_bytes(found.size_class, block);
     }
-    if (have != 0 && size <= have && size > have / 2) return block;
+    if (have != 0 && stays(have, size)) return block;
     if (s == nullptr && have == 0 &&
         (scoped != nullptr ? scope_core::usable_size(scoped, block) == 0 : !engine::guards.contains(block)))
       os::fatal("realloc of a pointer that is not a block", block);
     if (have == 0) have = usable_size(block);
-    if (scoped != nullptr && size <= have && size > have / 2) return block;
-    if (hardened_build && s != nullptr && size <= have && size > have / 2) return block;
+    if ((scoped != nullptr || (hardened_build && s != nullptr)) && stays(have, size)) return block;
     if (!hardened_build && s != nullptr && size > largest_class_size && !engine::is_in_scope()) {
       const std::size_t before = s->pages;
       void* const resized = take_or_gather(size, [=] { return large_block::resize(s, size); });
@@ -487,8 +488,13 @@ void* reallocate(void* block, std::size_t size) {
       return resized != nullptr ? resized : out_of_memory();
     }
   }
-  void* fresh = allocate_to_grow(size);
-  if (fresh == nullptr) return nullptr;
+  const int error = errno;
+  void* const fresh = allocate_to_grow(size);
+  if (fresh == nullptr) {
+    if (size > have) return nullptr;
+    errno = error;
+    return block;  // no memory is needed for fewer bytes
+  }
   std::memcpy(fresh, block, copied_size(have, size));
   deallocate(block);
   return fresh;

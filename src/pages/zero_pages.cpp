@@ -64,9 +64,13 @@ std::size_t zero_run(std::uintptr_t start, std::uintptr_t end) {
 }  // namespace
 
 std::size_t zero_dirty_pages(const page_map& map, const span* s) {
+  return zero_dirty_pages(map, s, s->start);
+}
+
+std::size_t zero_dirty_pages(const page_map& map, const span* s, std::uintptr_t from) {
   if (s->dirty_pages == 0) return 0;
   std::size_t written = 0;
-  std::uintptr_t at = s->start;
+  std::uintptr_t at = from;
   while (at < s->end()) {
     const std::uintptr_t run = at;
     while (at < s->end() && map.backing(at) != page_backing::clean) at += page_size;

@@ -13,5 +13,7 @@ namespace tarn {
 // Zeroes the pages of a new span that may hold old bytes. Requires: the span was just handed out, and nobody has
 // written to it since. Returns the bytes written.
 std::size_t zero_dirty_pages(const page_map& map, const span* s);
+// The same from the address `from` on, of a span that has become longer there. Requires: it begins a page.
+std::size_t zero_dirty_pages(const page_map& map, const span* s, std::uintptr_t from);
 
 }  // namespace tarn

@@ -16,15 +16,6 @@ namespace {
 // Page tables reach no further.
 constexpr std::size_t largest_size = std::size_t{1} << 44;
 
-// The class whose objects serve the request; size_classes::count: none. (The last object of a span ends at the span's
-// end, so objects whose size is a multiple of the alignment are aligned.)
-unsigned class_for(std::size_t size, std::size_t alignment) {
-  if (size > largest_class_size || alignment > page_size) return size_classes::count;
-  unsigned c = scope_core::class_in_scope(class_of_size(std::max(size, alignment)));
-  while (c < size_classes::count && class_info(c).size % alignment != 0) ++c;
-  return c;
-}
-
 }  // namespace
 
 bool scope_core::add_span(unsigned size_class, scope_bin* bin) {
@@ -70,7 +61,7 @@ std::size_t scope_core::take_objects(unsigned size_class, void** out, std::size_
 }
 
 void* scope_core::allocate(std::size_t size, std::size_t alignment, scope_bin* bin) {
-  const unsigned c = class_for(size, alignment);
+  const unsigned c = class_in_scope(aligned_class_of(size, alignment));
   if (c == size_classes::count) return allocate_large(size, alignment, false, bin);
   void* object = nullptr;
   if (take_objects(c, &object, 1, bin) == 0) return nullptr;

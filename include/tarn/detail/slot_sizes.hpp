@@ -71,7 +71,7 @@ constexpr std::size_t align_up(std::size_t bytes, std::size_t alignment) {
 }
 
 constexpr bool is_quick(std::size_t bytes, std::size_t alignment) {
-  return bytes <= quick_bytes && alignment <= quick_alignment;
+  return bytes - 1 < quick_bytes && alignment <= quick_alignment;  // 0 wraps: it is served by find()
 }
 // Requires: is_quick. One table read is enough, because the size found for a request rounded up to an alignment of at
 // most 16 has that alignment: up to 128 every multiple of 8 is a size, and above all sizes are multiples of 16.
@@ -97,8 +97,9 @@ constexpr bool sizes_hold() {
     if (bytes > linear_end && (size_of(index) - bytes) * 8 > bytes) return false;
   }
   for (std::size_t alignment = 1; alignment <= quick_alignment; alignment *= 2) {
-    for (std::size_t bytes = 1; bytes <= quick_bytes; ++bytes) {
-      if (quick_find(bytes, alignment) != find(bytes, alignment)) return false;
+    for (std::size_t bytes = 0; bytes <= quick_bytes; ++bytes) {
+      if (is_quick(bytes, alignment) && quick_find(bytes, alignment) != find(bytes, alignment)) return false;
+      if (alignment_of(find(bytes, alignment)) < alignment) return false;
     }
   }
   return true;

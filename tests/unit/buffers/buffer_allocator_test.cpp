@@ -85,6 +85,17 @@ TEST(buffer_allocator, equality_and_moves) {
   EXPECT_EQ(three[5], 3);
 }
 
+struct tree {
+  std::vector<tree, buffer_allocator<tree>> children;  // tree is incomplete here
+};
+
+TEST(buffer_allocator, may_be_named_with_an_incomplete_type) {
+  tree root;
+  root.children.resize(3);
+  root.children[2].children.resize(1);
+  EXPECT_EQ(root.children[2].children.size(), 1U);
+}
+
 TEST(buffer_allocator, counts_that_no_array_has) {
   buffer_allocator<double> allocator;
   EXPECT_THROW((void)allocator.allocate(~std::size_t{0} / 8), std::bad_array_new_length);

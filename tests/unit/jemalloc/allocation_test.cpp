@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT
 // allocation: flags that the C programs of tests/jemalloc cannot judge from outside: past the caches, and in an arena.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
 
 #include "jemalloc/arena_table.hpp"
 #include "jemalloc/exported.hpp"
+#include "os/memory.hpp"
 #include "runtime/engine.hpp"
 
 namespace tarn::jemalloc {
@@ -49,6 +55,75 @@ TEST(allocation, rallocx_moves_into_the_arena_that_is_named) {
   EXPECT_GT(arenas.find(index)->bytes().large, 0U);
   sdallocx(block, 900000, 0);
   EXPECT_EQ(arenas.destroy(index), 0);
+}
+
+TEST(allocation, rallocx_keeps_the_alignment_of_every_size) {
+  for (int lg = 3; lg <= 14; ++lg) {
+    for (const std::size_t from : {1, 300, 5000, 300'000}) {
+      for (std::size_t to = 1; to < 600'000; to += 1 + to / 3) {
+        void* const block = rallocx(mallocx(from, lg), to, lg);
+        ASSERT_EQ(address_of(block) >> lg << lg, address_of(block))
+            << from << " to " << to << " aligned to " << lg;
+        ASSERT_GE(sallocx(block, 0), to);
+        dallocx(block, 0);
+      }
+    }
+  }
+}
+
+TEST(allocation, a_large_block_has_the_size_that_nallocx_says_also_after_it_shrank) {
+  for (const std::size_t to : {7'840'000, 5'000'000, 300'000}) {
+    void* const block = rallocx(mallocx(7'850'000, 0), to, 0);
+    EXPECT_EQ(sallocx(block, 0), nallocx(to, 0));
+    dallocx(block, 0);
+  }
+}
+
+std::size_t resident_bytes(const void* block, std::size_t bytes) {
+  const std::size_t page = os::system_page_size();
+  std::vector<unsigned char> pages(bytes / page);
+  mincore(const_cast<void*>(block), bytes, pages.data());
+  return page * static_cast<std::size_t>(
+                    std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return (p & 1) != 0; }));
+}
+
+// By the alignment, past the cache, in an arena, and by making a block longer.
+TEST(allocation, large_zeroed_blocks_are_not_written_to) {
+  constexpr std::size_t bytes = 64 * mib;
+  unsigned index = 0;
+  ASSERT_EQ(arenas.create(index), 0);
+  for (const int flags : {0, 6, 12, 16, no_cache, no_cache | 6, in_arena(index), in_arena(index) | 6}) {
+    for (const std::size_t from : {std::size_t{0}, std::size_t{100}, mib}) {
+      void* block = from == 0 ? mallocx(bytes, flags | zeroed) : mallocx(from, flags | zeroed);
+      if (from != 0) block = rallocx(block, bytes, flags | zeroed);
+      ASSERT_NE(block, nullptr);
+      EXPECT_LT(resident_bytes(block, bytes), bytes / 2) << "flags " << flags << ", from " << from;
+      const auto* const text = static_cast<const unsigned char*>(block);
+      for (std::size_t i = 0; i < bytes; i += 4096) ASSERT_EQ(text[i], 0) << i;
+      dallocx(block, flags & ~zeroed);
+      engine::heap.trim(0);
+    }
+  }
+  EXPECT_EQ(arenas.destroy(index), 0);
+}
+
+TEST(allocation, zeroes_memory_that_was_used_before) {
+  for (const int flags : {0, 6, 12, no_cache, no_cache | 6}) {
+    for (const std::size_t from : {1, 100, 300'000, 5'000'000}) {
+      for (const std::size_t to : {8, 24, 1000, 400'000, 5'500'000}) {
+        void* const used = mallocx(6'000'000, flags);
+        std::memset(used, 0xa5, 6'000'000);
+        dallocx(used, flags);
+        auto* block = static_cast<unsigned char*>(mallocx(from, flags | zeroed));
+        block = static_cast<unsigned char*>(rallocx(block, to, flags | zeroed));
+        const std::size_t have = sallocx(block, 0);
+        ASSERT_EQ(std::count(block, block + have, 0), static_cast<std::ptrdiff_t>(have))
+            << from << " to " << to;
+        std::memset(block, 0xa5, have);
+        dallocx(block, flags);
+      }
+    }
+  }
 }
 
 TEST(allocation, nallocx_is_what_mallocx_gives) {

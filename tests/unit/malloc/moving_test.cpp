@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include "malloc/allocate.hpp"
@@ -62,6 +64,40 @@ TEST(moving, empties_sparse_spans) {
   EXPECT_LT(moves, blocks.left_.size() * 3);
   // 2,000 blocks of 704 bytes are 1.4 MB; they lay in 14 MB.
   EXPECT_LT(engine::heap.in_use_bytes() + 8 * mib, before);
+}
+
+// Where spans of other sizes are sparse, runs of their grains serve a class; these are aligned to 16 only.
+TEST(moving, keeps_the_alignment_where_grains_serve_the_class) {
+  if constexpr (hardened_build) GTEST_SKIP() << "the hardened build divides no span";
+  std::mt19937 random(1);
+  std::vector<void*> sparse;
+  for (int i = 0; i < 60000; ++i) sparse.push_back(tarn_malloc(40 + random() % 600));
+  std::shuffle(sparse.begin(), sparse.end(), random);
+  for (; sparse.size() > 7500; sparse.pop_back()) tarn_free(sparse.back());
+  engine::reclaim();
+  tarn_trim(0);
+  std::size_t of_grains = 0;
+  std::vector<void*> blocks;
+  for (std::size_t alignment = 32; alignment <= 4096; alignment *= 2) {
+    for (std::size_t i = 0; i < 300; ++i) {
+      void* const block = tarn_aligned_alloc(alignment, 60 + random() % alignment);
+      blocks.push_back(tarn_move(block));
+      ASSERT_EQ(address_of(blocks.back()) % alignment, 0U) << "from " << block;
+      void* const plain = tarn_move(tarn_malloc(alignment));
+      of_grains +=
+          size_classes::is_grain(static_cast<unsigned>(engine::map.class_of(address_of(plain)))) ? 1 : 0;
+      blocks.push_back(plain);
+    }
+  }
+  EXPECT_GT(of_grains, 0U) << "no block is of grains, so this has tested nothing";
+  for (void* const block : blocks) tarn_free(block);
+  for (void* const block : sparse) tarn_free(block);
+}
+
+TEST(moving, leaves_what_is_aligned_to_more_than_a_page_alone) {
+  void* const block = tarn_aligned_alloc(8 * page_size, 100);
+  EXPECT_EQ(tarn_move(block), block);
+  tarn_free(block);
 }
 
 TEST(moving, asks_more_of_a_smaller_ratio) {

@@ -81,6 +81,13 @@ TEST(slow_paths, realloc_to_a_size_not_much_less_stays_where_it_is) {
   deallocate(less);
 }
 
+TEST(slow_paths, realloc_does_not_move_a_block_of_the_smallest_class) {
+  void* const block = allocate(1);
+  const std::size_t have = usable_size(block);
+  for (std::size_t size = have; size != 0; --size) EXPECT_EQ(reallocate(block, size), block) << size;
+  deallocate(block);
+}
+
 TEST(slow_paths, blocks_between_dropped_pages_are_used_like_any_other) {
   if constexpr (hardened_build) GTEST_SKIP() << "it drops no pages between blocks";
   constexpr std::size_t size = 700;

@@ -105,6 +105,19 @@ TYPED_TEST(pool_resources, every_size_and_alignment_is_served) {
   EXPECT_EQ(upstream.bytes(), 0U);
 }
 
+TYPED_TEST(pool_resources, blocks_of_no_bytes_are_aligned) {
+  TypeParam resource;
+  std::vector<void*> blocks;
+  for (std::size_t alignment = 1; alignment <= 64; alignment *= 2) {
+    for (int i = 0; i < 20; ++i) {
+      blocks.push_back(resource.allocate(0, alignment));
+      ASSERT_TRUE(is_aligned(blocks.back(), alignment));
+    }
+    for (void* const block : blocks) resource.deallocate(block, 0, alignment);
+    blocks.clear();
+  }
+}
+
 TYPED_TEST(pool_resources, blocks_keep_their_content) {
   counting_resource upstream;
   TypeParam resource(&upstream);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <coroutine>
 #include <cstring>
@@ -121,6 +122,36 @@ struct hoard {
   std::vector<void*> blocks;
   int calls = 0;
 };
+
+TEST(scope, realloc_to_fewer_bytes_needs_no_budget) {
+  for (const auto& [from, to] : {std::pair<std::size_t, std::size_t>{900'000, 300'000},
+                                 {900'000, 100},
+                                 {262'144, 100},
+                                 {65'536, 20'000},
+                                 {20'000, 5000},
+                                 {200, 17}}) {
+    const tarn::scope s("test shrinking", {.budget = mib});
+    const scope_entry in = s.enter();
+    auto* const block = static_cast<unsigned char*>(tarn_malloc(from));
+    std::memset(block, 7, from);
+    std::vector<void*> others;
+    others.reserve(100'000);
+    for (std::size_t size = from; size >= 16; size /= 2) {
+      while (others.size() < others.capacity()) {
+        void* const other = tarn_malloc(size);
+        if (other == nullptr) break;
+        others.push_back(other);
+      }
+    }
+    errno = 0;
+    auto* const less = static_cast<unsigned char*>(tarn_realloc(block, to));
+    EXPECT_NE(less, nullptr) << from << " to " << to;
+    EXPECT_EQ(errno, 0);
+    EXPECT_EQ(std::count(less, less + to, 7), static_cast<std::ptrdiff_t>(to));
+    for (void* const other : others) tarn_free(other);
+    tarn_free(less);
+  }
+}
 
 TEST(scope, the_callback_may_free_memory) {
   hoard h;
@@ -544,6 +575,31 @@ task runs_on_two_threads(const scope& s, std::optional<std::thread>& thread, std
   blocks.push_back(tarn_malloc(100));
   const int seven = co_await across(in, elsewhere{thread});
   blocks.push_back(tarn_malloc(static_cast<std::size_t>(100 * seven)));
+}
+
+struct refused {
+  static bool await_ready() { return false; }
+  static void await_suspend(std::coroutine_handle<> /*waiting*/) {
+    throw std::runtime_error("the queue is full");
+  }
+  static void await_resume() {}
+};
+task goes_on_after_a_refusal(const tarn::scope& s, bool& is_inside) {
+  auto in = s.enter();
+  try {
+    co_await across(in, refused());
+  } catch (const std::runtime_error&) {
+    is_inside = current_scope().core == s.handle().core;
+  }
+}
+
+TEST(scope, a_coroutine_whose_await_throws_is_in_it_again) {
+  const tarn::scope s("test await throws");
+  bool is_inside = false;
+  const task t = goes_on_after_a_refusal(s, is_inside);
+  EXPECT_TRUE(is_inside);
+  EXPECT_EQ(current_scope().core, nullptr);
+  t.handle.destroy();
 }
 
 TEST(scope, goes_along_with_a_coroutine) {

@@ -87,6 +87,9 @@ unsafe fn realloc_aligned(tarn: Tarn, block: *mut u8, layout: Layout, new_size: 
             return block;
         }
         let new_block = tarn.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
+        if new_block.is_null() && new_size <= usable {
+            return block; // no memory is needed for fewer bytes
+        }
         if !new_block.is_null() {
             ptr::copy_nonoverlapping(block, new_block, layout.size().min(new_size));
             tarn.dealloc(block, layout);
