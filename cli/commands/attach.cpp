@@ -20,10 +20,12 @@
 #include "cli/recording/recording_setup.hpp"
 #include "cli/recording/session_control.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
 #include "profiler/export/packer.hpp"
 #include "profiler/export/pprof_names.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace fs = std::filesystem;
 
@@ -71,11 +73,11 @@ constexpr command_text dump_text = {
     .summary = "Write what is known of a running process's memory so far to a file.",
     .usage = "tarn dump [OPTIONS] PID",
     .examples =
-        "  tarn dump 4711                   of a recording: writes PROFILE-dump-1.prof,\n"
+        "  tarn dump 4711                   of a recording: writes tarn-4711-dump-1.prof,\n"
         "                                   prints its path; the recording continues\n"
         "  tarn report $(tarn dump 4711)    the same, shown as a page\n"
         "  tarn dump --format pprof 4711    of the process's own samples: writes\n"
-        "                                   PROGRAM-4711-heap.pb.gz for go tool pprof\n",
+        "                                   tarn-4711-heap-1.pb.gz for go tool pprof\n",
     .notes =
         "--format pprof needs no recording, but tarn's malloc in the process and its\n"
         "options control and profile (TARN_CONTROL=on TARN_PROFILE=on).\n",
@@ -116,9 +118,9 @@ void follow(attached_recording& attached, pid_t program, session_control& contro
 
 // Another tarn controls the program, possibly started with --paused: asks it to record.
 int begin_paused(pid_t program, const attach_arguments& arguments) {
-  const nlohmann::json answer = ask_session(program, {{"verb", "attach"}});
+  ask_session(program, {{"verb", "attach"}});
   if (arguments.json) {
-    fmt::print("{}\n", answer.dump());
+    fmt::print("{}\n", nlohmann::json({{"recording", program}}).dump());
   } else if (!arguments.quiet) {
     fmt::print(stderr, "tarn: the tarn that started process {} records it now; to end: tarn detach {}\n",
                program, program);
@@ -191,13 +193,14 @@ int cmd_detach(const std::vector<std::string>& words) {
   app.option("pid PID", process, "Process id")->required();
   app.add_flag("--json", json, "Print the files' names as one JSON object");
   if (!parse_options(app, words)) return exit_code::success;
-  const nlohmann::json answer = ask_session(process_of(process), {{"verb", "detach"}});
+  const nlohmann::json answer = ask_session(process_of(process), {{"verb", "detach"}}).what;
   if (json) {
-    fmt::print("{}\n", answer.dump());
+    fmt::print("{}\n", json_text(answer));
     return exit_code::success;
   }
-  for (const nlohmann::json& file : answer.value("files", nlohmann::json::array()))
-    fmt::print("{}\n", profiler::printable(file.value("path", "")));
+  const nlohmann::json* const files = profiler::member_in(answer, "files");
+  for (const nlohmann::json& file : files != nullptr && files->is_array() ? *files : nlohmann::json::array())
+    fmt::print("{}\n", profiler::text_in(file, "path"));
   return exit_code::success;
 }
 
@@ -209,7 +212,7 @@ int cmd_dump(const std::vector<std::string>& words) {
   std::string view = "heap";
   bool json = false;
   app.option("pid PID", process, "Process id")->required();
-  app.option("-o,--output FILE", output, "Name of the file (the profile's name with -dump-N)");
+  app.option("-o,--output FILE", output, "Name of the file (tarn-PID-dump-N.prof)");
   app.option("--format FORMAT", format,
              "tarn: of a recording (the default); pprof: of the process's own samples",
              one_of({"tarn", "pprof"}));
@@ -225,9 +228,9 @@ int cmd_dump(const std::vector<std::string>& words) {
          : fmt::print("{}\n", profiler::printable(path));
     return exit_code::success;
   }
-  const nlohmann::json answer = ask_session(program, {{"verb", "dump"}, {"pid", program}});
+  const session_answer answer = ask_session(program, {{"verb", "dump"}, {"pid", program}});
   try {
-    const std::string path = copy_profile(answer.value("path", ""), output);
+    const std::string path = copy_profile(answer.file.number(), program, output, answer.from);
     json ? fmt::print("{}\n", nlohmann::json({{"path", profiler::printable(path)}}).dump())
          : fmt::print("{}\n", profiler::printable(path));
   } catch (const profiler::profile_error& error) {

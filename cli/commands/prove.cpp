@@ -42,7 +42,10 @@ constexpr command_text prove_text = {
         "      --stdin /dev/null redis.prof\n",
     .notes =
         "The program is started as it was recorded: with the same arguments, folder and\n"
-        "standard input. A way is a change that needs no editing of the program.\n",
+        "standard input. A way is a change that needs no editing of the program.\n"
+        "\n"
+        "A command that somebody else has recorded, or you on another machine, is shown\n"
+        "first: tarn prove asks whether to run it, and needs --trust-file in scripts.\n",
     .exits = prove_exits,
     .page = "docs/explanation/advice.md",
 };
@@ -77,7 +80,7 @@ void declare_server_options(command& app, prove_arguments& arguments) {
 
 void declare_options(command& app, prove_arguments& arguments) {
   proof_wishes& wishes = arguments.wishes;
-  app.option("profile PROFILE", arguments.file, "A profile recorded by you")->required();
+  app.option("profile PROFILE", arguments.file, "A profile")->required();
   app.option("-n,--rounds N", wishes.rounds,
              "Number of timed rounds (3 to 10, as many as fit into ten minutes)",
              whole_number(1, most_rounds));
@@ -93,6 +96,8 @@ void declare_options(command& app, prove_arguments& arguments) {
              "Seconds after which a run is killed and counts as failed", number_above_zero());
   declare_server_options(app, arguments);
   app.option("--seed N", wishes.seed, "Seed for the order of the runs, to repeat that order");
+  app.add_flag("--trust-file", wishes.repeat.trusted,
+               "Run the command in the profile, although you did not record it here");
   app.add_flag("--no-keep", arguments.no_keep, "Do not store the result in the profile");
   app.add_flag("--json", arguments.json, "Print all figures as one JSON object on stdout");
 }

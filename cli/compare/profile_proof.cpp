@@ -40,6 +40,7 @@ void prove_recorded(const recorded_profile& recorded, bool quiet) {
     proof_wishes wishes;
     wishes.seed = std::random_device{}();
     wishes.progress = !quiet;
+    wishes.repeat.trusted = true;  // this process has just written it
     const proof_result result = prove_profile(recorded.path, recorded.content, wishes);
     for (const std::string& note : result.notes) print_note(note);
     if (const std::string interruption = interruption_text(result); !interruption.empty()) {

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <set>
 
+#include "cli/compare/own_command.hpp"
 #include "cli/launch/environment.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
@@ -67,20 +68,6 @@ void describe_input(recorded_command& command) {
 
 [[noreturn]] void refuse(const std::string& problem, const std::string& advice = {}) {
   throw cli_error(exit_code::refused, problem, advice);
-}
-
-// The file's command is about to be executed with this user's rights.
-void require_own_file(const std::string& path) {
-  struct stat status = {};
-  if (stat(path.c_str(), &status) != 0) refuse(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
-  if (status.st_uid != geteuid() && status.st_uid != 0) {
-    refuse(fmt::format("{} belongs to another user, and the command in it would run with your rights", path),
-           "If you trust it, make your own copy of it.");
-  }
-  if ((status.st_mode & S_IWOTH) != 0) {
-    refuse(fmt::format("any user may write to {}, and the command in it would run with your rights", path),
-           "If you trust it: chmod o-w");
-  }
 }
 
 void require_same_program(const recorded_command& command) {
@@ -187,6 +174,7 @@ recorded_command describe_start(const std::string& path, const std::vector<std::
       command.digests[name] = profiler::digest_of(text.substr(equals + 1));
     }
   }
+  command.seal = seal_of(command);
   return command;
 }
 
@@ -207,7 +195,6 @@ std::string input_refusal(const recorded_command& command) {
 
 recorded_command load_repeatable(const std::string& path, const profiler::profile& p,
                                  const repeat_wishes& wishes) {
-  require_own_file(path);
   const auto command = profiler::load_command(path);
   if (!command) {
     refuse(fmt::format("{} does not say how its program was started", path),
@@ -215,6 +202,9 @@ recorded_command load_repeatable(const std::string& path, const profiler::profil
            "older tarn wrote it. Give the file of the program that tarn profile started.");
   }
   if (!wishes.is_server) require_success(p.meta);
+  // Before anything that the file names is looked at.
+  if (!is_own(*command))
+    require_consent(path, "the command in it", describe_command(*command), wishes.trusted);
   require_same_program(*command);
   if (wishes.input.empty()) {
     if (const std::string refusal = input_refusal(*command); !refusal.empty())

@@ -22,10 +22,11 @@ std::string input_refusal(const profiler::recorded_command& command);
 struct repeat_wishes {
   std::string input;       // read this instead of what was recorded; empty: as recorded
   bool is_server = false;  // its exit status is not checked
+  bool trusted = false;    // the command is executed whoever recorded it
 };
 
-// The command of the profile at `path`, after checking that it can be repeated; otherwise throws cli_error. The
-// file must belong to the user, as its command will be executed.
+// The command of the profile at `path`, after checking that it can be repeated; otherwise throws cli_error. As it will be
+// executed, it must be one that this user has recorded (own_command.hpp); for any other the user is asked.
 profiler::recorded_command load_repeatable(const std::string& path, const profiler::profile& p,
                                            const repeat_wishes& wishes);
 

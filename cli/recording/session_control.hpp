@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // session_control: connects a command with the `tarn` process that records a program, by a socket in the abstract
-// namespace whose name contains the program's process id. Requests are accepted from the same user and root only,
-// and sent to recorders of the same user and root only; root also asks other users' recorders, with their user's
-// rights. For one thread. Requests and answers are JSON objects; an answer with "problem" and "advice" is an error.
+// namespace. Its name has the program's process id and a random number, so that nobody can take it before; the command
+// finds it in the kernel's list. Anybody may bind such a name, so both sides check who the other one is
+// (cli/launch/peer.hpp) before they believe a byte.
+//
+// Requests and answers are JSON objects; an answer with "problem" and "advice" is an error. What arrives has printable
+// texts and bounded size and depth. A file goes as an open descriptor: no path of the other side is used. For one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -10,6 +13,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
+
+#include "cli/launch/peer.hpp"
 
 namespace tarn::cli {
 
@@ -24,7 +29,7 @@ class session_control {
 
   [[nodiscard]] bool is_open() const noexcept { return socket_ >= 0; }
   // Handles the requests that have arrived; does not wait. If `answer` returns an empty value, the request is
-  // answered later (answer_late).
+  // answered later (answer_late). The file "path" of an answer is sent open, in place of its path.
   void serve(const std::function<nlohmann::json(const nlohmann::json&)>& answer);
   // Answers all requests that wait for a late answer.
   void answer_late(const nlohmann::json& answer);
@@ -36,8 +41,14 @@ class session_control {
 
 // The answer to a request to begin or end the recording of a program that is recorded for its whole life.
 nlohmann::json already_recorded(pid_t program);
-// Sends a request to the process that records `program` or one of its ancestors, and waits for the answer. Throws
-// cli_error.
-nlohmann::json ask_session(pid_t program, const nlohmann::json& request);
+struct session_answer {
+  nlohmann::json what;  // an object
+  open_file file;       // as the other side has opened it: it may be anything
+  peer from;
+};
+
+// Sends a request to the process that records `program` or one of its ancestors, and waits for the answer, a minute at
+// most. Throws cli_error.
+session_answer ask_session(pid_t program, const nlohmann::json& request);
 
 }  // namespace tarn::cli

@@ -81,6 +81,7 @@ void take_row(recorded_command& command, const std::string& key, const std::stri
   if (key == "input_offset") command.input_offset = number_of(value);
   if (key == "output") command.output_to_nothing = value == "nothing";
   if (key == "variable") command.variables.push_back(split_at_equals(value));
+  if (key == "seal") command.seal = value;
   if (key == "digest") {
     const auto [name, digest] = split_at_equals(value);
     command.digests[name] = static_cast<std::uint16_t>(number_of(digest));
@@ -119,6 +120,7 @@ table command_table(const recorded_command& command) {
   rows.add("output", command.output_to_nothing ? "nothing" : "other");
   for (const auto& [name, value] : command.variables) rows.add("variable", name + "=" + value);
   for (const auto& [name, digest] : command.digests) rows.add("digest", name + "=" + std::to_string(digest));
+  if (!command.seal.empty()) rows.add("seal", command.seal);
   return rows.finish();
 }
 

@@ -51,6 +51,7 @@ struct recorded_command {
   bool output_to_nothing = false;                              // standard output was /dev/null
   std::vector<std::pair<std::string, std::string>> variables;  // variables kept with their values
   std::map<std::string, std::uint16_t> digests;                // of the other variables' values
+  std::string seal;  // by which its user knows it again (cli/compare/own_command.hpp); "": none
 };
 
 bool is_kept_variable(std::string_view name);

@@ -90,7 +90,7 @@ class AttachBase(ProfileBase):
             child = file.read().split()[0]
         for _ in range(600):
             with open("/proc/net/unix", encoding="utf-8") as file:
-                if f"@tarn-control-{child}\n" in file.read():
+                if f"@tarn-control-{child}." in file.read():
                     return child
             time.sleep(0.05)
         self.fail("tarn opened no control socket within 30 s")
@@ -249,7 +249,7 @@ class attach(AttachBase):
         tarn = self.attached(target.pid)
         target.ask("burst 1 50")
         path = self.tarn("dump", str(target.pid)).stdout.strip()
-        self.assertEqual(path, "x-dump-1.prof")
+        self.assertEqual(path, f"tarn-{target.pid}-dump-1.prof")
         self.assertEqual(self.count(self.dump(os.path.join(self.folder, path)), "burst_make"), (50, 50))
         target.ask("burst 1 50")
         self.tarn("dump", "-o", "y.prof", str(target.pid))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Shared by the end-to-end tests of the `tarn` command: running it, and compiling small programs."""
+import atexit
 import os
 import shutil
 import subprocess
@@ -26,8 +27,13 @@ class Settings:
 settings = Settings()
 
 
+# Where `tarn profile` keeps the key by which a user knows recorded commands again.
+STATE = tempfile.mkdtemp(prefix="tarn-state-")
+atexit.register(shutil.rmtree, STATE, ignore_errors=True)
+
+
 def environment(**more):
-    variables = {**os.environ, "TARN_LIBRARY": settings.library, **more}
+    variables = {**os.environ, "TARN_LIBRARY": settings.library, "XDG_STATE_HOME": STATE, **more}
     if "LD_PRELOAD" not in more:
         variables.pop("LD_PRELOAD", None)
     return variables

@@ -21,6 +21,7 @@ class repeat_test : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+    setenv("XDG_STATE_HOME", folder_.c_str(), 1);
     std::ofstream(program()) << "#!/bin/sh\n";
     input_ = dup(STDIN_FILENO);
     take_input("/dev/null");
@@ -28,6 +29,7 @@ class repeat_test : public testing::Test {
   void TearDown() override {
     input_ >= 0 ? dup2(input_, STDIN_FILENO) : close(STDIN_FILENO);
     if (input_ >= 0) close(input_);
+    unsetenv("XDG_STATE_HOME");
     std::filesystem::current_path("/");
     std::filesystem::current_path(before_);
     std::filesystem::remove_all(folder_);
@@ -141,14 +143,19 @@ TEST_F(repeat_test, a_run_that_failed_is_repeated_for_servers_alone) {
   EXPECT_EQ(refusal(command, {{"signal", 15}}, {"", true}), "no error");
 }
 
-TEST_F(repeat_test, a_file_that_others_may_write_to_is_not_trusted) {
-  const profiler::recorded_command command = describe_start(program(), {"p"});
+TEST_F(repeat_test, a_command_of_somebody_else_needs_consent) {
+  profiler::recorded_command command = describe_start(program(), {"p"});
   EXPECT_EQ(refusal(command), "no error");
-  ASSERT_EQ(chmod(file().c_str(), 0602), 0);
-  EXPECT_EQ(refusal_of({}),
-            "any user may write to " + file() + ", and the command in it would run with your rights");
-  std::filesystem::remove(file());
-  EXPECT_EQ(refusal_of({}), "cannot read " + file() + ": No such file or directory");
+  command.seal.clear();
+  EXPECT_NE(refusal(command).find("you did not record the command in it here"), std::string::npos);
+  repeat_wishes trusting;
+  trusting.trusted = true;
+  EXPECT_EQ(refusal(command, {{"status", 0}}, trusting), "no error");
+  command.path = "/nowhere";
+  EXPECT_NE(refusal(command).find("you did not record"), std::string::npos) << "before the path is looked at";
+}
+
+TEST_F(repeat_test, a_profile_without_a_command) {
   profiler::table_writer(file()).append_json("meta", "{}");
   EXPECT_EQ(refusal_of({}), file() + " does not say how its program was started");
 }

@@ -2,12 +2,16 @@
 // The copy of a profile that is still being written: its name, and what it never overwrites.
 #include "cli/recording/profile_copy.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "cli/compare/own_command.hpp"
+#include "profiler/model/recorded_command.hpp"
 #include "profiler/model/store_profile.hpp"
 
 namespace tarn::cli {
@@ -36,16 +40,37 @@ class profile_copy_test : public testing::Test {
   std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
 };
 
+// As `tarn dump` gets it: open.
+std::string copy_of(const std::string& path, const std::string& to) {
+  const open_file file(open(path.c_str(), O_RDONLY | O_NONBLOCK));
+  return copy_profile(file.number(), 7, to, {getpid(), getuid(), getgid()});
+}
+
+std::string refusal(const std::string& path, const std::string& to) {
+  try {
+    copy_of(path, to);
+  } catch (const profiler::profile_error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
 TEST_F(profile_copy_test, gets_the_next_free_name_in_the_present_folder) {
-  std::ofstream("run-dump-1.prof") << "what was there before";
-  EXPECT_EQ(copy_profile(std::filesystem::absolute("run.prof").string(), ""), "run-dump-2.prof");
-  EXPECT_EQ(program_in("run-dump-2.prof"), "/bin/p");
-  EXPECT_EQ(std::filesystem::file_size("run-dump-1.prof"), 21U);
+  std::ofstream("tarn-7-dump-1.prof") << "what was there before";
+  EXPECT_EQ(copy_of("run.prof", ""), "tarn-7-dump-2.prof");
+  EXPECT_EQ(program_in("tarn-7-dump-2.prof"), "/bin/p");
+  EXPECT_EQ(std::filesystem::file_size("tarn-7-dump-1.prof"), 21U);
+}
+
+TEST_F(profile_copy_test, does_not_follow_a_link_at_its_new_name) {
+  std::filesystem::create_symlink("elsewhere", "tarn-7-dump-1.prof");
+  EXPECT_EQ(copy_of("run.prof", ""), "tarn-7-dump-2.prof");
+  EXPECT_FALSE(std::filesystem::exists("elsewhere"));
 }
 
 TEST_F(profile_copy_test, a_given_name_is_taken) {
   std::ofstream("mine") << "what was there before";
-  EXPECT_EQ(copy_profile("run.prof", "mine"), "mine");
+  EXPECT_EQ(copy_of("run.prof", "mine"), "mine");
   EXPECT_EQ(program_in("mine"), "/bin/p");
 }
 
@@ -53,19 +78,40 @@ TEST_F(profile_copy_test, a_profile_is_not_overwritten_by_its_copy) {
   const auto size = std::filesystem::file_size("run.prof");
   std::filesystem::create_symlink("run.prof", "link");
   for (const char* same : {"run.prof", "./run.prof", "link"}) {
-    try {
-      copy_profile("run.prof", same);
-      ADD_FAILURE() << same;
-    } catch (const profiler::profile_error& error) {
-      EXPECT_EQ(std::string(error.what()),
-                std::string(same) + " is the file of the recording itself; name another file: -o FILE");
-    }
+    EXPECT_EQ(refusal("run.prof", same),
+              std::string(same) + " is the file of the recording itself; name another file: -o FILE");
     EXPECT_EQ(std::filesystem::file_size("run.prof"), size);
   }
 }
 
-TEST_F(profile_copy_test, a_profile_that_is_gone_is_named) {
-  EXPECT_THROW(copy_profile("gone.prof", "copy"), profiler::profile_error);
+TEST_F(profile_copy_test, what_is_no_profile_makes_no_file) {
+  std::ofstream("text") << "no profile";
+  ASSERT_EQ(mkfifo("pipe", 0600), 0);
+  std::filesystem::create_directory("folder");
+  for (const char* const each : {"text", "pipe", "folder", "/dev/null", "/dev/zero", "gone"}) {
+    EXPECT_NE(refusal(each, ""), "no error") << each;
+    EXPECT_NE(refusal(each, "named"), "no error") << each;
+  }
+  EXPECT_FALSE(std::filesystem::exists("tarn-7-dump-1.prof"));
+  EXPECT_FALSE(std::filesystem::exists("named"));
+}
+
+// What root's tarn copies of another user's profile belongs to root: it must not carry that user's command.
+TEST_F(profile_copy_test, a_command_is_copied_only_if_this_user_has_recorded_it) {
+  setenv("XDG_STATE_HOME", std::filesystem::current_path().c_str(), 1);
+  profiler::recorded_command command;
+  command.path = "/bin/sh";
+  command.words = {"sh"};
+  command.directory = "/";
+  for (const std::string& seal : {std::string(), std::string(32, '0'), seal_of(command)}) {
+    command.seal = seal;
+    profiler::table_writer("run.prof", profiler::table_writer::start::go_on)
+        .append(profiler::command_table(command));
+    std::filesystem::remove("copy");
+    EXPECT_EQ(profiler::load_command(copy_of("run.prof", "copy")).has_value(), is_own(command)) << seal;
+    EXPECT_EQ(program_in("copy"), "/bin/p");
+  }
+  unsetenv("XDG_STATE_HOME");
 }
 
 }  // namespace

@@ -57,8 +57,8 @@ TEST(session_control, a_request_is_answered) {
     return nlohmann::json{{"asked", request["verb"]}};
   });
   ASSERT_TRUE(session.is_open());
-  EXPECT_EQ(ask_session(getpid(), {{"verb", "dump"}})["asked"], "dump");
-  EXPECT_EQ(ask_session(getpid(), {{"verb", "detach"}})["asked"], "detach");
+  EXPECT_EQ(ask_session(getpid(), {{"verb", "dump"}}).what["asked"], "dump");
+  EXPECT_EQ(ask_session(getpid(), {{"verb", "detach"}}).what["asked"], "detach");
   EXPECT_FALSE(session_control(getpid()).is_open()) << "a program is recorded once";
 }
 
@@ -77,7 +77,7 @@ TEST(session_control, an_empty_answer_is_given_later) {
     return nlohmann::json::object();
   });
   nlohmann::json answer;
-  std::thread asks([&answer] { answer = ask_session(getpid(), {{"verb", "detach"}}); });
+  std::thread asks([&answer] { answer = ask_session(getpid(), {{"verb", "detach"}}).what; });
   while (!asked) usleep(1000);
   session.answer_late();
   asks.join();
