@@ -34,7 +34,7 @@ class program_target_test : public testing::Test {
 
   int code_for(const std::string& name) {
     try {
-      find_program(name, variables_);
+      find_program({name}, variables_);
       return 0;
     } catch (const cli_error& error) {
       return error.code();
@@ -46,7 +46,7 @@ class program_target_test : public testing::Test {
 };
 
 TEST_F(program_target_test, finds_programs_along_the_path) {
-  const program_target target = find_program("sh", variables_);
+  const program_target target = find_program({"sh"}, variables_);
   EXPECT_TRUE(target.path.ends_with("/sh"));
   ASSERT_EQ(target.programs.size(), 1U);
   EXPECT_FALSE(target.programs.front().interpreter.empty());
@@ -54,10 +54,11 @@ TEST_F(program_target_test, finds_programs_along_the_path) {
 
 TEST_F(program_target_test, follows_scripts_nested_and_through_env) {
   const std::string inner = add("inner", "#!/bin/sh\n");
-  const program_target nested = find_program(add("outer", "#!" + inner + " -x\n"), variables_);
+  const program_target nested = find_program({add("outer", "#!" + inner + " -x\n")}, variables_);
   ASSERT_EQ(nested.programs.size(), 1U);
   EXPECT_EQ(nested.programs.front().path, "/bin/sh");
-  const program_target through_env = find_program(add("enved", "#!/usr/bin/env -S A=1 sh -e\n"), variables_);
+  const program_target through_env =
+      find_program({add("enved", "#!/usr/bin/env -S A=1 sh -e\n")}, variables_);
   ASSERT_EQ(through_env.programs.size(), 2U);
   EXPECT_EQ(through_env.programs[0].path, "/usr/bin/env");
   EXPECT_TRUE(through_env.programs[1].path.ends_with("/sh"));
@@ -82,7 +83,7 @@ TEST_F(program_target_test, exit_codes_of_refusals) {
 TEST_F(program_target_test, a_slip_is_answered_with_the_nearest_name) {
   add("unusual-program-name", "#!/bin/sh\n");
   try {
-    find_program("unusual-progam-name", variables_);
+    find_program({"unusual-progam-name"}, variables_);
     FAIL() << "found";
   } catch (const cli_error& error) {
     EXPECT_NE(error.advice().find("unusual-program-name"), std::string::npos);
