@@ -64,6 +64,31 @@ TEST_F(program_target_test, follows_scripts_nested_and_through_env) {
   EXPECT_TRUE(through_env.programs[1].path.ends_with("/sh"));
 }
 
+TEST_F(program_target_test, a_program_behind_the_dynamic_loader) {
+  const std::string loader = find_program({"sh"}, variables_).programs.front().interpreter;
+  const std::string shell = locate_program("sh", variables_);
+  const program_target target =
+      find_program({loader, "--inhibit-cache", "--library-path", folder_, shell, "-c", ":"}, variables_);
+  EXPECT_EQ(target.path, loader);
+  ASSERT_EQ(target.programs.size(), 1U);
+  EXPECT_EQ(target.programs[0].path, shell);
+  EXPECT_EQ(target.programs[0].interpreter, loader);
+  EXPECT_FALSE(target.programs[0].by_kernel);
+  EXPECT_EQ(target.programs[0].loader_words,
+            (std::vector<std::string>{"--inhibit-cache", "--library-path", folder_}));
+  const std::vector<std::vector<std::string>> refused = {
+      {loader}, {loader, "--argv0", "x"}, {loader, "sh"}, {loader, add("script", "#!/bin/sh\n")}};
+  for (const std::vector<std::string>& words : refused) {
+    try {
+      find_program(words, variables_);
+      FAIL() << words.back();
+    } catch (const cli_error& error) {
+      EXPECT_EQ(error.code(), exit_code::refused);
+      EXPECT_EQ(std::string(error.what()).find("static"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST_F(program_target_test, exit_codes_of_refusals) {
   EXPECT_EQ(code_for("no-such-program-anywhere"), exit_code::not_found);
   EXPECT_EQ(code_for("/no/such/path"), exit_code::not_found);
