@@ -236,7 +236,7 @@ int cmd_apply(const std::vector<std::string>& words) {
     throw cli_error(exit_code::refused, fmt::format("{} changes nothing", arguments.plan),
                     "Write another plan: tarn advise PROFILE --plan PLAN");
   }
-  const program_target target = find_program(line.program.front(), environment::current());
+  const program_target target = find_program(line.program, environment::current());
   if (arguments.once) become_applied(plan, target, line.program);
   if (arguments.rounds > 0) arguments.settings.rounds = arguments.rounds;
   arguments.settings.conditioning_bytes = arguments.touch_mib < 0

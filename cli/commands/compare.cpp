@@ -143,7 +143,7 @@ int cmd_compare(const std::vector<std::string>& words) {
                                     : static_cast<std::uint64_t>(arguments.touch_mib) << 20;
 
   std::vector<std::string> notes;
-  const program_target target = find_program(line.program.front(), environment::current());
+  const program_target target = find_program(line.program, environment::current());
   note_preloads(notes);
   const std::vector<contender> contenders =
       keep_verified(choose_contenders(arguments.with, arguments.only), target, notes);

@@ -180,7 +180,7 @@ std::vector<std::uint64_t> sizes_that_fit(const std::vector<std::uint64_t>& size
 // Leaves out allocators under which this command cannot be started, with the reason in `notes`; if it is tarn, that
 // is an error.
 std::vector<buffer_way> ways_that_work(const cost_arguments& arguments, std::vector<std::string>& notes) {
-  const program_target self = find_program(own_executable(), environment::current());
+  const program_target self = find_program({own_executable()}, environment::current());
   std::vector<buffer_way> kept;
   for (buffer_way& way : choose_ways(arguments.with, arguments.only)) {
     if (way.source != buffer_source::heap || takes_effect(way.who, self, notes))

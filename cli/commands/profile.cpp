@@ -100,7 +100,7 @@ start_request prepare(const std::vector<std::string>& words, profile_mode mode) 
   }
   try {
     const std::string library = find_recorder();
-    const program_target target = find_program(words.front(), request.child.variables);
+    const program_target target = find_program(words, request.child.variables);
     request.child.path = target.path;
     if (!target.programs.empty()) {
       const loader_trace trace = trace_program(target.programs.back(), request.child.variables);

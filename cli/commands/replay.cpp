@@ -91,7 +91,7 @@ void note_trace(const profiler::trace& recorded, std::vector<std::string>& notes
 // Leaves out ways that cannot be run, with the reason in `notes`; if it is tarn, that is an error.
 std::vector<replay_way> choose_ways(const replay_arguments& arguments, const profiler::trace_image& image,
                                     bool pools, std::vector<std::string>& notes) {
-  const program_target self = find_program(own_executable(), environment::current());
+  const program_target self = find_program({own_executable()}, environment::current());
   std::vector<replay_way> ways;
   for (const contender& who : choose_contenders(arguments.with, arguments.only, {pools_name})) {
     if (takes_effect(who, self, notes)) ways.push_back({who.name, who, profiler::play_mode::heap, &image});

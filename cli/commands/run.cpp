@@ -158,7 +158,7 @@ int cmd_run(const std::vector<std::string>& words) {
 
   environment variables = environment::current();
   const std::string library = find_tarn_library();
-  const program_target target = find_program(line.program.front(), variables);
+  const program_target target = find_program(line.program, variables);
   variables.prepend_preload(library);
   // A variable for this command only; the library would warn about an unknown option.
   variables.unset("TARN_LIBRARY");

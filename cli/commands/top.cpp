@@ -217,10 +217,11 @@ class top_state {
     const profiler::cost cost = cost_of_all(*latest_);
     double allocations = 0;
     for (const profiler::site& one : latest_->sites) allocations += one.figures.allocations;
-    return fmt::format("{}: {} of CPU time in {}; memory cost {} of it, {} allocations",
-                       cut_to_width(title_, 40), profiler::say_time(profiler::cpu_time_of(*latest_)),
-                       profiler::say_seconds(seconds()), profiler::say_time(cost.total()),
-                       profiler::say_count(allocations));
+    const double cpu = profiler::processor_ns(*latest_);
+    return fmt::format(
+        "{}: {} of CPU time in {}; memory cost {} of it, {} allocations", cut_to_width(title_, 40),
+        cpu > 0 ? profiler::say_time(cpu) : "less than " + profiler::say_time(profiler::clock_tick_ns),
+        profiler::say_seconds(seconds()), profiler::say_time(cost.total()), profiler::say_count(allocations));
   }
 
   std::string render(int rows, std::size_t width, bool colour) const {

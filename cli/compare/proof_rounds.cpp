@@ -122,8 +122,11 @@ comparison_settings comparison_of(const profiler::profile& p, const run_settings
 }
 
 program_target find_repeated(const profiler::recorded_command& command) {
+  std::vector<std::string> words = command.words;
+  words.resize(std::max<std::size_t>(words.size(), 1));
+  words.front() = command.path;
   try {
-    return find_program(command.path, environment::current());
+    return find_program(words, environment::current());
   } catch (const cli_error& error) {
     if (error.code() != exit_code::refused) throw;
     return {command.path, {}};  // static: no preload can work

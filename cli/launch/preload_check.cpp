@@ -28,6 +28,14 @@ bool same_file(const std::string& left, const std::string& right) {
   return left == right || fs::equivalent(left, right, error);
 }
 
+// What the loader takes $ORIGIN from: for a program that the kernel starts, the file to which links lead.
+std::string path_for_loader(const elf_program& program) {
+  if (!program.by_kernel) return program.path;
+  std::error_code error;
+  const std::string file = fs::canonical(program.path, error).string();
+  return error ? fs::absolute(program.path, error).string() : file;
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
@@ -60,8 +68,9 @@ loader_trace parse_loader_trace(const std::string& output, const std::string& er
 loader_trace trace_program(const elf_program& program, const environment& variables) {
   child_request request;
   request.path = program.interpreter;
-  std::error_code error;
-  request.arguments = {program.interpreter, fs::absolute(program.path, error).string()};
+  request.arguments = {program.interpreter};
+  request.arguments.insert(request.arguments.end(), program.loader_words.begin(), program.loader_words.end());
+  request.arguments.push_back(path_for_loader(program));
   request.variables = variables;
   for (const char* name : {"LD_DEBUG", "LD_WARN", "LD_BIND_NOW", "LD_VERBOSE", "LD_SHOW_AUXV"}) {
     request.variables.unset(name);

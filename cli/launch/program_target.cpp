@@ -13,10 +13,13 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 #include <system_error>
 
 #include "cli/launch/elf_file.hpp"
+#include "cli/launch/library_search.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
 
@@ -66,13 +69,33 @@ bool has_file_capabilities(const std::string& path) {
   return words[1] != 0 || (size >= 20 && words[3] != 0);
 }
 
+// Options of glibc's loader that another word follows.
+bool takes_word(const std::string& option) {
+  constexpr const char* options[] = {"--library-path",
+                                     "--glibc-hwcaps-prepend",
+                                     "--glibc-hwcaps-mask",
+                                     "--inhibit-rpath",
+                                     "--audit",
+                                     "--preload",
+                                     "--argv0"};
+  return std::find(std::begin(options), std::end(options), option) != std::end(options);
+}
+
+// Type 1 or 2: the letters AI in the header's padding.
+bool is_app_image(const std::string& path) {
+  char head[11] = {};
+  std::ifstream(path, std::ios::binary).read(head, sizeof head);
+  return head[8] == 'A' && head[9] == 'I' && (head[10] == 1 || head[10] == 2);
+}
+
 [[noreturn]] void refuse(const std::string& path, const std::string& problem, const std::string& advice) {
   throw cli_error(exit_code::refused, fmt::format("{} {}", path, problem), advice);
 }
 
 class target_finder {
  public:
-  explicit target_finder(const environment& variables) : variables_(variables) {}
+  target_finder(const std::vector<std::string>& words, const environment& variables)
+      : words_(words), variables_(variables) {}
 
   void follow(const std::string& path, int depth) {
     if (depth > script_depth_limit) {
@@ -161,9 +184,13 @@ class target_finder {
                  ", which tarn's library is not",
              "Use a build of the program for this machine.");
     }
+    if (summary.interpreter.empty() && library_defines(path, "_rtld_global")) return follow_loader(path);
     if (summary.interpreter.empty()) {
       refuse(path, "is statically linked, so no library can be preloaded into it",
-             "Link it with libtarn.a, or link it dynamically.");
+             is_app_image(path) ? fmt::format("It unpacks a program and starts that. Start it yourself: {} "
+                                              "--appimage-extract, then squashfs-root/AppRun.",
+                                              path)
+                                : "Link it with libtarn.a, or link it dynamically.");
     }
     const std::string reason = secure_mode_reason(path);
     if (!reason.empty()) {
@@ -184,9 +211,38 @@ class target_finder {
     }
     const bool known = std::any_of(programs.begin(), programs.end(),
                                    [&path](const elf_program& program) { return program.path == path; });
-    if (!known) programs.push_back({path, summary.interpreter});
+    if (!known) programs.push_back({path, summary.interpreter, true, {}});
   }
 
+  // "ld-linux.so [OPTION…] PROGRAM ARG…"
+  void follow_loader(const std::string& loader) {
+    elf_program program;
+    program.interpreter = loader;
+    program.by_kernel = false;
+    auto word = words_.begin() + 1;
+    while (word < words_.end() && word->starts_with("--")) {
+      const bool has_value = takes_word(*word);
+      program.loader_words.push_back(*word++);
+      if (has_value && word < words_.end()) program.loader_words.push_back(*word++);
+    }
+    if (word >= words_.end()) {
+      refuse(loader, "is the dynamic loader, and no program follows it",
+             "Give the program's path behind it.");
+    }
+    program.path = *word;
+    if (program.path.find('/') == std::string::npos) {
+      refuse(loader, "looks for " + program.path + " among the libraries",
+             "Give the program's path: ./" + program.path);
+    }
+    const elf_summary summary = summarize(program.path);
+    if (summary.kind != file_kind::elf || !is_native(summary) || !summary.has_dynamic) {
+      refuse(program.path, "is no dynamically linked program, so the dynamic loader cannot start it",
+             "Start it without " + loader + ".");
+    }
+    programs.push_back(std::move(program));
+  }
+
+  const std::vector<std::string>& words_;
   const environment& variables_;
 };
 
@@ -248,10 +304,10 @@ std::string secure_mode_reason(const std::string& path) {
   return {};
 }
 
-program_target find_program(const std::string& name, const environment& variables) {
+program_target find_program(const std::vector<std::string>& words, const environment& variables) {
   program_target target;
-  target.path = locate_program(name, variables);
-  target_finder finder(variables);
+  target.path = locate_program(words.front(), variables);
+  target_finder finder(words, variables);
   finder.follow(target.path, 0);
   target.programs = std::move(finder.programs);
   return target;

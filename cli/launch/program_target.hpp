@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // program_target: which executables a command line really starts, and why a preloaded library would not take effect
-// in one of them. Follows PATH and "#!" lines (nested, and through env) to ELF programs. Starts nothing.
+// in one of them. Follows PATH, "#!" lines (nested, and through env) and the words behind the dynamic loader to ELF
+// programs. Starts nothing.
 #pragma once
 
 #include <string>
@@ -13,6 +14,8 @@ namespace tarn::cli {
 struct elf_program {
   std::string path;
   std::string interpreter;  // of glibc
+  bool by_kernel = true;    // false: the command line starts the dynamic loader, which loads `path`
+  std::vector<std::string> loader_words;  // its options then
 };
 
 struct program_target {
@@ -20,8 +23,9 @@ struct program_target {
   std::vector<elf_program> programs;  // every dynamically linked program that the start passes through
 };
 
-// Throws cli_error: 127 not found, 126 not executable, 125 when a preload cannot work.
-program_target find_program(const std::string& name, const environment& variables);
+// `words`: the command line; what follows the program matters if that is the dynamic loader. Throws cli_error: 127 not
+// found, 126 not executable, 125 when a preload cannot work. Requires: at least one word.
+program_target find_program(const std::vector<std::string>& words, const environment& variables);
 
 // The executable that `name` means: itself when it holds a '/', else along PATH. Throws as above.
 std::string locate_program(const std::string& name, const environment& variables);

@@ -110,7 +110,7 @@ int profile_paused(const std::vector<std::string>& program, const profiler::reco
   child_request request;
   request.arguments = program;
   request.variables = environment::current();
-  request.path = find_program(program.front(), request.variables).path;
+  request.path = find_program(program, request.variables).path;
   foreground_result result;
   {
     paused_program paused(settings, quiet, json);

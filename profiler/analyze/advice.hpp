@@ -63,7 +63,10 @@ std::vector<advice> advise(const profile& p, const advice_settings& settings = {
 std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates,
                                    const advice_settings& settings = {});
 
-// User and system time of the program in ns, at least 1; its duration if the times were not counted.
+// The kernel counts processor time of running processes in ticks: none counted means less than this.
+inline constexpr double clock_tick_ns = 1e7;
+// User and system time of the program in ns, at least 1, to take shares of. Not counted at all: its duration. Less than
+// a tick: a tick, or the duration if that is less, or the cost of memory if that is more.
 double cpu_time_of(const profile& p);
 
 bool is_remark(const advice& one);           // it saves nothing by itself

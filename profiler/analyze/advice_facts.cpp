@@ -25,7 +25,10 @@ void set_allocator(advice_facts& facts) {
 
 double cpu_time_of(const profile& p) {
   const double cpu = processor_ns(p);
-  return std::max(1.0, cpu > 0 ? cpu : positive_in(p.meta, "duration_ns", 0));
+  if (cpu > 0) return std::max(1.0, cpu);
+  const double duration = positive_in(p.meta, "duration_ns", 0);
+  if (p.counters.empty()) return std::max(1.0, duration);
+  return std::max({1.0, std::min(duration, clock_tick_ns), cost_of_all(p).total()});
 }
 
 namespace {

@@ -77,6 +77,16 @@ void require_segv_not_ignored(pid_t process, std::string_view status) {
                      "Start the program under tarn profile instead.");
 }
 
+// The lowest module is not the program if the dynamic loader was started with the program as an argument. Old linkers do
+// not tell programs from libraries.
+const remote_module* program_in(const std::vector<remote_module>& modules) {
+  const auto at =
+      std::find_if(modules.begin(), modules.end(), [](const remote_module& one) { return one.is_program; });
+  if (at != modules.end()) return &*at;
+  const bool by_kernel = !modules.empty() && !is_dynamic_linker(modules.front()) && !is_libc(modules.front());
+  return by_kernel ? &modules.front() : nullptr;
+}
+
 // Whether this process may trace the other: reading its memory map needs the same right.
 void require_ptrace(pid_t process) {
   const std::string maps = proc_text(static_cast<std::uint32_t>(process), "maps");
@@ -151,7 +161,8 @@ void require_recordable_modules(pid_t process, const std::vector<remote_module>&
         fmt::format("process {} is built with a sanitizer, whose malloc must not be replaced", process),
         "Build it without the sanitizer.");
   }
-  if (!modules.empty() && modules.front().address_of("malloc") != 0) {
+  if (const remote_module* program = program_in(modules);
+      program != nullptr && program->address_of("malloc") != 0) {
     throw attach_error(
         fmt::format("process {} contains its own malloc, which its code calls directly", process),
         "Build it without its own allocator, or record only its page faults: tarn profile --mode "

@@ -56,12 +56,15 @@ class module_reader {
     for (const ElfW(Phdr) & part : parts) {
       if (part.p_type == PT_LOAD) lowest = std::min<std::uint64_t>(lowest, part.p_vaddr);
     }
+    is_program_ = header->e_type == ET_EXEC;
     base_ = start_ - (lowest & ~std::uint64_t{4095});
     for (const ElfW(Phdr) & part : parts) {
       if (part.p_type == PT_DYNAMIC) return read(tables_at(base_ + part.p_vaddr, part.p_memsz));
     }
     return {};
   }
+  // After functions().
+  [[nodiscard]] bool is_program() const { return is_program_; }
 
  private:
   // The loader turns most entries into absolute addresses, and leaves some as in the file, relative to the base.
@@ -74,6 +77,7 @@ class module_reader {
     for (const ElfW(Dyn) & entry :
          read_some<ElfW(Dyn)>(process_, dynamic, std::min<std::uint64_t>(bytes / sizeof(ElfW(Dyn)), 1024))) {
       if (entry.d_tag == DT_NULL) break;
+      if (entry.d_tag == DT_FLAGS_1 && (entry.d_un.d_val & DF_1_PIE) != 0) is_program_ = true;
       if (entry.d_tag == DT_SYMTAB) found.symbols = place(entry.d_un.d_ptr);
       if (entry.d_tag == DT_STRTAB) found.strings = place(entry.d_un.d_ptr);
       if (entry.d_tag == DT_STRSZ) found.string_bytes = entry.d_un.d_val;
@@ -120,6 +124,7 @@ class module_reader {
   std::uint64_t start_;
   std::uint64_t end_;
   std::uint64_t base_ = 0;
+  bool is_program_ = false;
 };
 
 }  // namespace
@@ -163,7 +168,11 @@ std::vector<remote_module> modules_of_process(pid_t process) {
       found.back().end = line.end;
     }
   }
-  for (remote_module& one : found) one.functions = module_reader(process, one.start, one.end).functions();
+  for (remote_module& one : found) {
+    module_reader reader(process, one.start, one.end);
+    one.functions = reader.functions();
+    one.is_program = reader.is_program();
+  }
   return found;
 }
 

@@ -25,6 +25,7 @@ struct remote_module {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
   std::vector<remote_symbol> functions;  // that the module exports
+  bool is_program = false;               // linked as a program, not as a library
 
   [[nodiscard]] bool contains(std::uint64_t address) const { return address >= start && address < end; }
   // 0: the module does not define it.

@@ -61,7 +61,8 @@ bool is_libc(const remote_module& module) {
 
 bool is_dynamic_linker(const remote_module& module) {
   const std::string name = std::filesystem::path(module.path).filename().string();
-  return name.starts_with("ld-linux") || name.starts_with("ld-2") || name.starts_with("ld64.so");
+  return name.starts_with("ld-linux") || name.starts_with("ld-2") || name.starts_with("ld64.so") ||
+         name.starts_with("ld.so");
 }
 
 struct safe_point::unwinder {

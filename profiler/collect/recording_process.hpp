@@ -42,7 +42,8 @@ struct ring_entry {
   std::uint64_t next_ns = 0;   // since start_ns of the process
 };
 
-// The path by which the collector finds the library. A process that has called chroot may give a path below its own root.
+// The path by which the collector finds the library: a process that has called chroot may give one below its own root, a
+// loader one relative to the folder of that time, and the file of a process is the loader if that was started.
 std::string path_outside(std::uint32_t process, const loaded_elf& library);
 
 // Times are on the raw clock (CLOCK_MONOTONIC_RAW) unless stated otherwise.

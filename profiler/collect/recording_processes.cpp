@@ -17,6 +17,7 @@
 #include "profiler/collect/process_name.hpp"
 #include "profiler/collect/recording.hpp"
 #include "profiler/collect/recording_process.hpp"
+#include "profiler/proc/process_maps.hpp"
 
 namespace tarn::profiler {
 
@@ -47,6 +48,14 @@ bool runs_file_named(std::uint32_t process, const std::string& program) {
   std::error_code error;
   const auto now = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", process), error);
   return error || now.filename() == std::filesystem::path(program).filename();
+}
+
+// Empty: none, or the process has ended.
+std::string mapped_file_at(std::uint32_t process, std::uint64_t address) {
+  for (const mapping& each : parse_mappings(proc_text(process, "maps"))) {
+    if (address >= each.start && address < each.end) return each.name;
+  }
+  return "";
 }
 
 std::string text_of(const char* room) { return {room, strnlen(room, path_room)}; }
@@ -148,11 +157,17 @@ void recording::add_process(arrival&& from) {
 }
 
 std::string path_outside(std::uint32_t process, const loaded_elf& library) {
-  if (library.build_id.empty() || build_id_of(library.path) == library.build_id) return library.path;
+  const auto is_it = [&library](const std::string& path) {
+    return library.build_id.empty() ? path.starts_with('/') : build_id_of(path) == library.build_id;
+  };
+  if (library.path.starts_with('/') && is_it(library.path)) return library.path;
   std::error_code error;
   const std::string root = fs::read_symlink(fmt::format("/proc/{}/root", process), error).string();
-  const std::string path = root + library.path;
-  return !error && build_id_of(path) == library.build_id ? path : library.path;
+  const std::string mapped = mapped_file_at(process, library.start);
+  for (const std::string& path : {mapped, root + mapped, root + library.path}) {
+    if (!error && is_it(path)) return path;
+  }
+  return library.path;
 }
 
 void recording::look_for_rings(process_entry& process) {

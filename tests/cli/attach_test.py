@@ -102,6 +102,15 @@ class AttachBase(ProfileBase):
 
 
 class attach(AttachBase):
+    def test_a_program_that_the_dynamic_loader_has_started(self):
+        loader = next(line.split()[-2] for line in subprocess.run(["ldd", settings.attach_target], capture_output=True, text=True,
+                                                                  check=True).stdout.splitlines() if "/ld-linux" in line)
+        target = Target(self, loader, "--library-path", "/nowhere")
+        tarn = self.attached(target.pid)
+        target.ask("burst 1 1000")
+        self.detach(tarn, target.pid)
+        self.assertEqual(self.figures(self.dump(self.path), "burst_make")["allocations"], 1000)
+
     def test_counts_are_exact_from_attach_to_detach(self):
         target = Target(self)
         target.ask("burst 1 1000")

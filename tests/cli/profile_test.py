@@ -4,6 +4,7 @@ import errno
 import glob
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -69,6 +70,28 @@ class ProfileBase(Base):
 
 
 class profile(ProfileBase):
+    def bundle(self, program):
+        """A copy of a program with its loader and libraries, as AppImages and the like have them; the words to start it."""
+        listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+        loader = None
+        for path in re.findall(r"(/\S+) \(0x", listed):
+            loader = loader or (path if "/ld-linux" in path else None)
+            shutil.copy(path, self.folder)
+        shutil.copy(program, self.folder)
+        self.assertIsNotNone(loader, listed)
+        return [os.path.join(self.folder, os.path.basename(loader)), "--library-path", self.folder,
+                os.path.join(self.folder, os.path.basename(program))]
+
+    def test_a_program_that_the_dynamic_loader_starts(self):
+        path = os.path.join(self.folder, "x.prof")
+        whole = self.bundle(settings.profile_target)
+        below = ["./" + os.path.basename(whole[0]), "--library-path", ".", "./" + os.path.basename(whole[3])]
+        for words in (whole, below):
+            result = subprocess.run([settings.tarn, "profile", "-m", "full", "-o", path, "--", *words, "exact", "10"],
+                                    capture_output=True, text=True, check=False, env=self.environment(), cwd=self.folder)
+            self.assertEqual(result.returncode, END, result.stderr)
+            self.assertEqual(self.figures(self.dump(path), "touch_all")["allocations"], 10)
+
     def test_counts_bytes_and_leaks_are_exact(self):
         known = self.profile("exact", "10")
         for name, size in (("touch_all", 33), ("touch_tenth", 40), ("touch_none", 40), ("fill_by_read", 35),

@@ -37,6 +37,16 @@ class run(Base):
             result = tarn("run", *options, "--", "sh", "-c", "kill -SEGV $$")
             self.assertEqual(result.returncode, -signal.SIGSEGV)
 
+    def test_a_link_to_a_program_beside_its_libraries(self):
+        os.mkdir(os.path.join(self.folder, "bin"))
+        self.compile("bin/libnear.so", "extern \"C\" int near_one() { return 1; }", "-shared", "-fPIC")
+        self.compile("bin/far", "extern \"C\" int near_one(); int main() { return near_one() + 41; }", "-L" + self.folder + "/bin",
+                     "-lnear", "-Wl,-rpath,$ORIGIN")
+        link = os.path.join(self.folder, "link")
+        os.symlink("bin/far", link)
+        result = tarn("run", "--", link)
+        self.assertEqual((result.returncode, result.stderr), (42, ""))
+
     def test_statistics(self):
         result = tarn("run", "--stats", "--", "sh", "-c", "exit 5")
         self.assertEqual(result.returncode, 5)

@@ -34,7 +34,7 @@ class program_target_test : public testing::Test {
 
   int code_for(const std::string& name) {
     try {
-      find_program(name, variables_);
+      find_program({name}, variables_);
       return 0;
     } catch (const cli_error& error) {
       return error.code();
@@ -46,7 +46,7 @@ class program_target_test : public testing::Test {
 };
 
 TEST_F(program_target_test, finds_programs_along_the_path) {
-  const program_target target = find_program("sh", variables_);
+  const program_target target = find_program({"sh"}, variables_);
   EXPECT_TRUE(target.path.ends_with("/sh"));
   ASSERT_EQ(target.programs.size(), 1U);
   EXPECT_FALSE(target.programs.front().interpreter.empty());
@@ -54,13 +54,39 @@ TEST_F(program_target_test, finds_programs_along_the_path) {
 
 TEST_F(program_target_test, follows_scripts_nested_and_through_env) {
   const std::string inner = add("inner", "#!/bin/sh\n");
-  const program_target nested = find_program(add("outer", "#!" + inner + " -x\n"), variables_);
+  const program_target nested = find_program({add("outer", "#!" + inner + " -x\n")}, variables_);
   ASSERT_EQ(nested.programs.size(), 1U);
   EXPECT_EQ(nested.programs.front().path, "/bin/sh");
-  const program_target through_env = find_program(add("enved", "#!/usr/bin/env -S A=1 sh -e\n"), variables_);
+  const program_target through_env =
+      find_program({add("enved", "#!/usr/bin/env -S A=1 sh -e\n")}, variables_);
   ASSERT_EQ(through_env.programs.size(), 2U);
   EXPECT_EQ(through_env.programs[0].path, "/usr/bin/env");
   EXPECT_TRUE(through_env.programs[1].path.ends_with("/sh"));
+}
+
+TEST_F(program_target_test, a_program_behind_the_dynamic_loader) {
+  const std::string loader = find_program({"sh"}, variables_).programs.front().interpreter;
+  const std::string shell = locate_program("sh", variables_);
+  const program_target target =
+      find_program({loader, "--inhibit-cache", "--library-path", folder_, shell, "-c", ":"}, variables_);
+  EXPECT_EQ(target.path, loader);
+  ASSERT_EQ(target.programs.size(), 1U);
+  EXPECT_EQ(target.programs[0].path, shell);
+  EXPECT_EQ(target.programs[0].interpreter, loader);
+  EXPECT_FALSE(target.programs[0].by_kernel);
+  EXPECT_EQ(target.programs[0].loader_words,
+            (std::vector<std::string>{"--inhibit-cache", "--library-path", folder_}));
+  const std::vector<std::vector<std::string>> refused = {
+      {loader}, {loader, "--argv0", "x"}, {loader, "sh"}, {loader, add("script", "#!/bin/sh\n")}};
+  for (const std::vector<std::string>& words : refused) {
+    try {
+      find_program(words, variables_);
+      FAIL() << words.back();
+    } catch (const cli_error& error) {
+      EXPECT_EQ(error.code(), exit_code::refused);
+      EXPECT_EQ(std::string(error.what()).find("static"), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST_F(program_target_test, exit_codes_of_refusals) {
@@ -82,7 +108,7 @@ TEST_F(program_target_test, exit_codes_of_refusals) {
 TEST_F(program_target_test, a_slip_is_answered_with_the_nearest_name) {
   add("unusual-program-name", "#!/bin/sh\n");
   try {
-    find_program("unusual-progam-name", variables_);
+    find_program({"unusual-progam-name"}, variables_);
     FAIL() << "found";
   } catch (const cli_error& error) {
     EXPECT_NE(error.advice().find("unusual-program-name"), std::string::npos);

@@ -35,6 +35,20 @@ TEST(advice_facts, processor_time_or_else_the_duration) {
   EXPECT_EQ(cpu_time_of(p), 3e9);
 }
 
+TEST(advice_facts, a_process_that_slept_has_not_used_its_whole_duration) {
+  small_program program;
+  profile& p = program.p;
+  p.meta["duration_ns"] = 5e9;
+  p.counters.assign(1, {});
+  EXPECT_EQ(cpu_time_of(p), clock_tick_ns);
+  p.meta["duration_ns"] = 3e6;
+  EXPECT_EQ(cpu_time_of(p), 3e6);
+  program.add({"work()"}, 64, 5e6);  // costs 50 ms
+  p.counters.assign(1, {});
+  EXPECT_EQ(cpu_time_of(p), cost_of_all(p).total());
+  EXPECT_GT(cpu_time_of(p), clock_tick_ns);
+}
+
 TEST(advice_facts, what_is_not_allocation_is_the_programs_own_time) {
   small_program program;
   program.add({"work()"}, 64, 1e6);  // 10 ms

@@ -64,7 +64,7 @@ TEST(attach_check, the_tracer_is_named) {
 
 TEST(attach_check, modules_tell_what_cannot_be_recorded) {
   const auto module = [](const char* path, std::vector<remote_symbol> functions) {
-    return remote_module{path, 4096, 8192, std::move(functions)};
+    return remote_module{path, 4096, 8192, std::move(functions), false};
   };
   const remote_module program = module("/usr/bin/program", {});
   const remote_module libc = module("/lib/libc.so.6", {{"malloc", 4100, 10}});
@@ -84,6 +84,16 @@ TEST(attach_check, modules_tell_what_cannot_be_recorded) {
                 1, {program, module("/lib/libasan.so", {{"__sanitizer_get_allocated_size", 4100, 1}}), libc});
           }),
           "sanitizer"));
+  // The dynamic loader was started with the program as its argument: both then lie above the libraries.
+  remote_module own = module("/usr/bin/own", {{"malloc", 4100, 10}});
+  const remote_module loader = module("/opt/ld-linux-x86-64.so.2", {{"malloc", 4100, 10}});
+  EXPECT_EQ(said_by([&] { require_recordable_modules(1, {libc, program, loader}); }), "");
+  EXPECT_EQ(said_by([&] { require_recordable_modules(1, {loader, libc, program}); }), "");
+  own.is_program = true;
+  EXPECT_TRUE(has(said_by([&] {
+                    require_recordable_modules(1, {libc, own, loader});
+                  }),
+                  "contains its own malloc"));
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ TEST(safe_point, libc_and_the_dynamic_linker_are_known_by_their_names) {
     EXPECT_TRUE(is_libc(named(path))) << path;
   for (const char* path : {"/lib/libcrypto.so.3", "/lib/libc-client.a", "/libc.so.6/other.so", ""})
     EXPECT_FALSE(is_libc(named(path))) << path;
-  for (const char* path : {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-2.31.so", "/lib/ld-linux-aarch64.so.1"})
+  for (const char* path :
+       {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-2.31.so", "/lib/ld-linux-aarch64.so.1", "/opt/x/ld.so"})
     EXPECT_TRUE(is_dynamic_linker(named(path))) << path;
   for (const char* path : {"/bin/ld", "/lib/libld-linux.so", "/lib/ld-musl-x86_64.so.1"})
     EXPECT_FALSE(is_dynamic_linker(named(path))) << path;
