@@ -102,7 +102,8 @@ typedef struct tarn_pressure_callback {
 } tarn_pressure_callback;
 
 /* From now on calls callback->call(callback->context, …) while memory is above the soft limit, again and again until it is
- * below, at most every 100 ms or when the heap has grown again, and when the hard limit refuses a request. It is called by
+ * below, at most every 100 ms or when the heap has grown again, and when the hard limit refuses a request. The pause doubles,
+ * to one second at most, while the calls change nothing. It is called by
  * a thread of the library that holds no lock, never inside malloc, and that exists while callbacks are registered; so it
  * may take the program's locks, allocate and free. A thread that allocates above the soft limit waits for the callbacks
  * for at most 20 ms, so they should return quickly, or free in steps. Requires: *callback stays in place until

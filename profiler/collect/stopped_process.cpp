@@ -23,7 +23,7 @@ namespace {
 
 constexpr int event_stop = 128;                    // PTRACE_EVENT_STOP
 constexpr std::uint64_t most_wait_ns = second_ns;  // for one thread
-constexpr std::size_t most_threads = 10000;
+constexpr std::size_t most_stopped = 10000;
 constexpr long poll_ns = 20000;
 
 #if defined(__x86_64__)
@@ -106,7 +106,7 @@ bool stopped_process::stop_new_threads() {
     const auto id = static_cast<pid_t>(number);
     const auto known =
         std::any_of(threads_.begin(), threads_.end(), [id](const thread& one) { return one.id == id; });
-    if (known || threads_.size() >= most_threads) continue;
+    if (known || threads_.size() >= most_stopped) continue;
     any = stop(id) || any;
     if (!problem_.empty()) return false;
   }

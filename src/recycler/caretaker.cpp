@@ -47,11 +47,48 @@ constexpr std::int64_t longest_sleep_ms = pressure::interval_ms;
 // While memory is above the soft limit or near it, and the program has callbacks, it does so more often.
 constexpr std::int64_t pause_near_limit_ms = 100;
 constexpr std::uint64_t near_limit_divisor = 4;
+// A change of what is used by less than this part is none.
+constexpr std::uint64_t least_change_divisor = 512;
 // exit() and hold() wait no longer than this for a destructor that does not return.
 constexpr std::int64_t longest_farewell_ms = 1000;
 
-void ring() {
-  alarm.fetch_add(1, std::memory_order_relaxed);
+// What the alarm's word grows by if the next call must not wait: the heap has grown above the soft limit, or there is a new
+// callback. (After so many other rings a call is early.)
+constexpr std::uint32_t urgent = std::uint32_t{1} << 16;
+
+// When callbacks may be called again. After a call that has changed nothing the pause doubles: the next one would free no
+// more. Owner: the thread.
+class call_schedule {
+ public:
+  // The milliseconds until the next call may begin.
+  [[nodiscard]] std::int64_t left(std::int64_t now_ms) const {
+    return std::clamp<std::int64_t>(next_ms_ - now_ms, 0, longest_sleep_ms);
+  }
+  void note_call(std::int64_t now_ms, std::uint64_t used) {
+    const std::uint64_t change = used > used_ ? used - used_ : used_ - used;
+    pause_ms_ = change < used / least_change_divisor ? std::min(2 * pause_ms_, longest_sleep_ms)
+                                                     : pause_near_limit_ms;
+    used_ = used;
+    next_ms_ = now_ms + pause_ms_;
+  }
+
+  // Whether somebody has rung since the last question for a call that does not wait.
+  bool take_urgency(std::uint32_t alarm_now) {
+    const bool is_urgent = alarm_now / urgent != seen_ / urgent;
+    seen_ = alarm_now;
+    return is_urgent;
+  }
+
+ private:
+  std::int64_t next_ms_ = 0;
+  std::uint32_t seen_ = 0;  // of the alarm's word, at the last question
+  std::int64_t pause_ms_ = pause_near_limit_ms;
+  std::uint64_t used_ = 0;  // after the last call
+};
+constinit call_schedule schedule;
+
+void ring(std::uint32_t by = 1) {
+  alarm.fetch_add(by, std::memory_order_relaxed);
   os::futex_wake(&alarm, INT_MAX);
 }
 
@@ -76,10 +113,15 @@ tarn_pressure as_public(const pressure::verdict& v, bool refused) {
 
 // Calls the program's callbacks if memory is above the soft limit, or a request has been refused. Returns the
 // milliseconds until the next look; -1: there are no callbacks.
-std::int64_t run_callbacks() {
+std::int64_t run_callbacks(std::int64_t now_ms, std::uint32_t alarm_now) {
   if (callbacks.empty()) return -1;
   pressure::verdict v = pressure::process.last();
   const bool refused = pressure::take_refusals() != 0;
+  const bool is_urgent = schedule.take_urgency(alarm_now);
+  if (!refused && !is_urgent && schedule.left(now_ms) != 0) {
+    pressure::end_round();
+    return schedule.left(now_ms);
+  }
   if (v.soft != os::unlimited) v = pressure::process.look_now();
   if (v.now == pressure::level::above_soft || refused) {
     callbacks.call_all(as_public(v, refused));
@@ -88,6 +130,11 @@ std::int64_t run_callbacks() {
     pressure::trim_excess();
     decay::relieve_soon();
     v = pressure::process.look_now();
+    schedule.note_call(os::now_ms(), v.used);
+    if (v.now == pressure::level::above_soft) {
+      pressure::end_round();
+      return schedule.left(os::now_ms());
+    }
   }
   pressure::end_round();
   const bool is_near = v.soft != os::unlimited && v.used >= v.soft - v.soft / near_limit_divisor;
@@ -95,9 +142,9 @@ std::int64_t run_callbacks() {
 }
 
 // What the thread does each time. Returns the milliseconds until the next time; -1: nothing is left to do.
-std::int64_t run_pass(std::int64_t now_ms) {
+std::int64_t run_pass(std::int64_t now_ms, std::uint32_t alarm_now) {
   const std::int64_t generations = end_due_generations(now_ms);
-  const std::int64_t looks = run_callbacks();
+  const std::int64_t looks = run_callbacks(now_ms, alarm_now);
   return looks < 0 || (generations >= 0 && generations < looks) ? generations : looks;
 }
 
@@ -109,7 +156,7 @@ void* thread_main(void* /*nothing*/) {
     const bool goes_on = thread_phase.load(std::memory_order_relaxed) == phase::running &&
                          holds.load(std::memory_order_relaxed) == 0;
     pressure::set_rounds(goes_on && !callbacks.empty());
-    const std::int64_t next = goes_on ? run_pass(os::now_ms()) : -1;
+    const std::int64_t next = goes_on ? run_pass(os::now_ms(), seen) : -1;
     bool ends = false;
     {
       os::lock_guard guard(lock);
@@ -202,7 +249,7 @@ void wake() {
 }
 
 void notice_pressure() {
-  if (thread_phase.load(std::memory_order_relaxed) == phase::running) ring();
+  if (thread_phase.load(std::memory_order_relaxed) == phase::running) ring(urgent);
 }
 
 bool is_running() { return thread_phase.load(std::memory_order_relaxed) == phase::running; }
@@ -281,6 +328,7 @@ int tarn_on_pressure(tarn_pressure_callback* callback) noexcept {
   engine::attach(engine::recycler_front);
   caretaker::stop_at_exit();
   caretaker::callbacks.add(*callback);
+  caretaker::alarm.fetch_add(caretaker::urgent, std::memory_order_relaxed);
   caretaker::wake();
   return caretaker::is_running() ? 1 : 0;
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "../broken_invariant.hpp"
 #include "base/hardened.hpp"
 #include "tarn/pressure.hpp"
+#include "tarn/recycler.hpp"
 
 namespace tarn {
 
@@ -143,6 +145,29 @@ TEST_F(on_pressure_test, is_called_above_the_soft_limit_and_not_below) {
     for (int i = 0; i < 10; ++i) tarn_free(tarn_malloc(std::size_t{1} << 20));
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s * system_probes::slowness());
   }
+}
+
+// Neither by time alone, nor with each generation of a recycler.
+TEST_F(on_pressure_test, is_called_ever_less_often_while_it_frees_nothing) {
+  if (hardened_build) GTEST_SKIP() << "the hardened build has no thread";
+  std::atomic<int> calls{0};
+  recycler<std::string> others({.cycle_ms = 10});
+  void* const block = std::memset(tarn_malloc(1 << 20), 1, 1 << 20);
+  ASSERT_EQ(tarn_set_option("limit", "64K"), 0);
+  const auto registration = on_pressure([&](const tarn_pressure&) { ++calls; });
+  if (!registration.is_active()) GTEST_SKIP() << "no thread can be started";
+  const auto latest = std::chrono::steady_clock::now() + 10s * system_probes::slowness();
+  while (calls == 0 && std::chrono::steady_clock::now() < latest) std::this_thread::sleep_for(1ms);
+  const int before = calls;
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_GT(before, 0);
+  for (int i = 0; i < 70; ++i) {
+    static_cast<void>(others.get());
+    std::this_thread::sleep_for(10ms);
+  }
+  const auto elapsed = std::chrono::steady_clock::now() - begin;
+  EXPECT_LE(calls - before, 3 + elapsed / 200ms) << "after 100, 300, 700 and 1500 ms";
+  tarn_free(block);
 }
 
 TEST_F(on_pressure_test, gets_the_figures) {
