@@ -15,13 +15,14 @@ class Program:
     make: a line that makes the input or compiles the source, once, without tarn.
     ready, load, stop: of a server: a line that succeeds when it answers, a line whose output is compared while it runs, and
          the line that ends it (SIGTERM, unless named).
+    rounds: where `run` has {rounds}, what stands there: usually, and while tarn attaches, which takes a run of some seconds.
     own: what a profile must name: a regular expression over the lines of `tarn sites`. Empty: the program has no names of its own.
     without: the ways that cannot be, each with the reason.
     """
     name: str
     field: str           # language, server, builder, media, or what else sits in a process
     packages: str        # what brings it: Debian's names, or pip:NAME, cargo, npm:NAME
-    needs: str           # commands that must be there, py:MODULE for a module of the system's python3, or /path
+    needs: str           # commands that must be there, py:MODULE of the system's python3, venv:MODULE of $WORLD_VENV, or /path
     run: str
     version: str
     make: str = ""
@@ -29,6 +30,7 @@ class Program:
     load: str = ""
     stop: str = ""
     own: str = ""
+    rounds: tuple[int, int] = (0, 0)
     quick: bool = False
     without: tuple[tuple[str, str], ...] = ()
     seconds: float = 60  # that one run may take under any way

@@ -3,12 +3,11 @@
 
 from program import Program
 
-GO_TO = "cp -r $SOURCES/{0} . && cd {0}"
 ROWS = [
-    Program("rust threads", "language", "rustup, or Debian's rustc", "rustc", "{with} ./threads 150", "rustc --version",
-            make="rustc -g -O -o threads $SOURCES/threads.rs", own=r"fill_shelf.*threads\.rs:", quick=True),
-    Program("rust tokio", "language", "rustup, crates", "cargo", "{with} ./tokio_server 400", "cargo --version",
-            make="cp -r $SOURCES/tokio_server . && cd tokio_server && cargo build -q --release && cp target/release/tokio_server ../server "
+    Program("rust threads", "language", "rustup, or Debian's rustc", "rustc", "{with} ./threads {rounds}", "rustc --version",
+            rounds=(60, 900), make="rustc -g -O -o threads $SOURCES/threads.rs", own=r"fill_shelf.*threads\.rs:", quick=True),
+    Program("rust tokio", "language", "rustup, crates", "cargo", "{with} ./tokio_server {rounds}", "cargo --version",
+            rounds=(300, 2500), make="cp -r $SOURCES/tokio_server . && cd tokio_server && cargo build -q --release && cp target/release/tokio_server ../server "
                  "&& cd .. && rm -rf tokio_server && mv server tokio_server",
             own=r"build_message.*main\.rs:"),
     Program("ripgrep", "language", "ripgrep", "rg", "{with} rg -j3 --sort none -c 'v[a-z]*e' words | sort", "rg --version",
@@ -18,26 +17,26 @@ ROWS = [
     Program("cargo and rustc", "builder", "rustup, or Debian's cargo", "cargo",
             "cd hello && {with} cargo build -q --offline 2>&1 && ./target/debug/hello", "cargo --version",
             make="cargo new -q hello --vcs none"),
-    Program("go cgo", "language", "golang-go", "go gcc", "{with} ./cgo 400", "go version",
-            make="cp -r $SOURCES/cgo src && cd src && go build -o ../cgo . && cd .. && chmod -R u+w src && rm -rf src",
+    Program("go cgo", "language", "golang-go", "go gcc", "{with} ./cgo {rounds}", "go version",
+            rounds=(400, 16000), make="cp -r $SOURCES/cgo src && cd src && go build -o ../cgo . && cd .. && chmod -R u+w src && rm -rf src",
             own=r"fill_box.*main\.go:|fill_box", quick=True),
-    Program("java threads", "language", "default-jdk-headless", "java javac", "{with} java -Xmx256m Threads 60", "java -version 2>&1",
-            make="javac -d . $SOURCES/Threads.java", own=r"libzip|deflate|Deflater|inflate", quick=True),
+    Program("java threads", "language", "default-jdk-headless", "java javac", "{with} java -Xmx256m Threads {rounds}", "java -version 2>&1",
+            rounds=(40, 700), make="javac -d . $SOURCES/Threads.java", own=r"libzip|deflate|Deflater|inflate", quick=True),
     Program("javac", "builder", "default-jdk-headless", "javac",
             "rm -rf out && {with} javac -d out Threads.java && ls out | head -3", "javac -version 2>&1",
             make="cp $SOURCES/Threads.java ."),
-    Program("node workers", "language", "nodejs", "node", "{with} node workers.js 300", "node --version",
-            make="cp $SOURCES/workers.js .", own=r"node|zlib|deflate|Zlib", quick=True),
+    Program("node workers", "language", "nodejs", "node", "{with} node workers.js {rounds}", "node --version",
+            rounds=(300, 4500), make="cp $SOURCES/workers.js .", own=r"node|zlib|deflate|Zlib", quick=True),
     Program("node better-sqlite3", "language", "nodejs, npm:better-sqlite3", "node npm", "{with} node use.js", "node --version",
             make="npm install --silent --no-audit --no-fund better-sqlite3@12 >/dev/null && cat >use.js <<'J'\n"
                  "const d = new (require('better-sqlite3'))(':memory:'); d.exec('create table t(a, b)');\n"
                  "const i = d.prepare('insert into t values (?, ?)'); d.transaction(() => { for (let k = 0; k < 60000; ++k) i.run(k, 'x'.repeat(k % 90)); })();\n"
                  "console.log(d.prepare('select sum(length(b)) s, count(distinct a % 97) c from t').get());\nJ"),
-    Program("python threads", "language", "python3", "/usr/bin/python3", "{with} /usr/bin/python3 threads.py 150", "/usr/bin/python3 --version",
-            make="cp $SOURCES/threads.py .", own=r"fill_cart.*threads\.py:|fill_cart", quick=True),
+    Program("python threads", "language", "python3", "/usr/bin/python3", "{with} /usr/bin/python3 threads.py {rounds}", "/usr/bin/python3 --version",
+            rounds=(60, 2000), make="cp $SOURCES/threads.py .", own=r"fill_cart.*threads\.py:|fill_cart", quick=True),
     Program("python malloc", "language", "python3", "/usr/bin/python3",
-            "export PYTHONMALLOC=malloc; {with} /usr/bin/python3 threads.py 60", "/usr/bin/python3 --version",
-            make="cp $SOURCES/threads.py .", own=r"fill_cart"),
+            "export PYTHONMALLOC=malloc; {with} /usr/bin/python3 threads.py {rounds}", "/usr/bin/python3 --version",
+            rounds=(40, 1500), make="cp $SOURCES/threads.py .", own=r"fill_cart"),
     Program("python processes", "language", "python3", "/usr/bin/python3", "{with} /usr/bin/python3 pool.py", "/usr/bin/python3 --version",
             make="cat >pool.py <<'P'\nimport multiprocessing as m\ndef work(n):\n    return sum(len(str(i) * (n % 9)) for i in range(40000))\n"
                  "if __name__ == '__main__':\n    with m.Pool(3) as p:\n        print(sum(p.map(work, range(24))))\nP"),
@@ -62,22 +61,22 @@ ROWS = [
     Program("gevent", "language", "python3-gevent", "py:gevent", "{with} /usr/bin/python3 g.py", "/usr/bin/python3 -c 'import gevent; print(gevent.__version__)'",
             make="cat >g.py <<'P'\nimport gevent\ndef work(n):\n    t = 0\n    for i in range(20):\n        t += len('y' * (n * i % 800)); gevent.sleep(0)\n    return t\n"
                  "print(sum(g.value for r in range(40) for g in gevent.joinall([gevent.spawn(work, r * 50 + k) for k in range(50)])))\nP", own=r"g\.py|work|gevent|greenlet"),
-    Program("pyarrow", "language", "pip:pyarrow", "/opt/worldvenv/lib/*/site-packages/pyarrow", "{with} /opt/worldvenv/bin/python a.py",
-            "/opt/worldvenv/bin/python -c 'import pyarrow; print(pyarrow.__version__)'",
+    Program("pyarrow", "language", "pip:pyarrow", "venv:pyarrow", "{with} $WORLD_VENV/bin/python a.py",
+            "$WORLD_VENV/bin/python -c 'import pyarrow; print(pyarrow.__version__)'",
             make="cat >a.py <<'P'\nimport pyarrow as a, pyarrow.compute as c, pyarrow.parquet as q\n"
                  "t = a.table({'k': [i % 101 for i in range(200000)], 's': ['w%d' % (i % 5003) for i in range(200000)]})\nq.write_table(t, 'f.parquet')\n"
                  "u = q.read_table('f.parquet')\nprint(u.num_rows, c.sum(u['k']).as_py(), u.group_by('s').aggregate([('k', 'sum')]).num_rows)\nP"),
-    Program("duckdb", "language", "pip:duckdb", "/opt/worldvenv/lib/*/site-packages/duckdb", "{with} /opt/worldvenv/bin/python d.py",
-            "/opt/worldvenv/bin/python -c 'import duckdb; print(duckdb.__version__)'",
+    Program("duckdb", "language", "pip:duckdb", "venv:duckdb", "{with} $WORLD_VENV/bin/python d.py",
+            "$WORLD_VENV/bin/python -c 'import duckdb; print(duckdb.__version__)'",
             make="cat >d.py <<'P'\nimport duckdb\nd = duckdb.connect(); d.execute('create table t as select range k, (range * 7919) % 10007 m, repeat(chr(97 + (range % 26)::int), (range % 30)::int) s from range(400000)')\n"
                  "print(d.execute('select count(distinct m), sum(length(s)), max(k) from t').fetchall(), d.execute('select s, count(*) n from t group by s order by n desc, s limit 3').fetchall())\nP"),
-    Program("polars", "language", "pip:polars", "/opt/worldvenv/lib/*/site-packages/polars", "{with} /opt/worldvenv/bin/python p.py",
-            "/opt/worldvenv/bin/python -c 'import polars; print(polars.__version__)'",
+    Program("polars", "language", "pip:polars", "venv:polars", "{with} $WORLD_VENV/bin/python p.py",
+            "$WORLD_VENV/bin/python -c 'import polars; print(polars.__version__)'",
             make="cat >p.py <<'P'\nimport polars as p\nd = p.DataFrame({'k': [i % 97 for i in range(200000)], 's': ['v%d' % (i % 1013) for i in range(200000)]})\n"
                  "print(d.group_by('s').agg(p.col('k').sum()).sort('s').head(3).rows(), d.sort('s', 'k').tail(2).rows())\nP"),
-    Program("ruby threads", "language", "ruby", "ruby", "{with} ruby threads.rb 60", "ruby --version", make="cp $SOURCES/threads.rb .",
+    Program("ruby threads", "language", "ruby", "ruby", "{with} ruby threads.rb {rounds}", "ruby --version", rounds=(40, 1600), make="cp $SOURCES/threads.rb .",
             own=r"ruby|rb_|st_", quick=True),
-    Program("ruby fibers", "language", "ruby", "ruby", "{with} ruby fibers.rb 600", "ruby --version", make="cp $SOURCES/fibers.rb .", own=r"ruby|rb_"),
+    Program("ruby fibers", "language", "ruby", "ruby", "{with} ruby fibers.rb {rounds}", "ruby --version", rounds=(400, 9000), make="cp $SOURCES/fibers.rb .", own=r"ruby|rb_"),
     Program("php", "language", "php-cli", "php", "{with} php -n p.php", "php --version",
             make="cat >p.php <<'P'\n<?php $s = 0; for ($r = 0; $r < 60; ++$r) { $a = []; for ($i = 0; $i < 4000; ++$i) $a[\"k\" . ($i * 7 % 1009)] = str_repeat('x', $i % 300);\n"
                  "ksort($a); $s += array_sum(array_map('strlen', $a)); } echo $s, \"\\n\";\nP"),
@@ -88,14 +87,14 @@ ROWS = [
                  "ob_start(); imagepng($m); echo strlen(ob_get_clean()), mb_strtoupper(str_repeat('ä', 9)), \"\\n\";\n"
                  "$d = new DOMDocument; for ($i = 0; $i < 3000; ++$i) { $e = $d->createElement('a', \"$i\"); $i ? $d->firstChild->appendChild($e) : $d->appendChild($e); } echo strlen($d->saveXML()), \"\\n\";\nP"),
     Program("perl", "language", "perl", "perl",
-            "{with} perl -e 'for $r (1..80) { my %h; $h{$_ * 7 % 1009} .= \"x\" x ($_ % 90) for 1..3000; $s += length for values %h } print \"$s\\n\"'",
-            "perl -e 'print $^V'", own=r"perl|Perl_"),
+            "{with} perl -e 'for $r (1..{rounds}) { my %h; $h{$_ * 7 % 1009} .= \"x\" x ($_ % 90) for 1..3000; $s += length for values %h } print \"$s\\n\"'",
+            "perl -e 'print $^V'", rounds=(60, 2500), own=r"perl|Perl_"),
     Program("R", "language", "r-base-core", "Rscript",
             "{with} Rscript -e 'x <- sapply(1:200, function(i) sum(sort((1:3000 * i) %% 997))); d <- data.frame(k = x %% 7, x = x); print(aggregate(x ~ k, d, sum))'",
             "R --version", seconds=120),
     Program("lua", "language", "lua5.4", "lua5.4",
-            "{with} lua5.4 -e 's = 0 for r = 1, 60 do local t = {} for i = 1, 4000 do t[\"k\" .. i * 7 % 1009] = (\"x\"):rep(i % 200) end for _, v in pairs(t) do s = s + #v end end print(s)'",
-            "lua5.4 -v", own=r"lua"),
+            "{with} lua5.4 -e 's = 0 for r = 1, {rounds} do local t = {} for i = 1, 4000 do t[\"k\" .. i * 7 % 1009] = (\"x\"):rep(i % 200) end for _, v in pairs(t) do s = s + #v end end print(s)'",
+            "lua5.4 -v", rounds=(40, 900), own=r"lua"),
     Program("luajit", "language", "luajit", "luajit",
             "{with} luajit -e 's = 0 for r = 1, 80 do local t = {} for i = 1, 4000 do t[\"k\" .. i * 7 % 1009] = (\"x\"):rep(i % 200) end for _, v in pairs(t) do s = s + #v end end print(s)'",
             "luajit -v"),
@@ -103,8 +102,8 @@ ROWS = [
             "{with} erl -noshell -eval 'P = self(), [spawn(fun() -> P ! lists:sum([byte_size(list_to_binary(lists:duplicate(I * K rem 2000, 65))) || I <- lists:seq(1, 200)]) end) || K <- lists:seq(1, 40)], "
             "io:format(\"~p~n\", [lists:sum([receive S -> S end || _ <- lists:seq(1, 40)])]), halt().'",
             "erl -noshell -eval 'io:format(\"~s\", [erlang:system_info(otp_release)]), halt().'"),
-    Program("ocaml", "language", "ocaml-nox", "ocamlfind|/usr/bin/ocamlopt".split("|")[1], "{with} ./basket 1500", "ocamlopt -version",
-            make="cp $SOURCES/basket.ml . && ocamlopt -g basket.ml -o basket 2>/dev/null", own=r"basket|caml"),
+    Program("ocaml", "language", "ocaml-nox", "ocamlopt", "{with} ./basket {rounds}", "ocamlopt -version",
+            rounds=(800, 20000), make="cp $SOURCES/basket.ml . && ocamlopt -g basket.ml -o basket 2>/dev/null", own=r"basket|caml"),
     Program("haskell", "language", "ghc", "ghc", "{with} ./basket", "ghc --version",
             make="cp $SOURCES/basket.hs . && ghc -v0 -O -package containers basket.hs -o basket", seconds=120),
     Program("sbcl", "language", "sbcl", "sbcl",
@@ -130,6 +129,6 @@ ROWS = [
     Program("nim", "language", "nim", "nim", "{with} ./b", "nim --version",
             make="printf 'import tables, strutils\\nvar s = 0\\nfor r in 1..40:\\n  var t = initTable[string, int]()\\n  for i in 1..3000: t[$(i * 7 mod 1009)] = repeat(\"x\", i mod 90).len\\n  for v in t.values: s += v\\necho s\\n' >b.nim && "
                  "nim c -d:release -d:useMalloc --hints:off --nimcache:c -o:b b.nim >/dev/null"),
-    Program("fibers that change threads", "what else sits in a process", "g++", "g++", "{with} ./contexts 60", "g++ --version",
-            make="g++ -g -O1 -std=c++20 -pthread $SOURCES/contexts.cpp -o contexts", own=r"fill_map.*contexts\.cpp:|fill_map", quick=True),
+    Program("fibers that change threads", "what else sits in a process", "g++", "g++", "{with} ./contexts {rounds}", "g++ --version",
+            rounds=(40, 900), make="g++ -g -O1 -std=c++20 -pthread $SOURCES/contexts.cpp -o contexts", own=r"fill_map.*contexts\.cpp:|fill_map", quick=True),
 ]

@@ -15,9 +15,9 @@ ROWS = [
             "{with} valkey-server --port 0 --unixsocket $PWD/s --save '' --dir $PWD --enable-debug-command yes", "valkey-server --version",
             ready="valkey-cli -s s ping | grep -q PONG",
             load="awk 'BEGIN { for (i = 0; i < 60000; ++i) { print \"SET k\" i % 5003 \" \" i; print \"HSET h\" i % 97 \" f\" i \" x\" i } }' | valkey-cli -s s --pipe | tail -1; valkey-cli -s s debug digest"),
-    Program("memcached", "server", "memcached", "memcached /usr/bin/python3", "{with} memcached -u nobody -s $PWD/s -m 64 -t 4", "memcached --version",
-            ready="test -S s", load="/usr/bin/python3 m.py",
-            make="cat >m.py <<'P'\nimport socket\ns = socket.socket(socket.AF_UNIX); s.connect('s'); f = s.makefile('rb'); t = 0\nfor i in range(20000):\n"
+    Program("memcached", "server", "memcached", "memcached /usr/bin/python3", "{with} memcached -u nobody -l 127.0.0.1 -p 18481 -m 64 -t 4", "memcached --version",
+            ready="echo stats | timeout 1 bash -c 'exec 3<>/dev/tcp/127.0.0.1/18481'", load="/usr/bin/python3 m.py",
+            make="cat >m.py <<'P'\nimport socket\ns = socket.create_connection(('127.0.0.1', 18481)); f = s.makefile('rb'); t = 0\nfor i in range(20000):\n"
                  "    v = b'x' * (i * 31 % 2000)\n    s.sendall(b'set k%d 0 0 %d\\r\\n%s\\r\\n' % (i % 3001, len(v), v)); f.readline()\n"
                  "    if i % 3 == 0:\n        s.sendall(b'get k%d\\r\\n' % (i % 3001)); n = int(f.readline().split()[3]); t += len(f.read(n + 2)); f.readline()\nprint(t)\nP", quick=True),
     Program("postgresql", "server", "postgresql", "setpriv /usr/lib/postgresql/*/bin/postgres",

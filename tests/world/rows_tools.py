@@ -27,8 +27,8 @@ ROWS = [
             make="(echo 'syntax = \"proto3\";'; for i in $(seq 1 200); do echo \"message m$i { int32 a = 1; string b = 2; repeated double c = 3; }\"; done) >p.proto"),
     Program("m4", "builder", "m4", "m4", "{with} m4 t.m4 | md5sum", "m4 --version", make="for i in $(seq 1 3000); do echo \"define(a$i, \\`x$i a$((i - 1))')a$i\"; done | head -400 >t.m4"),
     Program("sqlite3", "tool", "sqlite3", "sqlite3",
-            "{with} sqlite3 :memory: \"create table t as with recursive c(k) as (select 1 union all select k + 1 from c where k < 200000) select k, k * 7919 % 10007 m, hex(k) s from c; create index i on t(m); "
-            "select count(distinct m), sum(length(s)) from t; select m % 7, sum(k) from t group by 1; select count(*) from t a join t b on a.k = b.m\"", "sqlite3 --version", own=r"sqlite3", quick=True),
+            "{with} sqlite3 :memory: \"create table t as with recursive c(k) as (select 1 union all select k + 1 from c where k < {rounds}) select k, k * 7919 % 10007 m, hex(k) s from c; create index i on t(m); "
+            "select count(distinct m), sum(length(s)) from t; select m % 7, sum(k) from t group by 1; select count(*) from t a join t b on a.k = b.m\"", "sqlite3 --version", rounds=(100000, 2500000), own=r"sqlite3", quick=True),
     Program("ffmpeg", "media", "ffmpeg", "ffmpeg", "{with} ffmpeg -v error -threads 2 -f lavfi -i testsrc=d=3:s=320x240 -f lavfi -i sine=d=3 -c:v mpeg4 -c:a aac -flags +bitexact -fflags +bitexact -f framemd5 - | md5sum", "ffmpeg -version", seconds=120),
     Program("ImageMagick", "media", "imagemagick", "convert", "{with} convert a.png -resize 60% -blur 0x2 -rotate 7 txt:- | md5sum", "convert -version", make=IMAGE, seconds=120),
     Program("ghostscript", "media", "ghostscript", "gs", "{with} gs -q -dNOPAUSE -dBATCH -sDEVICE=ppmraw -r60 -sOutputFile=- t.ps | md5sum", "gs --version",

@@ -31,6 +31,8 @@ from rows_tools import ROWS as TOOLS
 from ways import (PROFILES, QUICK_WAYS, WAYS, Tarn, as_shell, attach_to, is_alive, names_in)
 
 ROWS = [*LANGUAGES, *SERVERS, *TOOLS]
+# Modules that Debian does not have: python3 -m venv --system-site-packages, then pip install pyarrow duckdb polars.
+WORLD_VENV = Path(os.environ.get("WORLD_VENV", Path.home() / ".cache/tarn-world-venv"))
 LEAST_ATTACHED_RUN = 0.25  # seconds that a run lasts before tarn attaches
 
 
@@ -54,7 +56,7 @@ class Cell:
 
 def environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TARN_", "LD_"))}
-    kept.update(LC_ALL="C.UTF-8", TZ="UTC", PATH=f"{kept.get('PATH', '')}:/usr/sbin:/sbin", SOURCES=str(SOURCES))
+    kept.update(LC_ALL="C.UTF-8", TZ="UTC", PATH=f"{kept.get('PATH', '')}:/usr/sbin:/sbin", SOURCES=str(SOURCES), WORLD_VENV=str(WORLD_VENV))
     return kept
 
 
@@ -64,6 +66,8 @@ def lacks(program: Program) -> str:
     for need in program.needs.split():
         if need.startswith("py:"):
             there = subprocess.run(["/usr/bin/python3", "-c", f"import {need[3:]}"], capture_output=True, check=False).returncode == 0
+        elif need.startswith("venv:"):
+            there = bool(list(WORLD_VENV.glob(f"lib/*/site-packages/{need[5:]}")))
         elif "/" in need:
             there = bool(list(Path("/").glob(need.lstrip("/"))))
         else:
@@ -177,7 +181,7 @@ def stop_server(program: Program, server: Running, folder: Path, pid_file: Path)
             os.kill(each, signal.SIGTERM)
 
 
-def run_once(program: Program, tarn: Tarn, way: str, made: Path) -> tuple[Outcome, str]:
+def run_once(program: Program, tarn: Tarn, way: str, made: Path, rounds: int) -> tuple[Outcome, str]:
     """One run in a copy of the folder with the input, and what the profile lacks."""
     with tempfile.TemporaryDirectory(prefix="tarn-world-", ignore_cleanup_errors=True) as name:
         folder = Path(name) / "run"
@@ -185,7 +189,7 @@ def run_once(program: Program, tarn: Tarn, way: str, made: Path) -> tuple[Outcom
         # A server may give up its rights.
         os.chmod(name, 0o755)
         profile, pid_file = Path(name) / "world.prof", Path(name) / "pid"
-        line = program.run.replace("{with}", as_shell(tarn.words_before(way, profile), pid_file))
+        line = program.run.replace("{rounds}", str(rounds)).replace("{with}", as_shell(tarn.words_before(way, profile), pid_file))
         outcome = (run_server if program.is_server else run_tool)(program, line, folder, tarn, way, profile, pid_file)
         missing = ""
         if way in PROFILES and not outcome.problem:
@@ -194,7 +198,7 @@ def run_once(program: Program, tarn: Tarn, way: str, made: Path) -> tuple[Outcom
 
 
 def judge(program: Program, tarn: Tarn, way: str, made: Path, plain: Outcome) -> Cell:
-    outcome, missing = run_once(program, tarn, way, made)
+    outcome, missing = run_once(program, tarn, way, made, program.rounds[way == "attach"])
     cell = Cell(program.name, way, "failed", seconds=round(outcome.seconds, 2))
     if outcome.problem == "ended":
         cell.result, cell.note = "not applicable", "it ends before tarn attaches"
@@ -219,11 +223,12 @@ def cells_of(program: Program, tarn: Tarn, ways: list[str], scratch: Path) -> li
                               stdin=subprocess.DEVNULL, timeout=600, check=False)
         if done.returncode != 0:
             return [Cell(program.name, "none", "not here", f"its input cannot be made: {done.stderr.strip()[-200:]}")]
-    plain, _ = run_once(program, tarn, "none", made)
-    again, _ = run_once(program, tarn, "none", made)
+    plain, _ = run_once(program, tarn, "none", made, program.rounds[0])
+    again, _ = run_once(program, tarn, "none", made, program.rounds[0])
     if plain.problem or plain.output != again.output:
         return [Cell(program.name, "none", "not here",
                      plain.problem or "prints something else at each run without tarn")]
+    usual = plain
     refused = dict(program.without)
     cells = []
     for way in ways:
@@ -231,6 +236,10 @@ def cells_of(program: Program, tarn: Tarn, ways: list[str], scratch: Path) -> li
             if way != "shim":
                 cells.append(Cell(program.name, way, "not applicable", refused[way]))
             continue
+        if way == "attach" and any(program.rounds):
+            plain, _ = run_once(program, tarn, "none", made, program.rounds[1])
+        else:
+            plain = usual
         cells.append(judge(program, tarn, way, made, plain))
         print(f"{program.name:24} {way:9} {cells[-1].result:15} {cells[-1].seconds:6.2f} s  {cells[-1].note}", flush=True)
     return cells
