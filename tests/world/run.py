@@ -3,6 +3,7 @@
 """Runs real programs under tarn in every way in which it can come in, and compares what they do with what they do without it.
 
 Usage: run.py BUILD_FOLDER [--quick] [--only NAMES] [--ways WAYS] [--json FILE] [--markdown FILE]
+       run.py --packages      Debian's packages that bring all programs
 
 A cell is a program and a way. It passes if the program prints the same, ends with the same status within its time, leaves no
 process behind, and, where the way writes a profile, the profile names the program's own functions. attach attaches and detaches
@@ -33,6 +34,7 @@ from ways import (PROFILES, QUICK_WAYS, WAYS, Tarn, as_shell, attach_to, is_aliv
 ROWS = [*LANGUAGES, *SERVERS, *TOOLS]
 # Modules that Debian does not have: python3 -m venv --system-site-packages, then pip install pyarrow duckdb polars.
 WORLD_VENV = Path(os.environ.get("WORLD_VENV", Path.home() / ".cache/tarn-world-venv"))
+NOT_PACKAGES = {"rustup", "crates", "or", "Debian's"}
 LEAST_ATTACHED_RUN = 0.25  # seconds that a run lasts before tarn attaches
 
 
@@ -127,7 +129,7 @@ def process_of(pid_file: Path) -> int:
 
 
 def run_tool(program: Program, line: str, folder: Path, tarn: Tarn, way: str, profile: Path, pid_file: Path) -> Outcome:
-    running = Running(line, folder, "out")
+    running = Running(line, folder, ".output")
     problem = ""
     if way == "attach":
         process = process_of(pid_file)
@@ -144,16 +146,16 @@ def run_tool(program: Program, line: str, folder: Path, tarn: Tarn, way: str, pr
 
 
 def run_server(program: Program, line: str, folder: Path, tarn: Tarn, way: str, profile: Path, pid_file: Path) -> Outcome:
-    server = Running(line, folder, "server")
+    server = Running(line, folder, ".server")
     until = time.monotonic() + program.seconds
     while subprocess.run(["bash", "-c", program.ready], cwd=folder, env=environment(), capture_output=True,
                          stdin=subprocess.DEVNULL, check=False).returncode != 0:
         if time.monotonic() > until or server.process.poll() is not None:
             server.finish()
-            tail = (folder / "server.errors").read_text(errors="replace")[-300:] or server.out.read_text(errors="replace")[-300:]
+            tail = (folder / ".server.errors").read_text(errors="replace")[-300:] or server.out.read_text(errors="replace")[-300:]
             return Outcome("", None, f"did not become ready: {tail.strip()}")
         time.sleep(0.1)
-    load = Running(program.load, folder, "out")
+    load = Running(program.load, folder, ".output")
     problem = ""
     if way == "attach":
         process = process_of(pid_file)
@@ -193,7 +195,7 @@ def run_once(program: Program, tarn: Tarn, way: str, made: Path, rounds: int) ->
         outcome = (run_server if program.is_server else run_tool)(program, line, folder, tarn, way, profile, pid_file)
         missing = ""
         if way in PROFILES and not outcome.problem:
-            missing = names_in(tarn, profile, program.own)
+            missing = names_in(tarn, way, profile, program.own)
         return outcome, missing
 
 
@@ -247,13 +249,20 @@ def cells_of(program: Program, tarn: Tarn, ways: list[str], scratch: Path) -> li
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=Path)
+    parser.add_argument("build", type=Path, nargs="?")
+    parser.add_argument("--packages", action="store_true", help="print Debian's packages that bring the programs")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="", help="names of rows, separated by commas")
     parser.add_argument("--ways", default="", help=",".join(WAYS))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path, help="writes the page of results")
     options = parser.parse_args()
+    if options.packages:
+        words = {word.strip(",") for each in ROWS for word in each.packages.split()}
+        print("\n".join(sorted(word for word in words if ":" not in word and word not in NOT_PACKAGES)))
+        return 0
+    if options.build is None:
+        parser.error("name the build folder")
     tarn = Tarn(options.build.resolve())
     ways = options.ways.split(",") if options.ways else list(QUICK_WAYS if options.quick else WAYS)
     only = set(filter(None, options.only.split(",")))
