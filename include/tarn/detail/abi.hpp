@@ -17,11 +17,13 @@
 #endif
 #if defined(__clang__)
 #if __clang_major__ < 16
-#error "tarn's C++ headers need Clang 16 or newer, or GCC 12 or newer (tarn/malloc.h works with older ones, too)"
+#error \
+    "tarn's C++ headers need Clang 16 or newer, or GCC 12 or newer (tarn/malloc.h works with older ones, too)"
 #include <tarn needs Clang 16>
 #endif
 #elif defined(__GNUC__) && __GNUC__ < 12
-#error "tarn's C++ headers need GCC 12 or newer, or Clang 16 or newer (tarn/malloc.h works with older ones, too)"
+#error \
+    "tarn's C++ headers need GCC 12 or newer, or Clang 16 or newer (tarn/malloc.h works with older ones, too)"
 #include <tarn needs GCC 12>
 #endif
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Fibers on small stacks that change threads, with exceptions. Prints a sum.
+#include <sys/mman.h>
+#include <ucontext.h>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <stdexcept>
 #include <string>
-#include <sys/mman.h>
 #include <thread>
-#include <ucontext.h>
 #include <vector>
 
 namespace {
@@ -47,7 +47,8 @@ int main(int count, char** words) {
     std::vector<fiber> fibers(60);
     std::vector<void*> stacks;
     for (unsigned i = 0; i < fibers.size(); ++i) {
-      stacks.push_back(mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+      stacks.push_back(
+          mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
       getcontext(&fibers[i].own);
       fibers[i].own.uc_stack = {stacks.back(), 0, stack_bytes};
       fibers[i].own.uc_link = &fibers[i].back;
