@@ -89,7 +89,7 @@ std::vector<std::string> metric_words() {
   return names;
 }
 
-const profiler::metric& metric_named(const std::string& option, const std::string& name) {
+const profiler::metric& metric_named(std::string_view option, std::string_view name) {
   const profiler::metric* found = profiler::find_metric(name);
   if (found != nullptr) return *found;
   const std::string near = nearest_word(name, metric_words());

@@ -27,7 +27,7 @@ profiler::profile load_parts_for_command(const std::string& path,
 
 std::vector<std::string> metric_words();
 // Throws cli_error (usage) for an unknown name, and suggests the nearest one.
-const profiler::metric& metric_named(const std::string& option, const std::string& name);
+const profiler::metric& metric_named(std::string_view option, std::string_view name);
 
 // Shortened: without parameters, long template arguments as "<…>".
 enum class name_form { shortened, whole };

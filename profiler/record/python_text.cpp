@@ -87,16 +87,16 @@ class line_table {
 
 }  // namespace
 
-std::size_t python_text(const python_layout& layout, guarded_reader& from, std::uintptr_t object, char* out,
+std::size_t python_text(const python_layout& of, guarded_reader& from, std::uintptr_t object, char* out,
                         std::size_t room) {
-  auto length = from.take<std::size_t>(object + layout.text_length);
-  const auto state = from.take<std::uint32_t>(object + layout.text_state);
-  const std::uint32_t letter_bytes = state >> 2 & 7;
-  const bool is_compact = (state >> 5 & 1) != 0;
-  const bool is_ascii = (state >> 6 & 1) != 0;
+  auto length = from.take<std::size_t>(object + of.text_length);
+  const auto text_state = from.take<std::uint32_t>(object + of.text_state);
+  const std::uint32_t letter_bytes = text_state >> 2 & 7;
+  const bool is_compact = (text_state >> 5 & 1) != 0;
+  const bool is_ascii = (text_state >> 6 & 1) != 0;
   if (from.failed() || !is_compact || letter_bytes > 4) return 0;
   if (length > most_characters) length = most_characters;
-  std::uintptr_t at = object + (is_ascii ? layout.ascii_begin : layout.text_begin);
+  std::uintptr_t at = object + (is_ascii ? of.ascii_begin : of.text_begin);
   std::size_t used = 0;
   for (std::size_t index = 0; index < length; ++index, at += letter_bytes) {
     std::uint32_t letter = 0;
@@ -108,14 +108,14 @@ std::size_t python_text(const python_layout& layout, guarded_reader& from, std::
   return used;
 }
 
-std::uint32_t python_line(const python_layout& layout, guarded_reader& from, std::uintptr_t code,
+std::uint32_t python_line(const python_layout& of, guarded_reader& from, std::uintptr_t code,
                           std::uintptr_t instruction) {
-  const auto first_line = from.take<std::uint32_t>(code + layout.code_first_line);
-  const auto table = from.take<std::uintptr_t>(code + layout.code_lines);
-  const auto bytes = from.take<std::size_t>(table + layout.bytes_size);
-  const std::uintptr_t begin = code + layout.code_bytes;
+  const auto first_line = from.take<std::uint32_t>(code + of.code_first_line);
+  const auto table = from.take<std::uintptr_t>(code + of.code_lines);
+  const auto bytes = from.take<std::size_t>(table + of.bytes_size);
+  const std::uintptr_t begin = code + of.code_bytes;
   if (from.failed() || bytes > most_table_bytes || instruction < begin) return first_line;
-  line_table lines(from, table + layout.bytes_begin, bytes);
+  line_table lines(from, table + of.bytes_begin, bytes);
   const std::uint32_t line = lines.line_at((instruction - begin) / 2, first_line);
   return line != 0 ? line : first_line;
 }

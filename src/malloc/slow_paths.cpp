@@ -307,7 +307,7 @@ TARN_COLD void* out_of_memory() {
 }
 
 // Whether the block is an object of a size class, in or out of a scope; else it is a guarded or a large one.
-static bool is_object_of_class(const void* block) {
+[[maybe_unused]] static bool is_object_of_class(const void* block) {
   if (engine::map.class_of(address_of(block)) != 0) return true;
   const span* const scoped = scope_core::span_of(block);
   return scoped != nullptr && scoped->size_class != 0;

@@ -174,7 +174,7 @@ run_checks() {
 }
 
 dev_test() {
-  local long='' wants="$wants_peers$wants_check$wants_tests"
+  local long='' wants="$wants_peers$wants_check$wants_compilers$wants_tests"
   case "$#:${1:-}" in
     0:) ;;
     1:--long) long=1 wants+=$wants_long ;;
@@ -194,6 +194,12 @@ dev_test() {
   else
     closing_lines+=("check: 0% tests passed, 1 tests failed out of 1")
     failed+=(check)
+  fi
+  if check_compilers ${long:+ON}; then
+    closing_lines+=("compilers: 100% tests passed, 0 tests failed out of 1")
+  else
+    closing_lines+=("compilers: 0% tests passed, 1 tests failed out of 1")
+    failed+=(compilers)
   fi
   # The engine's internal checks: aborts here, all the rest under the sanitizers, which exclude tests of aborts.
   test_preset dev death_tests -L '^death$' "${quick[@]}"

@@ -44,6 +44,11 @@ clang-format-16|clang-format-17|clang-format-15|clang-format-14|clang-format  cl
 clang-tidy-16|clang-tidy-17|clang-tidy-18|clang-tidy-15|clang-tidy            clang-tidy-16|clang-tidy'
 wants_check='
 clang++-16|clang++-17|clang++-18|clang++-15|clang++  clang-16|clang'
+# What a compiler's system is made with, and what it has: Debian 13 brings GCC 14 and Clang 19 (tools/dev/compilers.sh).
+wants_compilers='
+debootstrap  debootstrap
+unshare      util-linux'
+compilers_root_packages=g++,clang-19,cmake,ninja-build,python3,libcli11-dev,libfmt-dev,nlohmann-json3-dev,libzstd-dev,libmicrohttpd-dev,zlib1g-dev,libdw-dev,libelf-dev,libgtest-dev
 needs_tests='
 <gtest/gtest.h>  libgtest-dev
 git              git
