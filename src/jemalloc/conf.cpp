@@ -99,7 +99,10 @@ class written_options {
       if (values_[i].data() == nullptr) continue;
       const conf_option& option = conf_options.options[i];
       if (option.apply != nullptr) option.apply(values_[i]);
-      if (must_confirm) confirm(option, values_[i]);
+      if (must_confirm)
+        confirm(option, values_[i]);
+      else if (option.missing != nullptr && values_[i] != "false")
+        tell_missing(option, values_[i]);
     }
   }
 
@@ -134,6 +137,12 @@ class written_options {
     else
       line.put(" has no counterpart and is ignored\n");
     tell(line);
+  }
+
+  static void tell_missing(const conf_option& option, std::string_view value) {
+    text_buffer<longest_line> line;
+    line.put("tarn: option ").put(option.name).put(':').put(value).put(" of jemalloc has no effect: ");
+    tell(line.put(option.missing).put('\n'));
   }
 
   std::string_view values_[most_options];

@@ -4,8 +4,9 @@
 // source takes precedence. conf_options has what tarn makes of each option.
 //
 // An option that is not jemalloc's, or has a bad value, is reported on standard error and ignored; abort_conf:true ends
-// the process then. An option that tarn has no counterpart for is ignored without a word, unless confirm_conf:true asks
-// what became of each.
+// the process then. One that asks for a part of jemalloc that tarn does not have (profiling, filling with bytes) is told
+// on standard error. Another option that tarn has no counterpart for is ignored without a word, unless confirm_conf:true
+// asks what became of each.
 //
 // Thread safety: read_conf() runs once; everything else is constant after it.
 #pragma once
@@ -29,6 +30,8 @@ struct conf_option {
   // Makes the value that the user has written tarn's. Null: tarn has no counterpart.
   void (*apply)(std::string_view written);
   const char* counterpart;  // what that is, for confirm_conf; null: none
+  // Of a part that tarn does not have here: what is said when the option asks for it. Null: nothing is said.
+  const char* missing = nullptr;
 };
 
 struct conf_list {

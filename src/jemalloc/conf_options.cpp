@@ -84,15 +84,18 @@ constexpr auto no = always<0>;
 constexpr auto yes = always<1>;
 using type = conf_type;
 
+constexpr const char* fills_nothing = "libtarn-hardened.so.1 zeroes freed memory and checks it";
+
 // An option with a value in effect that the user cannot change, and one that only the user's text may name.
-constexpr conf_option fixed(std::string_view name, type t, std::int64_t (*value)()) {
-  return {name, t, true, value, no_text, nullptr, nullptr};
+constexpr conf_option fixed(std::string_view name, type t, std::int64_t (*value)(),
+                            const char* missing = nullptr) {
+  return {name, t, true, value, no_text, nullptr, nullptr, missing};
 }
-constexpr conf_option fixed(std::string_view name, const char* (*text)()) {
-  return {name, type::text, true, no, text, nullptr, nullptr};
+constexpr conf_option fixed(std::string_view name, const char* (*text)(), const char* missing = nullptr) {
+  return {name, type::text, true, no, text, nullptr, nullptr, missing};
 }
-constexpr conf_option unnamed(std::string_view name, type t) {
-  return {name, t, false, no, no_text, nullptr, nullptr};
+constexpr conf_option unnamed(std::string_view name, type t, const char* missing = nullptr) {
+  return {name, t, false, no, no_text, nullptr, nullptr, missing};
 }
 
 constexpr conf_option table[] = {
@@ -126,15 +129,15 @@ constexpr conf_option table[] = {
     fixed("lg_extent_max_active_fit", type::size, no),
     fixed("stats_interval", type::signed_64, always<-1>),
     fixed("stats_interval_opts", no_text),
-    fixed("junk", false_text),
-    fixed("zero", type::flag, no),
+    fixed("junk", false_text, fills_nothing),
+    fixed("zero", type::flag, no, fills_nothing),
     fixed("tcache_max", type::size, always<largest_class_size>),
     fixed("zero_realloc", free_text),
     fixed("trust_madvise", type::flag, no),
     unnamed("mutex_max_spin", type::signed_64),
-    unnamed("utrace", type::flag),
-    unnamed("xmalloc", type::flag),
-    unnamed("experimental_infallible_new", type::flag),
+    unnamed("utrace", type::flag, "tarn profile records each call"),
+    unnamed("xmalloc", type::flag, "a request without memory returns null"),
+    unnamed("experimental_infallible_new", type::flag, "operator new throws"),
     unnamed("lg_tcache_max", type::size),
     unnamed("tcache_nslots_small_min", type::number),
     unnamed("tcache_nslots_small_max", type::number),
@@ -162,7 +165,7 @@ constexpr conf_option table[] = {
     unnamed("hpa_sec_max_bytes", type::size),
     unnamed("hpa_sec_bytes_after_flush", type::size),
     unnamed("hpa_sec_batch_fill_extra", type::size),
-    unnamed("prof", type::flag),
+    unnamed("prof", type::flag, "use TARN_PROFILE=on, tarn profile or tarn attach"),
     unnamed("prof_prefix", type::text),
     unnamed("prof_active", type::flag),
     unnamed("prof_thread_active_init", type::flag),

@@ -16,21 +16,26 @@ namespace {
 struct thread_values {
   unsigned arena = 0;
   bool cache_enabled = true;
-  // What the pointers of thread.allocatedp and thread.deallocatedp lead to: as of the thread's last request.
-  std::uint64_t allocated = 0;
-  std::uint64_t deallocated = 0;
+  // What the pointers of thread.allocatedp and thread.deallocatedp lead to.
+  engine::traffic counted;
 };
 thread_local constinit thread_values mine;
 
-thread_values& counted() {
-  const engine::traffic now = engine::traffic_of_thread();
-  mine.allocated = now.allocated;
-  mine.deallocated = now.freed;
-  return mine;
+engine::traffic& counted() {
+  mine.counted = engine::traffic_of_thread();
+  return mine.counted;
 }
 
 void flush() {
   if (engine::local_cache != &engine::no_cache) engine::local_cache->flush_all();
+}
+
+// From now on the thread's slow calls of malloc keep the figures up to date. The next call of each size is one: a client
+// may look whether its malloc is counted here, and believes that this is another library if it sees nothing.
+engine::traffic& followed() {
+  engine::noted_traffic = &mine.counted;
+  flush();
+  return counted();
 }
 
 int handle_arena(const request& r) {
@@ -45,9 +50,9 @@ int handle_arena(const request& r) {
 }
 
 int handle_allocated(const request& r) { return give_only(r, counted().allocated); }
-int handle_deallocated(const request& r) { return give_only(r, counted().deallocated); }
-int handle_allocatedp(const request& r) { return give_only(r, &counted().allocated); }
-int handle_deallocatedp(const request& r) { return give_only(r, &counted().deallocated); }
+int handle_deallocated(const request& r) { return give_only(r, counted().freed); }
+int handle_allocatedp(const request& r) { return give_only(r, &followed().allocated); }
+int handle_deallocatedp(const request& r) { return give_only(r, &followed().freed); }
 
 int handle_cache_enabled(const request& r) {
   const bool before = mine.cache_enabled;

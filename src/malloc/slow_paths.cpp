@@ -153,6 +153,7 @@ TARN_NOINLINE void* allocate_large(std::size_t size, std::size_t alignment, bool
     return block != nullptr ? block : out_of_memory();
   }
   void* const block = take_or_gather(size, [=] { return large_block::allocate(size, alignment, zeroed); });
+  if (TARN_UNLIKELY(engine::noted_traffic != nullptr)) engine::note_traffic();
   return block != nullptr ? block : out_of_memory();
 }
 
@@ -256,6 +257,7 @@ void put_into_span(unsigned size_class, void* object) {
 
 // free() of a block that has no size class in the page map.
 TARN_NOINLINE void deallocate_apart(void* block) {
+  if (TARN_UNLIKELY(engine::noted_traffic != nullptr)) engine::note_traffic();
   if (span* const s = scope_core::span_of(block)) {
     scope_bin* const bin = current_scope_bin;
     // The thread's bin of the scope saves the lock.
@@ -333,6 +335,7 @@ TARN_NOINLINE static void* allocate_missed(std::size_t size) {
       hardened_block::hand_out_any(block, class_info(size_class).size);
     }
   }
+  if (TARN_UNLIKELY(engine::noted_traffic != nullptr)) engine::note_traffic();
   return block != nullptr ? block : out_of_memory();
 }
 

@@ -155,6 +155,8 @@ traffic traffic_of_thread() {
   return all;
 }
 
+TARN_COLD void note_traffic() { *noted_traffic = traffic_of_thread(); }
+
 void before_vfork() {
   if (local_cache != &no_cache || phase == thread_phase::ended) return;
   // In a sandbox nothing may be asked later, so the thread gets a cache of its own, which the child can use.

@@ -31,6 +31,8 @@ void begin_bare_thread();
 
 // All that the calling thread has allocated and freed. Costs a walk over its size classes.
 traffic traffic_of_thread();
+// Stores it in *noted_traffic. Requires: that is not null.
+void note_traffic();
 
 // take(), repeated after reclaim() while it returns null. Free objects in caches may make whole spans. Several tries,
 // because another thread may be reclaiming at the same time and hold some of them.

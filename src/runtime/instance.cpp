@@ -26,5 +26,6 @@ thread_local constinit allocation_bins* allocating = &no_cache;
 thread_local constinit processor_share share;
 thread_local constinit byte_countdown profile_countdown;
 thread_local constinit traffic apart;
+thread_local constinit traffic* noted_traffic = nullptr;
 
 }  // namespace tarn::engine

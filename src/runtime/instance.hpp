@@ -88,6 +88,8 @@ struct traffic {
 // Of these, what did not pass through its own cache: large blocks, and objects that came from the processors' caches or
 // straight from spans.
 extern thread_local constinit traffic apart;
+// Where the calling thread wants its traffic after slow calls of malloc (note_traffic()); null: nowhere. Owner: the thread.
+extern thread_local constinit traffic* noted_traffic;
 
 #pragma GCC visibility pop
 

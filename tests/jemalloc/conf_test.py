@@ -68,6 +68,11 @@ def test_bad_options():
     done = run("version", MALLOC_CONF="confirm_conf:true,narenas:3,dirty_decay_ms:20,prof:true")
     for words in ("narenas:3 has no counterpart", "dirty_decay_ms:20 sets TARN_DECAY_MS", "prof:true has no counterpart"):
         check(f"confirm_conf: {words}", words in done.stderr, done.stderr)
+    for conf, words in (("prof:true", "TARN_PROFILE"), ("xmalloc:true", "null"), ("junk:true", "libtarn-hardened"), ("zero:true", "libtarn-hardened")):
+        done = run("version", MALLOC_CONF=conf)
+        check(f"{conf} is not here, and that is said once", done.stderr.count("\n") == 1 and conf in done.stderr and words in done.stderr, done.stderr)
+        done = run("version", MALLOC_CONF=conf.replace("true", "false"))
+        check(f"{conf} is not asked for", done.stderr == "", done.stderr)
     long = run("version", MALLOC_CONF="x" * 5000)
     check("a long line is cut", len(long.stderr) < 2000, len(long.stderr))
 

@@ -52,6 +52,20 @@ static void* count(void* unused) {
   return unused;
 }
 
+/* Clients look whether the figure behind the pointer moves. */
+static void look_at_pointer(void) {
+  static const size_t sizes[] = {1, 100, 3000, 3000000};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    uint64_t* pointer = NULL;
+    size_t length = sizeof pointer;
+    REQUIRE(mallctl("thread.allocatedp", &pointer, &length, NULL, 0) == 0);
+    const uint64_t before = *(volatile uint64_t*)pointer;
+    void* volatile block = malloc(sizes[i]);
+    REQUIRE(*(volatile uint64_t*)pointer >= before + sizes[i]);
+    free(block);
+  }
+}
+
 int main(void) {
   count(NULL);
   for (int i = 0; i < 4; ++i) { /* one after the other: the second uses the first one's cache again */
@@ -77,5 +91,6 @@ int main(void) {
   for (int i = 0; i < number; ++i) free(blocks[i]);
   refresh();
   REQUIRE(read64("stats.allocated") < before + 2000000);
+  look_at_pointer();
   return 0;
 }
