@@ -204,14 +204,13 @@ void introduce(thread_state& state) {
   state.nothings = 0;
   find_own_stack(state);
   if (has_end_key) pthread_setspecific(end_key, &state);
-  if (!state.reserve(4)) return;
+  if (!state.reserve(3)) return;
   state.last_ticks = ticks_now();
   state.put(static_cast<std::uint64_t>(word_kind::time) | state.last_ticks << kind_bits);
   state.put(static_cast<std::uint64_t>(word_kind::thread) |
             static_cast<std::uint64_t>(static_cast<std::uint32_t>(state.id)) << 32);
-  if (state.own_stack.high != 0 && state.id != pid_now()) {
-    state.put(note_word(note_kind::stack_low, state.own_stack.low));
-    state.put(note_word(note_kind::stack_high, state.own_stack.high));
+  if (state.own_stack.high != 0 && state.id != process->file.page->pid) {
+    state.put(note_word(note_kind::stack_end, state.own_stack.high));
   }
   state.publish();
   char name[17] = {};

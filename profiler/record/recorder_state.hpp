@@ -74,11 +74,11 @@ struct thread_state {
   std::uint32_t sections;    // times that the recorder has worked within a hook (section in recorder.cpp)
   std::uint64_t random;      // state of the random numbers
   std::uintptr_t old_block;  // old block of a realloc that has begun
-  stack_bounds own_stack;    // the thread's stack; all of it is readable
-  // Of the process's first thread: the lowest address that its stack may grow to. Of others: the highest address.
-  std::uintptr_t lowest_stack;
-  std::uint64_t
-      library_generation;  // of library_generation() in recorder.cpp; `path` and `modules` are of it
+  // The upper part of the thread's stack, as far down as it has been found readable; the part above the stack pointer
+  // stays so.
+  stack_bounds own_stack;
+  // Of library_generation() in recorder.cpp; `path` and `modules` are of it.
+  std::uint64_t library_generation;
   recent_modules modules;
   thread_state* next;
   call_path path;
@@ -147,7 +147,7 @@ void put_text(thread_state& thread, text_kind kind, std::string_view text, const
               unsigned tail_words);
 // The readable memory of the stack that the thread is on, which may be another one than its own.
 stack_memory stack_of(thread_state& thread, std::uintptr_t stack_pointer);
-// Sets own_stack and lowest_stack. Called by the thread itself.
+// Sets own_stack to the stack's last page. Called by the thread itself.
 void find_own_stack(thread_state& state);
 
 // Numbers of dlclose calls that have begun, and that have ended: see library_generation() in recorder.cpp.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// thread_stack: where the stack of a recording thread lies, and which memory of its current stack may be read.
+// thread_stack: where the stack of a recording thread lies, and which memory of its current stack may be read. libc is
+// not asked: pthread_getattr_np takes a lock of the thread, and allocates under it, so its own first malloc is told to
+// the recorder while the thread holds that lock.
 // Thread safety: each thread asks for itself.
-#include <fcntl.h>
 #include <pthread.h>
-#include <sys/resource.h>
 
-#include "os/syscall.hpp"
 #include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder_state.hpp"
 
@@ -16,79 +15,43 @@ namespace tarn::profiler::recorder {
 
 namespace {
 
-constexpr std::uintptr_t usual_stack_bytes = std::uintptr_t{8} << 20;
+constexpr std::uintptr_t page_bytes = 4096;  // the least of any system
+// A stack pointer that is farther than this below what is known of the thread's own stack is taken for another stack's,
+// so that no time is spent on the memory in between.
+constexpr std::uintptr_t longest_step = std::uintptr_t{8} << 20;
 
-// Looks up the mapping around `address` in /proc/self/maps.
-stack_bounds find_mapping(std::uintptr_t address) {
-  stack_bounds found;
-  const long file =
-      own_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>("/proc/self/maps"), O_RDONLY | O_CLOEXEC);
-  if (failed(file)) return found;
-  char buffer[1024];
-  std::uintptr_t numbers[2] = {0, 0};
-  unsigned field = 0;  // 0 and 1: the two numbers; 2: the rest of the line
-  for (;;) {
-    const long size = os::system_call(SYS_read, file, reinterpret_cast<long>(buffer), sizeof buffer);
-    if (size <= 0) break;
-    for (long index = 0; index < size && found.high == 0; ++index) {
-      const char unit = buffer[index];
-      if (unit == '\n') {
-        if (address >= numbers[0] && address < numbers[1]) found = {numbers[0], numbers[1]};
-        numbers[0] = numbers[1] = 0;
-        field = 0;
-      } else if (field < 2 && (unit == '-' || unit == ' ')) {
-        ++field;
-      } else if (field < 2) {
-        numbers[field] =
-            numbers[field] << 4 | static_cast<std::uintptr_t>(unit <= '9' ? unit - '0' : unit - 'a' + 10);
-      }
-    }
-    if (found.high != 0) break;
-  }
-  os::system_call(SYS_close, file);
-  return found;
+std::uintptr_t page_of(std::uintptr_t address) { return address & ~(page_bytes - 1); }
+
+// As in the engine's walk: a filter that allows malloc allows madvise.
+stack_memory::question way_to_ask() {
+  return in_sandbox() ? stack_memory::question::madvise : stack_memory::question::sigprocmask;
 }
 
-// The first thread's stack grows downwards on demand: looks up its lower end again if the stack pointer is below
-// the known one.
-bool has_grown_to(thread_state& thread, std::uintptr_t stack_pointer) {
-  if (stack_pointer >= thread.own_stack.low || stack_pointer < thread.lowest_stack) return false;
-  const stack_bounds now = find_mapping(stack_pointer);
-  if (now.high != thread.own_stack.high) return false;
-  thread.own_stack.low = now.low;
-  return true;
+bool is_on_own_stack(thread_state& thread, std::uintptr_t stack_pointer) {
+  stack_bounds& known = thread.own_stack;
+  if (known.contain(stack_pointer)) return true;
+  if (stack_pointer >= known.low || known.low - stack_pointer > longest_step) return false;
+  return stack_memory::extend_down(known, stack_pointer, way_to_ask());
 }
 
 }  // namespace
 
+// libc puts the descriptor of a thread at the upper end of its stack, above all frames, also of a stack that the program
+// provides. Below it, the stack is what can be read without a gap.
 void find_own_stack(thread_state& state) {
   state.own_stack = {};
-  state.lowest_stack = ~std::uintptr_t{0};
-  // pthread_getattr_np also makes a system call (sched_getaffinity), which a sandbox may forbid.
-  if (in_sandbox()) return;
-  if (state.id == os::system_call(SYS_getpid) && &__libc_stack_end != nullptr) {
-    state.own_stack = find_mapping(reinterpret_cast<std::uintptr_t>(__libc_stack_end));
-    rlimit limit = {};
-    const bool limited = getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < 64 * usual_stack_bytes;
-    state.lowest_stack = state.own_stack.high - (limited ? limit.rlim_cur : usual_stack_bytes);
-    return;
+  auto end = static_cast<std::uintptr_t>(pthread_self());
+  if (state.id == process->file.page->pid) {
+    if (&__libc_stack_end == nullptr) return;
+    end = reinterpret_cast<std::uintptr_t>(__libc_stack_end);
   }
-  pthread_attr_t attributes;
-  void* low = nullptr;
-  std::size_t bytes = 0;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
-  if (pthread_attr_getstack(&attributes, &low, &bytes) == 0) {
-    state.own_stack.low = reinterpret_cast<std::uintptr_t>(low);
-    state.own_stack.high = state.own_stack.low + bytes;
-  }
-  pthread_attr_destroy(&attributes);
+  state.own_stack = {page_of(end), page_of(end) + page_bytes};
 }
 
 stack_memory stack_of(thread_state& thread, std::uintptr_t stack_pointer) {
-  if (thread.own_stack.contain(stack_pointer) || has_grown_to(thread, stack_pointer)) {
-    return stack_memory(thread.own_stack);
-  }
-  return stack_memory(stack_pointer, stack_memory::question::sigprocmask);
+  if (!is_on_own_stack(thread, stack_pointer)) return stack_memory(stack_pointer, way_to_ask());
+  // Not what lies below: a runtime may have protected those pages since.
+  return stack_memory(stack_bounds{page_of(stack_pointer), thread.own_stack.high});
 }
 
 }  // namespace tarn::profiler::recorder
