@@ -31,7 +31,7 @@ class filter_mark {
 // The program's own functions are not known before the recorder's constructor: then the kernel is called directly.
 template <class... Arguments>
 long call_kernel(long number, Arguments... arguments) {
-  const long result = tarn::os::system_call(number, arguments...);
+  const long result = tarn::os::system_call(number, static_cast<long>(arguments)...);
   if (result >= 0 || result <= -4096) return result;
   errno = static_cast<int>(-result);
   return -1;
