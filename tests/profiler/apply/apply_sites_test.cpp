@@ -129,11 +129,11 @@ void ask_on_coroutine() { answer = caller<0>(*asked_sites, 16); }
 
 // Calls the site on a coroutine's stack between pages that cannot be read.
 int answer_on_coroutine(apply_sites& sites) {
-  constexpr std::size_t page = 65536;  // the largest of any system
-  constexpr std::size_t bytes = 2 * page;
-  void* const memory = mmap(nullptr, bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  constexpr std::size_t bytes = std::size_t{128} << 10;
+  constexpr std::size_t guard = 4 * bytes;  // more than the distance that is read
+  void* const memory = mmap(nullptr, bytes + 2 * guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   EXPECT_NE(memory, MAP_FAILED);
-  char* const stack = static_cast<char*>(memory) + page;
+  char* const stack = static_cast<char*>(memory) + guard;
   EXPECT_EQ(mprotect(stack, bytes, PROT_READ | PROT_WRITE), 0);
   asked_sites = &sites;
   getcontext(&coroutine);
@@ -142,7 +142,7 @@ int answer_on_coroutine(apply_sites& sites) {
   coroutine.uc_link = &test_context;
   makecontext(&coroutine, ask_on_coroutine, 0);
   swapcontext(&test_context, &coroutine);
-  munmap(memory, bytes + 2 * page);
+  munmap(memory, bytes + 2 * guard);
   return answer;
 }
 
