@@ -227,8 +227,9 @@ bool apply_sites::matches(path& candidate, const unwind::frame_origin& origin) n
     place += static_cast<std::uintptr_t>(
         static_cast<std::intptr_t>(candidate.distances[frame].load(std::memory_order_relaxed)));
     std::uintptr_t address = 0;
-    if (!stack.read(place, address) || unwind::plain_address(address) != candidate.addresses[frame])
-      return false;
+    // A distance that leads beyond the stack is not that of this call.
+    if (!stack.read(place, address)) return walk(candidate, origin, stack);
+    if (unwind::plain_address(address) != candidate.addresses[frame]) return false;
   }
   return true;
 }
