@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Hooks of the malloc family: a plan's sites are served from pools, everything else by libtarn. Preloaded before
-// libtarn.so. Until the plan is read, or without one, everything is served by libtarn.
+// libtarn.so. Until the plan is read, or without one, everything is served by libtarn. tarn's own names that take a block
+// are hooked, too: its heap is the same.
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include "profiler/apply/apply_format.hpp"
 #include "profiler/apply/apply_pools.hpp"
 #include "profiler/apply/apply_sites.hpp"
+#include "profiler/record/origin.hpp"
 #include "tarn/malloc.h"
 
 using namespace tarn::profiler;
@@ -73,26 +76,56 @@ class line {
   close(file);
 }
 
-// A block from a pool, if the call that returns to `caller` is a site of the plan; otherwise null.
-[[gnu::always_inline]] inline void* from_pool(std::size_t size, void* caller, void* frame) {
+// libtarn's functions of names that are defined here.
+struct behind {
+  void (*free)(void*) = nullptr;
+  void* (*realloc)(void*, std::size_t) = nullptr;
+  std::size_t (*usable_size)(const void*) = nullptr;
+};
+constinit behind known;
+
+template <class Function>
+void look_up(Function& into, const char* name) {
+  into = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+  if (into == nullptr) abort();
+}
+
+// At load, before there are threads: dlsym takes the dynamic linker's lock. Another library's constructor may come first.
+[[gnu::constructor(101)]] void look_behind() {
+  if (known.usable_size != nullptr) return;
+  look_up(known.free, "tarn_free");
+  look_up(known.realloc, "tarn_realloc");
+  look_up(known.usable_size, "tarn_usable_size");
+}
+
+const behind& libtarn() {
+  if (known.usable_size == nullptr) [[unlikely]]
+    look_behind();
+  return known;
+}
+
+// A block from a pool, if the call comes from a site of the plan; otherwise null.
+[[gnu::always_inline]] inline void* from_pool(std::size_t size) {
   if (!ready) return nullptr;
-  const auto* slot = static_cast<const std::uintptr_t*>(frame) + 1;
-  const int group = sites.find(reinterpret_cast<std::uintptr_t>(caller), slot);
+  const int group = sites.find(recorder::caller());
   if (group == apply_sites::none) [[likely]]
     return nullptr;
   return apply_pools::take(static_cast<std::size_t>(group), size);
 }
 
-#define TARN_FROM_POOL(size) from_pool(size, __builtin_return_address(0), __builtin_frame_address(0))
-
 void release(void* block) {
-  if (block != nullptr && !(ready && apply_pools::give(block))) tarn_free(block);
+  if (block != nullptr && !(ready && apply_pools::give(block))) libtarn().free(block);
+}
+
+std::size_t usable_size(const void* block) {
+  const std::size_t capacity = block != nullptr && ready ? apply_pools::capacity_of(block) : 0;
+  return capacity != 0 ? capacity : libtarn().usable_size(block);
 }
 
 // A pool's block cannot grow; it is moved to a block of malloc.
 void* resize(void* block, std::size_t size) {
   const std::size_t capacity = block != nullptr && ready ? apply_pools::capacity_of(block) : 0;
-  if (capacity == 0) return tarn_realloc(block, size);
+  if (capacity == 0) return libtarn().realloc(block, size);
   if (size == 0) {
     release(block);
     return nullptr;
@@ -105,12 +138,18 @@ void* resize(void* block, std::size_t size) {
   return next;
 }
 
+void* resize(void* block, std::size_t count, std::size_t size) {
+  std::size_t bytes = 0;
+  if (!__builtin_mul_overflow(count, size, &bytes)) return resize(block, bytes);
+  errno = ENOMEM;
+  return nullptr;
+}
+
 // Out of memory: libtarn's own operator new handles that (new handler, bad_alloc).
 template <class Function, class... Args>
 void* new_by_libtarn(const char* name, Args... args) {
-  void* const library = dlopen("libtarn.so.1", RTLD_NOW | RTLD_NOLOAD);
-  auto* const function = library != nullptr ? reinterpret_cast<Function>(dlsym(library, name)) : nullptr;
-  if (function == nullptr) abort();
+  Function function = nullptr;
+  look_up(function, name);
   return function(args...);
 }
 
@@ -121,25 +160,23 @@ void* new_by_libtarn(const char* name, Args... args) {
 // libc's headers name the parameters with reserved names.
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 TARN_HOOK void* malloc(size_t size) noexcept {
-  void* const block = TARN_FROM_POOL(size);
+  void* const block = from_pool(size);
   return block != nullptr ? block : tarn_malloc(size);
 }
 TARN_HOOK void* calloc(size_t count, size_t size) noexcept {
   size_t bytes = 0;
-  void* const block = __builtin_mul_overflow(count, size, &bytes) ? nullptr : TARN_FROM_POOL(bytes);
+  void* const block = __builtin_mul_overflow(count, size, &bytes) ? nullptr : from_pool(bytes);
   return block != nullptr ? std::memset(block, 0, bytes) : tarn_calloc(count, size);
 }
 TARN_HOOK void* realloc(void* block, size_t size) noexcept {
   if (block == nullptr) {
-    void* const fresh = TARN_FROM_POOL(size);
+    void* const fresh = from_pool(size);
     return fresh != nullptr ? fresh : tarn_malloc(size);
   }
   return resize(block, size);
 }
 TARN_HOOK void* reallocarray(void* block, size_t count, size_t size) noexcept {
-  size_t bytes = 0;
-  if (__builtin_mul_overflow(count, size, &bytes)) return tarn_reallocarray(block, count, size);
-  return resize(block, bytes);
+  return resize(block, count, size);
 }
 TARN_HOOK void free(void* block) noexcept { release(block); }
 TARN_HOOK void cfree(void* block) noexcept { release(block); }
@@ -154,30 +191,36 @@ TARN_HOOK void* aligned_alloc(size_t alignment, size_t size) noexcept {
 TARN_HOOK void* memalign(size_t alignment, size_t size) noexcept { return tarn_memalign(alignment, size); }
 TARN_HOOK void* valloc(size_t size) noexcept { return tarn_valloc(size); }
 TARN_HOOK void* pvalloc(size_t size) noexcept { return tarn_pvalloc(size); }
-TARN_HOOK size_t malloc_usable_size(void* block) noexcept {
-  const std::size_t capacity = block != nullptr && ready ? apply_pools::capacity_of(block) : 0;
-  return capacity != 0 ? capacity : tarn_usable_size(block);
+TARN_HOOK size_t malloc_usable_size(void* block) noexcept { return usable_size(block); }
+
+TARN_HOOK void tarn_free(void* block) noexcept { release(block); }
+TARN_HOOK void tarn_free_sized(void* block, size_t) noexcept { release(block); }
+TARN_HOOK void tarn_free_aligned_sized(void* block, size_t, size_t) noexcept { release(block); }
+TARN_HOOK void* tarn_realloc(void* block, size_t size) noexcept { return resize(block, size); }
+TARN_HOOK void* tarn_reallocarray(void* block, size_t count, size_t size) noexcept {
+  return resize(block, count, size);
 }
+TARN_HOOK size_t tarn_usable_size(const void* block) noexcept { return usable_size(block); }
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
 #define TARN_NEW __attribute__((visibility("default"), noinline))
 
 TARN_NEW void* operator new(std::size_t size) {
-  void* block = TARN_FROM_POOL(size);
+  void* block = from_pool(size);
   if (block == nullptr) block = tarn_malloc(size);
   return block != nullptr ? block : new_by_libtarn<void* (*)(std::size_t)>("_Znwm", size);
 }
 TARN_NEW void* operator new[](std::size_t size) {
-  void* block = TARN_FROM_POOL(size);
+  void* block = from_pool(size);
   if (block == nullptr) block = tarn_malloc(size);
   return block != nullptr ? block : new_by_libtarn<void* (*)(std::size_t)>("_Znam", size);
 }
 TARN_NEW void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  void* const block = TARN_FROM_POOL(size);
+  void* const block = from_pool(size);
   return block != nullptr ? block : tarn_malloc(size);
 }
 TARN_NEW void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
-  void* const block = TARN_FROM_POOL(size);
+  void* const block = from_pool(size);
   return block != nullptr ? block : tarn_malloc(size);
 }
 using aligned_new = void* (*)(std::size_t, std::align_val_t);

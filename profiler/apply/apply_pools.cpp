@@ -104,7 +104,7 @@ bool give(void* block) noexcept {
   return true;
 }
 
-std::size_t capacity_of(void* block) noexcept { return home_of(block).capacity; }
+std::size_t capacity_of(const void* block) noexcept { return home_of(block).capacity; }
 
 unsigned long taken(std::size_t number) noexcept {
   if (groups[number].buffers != nullptr) {

@@ -19,7 +19,7 @@ void* take(std::size_t number, std::size_t bytes) noexcept;
 bool give(void* block) noexcept;
 
 // Usable bytes of the block if it is a pool's; otherwise 0.
-std::size_t capacity_of(void* block) noexcept;
+std::size_t capacity_of(const void* block) noexcept;
 
 // Blocks that the group has handed out, as far as its pool counts them.
 unsigned long taken(std::size_t number) noexcept;

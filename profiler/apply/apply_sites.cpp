@@ -4,12 +4,15 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <unwind.h>
 
 #include <cstring>
+
+#include "os/rule_table.hpp"
+#include "profiler/record/own_stack.hpp"
 
 namespace tarn::profiler {
 
@@ -127,27 +130,28 @@ bool number_in(const word& text, std::size_t& value) {
   return text.begin != text.end;
 }
 
-struct unwound {
-  std::uintptr_t addresses[64];
-  std::uintptr_t places[64];  // stack addresses of the return addresses
-  std::size_t count = 0;
-};
+// What a thread may read of its stack.
+constinit thread_local own_stack stack_of_thread;
+constinit std::uintptr_t first_thread = 0;
+// Rules already looked up; 24 KiB.
+constinit unwind::checked_rules known_rules;
 
-_Unwind_Reason_Code note_frame(_Unwind_Context* context, void* data) {
-  auto& all = *static_cast<unwound*>(data);
-  if (all.count == 64) return _URC_END_OF_STACK;
-  all.addresses[all.count] = _Unwind_GetIP(context);
-  // On x86-64 the return address lies right below the frame of its callee.
-  all.places[all.count] = _Unwind_GetCFA(context) - sizeof(void*);
-  ++all.count;
-  return _URC_NO_REASON;
+// The question that a seccomp filter allows if it allows malloc, unless this kernel cannot answer it.
+constinit unwind::stack_memory::question way_to_ask = unwind::stack_memory::question::sigprocmask;
+
+void choose_question() {
+  constexpr std::uintptr_t page_bytes = 4096;
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) & ~(page_bytes - 1);
+  unwind::stack_bounds above = {here + page_bytes, here + 2 * page_bytes};
+  if (unwind::stack_memory::extend_down(above, here, unwind::stack_memory::question::madvise))
+    way_to_ask = unwind::stack_memory::question::madvise;
 }
-
-constinit thread_local bool unwinding = false;
 
 }  // namespace
 
 bool apply_sites::load(const char* path_of_plan) {
+  first_thread = static_cast<std::uintptr_t>(pthread_self());
+  choose_question();
   const int file = open(path_of_plan, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
   struct stat status = {};
@@ -201,58 +205,68 @@ bool apply_sites::read_line(const char* begin, const char* end) {
   return true;
 }
 
-int apply_sites::find_path(std::uintptr_t address, const std::uintptr_t* slot) noexcept {
-  for (std::uint16_t index = first_[hash(address)]; index != 0; index = paths_[index - 1].next) {
+int apply_sites::find_path(const unwind::frame_origin& origin) noexcept {
+  for (std::uint16_t index = first_[hash(origin.return_address)]; index != 0;
+       index = paths_[index - 1].next) {
     path& candidate = paths_[index - 1];
-    if (candidate.addresses[0] == address && matches(candidate, slot)) return candidate.group;
+    if (candidate.addresses[0] == origin.return_address && matches(candidate, origin)) return candidate.group;
   }
   return none;
 }
 
-bool apply_sites::matches(path& candidate, const std::uintptr_t* slot) noexcept {
-  const auto* place = reinterpret_cast<const char*>(slot);
+bool apply_sites::matches(path& candidate, const unwind::frame_origin& origin) noexcept {
+  if (candidate.depth == 1) return true;
+  own_stack& own = stack_of_thread;
+  if (!own.has_begun()) own.begin(static_cast<std::uintptr_t>(pthread_self()) == first_thread);
+  unwind::stack_memory stack = own.memory_from(origin.stack_pointer, way_to_ask);
+  std::uintptr_t place = origin.stack_pointer;
   for (std::size_t frame = 1; frame < candidate.depth; ++frame) {
     // Another thread may be updating the distance; every stored value is one that was observed.
     const std::uint8_t agreed = candidate.agreed[frame].load(std::memory_order_relaxed);
-    if (agreed < trusted || agreed == varies) return unwind(candidate, slot);
-    place += candidate.distances[frame].load(std::memory_order_relaxed);
+    if (agreed < trusted || agreed == varies) return walk(candidate, origin, stack);
+    place += static_cast<std::uintptr_t>(
+        static_cast<std::intptr_t>(candidate.distances[frame].load(std::memory_order_relaxed)));
     std::uintptr_t address = 0;
-    std::memcpy(&address, place, sizeof address);
-    if (address != candidate.addresses[frame]) return false;
+    // A distance that leads beyond the stack is not that of this call.
+    if (!stack.read(place, address)) return walk(candidate, origin, stack);
+    if (unwind::plain_address(address) != candidate.addresses[frame]) return false;
   }
   return true;
 }
 
-bool apply_sites::unwind(path& candidate, const std::uintptr_t* slot) noexcept {
-  if (unwinding) return false;  // the unwinder allocates
-  unwinding = true;
-  unwound stack;
-  _Unwind_Backtrace(note_frame, &stack);
-  unwinding = false;
-  std::size_t first = 0;
-  while (first < stack.count && stack.addresses[first] != candidate.addresses[0]) ++first;
-  auto last = reinterpret_cast<std::uintptr_t>(slot);
+bool apply_sites::walk(path& candidate, const unwind::frame_origin& origin,
+                       unwind::stack_memory& stack) noexcept {
+  unwind::loaded_module module;
+  unwind::frame_step now;
+  now.pc = origin.return_address;
+  now.stack_pointer = origin.stack_pointer;
+  now.frame_pointer = origin.frame_pointer;
+  std::uintptr_t last = origin.stack_pointer;
   for (std::size_t frame = 1; frame < candidate.depth; ++frame) {
-    if (first + frame >= stack.count) return false;
-#if defined(__x86_64__)
-    const auto distance = static_cast<std::int32_t>(stack.places[first + frame] - last);
-    std::atomic<std::uint8_t>& agreed = candidate.agreed[frame];
-    const std::uint8_t before = agreed.load(std::memory_order_relaxed);
-    if (before == 0) {
-      candidate.distances[frame].store(distance, std::memory_order_relaxed);
-      agreed.store(1, std::memory_order_relaxed);
-    } else if (before != varies) {
-      const bool same = candidate.distances[frame].load(std::memory_order_relaxed) == distance;
-      if (!same || before < trusted)
-        agreed.store(same ? static_cast<std::uint8_t>(before + 1) : varies, std::memory_order_relaxed);
-    }
-    last = stack.places[first + frame];
-#else
-    (void)last;
-#endif
-    if (stack.addresses[first + frame] != candidate.addresses[frame]) return false;
+    // pc - 1, as the call may be the last instruction of its function.
+    if (!unwind::find_module(now.pc - 1, module)) return false;
+    const unwind::frame_rule rule = known_rules.rule_for(now.pc - 1, module.unwind_header);
+    unwind::frame_step next;
+    if (!unwind::step(rule, now.stack_pointer, now.frame_pointer, stack, next)) return false;
+    note_distance(candidate, frame, static_cast<std::int32_t>(next.pc_slot - last));
+    if (next.pc != candidate.addresses[frame]) return false;
+    last = next.pc_slot;
+    now = next;
   }
   return true;
+}
+
+void apply_sites::note_distance(path& candidate, std::size_t frame, std::int32_t distance) noexcept {
+  std::atomic<std::uint8_t>& agreed = candidate.agreed[frame];
+  const std::uint8_t before = agreed.load(std::memory_order_relaxed);
+  if (before == 0) {
+    candidate.distances[frame].store(distance, std::memory_order_relaxed);
+    agreed.store(1, std::memory_order_relaxed);
+  } else if (before != varies) {
+    const bool same = candidate.distances[frame].load(std::memory_order_relaxed) == distance;
+    if (!same || before < trusted)
+      agreed.store(same ? static_cast<std::uint8_t>(before + 1) : varies, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace tarn::profiler

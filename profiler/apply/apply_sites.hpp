@@ -4,14 +4,16 @@
 // cases.
 //
 // For a site identified by more than its innermost frame, the caller's return address is expected at the stack
-// distance where the unwinder has found it before. The stack is unwound only while that distance is not known, or
-// if it varies. Thread safety: find() by any thread; load() once, before there are other threads.
+// distance where a stack walk has found it before. The stack is walked only while that distance is not known, or
+// if it varies. Both read only what is known to be readable: the same code may run on a smaller frame later, near the end
+// of a stack. Thread safety: find() by any thread; load() once, before there are other threads.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "os/frame_step.hpp"
 #include "profiler/apply/apply_format.hpp"
 
 namespace tarn::profiler {
@@ -29,12 +31,12 @@ class apply_sites {
   // Reads the plan and finds its modules among the loaded ones. False: the plan cannot be read.
   bool load(const char* path_of_plan);
 
-  // The group of the call that returns to `address`; `slot`: the stack address of that return address.
-  int find(std::uintptr_t address, const std::uintptr_t* slot) noexcept {
-    const std::size_t bit = hash(address);
+  // The group of the call that comes from there.
+  int find(const unwind::frame_origin& origin) noexcept {
+    const std::size_t bit = hash(origin.return_address);
     if ((filter_[bit / 64] & (std::uint64_t{1} << (bit % 64))) == 0) [[likely]]
       return none;
-    return find_path(address, slot);
+    return find_path(origin);
   }
 
   const apply_group& group(std::size_t number) const noexcept { return groups_[number]; }
@@ -44,7 +46,7 @@ class apply_sites {
  private:
   static constexpr std::size_t filter_bits = 8192;
 
-  // Distances to the next return address on the stack, by frame; used once the unwinder has found the same distance
+  // Distances to the next return address on the stack, by frame; used once walks have found the same distance
   // repeatedly.
   struct path {
     std::uintptr_t addresses[most_apply_frames] = {};
@@ -60,9 +62,10 @@ class apply_sites {
   static std::size_t hash(std::uintptr_t address) noexcept {
     return static_cast<std::size_t>((address * 0x9e3779b97f4a7c15U) >> (64 - 13));
   }
-  int find_path(std::uintptr_t address, const std::uintptr_t* slot) noexcept;
-  bool matches(path& candidate, const std::uintptr_t* slot) noexcept;
-  bool unwind(path& candidate, const std::uintptr_t* slot) noexcept;
+  int find_path(const unwind::frame_origin& origin) noexcept;
+  static bool matches(path& candidate, const unwind::frame_origin& origin) noexcept;
+  static bool walk(path& candidate, const unwind::frame_origin& origin, unwind::stack_memory& stack) noexcept;
+  static void note_distance(path& candidate, std::size_t frame, std::int32_t distance) noexcept;
   bool read_line(const char* begin, const char* end);
 
   std::uint64_t filter_[filter_bits / 64] = {};

@@ -131,11 +131,8 @@ void event_stream::take_note(std::uint64_t first) {
     case note_kind::free_ticks:
       if (has_thread_) model_->free_took(thread_, duration(figure));
       break;
-    case note_kind::stack_low:
-      notes_.stack_low = figure;
-      break;
-    case note_kind::stack_high:
-      model_->thread_stack(notes_.stack_low, figure);
+    case note_kind::stack_end:
+      model_->thread_stack(figure);
       break;
     case note_kind::nothing_ticks:
       model_->nothing_took(duration(figure));

@@ -55,7 +55,6 @@ class event_stream {
     std::uint64_t checked_pages = 0;
     std::uint64_t resident_pages = 0;
     call_duration took;
-    std::uint64_t stack_low = 0;
   };
   std::uint64_t word(std::uint64_t offset) const noexcept { return words_[(at_ + offset) & mask_]; }
   bool needs(std::uint64_t count);

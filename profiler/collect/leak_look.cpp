@@ -66,7 +66,13 @@ std::vector<root_range> roots_of(const std::vector<mapping>& mappings, const pro
     // a stack inside a malloc block is scanned when that block is reached
     if (piece == nullptr || piece->use == memory_use::heap) continue;
     stacks.insert(piece);
-    roots.push_back({std::max(piece->start, each.stack_pointer - red_zone), piece->end, false});
+    std::uint64_t end = piece->end;
+    // A stack of a thread that has ended may have ended within this one.
+    for (const memory_piece* next = piece + 1; next < pieces.data() + pieces.size() && next->start == end &&
+                                               piece->use == memory_use::stack && next->use == piece->use;
+         ++next)
+      end = next->end;
+    roots.push_back({std::max(piece->start, each.stack_pointer - red_zone), end, false});
   }
   for (const memory_piece& piece : pieces) {
     const mapping& whole = mappings[piece.whole];

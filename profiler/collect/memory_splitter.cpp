@@ -62,8 +62,9 @@ std::vector<known_range> known_ranges(const process_model& model) {
   model.for_each_region([&ranges](std::uint64_t start, std::uint64_t end, std::uint32_t site) {
     ranges.push_back({start, end, memory_use::mapped, site});
   });
-  model.for_each_stack([&ranges](std::uint64_t start, std::uint64_t end) {
-    ranges.push_back({start, end, memory_use::stack, 0});
+  // Only the end is known: see cut().
+  model.for_each_stack([&ranges](std::uint64_t end) {
+    ranges.push_back({end - 1, end, memory_use::stack, 0});
   });
   std::stable_sort(ranges.begin(), ranges.end(), [](const known_range& left, const known_range& right) {
     return left.start < right.start;
@@ -71,7 +72,8 @@ std::vector<known_range> known_ranges(const process_model& model) {
   return ranges;
 }
 
-// Cuts a mapping at the bounds of the known ranges within it; what lies between them keeps the use of `first`.
+// Cuts a mapping at the bounds of the known ranges within it; what lies between them keeps the use of `first`. A stack
+// begins where what is known before it ends: mostly the mapping begins with it, behind its guard.
 void cut(const mapping& whole, const memory_piece& first, const std::vector<known_range>& ranges,
          std::vector<memory_piece>& pieces) {
   memory_piece rest = first;
@@ -80,7 +82,8 @@ void cut(const mapping& whole, const memory_piece& first, const std::vector<know
                        [](const known_range& one, std::uint64_t address) { return one.start < address; });
   if (next != ranges.begin() && std::prev(next)->end > whole.start) --next;
   for (; next != ranges.end() && next->start < whole.end; ++next) {
-    const std::uint64_t start = std::max(next->start, rest.start);
+    const bool is_stack = next->use == memory_use::stack;
+    const std::uint64_t start = is_stack ? rest.start : std::max(next->start, rest.start);
     const std::uint64_t end = std::min(next->end, whole.end);
     if (start >= end) continue;
     if (rest.start < start) {

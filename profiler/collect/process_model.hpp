@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -121,8 +122,8 @@ class process_model {
   std::uint32_t begin_thread(std::uint32_t id, std::uint64_t time_ns);
   void end_thread(std::uint32_t thread, std::uint64_t time_ns);
   void name_thread(std::uint32_t thread, const std::string& name);
-  // The stack of a thread lies in [low, high). Not called for the process's first thread.
-  void thread_stack(std::uint64_t low, std::uint64_t high);
+  // The stack of a thread ends at `end`. Not called for the process's first thread.
+  void thread_stack(std::uint64_t end);
   void name_thread_by_id(std::uint32_t id, const std::string& name);
 
   void allocated(std::uint32_t thread, const allocation_event& event);
@@ -176,10 +177,10 @@ class process_model {
   void for_each_region(Visit visit) const {
     for (const auto& [start, one] : regions_) visit(start, one.end, one.site);
   }
-  // Visits the stack of each thread, ended ones included: low, high.
+  // Visits the end of each thread's stack, of ended threads too.
   template <typename Visit>
   void for_each_stack(Visit visit) const {
-    for (const auto& [low, high] : thread_stacks_) visit(low, high);
+    for (const std::uint64_t end : stack_ends_) visit(end);
   }
   // The return address of the call of malloc; 0: not known.
   std::uint64_t caller_of(std::uint32_t site) const noexcept {
@@ -305,7 +306,7 @@ class process_model {
   block_table blocks_;
   std::map<std::uint64_t, region> regions_;
   // Low -> high; a newer stack replaces those that it overlaps.
-  std::map<std::uint64_t, std::uint64_t> thread_stacks_;
+  std::set<std::uint64_t> stack_ends_;
 
   std::uint64_t last_number_ = 0;
   std::uint64_t peak_epoch_ = 0;

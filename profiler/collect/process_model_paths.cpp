@@ -68,12 +68,8 @@ void process_model::end_thread(std::uint32_t thread, std::uint64_t time_ns) {
   threads_[thread].end_ns = time_ns;
 }
 
-void process_model::thread_stack(std::uint64_t low, std::uint64_t high) {
-  if (low >= high || thread_stacks_.size() >= most_threads) return;
-  auto at = thread_stacks_.lower_bound(low);
-  if (at != thread_stacks_.begin() && std::prev(at)->second > low) --at;
-  while (at != thread_stacks_.end() && at->first < high) at = thread_stacks_.erase(at);
-  thread_stacks_[low] = high;
+void process_model::thread_stack(std::uint64_t end) {
+  if (end != 0 && stack_ends_.size() < most_threads) stack_ends_.insert(end);
 }
 
 void process_model::name_thread(std::uint32_t thread, const std::string& name) {

@@ -5,6 +5,8 @@
 // Thread safety: `self` is the calling thread's; all else may be read by any thread.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +16,8 @@
 
 namespace tarn::profiler::recorder {
 
-// The program's own functions. Null where there is none.
+// The program's own functions. Null where there is none. All are looked up before the program's first thread, since dlsym
+// waits for the dynamic linker's lock: a constructor that holds it may wait for the thread that calls a hook.
 struct real_functions {
   void* (*malloc)(std::size_t);
   void* (*calloc)(std::size_t, std::size_t);
@@ -29,6 +32,12 @@ struct real_functions {
   void* (*valloc)(std::size_t);
   void* (*pvalloc)(std::size_t);
   std::size_t (*malloc_usable_size)(void*);
+  // Forwarded to what the program would call: another library may stand in front of libc's, too.
+  int (*prctl)(int, unsigned long, unsigned long, unsigned long, unsigned long);
+  long (*syscall)(long, unsigned long, unsigned long, unsigned long, unsigned long, unsigned long,
+                  unsigned long);
+  int (*pthread_setname_np)(pthread_t, const char*);
+  int (*dlclose)(void*);
 };
 extern constinit real_functions real;
 

@@ -2,8 +2,8 @@
 // Hooks of every form of operator new and delete, in front of those of the program's C++ library or allocator. A
 // call is recorded under its own kind; its inner call of malloc or of another form is not recorded a second time.
 //
-// A C program may load C++ libraries later; symbol lookup then finds this library's operators first (find_next
-// explains how the program's own operators are found).
+// A C program may load C++ libraries later, whose calls then find this library's operators. libstdc++'s own are not
+// looked up then, since dlsym takes the dynamic linker's lock: malloc and free serve, as they serve libstdc++'s.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -40,16 +40,20 @@ struct operators {
 operators known;
 std::atomic<bool> looked{false};
 
-// Serves programs without a C++ library, which cannot throw: aborts if there is no memory.
+// Without memory: what the C++ library that has been loaded since does then. A program without one cannot throw.
+template <class... Arguments>
+void* new_without_memory(const char* name, Arguments... arguments) {
+  auto* const later = reinterpret_cast<void* (*)(Arguments...)>(find_next(name));
+  if (later == nullptr) std::abort();
+  return later(arguments...);
+}
 void* plain_new(std::size_t size) {
-  void* block = real.malloc(size != 0 ? size : 1);
-  if (block == nullptr) std::abort();
-  return block;
+  void* const block = real.malloc(size != 0 ? size : 1);
+  return block != nullptr ? block : new_without_memory("_Znwm", size);
 }
 void* plain_new_aligned(std::size_t size, std::align_val_t alignment) {
-  void* block = real.aligned_alloc(static_cast<std::size_t>(alignment), size != 0 ? size : 1);
-  if (block == nullptr) std::abort();
-  return block;
+  void* const block = real.aligned_alloc(static_cast<std::size_t>(alignment), size != 0 ? size : 1);
+  return block != nullptr ? block : new_without_memory("_ZnwmSt11align_val_t", size, alignment);
 }
 void* plain_new_nothrow(std::size_t size, nothrow) { return real.malloc(size != 0 ? size : 1); }
 void* plain_new_aligned_nothrow(std::size_t size, std::align_val_t alignment, nothrow) {

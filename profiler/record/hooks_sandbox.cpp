@@ -6,7 +6,6 @@
 #include <sys/prctl.h>
 
 #include "profiler/record/own_calls.hpp"
-#include "profiler/record/real_functions.hpp"
 #include "profiler/record/recorder.hpp"
 
 using namespace tarn::profiler::recorder;
@@ -29,21 +28,14 @@ class filter_mark {
   bool set_;
 };
 
-template <class Function>
-Function* next_of(const char* name, std::atomic<Function*>& kept) {
-  // relaxed: every thread finds the same address
-  Function* found = kept.load(std::memory_order_relaxed);
-  if (found == nullptr) {
-    found = reinterpret_cast<Function*>(find_next(name));
-    kept.store(found, std::memory_order_relaxed);
-  }
-  return found;
+// The program's own functions are not known before the recorder's constructor: then the kernel is called directly.
+template <class... Arguments>
+long call_kernel(long number, Arguments... arguments) {
+  const long result = tarn::os::system_call(number, static_cast<long>(arguments)...);
+  if (result >= 0 || result <= -4096) return result;
+  errno = static_cast<int>(-result);
+  return -1;
 }
-
-using prctl_function = int(int, word, word, word, word);
-using syscall_function = long(long, word, word, word, word, word, word);
-std::atomic<prctl_function*> real_prctl{nullptr};
-std::atomic<syscall_function*> real_syscall{nullptr};
 
 }  // namespace
 
@@ -56,13 +48,9 @@ extern "C" {
 
 int tarn_recorder_prctl(int option, word a, word b, word c, word d) noexcept __asm__("prctl");
 int tarn_recorder_prctl(int option, word a, word b, word c, word d) noexcept {
-  prctl_function* const behind = next_of("prctl", real_prctl);
-  if (behind == nullptr) {
-    errno = ENOSYS;
-    return -1;
-  }
   filter_mark mark(option == PR_SET_SECCOMP);
-  const int result = behind(option, a, b, c, d);
+  const int result = real.prctl != nullptr ? real.prctl(option, a, b, c, d)
+                                           : static_cast<int>(call_kernel(SYS_prctl, option, a, b, c, d));
   mark.settle(result, false);
   return result;
 }
@@ -70,15 +58,11 @@ int tarn_recorder_prctl(int option, word a, word b, word c, word d) noexcept {
 long tarn_recorder_syscall(long number, word a, word b, word c, word d, word e, word f) noexcept
     __asm__("syscall");
 long tarn_recorder_syscall(long number, word a, word b, word c, word d, word e, word f) noexcept {
-  syscall_function* const behind = next_of("syscall", real_syscall);
-  if (behind == nullptr) {
-    errno = ENOSYS;
-    return -1;
-  }
   const bool by_seccomp =
       number == SYS_seccomp && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER);
   filter_mark mark(by_seccomp || (number == SYS_prctl && a == PR_SET_SECCOMP));
-  const long result = behind(number, a, b, c, d, e, f);
+  const long result = real.syscall != nullptr ? real.syscall(number, a, b, c, d, e, f)
+                                              : call_kernel(number, a, b, c, d, e, f);
   mark.settle(result, by_seccomp && (b & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0);
   return result;
 }

@@ -72,19 +72,16 @@ void* mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, .
 }
 
 int pthread_setname_np(pthread_t thread, const char* name) noexcept {
-  using setter = int (*)(pthread_t, const char*);
-  const auto forward = reinterpret_cast<setter>(find_next("pthread_setname_np"));
-  if (forward == nullptr) return ENOSYS;
-  const int result = forward(thread, name);
+  if (real.pthread_setname_np == nullptr) return ENOSYS;
+  const int result = real.pthread_setname_np(thread, name);
   if (result == 0 && pthread_equal(thread, pthread_self()) != 0) thread_named(name);
   return result;
 }
 
 int dlclose(void* library) {
-  using closer = int (*)(void*);
-  const auto forward = reinterpret_cast<closer>(find_next("dlclose"));
+  if (real.dlclose == nullptr) return -1;
   library_closing();
-  const int result = forward(library);
+  const int result = real.dlclose(library);
   library_closed();
   return result;
 }
@@ -105,7 +102,9 @@ namespace {
 
 [[gnu::constructor(101)]] void begin() {
   // In a running program, tarn_record_attach begins the recording.
-  if (find_real_functions() && is_preloaded()) start();
+  if (!find_real_functions() || !is_preloaded()) return;
+  look_for_operators();
+  start();
 }
 
 [[gnu::destructor(101)]] void end() { process_ends(ending_by::exit); }

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <cstring>
+#include <string_view>
 
 #include "os/syscall.hpp"
 #include "profiler/record/own_calls.hpp"
@@ -13,6 +14,16 @@
 namespace tarn::profiler::recorder {
 
 namespace {
+
+// The value of session_variable; "": there is none. Not by getenv, which may take a lock in some libc.
+const char* place_of_session() {
+  constexpr std::size_t length = std::string_view(session_variable).size();
+  for (char** each = environ; *each != nullptr; ++each) {
+    if (std::strncmp(*each, session_variable, length) == 0 && (*each)[length] == '=')
+      return *each + length + 1;
+  }
+  return "";
+}
 
 // A child of the collector waits without being asked: it may end before the collector has seen it.
 bool waits_at_end(const process_page& page) {
@@ -28,8 +39,8 @@ void start() {
   // Before libc is initialised there is no environment; then a later call begins.
   if (started || real.malloc == nullptr || environ == nullptr) return;
   started = true;
-  const char* place = std::getenv(session_variable);
-  if (place == nullptr || *place == 0) return;
+  const char* const place = place_of_session();
+  if (*place == 0) return;
   const std::uint8_t before = self.busy;
   self.busy = calling;
   const int error = errno;

@@ -141,6 +141,10 @@ bool find_real_functions() {
   look_up(found.valloc, "valloc");
   look_up(found.pvalloc, "pvalloc");
   look_up(found.malloc_usable_size, "malloc_usable_size");
+  look_up(found.prctl, "prctl");
+  look_up(found.syscall, "syscall");
+  look_up(found.pthread_setname_np, "pthread_setname_np");
+  look_up(found.dlclose, "dlclose");
   real = found;
   loaded_module module;
   if (find_module(reinterpret_cast<std::uintptr_t>(real.malloc), module)) {

@@ -201,7 +201,10 @@ std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
     thread.path.forget();
     thread.modules.forget();
   }
-  const stack_memory stack = stack_of(thread, origin.stack_pointer);
+  // As in the engine's walk: a filter that allows malloc allows madvise.
+  const stack_memory stack =
+      thread.stack.memory_from(origin.stack_pointer, in_sandbox() ? stack_memory::question::madvise
+                                                                  : stack_memory::question::sigprocmask);
   module_rules source(thread);
   source.generation = generation;
   ring_nodes sink(thread);

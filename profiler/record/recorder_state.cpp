@@ -202,17 +202,15 @@ void introduce(thread_state& state) {
   state.has_countdown = false;
   state.sections = 0;
   state.nothings = 0;
-  find_own_stack(state);
+  const bool is_first = state.id == process->file.page->pid;
+  state.stack.begin(is_first);
   if (has_end_key) pthread_setspecific(end_key, &state);
-  if (!state.reserve(4)) return;
+  if (!state.reserve(3)) return;
   state.last_ticks = ticks_now();
   state.put(static_cast<std::uint64_t>(word_kind::time) | state.last_ticks << kind_bits);
   state.put(static_cast<std::uint64_t>(word_kind::thread) |
             static_cast<std::uint64_t>(static_cast<std::uint32_t>(state.id)) << 32);
-  if (state.own_stack.high != 0 && state.id != pid_now()) {
-    state.put(note_word(note_kind::stack_low, state.own_stack.low));
-    state.put(note_word(note_kind::stack_high, state.own_stack.high));
-  }
+  if (!is_first) state.put(note_word(note_kind::stack_end, state.stack.end()));
   state.publish();
   char name[17] = {};
   if (!failed(own_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
@@ -390,7 +388,7 @@ void put_text(thread_state& thread, text_kind kind, std::string_view text, const
 
 usage_figures usage_now() {
   rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
+  os::system_call(SYS_getrusage, RUSAGE_SELF, reinterpret_cast<long>(&usage));
   const auto ns = [](const timeval& time) {
     return static_cast<std::uint64_t>(time.tv_sec) * 1000000000U +
            static_cast<std::uint64_t>(time.tv_usec) * 1000U;

@@ -21,6 +21,7 @@
 #include "profiler/record/call_path.hpp"
 #include "profiler/record/hook_state.hpp"
 #include "profiler/record/module_names.hpp"
+#include "profiler/record/own_stack.hpp"
 #include "profiler/record/python_frames.hpp"
 #include "profiler/record/sampled_blocks.hpp"
 #include "profiler/record/session.hpp"
@@ -74,11 +75,9 @@ struct thread_state {
   std::uint32_t sections;    // times that the recorder has worked within a hook (section in recorder.cpp)
   std::uint64_t random;      // state of the random numbers
   std::uintptr_t old_block;  // old block of a realloc that has begun
-  stack_bounds own_stack;    // the thread's stack; all of it is readable
-  // Of the process's first thread: the lowest address that its stack may grow to. Of others: the highest address.
-  std::uintptr_t lowest_stack;
-  std::uint64_t
-      library_generation;  // of library_generation() in recorder.cpp; `path` and `modules` are of it
+  own_stack stack;
+  // Of library_generation() in recorder.cpp; `path` and `modules` are of it.
+  std::uint64_t library_generation;
   recent_modules modules;
   thread_state* next;
   call_path path;
@@ -145,10 +144,6 @@ void tell_nothing();
 // Writes the text, then `tail_words` words from `tail`, as one entry of the ring. Without room it is lost.
 void put_text(thread_state& thread, text_kind kind, std::string_view text, const std::uint64_t* tail,
               unsigned tail_words);
-// The readable memory of the stack that the thread is on, which may be another one than its own.
-stack_memory stack_of(thread_state& thread, std::uintptr_t stack_pointer);
-// Sets own_stack and lowest_stack. Called by the thread itself.
-void find_own_stack(thread_state& state);
 
 // Numbers of dlclose calls that have begun, and that have ended: see library_generation() in recorder.cpp.
 extern constinit std::atomic<std::uint64_t> closes_begun;

@@ -98,11 +98,10 @@ enum class note_kind : std::uint8_t {
   // The same two for the last free or delete of the ring, written after it.
   free_ticks = 8,
   untimed_free = 9,
-  // The stack of the ring's thread, written in this order when the thread begins.
-  stack_low = 10,
-  stack_high = 11,
+  // Where the stack of the ring's thread ends, upwards; written when the thread begins.
+  stack_end = 10,
   // The measured duration of a call that does nothing, timed right after another call.
-  nothing_ticks = 12
+  nothing_ticks = 11
 };
 
 inline constexpr unsigned kind_bits = 4;

@@ -73,8 +73,8 @@ const session_header* map_header(std::uint64_t pid, std::uint64_t descriptor, st
   struct stat status = {};
   const long sealed = os::system_call(SYS_fcntl, file, F_GET_SEALS);
   long memory = -1;
-  if (fstat(static_cast<int>(file), &status) == 0 && status.st_ino == inode && !failed(sealed) &&
-      (sealed & header_seals) == header_seals &&
+  if (os::system_call(SYS_fstat, file, reinterpret_cast<long>(&status)) == 0 && status.st_ino == inode &&
+      !failed(sealed) && (sealed & header_seals) == header_seals &&
       status.st_size >= static_cast<off_t>(sizeof(session_header))) {
     memory = os::system_call(SYS_mmap, 0, status.st_size, PROT_READ, MAP_SHARED, file, 0);
   }
@@ -99,12 +99,17 @@ std::uint32_t rings_within(const rlimit& limit, std::uint32_t ring_words) {
   return limit.rlim_max == RLIM_INFINITY ? most_rings : rings_in(limit.rlim_max, ring_words);
 }
 
+long limit_of_files(const rlimit* now, rlimit* before) {
+  return os::system_call(SYS_prlimit64, 0, RLIMIT_FSIZE, reinterpret_cast<long>(now),
+                         reinterpret_cast<long>(before));
+}
+
 bool set_length(long file, std::uint64_t bytes, const rlimit& limit) {
   const rlimit lifted = {limit.rlim_max, limit.rlim_max};
   const bool is_in_the_way = limit.rlim_cur < bytes;
-  if (is_in_the_way) setrlimit(RLIMIT_FSIZE, &lifted);
+  if (is_in_the_way) limit_of_files(&lifted, nullptr);
   const bool done = !failed(os::system_call(SYS_ftruncate, file, static_cast<long>(bytes)));
-  if (is_in_the_way) setrlimit(RLIMIT_FSIZE, &limit);
+  if (is_in_the_way) limit_of_files(&limit, nullptr);
   return done;
 }
 
@@ -166,7 +171,7 @@ session_link open_session(const char* place) {
 
 int make_process_file(const session_header& header, process_file& made) {
   rlimit limit = {};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return -1;
+  if (limit_of_files(nullptr, &limit) != 0) return -1;
   std::uint32_t rings = rings_within(limit, header.ring_words);
   if (rings == 0) return -1;
   const long file = make_memory_file();

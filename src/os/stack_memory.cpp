@@ -32,6 +32,18 @@ bool populates(std::uintptr_t address) {
 // An emulator may accept any advice, even for the page of the null pointer: check that it refuses that one.
 bool is_readable_by_madvise(std::uintptr_t address) { return populates(address) && !populates(0); }
 
+bool is_readable(std::uintptr_t address, stack_memory::question asked) {
+  switch (asked) {
+    case stack_memory::question::sigprocmask:
+      return os::ask_for_word(address) == os::word_state::readable;
+    case stack_memory::question::madvise:
+      return is_readable_by_madvise(address);
+    case stack_memory::question::none:
+      break;
+  }
+  return false;
+}
+
 }  // namespace
 
 // Not inlined: the page of its own frame is known to be readable.
@@ -42,11 +54,7 @@ bool is_readable_by_madvise(std::uintptr_t address) { return populates(address) 
 }
 
 bool stack_memory::ask_for_page(std::uintptr_t address) {
-  if (asked_ == question::none || address < lowest_ || address - lowest_ >= longest_stack) return false;
-  if (!(asked_ == question::sigprocmask ? os::ask_for_word(address) == os::word_state::readable
-                                        : is_readable_by_madvise(address))) {
-    return false;
-  }
+  if (address < lowest_ || address - lowest_ >= longest_stack || !is_readable(address, asked_)) return false;
   const std::uintptr_t start = page_start(address, least_page);
   if (start == known_.high) {
     known_.high += least_page;
@@ -54,6 +62,14 @@ bool stack_memory::ask_for_page(std::uintptr_t address) {
     known_.low = start;
   } else {
     known_ = {start, start + least_page};
+  }
+  return true;
+}
+
+bool stack_memory::extend_down(stack_bounds& known, std::uintptr_t address, question asked) {
+  while (address < known.low) {
+    if (!is_readable(known.low - least_page, asked)) return false;
+    known.low -= least_page;
   }
   return true;
 }

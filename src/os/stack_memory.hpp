@@ -34,6 +34,10 @@ class stack_memory {
   // An unknown stack, from `stack_pointer` on. Cost: a system call for each page read, except the caller's own.
   stack_memory(std::uintptr_t stack_pointer, question asked);
 
+  // Lowers known.low to the page of `address`, as far as the kernel confirms each page on the way. False: one of them
+  // cannot be read, so `address` does not lie on the same stack. Cost: a system call for each page.
+  static bool extend_down(stack_bounds& known, std::uintptr_t address, question asked);
+
   // Reads the word at `address`. False: the address is not aligned or not on the stack, or cannot be read.
   bool read(std::uintptr_t address, std::uintptr_t& word) {
     if (address % sizeof word != 0) return false;

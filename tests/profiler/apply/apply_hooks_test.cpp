@@ -16,6 +16,7 @@
 #include "profiler/apply/apply_format.hpp"
 #include "tarn/detail/buffer_abi.hpp"
 #include "tarn/detail/pool_abi.hpp"
+#include "tarn/malloc.h"
 #include "tests/profiler/apply/plan.hpp"
 
 extern "C" {
@@ -138,6 +139,11 @@ TEST(apply_hooks, every_function_that_frees_takes_a_slot_back) {
       [](void* p) { ::operator delete[](p, slot_bytes, alignment); },
       [](void* p) { ::operator delete(p, alignment, std::nothrow); },
       [](void* p) { ::operator delete[](p, alignment, std::nothrow); },
+      [](void* p) { tarn_free(p); },
+      [](void* p) { tarn_free_sized(p, slot_bytes); },
+      [](void* p) { tarn_free_aligned_sized(p, 16, slot_bytes); },
+      [](void* p) { EXPECT_EQ(tarn_realloc(p, 0), nullptr); },
+      [](void* p) { EXPECT_EQ(tarn_reallocarray(p, 0, 8), nullptr); },
       [](void* p) { EXPECT_EQ(call<elsewhere>(&realloc, p, 0), nullptr); },
       [](void* p) { EXPECT_EQ(call<elsewhere>(&reallocarray, p, 8, 0), nullptr); },
   };
@@ -189,6 +195,23 @@ TEST(apply_hooks, a_slot_that_becomes_too_short_is_moved_with_its_content) {
   EXPECT_TRUE(holds(longer, 7, slot_bytes));
   expect_freed(block);
   free(longer);
+}
+
+TEST(apply_hooks, tarns_own_names_know_the_slots) {
+  void* const block = take_slot();
+  std::memset(block, 7, slot_bytes);
+  EXPECT_EQ(tarn_usable_size(block), slot_bytes);
+  EXPECT_EQ(tarn_realloc(block, slot_bytes), block);
+  void* const longer = tarn_reallocarray(block, slot_bytes, 2);
+  ASSERT_NE(longer, nullptr);
+  EXPECT_FALSE(is_slot(longer));
+  EXPECT_TRUE(holds(longer, 7, slot_bytes));
+  EXPECT_GE(tarn_usable_size(longer), 2 * slot_bytes);
+  expect_freed(block);
+  tarn_free(tarn_realloc(longer, 10));
+  tarn_free(tarn_realloc(nullptr, 10));
+  EXPECT_EQ(tarn_usable_size(nullptr), 0U);
+  tarn_free(nullptr);
 }
 
 TEST(apply_hooks, a_long_block_is_a_buffer_until_it_grows) {

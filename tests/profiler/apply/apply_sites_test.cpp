@@ -3,10 +3,14 @@
 #include "profiler/apply/apply_sites.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <ucontext.h>
 
 #include <memory>
 #include <string>
+#include <thread>
 
+#include "profiler/record/origin.hpp"
 #include "tests/profiler/apply/plan.hpp"
 
 namespace tarn::profiler {
@@ -14,11 +18,11 @@ namespace {
 
 std::uintptr_t inner_return, outer_return;
 
-// Asks as a hook does: by its return address, and where that lies on the stack.
+// Asks as a hook does: by its caller.
 [[gnu::noinline]] int ask(apply_sites& sites) {
-  const auto* const slot = static_cast<const std::uintptr_t*>(__builtin_frame_address(0)) + 1;
-  inner_return = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
-  return sites.find(inner_return, slot);
+  const unwind::frame_origin caller = recorder::caller();
+  inner_return = caller.return_address;
+  return sites.find(caller);
 }
 
 // `extra`: bytes on the stack between the two return addresses.
@@ -112,6 +116,51 @@ TEST(apply_sites, a_frame_whose_size_varies_is_unwound) {
     EXPECT_EQ(caller<0>(*plan.sites, static_cast<std::size_t>(round % 3) * 64), 0) << round;
     EXPECT_EQ(caller<1>(*plan.sites, static_cast<std::size_t>(round % 3) * 64), apply_sites::none) << round;
   }
+}
+
+// ---- stacks that end before the known distance ----
+
+constinit ucontext_t test_context{};
+constinit ucontext_t coroutine{};
+constinit apply_sites* asked_sites = nullptr;
+constinit int answer = 0;
+
+void ask_on_coroutine() { answer = caller<0>(*asked_sites, 16); }
+
+// Calls the site on a coroutine's stack between pages that cannot be read.
+int answer_on_coroutine(apply_sites& sites) {
+  constexpr std::size_t bytes = std::size_t{128} << 10;
+  constexpr std::size_t guard = 4 * bytes;  // more than the distance that is read
+  void* const memory = mmap(nullptr, bytes + 2 * guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT_NE(memory, MAP_FAILED);
+  char* const stack = static_cast<char*>(memory) + guard;
+  EXPECT_EQ(mprotect(stack, bytes, PROT_READ | PROT_WRITE), 0);
+  asked_sites = &sites;
+  getcontext(&coroutine);
+  coroutine.uc_stack.ss_sp = stack;
+  coroutine.uc_stack.ss_size = bytes;
+  coroutine.uc_link = &test_context;
+  makecontext(&coroutine, ask_on_coroutine, 0);
+  swapcontext(&test_context, &coroutine);
+  munmap(memory, bytes + 2 * guard);
+  return answer;
+}
+
+TEST(apply_sites, a_smaller_frame_near_the_end_of_a_stack_is_not_read_beyond_it) {
+  caller<0>(*loaded_plan("").sites);
+  const loaded_plan plan("pool 0 64 " + frame_at(inner_return) + " " + frame_at(outer_return));
+  for (int round = 0; round < 30; ++round) EXPECT_EQ(caller<0>(*plan.sites, 150000), 0) << round;
+  EXPECT_EQ(answer_on_coroutine(*plan.sites), 0);
+  EXPECT_EQ(caller<0>(*plan.sites, 150000), 0);
+}
+
+// The distance that is known may lead beyond the end of a thread's stack, too, and across its guard.
+TEST(apply_sites, threads_have_bounds_of_their_own) {
+  caller<0>(*loaded_plan("").sites);
+  const loaded_plan plan("pool 0 64 " + frame_at(inner_return) + " " + frame_at(outer_return));
+  for (int round = 0; round < 30; ++round) EXPECT_EQ(caller<0>(*plan.sites, 1 << 20), 0) << round;
+  std::thread([&plan] { EXPECT_EQ(caller<0>(*plan.sites), 0); }).join();
+  std::thread([&plan] { EXPECT_EQ(caller<0>(*plan.sites, 1 << 20), 0); }).join();
 }
 
 }  // namespace

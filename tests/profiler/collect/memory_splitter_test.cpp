@@ -52,14 +52,17 @@ TEST(memory_splitter, what_follows_a_files_data_is_its_bss) {
   EXPECT_EQ(pieces_of(mappings, process_model({}), {})[0].name, "/bin/p");
 }
 
-TEST(memory_splitter, mappings_are_cut_where_the_program_has_mapped_and_at_its_stacks) {
+TEST(memory_splitter, mappings_are_cut_where_the_program_has_mapped_and_at_the_ends_of_its_stacks) {
   process_model model({});
   const std::uint32_t thread = model.begin_thread(1, 0);
   model.mapped(thread, 1, 0x2000, 0x1000, model.node(0, 0x99));
-  model.thread_stack(0x4000, 0x6000);
+  model.thread_stack(0x5000);
+  model.thread_stack(0x7000);
+  model.thread_stack(0x7800);
   EXPECT_EQ(
-      pieces({without_file(0x1000, 0x5000), without_file(0x5000, 0x7000)}, model),
-      "1000-2000 other; 2000-3000 mapped; 3000-4000 other; 4000-5000 stack; 5000-6000 stack; 6000-7000 other; ");
+      pieces({without_file(0x1000, 0x6000), without_file(0x6000, 0x8000)}, model),
+      "1000-2000 other; 2000-3000 mapped; 3000-5000 stack; 5000-6000 other; 6000-7000 stack; 7000-7800 stack; "
+      "7800-8000 other; ");
 }
 
 TEST(memory_splitter, a_piece_with_a_block_is_mallocs) {

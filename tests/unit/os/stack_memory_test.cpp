@@ -83,6 +83,18 @@ TEST_P(stack_memory_questions, no_word_of_the_stack) {
   EXPECT_TRUE(stack.read(start_ + page_, word));
 }
 
+TEST_P(stack_memory_questions, a_known_stack_is_extended_as_far_as_it_can_be_read_without_a_gap) {
+  unwind::stack_bounds upper{start_ + 3 * page_, start_ + 4 * page_};
+  EXPECT_TRUE(stack_memory::extend_down(upper, start_ + 3 * page_ + 8, GetParam())) << "nothing to do";
+  EXPECT_FALSE(stack_memory::extend_down(upper, start_ + page_, GetParam())) << "a gap lies in between";
+  EXPECT_EQ(upper.low, start_ + 3 * page_);
+  unwind::stack_bounds lower{start_ + page_, start_ + 2 * page_};
+  EXPECT_TRUE(stack_memory::extend_down(lower, start_ + page_ - 8, GetParam()));
+  EXPECT_GE(lower.low, start_);
+  EXPECT_LT(lower.low, start_ + page_);
+  EXPECT_EQ(lower.high, start_ + 2 * page_);
+}
+
 INSTANTIATE_TEST_SUITE_P(all, stack_memory_questions,
                          testing::Values(stack_memory::question::sigprocmask,
                                          stack_memory::question::madvise));
