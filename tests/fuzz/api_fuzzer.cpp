@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT libFuzzer over the whole API. An input is a sequence of operations on the malloc family,
-// operator new, pools, recyclers, buffers, arenas and containers in them, each executed by one of three threads. In
-// between there are forks, ends of threads, threads that run at the same time, changes of options, and trims. A model
+// operator new, jemalloc's functions, pools, recyclers, buffers, arenas, scopes and containers in them, each executed by
+// one of three threads. In between there are forks, ends of threads, threads that run at the same time, changes of options, and trims. A model
 // records all memory that is held and the contents of every byte.
 // In the fast and the hardened build, malloc and operator new of the whole process are tarn's; under AddressSanitizer,
 // tarn has only its functions tarn_….
@@ -8,19 +8,22 @@
 #include <cerrno>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
+#include "arenas.hpp"
+#include "bursts.hpp"
 #include "containers.hpp"
 #include "crowd.hpp"
+#if !TARN_FUZZ_SHARED
+#include "flagged.hpp"
+#endif
 #include "model.hpp"
 #include "operators.hpp"
+#include "pools.hpp"
+#include "scopes.hpp"
 #include "settings.hpp"
 #include "sources.hpp"
-#include "tarn/arena.hpp"
-#include "tarn/local_pool.hpp"
 #include "tarn/malloc.h"
-#include "tarn/pooled_allocator.hpp"
 #include "watchdog.hpp"
 
 namespace tarn::fuzz {
@@ -52,9 +55,11 @@ class session {
         &session::take_slots,    &session::give_slots,       &session::take_node,
         &session::give_node,     &session::take_recycled,    &session::give_recycled,
         &session::take_buffer,   &session::give_buffer,      &session::use_arena,
-        &session::rewind_arena,  &session::maintain,         &session::set_option,
+        &session::use_arena,     &session::maintain,         &session::set_option,
         &session::burst,         &session::set_text,         &session::take_operator,
-        &session::give_operator, &session::change_container, &session::run_crowd};
+        &session::give_operator, &session::change_container, &session::run_crowd,
+        &session::move,          &session::fragment,         &session::use_scope,
+        &session::use_flags,     &session::use_flags,        &session::use_checked_arena};
     const std::uint8_t what = in_.byte();
     who_ = in_.byte() % workers::count;
     if (what == 255) return fork_child();
@@ -127,6 +132,18 @@ class session {
     add(blocks_, moved, size, size >= 16 ? 16 : 8);
   }
 
+  void move() {
+    if (blocks_.empty()) return;
+    held one = take(blocks_);
+    static_cast<void>(tarn_would_move(one.bytes, 1.0));
+    const std::size_t usable = tarn_usable_size(one.bytes);
+    one.bytes = static_cast<unsigned char*>(tarn_move(one.bytes));
+    require(one.bytes != nullptr, "tarn_move fails");
+    one.check();
+    require(tarn_usable_size(one.bytes) >= usable, "a block has become shorter by moving", one.bytes);
+    add(blocks_, one.bytes, one.size, one.alignment);
+  }
+
   // The model then holds, and writes to, all usable bytes of the block.
   void ask_size() {
     if (blocks_.empty()) return;
@@ -153,72 +170,17 @@ class session {
     blocks_[0].check();
   }
 
-  // Allocates up to a thousand blocks of one size, or frees those of the last call, perhaps in another thread: such
-  // bursts fill magazines and depots.
-  void burst() {
-    if (!burst_.empty()) return free_burst();
-    const std::size_t size = in_.below(3000) + 1;
-    for (std::size_t count = in_.below(1000); count != 0; --count) {
-      held one{static_cast<unsigned char*>(tarn_malloc(size)), std::min<std::size_t>(size, 32), 8, ++number_};
-      require(one.bytes != nullptr, "malloc fails");
-      one.stamp();
-      burst_.push_back(one);
-    }
-  }
-  void free_burst() {
-    for (const held& one : burst_) {
-      one.check();
-      tarn_free(one.bytes);
-    }
-    burst_.clear();
-  }
+  void burst() { bursts_.change(in_, number_); }
+  void fragment() { bursts_.fragment(in_); }
 
   // ---- pools ----
 
-  // The alignment that the model stores tells which pool the object is from: 1 own_pool(), 2 local_, 64 the shared one.
-  void take_object() {
-    if (nodes_.size() == most_held) return;
-    const unsigned which = in_.byte() % 4;
-    if (which == 0) {
-      nodes_.add(own_pool().create(), sizeof(node), 1, ++number_);
-    } else if (which == 1 && who_ == 0) {
-      nodes_.add(local_.create(), sizeof(node), 2, ++number_);
-    } else {
-      nodes_.add(pool_of<other_node>().create(), sizeof(other_node), 64, ++number_);
-    }
-  }
-  void give_object() {
-    if (nodes_.empty()) return;
-    const std::size_t index = in_.below(static_cast<std::uint32_t>(nodes_.size()));
-    if (nodes_[index].alignment == 2 && who_ != 0) return;  // a local_pool is used by one thread
-    const held one = nodes_.take(index);
-    if (one.alignment == 64) return pool_of<other_node>().destroy(reinterpret_cast<other_node*>(one.bytes));
-    auto* const object = reinterpret_cast<node*>(one.bytes);
-    one.alignment == 1 ? own_pool().destroy(object) : local_.destroy(object);
-  }
-
-  void take_slots() {
-    const std::size_t size = in_.below(6000) + 1;
-    const std::size_t alignment = std::size_t{1} << (in_.byte() % 8);
-    if (slots_.size() == most_held) return;
-    slots_.add(resource().allocate(size, alignment), size, alignment, ++number_);
-  }
-  void give_slots() {
-    if (slots_.empty()) return;
-    const held one = slots_.take(in_.below(static_cast<std::uint32_t>(slots_.size())));
-    resource().deallocate(one.bytes, one.size, one.alignment);
-  }
-
-  void take_node() {
-    const std::size_t count = in_.byte() % 4 == 0 ? in_.below(20) + 1 : 1;
-    if (allocator_.size() == most_held) return;
-    allocator_.add(pooled_allocator<node>().allocate(count), count * sizeof(node), 1, ++number_);
-  }
-  void give_node() {
-    if (allocator_.empty()) return;
-    const held one = allocator_.take(in_.below(static_cast<std::uint32_t>(allocator_.size())));
-    pooled_allocator<node>().deallocate(reinterpret_cast<node*>(one.bytes), one.size / sizeof(node));
-  }
+  void take_object() { pooled_.take_object(in_, ++number_, who_); }
+  void give_object() { pooled_.give_object(in_, who_); }
+  void take_slots() { pooled_.take_slots(in_, ++number_); }
+  void give_slots() { pooled_.give_slots(in_); }
+  void take_node() { pooled_.take_node(in_, ++number_); }
+  void give_node() { pooled_.give_node(in_); }
 
   // ---- recyclers and buffers ----
 
@@ -260,29 +222,32 @@ class session {
     buffer_handles_.pop_back();
   }
 
-  // ---- the arena ----
+  // ---- arenas, scopes, flags ----
 
-  void use_arena() {
-    const std::size_t size = in_.bytes() % 20000 + 1;
-    const std::size_t alignment = std::size_t{1} << (in_.byte() % 8);
-    if (in_arena_.size() == most_held) return;
-    if (!mark_.has_value() && in_.byte() % 4 == 0) {
-      mark_ = arena_.mark();
-      held_at_mark_ = in_arena_.size();
+  void use_arena() { arena_->change(in_); }
+  void use_checked_arena() { checked_arena_->change(in_); }
+  void use_scope() { in_.byte() % 8 == 0 ? scoped_.end(in_) : scoped_.use(in_, number_); }
+  void use_flags() {
+#if !TARN_FUZZ_SHARED
+    switch (in_.byte() % 16) {
+      case 0:
+        if (zeroes_++ < 2) flagged_blocks::take_zeroes(in_);
+        return;
+      case 1:
+      case 2:
+        return flagged_.stretch(in_);
+      case 3:
+      case 4:
+      case 5:
+        return flagged_.resize(in_);
+      case 6:
+      case 7:
+      case 8:
+        return flagged_.give(in_);
+      default:
+        return flagged_.take(in_, ++number_);
     }
-    in_arena_.add(arena_.allocate(size, alignment), size, alignment, ++number_);
-  }
-  void rewind_arena() {
-    const std::size_t keep = mark_.has_value() ? held_at_mark_ : 0;
-    while (in_arena_.size() > keep) static_cast<void>(in_arena_.take(in_arena_.size() - 1));
-    if (mark_.has_value()) {
-      arena_.rewind(*mark_);
-    } else if (in_.byte() % 2 == 0) {
-      arena_.reset();
-    } else {
-      arena_.release();
-    }
-    mark_.reset();
+#endif
   }
 
   // ---- operator new and containers ----
@@ -296,7 +261,7 @@ class session {
   // ---- other threads, maintenance, options, forks ----
 
   void run_crowd() {
-    if (crowds_++ == 2) return;
+    if (crowds_++ == 1) return;
     const std::uint64_t seed = in_.below(65536);
     const crowd all(seed, in_.byte() % 3);
   }
@@ -326,7 +291,7 @@ class session {
 
   // The child checks all memory of its parent and gives it back, which does not change the parent.
   void fork_child() {
-    if (forks_++ == 2) return;
+    if (forks_++ == 1) return;
     run_in_child([this] {
       check_all();
       give_all_back();
@@ -348,7 +313,14 @@ class session {
     return out;
   }
   void check_all() const {
-    for (const live_set* set : {&blocks_, &nodes_, &slots_, &allocator_, &buffers_, &in_arena_}) set->check();
+    for (const live_set* set : {&blocks_, &buffers_}) set->check();
+    pooled_.check();
+    arena_->check();
+    checked_arena_->check();
+    scoped_.check();
+#if !TARN_FUZZ_SHARED
+    flagged_.check();
+#endif
     for (const recycled_text& one : recycled_)
       require(*one.text == one.content, "a recycled string has changed");
     operators_.check();
@@ -356,13 +328,15 @@ class session {
   }
   void give_all_back() {
     who_ = 0;
-    mark_.reset();
-    rewind_arena();
-    free_burst();
+    arena_->empty();
+    checked_arena_->empty();
+    scoped_.empty(in_);
+    bursts_.empty();
+#if !TARN_FUZZ_SHARED
+    while (!flagged_.empty()) flagged_.give(in_);
+#endif
     while (!blocks_.empty()) release();
-    while (!nodes_.empty()) give_object();
-    while (!slots_.empty()) give_slots();
-    while (!allocator_.empty()) give_node();
+    pooled_.empty(in_);
     while (!buffers_.empty()) give_buffer();
     while (!recycled_.empty()) give_recycled();
     while (!operators_.empty()) give_operator();
@@ -372,25 +346,25 @@ class session {
   input in_;
   std::map<std::uintptr_t, std::uintptr_t> ranges_;
   live_set blocks_{ranges_};
-  live_set nodes_{ranges_};
-  live_set slots_{ranges_};
-  live_set allocator_{ranges_};
+  pooled_objects pooled_{ranges_};
   live_set buffers_{ranges_};
-  live_set in_arena_{ranges_};
+  std::unique_ptr<arenas> arena_ = make_arenas(ranges_);
+  std::unique_ptr<arenas> checked_arena_ = make_checked_arenas(ranges_);
+  scoped_blocks scoped_{ranges_};
+#if !TARN_FUZZ_SHARED
+  flagged_blocks flagged_{ranges_};
+#endif
   operator_blocks operators_{ranges_};
   containers containers_;
-  std::vector<held> burst_;
+  bursts bursts_;
   std::vector<recycled_text> recycled_;
   std::vector<buffer> buffer_handles_;
-  local_pool<node> local_;
-  arena arena_;
-  std::optional<arena::marker> mark_;
-  std::size_t held_at_mark_ = 0;
   unsigned who_ = 0;  // the thread that executes the operation
   std::uint64_t number_ = 0;
   std::size_t bytes_ = 0;
   int forks_ = 0;
   int crowds_ = 0;
+  int zeroes_ = 0;
 };
 
 }  // namespace
