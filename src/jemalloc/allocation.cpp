@@ -117,6 +117,13 @@ void* move_with(void* block, std::size_t have, std::size_t size, int bits) {
   return fresh;
 }
 
+// To the caller a block that stays has the size of nallocx(), and is longer only from its next request on.
+void zero_slack(void* block, std::size_t size, std::size_t alignment) {
+  const std::size_t known = good_size(size, alignment);
+  const std::size_t have = tarn::usable_size(block);
+  if (known < have) std::memset(static_cast<char*>(block) + known, 0, have - known);
+}
+
 bool is_resized_in_place(void* block, std::size_t have, std::size_t size) {
   return size > largest_class_size && large_block::find(block) != nullptr &&
          resize_in_place(block, have, size, size) >= size;
@@ -138,6 +145,8 @@ TARN_NOINLINE void* resize_with(void* block, std::size_t size, int bits) {
     }
     // A block of 16 bytes and more is aligned to 16.
     block = reallocate(block, size < flags.alignment() ? flags.alignment() : size);
+  } else if (flags.zero()) {
+    zero_slack(block, size, flags.alignment());
   }
   if (block != nullptr && flags.zero()) zero_from(block, have);
   return block;

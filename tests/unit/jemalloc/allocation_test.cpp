@@ -107,6 +107,26 @@ TEST(allocation, large_zeroed_blocks_are_not_written_to) {
   EXPECT_EQ(arenas.destroy(index), 0);
 }
 
+// The block stays where it is, and is longer than it says.
+TEST(allocation, zeroes_what_a_shorter_block_gets_back) {
+  unsigned index = 0;
+  ASSERT_EQ(arenas.create(index), 0);
+  for (const int flags : {zeroed, zeroed | in_arena(index)}) {
+    for (const std::size_t size : {1000, 600'000}) {
+      const std::size_t less = size * 3 / 4;
+      auto* block = static_cast<unsigned char*>(mallocx(size, flags));
+      std::memset(block, 0xa5, size);
+      block = static_cast<unsigned char*>(rallocx(block, less, flags));
+      const std::size_t known = nallocx(less, flags);
+      block = static_cast<unsigned char*>(rallocx(block, size, flags));
+      EXPECT_EQ(std::count(block + known, block + size, 0), static_cast<std::ptrdiff_t>(size - known));
+      EXPECT_EQ(block[less - 1], 0xa5);
+      dallocx(block, 0);
+    }
+  }
+  EXPECT_EQ(arenas.destroy(index), 0);
+}
+
 TEST(allocation, zeroes_memory_that_was_used_before) {
   for (const int flags : {0, 6, 12, no_cache, no_cache | 6}) {
     for (const std::size_t from : {1, 100, 300'000, 5'000'000}) {
