@@ -42,21 +42,22 @@ class rss(ProfileBase):
         program = self.compile("free_all", """
             #include <stdlib.h>
             #include <string.h>
+            #include <sys/mman.h>
             #include <unistd.h>
-            static void* all[300000];
+            static void* all[20000];
             void* volatile pin;
             int main() {
-              for (void*& one : all) { one = malloc(120); memset(one, 1, 120); }
+              for (void*& one : all) { one = malloc(2000); memset(one, 1, 2000); }
               pin = malloc(100);
-              usleep(200000);
+              usleep(300000);
               for (void* one : all) free(one);
-              pin = memset(malloc(4 << 20), 1, 4 << 20);
+              pin = memset(mmap(nullptr, 4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, 4 << 20);
               usleep(200000);
             }""", "-O0")
         path = os.path.join(self.folder, "x.prof")
         subprocess.run([settings.tarn, "profile", "-q", "-m", "full", "-o", path, "--", program], check=True, env=self.environment())
         at = json.loads(subprocess.run([settings.tarn, "rss", "--json", path], capture_output=True, check=True).stdout)["at"]
-        self.assert_near(at["live"], 300000 * 120, 0.1)
+        self.assert_near(at["live"], 20000 * 2000, 0.1)
 
     def test_a_planted_culprit_pins_most_memory(self):
         for seed in range(1, 11):
