@@ -94,6 +94,10 @@ void daemon_follower::follow(profiler::recording& record, bool tells) {
     now = find(record);
     next_search = monotonic_seconds() + (now.daemons.empty() ? 0 : seconds_between_searches);
   }
+  // timeout(1) sends its signal twice; the second one must not end this process before the files are written.
+  const timespec at_once = {};
+  while (sigtimedwait(&signals.held(), nullptr, &at_once) > 0) {
+  }
   std::vector<pid_t> left = std::move(now.others);
   left.insert(left.end(), now.daemons.begin(), now.daemons.end());
   if (!left.empty() && tells)
