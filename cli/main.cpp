@@ -92,7 +92,8 @@ std::vector<std::string> take_common_options(std::vector<std::string>& words) {
 
 int print_help(const std::vector<std::string>& words) {
   refuse_more(words, 1, "tarn help [COMMAND]");
-  if (!words.empty() && words.front() != "help") return find_verb(words.front()).run({"--help"});
+  if (!words.empty() && words.front() != "help" && words.front() != "--help" && words.front() != "-h")
+    return find_verb(words.front()).run({"--help"});
   fmt::print("{}", render_overview(verbs()));
   return exit_code::success;
 }

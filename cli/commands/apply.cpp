@@ -230,8 +230,8 @@ int cmd_apply(const std::vector<std::string>& words) {
   declare_options(app, arguments);
   const command_line line = split_plan_and_program(words, app);
   if (!parse_options(app, line.options)) return exit_code::success;
-  require_program(line, "apply");
   const profiler::plan plan = load_plan(arguments.plan);
+  require_program(line, "apply");
   if (plan.sites.empty() && plan.variables.empty() && !plan.on_tarn && plan.library.empty()) {
     throw cli_error(exit_code::refused, fmt::format("{} changes nothing", arguments.plan),
                     "Write another plan: tarn advise PROFILE --plan PLAN");

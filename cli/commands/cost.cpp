@@ -239,7 +239,7 @@ int measure(cost_arguments& arguments) {
 bool is_process(const std::string& word) { return word.find_first_not_of("0123456789") == std::string::npos; }
 
 [[noreturn]] void refuse_missing_process(const std::string& word) {
-  throw cli_error(exit_code::refused, fmt::format("there is no process {}", word),
+  throw cli_error(exit_code::refused, fmt::format("process {} has ended, or does not exist", word),
                   "List the processes: ps -e");
 }
 

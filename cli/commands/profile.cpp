@@ -21,6 +21,7 @@
 #include "cli/launch/preload_check.hpp"
 #include "cli/launch/program_target.hpp"
 #include "cli/recording/attached_recording.hpp"
+#include "cli/recording/daemon_follower.hpp"
 #include "cli/recording/paused_profile.hpp"
 #include "cli/recording/recording_setup.hpp"
 #include "cli/recording/repeated_profile.hpp"
@@ -117,7 +118,8 @@ start_request prepare(const std::vector<std::string>& words, profile_mode mode) 
   return request;
 }
 
-foreground_result follow(recording& record, const child_request& request, bool quiet, std::string& failure) {
+foreground_result follow(recording& record, const child_request& request, bool quiet,
+                         daemon_follower& daemons, std::string& failure) {
   progress_line line(!quiet && isatty(STDERR_FILENO) == 1);
   double next_line = monotonic_seconds() + seconds_between_progress;
   foreground_look each;
@@ -131,6 +133,7 @@ foreground_result follow(recording& record, const child_request& request, bool q
         record.program_started(static_cast<std::uint32_t>(program));
         control.emplace(program);
       }
+      daemons.look(program);
       control->serve([&](const nlohmann::json& question) -> nlohmann::json {
         if (question.value("verb", "") == "dump") return dump_answer(record, question.value("pid", 0));
         return already_recorded(program);
@@ -239,7 +242,9 @@ recorded_run record_program(const recording_settings& settings, child_request& r
       throw cli_error(exit_code::refused, record.faults().refusal(),
                       "What works on this system: tarn doctor");
     }
-    run.result = follow(record, request, arguments.quiet || arguments.json, run.failure);
+    daemon_follower daemons;
+    run.result = follow(record, request, arguments.quiet || arguments.json, daemons, run.failure);
+    if (run.failure.empty()) daemons.follow(record, !arguments.json);
     record.finish();
     tell_result(record, arguments, run.result);
     if (arguments.prove && run.failure.empty()) run.provable = main_file(record);

@@ -2,7 +2,7 @@
 // tarn rss: what the resident memory of a whole process consisted of: malloc's blocks by site, memory that malloc
 // kept, the program's own mappings, files, stacks and others. A row (memory_row) is one reading of /proc/PID/smaps. The
 // kinds of a row add up to its sum(); resident_bytes is VmRSS, read just before, so it may differ a little. The profile
-// has sites and files only for the row with the most memory and for the last one.
+// has sites and files only for the row of the peak, which is that with most memory resident and in use, and for the last one.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -16,6 +16,7 @@
 #include "cli/launch/command_line.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
+#include "cli/show/memory_verdict.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/memory_kinds.hpp"
@@ -56,19 +57,18 @@ std::string margin(double variance, double bytes) {
   return half < 0.005 * bytes || half < 1 ? "" : fmt::format(" ± {}", profiler::say_bytes(half));
 }
 
-double peak_of(const profile& p) {
-  double peak = profiler::number_in(p.meta, "peak_resident_bytes");
-  for (const auto& row : p.counters) peak = std::max(peak, row.resident_bytes);
-  return peak;
+std::string say_limit(const profile& p) {
+  const double limit = profiler::number_in(p.meta, "memory_limit_bytes");
+  return limit > 0 ? fmt::format("; limit of the control group {}", profiler::say_bytes(limit)) : "";
 }
 
 void print_split(const profile& p, const memory_row& row, std::size_t most, bool colour) {
   fmt::print(
       "{}\n",
-      paint(fmt::format("resident {} at {}; {} {} at the peak", profiler::say_bytes(row.resident_bytes),
+      paint(fmt::format("resident {} at {}; {} {} at the peak{}", profiler::say_bytes(row.resident_bytes),
                         profiler::say_time(static_cast<double>(row.time_ns)),
                         profiler::flag_in(p.meta, "peak_resident_exact") ? "exactly" : "at least",
-                        profiler::say_bytes(peak_of(p))),
+                        profiler::say_bytes(peak_resident_bytes(p)), say_limit(p)),
             style::bold, colour));
   // All but the name: indentation, bytes, space, margin.
   constexpr std::size_t other_columns = 12 + 10 + 2 + 11;
@@ -133,7 +133,8 @@ nlohmann::json row_json(const memory_row& row) {
 }
 
 void print_json(const profile& p, const memory_row& row, std::size_t most) {
-  nlohmann::json all = {{"peak_resident_bytes", peak_of(p)},
+  nlohmann::json all = {{"peak_resident_bytes", peak_resident_bytes(p)},
+                        {"memory_limit_bytes", profiler::number_in(p.meta, "memory_limit_bytes")},
                         {"peak_exact", profiler::flag_in(p.meta, "peak_resident_exact")}};
   all["at"] = row_json(row);
   all["parts"] = nlohmann::json::object();

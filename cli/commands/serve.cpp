@@ -230,6 +230,10 @@ int cmd_serve(const std::vector<std::string>& words) {
   const std::string address = fmt::format("http://{}/", server.where().text());
   fmt::print("{}\n", json ? nlohmann::json({{"address", address}}).dump() : address);
   std::fflush(stdout);
+  for (const std::string& word : processes) {
+    if (!process_id(word) && controlled_processes(word).empty())
+      print_note(fmt::format("no process named '{}' answers yet; it is served as soon as one does", word));
+  }
   int number = 0;
   while (sigwait(&signals.held(), &number) != 0) {
   }

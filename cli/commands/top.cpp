@@ -439,7 +439,7 @@ int top_process(pid_t process, const top_arguments& arguments) {
   const auto path = find_recording_of(process, reason);
   if (!path) {
     if (!is_alive(process))
-      throw cli_error(exit_code::refused, fmt::format("there is no process {}", process),
+      throw cli_error(exit_code::refused, fmt::format("process {} has ended, or does not exist", process),
                       "List the processes: ps -e");
     std::string no_door;
     if (find_control_socket(process, no_door)) return top_heap(process, arguments);

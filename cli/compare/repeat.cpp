@@ -197,9 +197,10 @@ recorded_command load_repeatable(const std::string& path, const profiler::profil
                                  const repeat_wishes& wishes) {
   const auto command = profiler::load_command(path);
   if (!command) {
-    refuse(fmt::format("{} does not say how its program was started", path),
-           "It is the profile of a child process or of a process that was already running, or an "
-           "older tarn wrote it. Give the file of the program that tarn profile started.");
+    refuse(
+        fmt::format("{} does not say how its program was started", path),
+        "tarn prove repeats what tarn profile has started; this file is from tarn top, tarn attach or a child process, "
+        "or an older tarn wrote it. Record it: tarn profile -- PROGRAM ARG...");
   }
   if (!wishes.is_server) require_success(p.meta);
   // Before anything that the file names is looked at.

@@ -166,7 +166,7 @@ std::string receive_all(int socket, pid_t process) {
 std::optional<std::string> find_control_socket(pid_t process, std::string& reason) {
   const std::string folder = fmt::format("/proc/{}", process);
   if (!fs::exists(folder)) {
-    reason = "there is no such process";
+    reason = "it has ended, or does not exist";
     return std::nullopt;
   }
   const std::string task = control_task(process);
@@ -194,7 +194,7 @@ std::string ask_process(pid_t process, const std::string& command) {
   if (!path) {
     refuse(process, reason,
            reason.starts_with("it belongs") ? "Run tarn as the process's user or as root."
-           : reason.starts_with("there is")
+           : reason.starts_with("it has ended")
                ? "List the processes: ps -e"
                : "Start it with TARN_CONTROL=on and tarn's malloc: TARN_CONTROL=on tarn "
                  "run -- PROGRAM. Of any process: tarn attach, tarn top.");

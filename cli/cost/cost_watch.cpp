@@ -182,7 +182,7 @@ void watch_process(pid_t process, const memory_prices& prices, const watch_setti
   const auto look = [process] { return profiler::read_process(static_cast<std::uint32_t>(process)); };
   const auto begin = look();
   if (!begin || begin->has_ended()) {
-    throw cli_error(exit_code::refused, fmt::format("there is no process {}", process),
+    throw cli_error(exit_code::refused, fmt::format("process {} has ended, or does not exist", process),
                     "List the processes: ps -e. To start and watch a program: tarn cost --watch -- PROGRAM "
                     "ARG...");
   }

@@ -85,7 +85,7 @@ accepted_values one_of(std::vector<std::string> words) {
     if (std::find(words.begin(), words.end(), text) != words.end()) return "";
     const std::vector<std::string> but_last(words.begin(), words.end() - 1);
     const std::string near = nearest_word(text, words);
-    return refusal(fmt::format("{} or {}", join(but_last, ", "), words.back()), text) +
+    return refusal(join(but_last, ", ") + (but_last.empty() ? "" : " or ") + words.back(), text) +
            (near.empty() ? "" : fmt::format("\nDid you mean '{}'?", near));
   });
   return {std::move(check), std::move(words)};

@@ -64,7 +64,7 @@ attached_recording::attached_recording(pid_t program, profiler::recording_settin
   try {
     profiler::require_attachable(program);
     const std::string library = fs::canonical(find_recorder()).string();
-    settings.meta = describe_place(notes_);
+    settings.meta = describe_place(notes_, std::to_string(program));
     settings.meta["attached"] = true;
     settings.program = static_cast<std::uint32_t>(program);
     record_ = std::make_unique<recording>(settings);

@@ -39,7 +39,7 @@ std::uint64_t session_of(pid_t process, std::string& reason) {
   reason = any ? "it was not started under tarn profile, so its costs by call site are unknown"
            : fs::exists(fmt::format("/proc/{}", process))
                ? "its memory map cannot be read, as it belongs to another user"
-               : "there is no such process";
+               : "it has ended, or does not exist";
   return 0;
 }
 

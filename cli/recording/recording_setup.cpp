@@ -15,6 +15,7 @@
 #include "cli/show/output_file.hpp"
 #include "cli/show/profile_verdict.hpp"
 #include "cli/show/tree_verdict.hpp"
+#include "os/memory_pressure.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
 
@@ -95,12 +96,15 @@ profiler::price_list find_prices(const std::string& allocator, std::vector<std::
   return prices;
 }
 
-nlohmann::json describe_place(const std::vector<std::string>& notes) {
-  return {{"kernel", kernel_name()},
-          {"thp", huge_page_setting()},
-          {"privilege", privilege_name()},
-          {"refused", notes},
-          {"tarn_version", TARN_CLI_VERSION}};
+nlohmann::json describe_place(const std::vector<std::string>& notes, const std::string& process) {
+  nlohmann::json place = {{"kernel", kernel_name()},
+                          {"thp", huge_page_setting()},
+                          {"privilege", privilege_name()},
+                          {"refused", notes},
+                          {"tarn_version", TARN_CLI_VERSION}};
+  const std::uint64_t limit = os::look_at_memory("", process.c_str()).group.limit;
+  if (limit != os::unlimited) place["memory_limit_bytes"] = limit;
+  return place;
 }
 
 nlohmann::json summary_of(const recording& record) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cli/show/memory_verdict.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/analyze/site_label.hpp"
@@ -211,6 +212,8 @@ nlohmann::json verdict_as_json(const profiler::profile& p) {
 }
 
 void print_verdict(const profiler::profile& p) {
+  if (const std::string memory = render_memory_verdict(p); !memory.empty())
+    fmt::print(stderr, "tarn: {}", memory);
   fmt::print(stderr, "tarn: {}", render_verdict(p));
   if (!p.meta.contains("refused")) return;
   for (const auto& sentence : p.meta["refused"]) {

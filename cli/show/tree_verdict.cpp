@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/show/memory_verdict.hpp"
 #include "cli/show/process_table.hpp"
 #include "cli/show/profile_verdict.hpp"
 #include "cli/show/text.hpp"
@@ -59,6 +60,12 @@ nlohmann::json tree_as_json(const std::vector<process_summary>& processes) {
 }
 
 void print_tree_verdict(const profiler::recording& record, double cpu_ns) {
+  // Of the program itself; that of the costliest process follows with its own verdict.
+  if (const profiler::profile* main = record.main_profile();
+      main != nullptr && main != record.costliest_profile()) {
+    if (const std::string memory = render_memory_verdict(*main); !memory.empty())
+      fmt::print(stderr, "tarn: {}", memory);
+  }
   fmt::print(stderr, "tarn: {}", render_tree(record.processes(), cpu_ns, terminal_width(STDERR_FILENO)));
   const auto costliest = std::find_if(record.processes().begin(), record.processes().end(),
                                       [](const process_summary& one) { return one.has_own_file; });

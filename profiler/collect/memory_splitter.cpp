@@ -362,19 +362,6 @@ bool memory_splitter::take(std::uint32_t process, const process_model& model, st
   return true;
 }
 
-namespace {
-
-// Whether `row` is the better one to show as the peak. Of two rows with about the same resident memory it is the
-// one with more of it in use: freed memory often stays resident until the end.
-bool says_more(const memory_row& row, const memory_row& than) {
-  constexpr double about = 0.01;
-  if (row.resident_bytes < (1 - about) * than.resident_bytes) return false;
-  return row.resident_bytes > (1 + about) * than.resident_bytes ||
-         row.live + row.mapped >= than.live + than.mapped;
-}
-
-}  // namespace
-
 void memory_splitter::add(const memory_row& row, std::vector<memory_part>&& parts) {
   rows_.push_back(row);
   if (rows_.size() > most_rows) {

@@ -16,7 +16,7 @@ namespace {
 
 // A memory split may take 1 / split_share of the time.
 constexpr std::uint64_t split_share = 50;
-// When the memory is higher than at any split before, a split is made at once, up to 1 / growth_share of the time.
+// When more memory is resident, or live, than at any split before, a split is made at once, up to 1 / growth_share of the time.
 constexpr std::uint64_t growth_share = 20;
 constexpr double growth = 1.05;
 
@@ -43,12 +43,14 @@ void recording::split_memory(process_entry& process, std::uint64_t now) {
   // No split for a process without a file, and none after the last one, which look_at_end makes.
   if (process.looked_at_end || !is_worth_a_file(process)) return;
   const double resident = process.last.resident_bytes;
-  const bool grows = resident > growth * process.split_resident &&
+  const double live = process.model.live_bytes();
+  const bool grows = (resident > growth * process.split_resident || live > growth * process.split_live) &&
                      process.split_spent_ns * growth_share <= now - process.start_ns;
   if (now < process.next_split_ns && !grows) return;
   const std::uint64_t begin = processor_ns();
   process.memory_parts.take(process.pid, process.model, now - process.start_ns);
   process.split_resident = std::max(process.split_resident, resident);
+  process.split_live = std::max(process.split_live, live);
   const std::uint64_t took = processor_ns() - begin;
   process.split_spent_ns += took;
   process.next_split_ns = now + std::max(process.memory_parts.interval_ns(), took * split_share);

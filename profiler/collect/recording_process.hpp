@@ -98,6 +98,7 @@ struct process_entry final : module_sink {
   std::uint64_t next_split_ns = 0;
   std::uint64_t split_spent_ns = 0;  // processor time spent on memory splits
   double split_resident = 0;         // highest resident memory at any memory split
+  double split_live = 0;             // and the most live bytes
   bool asked = false;                // the process was asked to wait at its end, to be examined
   bool looked_at_end = false;        // it has waited and was examined; `leaks` is filled
   leak_answer leaks;

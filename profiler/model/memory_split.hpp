@@ -29,7 +29,15 @@ struct memory_row {
   double sum() const noexcept {
     return live + rounding + kept + mapped + files + written + stacks + shared + recorder + other;
   }
+  // Without what is free.
+  double in_use() const noexcept { return sum() - kept; }
 };
+
+// Whether `row` shows better than `than` who needs the memory at the peak. What is resident and what of it is in use count
+// alike: freed memory often stays resident until the end, when nothing is in use any more.
+inline bool says_more(const memory_row& row, const memory_row& than) noexcept {
+  return row.resident_bytes + row.in_use() >= than.resident_bytes + than.in_use();
+}
 
 // A part of a row: the bytes of one site or of one file.
 struct memory_part {
@@ -44,11 +52,10 @@ struct memory_part {
 struct memory_history {
   std::vector<memory_row> rows;  // by time
   std::vector<memory_part>
-      // Of the highest row, followed by those of the last row. The highest row is the one with most memory, or one
-      // with about as much and more of it in use.
+      // Of the highest row (says_more), followed by those of the last row.
       parts;
 
-  // The row with most memory; null: there is none.
+  // The row of the peak; null: there is none.
   const memory_row* highest() const noexcept;
 };
 
@@ -79,7 +86,7 @@ inline const memory_row* memory_history::highest() const noexcept {
   for (const memory_row& row : rows) {
     // The file's first parts are those of the row that the collector chose as the highest.
     if (!parts.empty() && row.time_ns == parts.front().time_ns) return &row;
-    if (most == nullptr || row.resident_bytes >= most->resident_bytes) most = &row;
+    if (most == nullptr || says_more(row, *most)) most = &row;
   }
   return most;
 }

@@ -232,7 +232,7 @@ class top(Base):
         finally:
             sleeper.kill()
             sleeper.wait()
-        self.assert_refused(tarn("top", str(sleeper.pid)), 125, "there is no process")
+        self.assert_refused(tarn("top", str(sleeper.pid)), 125, "has ended, or does not exist")
 
     def test_attaches_to_a_recording(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")

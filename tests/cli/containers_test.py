@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import unittest
 
@@ -125,6 +126,25 @@ class containers(ProfileBase):
                 self.assertEqual(service.ask("burst 1 10").split()[0], warm.ask("burst 1 10").split()[0])
                 self.assertLessEqual(group.peak() - before, mib * MIB // 16 + OWN_BYTES)
                 service.end()
+
+    def test_a_killed_program_is_told_with_its_limit_and_who_held_the_memory(self):
+        program = self.compile("eats", """
+            #include <stdlib.h>
+            #include <string.h>
+            #include <unistd.h>
+            __attribute__((noinline)) void* eat() { return memset(malloc(1 << 20), 1, 1 << 20); }
+            void* volatile last;
+            int main() { for (;;) { last = eat(); usleep(5000); } }""", "-g", "-O1")
+        group = Group(self, 64)
+        said = subprocess.run([*group.words, settings.tarn, "profile", "-o", "x.prof", "--", program], capture_output=True,
+                              text=True, check=False, cwd=self.folder, env=self.variables())
+        self.assertEqual(said.returncode, -signal.SIGKILL, said.stderr)
+        first = said.stderr.splitlines()[0]
+        self.assertIn("killed by signal 9", first)
+        self.assertIn("limit of its control group is 64 MiB", first)
+        self.assertRegex(said.stderr, r"MiB +\S+ %  live blocks: eat")
+        shown = subprocess.run([settings.tarn, "rss", "x.prof"], capture_output=True, text=True, check=True, cwd=self.folder)
+        self.assertIn("limit of the control group 64 MiB", shown.stdout.splitlines()[0])
 
     def test_limits_of_the_process(self):
         for option in ("-v", "-d"):

@@ -178,7 +178,7 @@ class control(ControlBase):
             self.assertFalse(os.path.exists(path))
 
     def test_a_process_without_a_door(self):
-        for pid, *phrases in ((str(os.getpid()), "no control socket", "TARN_CONTROL=on"), ("4194303", "no such process")):
+        for pid, *phrases in ((str(os.getpid()), "no control socket", "TARN_CONTROL=on"), ("4194303", "has ended, or does not exist")):
             self.assert_refused(tarn("metrics", pid), 125, *phrases)
         self.assert_refused(tarn("metrics", "x"), 2, "not a process id")
         for word in ("0", "99999999999"):
@@ -193,7 +193,7 @@ class control(ControlBase):
         process.process.send_signal(signal.SIGCONT)
         self.assertEqual(tarn("metrics", process.pid).returncode, 0)
         process.end()
-        self.assert_refused(tarn("trim", process.pid), 125, "no such process")
+        self.assert_refused(tarn("trim", process.pid), 125, "has ended, or does not exist")
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_another_user_is_refused(self):
@@ -350,7 +350,7 @@ class serve(ControlBase):
             self.assert_refused(tarn("serve", "--listen", listen, process.pid), 2, "--listen")
             # What is wrong with the request comes before what is wrong with the process.
             self.assert_refused(tarn("serve", "--listen", listen, str(os.getpid())), 2, "--listen")
-        self.assert_refused(tarn("serve", "4194303"), 125, "no such process")
+        self.assert_refused(tarn("serve", "4194303"), 125, "has ended, or does not exist")
 
     def test_ends_by_a_signal(self):
         server = Server(self, Process(self).pid)

@@ -293,9 +293,9 @@ class watch(Base):
     def test_no_such_process(self):
         with subprocess.Popen(["true"]) as gone:
             pass
-        self.assert_refused_at_last(tarn("cost", "--watch", str(gone.pid)), f"there is no process {gone.pid}")
-        self.assert_refused_at_last(tarn("cost", "--watch", "0"), "there is no process 0")
-        self.assert_refused_at_last(tarn("cost", "--watch", "99999999999999"), "there is no process 99999999999999")
+        self.assert_refused_at_last(tarn("cost", "--watch", str(gone.pid)), f"process {gone.pid} has ended, or does not exist")
+        self.assert_refused_at_last(tarn("cost", "--watch", "0"), "process 0 has ended, or does not exist")
+        self.assert_refused_at_last(tarn("cost", "--watch", "99999999999999"), "process 99999999999999 has ended, or does not exist")
 
     def assert_refused_at_last(self, result, phrase):
         self.assertEqual(result.returncode, 125, result.stderr)

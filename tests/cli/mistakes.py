@@ -272,7 +272,7 @@ tarn: process 999999999 has ended, or does not exist
       List the processes: ps -e
 """),
         Mistake("the process does not exist", "tarn cost --watch 999999999", 125, """\
-tarn: there is no process 999999999
+tarn: process 999999999 has ended, or does not exist
       List the processes: ps -e
 """),
         Mistake("a name stands in place of a process id", "tarn attach server", 2, """\

@@ -274,6 +274,51 @@ class profile(ProfileBase):
 
 
 class profile_life(ProfileBase):
+    DAEMON = """
+        #include <stdlib.h>
+        #include <unistd.h>
+        void* volatile last;
+        __attribute__((noinline)) void serve() { for (int i = 0; i < 20; ++i) { last = malloc(2000000); usleep(20000); } }
+        int main(int count, char**) {
+          if (count > 1) { if (fork() == 0) { close(2); serve(); sleep(20); } return 3; }
+          return daemon(1, 0) == 0 ? (serve(), 0) : 1;
+        }"""
+
+    def test_a_program_that_goes_on_in_the_background_is_recorded(self):
+        program = self.compile("server", self.DAEMON, "-g", "-O1")
+        result = subprocess.run([settings.tarn, "profile", "-m", "full", "-o", "x.prof", "--", program], capture_output=True,
+                                text=True, check=False, timeout=30, cwd=self.folder, env=self.environment())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("goes on in the background", result.stderr)
+        files = glob.glob(os.path.join(self.folder, "x-*.prof"))
+        self.assertEqual(len(files), 1, result.stderr)
+        self.assertEqual(self.figures(self.dump(files[0]), "serve")["allocations"], 20)
+
+    def test_a_signal_ends_the_recording_of_the_background(self):
+        program = self.compile("server", self.DAEMON.replace("i < 20", "i < 2000"), "-g", "-O1")
+        tarn = subprocess.Popen([settings.tarn, "profile", "-o", "x.prof", "--", program], stderr=subprocess.PIPE, text=True,
+                                cwd=self.folder, env=self.environment())
+        line = tarn.stderr.readline()
+        self.assertIn("goes on in the background", line)
+        server = int(re.search(r"process (\d+)", line)[1])
+        self.addCleanup(os.kill, server, signal.SIGKILL)
+        tarn.send_signal(signal.SIGINT)
+        said = tarn.communicate(timeout=30)[1]
+        self.assertEqual(tarn.returncode, 0, said)
+        self.assertIn("no longer recorded", said)
+        os.kill(server, 0)
+
+    def test_a_descendant_that_is_no_daemon_is_only_named(self):
+        program = self.compile("starter", self.DAEMON, "-g", "-O1")
+        begin = time.monotonic()
+        result = subprocess.run([settings.tarn, "profile", "-o", "x.prof", "--", program, "child"], stderr=subprocess.PIPE,
+                                stdout=subprocess.DEVNULL, text=True, check=False, timeout=30, cwd=self.folder,
+                                env=self.environment())
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertLess(time.monotonic() - begin, 15)
+        self.assertRegex(result.stderr, r"still running, and no longer recorded: starter \(process \d+\)")
+        os.kill(int(re.search(r"recorded: starter \(process (\d+)", result.stderr)[1]), signal.SIGKILL)
+
     def test_program_that_crashes_or_is_killed(self):
         for what, number in (("crash", signal.SIGSEGV), ("kill", signal.SIGKILL)):
             known = self.profile(what, "1000", status=-number)

@@ -38,6 +38,27 @@ class rss(ProfileBase):
             self.assert_near(self.part(split, "mapped", "split_mapped"), 8 * MIB, 0.01)
             self.assertTrue(any("libc" in part["name"] for part in split["parts"]["files"]))
 
+    def test_the_peak_is_not_the_moment_after_everything_was_freed(self):
+        program = self.compile("free_all", """
+            #include <stdlib.h>
+            #include <string.h>
+            #include <sys/mman.h>
+            #include <unistd.h>
+            static void* all[20000];
+            void* volatile pin;
+            int main() {
+              for (void*& one : all) { one = malloc(2000); memset(one, 1, 2000); }
+              pin = malloc(100);
+              usleep(300000);
+              for (void* one : all) free(one);
+              pin = memset(mmap(nullptr, 4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, 4 << 20);
+              usleep(200000);
+            }""", "-O0")
+        path = os.path.join(self.folder, "x.prof")
+        subprocess.run([settings.tarn, "profile", "-q", "-m", "full", "-o", path, "--", program], check=True, env=self.environment())
+        at = json.loads(subprocess.run([settings.tarn, "rss", "--json", path], capture_output=True, check=True).stdout)["at"]
+        self.assert_near(at["live"], 20000 * 2000, 0.1)
+
     def test_a_planted_culprit_pins_most_memory(self):
         for seed in range(1, 11):
             self.profile("pinned", str(seed), mode="full")

@@ -32,13 +32,17 @@ class options(Base):
 
 class usage(Base):
     def test_help(self):
-        for words in (["help"], ["--help"], ["-h"]):
+        for words in (["help"], ["--help"], ["-h"], ["help", "--help"], ["help", "help"]):
             result = tarn(*words)
             self.assertEqual(result.returncode, 0)
             self.assertIn("Examples:", result.stdout)
         for command in ("run", "compare", "cost", "options"):
             self.assertEqual(tarn("help", command).stdout, tarn(command, "--help").stdout)
             self.assertIn(f"Usage: tarn {command}", tarn("help", command).stdout)
+
+    def test_what_is_missing_or_wrong_is_named(self):
+        self.assert_refused(tarn("apply", "no-plan-here.json"), 125, "no-plan-here.json")
+        self.assert_refused(tarn("sites", "--by", "foo", "x.prof"), 2, "must be pinned")
 
     def test_help_fits_a_terminal(self):
         text = tarn("help").stdout

@@ -48,7 +48,7 @@ TEST(live_source, why_a_process_has_no_recording) {
   EXPECT_FALSE(find_recording_of(getpid(), reason));
   EXPECT_EQ(reason, "it was not started under tarn profile, so its costs by call site are unknown");
   EXPECT_FALSE(find_recording_of(0x7ffffffe, reason));
-  EXPECT_EQ(reason, "there is no such process");
+  EXPECT_EQ(reason, "it has ended, or does not exist");
 }
 
 }  // namespace

@@ -21,5 +21,32 @@ TEST(memory_split, the_highest_row_is_the_one_that_has_the_first_parts) {
   EXPECT_EQ(history.highest()->time_ns, 3U) << "of a file without that row";
 }
 
+memory_row row_of(std::uint64_t time_ns, double live, double kept, double mapped = 0) {
+  memory_row row;
+  row.time_ns = time_ns;
+  row.live = live;
+  row.kept = kept;
+  row.mapped = mapped;
+  row.resident_bytes = row.sum();
+  return row;
+}
+
+std::uint64_t time_of_peak(std::vector<memory_row> rows) {
+  const memory_history history{std::move(rows), {}};
+  return history.highest()->time_ns;
+}
+
+TEST(memory_split, freed_memory_that_stays_resident_is_not_the_peak) {
+  EXPECT_EQ(time_of_peak({row_of(1, 10, 2), row_of(2, 50, 13), row_of(3, 0, 66)}), 2U);
+}
+
+TEST(memory_split, memory_that_malloc_keeps_makes_the_peak_if_as_much_is_in_use) {
+  EXPECT_EQ(time_of_peak({row_of(1, 100, 10), row_of(2, 100, 900), row_of(3, 90, 700)}), 2U);
+}
+
+TEST(memory_split, the_last_of_equal_rows) {
+  EXPECT_EQ(time_of_peak({row_of(1, 50, 1, 7), row_of(2, 50, 1, 7), row_of(3, 40, 1, 7)}), 2U);
+}
+
 }  // namespace
 }  // namespace tarn::profiler
