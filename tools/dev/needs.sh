@@ -20,7 +20,8 @@ python3               python3
 <microhttpd.h>        libmicrohttpd-dev
 <zlib.h>              zlib1g-dev
 <elfutils/libdw.h>    libdw-dev
-<gelf.h>              libelf-dev'
+<gelf.h>              libelf-dev
+/usr/lib/*/libiberty.a  libiberty-dev'
 # Allocators that `tarn compare` takes by itself.
 wants_peers='
 lib:libjemalloc.so.2                           libjemalloc2
