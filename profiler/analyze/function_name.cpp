@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#if TARN_HAS_LIBIBERTY
+#ifdef TARN_HAS_LIBIBERTY
 // libiberty's, of which not every system has the header.
 extern "C" int rust_demangle_callback(const char* name, int options,
                                       void (*take)(const char* part, std::size_t bytes, void* into),
@@ -144,7 +144,7 @@ std::string unwrapped_allocator(const std::string& allocator) {
   return {};
 }
 
-#if TARN_HAS_LIBIBERTY
+#ifdef TARN_HAS_LIBIBERTY
 struct rust_name {
   std::string text;
   std::jmp_buf too_long;
@@ -220,7 +220,7 @@ std::string demangled(const char* name) {
 std::string constructed_type(std::string_view function) {
   const std::string_view qualified = without_parameters(function);
   const std::size_t name = last_name(qualified);
-  if (name < 3) return {};
+  if (name < 3 || is_rust_library(function)) return {};  // "alloc::alloc::alloc"
   const std::string_view type = qualified.substr(0, name - 2);
   const std::string_view type_name = bare(type.substr(last_name(type)));
   const std::string_view own = bare(qualified.substr(name));

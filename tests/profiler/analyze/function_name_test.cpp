@@ -21,6 +21,8 @@ TEST(function_name, demangling) {
 // The build has libiberty's demangler (tarn_dependencies.cmake).
 bool knows_rust() { return demangled("_RNvCs1_3foo3bar") == "foo::bar"; }
 
+TEST(FunctionName, AFunctionOfRustIsNoConstructor) { EXPECT_EQ(constructed_type("alloc::alloc::alloc"), ""); }
+
 TEST(FunctionName, NamesOfRustAreReadable) {
   if (!knows_rust()) GTEST_SKIP() << "tarn was built without libiberty";
   EXPECT_EQ(demangled("_ZN46_$LT$my..row$u20$as$u20$core..clone..Clone$GT$5clone17h0123456789abcdefE"),

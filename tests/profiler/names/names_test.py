@@ -128,6 +128,11 @@ class Libraries(Base):
         os.rename(self.path("needs"), self.path("program"))
         self.assertEqual(self.blocks(cwd=self.folder), {"first": 1})
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root may call chroot")
+    def test_below_another_root(self):
+        self.library("first")
+        self.assertEqual(self.blocks("--root", self.folder, "/first.so"), {"first": 1})
+
     def test_replaced_file(self):
         plug = self.library("first", "plug.so")
         counts = self.blocks(plug, "--move", self.library("other"), plug, plug)
@@ -154,8 +159,11 @@ class OwnCode(Base):
         """(function, file, line) of the sites' places -> number of allocations."""
         self.profile(*words)
         text = self.run_checked(settings.tarn, "sites", "--json", "-n", "0", self.path("x.prof")).stdout
-        rows = json.loads(text)["sites"]
-        return {(row["function"], os.path.basename(row["file"]), row["line"]): row["allocations"] for row in rows}
+        counts = {}
+        for row in json.loads(text)["sites"]:
+            place = (row["function"], os.path.basename(row["file"]), row["line"])
+            counts[place] = counts.get(place, 0) + row["allocations"]
+        return counts
 
     def test_line_of_a_header_in_a_function_of_the_program(self):
         source = self.path("lines.cpp")
@@ -303,6 +311,7 @@ class DebugFiles(Base):
     def test_without_debug_information_there_are_no_names(self):
         program, _, _ = self.strip()
         self.assertNotIn("first_maker", self.labels(program))
+        self.assertIn("code without names: program", self.run_checked(settings.tarn, "sites", self.path("x.prof")).stdout)
 
     def test_folder_by_build_id(self):
         program, debug, build_id = self.strip()
