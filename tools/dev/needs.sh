@@ -20,8 +20,10 @@ python3               python3
 <microhttpd.h>        libmicrohttpd-dev
 <zlib.h>              zlib1g-dev
 <elfutils/libdw.h>    libdw-dev
-<gelf.h>              libelf-dev
-/usr/lib/*/libiberty.a  libiberty-dev'
+<gelf.h>              libelf-dev'
+# Without it the command shows names of Rust as compilers write them.
+wants_build='
+/usr/lib/*/libiberty.a|/usr/lib64/libiberty.a  libiberty-dev'
 # Allocators that `tarn compare` takes by itself.
 wants_peers='
 lib:libjemalloc.so.2                           libjemalloc2
