@@ -38,7 +38,7 @@ struct stack_node {
 // Derived from a frame's address when a path is shown; not stored in files.
 enum class frame_kind : std::uint8_t {
   native,
-  script,      // a line of an interpreted program
+  script,       // a line of an interpreted program
   interpreter,  // native code of the interpreter or of its extensions, on a path with script lines
   runtime       // libraries that allocate for their callers: of C and C++, the dynamic linker, and tarn's own
 };
