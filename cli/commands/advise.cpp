@@ -21,6 +21,7 @@
 #include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/plan.hpp"
 #include "profiler/analyze/quantity.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
 
@@ -124,7 +125,11 @@ void print_all(const profiler::profile& p, const std::vector<advice>& all) {
   const bool colour = wants_colour(STDOUT_FILENO);
   const profiler::cost total = cost_of_all(p);
   const double cpu = profiler::cpu_time_of(p);
-  const std::string program = p.meta.is_object() ? p.meta.value("program", std::string("?")) : "?";
+  std::string program = profiler::text_in(p.meta, "program");
+  // Other names may lead to one file: `dot` runs libgvc6-config-update.
+  const std::string called = profiler::text_in(p.meta, "command");
+  if (!called.empty() && called != program.substr(program.rfind('/') + 1))
+    program = called + " (" + program + ")";
   fmt::print(
       "{}: {} of CPU time, {} of it ({}) for memory allocation\n"
       "\n",

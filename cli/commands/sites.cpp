@@ -16,6 +16,7 @@
 #include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/analyze/missing_names.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/model/figure_columns.hpp"
@@ -297,6 +298,7 @@ int cmd_sites(const std::vector<std::string>& words) {
                                arguments.filter.empty() ? "sites" : "sites that match", say(sort.unit, shown),
                                say(sort.unit, total), profiler::say_share(shown, total)),
                    style::faint, colour));
+  if (const std::string names = profiler::missing_names(p); !names.empty()) fmt::print("{}\n", names);
   return exit_code::success;
 }
 

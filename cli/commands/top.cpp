@@ -252,7 +252,7 @@ class top_state {
     const profiler::profile none;
     const profiler::profile& before = marked_ ? *marked_ : (previous_ ? *previous_ : none);
     rates_ = rates_between(before, *latest_);
-    places_ = places_between(before, *latest_, order_);
+    places_ = places_between(before, *latest_, order_, marked_ ? live_figure::growth : live_figure::total);
   }
 
   void toggle_mark() {

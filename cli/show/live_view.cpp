@@ -40,17 +40,16 @@ constexpr double live_place::*ordered_by[] = {&live_place::total_ns, &live_place
                                               &live_place::faults,   &live_place::allocations,
                                               &live_place::bytes,    &live_place::live_bytes};
 
-// `after`, whose totals count only what happened since `before`; live figures are unchanged.
-profile difference_of(const profile& before, const profile& after) {
+// `after`, whose totals count only what happened since `before`; live figures are unchanged, or what they grew by.
+profile difference_of(const profile& before, const profile& after, live_figure live) {
   profile result = after;
   for (std::size_t index = 0; index < std::min(before.sites.size(), result.sites.size()); ++index) {
     for (const profiler::figure_column& each : profiler::figure_columns) {
       double& value = result.sites[index].figures.*each.member;
-      if (each.member == &profiler::site_figures::live ||
-          each.member == &profiler::site_figures::live_bytes ||
-          each.member == &profiler::site_figures::peak_bytes) {
-        continue;
-      }
+      const bool is_live =
+          each.member == &profiler::site_figures::live || each.member == &profiler::site_figures::live_bytes;
+      if (is_live && live == live_figure::growth) value -= before.sites[index].figures.*each.member;
+      if (is_live || each.member == &profiler::site_figures::peak_bytes) continue;
       value = std::max(0.0, value - before.sites[index].figures.*each.member);
     }
   }
@@ -94,13 +93,14 @@ live_rates rates_between(const profile& before, const profile& after) {
   return rates;
 }
 
-std::vector<live_place> places_between(const profile& before, const profile& after, live_order order) {
+std::vector<live_place> places_between(const profile& before, const profile& after, live_order order,
+                                       live_figure live) {
   std::map<std::uint32_t, std::string> suggestions;
   for (const profiler::advice& one : profiler::advise(after)) {
     if (one.kind == profiler::advice_kind::leave_it || one.kind == profiler::advice_kind::allocator) continue;
     for (const std::uint32_t site : one.sites) suggestions.try_emplace(site, kind_name(one.kind));
   }
-  const profile difference = difference_of(before, after);
+  const profile difference = difference_of(before, after, live);
   const double seconds = seconds_between(before, after);
   std::vector<live_place> places;
   for (const profiler::site_group& group : group_sites(difference)) {

@@ -41,9 +41,14 @@ struct live_place {
 enum class live_order : std::uint8_t { cost, hidden, faults, allocations, bytes, live };
 
 live_rates rates_between(const profiler::profile& before, const profiler::profile& after);
+enum class live_figure : std::uint8_t {
+  total,
+  growth
+};  // of live_bytes: at `after`, or what it has more than `before`
+
 // Requires: `after` is a later snapshot of the same program, so that its first sites are those of `before`.
 std::vector<live_place> places_between(const profiler::profile& before, const profiler::profile& after,
-                                       live_order order);
+                                       live_order order, live_figure live = live_figure::total);
 
 // The two header lines of the view. What does not fit into `width` columns is left out, the least important first.
 std::string render_rates(const live_rates& rates, std::size_t width, bool colour);

@@ -11,6 +11,7 @@
 
 #include "cli/show/memory_verdict.hpp"
 #include "profiler/analyze/advice.hpp"
+#include "profiler/analyze/missing_names.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/analyze/site_label.hpp"
 
@@ -168,6 +169,8 @@ std::string render_verdict(const profiler::profile& p) {
                         say_bytes(place.figures.bytes / std::max(1.0, place.figures.allocations)), place.name,
                         margin_share(place.cost_variance, place.cost));
   }
+  if (const std::string names = profiler::missing_names(p); !names.empty())
+    text += fmt::format("  {}\n", names);
   if (p.mode != profiler::profile_mode::faults) text += render_advice(p);
   if (p.lost_events > 0) text += fmt::format("  {:.0f} events were lost\n", p.lost_events);
   return text;

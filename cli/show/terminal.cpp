@@ -99,19 +99,21 @@ int terminal::columns() const {
 
 void terminal::draw(const std::string& lines) {
   if (taken == 0) return;
-  // No wrapping, so that long lines are cut; each line's rest is cleared, and all below the last.
+  // No wrapping, so that long lines are cut; each line is cleared before it is written, and all below the last. Not
+  // afterwards: behind a line as wide as the terminal, the cursor is still on its last character.
   std::string text = "\x1b[?7l\x1b[H";
   const int most = rows();
   int row = 0;
   std::size_t begin = 0;
   while (begin < lines.size() && row < most) {
     const std::size_t end = std::min(lines.find('\n', begin), lines.size());
-    if (row++ > 0) text += "\r\n";
+    text += row++ > 0 ? "\r\n\x1b[K" : "\x1b[K";
     text.append(lines, begin, end - begin);
-    text += "\x1b[0m\x1b[K";
+    text += "\x1b[0m";
     begin = end + 1;
   }
-  text += "\x1b[J\x1b[?7h";
+  if (row < most) text += "\r\n\x1b[J";
+  text += "\x1b[?7h";
   put(text);
 }
 

@@ -79,7 +79,12 @@ bool has_scopes(Dwarf_Die& die) {
   }
 }
 
-const char* or_empty(const char* text) { return text == nullptr ? "" : text; }
+// The path of a source file of the unit; "": none. In DWARF 5 it may be relative to the folder of the compilation.
+std::string path_of(Dwarf_Die& unit, const char* file) {
+  if (file == nullptr || *file == 0) return {};
+  const char* const folder = *file == '/' ? nullptr : text_of(unit, DW_AT_comp_dir);
+  return folder == nullptr ? file : std::string(folder) + '/' + file;
+}
 
 }  // namespace
 
@@ -231,6 +236,45 @@ std::string debug_index::name_of(Dwarf_Die& function) {
   return names_[function.addr] = name;
 }
 
+// The line of the code at the address, which the innermost function contains. Optimisers drop inlined functions and keep
+// their lines: where the function is no library's and the line is, the place is the last line before it in the
+// function's own file.
+void debug_index::set_place(unit& where, std::uint64_t address, Dwarf_Die& function, source_frame& frame) {
+  const auto take = [&](Dwarf_Line* line) {
+    int number = 0;
+    frame.file = path_of(where.die, dwarf_linesrc(line, nullptr, nullptr));
+    frame.line = dwarf_lineno(line, &number) == 0 && number > 0 ? static_cast<std::uint32_t>(number) : 0;
+  };
+  Dwarf_Line* const line = dwarf_getsrc_die(&where.die, address);
+  if (line == nullptr) return;
+  take(line);
+  const std::string own = path_of(where.die, dwarf_decl_file(&function));
+  if (own.empty() || !is_library_source(frame.file) || is_library_source(own)) return;
+  frame.file = own;
+  int declared = 0;
+  frame.line =
+      dwarf_decl_line(&function, &declared) == 0 && declared > 0 ? static_cast<std::uint32_t>(declared) : 0;
+  Dwarf_Lines* lines = nullptr;
+  std::size_t count = 0;
+  if (dwarf_getsrclines(&where.die, &lines, &count) != 0) return;
+  std::uint64_t begin = address;
+  for_each_range(function, [&](std::uint64_t start, std::uint64_t end) {
+    if (address >= start && address < end) begin = start;
+  });
+  Dwarf_Addr nearest = 0;
+  for (std::size_t index = 0; index < count; ++index) {
+    Dwarf_Line* const each = dwarf_onesrcline(lines, index);
+    Dwarf_Addr at = 0;
+    int number = 0;
+    if (dwarf_lineaddr(each, &at) != 0 || at < begin || at > address || at < nearest) continue;
+    if (dwarf_lineno(each, &number) != 0 || number <= 0 ||
+        own != path_of(where.die, dwarf_linesrc(each, nullptr, nullptr)))
+      continue;
+    nearest = at;
+    take(each);
+  }
+}
+
 std::vector<source_frame> debug_index::frames_at(std::uint64_t address) {
   unit* where = unit_at(address);
   Dwarf_Die function;
@@ -261,18 +305,13 @@ std::vector<source_frame> debug_index::frames_at(std::uint64_t address) {
     frame.function = name_of(chain[index]);
     frame.inlined = index != 0;
     if (index + 1 == chain.size()) {
-      Dwarf_Line* line = dwarf_getsrc_die(&where->die, address);
-      int number = 0;
-      if (line != nullptr && dwarf_lineno(line, &number) == 0 && number > 0) {
-        frame.line = static_cast<std::uint32_t>(number);
-      }
-      if (line != nullptr) frame.file = or_empty(dwarf_linesrc(line, nullptr, nullptr));
+      set_place(*where, address, chain[index], frame);
     } else {
       Dwarf_Die& inlined = chain[index + 1];
       frame.line = static_cast<std::uint32_t>(number_of(inlined, DW_AT_call_line));
       const std::uint64_t file = number_of(inlined, DW_AT_call_file);
       if (files != nullptr && file < file_count)
-        frame.file = or_empty(dwarf_filesrc(files, file, nullptr, nullptr));
+        frame.file = path_of(where->die, dwarf_filesrc(files, file, nullptr, nullptr));
     }
     frames.push_back(std::move(frame));
   }

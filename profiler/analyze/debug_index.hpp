@@ -63,6 +63,8 @@ class debug_index {
   std::string name_of(Dwarf_Die& function);
   std::string qualified_name(Dwarf_Die& declaration, const char* name);
 
+  static void set_place(unit& where, std::uint64_t address, Dwarf_Die& function, source_frame& frame);
+
   static const range* find(const range_index& ranges, std::uint64_t address);
 
   Dwarf* debug_;

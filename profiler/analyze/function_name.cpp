@@ -5,16 +5,27 @@
 
 #include <algorithm>
 #include <array>
+#include <csetjmp>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
+
+#ifdef TARN_HAS_LIBIBERTY
+// libiberty's, of which not every system has the header.
+extern "C" int rust_demangle_callback(const char* name, int options,
+                                      void (*take)(const char* part, std::size_t bytes, void* into),
+                                      void* into);
+#endif
 
 namespace tarn::profiler {
 
 namespace {
 
 constexpr auto npos = std::string_view::npos;
+constexpr std::size_t most_name_bytes =
+    65536;  // longer ones are hardly a program's own, and not read by anybody
 
 bool is_name_character(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
@@ -133,9 +144,71 @@ std::string unwrapped_allocator(const std::string& allocator) {
   return {};
 }
 
+#ifdef TARN_HAS_LIBIBERTY
+struct rust_name {
+  std::string text;
+  std::jmp_buf too_long;
+};
+
+// A short name may stand for one of any length. The demangler keeps nothing, so it can be left.
+void take_rust(const char* part, std::size_t bytes, void* into) {
+  auto& name = *static_cast<rust_name*>(into);
+  if (name.text.size() + bytes > most_name_bytes) std::longjmp(name.too_long, 1);  // NOLINT(cert-err52-cpp)
+  name.text.append(part, bytes);
+}
+
+// Empty: it is none of Rust's.
+std::string rust_demangled(const char* name) {
+  rust_name readable;
+  if (setjmp(readable.too_long) != 0) return {};  // NOLINT(cert-err52-cpp)
+  return rust_demangle_callback(name, 0, take_rust, &readable) != 0 ? readable.text : std::string();
+}
+#else
+std::string rust_demangled(const char*) { return {}; }
+#endif
+
+// The type in "<T as Trait>::f" and "<T>::f", without what refers to it; of a type without a path, the trait.
+std::string_view type_of_impl(std::string_view function) {
+  const std::size_t end = behind_bracket(function, 0);
+  if (end == npos) return {};
+  const std::string_view inside = function.substr(1, end - 2);
+  const std::size_t as =
+      find_outside(inside, [&](std::size_t at) { return inside.substr(at).starts_with(" as "); });
+  std::string_view type = inside.substr(0, as);
+  for (bool more = true; more;) {
+    more = false;
+    for (const std::string_view lead : {"&", "*", "mut ", "const ", "dyn ", "[", "(", "<"}) {
+      if (!type.starts_with(lead)) continue;
+      type.remove_prefix(lead.size());
+      more = true;
+    }
+  }
+  return type.find("::") == npos && as != npos ? inside.substr(as + 4) : type;
+}
+
 }  // namespace
 
+bool is_library_source(std::string_view file) {
+  for (const char* part : {"/include/c++/", "/include/boost/", "/rustlib/src/rust/library/", "/rust/deps/"})
+    if (file.find(part) != npos) return true;
+  return file.starts_with("/rustc/") && file.find("/library/") != npos;
+}
+
+bool is_rust_library(std::string_view function) {
+  if (function.find('(') != npos && !function.starts_with('<')) return false;  // C++, or an operator
+  if (function.starts_with('<')) function = type_of_impl(function);
+  for (const char* crate : {"alloc::", "core::", "std::", "hashbrown::"})
+    if (function.starts_with(crate)) return true;
+  return false;
+}
+
 std::string demangled(const char* name) {
+  if (std::strlen(name) > most_name_bytes) return name;
+  // Rust's older names are also names of C++, with a hash at the end.
+  if (name[0] == '_' && (name[1] == 'R' || (name[1] == 'Z' && name[2] == 'N'))) {
+    std::string readable = rust_demangled(name);
+    if (!readable.empty()) return readable;
+  }
   // The compiler's clones are demangled, too: "_Zxx.isra.0" becomes "xx [clone .isra.0]".
   if (name[0] != '_' || (name[1] != 'Z' && name[1] != '_')) return name;
   int status = 0;
@@ -147,7 +220,7 @@ std::string demangled(const char* name) {
 std::string constructed_type(std::string_view function) {
   const std::string_view qualified = without_parameters(function);
   const std::size_t name = last_name(qualified);
-  if (name < 3) return {};
+  if (name < 3 || is_rust_library(function)) return {};  // "alloc::alloc::alloc"
   const std::string_view type = qualified.substr(0, name - 2);
   const std::string_view type_name = bare(type.substr(last_name(type)));
   const std::string_view own = bare(qualified.substr(name));
@@ -205,8 +278,13 @@ class_template class_template_of(std::string_view function) {
 
 std::string short_name(std::string_view function) {
   constexpr std::size_t longest_arguments = 24;
-  const std::string_view name = without_return_type(without_parameters(function));
+  std::string_view name = without_return_type(without_parameters(function));
   std::string result;
+  if (const std::string_view type = name.starts_with('<') ? type_of_impl(name) : std::string_view();
+      !type.empty()) {
+    result = short_name(type);
+    name.remove_prefix(behind_bracket(name, 0));
+  }
   for (std::size_t at = 0; at < name.size();) {
     const std::size_t end = name[at] == '<' && !is_operator(name, at) ? behind_bracket(name, at) : npos;
     if (end != npos && end - at > longest_arguments) {

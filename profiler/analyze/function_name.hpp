@@ -8,8 +8,13 @@
 
 namespace tarn::profiler {
 
-// The demangled name; a name that is not mangled is returned unchanged.
+// The demangled name, of C++ and of Rust; a name that is not mangled is returned unchanged.
 std::string demangled(const char* name);
+
+// Whether the source file belongs to the standard library of C++ or of Rust, or to Boost.
+bool is_library_source(std::string_view file);
+// Whether the function is one of Rust's standard library: "<alloc::vec::Vec<u8> as …>::clone", "core::ops::…".
+bool is_rust_library(std::string_view function);
 
 // "book::order::order(int)" -> "book::order". Empty: the function is no constructor.
 std::string constructed_type(std::string_view function);

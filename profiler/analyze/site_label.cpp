@@ -29,16 +29,15 @@ bool is_standard_script(std::string_view file) {
   return standard && file.find("-packages/") == std::string_view::npos;
 }
 
-}  // namespace
-
-bool is_plumbing(const source_frame& frame) {
-  if (frame.kind != frame_kind::native)
-    return frame.kind == frame_kind::interpreter || is_standard_script(frame.file);
-  if (frame.function.starts_with("?? (")) return false;
+// By its name and its file, wherever it is loaded.
+bool allocates_for_others(const source_frame& frame) {
+  if (frame.function.starts_with("?? (") || frame.function == "main") return false;
+  if (is_library_source(frame.file)) return true;
+  // C++ may have namespaces of the same names, but its functions without a file have parameters.
+  if (frame.file.empty() && is_rust_library(frame.function)) return true;
   const std::string name = plain_name(frame.function);
-  if (name.starts_with("std::") || name.starts_with("__gnu_cxx::") || name.starts_with("operator new"))
-    return true;
-  if (frame.file.find("/include/c++/") != std::string::npos) return true;
+  for (const char* prefix : {"std::", "__gnu_cxx::", "operator new", "boost::", "__cxa_", "__rust"})
+    if (name.starts_with(prefix)) return true;
   const std::string last = lower(name.substr(name.rfind(':') == std::string::npos ? 0 : name.rfind(':') + 1));
   // xmalloc, sqlite3MallocRaw, g_realloc_n; ggc_internal_alloc, pool::allocate, g_malloc0; not: allocate_orders.
   const std::string_view stem = std::string_view(last).substr(0, last.find_last_not_of("0123456789_") + 1);
@@ -48,12 +47,30 @@ bool is_plumbing(const source_frame& frame) {
          stem.ends_with("strndup");
 }
 
+}  // namespace
+
+bool is_plumbing(const source_frame& frame) {
+  switch (frame.kind) {
+    case frame_kind::interpreter:
+    case frame_kind::runtime:
+      return true;
+    case frame_kind::script:
+      return is_standard_script(frame.file);
+    case frame_kind::native:
+      break;
+  }
+  return allocates_for_others(frame);
+}
+
 std::size_t own_frame(const std::vector<source_frame>& frames) {
   std::optional<std::size_t> unknown;
   for (std::size_t index = 0; index < frames.size(); ++index) {
-    if (is_plumbing(frames[index])) continue;
-    if (!is_unknown_library(frames[index])) return index;
-    if (!unknown) unknown = index;
+    const source_frame& frame = frames[index];
+    if (is_unknown_library(frame) && frame.kind != frame_kind::interpreter) {
+      if (!unknown) unknown = index;
+    } else if (!is_plumbing(frame)) {
+      return index;
+    }
   }
   return unknown.value_or(0);
 }

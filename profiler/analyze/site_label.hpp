@@ -12,12 +12,12 @@
 
 namespace tarn::profiler {
 
-// Whether the frame only passes blocks on, so that a change would belong further out: in std, in allocators of
-// other libraries, in wrappers of malloc, or in an interpreter that runs a script.
+// Whether the frame only passes blocks on, so that a change would belong further out: in the libraries of C, C++ and Rust
+// and in Boost, in allocators of other libraries, in wrappers of malloc, or in an interpreter that runs a script.
 bool is_plumbing(const source_frame& frame);
 
-// Index of the program's own frame in `frames`, which are innermost first; 0 if all belong to libraries. Requires
-// at least one frame.
+// Index of the program's own frame in `frames`, which are innermost first. If all belong to libraries: that of the
+// innermost library code without a name, or else 0. Requires at least one frame.
 std::size_t own_frame(const std::vector<source_frame>& frames);
 
 // The own frame of a site; a frame named "[no call path]" if it has none.

@@ -162,7 +162,8 @@ std::string path_outside(std::uint32_t process, const loaded_elf& library) {
   };
   if (library.path.starts_with('/') && is_it(library.path)) return library.path;
   std::error_code error;
-  const std::string root = fs::read_symlink(fmt::format("/proc/{}/root", process), error).string();
+  const std::string root =
+      std::filesystem::read_symlink(fmt::format("/proc/{}/root", process), error).string();
   const std::string mapped = mapped_file_at(process, library.start);
   for (const std::string& path : {mapped, root + mapped, root + library.path}) {
     if (!error && is_it(path)) return path;

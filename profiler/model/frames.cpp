@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iterator>
 #include <string>
 
 #include "profiler/model/profile.hpp"
@@ -16,10 +18,12 @@ std::string hexadecimal(std::uint64_t value) {
   return text.data();
 }
 
-frame_kind kind_of(const profile& p, std::uint64_t address) {
-  if (is_script_address(address)) return frame_kind::script;
-  const module_info* module = module_at(p, address - 1);
-  return module != nullptr && is_interpreter(module->path) ? frame_kind::interpreter : frame_kind::native;
+bool is_runtime(std::string_view module_path) {
+  constexpr std::string_view names[] = {"libstdc++.", "libc++.", "libc.",    "libc-",
+                                        "ld-linux",   "libtarn", "libgcc_s."};
+  const std::string_view name = module_path.substr(module_path.rfind('/') + 1);
+  return std::any_of(std::begin(names), std::end(names),
+                     [name](std::string_view one) { return name.starts_with(one); });
 }
 
 }  // namespace
@@ -36,6 +40,13 @@ const module_info* module_at(const profile& p, std::uint64_t instruction) {
     if (instruction >= each->start && instruction < each->end) return &*each;
   }
   return nullptr;
+}
+
+frame_kind kind_of(const module_info* module, std::uint64_t address, bool has_script) {
+  if (is_script_address(address)) return frame_kind::script;
+  if (module == nullptr) return frame_kind::native;
+  if (has_script && is_interpreter(module->path)) return frame_kind::interpreter;
+  return is_runtime(module->path) ? frame_kind::runtime : frame_kind::native;
 }
 
 std::string unknown_function(const profile& p, std::uint64_t address) {
@@ -63,8 +74,12 @@ std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack, std::
     if (node.parent >= stack) break;
     stack = node.parent;
   }
-  if (has_script) {
-    for (source_frame& frame : frames) frame.kind = kind_of(p, frame.address);
+  const module_info* module = nullptr;
+  for (source_frame& frame : frames) {
+    // Most frames are in the module of the one before.
+    if (module == nullptr || frame.address - 1 < module->start || frame.address - 1 >= module->end)
+      module = module_at(p, frame.address - 1);
+    frame.kind = kind_of(module, frame.address, has_script);
   }
   return frames;
 }

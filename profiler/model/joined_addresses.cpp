@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "profiler/model/script_address.hpp"
+
 namespace tarn::profiler {
 
 namespace {
@@ -81,6 +83,10 @@ std::vector<std::uint64_t> joined_addresses::take_in(const profile& p) {
 std::uint64_t joined_addresses::address_of(const profile& p, const module_info* module,
                                            std::uint64_t address) {
   const auto symbol = p.symbols.find(address);
+  if (is_script_address(address)) {  // common already
+    if (symbol != p.symbols.end()) keep_symbol(address, symbol->second);
+    return address;
+  }
   const bool named = symbol != p.symbols.end() && is_named(symbol->second);
   if (module == nullptr) {
     const std::uint64_t place = named ? place_by_symbol("", symbol->second, new_address()) : new_address();

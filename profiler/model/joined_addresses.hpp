@@ -4,7 +4,8 @@
 //
 // An address is mapped by file (path and build-id) and offset. If the path was met with another build-id before, or
 // if the file is not known (code generated at run time), it is mapped by its symbol: function, source file and
-// line. An address with neither gets an address of its own, with the name from its profile. Not thread-safe.
+// line. An address with neither gets an address of its own, with the name from its profile. Lines of scripts keep theirs,
+// which is the same in each process (script_address.hpp). Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -38,8 +38,9 @@ struct stack_node {
 // Derived from a frame's address when a path is shown; not stored in files.
 enum class frame_kind : std::uint8_t {
   native,
-  script,      // a line of an interpreted program
-  interpreter  // native code of the interpreter or of its extensions, on a path with script lines
+  script,       // a line of an interpreted program
+  interpreter,  // native code of the interpreter or of its extensions, on a path with script lines
+  runtime       // libraries that allocate for their callers: of C and C++, the dynamic linker, and tarn's own
 };
 
 // A source location of an address: its function, or one of those into which it was inlined. An address has a list
@@ -293,6 +294,8 @@ std::string unknown_function(const profile& p, std::uint64_t address);
 
 // Whether the file belongs to an interpreter, or is one of the extensions that come with it.
 bool is_interpreter(std::string_view module_path);
+// What the code at a return address in `module` (null: in none) is, on a path with script lines or on another one.
+frame_kind kind_of(const module_info* module, std::uint64_t address, bool has_script);
 // The module that holds the instruction; null: none.
 const module_info* module_at(const profile& p, std::uint64_t instruction);
 

@@ -12,14 +12,6 @@ namespace {
 
 std::string_view file_name(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
-// Libraries whose functions allocate on behalf of their callers.
-bool is_library(std::string_view module_name) {
-  constexpr std::string_view names[] = {"libstdc++.", "libc++.", "libc.",    "libc-",
-                                        "ld-linux",   "libtarn", "libgcc_s."};
-  return std::any_of(std::begin(names), std::end(names),
-                     [module_name](std::string_view one) { return module_name.starts_with(one); });
-}
-
 }  // namespace
 
 path_tree::path_tree(const profile& p, string_table& strings)
@@ -45,17 +37,14 @@ std::uint32_t path_tree::node_of(std::uint32_t stack) {
 }
 
 std::uint32_t path_tree::place_of(std::uint32_t stack) {
-  std::uint32_t innermost = no_frame;
-  std::uint32_t at = stack < node_of_stack_.size() ? stack : 0;
-  while (at != 0) {
-    const std::vector<std::uint32_t>& numbers = frames_at(profile_.stacks[at].address);
-    for (auto one = numbers.rbegin(); one != numbers.rend(); ++one) {
-      if (frames_[*one][5] == 0) return *one;
-      if (innermost == no_frame) innermost = *one;
-    }
-    at = std::min(profile_.stacks[at].parent, at - 1);
-  }
-  return innermost;
+  const std::vector<source_frame> frames = frames_of(profile_, stack);
+  if (frames.empty()) return no_frame;
+  const std::size_t own = own_frame(frames);
+  // An address has several frames where functions were inlined: those with the same address, up to the own one.
+  std::size_t inner = own;
+  while (inner > 0 && frames[inner - 1].inlined && frames[inner - 1].address == frames[own].address) --inner;
+  const std::vector<std::uint32_t>& numbers = frames_at(frames[own].address);  // outermost first
+  return numbers[numbers.size() - 1 - (own - inner)];
 }
 
 std::uint32_t path_tree::node_below(std::string_view text, std::uint32_t frame_number) {
@@ -71,21 +60,23 @@ const std::vector<std::uint32_t>& path_tree::frames_at(std::uint64_t address) {
   const module_info* module = module_at(profile_, address - 1);
   const std::string_view module_name = module != nullptr ? file_name(module->path) : std::string_view();
   const std::uint32_t module_text = strings_.number_of(module_name);
-  const bool is_script = is_script_address(address);
-  const bool library =
-      is_library(module_name) || (module != nullptr && has_scripts_ && is_interpreter(module->path));
+  const frame_kind kind = kind_of(module, address, has_scripts_);
   const auto known = profile_.symbols.find(address);
   if (known == profile_.symbols.end() || known->second.empty()) {
+    source_frame nameless{unknown_function(profile_, address), {}, 0, false};
+    nameless.kind = kind;
     numbers.push_back(number_of(
-        {strings_.number_of(unknown_function(profile_, address)), 0, 0, module_text, 0, library ? 1U : 0U}));
+        {strings_.number_of(nameless.function), 0, 0, module_text, 0, is_plumbing(nameless) ? 1U : 0U}));
     return numbers;
   }
   for (auto one = known->second.rbegin(); one != known->second.rend(); ++one) {
     source_frame kept = *one;
-    if (is_script) kept.kind = frame_kind::script;
-    numbers.push_back(
-        number_of({strings_.number_of(one->function), strings_.number_of(one->file), one->line, module_text,
-                   one->inlined ? 1U : 0U, library || is_plumbing(kept) ? 1U : 0U}));
+    kept.kind = kind;
+    // A line of a script belongs to its file, as other code to its module.
+    const std::uint32_t home =
+        kind == frame_kind::script ? strings_.number_of(file_name(one->file)) : module_text;
+    numbers.push_back(number_of({strings_.number_of(one->function), strings_.number_of(one->file), one->line,
+                                 home, one->inlined ? 1U : 0U, is_plumbing(kept) ? 1U : 0U}));
   }
   return numbers;
 }

@@ -28,15 +28,13 @@ class path_tree {
   // empty path.
   std::uint32_t node_of(std::uint32_t stack);
 
-  // The frame by which a path is named: the innermost that does not belong to a library that allocates for others;
-  // if all do, the innermost.
+  // The frame by which a path is named: that of own_frame() (site_label.hpp), as everywhere.
   std::uint32_t place_of(std::uint32_t stack);
 
   // A node below the frame, named `text`, which stands for many paths.
   std::uint32_t node_below(std::string_view text, std::uint32_t frame_number);
 
-  // Columns function, file, module (text numbers), line, inlined, and library: whether the frame's module allocates
-  // for others.
+  // Columns function, file, module (text numbers; of a script its file), line, inlined, and library: is_plumbing().
   nlohmann::json frames_json() const;
   nlohmann::json nodes_json() const;  // columns parent, frame
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "profiler/analyze/memory_kinds.hpp"
+#include "profiler/analyze/missing_names.hpp"
 #include "profiler/model/store_profile.hpp"
 #include "profiler/model/table_rows.hpp"
 #include "profiler/report/path_tree.hpp"
@@ -317,6 +318,7 @@ nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
                      {"unwind_error_rate", sane_figure(p.unwind_error_rate)},
                      {"unwind_checked", sane_figure(p.unwind_checked)},
                      {"damage", p.damage},
+                     {"missing_names", missing_names(p)},
                      {"detailed_sites", std::min(named.size(), limits.most_detailed)}};
   if (limits.most_source_bytes > 0) {
     source_limits sources;

@@ -229,7 +229,7 @@ TARN_NOINLINE void* heap_samples::allocate(byte_samples& samples, std::size_t re
   r.count = unwind::walk(unwind::here(), r.frames, call_sites::most_frames);
   record(sample, r);
   void* const block = reinterpret_cast<void*>(sample->address);
-  TARN_PROBE_IF_WANTED(otel_memory, alloc, block, requested, sample->weighted_bytes);
+  TARN_PROBE_IF_WANTED(otel_memory, alloc, block, taken, sample->weighted_bytes);
   return block;
 }
 
@@ -254,8 +254,7 @@ TARN_NOINLINE live_sample* heap_samples::add_followed(std::uint64_t weight, std:
   r.weight = weight;
   r.count = unwind::walk(unwind::here(), r.frames, call_sites::most_frames);
   record(sample, r);
-  TARN_PROBE_IF_WANTED(otel_memory, alloc, reinterpret_cast<void*>(address), requested,
-                       sample->weighted_bytes);
+  TARN_PROBE_IF_WANTED(otel_memory, alloc, reinterpret_cast<void*>(address), taken, sample->weighted_bytes);
   return sample;
 }
 

@@ -41,7 +41,7 @@ dev_run() {
     shift
   done
   [ $# -eq 0 ] || shift
-  need "$needs_build" "$wants_peers"
+  need "$needs_build" "$wants_build$wants_peers"
   build_release_products || fail 1 "the release build failed" "Read the messages above; ./dev build repeats it."
   local tarn=$PWD/build/release/bin/tarn
 
@@ -72,9 +72,9 @@ dev_build() {
     *) fail_usage "there is no preset '$preset'; there are: $presets" ;;
   esac
   case $preset in
-    release) need "$needs_build" ;;
+    release) need "$needs_build" "$wants_build" ;;
     bench) need "$needs_build$needs_tests$needs_bench" ;;
-    *) need "$needs_build$needs_tests" ;;
+    *) need "$needs_build$needs_tests" "$wants_build" ;;
   esac
   if [ "$preset" = release ]; then
     build_release_products
@@ -174,7 +174,7 @@ run_checks() {
 }
 
 dev_test() {
-  local long='' wants="$wants_peers$wants_check$wants_compilers$wants_tests"
+  local long='' wants="$wants_build$wants_peers$wants_check$wants_compilers$wants_tests"
   case "$#:${1:-}" in
     0:) ;;
     1:--long) long=1 wants+=$wants_long ;;

@@ -21,6 +21,9 @@ python3               python3
 <zlib.h>              zlib1g-dev
 <elfutils/libdw.h>    libdw-dev
 <gelf.h>              libelf-dev'
+# Without it the command shows names of Rust as compilers write them.
+wants_build='
+/usr/lib/*/libiberty.a|/usr/lib64/libiberty.a  libiberty-dev'
 # Allocators that `tarn compare` takes by itself.
 wants_peers='
 lib:libjemalloc.so.2                           libjemalloc2

@@ -37,7 +37,7 @@ dev_release() {
   done
   [ -z "$key" ] || gpg --list-secret-keys "$key" >/dev/null 2>&1 ||
     fail 2 "gpg has no secret key '$key'" "gpg --list-secret-keys shows which there are."
-  need "$needs_build" "$wants_release"
+  need "$needs_build" "$wants_build$wants_release"
   release_make "${names[@]}"
   release_sum "$key"
 }

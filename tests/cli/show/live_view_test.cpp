@@ -57,6 +57,23 @@ TEST(live_view, columns_are_left_out_by_rank_but_never_the_one_sorted_by) {
   }
 }
 
+TEST(live_view, since_a_mark_live_bytes_are_what_they_grew_by) {
+  profiler::profile before;
+  before.stacks = {{}, {0, 0x10}};
+  before.symbols[0x10] = {{"load", "load.cpp", 3, false}};
+  before.sites.emplace_back().stack = 1;
+  before.sites[0].figures.live_bytes = 5000;
+  profiler::profile after = before;
+  after.sites[0].figures.live_bytes = 7000;
+  const auto live = [&](live_figure what) {
+    return places_between(before, after, live_order::live, what).at(0).live_bytes;
+  };
+  EXPECT_EQ(live(live_figure::total), 7000);
+  EXPECT_EQ(live(live_figure::growth), 2000);
+  after.sites[0].figures.live_bytes = 1000;
+  EXPECT_EQ(live(live_figure::growth), -4000);
+}
+
 TEST(live_view, the_header_is_cut_at_whole_figures) {
   live_rates rates;
   rates.resident_bytes = 3e9;

@@ -88,11 +88,24 @@ TEST(terminal, draws_at_most_its_rows_and_gives_the_screen_back) {
   });
   EXPECT_EQ(child.read_until(screen_given),
             std::string(screen_taken) +
-                "\x1b[?7l\x1b[Hone\x1b[0m\x1b[K\r\r\ntwo\x1b[0m\x1b[K\r\r\nthree\x1b[0m\x1b[K"
-                "\x1b[J\x1b[?7h" +
+                "\x1b[?7l\x1b[H\x1b[Kone\x1b[0m\r\r\n\x1b[Ktwo\x1b[0m\r\r\n\x1b[Kthree\x1b[0m\x1b[?7h" +
                 screen_given);
   EXPECT_EQ(WEXITSTATUS(child.ended()), 0);
   EXPECT_TRUE(child.echoes());
+}
+
+TEST(terminal, a_line_as_wide_as_the_terminal_keeps_its_last_character) {
+  child_on_terminal child([] {
+    terminal screen;
+    screen.draw("12345678901234567890\n");
+  });
+  const std::string text = child.read_until(screen_given);
+  const std::size_t line = text.find("12345678901234567890");
+  ASSERT_NE(line, std::string::npos);
+  // Clearing to the end of the line, with the cursor still on its last column, would clear that column.
+  EXPECT_LT(text.find("\x1b[K"), line);
+  EXPECT_EQ(text.find("\x1b[K", line), std::string::npos);
+  EXPECT_EQ(text.find("\x1b[J", line), text.find("\n", line) + 1);
 }
 
 TEST(terminal, keys_come_without_enter_and_arrows_are_ignored) {
@@ -109,7 +122,7 @@ TEST(terminal, keys_come_without_enter_and_arrows_are_ignored) {
   child.read_until("\x1b[?7h");
   EXPECT_FALSE(child.echoes());
   child.press("a");
-  child.read_until("Ha\x1b[0m\x1b[K\x1b[J\x1b[?7h");
+  child.read_until("H\x1b[Ka\x1b[0m\r\r\n\x1b[J\x1b[?7h");
   child.press("\x1b[A");
   usleep(50'000);
   child.press("q");

@@ -12,7 +12,44 @@ TEST(function_name, demangling) {
   EXPECT_EQ(demangled("main"), "main");
   EXPECT_EQ(demangled("_Znonsense"), "_Znonsense");
   EXPECT_EQ(demangled(""), "");
+  EXPECT_EQ(demangled("_ZN3foo3barEv"), "foo::bar()");
+  EXPECT_EQ(demangled("_Runner"), "_Runner");
+  EXPECT_EQ(demangled("_R"), "_R");
   EXPECT_EQ(demangled("_"), "_");
+}
+
+// The build has libiberty's demangler (tarn_dependencies.cmake).
+bool knows_rust() { return demangled("_RNvCs1_3foo3bar") == "foo::bar"; }
+
+TEST(FunctionName, AFunctionOfRustIsNoConstructor) { EXPECT_EQ(constructed_type("alloc::alloc::alloc"), ""); }
+
+TEST(FunctionName, NamesOfRustAreReadable) {
+  if (!knows_rust()) GTEST_SKIP() << "tarn was built without libiberty";
+  EXPECT_EQ(demangled("_ZN46_$LT$my..row$u20$as$u20$core..clone..Clone$GT$5clone17h0123456789abcdefE"),
+            "<my::row as core::clone::Clone>::clone");
+  EXPECT_EQ(demangled("_ZN4core3fmt5write17h0123456789abcdefE.llvm.4711"), "core::fmt::write");
+  EXPECT_EQ(demangled("_RNvMs_NtCs3ssYzQotkvD_3std4pathNtB4_7PathBuf3new"), "<std::path::PathBuf>::new");
+  EXPECT_EQ(demangled("_RINvCs1_3foo3barlE"), "foo::bar::<i32>");
+}
+
+TEST(FunctionName, ASmallNameThatStandsForALongOneIsLeftAsItIs) {
+  if (!knows_rust()) GTEST_SKIP() << "tarn was built without libiberty";
+  // A tuple of two of the tuple before it, many times.
+  std::string name = "_RINvCs1_1a1b";
+  std::string last = "l";
+  for (int depth = 0; depth < 40; ++depth) {
+    const std::size_t at = name.size() - 2;  // from behind "_R"
+    name += "T" + last + last + "E";
+    std::string digits;
+    for (std::size_t value = at - 1; value != 0; value /= 62)
+      digits.insert(digits.begin(),
+                    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[value % 62]);
+    last = "B" + digits + "_";
+  }
+  name += "E";
+  EXPECT_EQ(demangled(name.c_str()), name);
+  const std::string endless = "_R" + std::string(100000, 'a');
+  EXPECT_EQ(demangled(endless.c_str()), endless);
 }
 
 TEST(function_name, constructors) {
@@ -87,6 +124,11 @@ TEST(function_name, class_templates) {
 
 TEST(function_name, short_ones) {
   EXPECT_EQ(short_name("main"), "main");
+  EXPECT_EQ(short_name("<alloc::vec::Vec<my::row> as core::iter::FromIterator<my::row>>::from_iter"),
+            "alloc::vec::Vec<my::row>::from_iter");
+  EXPECT_EQ(short_name("<alloc::raw_vec::RawVec<u8>>::grow_one"), "alloc::raw_vec::RawVec<u8>::grow_one");
+  EXPECT_EQ(short_name("<"), "<");
+  EXPECT_EQ(short_name("<<<<"), "<<<<");
   EXPECT_EQ(short_name("book::level::add(order const&) const"), "book::level::add");
   EXPECT_EQ(short_name("(anonymous namespace)::run(int) [clone .isra.0]"), "(anonymous namespace)::run");
   EXPECT_EQ(short_name("a(int)::{lambda()#1}::operator()() const"), "a(int)::{lambda()#1}::operator()");

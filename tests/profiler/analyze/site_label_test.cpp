@@ -56,5 +56,46 @@ TEST(SiteLabel, CodeWithoutNamesStandsForItselfInTheProgramOnly) {
   EXPECT_EQ(own_frame({unknown_program, own}), 0U);
 }
 
+TEST(SiteLabel, TheProgramsOwnMainIsNoLibrary) {
+  const source_frame start{"__libc_start_call_main", "libc_start_call_main.h", 58, false,
+                           frame_kind::runtime};
+  const source_frame main_by_header{"main", "/usr/include/c++/12/bits/new_allocator.h", 137, false};
+  EXPECT_EQ(own_frame({std_allocate, main_by_header, start}), 1U);
+  EXPECT_EQ(own_frame({std_allocate, start}), 0U) << "not the start of the program";
+}
+
+TEST(SiteLabel, RunTimeLibrariesAllocateForTheirCallers) {
+  const source_frame buffer{"_IO_doallocbuf", "", 0, false, frame_kind::runtime};
+  const source_frame nameless{"?? (libc.so.6+0x12)", "", 0, false, frame_kind::runtime};
+  EXPECT_EQ(own_frame({nameless, buffer, own}), 2U);
+  EXPECT_EQ(own_frame({buffer, nameless}), 1U) << "code without a name, as the call path is no one's";
+  EXPECT_TRUE(is_plumbing({"__cxa_allocate_exception", "", 0, false}));
+}
+
+TEST(SiteLabel, LibrariesInHeadersAreKnownByTheirFilesAndNames) {
+  for (const char* file :
+       {"/usr/include/c++/12/bits/stl_vector.h", "/usr/lib/llvm-16/include/c++/v1/string",
+        "/usr/include/boost/container/vector.hpp", "/rustc/59807616e/library/alloc/src/vec/mod.rs",
+        "/home/me/.rustup/toolchains/stable/lib/rustlib/src/rust/library/core/src/iter.rs",
+        "/rust/deps/hashbrown-0.15.4/src/raw/mod.rs"})
+    EXPECT_TRUE(is_plumbing({"push_back", file, 1, true})) << file;
+  for (const char* file : {"/home/me/library/src/mod.rs", "/src/rustc/a.rs", "include/boosted.hpp"})
+    EXPECT_FALSE(is_plumbing({"push_back", file, 1, true})) << file;
+  EXPECT_TRUE(is_plumbing({"boost::container::vector<int>::reserve(unsigned long)", "", 0, false}));
+}
+
+TEST(SiteLabel, TheStandardLibraryOfRustIsALibrary) {
+  for (const char* name :
+       {"<alloc::vec::Vec<my::row> as core::iter::FromIterator<my::row>>::from_iter",
+        "alloc::raw_vec::finish_grow", "core::ops::function::FnOnce::call_once",
+        "<alloc::raw_vec::RawVec<u8>>::grow_one", "__rustc::__rust_alloc_zeroed",
+        "<[u8] as alloc::slice::Join>::join", "<&mut core::iter::Map<A, B> as my::Trait>::next"})
+    EXPECT_TRUE(is_plumbing({name, "", 0, false})) << name;
+  for (const char* name : {"my::load", "<my::row as core::clone::Clone>::clone", "<[u8] as my::Trait>::run",
+                           "<my::list<alloc::vec::Vec<u8>>>::add", "core::engine::run(int)"})
+    EXPECT_FALSE(is_plumbing({name, "", 0, false})) << name;
+  EXPECT_FALSE(is_plumbing({"core::run", "/src/core/run.cpp", 3, false})) << "a namespace of C++";
+}
+
 }  // namespace
 }  // namespace tarn::profiler

@@ -2,6 +2,8 @@
 // Positions in files have one common address, wherever processes load the files. merge_test.cpp tests whole paths.
 #include "profiler/model/joined_addresses.hpp"
 
+#include "profiler/model/script_address.hpp"
+
 #include <gtest/gtest.h>
 
 namespace tarn::profiler {
@@ -72,6 +74,21 @@ TEST(joined_addresses, code_in_no_file_is_known_by_its_name) {
   EXPECT_EQ(all.symbols().at(first[2]).at(0).function, "?? (0x600)");
   p.symbols[0x500][0].line = 4;
   EXPECT_NE(all.take_in(p)[1], first[1]);
+}
+
+TEST(joined_addresses, lines_of_scripts_keep_their_addresses) {
+  const std::uint64_t line = script_address("alpha", "two.py", 3);
+  joined_addresses joined;
+  for (int process = 0; process < 2; ++process) {
+    profile p;
+    p.modules = {{"/usr/bin/python3.11", "a", 0x1000, 0x2000, 0}};
+    p.stacks = {{}, {0, line}, {1, 0x1010}};
+    p.symbols[line] = {{"alpha", "two.py", 3, false}};
+    const std::vector<std::uint64_t> addresses = joined.take_in(p);
+    EXPECT_EQ(addresses[1], line);
+    EXPECT_FALSE(is_script_address(addresses[2]));
+  }
+  EXPECT_EQ(joined.symbols().at(line).front().function, "alpha");
 }
 
 TEST(joined_addresses, a_later_process_names_what_the_first_had_no_symbol_for) {

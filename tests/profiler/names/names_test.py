@@ -128,6 +128,11 @@ class Libraries(Base):
         os.rename(self.path("needs"), self.path("program"))
         self.assertEqual(self.blocks(cwd=self.folder), {"first": 1})
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root may call chroot")
+    def test_below_another_root(self):
+        self.library("first")
+        self.assertEqual(self.blocks("--root", self.folder, "/first.so"), {"first": 1})
+
     def test_replaced_file(self):
         plug = self.library("first", "plug.so")
         counts = self.blocks(plug, "--move", self.library("other"), plug, plug)
@@ -145,6 +150,84 @@ class Libraries(Base):
         self.run_checked("strip", "--strip-debug", plug)
         copies = [shutil.copy(plug, self.path(f"copy{number}.so")) for number in range(600)]
         self.assertEqual(self.blocks("--keep", *copies), {"first": 600})
+
+
+class OwnCode(Base):
+    """The place of a site is in the program's own code, not in that of libraries, nor in its start."""
+
+    def places(self, *words):
+        """(function, file, line) of the sites' places -> number of allocations."""
+        self.profile(*words)
+        text = self.run_checked(settings.tarn, "sites", "--json", "-n", "0", self.path("x.prof")).stdout
+        counts = {}
+        for row in json.loads(text)["sites"]:
+            place = (row["function"], os.path.basename(row["file"]), row["line"])
+            counts[place] = counts.get(place, 0) + row["allocations"]
+        return counts
+
+    def test_line_of_a_header_in_a_function_of_the_program(self):
+        source = self.path("lines.cpp")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("#include <cstdlib>\n"
+                       "void* volatile kept;\n"
+                       "int main() {\n"
+                       "  kept = nullptr;\n"
+                       "#line 137 \"/usr/include/c++/12/bits/new_allocator.h\"\n"
+                       "  kept = std::malloc(100000);\n"
+                       "#line 7 \"" + source + "\"\n"
+                       "  std::free(kept);\n"
+                       "}\n")
+        self.run_checked(settings.compiler, "-g", "-O1", "-fno-builtin", source, "-o", self.path("program"))
+        self.assertEqual(self.places(self.path("program")).get(("main", "lines.cpp", 4)), 1)
+
+    def test_what_libc_allocates_is_the_callers(self):
+        source = self.path("lines.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("#include <stdio.h>\n"
+                       "int main(int count, char** words) {\n"
+                       "  FILE* file = fopen(words[0], \"r\");\n"
+                       "  return getc(file) == EOF;\n"
+                       "}\n")
+        self.run_checked(settings.compiler, "-x", "c", "-g", "-O1", source, "-o", self.path("program"))
+        places = self.places(self.path("program"))
+        self.assertEqual((places.get(("main", "lines.c", 3)), places.get(("main", "lines.c", 4))), (1, 1), places)
+
+    RUST = """
+pub struct Row { pub name: String }
+#[inline(never)] pub fn load_rows(count: usize) -> Vec<Row> {
+  (0..count).map(|number| Row { name: format!("row {number} with a name that is long enough") }).collect()
+}
+#[inline(never)] fn fill(text: &str) -> Vec<u8> { let mut all = Vec::new(); for b in text.bytes() { all.push(b) } all }
+fn main() { let rows = load_rows(1000); println!("{} {}", rows.len(), fill(&rows[7].name).len()); }
+"""
+
+    def check_rust(self, *options, lines=True):
+        if not shutil.which("rustc"):
+            self.skipTest("no rustc")
+        with open(self.path("rows.rs"), "w", encoding="utf-8") as file:
+            file.write(self.RUST)
+        self.run_checked("rustc", "-O", "-o", self.path("program"), *options, self.path("rows.rs"),
+                         env=self.environment(RUSTC_BOOTSTRAP="1"))
+        places = self.places(self.path("program"))
+        counts = {}
+        for (function, file, _), allocations in places.items():
+            name = function.replace("::{closure#0}", "").replace("::{{closure}}", "")
+            if lines:
+                self.assertIn(file, ("rows.rs", ""), places)
+            counts[name] = counts.get(name, 0) + allocations
+        if not any(name.startswith("rows::") for name in counts) and any("4rows" in name for name in counts):
+            self.skipTest("tarn was built without libiberty")
+        self.assertGreaterEqual(counts.get("rows::load_rows", 0), 1001, places)
+        self.assertGreaterEqual(counts.get("rows::fill", 0), 3, places)
+
+    def test_rust(self):
+        self.check_rust("-g", "-C", "symbol-mangling-version=v0")
+
+    def test_older_names_of_rust(self):
+        self.check_rust("-g", "-Z", "unstable-options", "-C", "symbol-mangling-version=legacy")
+
+    def test_rust_without_lines(self):
+        self.check_rust("-C", "strip=debuginfo", "-C", "symbol-mangling-version=v0", lines=False)
 
 
 class SourceLines(Base):
@@ -228,6 +311,7 @@ class DebugFiles(Base):
     def test_without_debug_information_there_are_no_names(self):
         program, _, _ = self.strip()
         self.assertNotIn("first_maker", self.labels(program))
+        self.assertIn("code without names: program", self.run_checked(settings.tarn, "sites", self.path("x.prof")).stdout)
 
     def test_folder_by_build_id(self):
         program, debug, build_id = self.strip()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Loads the libraries that its arguments name, one after another, calls `make` of each, and closes each before the next.
 // Words among them: --threads: each library is used by a thread of its own, and --keep: none is closed, from there on;
-// --to FOLDER: goes into a folder; --move FROM TO: renames a file.
+// --to FOLDER: goes into a folder; --root FOLDER: has it as its root; --move FROM TO: renames a file.
 // Compiled with -DMAKER=NAME, this source is such a library: NAME is the function that allocates. With -DNEEDS it is a
 // program that is linked with one.
 #include <cstdlib>
@@ -44,6 +44,8 @@ int main(int count, char** words) {
       in_threads = true;
     } else if (std::strcmp(words[index], "--to") == 0) {
       good = chdir(words[++index]) == 0;
+    } else if (std::strcmp(words[index], "--root") == 0) {
+      good = chroot(words[++index]) == 0;
     } else if (std::strcmp(words[index], "--move") == 0) {
       good = std::rename(words[index + 1], words[index + 2]) == 0;
       index += 2;

@@ -38,7 +38,7 @@ export interface report {
   actions: action[];
   quality: {
     other_faults: number; unseen_faults: number; lost_events: number; unwind_error_rate: number;
-    unwind_checked: number; damage: string; detailed_sites: number;
+    unwind_checked: number; damage: string; missing_names: string; detailed_sites: number;
   };
   processes?: { name: string; cost_ns: number; has_data: boolean }[]; // of a merged profile, the costliest first
 }

@@ -52,8 +52,17 @@ function without_arguments(name: string): string {
   return text.replace(/(\s+(const|volatile|&|&&))+\s*$/, "").trim();
 }
 
+// Python's own names for code without a name: "<module>", "load.<locals>.<listcomp>".
+const of_python = /^([\w.]|<(module|lambda|listcomp|setcomp|dictcomp|genexpr|locals)>)+$/;
+
 export function short_name(name: string): string {
-  if (name.startsWith("?? ") || !/[<( ]/.test(name)) return name;
+  if (name.startsWith("?? ") || !/[<( ]/.test(name) || of_python.test(name)) return name;
+  // Rust's "<T as Trait>::f" is T's f, and "<T>::f" too.
+  const type = name.startsWith("<") ? behind_bracket(name, 0) : 0;
+  if (type > 0 && name.startsWith("::", type)) {
+    const self = name.slice(1, type - 1);
+    return short_name(self.replace(/ as (?![^<]*>).*$/, "")) + short_name(name.slice(type));
+  }
   const text = without_arguments(name);
   // A template's name begins with the type that it returns; operators have blanks of their own.
   const operator = text.search(/\boperator\b/);
