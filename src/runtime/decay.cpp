@@ -6,6 +6,7 @@
 
 #include "base/compiler.hpp"
 #include "os/clock.hpp"
+#include "os/memory_calls.hpp"
 #include "os/thread.hpp"
 #include "runtime/front.hpp"
 #include "runtime/instance.hpp"
@@ -120,7 +121,8 @@ void run_period_if_due() {
 }
 
 bool thread_allowed() {
-  if (!may_have_thread) return false;
+  // Who listens for memory that goes is called in threads of libc.
+  if (!may_have_thread || os::memory_calls_are_heard()) return false;
   const options::background choice = options::background_choice();
   if (choice == options::background::on) os::note_threads_allowed();
   return choice == options::background::on ||
@@ -189,7 +191,7 @@ void tarn::os::background_thread_body() {
     leave_background_thread();
     const bool work =
         errands_wait.load(std::memory_order_relaxed) || (options::decay_ms() >= 0 && work_left());
-    if (!work || !stay_in_background_thread()) return;
+    if (!work || must_not_be_heard() || !stay_in_background_thread()) return;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "os/memory.hpp"
+#include "os/memory_calls.hpp"
 #include "os/sandbox.hpp"
 #include "os/thread.hpp"
 #include "runtime/allocation_counts.hpp"
@@ -182,3 +183,20 @@ std::size_t trim(std::size_t keep) {
 }
 
 }  // namespace tarn::engine
+
+// Its nested allocations and frees go straight to the central tier, which is as consistent as for any other thread. The
+// count of threads that share stays: this one shares again at once.
+void tarn::os::run_without_cache(void (*call)(void*), void* context) {
+  using namespace tarn::engine;
+  thread_cache* const cache = local_cache;
+  allocation_bins* const bins = allocating;
+  const thread_phase before = phase;
+  const bool shares = share.in_use;
+  begin_bare_thread();
+  share.in_use = false;
+  call(context);
+  share.in_use = shares;
+  phase = before;
+  local_cache = cache;
+  allocating = bins;
+}
