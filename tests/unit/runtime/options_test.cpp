@@ -38,10 +38,10 @@ std::string value_of(const std::string& name) {
 
 TEST(options, the_table_is_complete_and_ends) {
   const auto options = all_options();
-  EXPECT_EQ(options.size(), 14U);
+  EXPECT_EQ(options.size(), 15U);
   for (const char* name :
        {"decay_ms", "cache_budget", "large_cache", "limit", "huge_pages", "background", "cpu_caches",
-        "guarded", "profile", "profile_file", "scopes", "stats", "contention", "control"}) {
+        "deep_binding", "guarded", "profile", "profile_file", "scopes", "stats", "contention", "control"}) {
     ASSERT_EQ(options.count(name), 1U) << name;
     EXPECT_NE(std::string(options.at(name).meaning), "");
     EXPECT_NE(std::string(options.at(name).accepts), "");
@@ -67,6 +67,7 @@ TEST(options, good_values) {
       {"huge_pages", "always"}, {"huge_pages", "never"},    {"huge_pages", "auto"},
       {"background", "off"},    {"background", "on"},       {"background", "auto"},
       {"cpu_caches", "off"},    {"cpu_caches", "on"},       {"cpu_caches", "auto"},
+      {"deep_binding", "on"},   {"deep_binding", "off"},
       {"stats", "stderr"},      {"stats", "/tmp/file.txt"}, {"stats", "off"},
       {"contention", "on"},     {"contention", "off"},      {"limit", "none"},
       {"limit", "90%"},         {"limit", "512m,1G"},       {"limit", "auto,95%"},
@@ -103,6 +104,7 @@ TEST(options, bad_values_change_nothing) {
       {"huge_pages", ""},
       {"background", "yes"},
       {"cpu_caches", "yes"},
+      {"deep_binding", "keep"},
       {"cpu_caches", ""},
       {"background", "ON"},
       {"stats", ""},
