@@ -8,6 +8,7 @@
 
 #include "os/memory.hpp"
 #include "os/memory_calls.hpp"
+#include "os/own_library.hpp"
 #include "os/sandbox.hpp"
 #include "os/thread.hpp"
 #include "runtime/allocation_counts.hpp"
@@ -94,6 +95,7 @@ void prepare() {
 // Runs after the constructors of src/os, which have priority 101: warnings about options need what they record.
 [[gnu::constructor]] void prepare_at_load() {
   prepare();
+  os::keep_own_library_loaded();
   options::start_control();
 }
 
