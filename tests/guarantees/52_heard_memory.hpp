@@ -36,7 +36,7 @@ inline void note(uintptr_t start, size_t bytes) {
 
 // What registration caches do in their listeners: use the heap, and leave errno as they like.
 inline void use_heap() {
-  for (const size_t size : {24, 1000, 70000, 600000}) {
+  for (const size_t size : {24U, 1000U, 70000U, 600000U}) {
     void* const block = take(size);
     TARN_CHECK(block != nullptr, "no memory in the listener");
     memset(block, 1, size);

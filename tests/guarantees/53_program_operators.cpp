@@ -84,6 +84,9 @@ size_t use_aligned_forms() {
 
 }  // namespace
 
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wsized-deallocation"  // the program leaves that form out on purpose
+#endif
 void* operator new(size_t size) {
   if (refuses) throw std::bad_alloc();
   return make(plain, size);

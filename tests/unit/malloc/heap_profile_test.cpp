@@ -198,13 +198,13 @@ TEST_F(heap_profile_test, realloc_of_a_guarded_block_to_its_usable_size_keeps_it
     return stats.guarded_blocks;
   };
   for (const std::size_t size : {1U, 24U, 1000U, 9000U}) {
-    const std::uint64_t before = guarded_so_far();
+    const std::uint64_t earlier = guarded_so_far();
     void* block = nullptr;
-    for (int tries = 0; tries < 100000 && guarded_so_far() == before; ++tries) {
+    for (int tries = 0; tries < 100000 && guarded_so_far() == earlier; ++tries) {
       tarn_free(block);
       block = tarn_malloc(size);
     }
-    ASSERT_NE(guarded_so_far(), before) << size;
+    ASSERT_NE(guarded_so_far(), earlier) << size;
     void* const same = tarn_realloc(block, tarn_usable_size(block));
     EXPECT_EQ(same, block) << size;
     tarn_free(same);
