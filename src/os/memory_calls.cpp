@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <cstdint>
-#include <cstring>
 
 #include "base/compiler.hpp"
 #include "base/units.hpp"
@@ -23,20 +22,24 @@ thread_local constinit bool may_call_out = true;
 
 // Whether the function is libc's own, which begins with its system call. What stands in its place does not: a jump, a
 // function of another library, or of a libc that is written otherwise. A listener may be writing the jump at this moment.
-bool begins_with_system_call(const void* function, long number) {
-  const auto* code = static_cast<const unsigned char*>(function);
+inline bool begins_with_system_call(const void* function, long number) {
+  // By loads, not memcmp: buffer pools ask each time that they give memory back.
+  const auto word_at = [function](std::size_t offset) {
+    std::uint64_t word = 0;
+    __builtin_memcpy(&word, static_cast<const char*>(function) + offset, sizeof word);
+    return word;
+  };
+  constexpr std::uint64_t half = 0xffffffff;
 #if defined(__x86_64__)
-  constexpr unsigned char landing[] = {0xf3, 0x0f, 0x1e, 0xfa};  // endbr64
-  if (std::memcmp(code, landing, sizeof landing) == 0) code += sizeof landing;
-  // mov $number, %eax; syscall
-  const unsigned char expected[] = {0xb8, static_cast<unsigned char>(number), 0, 0, 0, 0x0f, 0x05};
-  return std::memcmp(code, expected, sizeof expected) == 0;
+  constexpr std::uint64_t landing = 0xfa1e0ff3;  // endbr64
+  const std::uint64_t begin = word_at((word_at(0) & half) == landing ? 4 : 0);
+  // mov $number, %eax; syscall; and a byte of what follows
+  return begin << 8 == (0x050f00000000b8 | static_cast<std::uint64_t>(number) << 8) << 8;
 #else
-  constexpr std::uint32_t landing = 0xd503245f;  // bti c
-  if (std::memcmp(code, &landing, sizeof landing) == 0) code += sizeof landing;
+  constexpr std::uint64_t landing = 0xd503245f;  // bti c
+  const std::uint64_t begin = word_at((word_at(0) & half) == landing ? 4 : 0);
   // mov x8, number; svc 0
-  const std::uint32_t expected[] = {0xd2800008 | static_cast<std::uint32_t>(number) << 5, 0xd4000001};
-  return std::memcmp(code, expected, sizeof expected) == 0;
+  return begin == (0xd4000001ULL << 32 | 0xd2800008 | static_cast<std::uint64_t>(number) << 5);
 #endif
 }
 

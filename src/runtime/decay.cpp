@@ -121,12 +121,13 @@ void run_period_if_due() {
 }
 
 bool thread_allowed() {
-  // Who listens for memory that goes is called in threads of libc.
-  if (!may_have_thread || os::memory_calls_are_heard()) return false;
+  if (!may_have_thread) return false;
   const options::background choice = options::background_choice();
   if (choice == options::background::on) os::note_threads_allowed();
-  return choice == options::background::on ||
-         (choice == options::background::automatic && rights_followed.load(std::memory_order_relaxed));
+  const bool allowed = choice == options::background::on || (choice == options::background::automatic &&
+                                                             rights_followed.load(std::memory_order_relaxed));
+  // Who listens for memory that goes is called in threads of libc.
+  return allowed && !os::memory_calls_are_heard();
 }
 
 }  // namespace
