@@ -194,9 +194,12 @@ void tarn::os::run_without_cache(void (*call)(void*), void* context) {
   allocation_bins* const bins = allocating;
   const thread_phase before = phase;
   const bool shares = share.in_use;
+  traffic* const noted = noted_traffic;  // which would lack that of the cache
   begin_bare_thread();
   share.in_use = false;
+  noted_traffic = nullptr;
   call(context);
+  noted_traffic = noted;
   share.in_use = shares;
   phase = before;
   local_cache = cache;
