@@ -27,10 +27,11 @@ function(tarn_layer name)
     target_link_libraries(tarn_${name} PUBLIC tarn_engine_options ${arg_DEPENDS})
     # No unity build: each file sees only what it includes, in every preset.
     set_target_properties(tarn_${name} PROPERTIES UNITY_BUILD OFF)
-    # tests/abi reads the types of what is exported from the debugging information.
-    if(TARN_BUILD_TESTS)
+    # tests/abi reads the types of what is exported from the debugging information, and gdb those of malloc, which it calls
+    # for every string that it passes to a function of the program. -g1 has no types.
+    if(TARN_BUILD_TESTS OR CMAKE_CXX_FLAGS_RELEASE MATCHES "-g1")
       set(exporting ${sources})
-      list(FILTER exporting INCLUDE REGEX "/(api|[a-z]+_abi|arena|pages)\\.cpp$")
+      list(FILTER exporting INCLUDE REGEX "/(api|override|[a-z]+_abi|arena|pages)\\.cpp$")
       set_source_files_properties(${exporting} PROPERTIES COMPILE_OPTIONS -g2)
     endif()
     # The same sources, compiled for the hardened build.

@@ -31,12 +31,14 @@ endfunction()
 
 # The engine needs only libc, so that it can be preloaded into any program. Any other dependency makes the link fail.
 function(tarn_link_without_libstdcxx target map)
-  set_target_properties(${target} PROPERTIES SOVERSION 1 LINK_DEPENDS ${map})
+  set_target_properties(${target} PROPERTIES SOVERSION 1
+    LINK_DEPENDS "${map};${PROJECT_SOURCE_DIR}/cmake/replaceable.list")
   target_link_options(${target} PRIVATE
     -nodefaultlibs
     LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack
     LINKER:-z,nodelete # after a dlclose, threads still end and fork handlers still run
-    LINKER:-Bsymbolic-functions LINKER:--no-undefined
+    LINKER:-Bsymbolic-functions LINKER:--dynamic-list=${PROJECT_SOURCE_DIR}/cmake/replaceable.list
+    LINKER:--no-undefined
     LINKER:--version-script=${map})
   # pthread_atfork is code of libc's static part, which every program calls at its start. Taken here, before the objects,
   # it lies beside other such code, not on the last page.

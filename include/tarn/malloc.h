@@ -201,7 +201,7 @@ TARN_API size_t tarn_get_stats_sized(tarn_stats* out, size_t size) TARN_NOEXCEPT
  * behind them are written by tarn_get_stats_sized only. */
 TARN_API void tarn_get_stats(tarn_stats* out) TARN_NOEXCEPT;
 /* Writes the statistics as one JSON object, cut to `capacity` bytes with the null byte: the fields
- * above, and `processor_cached`, the part of `cached` in the caches of processors, and
+ * above, `free_in_spans`, the part of `in_use` in free objects between live ones, `processor_cached`, the part of `cached` in the caches of processors, and
  * `processor_threads`, the threads that use these (option cpu_caches). Returns the
  * length of the whole text without its null byte, as snprintf does. */
 TARN_API size_t tarn_stats_json(char* buffer, size_t capacity) TARN_NOEXCEPT;

@@ -65,19 +65,10 @@ constexpr metric_of<heap_figures> heap_rows[] = {
 static_assert(std::size(heap_rows) == sizeof(heap_figures) / sizeof(std::uint64_t) - 1);
 using heap_table = metric_table<heap_rows>;
 
-std::uint64_t free_in_spans() {
-  std::uint64_t sum = 0;
-  for (unsigned c = 1; c < size_classes::all; ++c) {
-    const central::class_figures figures = engine::central_tier.figures_of(c);
-    sum += (figures.objects - figures.taken) * class_info(c).size;
-  }
-  return sum;
-}
-
 void visit_heap(metric_receiver to) {
   heap_figures figures;
   statistics::collect(figures);
-  figures.free_in_spans = free_in_spans();
+  figures.free_in_spans = statistics::free_in_spans();
   heap_table::give(to, nullptr, 0, figures);
 }
 

@@ -20,6 +20,12 @@
 // libc has no header for it.
 extern "C" int capset(cap_user_header_t header, cap_user_data_t data) noexcept;
 
+// os/own_library.hpp
+extern "C" {
+[[gnu::visibility("hidden")]] extern const bool tarn_has_gates;
+const bool tarn_has_gates = true;
+}
+
 namespace tarn::gates {
 namespace {
 

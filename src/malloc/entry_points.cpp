@@ -8,10 +8,13 @@ namespace tarn::entry {
 
 void* valloc(std::size_t size) { return aligned_alloc(os::system_page_size(), size); }
 
+std::size_t whole_pages(std::size_t size) {
+  return size > largest_request ? 0 : align_up(size == 0 ? 1 : size, os::system_page_size());
+}
+
 void* pvalloc(std::size_t size) {
-  if (size > largest_request) return out_of_memory();
-  const std::size_t page = os::system_page_size();
-  return allocate_aligned(page, align_up(size == 0 ? 1 : size, page));
+  const std::size_t bytes = whole_pages(size);
+  return bytes == 0 ? out_of_memory() : allocate_aligned(os::system_page_size(), bytes);
 }
 
 std::size_t trim(std::size_t keep) {

@@ -109,6 +109,9 @@ TARN_ALWAYS_INLINE int posix_memalign(void** out, std::size_t alignment, std::si
   return 0;
 }
 
+// The size of a block for pvalloc: whole system pages, at least one. 0: no object may be so large.
+std::size_t whole_pages(std::size_t size);
+
 // As in tarn/malloc.h.
 void* valloc(std::size_t size);
 void* pvalloc(std::size_t size);

@@ -2,6 +2,11 @@
 // Every replaceable form of operator new and delete. Failure follows the standard: the new-handler is called until an
 // allocation succeeds or there is no handler; then std::bad_alloc, or null from the nothrow forms.
 //
+// A program may replace some forms only, and the standard defines the others by them: new[] by new, delete with a size and
+// delete[] by delete, the nothrow forms by those that throw. So each form that is defined by another one jumps to it by its
+// name, which leads to the program's if there is one: in shared libraries by cmake/replaceable.list, in archives because
+// the definitions here are weak.
+//
 // This library does not link the C++ library; in a C++ program weak references find it.
 #include <dlfcn.h>
 
@@ -92,34 +97,82 @@ TARN_ALWAYS_INLINE void* new_aligned(std::size_t size, std::align_val_t alignmen
   return TARN_LIKELY(object != nullptr) ? object : new_slow(size, static_cast<std::size_t>(alignment));
 }
 
+// What a form that throws returns; null if it throws.
+template <class... Arguments>
+TARN_COLD void* null_if_thrown(void* (*form)(Arguments...), Arguments... arguments) noexcept {
+  try {
+    return form(arguments...);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+// Whether the name leads to tarn's definition, which the linker also knows by a hidden name.
+template <class Form>
+bool is_own(Form* by_name, Form* own) {
+  __asm__("" : "+r"(by_name));  // a compiler takes two names of one function for equal
+  return TARN_LIKELY(by_name == own);
+}
+
+using plain_form = void*(std::size_t);
+using aligned_form = void*(std::size_t, std::align_val_t);
+constexpr plain_form* plain_new = &::operator new;
+constexpr plain_form* plain_new_array = &::operator new[];
+constexpr aligned_form* aligned_new = &::operator new;
+constexpr aligned_form* aligned_new_array = &::operator new[];
+
 }  // namespace
 
-TARN_API void* operator new(std::size_t size) { return new_object(size); }
-TARN_API void* operator new[](std::size_t size) { return new_object(size); }
-TARN_API void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return new_nothrow_slow(size, 0);
-}
-TARN_API void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
-  return new_nothrow_slow(size, 0);
-}
-TARN_API void* operator new(std::size_t size, std::align_val_t a) { return new_aligned(size, a); }
-TARN_API void* operator new[](std::size_t size, std::align_val_t a) { return new_aligned(size, a); }
-TARN_API void* operator new(std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
-  return new_nothrow_slow(size, static_cast<std::size_t>(a));
-}
-TARN_API void* operator new[](std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
-  return new_nothrow_slow(size, static_cast<std::size_t>(a));
+#define TARN_FORM [[gnu::weak]] TARN_API
+// GCC wants a name to have the attributes of the function that it names.
+#define TARN_OWN(symbol) [[gnu::alias(symbol), gnu::visibility("hidden"), gnu::malloc, gnu::alloc_size(1)]]
+
+extern "C" {
+TARN_OWN("_Znwm") void* tarn_own_new(std::size_t);
+TARN_OWN("_Znam") void* tarn_own_new_array(std::size_t);
+TARN_OWN("_ZnwmSt11align_val_t") void* tarn_own_new_aligned(std::size_t, std::align_val_t);
+TARN_OWN("_ZnamSt11align_val_t") void* tarn_own_new_array_aligned(std::size_t, std::align_val_t);
 }
 
-TARN_API void operator delete(void* p) noexcept { deallocate(p); }
-TARN_API void operator delete[](void* p) noexcept { deallocate(p); }
-TARN_API void operator delete(void* p, std::size_t) noexcept { deallocate(p); }
-TARN_API void operator delete[](void* p, std::size_t) noexcept { deallocate(p); }
-TARN_API void operator delete(void* p, const std::nothrow_t&) noexcept { deallocate(p); }
-TARN_API void operator delete[](void* p, const std::nothrow_t&) noexcept { deallocate(p); }
-TARN_API void operator delete(void* p, std::align_val_t) noexcept { deallocate(p); }
-TARN_API void operator delete[](void* p, std::align_val_t) noexcept { deallocate(p); }
-TARN_API void operator delete(void* p, std::size_t, std::align_val_t) noexcept { deallocate(p); }
-TARN_API void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { deallocate(p); }
-TARN_API void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept { deallocate(p); }
-TARN_API void operator delete[](void* p, std::align_val_t, const std::nothrow_t&) noexcept { deallocate(p); }
+TARN_FORM void* operator new(std::size_t size) { return new_object(size); }
+TARN_FORM void* operator new(std::size_t size, std::align_val_t a) { return new_aligned(size, a); }
+TARN_FORM void* operator new[](std::size_t size) { return ::operator new(size); }
+TARN_FORM void* operator new[](std::size_t size, std::align_val_t a) { return ::operator new(size, a); }
+
+TARN_FORM void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return is_own(plain_new, tarn_own_new) ? new_nothrow_slow(size, 0) : null_if_thrown(plain_new, size);
+}
+TARN_FORM void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return is_own(plain_new_array, tarn_own_new_array) && is_own(plain_new, tarn_own_new)
+             ? new_nothrow_slow(size, 0)
+             : null_if_thrown(plain_new_array, size);
+}
+TARN_FORM void* operator new(std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return is_own(aligned_new, tarn_own_new_aligned) ? new_nothrow_slow(size, static_cast<std::size_t>(a))
+                                                   : null_if_thrown(aligned_new, size, a);
+}
+TARN_FORM void* operator new[](std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return is_own(aligned_new_array, tarn_own_new_array_aligned) && is_own(aligned_new, tarn_own_new_aligned)
+             ? new_nothrow_slow(size, static_cast<std::size_t>(a))
+             : null_if_thrown(aligned_new_array, size, a);
+}
+
+TARN_FORM void operator delete(void* p) noexcept { deallocate(p); }
+TARN_FORM void operator delete(void* p, std::size_t) noexcept { ::operator delete(p); }
+TARN_FORM void operator delete(void* p, const std::nothrow_t&) noexcept { ::operator delete(p); }
+TARN_FORM void operator delete[](void* p) noexcept { ::operator delete(p); }
+TARN_FORM void operator delete[](void* p, std::size_t) noexcept { ::operator delete[](p); }
+TARN_FORM void operator delete[](void* p, const std::nothrow_t&) noexcept { ::operator delete[](p); }
+
+TARN_FORM void operator delete(void* p, std::align_val_t) noexcept { deallocate(p); }
+TARN_FORM void operator delete(void* p, std::size_t, std::align_val_t a) noexcept { ::operator delete(p, a); }
+TARN_FORM void operator delete(void* p, std::align_val_t a, const std::nothrow_t&) noexcept {
+  ::operator delete(p, a);
+}
+TARN_FORM void operator delete[](void* p, std::align_val_t a) noexcept { ::operator delete(p, a); }
+TARN_FORM void operator delete[](void* p, std::size_t, std::align_val_t a) noexcept {
+  ::operator delete[](p, a);
+}
+TARN_FORM void operator delete[](void* p, std::align_val_t a, const std::nothrow_t&) noexcept {
+  ::operator delete[](p, a);
+}

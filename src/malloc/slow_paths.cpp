@@ -476,6 +476,7 @@ void* reallocate(void* block, std::size_t size) {
         (scoped != nullptr ? scope_core::usable_size(scoped, block) == 0 : !engine::guards.contains(block)))
       os::fatal("realloc of a pointer that is not a block", block);
     if (have == 0) have = usable_size(block);
+    if (size == have) return block;
     if ((scoped != nullptr || (hardened_build && s != nullptr)) && stays(have, size)) return block;
     if (!hardened_build && s != nullptr && size > largest_class_size && !engine::is_in_scope()) {
       const std::size_t before = s->pages;

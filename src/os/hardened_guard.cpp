@@ -7,6 +7,7 @@
 
 #include "base/units.hpp"
 #include "os/memory.hpp"
+#include "os/memory_calls.hpp"
 #include "os/syscall.hpp"
 
 // Linux 6.13.
@@ -30,6 +31,8 @@ bool succeeds(long number, void* address, std::size_t bytes, int argument) {
 }  // namespace
 
 bool mark_guard(void* address, std::size_t bytes) {
+  // Nobody who listens for memory that goes knows of markers.
+  if (memory_calls_are_heard() && !drop_heard(address, bytes)) return false;
   if (!succeeds(SYS_madvise, address, bytes, MADV_GUARD_INSTALL)) return false;
   has_markers.store(true, std::memory_order_relaxed);
   return true;

@@ -15,6 +15,7 @@
 
 #include "base/units.hpp"
 #include "os/clock.hpp"
+#include "os/memory_calls.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 
@@ -46,6 +47,11 @@ bool advise(void* address, std::size_t bytes, int advice) {
   return system_call(SYS_madvise, as_long(address), static_cast<long>(bytes), advice) == 0;
 }
 
+// Memory that no caller has seen.
+bool release_fresh(void* address, std::size_t bytes) {
+  return system_call(SYS_munmap, as_long(address), static_cast<long>(bytes)) == 0;
+}
+
 // The effect of MADV_DONTNEED on a fresh page.
 enum class dropping : std::uint8_t {
   works,
@@ -62,7 +68,7 @@ __attribute__((no_sanitize("thread"))) dropping try_dropping() {
   dropping found = dropping::refused;
   if (advise(reinterpret_cast<void*>(page), system_page_size(), MADV_DONTNEED))
     found = *byte == 0 ? dropping::works : dropping::pretended;
-  release(reinterpret_cast<void*>(page), system_page_size());
+  release_fresh(reinterpret_cast<void*>(page), system_page_size());
   return found;
 }
 
@@ -91,7 +97,7 @@ void* map_aligned(std::size_t bytes, std::size_t alignment, std::size_t lead, in
     if (failed(exact)) return nullptr;
     start = static_cast<std::uintptr_t>(exact);
     if ((start & (alignment - 1)) == 0) return reinterpret_cast<void*>(start);
-    release(reinterpret_cast<void*>(start), bytes);
+    release_fresh(reinterpret_cast<void*>(start), bytes);
   }
   // Map enough to align, and unmap the surplus at both ends.
   const std::size_t with_room = bytes + alignment;
@@ -101,8 +107,8 @@ void* map_aligned(std::size_t bytes, std::size_t alignment, std::size_t lead, in
   const std::uintptr_t aligned = align_up(start + lead, alignment) - lead;
   const std::size_t before = aligned - start;
   const std::size_t after = with_room - before - bytes;
-  if (before != 0) release(reinterpret_cast<void*>(start), before);
-  if (after != 0) release(reinterpret_cast<void*>(aligned + bytes), after);
+  if (before != 0) release_fresh(reinterpret_cast<void*>(start), before);
+  if (after != 0) release_fresh(reinterpret_cast<void*>(aligned + bytes), after);
   return reinterpret_cast<void*>(aligned);
 }
 
@@ -148,11 +154,11 @@ bool can_reserve(std::size_t bytes) {
   if (room == nullptr) return false;
   if (dropping_now() == dropping::refused) unlock_from_memory(room, bytes);
   const long result = system_call(SYS_mprotect, as_long(room), static_cast<long>(bytes), readable_writable);
-  release(room, bytes);
+  release_fresh(room, bytes);
   if (result == 0 || result == -ENOMEM) return result == 0;
   // A sandbox forbids mprotect: reserve_guarded() then reserves memory without guards.
   void* const writable = reserve(bytes, system_page_size());
-  if (writable != nullptr) release(writable, bytes);
+  if (writable != nullptr) release_fresh(writable, bytes);
   return writable != nullptr;
 }
 
@@ -160,20 +166,18 @@ void* map_block(std::size_t bytes, std::size_t alignment, std::size_t lead) {
   return map_aligned(bytes, alignment, lead, readable_writable, 0);
 }
 
-bool release(void* address, std::size_t bytes) {
-  return !failed(system_call(SYS_munmap, as_long(address), static_cast<long>(bytes)));
-}
+bool release(void* address, std::size_t bytes) { return unmap_heard(address, bytes); }
 
 // MADV_DONTNEED, because the resident set shrinks at once. After MADV_FREE users see figures that look like a leak.
 bool purge(void* address, std::size_t bytes) {
-  return advise(address, bytes, MADV_DONTNEED) && dropping_now() != dropping::pretended;
+  return drop_heard(address, bytes) && dropping_now() != dropping::pretended;
 }
 
 bool purge_free(void* address, std::size_t bytes) {
-  if (advise(address, bytes, MADV_DONTNEED)) return dropping_now() != dropping::pretended;
-  if (dropping_now() != dropping::works) return false;
+  if (drop_heard(address, bytes)) return dropping_now() != dropping::pretended;
+  if (must_not_be_heard() || dropping_now() != dropping::works) return false;
   unlock_from_memory(address, bytes);
-  return advise(address, bytes, MADV_DONTNEED);
+  return drop_heard(address, bytes);
 }
 
 bool find_resident(void* address, std::size_t bytes, unsigned char* pages) {

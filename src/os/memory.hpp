@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // memory: mmap, madvise and related calls. All functions except copy_to_zeroes(), and the queries once they are cached,
-// make system calls: never call one under a lock.
+// make system calls: never call one under a lock. release() and the purges may run code of another library that listens
+// for memory that goes (memory_calls.hpp), and that code may allocate.
 // Thread safety: all functions may be called by any thread. Failure is reported by the result.
 #pragma once
 

@@ -14,6 +14,7 @@
 #include "os/clock.hpp"
 #include "os/clone_thread.hpp"
 #include "os/futex.hpp"
+#include "os/memory_calls.hpp"
 #include "os/syscall.hpp"
 #include "os/thread_home.hpp"
 
@@ -248,7 +249,8 @@ void wake_control_thread() {
 bool background_thread_must_end() {
   const thread_control* const c = at_load->control;
   return c != nullptr && (c->holds.load(std::memory_order_relaxed) != 0 ||
-                          state_of(engine_thread::decay).rights_changed.load(std::memory_order_relaxed));
+                          state_of(engine_thread::decay).rights_changed.load(std::memory_order_relaxed) ||
+                          must_not_be_heard());
 }
 
 void begin_control_thread() {

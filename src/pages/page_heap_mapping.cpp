@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "os/memory.hpp"
+#include "os/memory_calls.hpp"
 #include "os/sandbox.hpp"
 #include "pages/page_heap.hpp"
 
@@ -190,6 +191,8 @@ bool page_heap::move_mapping(span* s, std::size_t pages, void (*moves)(span*)) {
 // Moves the memory of `s` to a longer mapping of `bytes` bytes that the page map covers. The old place stays mapped and
 // reads as zero. 0: the system cannot, and nothing has changed.
 std::uintptr_t page_heap::move_memory(const span* s, std::size_t bytes) {
+  // Who listens for memory that goes would not hear of it.
+  if (os::memory_calls_are_heard()) return 0;
   const std::size_t before = s->bytes();
   // At the same distance from an aligned address as the old place; otherwise the system cannot move whole page tables.
   void* const room = os::reserve_inaccessible(bytes, wanted_alignment, -s->start & (wanted_alignment - 1));

@@ -226,7 +226,10 @@ bool page_heap::age() {
 
 std::size_t page_heap::purge_until(std::size_t keep) {
   std::size_t total = 0;
-  for (std::size_t dirty = dirty_bytes(); dirty > keep; dirty = dirty_bytes()) {
+  // No more than is dirty now: others may dirty pages meanwhile, and among them who listens to each purge
+  // (os/memory_calls.hpp).
+  const std::size_t at_first = dirty_bytes();
+  for (std::size_t dirty = at_first; dirty > keep && total < at_first - keep; dirty = dirty_bytes()) {
     span* s = nullptr;
     {
       os::lock_guard guard(lock_, *this);

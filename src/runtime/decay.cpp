@@ -6,6 +6,7 @@
 
 #include "base/compiler.hpp"
 #include "os/clock.hpp"
+#include "os/memory_calls.hpp"
 #include "os/thread.hpp"
 #include "runtime/front.hpp"
 #include "runtime/instance.hpp"
@@ -123,8 +124,10 @@ bool thread_allowed() {
   if (!may_have_thread) return false;
   const options::background choice = options::background_choice();
   if (choice == options::background::on) os::note_threads_allowed();
-  return choice == options::background::on ||
-         (choice == options::background::automatic && rights_followed.load(std::memory_order_relaxed));
+  const bool allowed = choice == options::background::on || (choice == options::background::automatic &&
+                                                             rights_followed.load(std::memory_order_relaxed));
+  // Who listens for memory that goes is called in threads of libc.
+  return allowed && !os::memory_calls_are_heard();
 }
 
 }  // namespace
@@ -189,7 +192,7 @@ void tarn::os::background_thread_body() {
     leave_background_thread();
     const bool work =
         errands_wait.load(std::memory_order_relaxed) || (options::decay_ms() >= 0 && work_left());
-    if (!work || !stay_in_background_thread()) return;
+    if (!work || must_not_be_heard() || !stay_in_background_thread()) return;
   }
 }
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 
 #include "os/memory.hpp"
+#include "os/memory_calls.hpp"
+#include "os/own_library.hpp"
 #include "os/sandbox.hpp"
 #include "os/thread.hpp"
 #include "runtime/allocation_counts.hpp"
@@ -93,6 +95,7 @@ void prepare() {
 // Runs after the constructors of src/os, which have priority 101: warnings about options need what they record.
 [[gnu::constructor]] void prepare_at_load() {
   prepare();
+  os::keep_own_library_loaded();
   options::start_control();
 }
 
@@ -182,3 +185,23 @@ std::size_t trim(std::size_t keep) {
 }
 
 }  // namespace tarn::engine
+
+// Its nested allocations and frees go straight to the central tier, which is as consistent as for any other thread. The
+// count of threads that share stays: this one shares again at once.
+void tarn::os::run_without_cache(void (*call)(void*), void* context) {
+  using namespace tarn::engine;
+  thread_cache* const cache = local_cache;
+  allocation_bins* const bins = allocating;
+  const thread_phase before = phase;
+  const bool shares = share.in_use;
+  traffic* const noted = noted_traffic;  // which would lack that of the cache
+  begin_bare_thread();
+  share.in_use = false;
+  noted_traffic = nullptr;
+  call(context);
+  noted_traffic = noted;
+  share.in_use = shares;
+  phase = before;
+  local_cache = cache;
+  allocating = bins;
+}

@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "os/memory_calls.hpp"
 #include "os/report.hpp"
 #include "os/syscall.hpp"
 #include "os/thread.hpp"
@@ -143,7 +144,10 @@ void after_in_child(bool fork) {
   walk_locks({[](os::mutex& m) { m.drop_foreign_holder(); }});
   os::note_forked_child();
   os::note_threads_allowed();
-  put_structures_right(heap_is_consistent);
+  {
+    const os::quiet_thread quiet;  // under all locks
+    put_structures_right(heap_is_consistent);
+  }
   release_locks();
   if (fork && _IO_list_resetlock != nullptr) _IO_list_resetlock();
   os::forget_standard_error();

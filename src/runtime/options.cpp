@@ -32,6 +32,7 @@ constexpr bool may_have_control = !hardened_build && !TARN_TSAN && !TARN_ASAN;
 
 std::atomic<std::int64_t> decay_value{1000};
 // The hardened build never has a background thread.
+std::atomic<bool> keeps_deep_binding{false};
 std::atomic<background> background_value{hardened_build ? background::off : background::automatic};
 constinit char statistics_path[longest_value] = "";
 constinit char profile_path[longest_value] = "";
@@ -158,6 +159,13 @@ bool apply_cpu_caches(const char* value) {
     return true;
   }
   return false;
+}
+
+bool apply_deep_binding(const char* value) {
+  const bool on = std::strcmp(value, "on") == 0;
+  if (!on && std::strcmp(value, "off") != 0) return false;
+  keeps_deep_binding.store(on, std::memory_order_relaxed);
+  return true;
 }
 
 // "off", "N" or "N,M".
@@ -308,6 +316,9 @@ constexpr entry table[] = {
      "whether threads share one cache per processor instead of having one each; auto: from the 17th thread on, and "
      "beyond two for each processor",
      apply_cpu_caches, false},
+    {"deep_binding", "off", "on or off",
+     "whether libraries that the program opens with RTLD_DEEPBIND keep that flag, by which they take malloc from libc",
+     apply_deep_binding, true},
     {"guarded", "65536,16", "a number N from 1 to 1073741824, N,M with M from 1 to 1000, or off",
      "one in N allocations of each size and thread is put on its own pages, where misuse is "
      "detected; M: at most so many in a second, beside the first of each size",
@@ -465,6 +476,7 @@ int describe(std::size_t index, tarn_option& out) {
 os::mutex& lock() TARN_RETURNS_LOCK(settings_lock) { return settings_lock; }
 
 std::int64_t decay_ms() { return decay_value.load(std::memory_order_relaxed); }
+bool deep_binding_is_kept() { return keeps_deep_binding.load(std::memory_order_relaxed); }
 background background_choice() { return background_value.load(std::memory_order_relaxed); }
 const char* profile_at_exit() { return profile_path[0] == '\0' ? nullptr : profile_path; }
 bool control_is_wanted() { return control_wanted.load(std::memory_order_relaxed); }

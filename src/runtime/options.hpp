@@ -33,6 +33,8 @@ std::int64_t decay_ms();
 // one start.
 enum class background : std::uint8_t { automatic, on, off };
 background background_choice();
+// Whether libraries that are opened with RTLD_DEEPBIND keep that flag (gates/deep_binding.cpp).
+bool deep_binding_is_kept();
 // The control socket (control/server.hpp): whether there is to be one, and in which folder; "": in the default one.
 inline constexpr std::size_t longest_control_folder = 88;
 bool control_is_wanted();

@@ -159,6 +159,15 @@ void collect(tarn_stats& out) {
   }
 }
 
+std::uint64_t free_in_spans() {
+  std::uint64_t sum = 0;
+  for (unsigned c = 1; c < size_classes::all; ++c) {
+    const central::class_figures figures = engine::central_tier.figures_of(c);
+    sum += (figures.objects - figures.taken) * class_info(c).size;
+  }
+  return sum;
+}
+
 void write_json(text_writer& out, bool with_process) {
   tarn_stats stats;
   collect(stats);
@@ -170,6 +179,8 @@ void write_json(text_writer& out, bool with_process) {
     out.put('"').put(f.name).put("\": ").number(stats.*f.value);
   }
   write_locks(out);
+  out.put(", \"free_in_spans\": ")
+      .number(std::min(free_in_spans(), stats.in_use - stats.large - stats.cached));
   out.put(", \"processor_cached\": ").number(engine::processors.cached_bytes());
   out.put(", \"processor_threads\": ").number(engine::processors.threads.load(std::memory_order_relaxed));
   if (with_process) {

@@ -5,6 +5,7 @@ tarn_guarantee(11_live_threads SERIAL)
 tarn_guarantee(12_thread_destructors SERIAL)
 tarn_guarantee(13_exit)
 tarn_guarantee(14_outside_main)
+tarn_guarantee(14_resolver ENVIRONMENT TARN_DECAY_MS=777)
 tarn_guarantee(15_fork LONG)
 tarn_guarantee(15_fork_stdio LONG)
 
@@ -15,6 +16,19 @@ target_compile_options(guarantee_16_plugin PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno
 set_target_properties(guarantee_16_plugin PROPERTIES PREFIX "" OUTPUT_NAME 16_plugin)
 tarn_guarantee(16_dlopen SERIAL DEPENDS guarantee_16_plugin)
 tarn_guarantee(16_dlopen_tarn NO_PRELOAD)
+if(TARGET tarn_api_static)
+  add_library(guarantee_16_archive_plugin MODULE 16_archive_plugin.cpp)
+  tarn_guarantee_target(guarantee_16_archive_plugin)
+  target_link_libraries(guarantee_16_archive_plugin PRIVATE tarn_api_static)
+  set_target_properties(guarantee_16_archive_plugin PROPERTIES PREFIX "" OUTPUT_NAME 16_archive_plugin)
+  tarn_guarantee(16_closed_archive NO_PRELOAD DEPENDS guarantee_16_archive_plugin)
+endif()
+
+# These programs export functions of the family.
+foreach(name operators malloc)
+  tarn_guarantee(53_program_${name})
+  set_target_properties(guarantee_53_program_${name} PROPERTIES ENABLE_EXPORTS ON)
+endforeach()
 
 tarn_guarantee(17_cancellation)
 tarn_guarantee(17_signals LONG)

@@ -21,6 +21,11 @@ tarn_guarantee(25_memory_limit SERIAL LONG)
 tarn_guarantee(26_locked_memory SERIAL)
 # These programs trap system calls by a signal, which tarn's background thread would block.
 tarn_guarantee(36_moving_memory ENVIRONMENT TARN_BACKGROUND=off)
+# The pages of blocks that go are heard while memory ages, in a process with a background thread and in one without.
+foreach(way name patch)
+  tarn_guarantee(52_heard_by_${way} ENVIRONMENT TARN_DECAY_MS=100)
+  set_target_properties(guarantee_52_heard_by_${way} PROPERTIES ENABLE_EXPORTS ON)
+endforeach()
 tarn_guarantee(36_foreign_advice)
 tarn_guarantee(36_advice_at_limit)
 tarn_guarantee(36_refused_calls LONG ENVIRONMENT TARN_BACKGROUND=off)

@@ -31,7 +31,7 @@ GATES = """
 IMPORTS = """
     memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp getauxval sched_yield sysconf
     __errno_location __environ environ __progname_full program_invocation_name secure_getenv fprintf
-    __register_atfork __cxa_atexit dlsym dl_iterate_phdr sigaction sigemptyset sigfillset
+    __register_atfork __cxa_atexit dlsym dl_iterate_phdr madvise munmap sigaction sigemptyset sigfillset
     pthread_attr_destroy pthread_attr_init pthread_attr_setdetachstate pthread_create pthread_key_create
     pthread_mutex_lock pthread_mutex_unlock pthread_setspecific pthread_sigmask""".split()
 PUBLIC = """

@@ -189,6 +189,28 @@ TEST_F(heap_profile_test, traffic_counts_refused_samples_once) {
   EXPECT_LT(last.guarded_blocks - first.guarded_blocks, count / 100) << "some are refused";
 }
 
+// By that size growing buffers tell that they need not move.
+TEST_F(heap_profile_test, realloc_of_a_guarded_block_to_its_usable_size_keeps_it) {
+  tarn_set_option("guarded", "1,1000");
+  const auto guarded_so_far = [] {
+    tarn_stats stats;
+    tarn_get_stats(&stats);
+    return stats.guarded_blocks;
+  };
+  for (const std::size_t size : {1U, 24U, 1000U, 9000U}) {
+    const std::uint64_t earlier = guarded_so_far();
+    void* block = nullptr;
+    for (int tries = 0; tries < 100000 && guarded_so_far() == earlier; ++tries) {
+      tarn_free(block);
+      block = tarn_malloc(size);
+    }
+    ASSERT_NE(guarded_so_far(), earlier) << size;
+    void* const same = tarn_realloc(block, tarn_usable_size(block));
+    EXPECT_EQ(same, block) << size;
+    tarn_free(same);
+  }
+}
+
 TEST_F(heap_profile_test, traffic_counts_sampled_and_guarded_blocks_of_a_scope) {
   const tarn_scope scope = tarn_scope_begin("traffic", nullptr);
   for (const char* profile : {"off", "1"}) {
