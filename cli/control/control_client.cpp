@@ -107,9 +107,9 @@ std::vector<std::string> paths_of_listeners(pid_t process, const std::vector<std
   return paths;
 }
 
-[[noreturn]] void refuse_path(pid_t process, const std::string& path) {
-  refuse(process, fmt::format("its control socket {} cannot be reached: {}", path, std::strerror(errno)),
-         errno == EACCES
+[[noreturn]] void refuse_path(pid_t process, const std::string& path, int error) {
+  refuse(process, fmt::format("its control socket {} cannot be reached: {}", path, std::strerror(error)),
+         error == EACCES
              ? "Run tarn as the process's user or as root."
              : "Try again; if the process has changed its root folder since its start, it has no door.");
 }
@@ -169,10 +169,16 @@ class conversation {
     for (const std::string& path : door_.paths) {
       open_file made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (made.number() < 0) throw resource_error("cannot make a socket", errno);
-      if (!connect_to(made.number(), path)) return false;
+      const int error = connect_to(made.number(), path);
+      if (error == EAGAIN) return false;
+      if (error != 0) {
+        failed_ = path;
+        error_ = error;
+        continue;
+      }
       const auto who = peer_of(made.number());
       if (!who || !is_process(*who, process_, door_.task.c_str())) {
-        other_ = who ? who->process : 0;
+        other_ = who ? who->process : -1;
         continue;
       }
       socket_ = std::move(made);
@@ -182,13 +188,14 @@ class conversation {
         refuse(process_, fmt::format("it takes no request: {}", std::strerror(errno)), "Try again.");
       return true;
     }
+    if (other_ == 0) refuse_path(process_, failed_, error_);
     refuse(process_, fmt::format("process {} answers in its place", other_), "Ask that process, or end it.");
   }
 
-  // Through a descriptor of the folder: the name of a socket has room for 107 bytes only.
-  bool connect_to(int socket, const std::string& path) const {
+  // An errno value. Through a descriptor of the folder: the name of a socket has room for 107 bytes only.
+  int connect_to(int socket, const std::string& path) const {
     const open_file opened(open_folder(process_, path));
-    if (opened.number() < 0) refuse_path(process_, path);
+    if (opened.number() < 0) return errno;
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     const std::string name =
@@ -196,9 +203,7 @@ class conversation {
     if (name.size() >= sizeof address.sun_path)
       refuse(process_, "its control socket has too long a name", "");
     std::copy(name.begin(), name.end(), address.sun_path);
-    if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
-    if (errno != EAGAIN) refuse_path(process_, path);
-    return false;
+    return connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
   }
 
   bool read() {
@@ -257,6 +262,8 @@ class conversation {
   open_file socket_;
   bool connected_ = false;
   pid_t other_ = 0;
+  std::string failed_;  // a path that leads nowhere, and why
+  int error_ = 0;
   std::string heading_;
   bool has_heading_ = false;
   bool is_refusal_ = false;

@@ -21,13 +21,13 @@ constexpr std::size_t longest_name = 100;
 constexpr std::size_t longest_value = 1024;
 constexpr std::size_t longest_number = 40;
 constexpr std::size_t longest_help = 200;
-constexpr std::string_view total = "_total";
+constexpr std::string_view total_ending = "_total";
 // Written by whoever asks, not by the process.
 constexpr std::string_view own_metric = "tarn_up";
 constexpr std::string_view own_labels[] = {"pid", "program"};
 // They would belong to a family of another name.
 constexpr std::string_view taken_endings[] = {"_created", "_bucket", "_count", "_sum", "_gcount", "_gsum"};
-constexpr std::string_view units[] = {"bytes", "seconds"};
+constexpr std::string_view known_units[] = {"bytes", "seconds"};
 
 bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= longest_name && text.front() >= 'a' && text.front() <= 'z' &&
@@ -58,12 +58,11 @@ std::string escaped(std::string_view text, std::string_view what) {
   return out;
 }
 
-// A quoted text at the beginning of `rest`, which is shortened by it.
-std::optional<std::string> take_quoted(std::string_view& rest) {
-  if (!rest.starts_with('"')) return std::nullopt;
+// The text up to `end`, which is not a part of it, without its escapes; `rest` begins behind it. None: there is no end.
+std::optional<std::string> take_text(std::string_view& rest, char end, std::size_t longest) {
   std::string out;
-  for (std::size_t at = 1; at < rest.size() && out.size() <= longest_value; ++at) {
-    if (rest[at] == '"') {
+  for (std::size_t at = 0; at < rest.size() && out.size() <= longest; ++at) {
+    if (rest[at] == end) {
       rest.remove_prefix(at + 1);
       return out;
     }
@@ -89,7 +88,9 @@ std::optional<metric_labels> take_labels(std::string_view& rest) {
         std::none_of(labels.begin(), labels.end(), [name](const auto& one) { return one.first == name; });
     if (!is_free || labels.size() == most_labels) return std::nullopt;
     rest.remove_prefix(std::min(rest.size(), name.size() + 1));
-    auto value = take_quoted(rest);
+    if (!rest.starts_with('"')) return std::nullopt;
+    rest.remove_prefix(1);
+    auto value = take_text(rest, '"', longest_value);
     if (!value) return std::nullopt;
     labels.emplace_back(name, std::move(*value));
   }
@@ -120,7 +121,11 @@ class metrics_reader {
     line.remove_prefix(mark.size());
     const std::string_view name = line.substr(0, line.find(' '));
     if (!is_metric(name) || name.size() + 1 >= line.size()) return;
-    helps_.try_emplace(std::string(name), escaped(line.substr(name.size() + 1, longest_help), "\\"));
+    std::string text(line.substr(name.size() + 1));
+    text += '\n';
+    std::string_view rest = text;
+    if (const auto help = take_text(rest, '\n', longest_help))
+      helps_.try_emplace(std::string(name), escaped(*help, "\\"));
   }
 
   void take_sample(std::string_view line) {
@@ -136,8 +141,8 @@ class metrics_reader {
     metric_sample sample{written_labels(*labels), std::string(line.substr(1))};
     std::sort(labels->begin(), labels->end());
     if (!samples_.insert(std::string(name) + '{' + written_labels(*labels)).second) return;
-    const bool is_counter = name.ends_with(total);
-    if (is_counter) name.remove_suffix(total.size());
+    const bool is_counter = name.ends_with(total_ending);
+    if (is_counter) name.remove_suffix(total_ending.size());
     family_of(name, is_counter).samples.push_back(std::move(sample));
   }
 
@@ -154,7 +159,7 @@ class metrics_reader {
 };
 
 std::string unit_of(std::string_view name) {
-  for (const std::string_view unit : units)
+  for (const std::string_view unit : known_units)
     if (name.ends_with("_" + std::string(unit))) return std::string(unit);
   return "";
 }
@@ -177,7 +182,7 @@ class family_list {
         const std::string labels = part.labels + between + sample.labels;
         std::string& out = place->second.samples;
         out += each.name;
-        if (each.is_counter) out += total;
+        if (each.is_counter) out += total_ending;
         if (!labels.empty()) out += "{" + labels + "}";
         out += " " + sample.value + "\n";
       }
@@ -190,7 +195,7 @@ class family_list {
       // OpenMetrics names a counter without its ending, unless a gauge of another process has that name.
       const bool is_taken = is_counter && families_.contains({name, false});
       const std::string shown =
-          is_taken || (is_counter && !is_openmetrics) ? name + std::string(total) : name;
+          is_taken || (is_counter && !is_openmetrics) ? name + std::string(total_ending) : name;
       const char* const type = !is_counter ? "gauge" : is_taken && is_openmetrics ? "unknown" : "counter";
       const std::string unit = is_openmetrics ? unit_of(shown) : "";
       const merged_family& family = families_.at({name, is_counter});
@@ -211,8 +216,8 @@ class family_list {
 }  // namespace
 
 double metric_list::value_of(std::string_view name) const {
-  const bool is_counter = name.ends_with(total);
-  if (is_counter) name.remove_suffix(total.size());
+  const bool is_counter = name.ends_with(total_ending);
+  if (is_counter) name.remove_suffix(total_ending.size());
   for (const metric_family& each : families)
     if (each.name == name && each.is_counter == is_counter && !each.samples.empty())
       return std::strtod(each.samples.front().value.c_str(), nullptr);
