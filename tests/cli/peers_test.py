@@ -201,27 +201,23 @@ class Process:
             if not own:  # the one that holds it is not the one that listens at it
                 holder = os.fork()
                 if holder != 0:
-                    os.write(is_ready, holder.to_bytes(4, "little"))
                     os.waitpid(holder, 0)
                     os._exit(0)
-            threading.Thread(target=self.serve, args=(listener, answers, None if not own else is_ready), daemon=True).start()
+            threading.Thread(target=self.serve, args=(listener, answers, is_ready), daemon=True).start()
             time.sleep(600)
             os._exit(0)
         test.addCleanup(os.waitpid, self.pid, 0)
         test.addCleanup(os.kill, self.pid, 9)
-        said = os.read(ready, 4)
+        self.pid = int.from_bytes(os.read(ready, 4), "little")
         if not own:
-            self.pid = int.from_bytes(said, "little")
             test.addCleanup(os.kill, self.pid, 9)
-            time.sleep(0.2)
         os.close(ready)
         os.close(is_ready)
 
     @staticmethod
     def serve(listener, answers, is_ready):
         ctypes.CDLL(None).prctl(15, b"tarn-control", 0, 0, 0)
-        if is_ready is not None:
-            os.write(is_ready, b"x")
+        os.write(is_ready, os.getpid().to_bytes(4, "little"))
         while True:
             connection, _ = listener.accept()
             try:
@@ -229,7 +225,7 @@ class Process:
                     answers(connection)
                 else:
                     words = connection.recv(512).decode().split()
-                    connection.sendall(answers.get(words[1], b"tarn/1 ok 0\n"))
+                    connection.sendall(answers.get("".join(words[1:2]), b"tarn/1 ok 0\n"))
             except OSError:
                 pass
             connection.close()

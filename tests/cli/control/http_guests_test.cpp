@@ -11,22 +11,22 @@ namespace {
 
 constexpr int most = static_cast<int>(http_guests::most);
 constexpr int most_of_address = static_cast<int>(http_guests::most_of_address);
-using ended = std::vector<int>;
+using numbers = std::vector<int>;
 
 TEST(http_guests, a_request_and_the_taking_of_its_answer_have_a_time) {
   http_guests guests;
-  EXPECT_EQ(guests.came(1, "a", 0), ended{});
-  EXPECT_EQ(guests.came(2, "a", 0), ended{});
+  EXPECT_EQ(guests.came(1, "a", 0), numbers{});
+  EXPECT_EQ(guests.came(2, "a", 0), numbers{});
   guests.asked(2);
-  EXPECT_EQ(guests.late(9.9), ended{});
-  EXPECT_EQ(guests.late(10), ended{1}) << "however many bytes it has sent";
-  EXPECT_EQ(guests.late(11), ended{}) << "once";
-  EXPECT_EQ(guests.late(1000), ended{}) << "an answer takes its time";
+  EXPECT_EQ(guests.late(9.9), numbers{});
+  EXPECT_EQ(guests.late(10), numbers{1}) << "however many bytes it has sent";
+  EXPECT_EQ(guests.late(11), numbers{}) << "once";
+  EXPECT_EQ(guests.late(1000), numbers{}) << "an answer takes its time";
   guests.answered(2, 1000);
-  EXPECT_EQ(guests.late(1059), ended{});
+  EXPECT_EQ(guests.late(1059), numbers{});
   guests.waits(2, 1059);
-  EXPECT_EQ(guests.late(1060), ended{}) << "its answer was taken";
-  EXPECT_EQ(guests.late(1069), ended{2}) << "and no other request came";
+  EXPECT_EQ(guests.late(1060), numbers{}) << "its answer was taken";
+  EXPECT_EQ(guests.late(1069), numbers{2}) << "and no other request came";
   guests.left(1);
   guests.left(2);
   EXPECT_EQ(guests.count(), 0U);
@@ -37,23 +37,23 @@ TEST(http_guests, an_answer_that_is_not_taken) {
   guests.came(1, "a", 0);
   guests.asked(1);
   guests.answered(1, 5);
-  EXPECT_EQ(guests.late(65), ended{1});
+  EXPECT_EQ(guests.late(65), numbers{1});
 }
 
 TEST(http_guests, an_address_has_a_part) {
   http_guests guests;
-  for (int i = 0; i < most_of_address; ++i) EXPECT_EQ(guests.came(i, "a", i), ended{});
+  for (int i = 0; i < most_of_address; ++i) EXPECT_EQ(guests.came(i, "a", i), numbers{});
   guests.asked(0);
-  EXPECT_EQ(guests.came(100, "a", 100), ended{1}) << "the oldest that is not being answered";
-  EXPECT_EQ(guests.came(101, "b", 101), ended{});
+  EXPECT_EQ(guests.came(100, "a", 100), numbers{1}) << "the oldest that is not being answered";
+  EXPECT_EQ(guests.came(101, "b", 101), numbers{});
 }
 
 TEST(http_guests, when_all_places_are_taken_who_has_most_gives_one) {
   http_guests guests;
   for (int i = 0; i < most_of_address; ++i) guests.came(i, "a", i);
   for (int i = 0; i < most - most_of_address; ++i) guests.came(50 + i, "b" + std::to_string(i), 0);
-  EXPECT_EQ(guests.came(100, "c", 100), ended{0});
-  EXPECT_EQ(guests.came(101, "c", 101), ended{1});
+  EXPECT_EQ(guests.came(100, "c", 100), numbers{0});
+  EXPECT_EQ(guests.came(101, "c", 101), numbers{1});
 }
 
 TEST(http_guests, while_all_are_being_answered_the_new_one_goes) {
@@ -62,7 +62,7 @@ TEST(http_guests, while_all_are_being_answered_the_new_one_goes) {
     guests.came(i, "a" + std::to_string(i), 0);
     guests.asked(i);
   }
-  EXPECT_EQ(guests.came(100, "c", 1), ended{100});
+  EXPECT_EQ(guests.came(100, "c", 1), numbers{100});
 }
 
 TEST(http_server, names_of_its_own) {
