@@ -120,7 +120,7 @@ TEST(openmetrics, value_of) {
 TEST(openmetrics, any_text_is_written_as_one_that_can_be_read) {
   std::mt19937 random(1);
   constexpr std::string_view letters = "tarn_ab{}=\"\\,# \n1.\x1b\xff";
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < 4000; ++round) {
     std::string text = sent;
     for (int change = 0; change < 6; ++change)
       text[random() % text.size()] = letters[random() % letters.size()];
