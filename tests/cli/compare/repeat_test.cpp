@@ -152,7 +152,8 @@ TEST_F(repeat_test, a_command_of_somebody_else_needs_consent) {
   trusting.trusted = true;
   EXPECT_EQ(refusal(command, {{"status", 0}}, trusting), "no error");
   command.path = "/nowhere";
-  EXPECT_NE(refusal(command).find("would run with your rights"), std::string::npos) << "before the path is looked at";
+  EXPECT_NE(refusal(command).find("would run with your rights"), std::string::npos)
+      << "before the path is looked at";
 }
 
 TEST_F(repeat_test, a_profile_without_a_command) {
