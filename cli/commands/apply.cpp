@@ -2,13 +2,16 @@
 // tarn apply: runs an unmodified program with a plan's changes in effect, side by side with the program as it is,
 // and reports whether they save what was predicted.
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -19,6 +22,7 @@
 #include "cli/compare/comparison.hpp"
 #include "cli/compare/comparison_report.hpp"
 #include "cli/compare/contender.hpp"
+#include "cli/compare/own_command.hpp"
 #include "cli/compare/statistics.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
@@ -31,6 +35,7 @@
 #include "cli/show/text.hpp"
 #include "profiler/analyze/plan.hpp"
 #include "profiler/analyze/quantity.hpp"
+#include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
 
@@ -66,6 +71,7 @@ struct apply_arguments {
   int rounds = 0;
   std::int64_t touch_mib = -1;
   bool once = false;
+  bool trusts = false;
   bool json = false;
 };
 
@@ -85,6 +91,8 @@ void declare_options(command& app, apply_arguments& arguments) {
   app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Count every exit status as success");
   app.add_flag("--show-output", settings.show_output, "Show the program's output");
   app.add_flag("--once", arguments.once, "Run the program once with the plan, and end with its status");
+  app.add_flag("--trust-file", arguments.trusts,
+               "Use a library or variables that the plan names, although they could run anything");
   app.add_flag("--json", arguments.json, "Print all figures as one JSON object on stdout");
 }
 
@@ -97,6 +105,35 @@ profiler::plan load_plan(const std::string& path) {
                     "Write a plan by: tarn advise PROFILE --plan PLAN");
   }
   return profiler::read_plan(text.str(), path);
+}
+
+// Installed by root, and replaced by nobody else: the file and all folders above it.
+bool is_of_system(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path each = std::filesystem::canonical(path, error);
+  for (; !error; each = each.parent_path()) {
+    struct stat status = {};
+    if (stat(each.c_str(), &status) != 0 || status.st_uid != 0 || (status.st_mode & 022) != 0) return false;
+    if (each == each.root_path()) return true;
+  }
+  return false;
+}
+
+// A plan may come from anybody, and be made from anybody's profile: what it lets the program load or read is shown, unless
+// it is a library of the system or tarn's own, or an option that only tunes malloc.
+void require_harmless(const std::string& file, const profiler::plan& plan, bool trusted) {
+  constexpr std::string_view harmless[] = {"GLIBC_TUNABLES", "TARN_HUGE_PAGES"};
+  std::string lines;
+  const bool is_path = plan.library.find('/') != std::string::npos;
+  if (is_path && !is_of_system(plan.library) && plan.library != find_tarn_library())
+    lines += "malloc " + profiler::printable(plan.library) + " ";
+  for (const profiler::environment_variable& each : plan.variables) {
+    if (std::find(std::begin(harmless), std::end(harmless), each.name) == std::end(harmless))
+      lines += profiler::printable(each.name) + "=" + profiler::printable(each.value) + " ";
+  }
+  if (lines.empty()) return;
+  lines.pop_back();
+  require_consent(file, "what it loads", lines, trusted);
 }
 
 struct measured_saving {
@@ -236,6 +273,7 @@ int cmd_apply(const std::vector<std::string>& words) {
     throw cli_error(exit_code::refused, fmt::format("{} changes nothing", arguments.plan),
                     "Write another plan: tarn advise PROFILE --plan PLAN");
   }
+  require_harmless(arguments.plan, plan, arguments.trusts);
   const program_target target = find_program(line.program, environment::current());
   if (arguments.once) become_applied(plan, target, line.program);
   if (arguments.rounds > 0) arguments.settings.rounds = arguments.rounds;

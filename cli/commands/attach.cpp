@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 
 #include "cli/commands/commands.hpp"
 #include "cli/compare/progress_line.hpp"
 #include "cli/control/control_client.hpp"
+#include "cli/control/process_answers.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/launch/other_user.hpp"
@@ -158,18 +160,18 @@ int attach(pid_t program, const attach_arguments& arguments) {
 // The process's own samples, as pprof reads them. Returns the file's name.
 std::string write_samples(pid_t program, const std::string& view, const std::string& output) {
   profiler::pprof_names names(static_cast<std::uint32_t>(program));
-  const std::string samples = names.add(ask_process(program, "profile " + view));
-  std::string path = output;
-  if (path.empty()) {
-    std::string name = name_of_process(program);
-    std::replace(name.begin(), name.end(), '/', '_');
-    path = fmt::format("{}-{}-{}.pb.gz", name, program, view);
+  const std::string samples = names.add(profile_of(program, view));
+  std::optional<output_file> opened;
+  if (output.empty()) {
+    opened.emplace("-o", fresh_name{fmt::format("tarn-{}-{}-", program, view), ".pb.gz"});
+  } else {
+    opened.emplace("-o", output);
   }
-  output_file file("-o", path);
-  profiler::packer packed(path, [&file](const std::string& bytes) { file.write(bytes); });
+  output_file& file = *opened;
+  profiler::packer packed(file.path(), [&file](const std::string& bytes) { file.write(bytes); });
   packed.write(samples);
   packed.finish();
-  return path;
+  return file.path();
 }
 
 }  // namespace
@@ -223,7 +225,12 @@ int cmd_dump(const std::vector<std::string>& words) {
   require_file_name("-o", output);
   const pid_t program = process_of(process);
   if (format == "pprof") {
-    const std::string path = write_samples(program, view, output);
+    std::string path;
+    try {
+      path = write_samples(program, view, output);
+    } catch (const profiler::profile_error& error) {
+      throw as_cli_error(error);
+    }
     json ? fmt::print("{}\n", nlohmann::json({{"path", profiler::printable(path)}}).dump())
          : fmt::print("{}\n", profiler::printable(path));
     return exit_code::success;

@@ -2,13 +2,12 @@
 // tarn metrics, trim, set: what a running process says and does at its control socket.
 #include <fmt/core.h>
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "cli/commands/commands.hpp"
 #include "cli/control/control_client.hpp"
 #include "cli/control/openmetrics.hpp"
+#include "cli/control/process_answers.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
@@ -70,53 +69,23 @@ constexpr command_text set_text = {
     .page = "docs/reference/options.md",
 };
 
-// A line of the answer to "options".
-struct option_line {
-  std::string name;
-  std::string value;
-  std::string source;
-  bool is_settable = false;
-  std::string accepts;
-};
-
-std::vector<option_line> options_of(pid_t process) {
-  std::vector<option_line> all;
-  std::istringstream lines(ask_process(process, "options"));
-  std::string line;
-  while (std::getline(lines, line)) {
-    std::istringstream fields(line);
-    option_line one;
-    std::string settable;
-    std::getline(fields, one.name, '\t');
-    std::getline(fields, one.value, '\t');
-    std::getline(fields, one.source, '\t');
-    std::getline(fields, settable, '\t');
-    std::getline(fields, one.accepts);
-    one.is_settable = settable == "yes";
-    for (std::string* const text : {&one.name, &one.value, &one.source, &one.accepts})
-      *text = profiler::printable(*text);
-    all.push_back(std::move(one));
-  }
-  return all;
-}
-
-void print_options(const std::vector<option_line>& all) {
+void print_options(const std::vector<process_option>& all) {
   std::size_t names = 0;
   std::size_t values = 0;
-  for (const option_line& each : all) {
+  for (const process_option& each : all) {
     names = std::max(names, each.name.size());
     values = std::max(values, each.value.size());
   }
-  for (const option_line& each : all) {
+  for (const process_option& each : all) {
     fmt::print("{}  {}  {}  {}\n", pad_right(each.name, names), pad_right(each.value, values),
                pad_right(each.source, 11),
                each.is_settable ? each.accepts : "only before the program starts");
   }
 }
 
-void print_json(const std::vector<option_line>& all) {
+void print_json(const std::vector<process_option>& all) {
   nlohmann::json out = nlohmann::json::array();
-  for (const option_line& each : all) {
+  for (const process_option& each : all) {
     out.push_back({{"name", each.name},
                    {"value", each.value},
                    {"source", each.source},
@@ -130,11 +99,7 @@ void print_heaps(const std::vector<std::string>& processes) {
   nlohmann::json out = nlohmann::json::array();
   for (const std::string& word : processes) {
     const pid_t process = process_of(word);
-    nlohmann::json heap = nlohmann::json::parse(ask_process(process, "stats"), nullptr, false);
-    if (heap.is_discarded())
-      throw cli_error(exit_code::refused,
-                      fmt::format("process {} has sent figures that are no JSON", process),
-                      "Its tarn may be of another version; without --json its figures are text.");
+    nlohmann::json heap = heap_figures_of(process);
     out.push_back({{"pid", process}, {"program", name_of_process(process)}, {"heap", std::move(heap)}});
   }
   print_json_object(out);
@@ -156,12 +121,12 @@ int cmd_metrics(const std::vector<std::string>& words) {
   std::vector<labelled_metrics> parts;
   for (const std::string& word : processes) {
     const pid_t process = process_of(word);
-    labelled_metrics part{{}, ask_process(process, "metrics")};
+    labelled_metrics part{"", metrics_of(process)};
     if (processes.size() > 1)
-      part.labels = {{"pid", std::to_string(process)}, {"program", name_of_process(process)}};
+      part.labels = written_labels({{"pid", std::to_string(process)}, {"program", name_of_process(process)}});
     parts.push_back(std::move(part));
   }
-  fmt::print("{}", merge_openmetrics(parts));
+  fmt::print("{}", write_metrics(parts, metrics_format::openmetrics));
   return exit_code::success;
 }
 
@@ -175,8 +140,7 @@ int cmd_trim(const std::vector<std::string>& words) {
              byte_size(0, std::uint64_t{1} << 60));
   app.add_flag("--json", json, "Print one JSON object");
   if (!parse_options(app, words)) return exit_code::success;
-  const std::string answer = ask_process(process_of(process), fmt::format("trim {}", parse_byte_size(keep)));
-  const auto bytes = std::strtoull(answer.c_str(), nullptr, 10);
+  const std::uint64_t bytes = trim_process(process_of(process), parse_byte_size(keep));
   json ? fmt::print("{}\n", nlohmann::json({{"given_back_bytes", bytes}}).dump())
        : fmt::print("given back: {}\n", profiler::say_bytes(static_cast<double>(bytes)));
   return exit_code::success;
@@ -198,8 +162,8 @@ int cmd_set(const std::vector<std::string>& words) {
                       fmt::format("Its options: tarn set {}", process));
   }
   for (const std::string& change : changes) {
-    const std::string answer = ask_process(process, "set " + change);
-    if (!json) fmt::print("{}", answer);
+    const std::string now = set_option(process, change);
+    if (!json) fmt::print("{}\n", now);
   }
   if (json) {
     print_json(options_of(process));

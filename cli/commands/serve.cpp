@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <map>
@@ -17,6 +18,7 @@
 #include "cli/control/http_server.hpp"
 #include "cli/control/live_page.hpp"
 #include "cli/control/openmetrics.hpp"
+#include "cli/control/process_answers.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/show/cli_error.hpp"
@@ -53,6 +55,8 @@ constexpr command_text serve_text = {
         "With several processes, profiles need ?pid=PID. The processes need tarn's malloc\n"
         "and the option control (TARN_CONTROL=on), heap and allocs also their option\n"
         "profile; faults needs perf_event_open (kernel.perf_event_paranoid 2 or less).\n"
+        "By name it is reached as localhost, by this machine's name, and by those of\n"
+        "--host-name; others are refused, as a browser may be led here by any name.\n"
         "There is no encryption and no password: whoever reaches the address can read\n"
         "everything, but change nothing.\n",
     .exits = serve_exits,
@@ -61,6 +65,7 @@ constexpr command_text serve_text = {
 
 constexpr double default_fault_seconds = 10;
 constexpr unsigned most_fault_seconds = 60;
+constexpr int most_naming_seconds = 10;
 
 constexpr const char* symbol_path = "/debug/pprof/symbol";
 constexpr const char* openmetrics_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -109,22 +114,21 @@ class sidecar {
  private:
   http_answer metrics(const http_request& request) const {
     std::vector<labelled_metrics> parts;
-    std::string up = "# TYPE tarn_up gauge\n# HELP tarn_up 1 if the process answers.\n";
-    for (const pid_t process : processes()) {
-      const std::string pid = std::to_string(process);
-      const std::string program = name_of_process(process);
-      bool is_up = true;
-      try {
-        parts.push_back({{{"pid", pid}, {"program", program}}, ask_process(process, "metrics")});
-      } catch (const cli_error&) {
-        is_up = false;
-      }
-      up += fmt::format("tarn_up{{pid=\"{}\"}} {}\n", pid, is_up ? 1 : 0);
+    metric_family up{"tarn_up", false, "1 if the process answers.", {}};
+    const std::vector<pid_t> all = processes();
+    auto answers = metrics_of(all);
+    for (std::size_t at = 0; at < all.size(); ++at) {
+      const std::string pid = std::to_string(all[at]);
+      up.samples.push_back({written_labels({{"pid", pid}}), answers[at] ? "1" : "0"});
+      if (!answers[at]) continue;
+      parts.push_back(
+          {written_labels({{"pid", pid}, {"program", name_of_process(all[at])}}), std::move(*answers[at])});
     }
-    parts.push_back({{}, up});
-    const std::string text = merge_openmetrics(parts);
-    if (request.accepts_openmetrics) return {200, openmetrics_type, text};
-    return {200, "text/plain; version=0.0.4; charset=utf-8", as_plain_metrics(text)};
+    parts.push_back({"", {{std::move(up)}}});
+    if (request.accepts_openmetrics)
+      return {200, openmetrics_type, write_metrics(parts, metrics_format::openmetrics)};
+    return {200, "text/plain; version=0.0.4; charset=utf-8",
+            write_metrics(parts, metrics_format::prometheus)};
   }
 
   // The process whose profile is asked for. None: `instead` is the answer.
@@ -143,24 +147,21 @@ class sidecar {
     return std::nullopt;
   }
 
+  // One at a time, so that their memory is that of one. What was looked up is kept for the next profile of the process.
   http_answer profile(const http_request& request, const char* view) const {
     http_answer answer;
-    if (const auto process = chosen(request, answer))
-      answer = {200, "application/octet-stream",
-                with_names(*process, ask_process(*process, fmt::format("profile {}", view)))};
-    return answer;
-  }
-
-  // One at a time. What was looked up is kept for the next profile of the process.
-  std::string with_names(pid_t process, const std::string& profile) const {
+    const auto process = chosen(request, answer);
+    if (!process) return answer;
+    const std::unique_lock turn(naming_, std::chrono::seconds(most_naming_seconds));
+    if (!turn.owns_lock())
+      return {503, "text/plain; charset=utf-8", "other profiles are being made; ask again later\n"};
     const std::vector<pid_t> all = processes();
-    const std::lock_guard turn(naming_);
     std::erase_if(names_, [&all](const auto& each) {
       return std::find(all.begin(), all.end(), each.first) == all.end();
     });
     profiler::pprof_names& names =
-        names_.try_emplace(process, static_cast<std::uint32_t>(process)).first->second;
-    return profiler::pprof::gzipped(names.add(profile));
+        names_.try_emplace(*process, static_cast<std::uint32_t>(*process)).first->second;
+    return {200, "application/octet-stream", profiler::pprof::gzipped(names.add(profile_of(*process, view)))};
   }
 
   // One at a time: the memory that an ordinary user may lock for events is enough for one.
@@ -187,21 +188,14 @@ class sidecar {
   }
 
   http_answer health() const {
-    for (const pid_t process : processes()) {
-      try {
-        ask_process(process, "help");
-        return {200, "text/plain; charset=utf-8", "ok\n"};
-      } catch (const cli_error&) {
-        continue;
-      }
-    }
+    if (is_any_answering(processes())) return {200, "text/plain; charset=utf-8", "ok\n"};
     return {503, "text/plain; charset=utf-8", "no process answers\n"};
   }
 
   std::vector<std::string> words_;
   std::atomic<bool> is_over_{false};
   mutable std::mutex watching_;
-  mutable std::mutex naming_;
+  mutable std::timed_mutex naming_;
   mutable std::map<pid_t, profiler::pprof_names> names_;  // guarded by naming_
 };
 
@@ -213,6 +207,9 @@ int cmd_serve(const std::vector<std::string>& words) {
   std::string listen = "127.0.0.1:9464";
   app.option("process PID|NAME...", processes, "Process ids, or names of processes")->required();
   app.option("--listen ADDRESS:PORT", listen, "Where to listen (127.0.0.1:9464); port 0: the system chooses");
+  std::vector<std::string> host_names;
+  app.option("--host-name NAME", host_names,
+             "Answer browsers and others that reach the server by this name; may be repeated");
   bool json = false;
   app.add_flag("--json", json, "Print the address as one JSON object");
   if (!parse_options(app, words)) return exit_code::success;
@@ -220,11 +217,11 @@ int cmd_serve(const std::vector<std::string>& words) {
   sidecar answers(processes);
   // A wrong number is told now, not at the first request.
   for (const std::string& word : processes) {
-    if (const auto process = process_id(word)) ask_process(*process, "help");
+    if (const auto process = process_id(word)) require_answer(*process);
   }
   const held_signals signals{SIGINT, SIGTERM, SIGHUP};
-  const http_server server(where, {symbol_path},
-                           [&answers](const http_request& request) { return answers.answer(request); });
+  http_server server(where, host_names, {symbol_path},
+                     [&answers](const http_request& request) { return answers.answer(request); });
   if (!server.where().is_loopback())
     print_note("other machines can read these figures; whoever reaches the address sees names of the code");
   const std::string address = fmt::format("http://{}/", server.where().text());
@@ -234,9 +231,8 @@ int cmd_serve(const std::vector<std::string>& words) {
     if (!process_id(word) && controlled_processes(word).empty())
       print_note(fmt::format("no process named '{}' answers yet; it is served as soon as one does", word));
   }
-  int number = 0;
-  while (sigwait(&signals.held(), &number) != 0) {
-  }
+  const timespec pause{1, 0};
+  while (sigtimedwait(&signals.held(), nullptr, &pause) <= 0) server.end_late();
   answers.end();
   return exit_code::success;
 }

@@ -15,7 +15,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/control/control_client.hpp"
-#include "cli/control/openmetrics.hpp"
+#include "cli/control/process_answers.hpp"
 #include "cli/cost/cost_watch.hpp"
 #include "cli/cost/cost_worker.hpp"
 #include "cli/cost/memory_prices.hpp"
@@ -265,9 +265,10 @@ class top_state {
 
   void write() {
     if (!latest_) return;
-    const std::string path = fmt::format("tarn-top-{}-{:.0f}s.prof", getpid(), seconds());
+    const std::string path = fmt::format("tarn-top-{}-{:.0f}s-{}.prof", getpid(), seconds(), ++written_);
     try {
-      profiler::table_writer file(path);
+      // Whoever else may write to the folder has perhaps put something at this name.
+      profiler::table_writer file(path, profiler::table_writer::start::fresh);
       profiler::store_profile(file, *latest_);
       message_ = fmt::format("written: {}   tarn report {}", path, path);
     } catch (const profiler::profile_error& error) {
@@ -285,6 +286,7 @@ class top_state {
   live_order order_ = live_order::cost;
   bool frozen_ = false;
   int snapshots_ = 0;
+  int written_ = 0;
 };
 
 bool is_drawn(const top_arguments& arguments) {
@@ -409,16 +411,16 @@ int follow_heap(pid_t process, const top_arguments& arguments) {
   const double begin = monotonic_seconds();
   const timespec pause = to_timespec(arguments.interval);
   for (int number = 0;; ++number) {
-    std::string text;
+    metric_list metrics;
     try {
-      text = ask_process(process, "metrics");
+      metrics = metrics_of(process);
     } catch (const cli_error&) {
       if (number == 0 || is_alive(process)) throw;
       return 0;
     }
     heap_row row{monotonic_seconds() - begin, {}};
     for (std::size_t i = 0; i < std::size(heap_row::names); ++i)
-      row.values[i] = sample_in(text, heap_row::names[i]);
+      row.values[i] = metrics.value_of(heap_row::names[i]);
     print_heap_row(row, number, arguments.json);
     if (arguments.once || (arguments.duration > 0 && row.seconds + arguments.interval > arguments.duration))
       return 0;
@@ -442,7 +444,7 @@ int top_process(pid_t process, const top_arguments& arguments) {
       throw cli_error(exit_code::refused, fmt::format("process {} has ended, or does not exist", process),
                       "List the processes: ps -e");
     std::string no_door;
-    if (find_control_socket(process, no_door)) return top_heap(process, arguments);
+    if (find_control_door(process, no_door)) return top_heap(process, arguments);
     print_note(fmt::format("process {}: {}; its page faults:", process, reason));
     watch_settings settings;
     std::optional<output_file> json;

@@ -128,7 +128,7 @@ void require_consent(const std::string& file, const std::string& what, const std
                      bool trusted) {
   if (trusted) return;
   const std::string problem =
-      fmt::format("{}: you did not record {} here, and it would run with your rights", file, what);
+      fmt::format("{}: {} would run with your rights, and is not known to be yours", file, what);
   if (!asks_at_terminal()) {
     throw cli_error(exit_code::refused, fmt::format("{}: {}", problem, lines),
                     "If you trust it: --trust-file");

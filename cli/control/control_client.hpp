@@ -3,7 +3,8 @@
 //
 // The socket is found by the kernel's list, not by its name: the thread "tarn-control" of the process holds it, and
 // /proc/PID/net/unix has its path, which is reached through /proc/PID/root. So the process may live in other namespaces
-// for processes, files and networks. What answers must be the process that was asked for.
+// for processes, files and networks. What answers must be the process that was asked for, by the kernel's word; what it
+// answers may be anything, and is only limited here: process_answers.hpp has the readers.
 // Thread safety: any thread.
 #pragma once
 
@@ -15,13 +16,28 @@
 
 namespace tarn::cli {
 
-// The path of the process's control socket, as the process sees it. None: `reason` says why.
-std::optional<std::string> find_control_socket(pid_t process, std::string& reason);
+struct control_door {
+  std::string task;                // the number of the control thread
+  std::vector<std::string> paths;  // of its socket, as the process sees it; others may have added more
+};
+
+// None: `reason` says why.
+std::optional<control_door> find_control_door(pid_t process, std::string& reason);
+
+struct answer_limits {
+  std::size_t bytes = std::size_t{64} << 10;
+  double seconds = 20;  // from the question to the end of the answer
+};
 
 // What the process answers to "COMMAND ARGUMENTS". Throws cli_error (refused), also if the process refuses.
-std::string ask_process(pid_t process, const std::string& command);
+std::string ask_process(pid_t process, const std::string& command, const answer_limits& limits = {});
+// The same of several at once, in the time of one. None: it has not answered.
+std::vector<std::optional<std::string>> ask_processes(const std::vector<pid_t>& processes,
+                                                      const std::string& command,
+                                                      const answer_limits& limits);
 
-// The processes of this user (of all users, for root) that have a control socket, and whose name (comm) is `name`.
+// The processes of this user (of all users, for root) that have a control socket, and whose name (comm) is `name`; 256 at
+// most.
 std::vector<pid_t> controlled_processes(const std::string& name);
 
 // The process's name (comm), printable; "" if there is no such process.

@@ -4,14 +4,20 @@
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <netinet/in.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <cstring>
 #include <exception>
 
+#include "cli/launch/child_process.hpp"
 #include "cli/show/cli_error.hpp"
+#include "profiler/format/printable.hpp"
 
 #if TARN_HAS_MICROHTTPD
 #include <dlfcn.h>
@@ -73,11 +79,26 @@ listen_address parse_listen_address(const std::string& text) {
   return out;
 }
 
+bool is_own_host(const std::string& header, const std::vector<std::string>& names) {
+  std::string host = header;
+  const std::size_t colon = host.rfind(':');
+  if (colon != std::string::npos && host.find(']', colon) == std::string::npos) host.resize(colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (host.empty() || host == "localhost") return true;
+  in6_addr room = {};
+  if (inet_pton(AF_INET, host.c_str(), &room) == 1 || inet_pton(AF_INET6, host.c_str(), &room) == 1)
+    return true;
+  return std::any_of(names.begin(), names.end(), [&host](const std::string& name) {
+    return strcasecmp(name.c_str(), host.c_str()) == 0;
+  });
+}
+
 #if TARN_HAS_MICROHTTPD
 
 namespace {
 
-constexpr unsigned most_connections = 32;
+// The library's own bound is above ours, so that it takes the connection for which another one is ended.
+constexpr unsigned most_connections = 2 * http_guests::most;
 constexpr std::size_t memory_of_connection = 16 << 10;
 constexpr unsigned idle_seconds = 10;
 
@@ -92,6 +113,7 @@ struct library {
   decltype(&MHD_destroy_response) destroy_response;
   decltype(&MHD_lookup_connection_value) lookup_value;
   decltype(&MHD_set_connection_option) set_connection_option;
+  decltype(&MHD_get_connection_info) get_connection_info;
 
   static const library& get() {
     static const library loaded;
@@ -114,6 +136,7 @@ struct library {
     find(handle, "MHD_destroy_response", destroy_response);
     find(handle, "MHD_lookup_connection_value", lookup_value);
     find(handle, "MHD_set_connection_option", set_connection_option);
+    find(handle, "MHD_get_connection_info", get_connection_info);
   }
   template <class Function>
   static void find(void* handle, const char* name, Function& to) {
@@ -152,13 +175,34 @@ std::string header(MHD_Connection* connection, const char* name) {
   return value != nullptr ? value : "";
 }
 
-// The header Host without its port.
-std::string host_asked(MHD_Connection* connection) {
-  std::string host = header(connection, "Host");
-  const std::size_t colon = host.rfind(':');
-  if (colon != std::string::npos && host.find(']', colon) == std::string::npos) host.resize(colon);
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  return host;
+int descriptor_of(MHD_Connection* connection) {
+  const MHD_ConnectionInfo* const info =
+      library::get().get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  return info != nullptr ? static_cast<int>(info->connect_fd) : -1;
+}
+
+// Without its port.
+std::string address_of_client(MHD_Connection* connection) {
+  const MHD_ConnectionInfo* const info =
+      library::get().get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  if (info == nullptr || info->client_addr == nullptr) return "";
+  char text[INET6_ADDRSTRLEN] = "";
+  const sockaddr* const address = info->client_addr;
+  const void* const part =
+      address->sa_family == AF_INET6
+          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr)
+          : static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(address)->sin_addr);
+  const char* const shown = inet_ntop(address->sa_family, part, text, sizeof text);
+  return shown != nullptr ? shown : "";
+}
+
+// Requests that a page of another site makes a browser send, except one that shows the page here.
+bool is_of_another_site(MHD_Connection* connection, const char* url) {
+  const std::string site = header(connection, "Sec-Fetch-Site");
+  const bool is_other = !site.empty() && site != "same-origin" && site != "none";
+  const std::string origin = header(connection, "Origin");
+  const bool has_origin = !origin.empty() && !origin.ends_with("://" + header(connection, "Host"));
+  return (is_other && std::strcmp(url, "/") != 0) || has_origin;
 }
 
 }  // namespace
@@ -169,7 +213,7 @@ struct http_server::connection {
   static MHD_Result answer(void* server, MHD_Connection* connection, const char* url, const char* method,
                            const char* /*version*/, const char* /*upload*/, std::size_t* upload_bytes,
                            void** state) {
-    const auto& self = *static_cast<const http_server*>(server);
+    auto& self = *static_cast<http_server*>(server);
     const bool has_body = *upload_bytes != 0;
     *upload_bytes = 0;
     const bool is_question = std::strcmp(method, "POST") == 0 && self.takes_posts_.contains(url);
@@ -179,9 +223,10 @@ struct http_server::connection {
       *state = server;
       return MHD_YES;
     }
-    const std::string host = host_asked(connection);
-    if (self.where_.is_loopback() && host != "localhost" && host != self.where_.host && !host.empty())
-      return queue(connection, {403, "text/plain; charset=utf-8", "this server is localhost\n"});
+    if (!is_own_host(header(connection, "Host"), self.host_names_) || is_of_another_site(connection, url)) {
+      return queue(connection, {403, "text/plain; charset=utf-8",
+                                "this server has another name; see tarn serve --help, --host-name\n"});
+    }
     http_request request;
     request.path = url;
     for (const char* const name : {"pid", "seconds", "gc"}) {
@@ -189,21 +234,68 @@ struct http_server::connection {
       if (value != nullptr) request.parameters[name] = value;
     }
     request.accepts_openmetrics = header(connection, "Accept").find("openmetrics") != std::string::npos;
-    try {
-      const http_answer answer = self.answer_(request);
-      restart_idle_time(connection);
-      return queue(connection, answer);
-    } catch (const cli_error& error) {
-      return queue(connection,
-                   {503, "text/plain; charset=utf-8", fmt::format("{}\n{}\n", error.what(), error.advice())});
-    } catch (const std::exception& error) {
-      return queue(connection, {503, "text/plain; charset=utf-8", fmt::format("{}\n", error.what())});
-    }
+    const int number = descriptor_of(connection);
+    self.at_guests([number](http_guests& guests) { guests.asked(number); });
+    const http_answer answer = self.answer_or_error(request);
+    restart_idle_time(connection);
+    self.at_guests([number](http_guests& guests) { guests.answered(number, monotonic_seconds()); });
+    return queue(connection, answer);
+  }
+
+  // The library closes the descriptor after it has told so.
+  static void come_or_go(void* server, MHD_Connection* connection, void** /*context*/,
+                         MHD_ConnectionNotificationCode what) {
+    auto& self = *static_cast<http_server*>(server);
+    const int number = descriptor_of(connection);
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED)
+      return self.at_guests([number](http_guests& guests) { guests.left(number); });
+    const std::string address = address_of_client(connection);
+    self.end_guests([&](http_guests& guests) { return guests.came(number, address, monotonic_seconds()); });
+  }
+
+  static void is_done(void* server, MHD_Connection* connection, void** /*state*/,
+                      MHD_RequestTerminationCode /*how*/) {
+    const int number = descriptor_of(connection);
+    static_cast<http_server*>(server)->at_guests(
+        [number](http_guests& guests) { guests.waits(number, monotonic_seconds()); });
   }
 };
 
-http_server::http_server(const listen_address& where, std::set<std::string> takes_posts, handler answer)
-    : where_(where), takes_posts_(std::move(takes_posts)), answer_(std::move(answer)) {
+http_answer http_server::answer_or_error(const http_request& request) const {
+  constexpr const char* text = "text/plain; charset=utf-8";
+  try {
+    return answer_(request);
+  } catch (const cli_error& error) {
+    return {503, text,
+            fmt::format("{}\n{}\n", profiler::printable(error.what()), profiler::printable(error.advice()))};
+  } catch (const std::exception& error) {
+    return {503, text, fmt::format("{}\n", profiler::printable(error.what()))};
+  }
+}
+
+void http_server::at_guests(const std::function<void(http_guests&)>& work) {
+  const std::lock_guard turn(guests_lock_);
+  work(guests_);
+}
+
+// Under the lock, without which the library could close the descriptor meanwhile, and another file get its number.
+void http_server::end_guests(const std::function<std::vector<int>(http_guests&)>& work) {
+  const std::lock_guard turn(guests_lock_);
+  for (const int each : work(guests_)) shutdown(each, SHUT_RDWR);
+}
+
+void http_server::end_late() {
+  end_guests([](http_guests& guests) { return guests.late(monotonic_seconds()); });
+}
+
+http_server::http_server(const listen_address& where, std::vector<std::string> host_names,
+                         std::set<std::string> takes_posts, handler answer)
+    : where_(where),
+      host_names_(std::move(host_names)),
+      takes_posts_(std::move(takes_posts)),
+      answer_(std::move(answer)) {
+  char name[HOST_NAME_MAX + 1] = "";
+  if (gethostname(name, sizeof name - 1) == 0) host_names_.emplace_back(name);
   socket_address address = address_of(where);
   unsigned flags = static_cast<unsigned>(MHD_USE_THREAD_PER_CONNECTION) |
                    static_cast<unsigned>(MHD_USE_INTERNAL_POLLING_THREAD) |
@@ -214,7 +306,8 @@ http_server::http_server(const listen_address& where, std::set<std::string> take
   MHD_Daemon* const daemon = mhd.start_daemon(
       flags, where.port, nullptr, nullptr, connection::answer, this, MHD_OPTION_SOCK_ADDR, &address.storage,
       MHD_OPTION_CONNECTION_LIMIT, most_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory_of_connection,
-      MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds, MHD_OPTION_END);
+      MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds, MHD_OPTION_NOTIFY_CONNECTION, connection::come_or_go, this,
+      MHD_OPTION_NOTIFY_COMPLETED, connection::is_done, this, MHD_OPTION_END);
   if (daemon == nullptr) {
     throw cli_error(exit_code::refused,
                     fmt::format("--listen {}: cannot listen there: {}", where.text(),
@@ -232,8 +325,14 @@ http_server::~http_server() {
 
 #else
 
-http_server::http_server(const listen_address& where, std::set<std::string> takes_posts, handler answer)
-    : where_(where), takes_posts_(std::move(takes_posts)), answer_(std::move(answer)) {
+void http_server::end_late() {}
+
+http_server::http_server(const listen_address& where, std::vector<std::string> host_names,
+                         std::set<std::string> takes_posts, handler answer)
+    : where_(where),
+      host_names_(std::move(host_names)),
+      takes_posts_(std::move(takes_posts)),
+      answer_(std::move(answer)) {
   throw cli_error(exit_code::refused, "this tarn was built without libmicrohttpd, and has no 'tarn serve'",
                   "Build it where libmicrohttpd-dev is installed. Without it: tarn metrics PID, in a loop.");
 }

@@ -52,7 +52,7 @@ socket_name name_for(const std::string& text) {
 std::string beginning_of_names(pid_t program) { return fmt::format("tarn-control-{}.", program); }
 
 // Nobody can take this name before its owner does.
-std::string fresh_name(pid_t program) {
+std::string socket_text(pid_t program) {
   std::uint64_t number = 0;
   if (getrandom(&number, sizeof number, 0) != sizeof number) number = static_cast<std::uint64_t>(getpid());
   return beginning_of_names(program) + fmt::format("{:016x}", number);
@@ -107,19 +107,6 @@ void send_answer(int socket, nlohmann::json answer) {
   if (file >= 0) close(file);
 }
 
-// All texts printable. What is nested deeply has been left out.
-nlohmann::json clean(const nlohmann::json& value) {
-  if (value.is_string()) return profiler::printable(value.get_ref<const std::string&>());
-  nlohmann::json out = value;
-  if (value.is_array()) {
-    for (nlohmann::json& each : out) each = clean(each);
-  } else if (value.is_object()) {
-    out = nlohmann::json::object();
-    for (const auto& [name, each] : value.items()) out[profiler::printable(name)] = clean(each);
-  }
-  return out;
-}
-
 struct received {
   nlohmann::json what;  // null: nothing arrived in time, or it was no JSON object
   open_file file;
@@ -148,7 +135,7 @@ received receive_json(int socket, int wait_ms) {
   text.resize(static_cast<std::size_t>(bytes));
   std::string problem;
   const nlohmann::json value = profiler::read_json_object(text, "answer", problem);
-  if (value.is_object()) out.what = clean(value);
+  if (value.is_object()) out.what = printable_json(value);
   return out;
 }
 
@@ -198,7 +185,7 @@ session_control::session_control(pid_t program) {
   for (int tries = 0; tries < most_tries && !has_recorder(program); ++tries) {
     const int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (made < 0) return;
-    const std::string text = fresh_name(program);
+    const std::string text = socket_text(program);
     const socket_name name = name_for(text);
     const bool bound = bind(made, reinterpret_cast<const sockaddr*>(&name.address), name.length) == 0;
     if (bound && listen(made, most_requests) == 0 && !has_recorder(program, text)) {

@@ -3,7 +3,21 @@
 
 #include <fmt/core.h>
 
+#include "profiler/format/printable.hpp"
+
 namespace tarn::cli {
+
+nlohmann::json printable_json(const nlohmann::json& value) {
+  if (value.is_string()) return profiler::printable(value.get_ref<const std::string&>());
+  if (!value.is_structured()) return value;
+  nlohmann::json out = value.is_array() ? nlohmann::json::array() : nlohmann::json::object();
+  if (value.is_array()) {
+    for (const nlohmann::json& each : value) out.push_back(printable_json(each));
+  } else {
+    for (const auto& [name, each] : value.items()) out[profiler::printable(name)] = printable_json(each);
+  }
+  return out;
+}
 
 std::string json_text(const nlohmann::json& value, int indentation) {
   return value.dump(indentation, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -9,6 +9,9 @@
 
 namespace tarn::cli {
 
+// All its texts and names printable. Requires: it is not nested deeply.
+nlohmann::json printable_json(const nlohmann::json& value);
+
 // On one line, or with this indentation.
 std::string json_text(const nlohmann::json& value, int indentation = -1);
 

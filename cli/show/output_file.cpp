@@ -60,6 +60,21 @@ output_file::output_file(std::string option, const std::string& path)
   }
 }
 
+output_file::output_file(std::string option, const fresh_name& name)
+    : option_(std::move(option)), exceptions_(std::uncaught_exceptions()) {
+  constexpr int most_names = 1000;
+  for (int number = 1; descriptor_ < 0 && number <= most_names; ++number) {
+    path_ = fmt::format("{}{}{}", name.beginning, number, name.ending);
+    descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) break;
+  }
+  created_ = descriptor_ >= 0;
+  if (!created_) {
+    throw cli_error(exit_code::refused, fmt::format("{}: cannot be made: {}", path_, std::strerror(errno)),
+                    fmt::format("Name a file in a folder that you may write to: {} FILE", option_));
+  }
+}
+
 output_file::~output_file() {
   if (descriptor_ >= 0 && descriptor_ != STDOUT_FILENO) close(descriptor_);
   const bool is_whole = written_ && std::uncaught_exceptions() == exceptions_;

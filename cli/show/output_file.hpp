@@ -28,10 +28,17 @@ void flush_standard_output();
 // Throws cli_error (usage) for "-": profiles are files that are written and read in parts.
 void require_file_name(const std::string& option, const std::string& path);
 
+// A name that is not given by the user: the first of BEGINNING1ENDING, BEGINNING2ENDING, … that nothing has, not even a link.
+struct fresh_name {
+  std::string beginning;
+  std::string ending;
+};
+
 class output_file {
  public:
   // "-" is standard output. `option` names the option in messages. Throws cli_error (refused).
   output_file(std::string option, const std::string& path);
+  output_file(std::string option, const fresh_name& name);
   // Removes the file if this object created it and it was not written completely, as after an exception.
   ~output_file();
   output_file(const output_file&) = delete;
@@ -40,6 +47,7 @@ class output_file {
   // The first call replaces the file's content by `text`; further calls append. Throws cli_error (refused), or
   // closed_pipe.
   void write(std::string_view text);
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:
   std::string option_;

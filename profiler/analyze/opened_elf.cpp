@@ -68,10 +68,13 @@ opened_elf::~opened_elf() {
 std::unique_ptr<opened_elf> opened_elf::at(const std::string& path) {
   elf_version(EV_CURRENT);
   auto result = std::make_unique<opened_elf>();
-  // A pipe or a device must not block.
+  // The path may come from a profile: to open a pipe could block, and some devices act when they are opened.
+  struct stat about;
+  if (stat(path.c_str(), &about) != 0) return nullptr;
+  errno = EINVAL;
+  if (!S_ISREG(about.st_mode)) return nullptr;
   result->file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (result->file < 0) return nullptr;
-  struct stat about;
   errno = EINVAL;
   if (fstat(result->file, &about) != 0 || !S_ISREG(about.st_mode)) return nullptr;
   // Not mapped: truncating the file meanwhile would end this process by SIGBUS.

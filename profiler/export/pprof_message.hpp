@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tarn::profiler::pprof {
@@ -54,6 +55,7 @@ class message {
   // Whole fields of another message.
   void append(std::string_view fields) { text_ += fields; }
   [[nodiscard]] const std::string& text() const { return text_; }
+  std::string take() { return std::move(text_); }
 
  private:
   void varint(std::uint64_t value) {

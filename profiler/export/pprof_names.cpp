@@ -2,7 +2,7 @@
 #include "profiler/export/pprof_names.hpp"
 
 #include <fmt/core.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <optional>
@@ -11,12 +11,20 @@
 
 #include "profiler/analyze/symbols.hpp"
 #include "profiler/export/pprof_message.hpp"
+#include "profiler/format/printable.hpp"
+#include "profiler/format/table_file.hpp"
 
 namespace tarn::profiler {
 
 using namespace pprof;
 
 namespace {
+
+// Of what a process may have: 65,530 mappings by Linux's default, and 8,192 call paths in tarn's heap profile.
+constexpr std::size_t most_mappings = std::size_t{1} << 16;
+constexpr std::size_t most_addresses = std::size_t{1} << 18;
+constexpr std::size_t longest_path = 4096;
+constexpr std::size_t most_growth = std::size_t{64} << 20;
 
 struct located {
   std::uint64_t mapping = 0;
@@ -54,85 +62,120 @@ std::optional<mapped> read_mapping(std::string_view text) {
   return fields.is_broken() ? std::nullopt : std::optional(out);
 }
 
-// A profile taken apart.
-struct parsed_pprof {
-  std::vector<message_field> fields;
-  std::vector<std::string_view> strings;
+// What is kept of a profile. It may be any bytes, so this is bounded, whatever the profile's length.
+struct outline {
   std::vector<mapped> mappings;
-  std::vector<located> locations;
+  std::vector<module_info> modules;  // of the mappings
+  std::vector<std::uint64_t> addresses;
+  std::uint64_t strings = 0;
   bool has_functions = false;
+  bool has_too_much = false;  // then no names are added
 
-  // False: it is not a profile.
-  bool read(std::string_view profile);
-  [[nodiscard]] std::vector<module_info> modules() const;
+  // Throws profile_error: it is no profile.
+  void read(std::string_view profile);
+
+ private:
+  void take(const message_field& field);
+  void find_modules(std::string_view profile);
 };
 
-bool parsed_pprof::read(std::string_view profile) {
+[[noreturn]] void refuse_profile() {
+  throw profile_error("the process has sent no profile; its tarn may be of another version");
+}
+
+void outline::take(const message_field& field) {
+  if (field.number == string_table) ++strings;
+  if (field.number == function) has_functions = true;
+  if (field.number == mapping) {
+    const auto found = read_mapping(field.bytes);
+    if (!found) refuse_profile();
+    has_too_much |= mappings.size() >= most_mappings;
+    if (!has_too_much) mappings.push_back(*found);
+  }
+  if (field.number == location) {
+    const auto found = read_location(field.bytes);
+    if (!found) refuse_profile();
+    if (found->address == 0 || found->has_lines) return;
+    has_too_much |= addresses.size() >= most_addresses;
+    if (!has_too_much) addresses.push_back(found->address);
+  }
+}
+
+// The few strings that are needed here, by a second look.
+void outline::find_modules(std::string_view profile) {
+  std::map<std::uint64_t, std::string> texts;
+  for (const mapped& each : mappings) {
+    texts[each.path];
+    texts[each.build_id];
+  }
+  std::uint64_t number = 0;
   message_reader reader(profile);
   for (message_field field; reader.next(field);) {
-    fields.push_back(field);
-    if (field.number == string_table) strings.push_back(field.bytes);
-    if (field.number == function) has_functions = true;
-    if (field.number == mapping) {
-      const auto found = read_mapping(field.bytes);
-      if (!found) return false;
-      mappings.push_back(*found);
-    }
-    if (field.number == location) {
-      const auto found = read_location(field.bytes);
-      if (!found) return false;
-      locations.push_back(*found);
-    }
+    if (field.number != string_table) continue;
+    const auto wanted = texts.find(number++);
+    if (wanted != texts.end() && field.bytes.size() <= longest_path) wanted->second = field.bytes;
   }
-  return !reader.is_broken();
-}
-
-std::vector<module_info> parsed_pprof::modules() const {
-  const auto text = [this](std::uint64_t number) {
-    return number < strings.size() ? std::string(strings[number]) : std::string();
-  };
-  std::vector<module_info> out;
   for (const mapped& each : mappings)
-    out.push_back({text(each.path), text(each.build_id), each.start, each.end, each.file_offset});
-  return out;
+    modules.push_back({texts[each.path], texts[each.build_id], each.start, each.end, each.file_offset});
 }
 
-// Writes a profile with names: the old one, and behind it the functions and their names.
+void outline::read(std::string_view profile) {
+  message_reader reader(profile);
+  for (message_field field; reader.next(field);) take(field);
+  if (reader.is_broken()) refuse_profile();
+  if (!has_too_much) find_modules(profile);
+}
+
+// Writes a profile anew, with names: what is known of the old one, and behind it the functions and their names. All
+// texts are printable.
 class naming_writer {
  public:
-  naming_writer(const parsed_pprof& from, const std::map<std::uint64_t, std::vector<source_frame>>& symbols)
-      : from_(from), symbols_(symbols), string_count_(from.strings.size()) {
-    for (const located& each : from.locations)
-      if (!has_names(each)) partly_named_.insert(each.mapping);
+  naming_writer(std::string_view from, std::uint64_t strings,
+                const std::map<std::uint64_t, std::vector<source_frame>>* symbols)
+      : from_(from), symbols_(symbols), string_count_(strings) {
+    if (symbols_ != nullptr) find_partly_named();
   }
 
   std::string run() {
-    auto place = from_.locations.begin();
-    auto module = from_.mappings.begin();
-    for (const message_field& field : from_.fields) {
-      if (field.number == location) {
-        add_location(field.bytes, *place++);
-      } else if (field.number == mapping) {
-        add_mapping(field.bytes, (module++)->id);
-      } else {
+    message_reader reader(from_);
+    for (message_field field; reader.next(field);) {
+      if (field.number == string_table) {
+        out_.bytes(string_table, printable(field.bytes));
+      } else if (field.number == location && symbols_ != nullptr) {
+        add_location(field.bytes);
+      } else if (field.number == mapping && symbols_ != nullptr) {
+        add_mapping(field.bytes);
+      } else if (field.number >= 1 && field.number <= default_sample_type) {
         out_.append(field.whole);
       }
+      // Escapes take up to eight times as much.
+      if (out_.text().size() > from_.size() + most_growth)
+        throw profile_error("the process has sent texts that cannot be shown");
     }
     out_.append(functions_.text());
     out_.append(strings_.text());
-    return out_.text();
+    return out_.take();
   }
 
  private:
+  void find_partly_named() {
+    message_reader reader(from_);
+    for (message_field field; reader.next(field);) {
+      if (field.number != location) continue;
+      const auto place = read_location(field.bytes);
+      if (place && !place->has_lines && names_of(*place) == nullptr) partly_named_.insert(place->mapping);
+    }
+  }
+
   // Null: there is none.
   const std::vector<source_frame>* names_of(const located& place) const {
-    const auto found = symbols_.find(place.address);
-    return found != symbols_.end() && !found->second.empty() ? &found->second : nullptr;
+    const auto found = symbols_->find(place.address);
+    return found != symbols_->end() && !found->second.empty() ? &found->second : nullptr;
   }
-  bool has_names(const located& place) const { return place.has_lines || names_of(place) != nullptr; }
 
-  void add_location(std::string_view text, const located& place) {
+  void add_location(std::string_view text) {
     message named(text);
+    const located place = read_location(text).value_or(located());
     if (const auto* const frames = names_of(place); frames != nullptr && !place.has_lines) {
       for (const source_frame& frame : *frames) {
         message line;
@@ -145,9 +188,9 @@ class naming_writer {
   }
 
   // pprof looks for names in a mapping until it is told that all are there.
-  void add_mapping(std::string_view text, std::uint64_t id) {
+  void add_mapping(std::string_view text) {
     message module(text);
-    if (partly_named_.find(id) == partly_named_.end())
+    if (!partly_named_.contains(read_mapping(text).value_or(mapped()).id))
       for (const unsigned field : mapping_has) module.number(field, 1);
     out_.nested(mapping, module);
   }
@@ -169,12 +212,12 @@ class naming_writer {
   std::uint64_t string_id(const std::string& text) {
     if (text.empty()) return 0;
     const auto [at, is_new] = new_strings_.try_emplace(text, string_count_ + new_strings_.size());
-    if (is_new) strings_.bytes(string_table, text);
+    if (is_new) strings_.bytes(string_table, printable(text));
     return at->second;
   }
 
-  const parsed_pprof& from_;
-  const std::map<std::uint64_t, std::vector<source_frame>>& symbols_;
+  std::string_view from_;
+  const std::map<std::uint64_t, std::vector<source_frame>>* symbols_;  // null: no names are added
   std::uint64_t string_count_;
   std::set<std::uint64_t> partly_named_;  // ids of mappings
   message out_;
@@ -184,6 +227,12 @@ class naming_writer {
   std::map<std::string, std::uint64_t> new_strings_;
 };
 
+// A file of the process, as seen from here. The process says the path, so a pipe or device is left alone.
+bool is_plain_file(const std::string& path) {
+  struct stat found = {};
+  return stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode);
+}
+
 }  // namespace
 
 pprof_names::pprof_names(std::uint32_t process, symbol_settings settings)
@@ -192,7 +241,7 @@ pprof_names::pprof_names(std::uint32_t process, symbol_settings settings)
 void pprof_names::look_up(std::vector<module_info> modules, const std::vector<std::uint64_t>& addresses) {
   for (module_info& each : modules) {
     const std::string seen = fmt::format("/proc/{}/root{}", process_, each.path);
-    if (each.path.starts_with('/') && access(seen.c_str(), R_OK) == 0) each.path = seen;
+    if (each.path.starts_with('/') && is_plain_file(seen)) each.path = seen;
   }
   const auto is_same = [](const module_info& a, const module_info& b) {
     return a.path == b.path && a.build_id == b.build_id && a.start == b.start && a.end == b.end &&
@@ -202,6 +251,7 @@ void pprof_names::look_up(std::vector<module_info> modules, const std::vector<st
     symbols_.clear();
     modules_ = std::move(modules);
   }
+  if (symbols_.size() + addresses.size() > 2 * most_addresses) symbols_.clear();
   // The profile has the addresses of calls, symbols are those of return addresses.
   profile unknown;
   unknown.modules = modules_;
@@ -218,12 +268,11 @@ void pprof_names::look_up(std::vector<module_info> modules, const std::vector<st
 }
 
 std::string pprof_names::add(std::string_view profile) {
-  parsed_pprof from;
-  if (!from.read(profile) || from.has_functions) return std::string(profile);
-  std::vector<std::uint64_t> addresses;
-  for (const located& each : from.locations) addresses.push_back(each.address);
-  look_up(from.modules(), addresses);
-  return naming_writer(from, symbols_).run();
+  outline from;
+  from.read(profile);
+  const bool adds = !from.has_functions && !from.has_too_much;
+  if (adds) look_up(std::move(from.modules), from.addresses);
+  return naming_writer(profile, from.strings, adds ? &symbols_ : nullptr).run();
 }
 
 }  // namespace tarn::profiler

@@ -24,8 +24,10 @@ class pprof_names {
   // Of one process.
   explicit pprof_names(std::uint32_t process, symbol_settings settings = {});
 
-  // The profile with names for all addresses that have one; the others stay as they are, for pprof to look for. What is
-  // not such a profile, or has names already, is returned as it is. Neither is packed.
+  // The profile with names for all addresses that have one; the others stay as they are, for pprof to look for. A profile
+  // with names already, or with more than a process can have, gets none. It may be any bytes: it is written anew, with
+  // printable texts and without fields that pprof does not know; memory is a small multiple of its length. Neither is
+  // packed. Throws profile_error for what is no message.
   std::string add(std::string_view profile);
 
  private:

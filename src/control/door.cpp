@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
+#include "os/futex.hpp"
 #include "os/report.hpp"
 #include "os/syscall.hpp"
 
@@ -28,11 +30,17 @@ long word(const void* pointer) { return reinterpret_cast<long>(pointer); }
 
 // What the destructor of the library removes. Also copied into a forked child, which is another process.
 constinit char name_of_process[sizeof sockaddr_un::sun_path] = "";
+constinit char folder_of_process[sizeof sockaddr_un::sun_path] = "";  // "" if the folder stays
 long named_process = 0;
+
+void remove_name(const char* name, const char* own_folder) {
+  system_call(SYS_unlinkat, AT_FDCWD, word(name), 0);
+  if (*own_folder != '\0') system_call(SYS_unlinkat, AT_FDCWD, word(own_folder), AT_REMOVEDIR);
+}
 
 [[gnu::destructor]] void remove_at_exit() {
   if (named_process != 0 && named_process == system_call(SYS_getpid))
-    system_call(SYS_unlinkat, AT_FDCWD, word(name_of_process), 0);
+    remove_name(name_of_process, folder_of_process);
 }
 
 void complain(const char* folder, const char* problem, long error) {
@@ -84,6 +92,33 @@ void copy_folder(char (&out)[options::longest_control_folder + 1], std::string_v
   out[text.stored()] = '\0';
 }
 
+// Held from bind() to listen(), and while others' sockets are taken for stale: in between, a socket of a process that this
+// one does not see, in another PID namespace, refuses connections like one that a killed process has left. A process that
+// is stopped there must not keep others waiting.
+class folder_lock {
+ public:
+  explicit folder_lock(const char* folder)
+      : descriptor_(system_call(SYS_openat, AT_FDCWD, word(folder),
+                                O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
+    constexpr int most_tries = 10;
+    constexpr std::int64_t pause_ms = 20;
+    for (int tries = 0; descriptor_ >= 0 && !held_ && tries < most_tries; ++tries) {
+      if (tries != 0) os::sleep_ms(pause_ms);
+      held_ = system_call(SYS_flock, descriptor_, LOCK_EX | LOCK_NB) == 0;
+    }
+  }
+  ~folder_lock() {
+    if (descriptor_ >= 0) system_call(SYS_close, descriptor_);
+  }
+  folder_lock(const folder_lock&) = delete;
+  folder_lock& operator=(const folder_lock&) = delete;
+  [[nodiscard]] bool is_held() const { return held_; }
+
+ private:
+  long descriptor_;
+  bool held_ = false;
+};
+
 struct directory_entry {
   std::uint64_t number;
   std::int64_t next;
@@ -121,7 +156,10 @@ void remove_stale_sockets(const char* folder) {
 }
 
 // A folder in which nobody else can put or replace names.
-bool door::open_folder(const char* folder) {
+bool door::open_folder(const char* folder, bool complains) {
+  const auto complain = [complains](const char* about, const char* problem, long error) {
+    if (complains) control::complain(about, problem, error);
+  };
   const long made = system_call(SYS_mkdirat, AT_FDCWD, word(folder), 0700);
   if (made != 0 && made != -EEXIST) {
     complain(folder, " cannot be made", made);
@@ -142,14 +180,14 @@ bool door::open_folder(const char* folder) {
   return false;
 }
 
-bool door::is_taken() {
-  if (is_answered(name_)) return true;
+bool door::is_taken(bool is_locked) {
+  if (!is_locked || is_answered(name_)) return true;
   // A process of this number has left it, perhaps this one before it executed another program.
   system_call(SYS_unlinkat, AT_FDCWD, word(name_), 0);
   return false;
 }
 
-bool door::bind_to(const char* folder) {
+bool door::bind_to(const char* folder, bool is_locked) {
   const long process = system_call(SYS_getpid);
   for (unsigned i = 0; i < most_names; ++i) {
     text_buffer<32> number;
@@ -165,7 +203,7 @@ bool door::bind_to(const char* folder) {
         complain(folder, " cannot take a socket", result);
         return false;
       }
-      if (is_taken()) break;
+      if (is_taken(is_locked)) break;
     }
   }
   complain(folder, " has sockets of other processes with this number", 0);
@@ -175,14 +213,50 @@ bool door::bind_to(const char* folder) {
 bool door::open(const char* path) {
   char folder[options::longest_control_folder + 1] = {};
   copy_folder(folder, path);
-  if (!open_folder(folder)) return false;
+  return open_folder(folder, true) && open_in(folder);
+}
+
+// A name that nobody can take before, for as long as this door is open.
+bool door::make_own_folder(const char* beginning) {
+  constexpr int most_tries = 4;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    unsigned char random[8] = {};
+    if (system_call(SYS_getrandom, word(random), sizeof random, 0) != sizeof random) return false;
+    text_writer path(own_folder_, sizeof own_folder_ - 1);
+    path.put(beginning).put('-');
+    for (const unsigned char byte : random)
+      path.put("0123456789abcdef"[byte >> 4]).put("0123456789abcdef"[byte & 15]);
+    own_folder_[path.stored()] = '\0';
+    if (system_call(SYS_mkdirat, AT_FDCWD, word(own_folder_), 0700) == 0) return true;
+  }
+  own_folder_[0] = '\0';
+  return false;
+}
+
+bool door::open_standard(const char* parent) {
+  char folder[64] = {};
+  text_writer text(folder, sizeof folder - 1);
+  text.put(parent).put("/tarn-").number(static_cast<std::uint64_t>(system_call(SYS_geteuid)));
+  folder[text.stored()] = '\0';
+  if (open_folder(folder, false)) return open_in(folder);
+  if (make_own_folder(folder)) {
+    if (open_in(own_folder_)) return true;
+    system_call(SYS_unlinkat, AT_FDCWD, word(own_folder_), AT_REMOVEDIR);
+    own_folder_[0] = '\0';
+    return false;
+  }
+  return open_folder(folder, true) && open_in(folder);  // says what is wrong
+}
+
+bool door::open_in(const char* folder) {
   descriptor_ = make_socket();
   if (descriptor_ < 0) {
     complain(folder, ": the system gives no socket", descriptor_);
     descriptor_ = -1;
     return false;
   }
-  const bool bound = bind_to(folder);
+  const folder_lock lock(folder);
+  const bool bound = bind_to(folder, lock.is_held());
   // Before the mode is set, the folder keeps others away.
   if (!bound || system_call(SYS_fchmodat, AT_FDCWD, word(name_), 0600) != 0 ||
       system_call(SYS_listen, descriptor_, backlog) != 0) {
@@ -193,8 +267,9 @@ bool door::open(const char* path) {
     return false;
   }
   std::memcpy(name_of_process, name_, sizeof name_);
+  std::memcpy(folder_of_process, own_folder_, sizeof own_folder_);
   named_process = system_call(SYS_getpid);
-  remove_stale_sockets(folder);
+  if (lock.is_held()) remove_stale_sockets(folder);
   validate();
   return true;
 }
@@ -202,10 +277,10 @@ bool door::open(const char* path) {
 void door::close() {
   if (descriptor_ < 0) return;
   named_process = 0;
-  system_call(SYS_unlinkat, AT_FDCWD, word(name_), 0);
+  remove_name(name_, own_folder_);
   system_call(SYS_close, descriptor_);
   descriptor_ = -1;
-  name_[0] = '\0';
+  name_[0] = own_folder_[0] = '\0';
 }
 
 }  // namespace tarn::control

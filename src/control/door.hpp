@@ -29,6 +29,9 @@ class door {
   // link, however many slashes or dots follow it. False: the door cannot be opened; one line on stderr says why, and what
   // to do.
   bool open(const char* path);
+  // In PARENT/tarn-USER; if that is another user's, who may have made it first, in a new folder PARENT/tarn-USER-RANDOM,
+  // which is removed when the door closes. Requires: `parent` has at most 40 characters.
+  bool open_standard(const char* parent);
   void close();
   [[nodiscard]] long descriptor() const { return descriptor_; }
   [[nodiscard]] const char* name() const { return name_; }
@@ -38,12 +41,15 @@ class door {
  private:
   friend struct door_test_access;
 
-  bool open_folder(const char* folder);
-  bool bind_to(const char* folder);
-  bool is_taken();
+  bool open_folder(const char* folder, bool complains);
+  bool make_own_folder(const char* beginning);
+  bool open_in(const char* folder);
+  bool bind_to(const char* folder, bool is_locked);
+  bool is_taken(bool is_locked);
 
   long descriptor_ = -1;
   char name_[sizeof sockaddr_un::sun_path] = "";
+  char own_folder_[sizeof sockaddr_un::sun_path] = "";  // "" if the folder is not this door's alone
 };
 
 // A folder's stale sockets, at most so many of them at a time, are removed: those of processes that have ended.

@@ -78,12 +78,7 @@ class server {
   bool open_door() {
     char folder[options::longest_control_folder + 1];
     options::copy_control_folder(folder);
-    if (folder[0] == '\0') {
-      text_writer standard(folder, sizeof folder - 1);
-      standard.put("/tmp/tarn-").number(static_cast<std::uint64_t>(system_call(SYS_geteuid)));
-      folder[standard.stored()] = '\0';
-    }
-    return door_.open(folder);
+    return folder[0] == '\0' ? door_.open_standard("/tmp") : door_.open(folder);
   }
 
   void open_wake() {

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -178,6 +179,13 @@ class advice(Base):
         cut = tarn("replay", "-n", "1", "--only", "system", self.path("f.prof"))
         self.assertIn("tarn: ", cut.stderr)
         self.assertIn(cut.returncode, (4, 125))
+
+    def test_a_plan_that_loads_what_others_wrote_needs_consent(self):
+        library = shutil.copy(settings.library, self.path("evil.so"))
+        for plan in ({"malloc": library}, {"variables": {"LD_PRELOAD": library}}, {"variables": {"LD_AUDIT": library}}):
+            path = self.write("p.json", json.dumps({"tarn_plan": 1, **plan}))
+            self.assert_refused(tarn("apply", "--once", path, "--", "true"), 125, "evil.so", "--trust-file")
+            self.assertEqual(tarn("apply", "--once", "--trust-file", path, "--", "true").returncode, 0)
 
     def test_plans_that_cannot_be_used(self):
         self.assert_refused(tarn("apply", self.path("none.json"), "--", "true"), 125, "cannot read")

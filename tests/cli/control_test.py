@@ -327,6 +327,42 @@ class serve(ControlBase):
             answer = connection.getresponse()
             self.assertEqual((answer.status, answer.read()), (200, b"num_symbols: 0\n"))
 
+    def test_clients_that_send_a_letter_at_a_time_keep_nobody_out(self):
+        server = Server(self, Process(self).pid)
+        slow = []
+        for _ in range(40):
+            client = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+            self.addCleanup(client.close)
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
+            slow.append(client)
+        self.assertEqual(server.get("healthz")[0], 200)
+        last = slow[-1]
+        begin = time.monotonic()
+        try:
+            while time.monotonic() - begin < 30:
+                last.sendall(b"X")
+                last.settimeout(1)
+                try:
+                    if not last.recv(100):
+                        break
+                except TimeoutError:
+                    pass
+        except OSError:
+            pass
+        self.assertLess(time.monotonic() - begin, 25)
+        self.assertEqual(server.get("healthz")[0], 200)
+
+    def test_names_on_every_address(self):
+        server = Server(self, "--host-name", "metrics.example", Process(self).pid, listen="0.0.0.0:0")
+        server.url = f"http://127.0.0.1:{server.port}/"
+        for host, status in (("attacker.example", 403), ("metrics.example", 200), ("metrics.example:80", 200), ("10.0.0.1", 200)):
+            self.assertEqual(server.get("healthz", Host=host)[0], status, host)
+        for page in ("metrics", "debug/pprof/faults?seconds=0.1"):
+            self.assertEqual(server.get(page, **{"Sec-Fetch-Site": "cross-site"})[0], 403)
+            self.assertEqual(server.get(page, Origin="http://attacker.example")[0], 403)
+        self.assertEqual(server.get("", **{"Sec-Fetch-Site": "cross-site"})[0], 200)
+        self.assertEqual(server.get("metrics", **{"Sec-Fetch-Site": "same-origin"})[0], 200)
+
     def test_survives_garbage_and_clients_that_hang(self):
         server = Server(self, Process(self).pid)
         hanging = []

@@ -24,7 +24,7 @@ from malloc_time_test import malloc_time, short_threads
 from manual_test import manual_bash, manual_fish, manual_forms, manual_readers, manual_zsh
 from mistakes_test import every_option, mistakes
 from output_test import output
-from peers_test import sessions
+from peers_test import answers, sessions
 from profile_test import profile, profile_life
 from prove_test import prove
 from refusals_test import refusals
@@ -34,7 +34,7 @@ from sandbox_test import sandbox
 from trees_test import trees
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (advice, attach, attach_rights, compare, containers, control, cost, cost_command, diff, diff_of_times, hostile, leaks,
+GROUPS = {group.__name__: group for group in (advice, answers, attach, attach_rights, compare, containers, control, cost, cost_command, diff, diff_of_times, hostile, leaks,
                                               malloc_time, manual_bash, manual_fish, manual_forms, manual_readers, manual_zsh, mistakes,
                                               every_option, options, output, paused, profile, profile_life, prove, real_library,
                                               refusals, refused, rss, run, sandbox, serve, servers, sessions, short_threads, signals, top, trees,

@@ -2,6 +2,9 @@
 """End-to-end: whoever answers a command in place of a recorder, or as the process that is asked, may answer anything. Nothing of
 it is executed, becomes a file's name, or reaches a terminal as it is; and every command ends."""
 import array
+import concurrent.futures
+import ctypes
+import gzip
 import json
 import os
 import pty
@@ -9,9 +12,11 @@ import re
 import shutil
 import socket
 import subprocess
+import threading
 import time
 import unittest
 
+from control_test import Server
 from cost_test import NOBODY
 from harness import Base, environment, settings, tarn
 
@@ -121,7 +126,7 @@ class sessions(PeerBase):
         self.assertEqual(os.stat(copy).st_uid, os.geteuid())
         self.assert_refused(self.run_tarn("prove", "--rounds", "1", copy), 125, "does not say how its program was started")
         mine = shutil.copy(path, os.path.join(self.folder, "mine.prof"))
-        self.assert_refused(self.run_tarn("prove", "--rounds", "1", mine), 125, "you did not record the command in it here",
+        self.assert_refused(self.run_tarn("prove", "--rounds", "1", mine), 125, "the command in it would run with your rights",
                             "--trust-file", "/bin/sh '-c'")
         self.assertEqual(len(open(mark, encoding="utf-8").read()), 2)
         result = self.run_tarn("prove", "--rounds", "1", "--ways", "keep-memory", "--trust-file", mine, seconds=60)
@@ -179,3 +184,186 @@ class sessions(PeerBase):
             self.assertEqual(self.files, [], path)
             os.kill(recorder.process, 9)
             time.sleep(0.05)
+
+
+class Process:
+    """A process whose thread has the name of a control thread, and a listening socket: it is asked, and answers `answers`
+    (bytes by command, or a function of the connection)."""
+
+    def __init__(self, test, answers, own=True):
+        path = os.path.join(test.folder, f"x{len(os.listdir(test.folder))}")
+        ready, is_ready = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(path)
+            listener.listen(8)
+            if not own:  # the one that holds it is not the one that listens at it
+                holder = os.fork()
+                if holder != 0:
+                    os.waitpid(holder, 0)
+                    os._exit(0)
+            threading.Thread(target=self.serve, args=(listener, answers, is_ready), daemon=True).start()
+            time.sleep(600)
+            os._exit(0)
+        test.addCleanup(os.waitpid, self.pid, 0)
+        test.addCleanup(os.kill, self.pid, 9)
+        self.pid = int.from_bytes(os.read(ready, 4), "little")
+        if not own:
+            test.addCleanup(os.kill, self.pid, 9)
+        os.close(ready)
+        os.close(is_ready)
+
+    @staticmethod
+    def serve(listener, answers, is_ready):
+        ctypes.CDLL(None).prctl(15, b"tarn-control", 0, 0, 0)
+        os.write(is_ready, os.getpid().to_bytes(4, "little"))
+        while True:
+            connection, _ = listener.accept()
+            try:
+                if callable(answers):
+                    answers(connection)
+                else:
+                    words = connection.recv(512).decode().split()
+                    connection.sendall(answers.get("".join(words[1:2]), b"tarn/1 ok 0\n"))
+            except OSError:
+                pass
+            connection.close()
+
+
+def body(text):
+    return b"tarn/1 ok %d\n" % len(text) + text
+
+
+def drip(connection):
+    connection.recv(512)
+    while True:
+        connection.sendall(b"t")
+        time.sleep(0.5)
+
+
+def never(connection):
+    time.sleep(600)
+
+
+def endless(connection):
+    connection.recv(512)
+    connection.sendall(b"tarn/1 ok 999999999999\n")
+    while True:
+        connection.sendall(b"x" * 65536)
+
+
+VERBS = (["metrics"], ["metrics", "--json"], ["trim"], ["trim", "--json"], ["set"], ["set", "--json"], ["set", "decay_ms=1"],
+         ["top", "--once"], ["top", "--once", "--json"], ["dump", "--format", "pprof"], ["dump", "--format", "pprof", "--json"])
+
+
+class answers(PeerBase):
+    """Every command that asks a process, which answers as it likes."""
+
+    def ask(self, process, verbs=VERBS, **more):
+        results = []
+        for verb, *words in verbs:
+            options = [word for word in words if "=" not in word]
+            changes = [word for word in words if "=" in word]
+            results.append(self.run_tarn(verb, *options, str(process.pid), *changes, **more))
+            self.assertIn(results[-1].returncode, (0, 125), (verb, words, results[-1].stderr))
+        return results
+
+    def assert_nothing_was_written(self):
+        self.assertEqual(self.files, [])
+
+    def test_garbage(self):
+        for text in (b"", b"\n", b"x", b"tarn/1 ok -1\n", b"tarn/1 ok 5\nabc", b"tarn/1 ok\n", b"tarn/2 ok 1\nx", b"tarn/1 what 1\nx",
+                     b"\xff" * 100, b"tarn/1 ok 99999999999999999999\n"):
+            process = Process(self, {name: text for name in ("metrics", "stats", "options", "set", "trim", "profile", "help")})
+            for result in self.ask(process, (["metrics"], ["set"], ["trim"], ["dump", "--format", "pprof"])):
+                self.assertEqual((result.returncode, result.stdout), (125, ""), text)
+                self.assert_nothing_was_written()
+
+    def test_control_sequences_and_invalid_texts(self):
+        evil = ESCAPES.encode() + b"\xff\xfe\r\n"
+        sent = {"metrics": body(b"# HELP tarn_x " + evil + b"# TYPE x gauge\nx 1 " + evil + b"tarn_a{b=\"" + evil[:-2] + b"\"} 1\n" + evil),
+                "stats": body(json.dumps({ESCAPES: [ESCAPES], "a": {"b": ESCAPES}}, ensure_ascii=False).encode()),
+                "options": body(evil + b"a\t" + evil[:-2] + b"\tb\tyes\t" + evil), "set": body(evil),
+                "trim": body(b"1\n"), "profile": body(b"\x32\x00\x32" + bytes([len(evil)]) + evil)}
+        process = Process(self, sent)
+        self.ask(process)
+        self.assertEqual(sorted(self.files), [f"tarn-{process.pid}-heap-{number}.pb.gz" for number in (1, 2)])
+        for name in self.files:
+            with gzip.open(os.path.join(self.folder, "cwd", name)) as file:
+                self.assertNotIn(b"\x1b", file.read())
+        self.ask(Process(self, {name: b"tarn/1 error %d\n" % len(evil) + evil for name in sent}))
+
+    def test_answers_that_are_too_long_or_too_deep(self):
+        most = {"metrics": 16 << 20, "options": 64 << 10, "set": 64 << 10, "trim": 64 << 10, "stats": 1 << 20, "profile": 64 << 20}
+        process = Process(self, {name: b"tarn/1 ok %d\n" % (size + 1) for name, size in most.items()})
+        for result in self.ask(process):
+            self.assertIn("is longer than", result.stderr)
+        self.assert_nothing_was_written()
+        process = Process(self, {"stats": body(b'{"a":' * 100000 + b"1" + b"}" * 100000), "trim": body(b"1" * 60000),
+                                 "profile": body(b"\x0a\xff\xff\xff\xff\x0f")})
+        for result in self.ask(process, (["metrics", "--json"], ["trim"], ["dump", "--format", "pprof"])):
+            self.assertEqual(result.returncode, 125)
+        self.assert_nothing_was_written()
+
+    def test_no_end_and_no_beginning(self):
+        process = Process(self, endless)
+        for result in self.ask(process, (["metrics"], ["set"], ["dump", "--format", "pprof"])):
+            self.assertIn("is longer than", result.stderr)
+        # A letter each half second is progress, but there is a limit for all of it.
+        slow = [Process(self, drip), Process(self, never)]
+        with concurrent.futures.ThreadPoolExecutor() as at_once:
+            for result in at_once.map(lambda process: self.ask(process, (["metrics"],))[0], slow):
+                self.assertEqual(result.returncode, 125)
+                self.assertIn("does not answer in time", result.stderr)
+        self.assert_nothing_was_written()
+
+    def test_another_process_behind_the_socket(self):
+        process = Process(self, {"metrics": body(b"tarn_a 1\n")}, own=False)
+        for result in self.ask(process, (["metrics"], ["dump", "--format", "pprof"])):
+            self.assertEqual((result.returncode, result.stdout), (125, ""))
+            self.assertIn("answers in its place", result.stderr)
+        self.assert_nothing_was_written()
+
+    def test_names_of_files_are_tarn_s_and_new(self):
+        process = Process(self, {"profile": body(b"\x32\x00")})
+        cwd = os.path.join(self.folder, "cwd")
+        os.makedirs(cwd)
+        victim = self.write("victim", "precious")
+        os.symlink(victim, os.path.join(cwd, f"tarn-{process.pid}-heap-1.pb.gz"))
+        result = self.run_tarn("dump", "--format", "pprof", str(process.pid))
+        self.assertEqual(result.stdout, f"tarn-{process.pid}-heap-2.pb.gz\n")
+        with open(victim, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "precious")
+
+    def serve(self, *processes):
+        server = Server(self, *[str(process.pid) for process in processes])
+        return server, lambda page, **headers: server.get(page, **headers)
+
+    def test_serve_passes_nothing_on(self):
+        forged = (b'tarn_in_use_bytes{pid="1",program="database"} 0\ntarn_x{a="\xff\xfe\x1b[2J"} 1\nthis is no metric\n'
+                  b'tarn_up{pid="1"} 1\nup 0\n# TYPE tarn_y counter\n# UNIT tarn_y bytes\ntarn_y 1\ntarn_y 2\n')
+        first = Process(self, {"metrics": body(forged), "profile": body(b"no profile"), "help": body(b"\x1b")})
+        second = Process(self, {"metrics": body(b"tarn_y 5\n")})
+        _, get = self.serve(first, second)
+        for accept in ("text/plain", "application/openmetrics-text"):
+            status, _, text = get("metrics", Accept=accept)
+            self.assertEqual(status, 200)
+            for line in text.splitlines():
+                self.assertRegex(line, r'^(# (TYPE|UNIT|HELP|EOF).*|tarn_[a-z_]+\{(pid="\d+")(,program="[^"\\]*")?(,a="[ -~]*")?\} \d+)$')
+            self.assertEqual(text.count("tarn_y{"), 2)
+            self.assertNotIn("database", text)
+            self.assertEqual(len(re.findall("tarn_up{", text)), 2)
+        status, _, text = get(f"debug/pprof/heap?pid={first.pid}")
+        self.assertEqual(status, 503)
+        self.assertIn("no profile", text)
+
+    def test_serve_goes_on_beside_one_that_does_not_answer(self):
+        good = Process(self, {"metrics": body(b"tarn_y 5\n"), "help": body(b"x")})
+        hangs = Process(self, lambda connection: connection.sendall(body(b"x")) if b"help" in connection.recv(512) else time.sleep(600))
+        _, get = self.serve(good, hangs)
+        begin = time.monotonic()
+        text = get("metrics")[2]
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assertIn("tarn_y{", text)
+        self.assertIn(f'tarn_up{{pid="{hangs.pid}"}} 0', text)

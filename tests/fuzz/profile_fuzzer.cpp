@@ -4,7 +4,11 @@
 // mutations get past the reader's checks, into the loader, every export, the report, the difference, the advice, its
 // plan, and the trace for replay.
 //
+// The first kind is read as the heap profile that a process sends as well.
+//
 // The output of exports is dropped. More than 256 MiB of it, and any exception except profile_error, is a defect.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +22,9 @@
 #include "profiler/export/call_tree.hpp"
 #include "profiler/export/difference.hpp"
 #include "profiler/export/exports.hpp"
+#include "profiler/export/pprof_message.hpp"
+#include "profiler/export/pprof_names.hpp"
+#include "profiler/format/printable.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/replay/trace.hpp"
@@ -123,11 +130,26 @@ std::vector<std::uint8_t> input_of(const std::vector<plain_chunk>& chunks) {
 
 }  // namespace
 
+// The bytes as what a process says is its heap profile: they become a message with printable texts, or an error.
+static void read_as_answer(std::string_view text) {
+  std::string named;
+  try {
+    named = pprof_names(static_cast<std::uint32_t>(getpid()), {{}, false, {}}).add(text);
+  } catch (const profile_error&) {
+    return;
+  }
+  pprof::message_reader reader(named);
+  for (pprof::message_field field; reader.next(field);)
+    if (field.number == pprof::string_table && printable(field.bytes) != field.bytes) std::abort();
+  if (reader.is_broken() || named.size() > 16 * text.size() + (std::size_t{1} << 20)) std::abort();
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   static scratch_file file;
   if (data[0] % 2 == 1) {
     file.set({data + 1, size - 1});
+    read_as_answer({reinterpret_cast<const char*>(data + 1), size - 1});
   } else {
     file.set(put_together(chunks_of(data + 1, size - 1)));
   }

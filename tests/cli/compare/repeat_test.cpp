@@ -147,12 +147,13 @@ TEST_F(repeat_test, a_command_of_somebody_else_needs_consent) {
   profiler::recorded_command command = describe_start(program(), {"p"});
   EXPECT_EQ(refusal(command), "no error");
   command.seal.clear();
-  EXPECT_NE(refusal(command).find("you did not record the command in it here"), std::string::npos);
+  EXPECT_NE(refusal(command).find("the command in it would run with your rights"), std::string::npos);
   repeat_wishes trusting;
   trusting.trusted = true;
   EXPECT_EQ(refusal(command, {{"status", 0}}, trusting), "no error");
   command.path = "/nowhere";
-  EXPECT_NE(refusal(command).find("you did not record"), std::string::npos) << "before the path is looked at";
+  EXPECT_NE(refusal(command).find("would run with your rights"), std::string::npos)
+      << "before the path is looked at";
 }
 
 TEST_F(repeat_test, a_profile_without_a_command) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "control/door.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -134,6 +136,45 @@ TEST_F(door_test, removes_what_ended_processes_have_left) {
   EXPECT_TRUE(fs::exists(folder_ + "/other"));
   EXPECT_TRUE(fs::exists(folder_ + "/" + std::to_string(getppid())));
   EXPECT_TRUE(fs::exists(folder_ + "/99999999"));
+}
+
+// As another user makes it, to keep the sockets of this one's processes closed.
+TEST_F(door_test, opens_elsewhere_where_the_standard_folder_is_another_user_s) {
+  const std::string standard = parent_ + "/tarn-" + std::to_string(geteuid());
+  ASSERT_EQ(mkdir(standard.c_str(), 0755), 0);
+  ASSERT_EQ(chmod(standard.c_str(), 0755), 0);
+  std::string folder;
+  {
+    door d;
+    ASSERT_TRUE(d.open_standard(parent_.c_str()));
+    folder = fs::path(d.name()).parent_path();
+    EXPECT_TRUE(folder.starts_with(standard + "-")) << folder;
+    EXPECT_EQ(folder.size(), standard.size() + 17);
+    EXPECT_EQ(mode_of(folder), 0700U);
+    EXPECT_EQ(mode_of(d.name()), 0600U);
+  }
+  EXPECT_FALSE(fs::exists(folder));
+  fs::remove(standard);
+  door d;
+  ASSERT_TRUE(d.open_standard(parent_.c_str()));
+  EXPECT_EQ(fs::path(d.name()).parent_path(), standard);
+}
+
+// A process that is not seen from here may be about to listen: it has the folder's lock.
+TEST_F(door_test, takes_nothing_for_stale_while_another_process_opens_its_door) {
+  ASSERT_EQ(mkdir(folder_.c_str(), 0700), 0);
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  leave_socket(std::to_string(child));
+  leave_socket(std::to_string(getpid()));
+  const int folder = open(folder_.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(flock(folder, LOCK_EX), 0);
+  door d;
+  ASSERT_TRUE(d.open(folder_.c_str()));
+  EXPECT_EQ(std::string(d.name()), own_name() + ".1");
+  EXPECT_TRUE(fs::exists(folder_ + "/" + std::to_string(child)));
+  ::close(folder);
 }
 
 TEST_F(door_test, finds_a_broken_invariant) {
