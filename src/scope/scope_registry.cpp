@@ -77,6 +77,7 @@ void walk_locks(const os::lock_walk& walk) {
   } else {
     walk.visit(scope_chunks.lock());
     walk.visit(names_of_scopes.lock());
+    walk.visit(scope_core::idle_lock());
     walk.visit(process_scope.lock());
   }
   [&]() TARN_NOT_ANALYZED {
@@ -86,6 +87,7 @@ void walk_locks(const os::lock_walk& walk) {
     walk.visit(cores_lock);
   } else {
     walk.visit(process_scope.lock());
+    walk.visit(scope_core::idle_lock());
     walk.visit(names_of_scopes.lock());
     walk.visit(scope_chunks.lock());
   }
