@@ -20,8 +20,8 @@
 //
 // Thread safety: any thread, for blocks that it owns. When a scope ends, the chunks of its survivors get another owner,
 // under the locks of both; so who wants the scope of a block reads it, takes its lock and looks again (with_owner()).
-// Structures are type-stable, and a scope_core is never constructed again: begin() makes it another scope's. Locks of two
-// scopes are held together only by finish() and by fork: that with the higher `order` first.
+// Structures are type-stable: begin() makes one another scope's, and one that has been given back to the system reads as
+// zeros, which is a scope without memory. Locks of two scopes are held together only by finish() and by fork: that with the higher `order` first.
 // Idle scopes. A scope that has had empty spans is listed by the one around it, which is listed by the next one, and so on,
 // so that who finds a scope full looks at what others have left in it, and at nobody else. Lists and links are guarded by
 // a lock of their own, which is taken last.
@@ -93,8 +93,6 @@ class scope_core {
 
   unsigned index = 0;    // of an arena; 0: it is no arena
   const unsigned order;  // in which locks are taken
-  scope_core* next_made = nullptr;
-  scope_core* next_unused = nullptr;
   tarn_scope handle{};   // of the scope
   sample_owner sampled;  // blocks that the heap profile follows; those of classes lie outside of the scope
 
