@@ -44,7 +44,7 @@ void report_leak(const char* name, std::size_t live) {
   text_buffer<1200> line;
   line.put("tarn: the pool of ").put(std::string_view(name).substr(0, 600)).put(" ends while ").number(live);
   line.put(live == 1 ? " object is" : " objects are").put(" live; its memory is not released\n");
-  os::write_notice(line);
+  os::write_line(line);
 }
 
 std::atomic<tarn_pool_leak_hook> leak_hook{report_leak};

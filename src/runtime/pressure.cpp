@@ -91,7 +91,7 @@ void report_if_exceeded(std::uint64_t hard) {
       .number(used);
   line.put(
       " bytes that tarn has in use already; allocations fail until it has less, or the limit is raised\n");
-  os::write_notice(line);
+  os::write_line(line);
 }
 
 }  // namespace
