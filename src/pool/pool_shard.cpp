@@ -291,6 +291,7 @@ void pool_shard::purge_runs(const span* s, const std::uint64_t* bits, const slot
 
 // While the system is called, without the lock, the span's free slots are marked as taken, so that no thread gets them.
 void pool_shard::purge_idle_pages(std::uint8_t walk) {
+  if (free_hint() == 0) return;
   // Not on the stack, which may be a coroutine's.
   constexpr std::size_t most_bytes = objects::words(slot_layout::most_objects_huge) * sizeof(std::uint64_t);
   auto* const bits = static_cast<std::uint64_t*>(engine::blocks.allocate(most_bytes));

@@ -162,7 +162,8 @@ class front_registry {
 
   // A bin without instance and thread; null when there is no memory.
   Bin* new_bin() {
-    if (Bin* const bin = Bin::outlives_thread ? take_retired() : nullptr) return make_bin({bin, bin->place});
+    if (Bin* const bin = Bin::outlives_thread ? take_retired() : nullptr)
+      return make_bin({bin, bin->place - 1});
     os::lock_guard guard(lock_);
     const structure_store::structure place = bins_.take();
     return place.memory != nullptr ? make_bin(place) : nullptr;
@@ -178,13 +179,13 @@ class front_registry {
   void detach_locked(Bin* bin) TARN_REQUIRES(lock_) {
     const bool is_of_thread = bin->thread != nullptr;
     unlink_locked(bin);
-    if (is_of_thread) bins_.put(bin->place);
+    if (is_of_thread) bins_.put(bin->place - 1);
   }
 
   // Keeps the bin for new_bin(). Requires: it has no instance, and no thread uses it.
   void keep_unused(Bin* bin) {
     os::lock_guard guard(lock_);
-    if (bin->place != Bin::no_place) bins_.put(bin->place);
+    if (bin->place != 0) bins_.put(bin->place - 1);
   }
 
   // Calls take(bin), under the lock, for each of the calling thread's bins, then put_back(core, what take() has returned),
@@ -215,7 +216,7 @@ class front_registry {
       const bool has_ended = !thread_exists(bin->thread_id);
       os::lock_guard guard(lock_);
       if (has_ended) {
-        bins_.put(bin->place);
+        bins_.put(bin->place - 1);
       } else {
         push(retired_bins_, bin);
       }
@@ -247,7 +248,7 @@ class front_registry {
         bin->thread_id = self;
         push(retired_bins_, bin);
       } else {
-        bins_.put(bin->place);
+        bins_.put(bin->place - 1);
       }
     };
     while (empty_first(*own, take, put_back, finish)) {
@@ -405,9 +406,11 @@ class front_registry {
 
   // ---- bins ----
 
+  // A bin that has been used has nothing in it.
   static Bin* make_bin(structure_store::structure place) {
-    auto* const bin = new (place.memory) Bin;
-    bin->place = place.number;
+    auto* bin = static_cast<Bin*>(place.memory);
+    if (bin->place == 0) bin = new (place.memory) Bin;
+    bin->place = place.number + 1;
     bin->node = static_cast<std::uint8_t>(os::this_node());
     return bin;
   }

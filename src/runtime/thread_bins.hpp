@@ -31,8 +31,6 @@ struct thread_bins;
 // ends.
 template <class Core, class Bin>
 struct front_bin {
-  static constexpr std::uint32_t no_place = ~std::uint32_t{0};
-
   Core* core = nullptr;  // null: its instance has ended
   Bin* next_of_thread = nullptr;
   Bin** link_of_thread = nullptr;  // what points to the bin in that list
@@ -40,8 +38,8 @@ struct front_bin {
   Bin* previous = nullptr;
   thread_bins<Bin>* thread = nullptr;  // null: it belongs to no thread
   long thread_id = 0;                  // of a retired bin
-  std::uint32_t place = no_place;      // in the registry's store; no_place: the memory is the program's
-  std::uint8_t node = 255;             // the memory node on which its thread ran when the bin was made
+  std::uint32_t place = 0;  // 1 + its number in the registry's store; 0: its memory is the program's
+  std::uint8_t node = 255;  // the memory node on which its thread ran when the bin was made
 };
 
 template <class Bin>

@@ -185,7 +185,7 @@ TEST(front_registry, instances_that_have_ended_leave_no_memory_whatever_the_thre
     const std::size_t before = metadata.used();
     use();
     use();
-    EXPECT_LE(metadata.used(), before + 1000) << "the threads' structures";
+    EXPECT_LE(metadata.used(), before + 16 * kib) << "the threads' caches";
   });
 }
 
