@@ -163,7 +163,7 @@ class front_registry {
   // A bin without instance and thread; null when there is no memory.
   Bin* new_bin() {
     if (Bin* const bin = Bin::outlives_thread ? take_retired() : nullptr)
-      return make_bin({bin, bin->place - 1});
+      return make_bin({bin, std::exchange(bin->place, 0) - 1});
     os::lock_guard guard(lock_);
     const structure_store::structure place = bins_.take();
     return place.memory != nullptr ? make_bin(place) : nullptr;
