@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // safe_point: whether a stopped thread may be made to call functions that allocate and load libraries. It may not
-// while it is in malloc or in the dynamic linker: their structures may be inconsistent, and it may hold their
-// locks, so the call would deadlock. Decided by the thread's call path, unwound by libdwfl. For one thread, which
-// is the tracer of the other.
+// while it is in malloc, in the dynamic linker, or in functions of libc that hold their locks or others that such calls
+// need (fork, pthread_create, setlocale…): their structures may be inconsistent, and the call would deadlock. Decided by
+// the thread's call path, unwound by libdwfl. For one thread, which is the tracer of the other.
 #pragma once
 
 #include <sys/types.h>
@@ -33,9 +33,13 @@ class safe_point {
   };
   struct unwinder;
 
-  [[nodiscard]] bool is_forbidden(std::uint64_t address) const;
+  void add_holder(const remote_symbol& function);
+  [[nodiscard]] static bool is_within(const std::vector<range>& ranges,
+                                      const std::vector<std::uint64_t>& path);
 
-  std::vector<range> forbidden_;  // malloc's code, the dynamic linker's, the recorder's
+  std::vector<range>
+      forbidden_;  // code of malloc, of the dynamic linker, of the recorder, of functions with locks
+  std::vector<range> forbidden_unless_waiting_;
   range libc_ = {0, 0};
   std::unique_ptr<unwinder> unwinder_;
 };
