@@ -2,7 +2,6 @@
 #include "profiler/attach/safe_point.hpp"
 
 #include <elfutils/libdwfl.h>
-#include <sys/syscall.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -135,9 +134,6 @@ constexpr std::string_view holders[] = {"fork",
                                         "getservbyport_r",
                                         "getprotobyname",
                                         "getprotobynumber"};
-// These hold one only while they do not wait: a thread that waits for the end of another holds none.
-constexpr std::string_view holders_unless_waiting[] = {
-    "pthread_join", "pthread_tryjoin_np", "pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join"};
 constexpr unsigned most_frames = 512;
 
 int no_debug_information(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
@@ -185,12 +181,12 @@ struct safe_point::unwinder {
 };
 
 safe_point::safe_point(pid_t process, const std::vector<remote_module>& modules)
-    : unwinder_(std::make_unique<unwinder>()) {
+    : process_(process), unwinder_(std::make_unique<unwinder>()) {
   for (const remote_module& module : modules) {
     if (is_libc(module)) libc_ = {module.start, module.end};
     range allocator = {~std::uint64_t{0}, 0};
     for (const remote_symbol& one : module.functions) {
-      if (is_libc(module)) add_holder(one);
+      if (is_libc(module)) add_function_of_libc(one);
       if (std::find(std::begin(mallocs), std::end(mallocs), one.name) == std::end(mallocs)) continue;
       allocator.start = std::min(allocator.start, one.address - unnamed_bytes);
       allocator.end = std::max(allocator.end, one.address + std::max<std::uint64_t>(1, one.bytes));
@@ -201,6 +197,7 @@ safe_point::safe_point(pid_t process, const std::vector<remote_module>& modules)
       forbidden_.push_back(is_libc(module) ? allocator : range{module.start, module.end});
     }
   }
+  std::sort(named_.begin(), named_.end(), [](const range& a, const range& b) { return a.start < b.start; });
   unwinder_->session = dwfl_begin(&callbacks);
   dwfl_report_begin(unwinder_->session);
   dwfl_linux_proc_report(unwinder_->session, process);
@@ -215,13 +212,27 @@ safe_point::safe_point(pid_t process, const std::vector<remote_module>& modules)
 
 safe_point::~safe_point() = default;
 
-void safe_point::add_holder(const remote_symbol& function) {
-  const auto names = [&function](const auto& all) {
-    return std::find(std::begin(all), std::end(all), function.name) != std::end(all);
-  };
+void safe_point::add_function_of_libc(const remote_symbol& function) {
   const range code = {function.address, function.address + std::max<std::uint64_t>(1, function.bytes)};
-  if (names(holders)) forbidden_.push_back(code);
-  if (names(holders_unless_waiting)) forbidden_unless_waiting_.push_back(code);
+  named_.push_back(code);
+  if (std::find(std::begin(holders), std::end(holders), function.name) != std::end(holders))
+    forbidden_.push_back(code);
+}
+
+bool safe_point::is_named(std::uint64_t address) const {
+  const auto after =
+      std::upper_bound(named_.begin(), named_.end(), address,
+                       [](std::uint64_t value, const range& one) { return value < one.start; });
+  return after != named_.begin() && address < std::prev(after)->end;
+}
+
+// Functions without a name are called by others of libc, which may leave no frame (a call at their end is a jump): so is
+// the lock of the stacks held below pthread_join. The outermost ones only start the program or a thread.
+bool safe_point::runs_unnamed_code(const std::vector<std::uint64_t>& path) const {
+  std::size_t end = path.size();
+  while (end > 0 && libc_.holds(path[end - 1])) --end;
+  return std::any_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(end),
+                     [this](std::uint64_t address) { return libc_.holds(address) && !is_named(address); });
 }
 
 bool safe_point::is_within(const std::vector<range>& ranges, const std::vector<std::uint64_t>& path) {
@@ -236,14 +247,15 @@ bool safe_point::is_at_one(pid_t thread) {
   dwfl_getthread_frames(unwinder_->session, thread, take_frame, &path);
   if (path.addresses.empty()) return false;
   if (is_within(forbidden_, path.addresses)) return false;
+  // A thread that sleeps in the kernel waits for something, or for a lock, of which libc's functions hold no other then.
   register_set registers = {};
-  const bool waits = get_registers(thread, registers) && call_of(registers).number == SYS_futex;
-  if (!waits && is_within(forbidden_unless_waiting_, path.addresses)) return false;
+  const bool sleeps = get_registers(thread, registers) && sleeps_in_call(process_, registers);
+  if (!sleeps && runs_unnamed_code(path.addresses)) return false;
   // The path may be truncated. As long as all its frames are in libc, the missing outer ones may be malloc's. Once
   // it has left libc they cannot be, as malloc calls nothing outside of libc. A thread that ends, which holds the lock
   // of the stacks, has no other frames than libc's.
   return std::any_of(path.addresses.begin(), path.addresses.end(),
-                     [this](std::uint64_t address) { return address < libc_.start || address >= libc_.end; });
+                     [this](std::uint64_t address) { return !libc_.holds(address); });
 }
 
 }  // namespace tarn::profiler

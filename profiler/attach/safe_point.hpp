@@ -30,16 +30,20 @@ class safe_point {
   struct range {
     std::uint64_t start;
     std::uint64_t end;
+
+    [[nodiscard]] bool holds(std::uint64_t address) const { return address >= start && address < end; }
   };
   struct unwinder;
 
-  void add_holder(const remote_symbol& function);
+  void add_function_of_libc(const remote_symbol& function);
+  [[nodiscard]] bool is_named(std::uint64_t address) const;
+  [[nodiscard]] bool runs_unnamed_code(const std::vector<std::uint64_t>& path) const;
   [[nodiscard]] static bool is_within(const std::vector<range>& ranges,
                                       const std::vector<std::uint64_t>& path);
 
   std::vector<range>
       forbidden_;  // code of malloc, of the dynamic linker, of the recorder, of functions with locks
-  std::vector<range> forbidden_unless_waiting_;
+  std::vector<range> named_;  // functions that libc exports
   range libc_ = {0, 0};
   std::unique_ptr<unwinder> unwinder_;
 };

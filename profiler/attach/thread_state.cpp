@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "profiler/attach/remote_module.hpp"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__)
@@ -38,6 +40,11 @@ constexpr long restart_always = -513;    // ERESTARTNOINTR
 constexpr long restart = -512;           // ERESTARTSYS
 constexpr long restart_no_hand = -514;   // ERESTARTNOHAND
 constexpr long restart_by_block = -516;  // ERESTART_RESTARTBLOCK
+
+[[maybe_unused]] bool is_restart(long result) {
+  return result == restart || result == restart_always || result == restart_no_hand ||
+         result == restart_by_block;
+}
 
 template <std::size_t size>
 long find_in(std::span<const unsigned char> code, const std::array<unsigned char, size>& wanted) {
@@ -238,6 +245,11 @@ interrupted_call call_of(const register_set& set) {
   return {static_cast<long>(set.orig_rax), static_cast<long>(set.rax)};
 }
 
+bool sleeps_in_call(pid_t, const register_set& set) {
+  const auto [number, result] = call_of(set);
+  return number >= 0 && (is_restart(result) || result == -EINTR);
+}
+
 void repeat_call(register_set& set) {
   set.rip -= system_call_bytes;
   set.rax = set.orig_rax;
@@ -247,9 +259,7 @@ void repeat_call(register_set& set) {
 register_set resumed(const register_set& set) {
   const auto [number, result] = call_of(set);
   register_set after = set;
-  const bool restarts = result == restart || result == restart_always || result == restart_no_hand ||
-                        result == restart_by_block;
-  if (number >= 0 && restarts) repeat_call(after);
+  if (number >= 0 && is_restart(result)) repeat_call(after);
   return after;
 }
 
@@ -323,6 +333,11 @@ std::uint64_t result_of(const register_set& set) { return set.regs[0]; }
 // another call cannot be seen any more.
 interrupted_call call_of(const register_set&) { return {}; }
 void repeat_call(register_set&) {}
+bool sleeps_in_call(pid_t process, const register_set& set) {
+  std::array<unsigned char, system_call_bytes> instruction = {};
+  return read_memory(process, set.pc, instruction.data(), instruction.size()) == instruction.size() &&
+         find_system_call(instruction) == 0;
+}
 register_set resumed(const register_set& set) { return set; }
 
 std::uint64_t place_of_frame(const thread_state&, std::uint64_t top) {

@@ -50,6 +50,8 @@ struct interrupted_call {
   long result = 0;
 };
 interrupted_call call_of(const register_set& set);
+// Whether the thread was stopped while it slept in a system call.
+bool sleeps_in_call(pid_t process, const register_set& set);
 // Executes the system call again. Requires that call_of() has one.
 void repeat_call(register_set& set);
 // The registers with which the thread goes on if the kernel does not see to a restart: a signal frame cannot say that a
