@@ -24,13 +24,9 @@ struct remote_module {
   std::string path;  // from /proc/PID/maps, with " (deleted)" if the file was removed
   std::uint64_t start = 0;
   std::uint64_t end = 0;
-<<<<<<< HEAD
-  std::vector<remote_symbol> functions;  // that the module exports
-  bool is_program = false;               // linked as a program, not as a library
-=======
-  std::vector<remote_symbol>
-      functions;  // that the module exports; and rtld_global, the dynamic linker's data
->>>>>>> bcf3318e (tarn attach: a call never waits for what the program holds, and outlives tarn)
+  // That the module exports; and rtld_global, the dynamic linker's data.
+  std::vector<remote_symbol> functions;
+  bool is_program = false;  // linked as a program, not as a library
 
   [[nodiscard]] bool contains(std::uint64_t address) const { return address >= start && address < end; }
   // 0: the module does not define it.

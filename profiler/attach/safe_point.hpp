@@ -41,9 +41,9 @@ class safe_point {
   [[nodiscard]] static bool is_within(const std::vector<range>& ranges,
                                       const std::vector<std::uint64_t>& path);
 
-  std::vector<range>
-      forbidden_;  // code of malloc, of the dynamic linker, of the recorder, of functions with locks
-  std::vector<range> named_;  // functions that libc exports
+  pid_t process_;
+  std::vector<range> forbidden_;  // code of malloc, the dynamic linker, the recorder, functions with locks
+  std::vector<range> named_;      // functions that libc exports
   range libc_ = {0, 0};
   std::unique_ptr<unwinder> unwinder_;
 };

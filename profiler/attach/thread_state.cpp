@@ -74,9 +74,7 @@ static_assert(words_offset + sizeof(call_words) <= vectors_offset);
 
 // The part of the kernel's XSAVE image that has something, as the kernel refuses images that are longer than the
 // thread's own, which have room for features that the thread does not use.
-constexpr std::size_t least_image = 576;
-constexpr std::size_t used_features_offset = 512;
-constexpr std::size_t software_offset = 464;
+constexpr std::size_t least_image = 576, used_features_offset = 512, software_offset = 464;
 
 struct software_bytes {  // struct _fpx_sw_bytes of the kernel
   std::uint32_t magic = 0x46505853;
@@ -108,7 +106,7 @@ std::vector<unsigned char> vector_image(const thread_state& state) {
   features |= 3;  // the oldest registers are always there
   const std::size_t size = std::min(set->size(), image_size(features));
   std::vector<unsigned char> image(set->begin(), set->begin() + static_cast<long>(size));
-  software_bytes software;
+  software_bytes software = {};
   software.size = static_cast<std::uint32_t>(size);
   software.extended_size = software.size + sizeof end_magic;
   software.features = features;
