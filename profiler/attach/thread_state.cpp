@@ -2,6 +2,7 @@
 #include "profiler/attach/thread_state.hpp"
 
 #include <elf.h>
+#include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -35,11 +36,8 @@ bool set_set(pid_t thread, int which, const void* from, std::size_t bytes) {
   return ptrace(PTRACE_SETREGSET, thread, which, &room) == 0;
 }
 
-// Results of system calls that the kernel restarts: they are seen by tracers only.
-constexpr long restart_always = -513;    // ERESTARTNOINTR
-constexpr long restart = -512;           // ERESTARTSYS
-constexpr long restart_no_hand = -514;   // ERESTARTNOHAND
-constexpr long restart_by_block = -516;  // ERESTART_RESTARTBLOCK
+// Results of system calls that the kernel restarts, which only tracers see: ERESTARTSYS, ERESTARTNOINTR, …
+constexpr long restart = -512, restart_always = -513, restart_no_hand = -514, restart_by_block = -516;
 
 [[maybe_unused]] bool is_restart(long result) {
   return result == restart || result == restart_always || result == restart_no_hand ||
