@@ -25,7 +25,7 @@ void attach_and_be_killed(pid_t child, const Work& work) {
     calling_thread thread(child);
     work(thread, [&ends] {
       const ssize_t told = write(ends[1], "x", 1);
-      if (told == 1) pause();
+      if (told == 1) sleep(2);  // killed meanwhile, except for the process that only tells
     });
     _exit(0);
   }
@@ -54,6 +54,7 @@ TEST_F(left_thread_test, the_thread_goes_on_by_itself_if_its_tracer_is_killed) {
       if (fork() == 0) {  // tells it while this process waits for the call
         usleep(20'000);
         is_ready();
+        _exit(0);
       }
       thread.call(address(&overwrite_and_wait), {});
     });
