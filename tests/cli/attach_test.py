@@ -333,7 +333,7 @@ int main(int count, char** words) {
             file.write(self.HEAD + code + self.TAIL)
         program = os.path.join(self.folder, "main")
         subprocess.run([settings.compiler, "-x", "c", source, "-w", "-O1", "-rdynamic", "-pthread", "-o", program], check=True)
-        process = subprocess.Popen([program], stdout=subprocess.PIPE, text=True, cwd=self.folder)
+        process = subprocess.Popen([program], stdout=subprocess.PIPE, cwd=self.folder)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -348,7 +348,7 @@ int main(int count, char** words) {
         end = time.monotonic() + 10
         while len(seen) < 3 and time.monotonic() < end:
             time.sleep(0.01)
-            text += process.stdout.read() or ""
+            text += (process.stdout.read() or b"").decode()
             text = text[-4096:]
             seen.update(text.split("\n")[1:-1])
             if process.poll() is not None:
