@@ -59,7 +59,7 @@ profiler::price_list prices_for(pid_t program, std::vector<std::string>& notes) 
 }
 
 attached_recording::attached_recording(pid_t program, profiler::recording_settings settings,
-                                       std::vector<std::string> notes)
+                                       std::vector<std::string> notes, const std::function<bool()>& go_on)
     : notes_(std::move(notes)) {
   try {
     profiler::require_attachable(program);
@@ -72,8 +72,10 @@ attached_recording::attached_recording(pid_t program, profiler::recording_settin
     holder_ = std::make_unique<descriptor_holder>(record_->placed_descriptors());
     const std::string own = record_->place();
     const std::string place = std::to_string(holder_->process()) + own.substr(own.find(':'));
-    there_ =
-        std::make_unique<profiler::attached_process>(program, library, place, [this] { record_->drain(); });
+    there_ = std::make_unique<profiler::attached_process>(program, library, place, [this, go_on] {
+      record_->drain();
+      return go_on();
+    });
   } catch (const attach_error& error) {
     throw cli_error(exit_code::refused, error.what(), error.advice());
   } catch (const profiler::profile_error& error) {
