@@ -189,7 +189,7 @@ def run_once(program: Program, tarn: Tarn, way: str, made: Path, rounds: int) ->
         folder = Path(name) / "run"
         shutil.copytree(made, folder, symlinks=True)
         # A server may give up its rights.
-        os.chmod(name, 0o755)
+        os.chmod(name, 0o777)
         profile, pid_file = Path(name) / "world.prof", Path(name) / "pid"
         line = program.run.replace("{rounds}", str(rounds)).replace("{with}", as_shell(tarn.words_before(way, profile), pid_file))
         outcome = (run_server if program.is_server else run_tool)(program, line, folder, tarn, way, profile, pid_file)
