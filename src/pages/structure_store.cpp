@@ -34,7 +34,7 @@ bool structure_store::add_slab() {
   }
   void* const start = arena_.allocate_sparse(slab_bytes(), page_unit());
   if (start == nullptr) return false;
-  slabs_[count_++] = {static_cast<char*>(start), all, 0, false, false};
+  slabs_[count_++] = {static_cast<char*>(start), all, 0, false, false, false};
   return true;
 }
 
@@ -45,7 +45,7 @@ structure_store::structure structure_store::take() {
   if (is_idle(s)) idle_bytes_ -= s.carved * bytes_;
   const auto index = static_cast<std::uint32_t>(std::countr_zero(s.free));
   s.free &= s.free - 1;
-  s.aged = false;
+  s.aged = s.kept = false;
   ++taken_;
   if (index >= s.carved) {
     note_used(static_cast<std::ptrdiff_t>(index + 1 - s.carved));
@@ -91,7 +91,7 @@ void structure_store::age(os::mutex& lock) {
       if (s == nullptr) return;
       start = s->start;
     }
-    const bool is_zero = os::purge(start, slab_bytes());
+    const bool is_zero = os::purge_own(start, slab_bytes());
     os::lock_guard guard(lock);
     slab& s = slabs_[next - 1];
     s.held = s.aged = false;
@@ -101,7 +101,7 @@ void structure_store::age(os::mutex& lock) {
       note_used(-static_cast<std::ptrdiff_t>(s.carved));
       s.carved = 0;
     } else {
-      idle_bytes_ += s.carved * bytes_;
+      s.kept = true;
     }
   }
 }

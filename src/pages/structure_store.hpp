@@ -75,10 +75,12 @@ class structure_store {
     std::uint8_t carved;
     bool aged;  // was idle when the last period of decay came by
     bool held;  // is being given back
+    bool
+        kept;  // the system has kept its memory, which may be locked; asked again when the slab has been in use
   };
   static constexpr std::uint64_t all = ~std::uint64_t{0};
 
-  [[nodiscard]] bool is_idle(const slab& s) const { return s.free == all && s.carved != 0; }
+  [[nodiscard]] bool is_idle(const slab& s) const { return s.free == all && s.carved != 0 && !s.kept; }
   [[nodiscard]] std::size_t slab_bytes() const;
   bool add_slab();
   slab* hold_next(std::uint32_t& index);

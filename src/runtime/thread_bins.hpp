@@ -131,7 +131,7 @@ struct thread_bins {
   // False: the pages may hold what they did. Without the lock.
   static bool drop_pages(const table& of) {
     const auto [begin, end] = pages_of(of);
-    return begin == end || os::purge(begin, static_cast<std::size_t>(end - begin) * sizeof(entry));
+    return begin == end || os::purge_own(begin, static_cast<std::size_t>(end - begin) * sizeof(entry));
   }
 
  private:

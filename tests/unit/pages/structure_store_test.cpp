@@ -3,6 +3,7 @@
 #include "pages/structure_store.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstring>
 
@@ -95,6 +96,20 @@ TEST_F(structure_store_test, what_was_used_in_between_stays) {
   store.age(lock);
   EXPECT_EQ(carved(), 1U);
   store.age(lock);
+  EXPECT_EQ(carved(), 0U);
+}
+
+TEST_F(structure_store_test, locked_memory_is_asked_for_once) {
+  take(1);
+  if (mlock(store.at(0), 1) != 0) GTEST_SKIP() << "the system locks no memory";
+  put(0, 1);
+  for (int period = 0; period < 2; ++period) store.age(lock);
+  EXPECT_EQ(store.idle_bytes(), 0U) << "decay would run for ever";
+  munlock(store.at(0), 1);
+  take(1);
+  put(0, 1);
+  EXPECT_EQ(store.idle_bytes(), structure_bytes);
+  for (int period = 0; period < 2; ++period) store.age(lock);
   EXPECT_EQ(carved(), 0U);
 }
 
