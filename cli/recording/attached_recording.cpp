@@ -33,6 +33,8 @@ std::string allocator_of(pid_t program) {
   std::string found;
   for (const profiler::remote_module& module : profiler::modules_of_process(program)) {
     if (module.address_of("malloc") == 0 || profiler::is_dynamic_linker(module)) continue;
+    // It stays loaded after an earlier recording.
+    if (fs::path(module.path).filename().string().starts_with("libtarn_record.so")) continue;
     if (found.empty() || !profiler::is_libc(module)) found = module.path;
   }
   return found;

@@ -2,12 +2,16 @@
 #include "profiler/attach/attached_process.hpp"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
+#include "profiler/attach/attach_check.hpp"
 #include "profiler/attach/interrupted_calls.hpp"
 #include "profiler/attach/loader_lock.hpp"
 #include "profiler/attach/moments.hpp"
@@ -36,6 +40,20 @@ const remote_module* find_libc(const std::vector<remote_module>& modules) {
 std::string text_at(pid_t process, std::uint64_t address) {
   char text[512] = {};
   read_memory(process, address, text, sizeof text - 1);
+  return text;
+}
+
+// Differs once the process executes another program, or the same one again: the kernel's 16 random bytes for it.
+std::string image_of(pid_t process) {
+  std::string text = proc_text(static_cast<std::uint32_t>(process), "auxv");
+  for (std::size_t at = 0; at + sizeof(Elf64_auxv_t) <= text.size(); at += sizeof(Elf64_auxv_t)) {
+    Elf64_auxv_t one = {};
+    std::memcpy(&one, text.data() + at, sizeof one);
+    if (one.a_type != AT_RANDOM) continue;
+    char bytes[16] = {};
+    text.append(bytes, read_memory(process, one.a_un.a_val, bytes, sizeof bytes));
+    break;
+  }
   return text;
 }
 
@@ -122,6 +140,7 @@ struct attached_process::target {
   const remote_module& libc;
   libc_code code;
   loader_lock lock;
+  std::string image;
 };
 
 attach_result attached_process::begin(workplace& there, const std::string& library,
@@ -221,10 +240,11 @@ std::vector<pid_t> attached_process::candidates(pid_t process, bool first) {
 }
 
 void attached_process::at_safe_point(pid_t process, const std::function<void(workplace&)>& work) {
+  const std::string image = image_of(process);
   const std::vector<remote_module> modules = modules_of_process(process);
   const remote_module* libc = find_libc(modules);
   if (libc == nullptr) throw process_gone(process);
-  const target there = {process, *libc, find_libc_code(process, *libc), loader_lock(process, modules)};
+  const target there = {process, *libc, find_libc_code(process, *libc), loader_lock(process, modules), image};
   safe_point point(process, modules);
   const double begin = now_seconds();
   double pause = 0.0005;
@@ -270,6 +290,13 @@ bool attached_process::try_thread(const target& there, pid_t id, safe_point& poi
     return false;
   }
   if (!code_.empty() && !has_recorder(there.process)) throw process_gone(there.process);
+  // What was read of it is another program's; the process's id stays.
+  if (image_of(there.process) != there.image) throw process_gone(there.process);
+  // Each thread has a filter of its own, and may have got it after the first look.
+  require_no_sandbox(
+      there.process,
+      proc_text(static_cast<std::uint32_t>(there.process), fmt::format("task/{}/status", id).c_str()),
+      proc_text(static_cast<std::uint32_t>(getpid()), "status"));
   bool done = false;
   if (there.lock.is_free() && !thread->in_restartable_sequence() && point.is_at_one(id)) {
     call_limits limits;

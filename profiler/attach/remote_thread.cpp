@@ -11,8 +11,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "profiler/attach/attach_check.hpp"
@@ -41,6 +44,24 @@ std::uint64_t mask_of_calls() {
   std::uint64_t mask = ~std::uint64_t{0};
   for (const int one : passing_signals) mask &= ~(std::uint64_t{1} << (one - 1));
   return mask;
+}
+
+// Whether the bytes are of a stack that only the thread uses: of the process's own, or of one that holds the thread's
+// control block and has a guard below. What lies below a coroutine's stack may be another's, who writes there meanwhile.
+bool is_own_stack(pid_t process, std::uint64_t from, std::uint64_t to, std::uint64_t control_block) {
+  std::istringstream maps(proc_text(static_cast<std::uint32_t>(process), "maps"));
+  std::uint64_t guard_end = 0;
+  for (std::string line; std::getline(maps, line);) {
+    char* rest = nullptr;
+    const std::uint64_t start = std::strtoull(line.c_str(), &rest, 16);
+    const std::uint64_t end = *rest == '-' ? std::strtoull(rest + 1, &rest, 16) : 0;
+    if (from >= start && to <= end) {
+      return line.ends_with("[stack]") ||
+             (guard_end == start && control_block >= start && control_block < end);
+    }
+    if (std::string_view(rest).starts_with(" ---p")) guard_end = end;
+  }
+  return false;
 }
 
 bool is_event(int status) { return static_cast<unsigned>(status) >> 16 == event_stop; }
@@ -78,7 +99,11 @@ remote_thread::remote_thread(pid_t process, pid_t thread) : process_(process), t
     seized_ = true;
     return;
   }
-  if (errno == ESRCH) throw process_gone(process);
+  const int error = errno;
+  const std::string state = status_line(
+      proc_text(static_cast<std::uint32_t>(process), fmt::format("task/{}/status", thread).c_str()), "State");
+  if (error == ESRCH || state.empty() || state.starts_with('Z') || state.starts_with('X'))
+    throw process_gone(process);  // the kernel refuses one that has ended
   throw refused_by_system(process, yama_scope());
 }
 
@@ -190,7 +215,8 @@ void remote_thread::cover_own_stack() {
   covered_place_ = place_of_frame(after_, top);
   const std::vector<unsigned char> frame = frame_of(after_, covered_place_, code_.sigreturn);
   covered_.resize(frame.size());
-  if (read_memory(process_, covered_place_, covered_.data(), covered_.size()) == covered_.size() &&
+  if (is_own_stack(process_, covered_place_, top, control_block(before_.registers)) &&
+      read_memory(process_, covered_place_, covered_.data(), covered_.size()) == covered_.size() &&
       write_memory(process_, covered_place_, frame.data(), frame.size())) {
     return;
   }

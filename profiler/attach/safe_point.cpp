@@ -215,6 +215,7 @@ safe_point::~safe_point() = default;
 void safe_point::add_function_of_libc(const remote_symbol& function) {
   const range code = {function.address, function.address + std::max<std::uint64_t>(1, function.bytes)};
   named_.push_back(code);
+  if (function.name == "__libc_start_main") start_ = code;
   if (std::find(std::begin(holders), std::end(holders), function.name) != std::end(holders))
     forbidden_.push_back(code);
 }
@@ -230,6 +231,7 @@ bool safe_point::is_named(std::uint64_t address) const {
 // the lock of the stacks held below pthread_join. The outermost ones only start the program or a thread.
 bool safe_point::runs_unnamed_code(const std::vector<std::uint64_t>& path) const {
   std::size_t end = path.size();
+  if (end > 1 && start_.holds(path[end - 2])) --end;  // the program's _start, below which libc calls main
   while (end > 0 && libc_.holds(path[end - 1])) --end;
   return std::any_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(end),
                      [this](std::uint64_t address) { return libc_.holds(address) && !is_named(address); });

@@ -235,6 +235,7 @@ std::span<const unsigned char> return_code() { return {tarn_attach_return, tarn_
 
 std::uint64_t program_counter(const register_set& set) { return set.rip; }
 std::uint64_t stack_pointer(const register_set& set) { return set.rsp; }
+std::uint64_t control_block(const register_set& set) { return set.fs_base; }
 std::uint64_t result_of(const register_set& set) { return set.rax; }
 
 interrupted_call call_of(const register_set& set) {
@@ -323,6 +324,8 @@ long find_sigreturn(std::span<const unsigned char> code) {
 
 std::uint64_t program_counter(const register_set& set) { return set.pc; }
 std::uint64_t stack_pointer(const register_set& set) { return set.sp; }
+// Not among these registers: the stack of a thread other than the first counts as no own one.
+std::uint64_t control_block(const register_set&) { return 0; }
 std::uint64_t result_of(const register_set& set) { return set.regs[0]; }
 
 // The kernel has already led the thread back to the instruction, if the call is to be restarted. The first argument of

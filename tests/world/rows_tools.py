@@ -64,6 +64,10 @@ ROWS = [
     Program("bc", "tool", "bc", "bc", "echo 'scale=600; 4*a(1)' | {with} bc -l | md5sum", "bc --version"),
     Program("vim", "tool", "vim-tiny", "vim.tiny", "{with} vim.tiny -es -u NONE -c '%s/1/one/g' -c 'g/7/m0' -c 'w! o' -c 'q!' t; md5sum o", "vim.tiny --version", make="seq 1 30000 >t"),
     Program("bash", "tool", "bash", "bash", "{with} bash -c 'declare -A a; for ((i = 0; i < 30000; ++i)); do a[k$((i * 7 % 1009))]+=x; done; s=0; for k in \"${!a[@]}\"; do s=$((s + ${#a[$k]})); done; echo $s'", "bash --version", own=r"bash"),
+    Program("one busy thread", "what else sits in a process", "gcc", "gcc", "{with} ./busy {rounds}", "gcc --version",
+            rounds=(20, 7000), make="printf '#include <stdio.h>\\n#include <stdlib.h>\\n__attribute__((noinline)) unsigned long fill_row(unsigned long s) { unsigned char* p = malloc(s %% 4000 + 1); for (unsigned long i = 0; i <= s %% 4000; ++i) p[i] = (unsigned char)(i * s); "
+                 "unsigned long r = p[s %% 777 %% (s %% 4000 + 1)]; free(p); return r; }\\nint main(int c, char** v) { unsigned long t = 0, n = strtoul(v[c - 1], 0, 10) * 1000; for (unsigned long i = 0; i < n; ++i) t += fill_row(i); printf(\"%%lu\\\\n\", t); }\\n' >b.c && gcc -g -O1 b.c -o busy",
+            own=r"fill_row.*b\.c:", quick=True),
     Program("gdb", "what else sits in a process", "gdb", "gdb g++", "{with} gdb -nx -batch -ex 'info functions f' ./p 2>/dev/null | md5sum", "gdb --version", make="echo 'int f(int x) { return x + 1; } int main() { return f(-1); }' >p.cpp; g++ -g p.cpp -o p", seconds=120),
     Program("gdb on a process", "what else sits in a process", "gdb", "gdb gcc",
             "{with} ./p & sleep 0.7; gdb -nx -batch -p $(cat pid 2>/dev/null || pgrep -s 0 -x p) -ex 'print (long)strlen(\"abc\")' -ex 'print add(\"ab\")' 2>/dev/null | grep '^\\$'; kill $(pgrep -s 0 -x p); wait 2>/dev/null", "gdb --version",
