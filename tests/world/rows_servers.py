@@ -10,7 +10,7 @@ ROWS = [
             ready="redis-cli -s s ping | grep -q PONG",
             load="awk 'BEGIN { for (i = 0; i < 60000; ++i) { print \"SET k\" i % 5003 \" \" i; print \"RPUSH l\" i % 301 \" v\" i; print \"HSET h\" i % 97 \" f\" i \" x\" i } }' | "
                  "redis-cli -s s --pipe | tail -1; redis-benchmark -s s -q -n 40000 -t get,lrange_100 >/dev/null; redis-cli -s s debug digest",
-            own=r"redis-server|sds|dict|zmalloc", quick=True),
+            own=r"redis|sds|dict|zmalloc|Command|Buffer|Object", quick=True),
     Program("valkey", "server; shim", "valkey-server valkey-tools", "valkey-server valkey-cli",
             "{with} valkey-server --port 0 --unixsocket $PWD/s --save '' --dir $PWD --enable-debug-command yes", "valkey-server --version",
             ready="valkey-cli -s s ping | grep -q PONG",
