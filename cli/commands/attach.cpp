@@ -143,7 +143,11 @@ int attach(pid_t program, const attach_arguments& arguments) {
   become_user_of(program);
   session_control control(program);
   if (!control.is_open()) return begin_paused(program, arguments);
-  attached_recording attached(program, settings, std::move(notes));
+  const auto go_on = [&signals] {
+    const timespec none = {};
+    return sigtimedwait(&signals.held(), nullptr, &none) < 0;
+  };
+  attached_recording attached(program, settings, std::move(notes), go_on);
   if (!arguments.quiet && !arguments.json) {
     fmt::print(stderr,
                "tarn: recording process {}; ^C or 'tarn detach {}' ends the recording, the program "

@@ -33,6 +33,8 @@ std::string allocator_of(pid_t program) {
   std::string found;
   for (const profiler::remote_module& module : profiler::modules_of_process(program)) {
     if (module.address_of("malloc") == 0 || profiler::is_dynamic_linker(module)) continue;
+    // It stays loaded after an earlier recording.
+    if (fs::path(module.path).filename().string().starts_with("libtarn_record.so")) continue;
     if (found.empty() || !profiler::is_libc(module)) found = module.path;
   }
   return found;
@@ -59,7 +61,7 @@ profiler::price_list prices_for(pid_t program, std::vector<std::string>& notes) 
 }
 
 attached_recording::attached_recording(pid_t program, profiler::recording_settings settings,
-                                       std::vector<std::string> notes)
+                                       std::vector<std::string> notes, const std::function<bool()>& go_on)
     : notes_(std::move(notes)) {
   try {
     profiler::require_attachable(program);
@@ -72,8 +74,10 @@ attached_recording::attached_recording(pid_t program, profiler::recording_settin
     holder_ = std::make_unique<descriptor_holder>(record_->placed_descriptors());
     const std::string own = record_->place();
     const std::string place = std::to_string(holder_->process()) + own.substr(own.find(':'));
-    there_ =
-        std::make_unique<profiler::attached_process>(program, library, place, [this] { record_->drain(); });
+    there_ = std::make_unique<profiler::attached_process>(program, library, place, [this, go_on] {
+      record_->drain();
+      return go_on();
+    });
   } catch (const attach_error& error) {
     throw cli_error(exit_code::refused, error.what(), error.advice());
   } catch (const profiler::profile_error& error) {

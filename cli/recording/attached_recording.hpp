@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // attached_recording: records a program that runs already: it attaches to it, takes its events, and detaches. For
-// one thread, whose signals are blocked.
+// one thread.
 #pragma once
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -23,9 +24,10 @@ profiler::price_list prices_for(pid_t program, std::vector<std::string>& notes);
 
 class attached_recording {
  public:
-  // `settings` have prices, and need no meta; `notes`: of prices_for(). Throws cli_error if the program cannot be
-  // recorded.
-  attached_recording(pid_t program, profiler::recording_settings settings, std::vector<std::string> notes);
+  // `settings` have prices, and need no meta; `notes`: of prices_for(). `go_on` is called while this waits for the
+  // program; false: it is to end. Throws cli_error if the program cannot be recorded.
+  attached_recording(pid_t program, profiler::recording_settings settings, std::vector<std::string> notes,
+                     const std::function<bool()>& go_on);
 
   // Takes new events; to be called often. Returns the seconds until it should be called again.
   double look();

@@ -23,7 +23,7 @@ namespace tarn::cli {
 namespace {
 
 // A daemon calls setsid() after the fork, while its parent may end at once.
-constexpr double seconds_to_setsid = 0.2;
+constexpr double seconds_to_setsid = 1;
 constexpr double seconds_between_searches = 0.5;
 
 std::string file_of(pid_t process) {

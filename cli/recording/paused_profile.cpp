@@ -83,7 +83,8 @@ class paused_program {
     try {
       std::vector<std::string> notes;
       settings.prices = prices_for(program_, notes);
-      stretch_ = std::make_unique<attached_recording>(program_, settings, std::move(notes));
+      stretch_ =
+          std::make_unique<attached_recording>(program_, settings, std::move(notes), [] { return true; });
       return {{"recording", program_}};
     } catch (const cli_error& error) {
       return {{"problem", error.what()}, {"advice", error.advice()}};

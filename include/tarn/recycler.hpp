@@ -46,14 +46,10 @@
 #include "tarn/object_pool.hpp"
 #include "tarn/recycler_stats.hpp"
 
-// In a debug build one object in four that comes back is destroyed, at random, so that no program relies on getting the
-// same object again. Must have the same value in all translation units of a program.
+// With 1, for tests: one object in four that comes back is destroyed, at random, so that code which relies on getting the same
+// object again fails early. Must have the same value in all translation units of a program.
 #ifndef TARN_RECYCLER_DROPS
-#ifdef NDEBUG
 #define TARN_RECYCLER_DROPS 0
-#else
-#define TARN_RECYCLER_DROPS 1
-#endif
 #endif
 
 #if TARN_RECYCLER_DROPS
@@ -259,7 +255,7 @@ class recycler {
   recycler() : recycler(recycler_options()) {}
   template <class U = T>
   explicit recycler(const recycler_options& options, Hooks hooks = {})
-      : state_(new state([] { return U(); }, std::move(hooks))) {
+      : state_(new state(default_factory<U>(), std::move(hooks))) {
     start(options);
   }
   // Two recyclers would hand out the same objects.
@@ -299,6 +295,14 @@ class recycler {
   std::size_t trim() noexcept { return tarn_recycler_trim(state_->core); }
 
  private:
+  template <class U>
+  static auto default_factory() {
+    static_assert(
+        std::is_default_constructible_v<U>,
+        "T has no default constructor: give the recycler a factory, tarn::recycler<T> r([] { return T(…); })");
+    return [] { return U(); };
+  }
+
   static constexpr std::size_t eighth = 8;
   // Objects that hold fewer bytes are never oversized.
   static constexpr std::size_t oversized_from = 16384;

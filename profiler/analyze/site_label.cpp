@@ -22,6 +22,9 @@ bool is_unknown_library(const source_frame& frame) {
   return frame.function.starts_with("?? (") && frame.function.find(".so") != std::string::npos;
 }
 
+// Code outside of any file, which a walk by frame pointers also reports where there is none.
+bool is_in_no_file(const source_frame& frame) { return frame.function.starts_with("?? (0x"); }
+
 // Whether the file belongs to Python's own library, or is built into the interpreter.
 bool is_standard_script(std::string_view file) {
   if (file.starts_with("<frozen ")) return true;
@@ -66,6 +69,7 @@ std::size_t own_frame(const std::vector<source_frame>& frames) {
   std::optional<std::size_t> unknown;
   for (std::size_t index = 0; index < frames.size(); ++index) {
     const source_frame& frame = frames[index];
+    if (is_in_no_file(frame)) continue;
     if (is_unknown_library(frame) && frame.kind != frame_kind::interpreter) {
       if (!unknown) unknown = index;
     } else if (!is_plumbing(frame)) {

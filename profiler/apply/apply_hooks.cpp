@@ -83,6 +83,7 @@ struct behind {
   std::size_t (*usable_size)(const void*) = nullptr;
 };
 constinit behind known;
+constinit bool looking = false;
 
 template <class Function>
 void look_up(Function& into, const char* name) {
@@ -93,9 +94,11 @@ void look_up(Function& into, const char* name) {
 // At load, before there are threads: dlsym takes the dynamic linker's lock. Another library's constructor may come first.
 [[gnu::constructor(101)]] void look_behind() {
   if (known.usable_size != nullptr) return;
+  looking = true;
   look_up(known.free, "tarn_free");
   look_up(known.realloc, "tarn_realloc");
   look_up(known.usable_size, "tarn_usable_size");
+  looking = false;
 }
 
 const behind& libtarn() {
@@ -114,7 +117,9 @@ const behind& libtarn() {
 }
 
 void release(void* block) {
-  if (block != nullptr && !(ready && apply_pools::give(block))) libtarn().free(block);
+  if (block == nullptr || (ready && apply_pools::give(block))) return;
+  // dlsym frees the text of an earlier error while tarn's functions are looked up. These few bytes stay.
+  if (!looking) libtarn().free(block);
 }
 
 std::size_t usable_size(const void* block) {

@@ -68,15 +68,6 @@ void require_same_namespaces(pid_t process) {
                   process));
 }
 
-// A call in the process ends by a SIGSEGV that only tarn sees. If the process ignored SIGSEGV, the kernel would
-// reset that to the default.
-void require_segv_not_ignored(pid_t process, std::string_view status) {
-  const unsigned long long ignored = std::strtoull(status_line(status, "SigIgn").c_str(), nullptr, 16);
-  if ((ignored & 1ULL << (SIGSEGV - 1)) == 0) return;
-  throw attach_error(fmt::format("process {} ignores SIGSEGV, a signal that attaching needs", process),
-                     "Start the program under tarn profile instead.");
-}
-
 // The lowest module is not the program if the dynamic loader was started with the program as an argument. Old linkers do
 // not tell programs from libraries.
 const remote_module* program_in(const std::vector<remote_module>& modules) {
@@ -122,6 +113,13 @@ void require_untraced(pid_t process, std::string_view status) {
   const std::string name = status_line(proc_text(static_cast<std::uint32_t>(tracer), "status"), "Name");
   throw attach_error(fmt::format("process {} is already traced by process {} ({})", process, tracer, name),
                      "A process can have only one tracer: end that debugger or strace first.");
+}
+
+void require_not_stopped(pid_t process, std::string_view status) {
+  if (!status_line(status, "State").starts_with('T')) return;
+  throw attach_error(fmt::format("process {} ({}) is stopped (SIGSTOP, or ^Z in its terminal)", process,
+                                 status_line(status, "Name")),
+                     fmt::format("Let it go on, then attach: kill -CONT {}", process));
 }
 
 void require_no_sandbox(pid_t process, std::string_view status, std::string_view own) {
@@ -205,9 +203,9 @@ void require_recordable(pid_t process) {
   require_living(process, status);
   if (geteuid() != 0) require_same_user(process, status, geteuid());
   require_untraced(process, status);
+  require_not_stopped(process, status);
   require_same_namespaces(process);
   require_no_sandbox(process, status, proc_text(static_cast<std::uint32_t>(getpid()), "status"));
-  require_segv_not_ignored(process, status);
   require_ptrace(process);
   require_recordable_modules(process, modules_of_process(process));
 }

@@ -21,6 +21,7 @@ void require_recordable(pid_t process);
 // The parts of the check; each throws attach_error. `status`: the text of /proc/PID/status.
 void require_same_user(pid_t process, std::string_view status, uid_t own);
 void require_untraced(pid_t process, std::string_view status);
+void require_not_stopped(pid_t process, std::string_view status);
 // `own`: the status of this process. A seccomp filter that both have came with the container.
 void require_no_sandbox(pid_t process, std::string_view status, std::string_view own);
 void require_recordable_modules(pid_t process, const std::vector<remote_module>& modules);

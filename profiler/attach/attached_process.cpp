@@ -2,13 +2,18 @@
 #include "profiler/attach/attached_process.hpp"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fmt/core.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
+#include "profiler/attach/attach_check.hpp"
+#include "profiler/attach/interrupted_calls.hpp"
+#include "profiler/attach/loader_lock.hpp"
 #include "profiler/attach/moments.hpp"
 #include "profiler/attach/safe_point.hpp"
 #include "profiler/proc/proc_status.hpp"
@@ -18,12 +23,12 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr double seconds_to_safe_point = 10;
+constexpr double seconds_to_safe_point = 5;
+constexpr double seconds_of_choice = 0.03;  // in which only threads are tried that a stop does not disturb
 constexpr double seconds_to_stop = 0.02;
 constexpr double seconds_to_release = 5;
-constexpr std::uint64_t stack_bytes = 256 << 10;
+constexpr std::size_t most_ordered = 64;  // threads whose system call is looked at
 constexpr std::size_t code_bytes = 32;
-constexpr std::uint64_t text_bytes = 8 << 10;  // room for strings at the stack's lower end
 // Seconds until further looks after a call of dlopen, last one first: the library may need some time to load.
 constexpr double look_after[] = {0.25, 0.05, 0.01, 0.002};
 
@@ -35,6 +40,20 @@ const remote_module* find_libc(const std::vector<remote_module>& modules) {
 std::string text_at(pid_t process, std::uint64_t address) {
   char text[512] = {};
   read_memory(process, address, text, sizeof text - 1);
+  return text;
+}
+
+// Differs once the process executes another program, or the same one again: the kernel's 16 random bytes for it.
+std::string image_of(pid_t process) {
+  std::string text = proc_text(static_cast<std::uint32_t>(process), "auxv");
+  for (std::size_t at = 0; at + sizeof(Elf64_auxv_t) <= text.size(); at += sizeof(Elf64_auxv_t)) {
+    Elf64_auxv_t one = {};
+    std::memcpy(&one, text.data() + at, sizeof one);
+    if (one.a_type != AT_RANDOM) continue;
+    char bytes[16] = {};
+    text.append(bytes, read_memory(process, one.a_un.a_val, bytes, sizeof bytes));
+    break;
+  }
   return text;
 }
 
@@ -60,6 +79,7 @@ std::string text_at(pid_t process, std::uint64_t address) {
                          "A security module may forbid mprotect. Start the program under tarn profile.");
     case attach_result::recording:
     case attach_result::no_memory:
+    case attach_result::busy:
       break;
   }
   throw attach_error(fmt::format("process {} has no memory for the recorder", process),
@@ -68,13 +88,12 @@ std::string text_at(pid_t process, std::uint64_t address) {
 
 }  // namespace
 
-// A thread stopped at a safe point, with a stack for the functions that it is to call.
+// A thread stopped at a safe point that can make calls.
 struct attached_process::workplace {
   pid_t process;
   remote_thread& thread;
   const remote_module& libc;
-  std::uint64_t stack = 0;
-  int error = 0;
+  std::uint64_t lock;  // of the dynamic linker; 0: unknown
 
   [[nodiscard]] std::uint64_t function(const char* name) const {
     const std::uint64_t address = libc.address_of(name);
@@ -83,34 +102,22 @@ struct attached_process::workplace {
                        "tarn needs glibc 2.34 or newer; start the program under tarn profile.");
   }
   std::uint64_t call(std::uint64_t address, std::initializer_list<std::uint64_t> arguments) {
-    return thread.call(address, arguments, stack + stack_bytes);
+    return thread.call(address, arguments);
   }
   // Stores a string for the next call in one of two places, and returns its address.
   std::uint64_t put(const std::string& text, unsigned place) {
-    const std::uint64_t address = stack + place * (text_bytes / 2);
-    if (text.size() >= text_bytes / 2 || !write_memory(process, address, text.c_str(), text.size() + 1)) {
+    constexpr std::uint64_t most_bytes = remote_thread::room_bytes / 2;
+    const std::uint64_t address = thread.room() + place * most_bytes;
+    if (text.size() >= most_bytes || !write_memory(process, address, text.c_str(), text.size() + 1)) {
       throw attach_error(fmt::format("the memory of process {} cannot be written", process),
                          "tarn doctor says what this system allows.");
     }
     return address;
   }
-  void open() {
-    const std::uint64_t place = thread.call(function("__errno_location"), {});
-    read_memory(process, place, &error, sizeof error);
-    stack =
-        thread.call(function("mmap"), {0, stack_bytes, PROT_READ | PROT_WRITE,
-                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~std::uint64_t{0}, 0});
-    if (stack == ~std::uint64_t{0}) fail(process, attach_result::no_memory);
-  }
-  void close() {
-    thread.call(function("munmap"), {stack, stack_bytes});
-    const std::uint64_t place = thread.call(function("__errno_location"), {});
-    write_memory(process, place, &error, sizeof error);
-  }
 };
 
 attached_process::attached_process(pid_t process, const std::string& library, const std::string& place,
-                                   std::function<void()> meanwhile)
+                                   std::function<bool()> meanwhile)
     : process_(process), meanwhile_(std::move(meanwhile)) {
   const auto begin_here = [&](workplace& there) { return begin(there, library, place); };
   attach_result result = attach_result::recording;
@@ -128,13 +135,20 @@ attached_process::attached_process(pid_t process, const std::string& library, co
 
 attached_process::~attached_process() = default;
 
+struct attached_process::target {
+  pid_t process;
+  const remote_module& libc;
+  libc_code code;
+  loader_lock lock;
+  std::string image;
+};
+
 attach_result attached_process::begin(workplace& there, const std::string& library,
                                       const std::string& place) {
   const std::uint64_t handle =
       there.call(there.function("dlopen"), {there.put(library, 0), RTLD_NOW | RTLD_LOCAL});
   if (handle == 0) {
     const std::string why = text_at(process_, there.call(there.function("dlerror"), {}));
-    there.close();
     throw attach_error(
         fmt::format("process {} cannot load the recorder: {}", process_, why),
         "The library must be readable for the process's user, at the same path in its container.");
@@ -142,7 +156,6 @@ attach_result attached_process::begin(workplace& there, const std::string& libra
   const auto find = [&](const char* name) {
     const std::uint64_t address = there.call(there.function("dlsym"), {handle, there.put(name, 1)});
     if (address != 0) return address;
-    there.close();
     throw attach_error(fmt::format("process {} has loaded a recorder of another version", process_),
                        "Install the command and its libraries together, and restart the program.");
   };
@@ -151,14 +164,16 @@ attach_result attached_process::begin(workplace& there, const std::string& libra
   look_ = find(look_function);
   detach_ = find(detach_function);
   release_ = find(release_function);
-  const std::uint64_t result = there.call(attach, {there.put(place, 0)});
+  const std::uint64_t result = there.call(attach, {there.put(place, 0), there.lock});
+  if (static_cast<attach_result>(static_cast<std::uint32_t>(result)) == attach_result::busy)
+    throw call_taken_back();
   loads_word_ = there.call(loads, {});
-  there.close();
   refused_slots_ = static_cast<std::uint32_t>(result >> refused_shift);
   return static_cast<attach_result>(static_cast<std::uint32_t>(result));
 }
 
 void attached_process::look_for_libraries() {
+  let_late_go();
   std::uint32_t loads = 0;
   if (read_memory(process_, loads_word_, &loads, sizeof loads) != sizeof loads) return;
   if (loads != last_loads_) {
@@ -168,8 +183,7 @@ void attached_process::look_for_libraries() {
   }
   if (looks_left_ == 0 || now_seconds() < next_look_) return;
   at_safe_point(process_, [this](workplace& there) {
-    there.call(look_, {});
-    there.close();
+    if (static_cast<std::int64_t>(there.call(look_, {there.lock})) < 0) throw call_taken_back();
   });
   if (--looks_left_ != 0) next_look_ = now_seconds() + look_after[looks_left_ - 1];
 }
@@ -182,10 +196,7 @@ bool attached_process::has_recorder(pid_t process) const {
 bool attached_process::is_there() const { return has_recorder(process_); }
 
 void attached_process::detach(pid_t process) {
-  at_safe_point(process, [this](workplace& there) {
-    there.call(detach_, {});
-    there.close();
-  });
+  at_safe_point(process, [this](workplace& there) { there.call(detach_, {}); });
   release(process);
 }
 
@@ -193,69 +204,116 @@ void attached_process::detach(pid_t process) {
 void attached_process::release(pid_t process) {
   const double until = now_seconds() + seconds_to_release;
   for (bool done = false; !done && now_seconds() < until;) {
-    meanwhile_();
+    go_on_or_end(process);
     pause_for(seconds_before_release);
-    at_safe_point(process, [&](workplace& there) {
-      done = there.call(release_, {}) != 0;
-      there.close();
-    });
+    at_safe_point(process, [&](workplace& there) { done = there.call(release_, {}) != 0; });
   }
 }
 
+void attached_process::let_late_go() {
+  late_.erase(std::remove_if(late_.begin(), late_.end(), [](const auto& one) { return one->let_go(); }),
+              late_.end());
+}
+
+void attached_process::go_on_or_end(pid_t process) {
+  if (meanwhile_()) return;
+  throw attach_error(fmt::format("tarn was told to end while it waited for process {}", process),
+                     "The process continues.");
+}
+
+// The threads that a stop disturbs least come first. At first, those whose system call would have to be repeated are
+// left out.
+std::vector<pid_t> attached_process::candidates(pid_t process, bool first) {
+  std::vector<std::pair<disturbance, pid_t>> all;
+  for (const std::uint32_t thread : threads_of(static_cast<std::uint32_t>(process))) {
+    const auto id = static_cast<pid_t>(thread);
+    const bool waits =
+        std::any_of(late_.begin(), late_.end(), [&](const auto& one) { return one->thread() == id; });
+    if (waits) continue;
+    const disturbance how = all.size() < most_ordered ? disturbance_of(process, id) : disturbance::repeat;
+    if (!first || how != disturbance::repeat) all.emplace_back(how, id);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<pid_t> threads;
+  for (const auto& one : all) threads.push_back(one.second);
+  return threads;
+}
+
 void attached_process::at_safe_point(pid_t process, const std::function<void(workplace&)>& work) {
+  const std::string image = image_of(process);
   const std::vector<remote_module> modules = modules_of_process(process);
   const remote_module* libc = find_libc(modules);
   if (libc == nullptr) throw process_gone(process);
+  const target there = {process, *libc, find_libc_code(process, *libc), loader_lock(process, modules), image};
   safe_point point(process, modules);
-  const double until = now_seconds() + seconds_to_safe_point;
+  const double begin = now_seconds();
   double pause = 0.0005;
-  while (now_seconds() < until) {
-    const std::vector<std::uint32_t> threads = threads_of(static_cast<std::uint32_t>(process));
-    if (threads.empty()) throw process_gone(process);
-    for (const std::uint32_t thread : threads) {
-      if (try_thread({process, static_cast<pid_t>(thread)}, *libc, point, work)) return;
+  bool was_free = false;
+  while (now_seconds() < begin + seconds_to_safe_point) {
+    if (threads_of(static_cast<std::uint32_t>(process)).empty()) throw process_gone(process);
+    for (const pid_t thread : candidates(process, now_seconds() < begin + seconds_of_choice)) {
+      go_on_or_end(process);
+      if (!there.lock.is_free()) break;
+      was_free = true;
+      if (try_thread(there, thread, point, work)) return;
     }
-    late_.erase(std::remove_if(late_.begin(), late_.end(), [](const auto& one) { return one->let_go(); }),
-                late_.end());
-    meanwhile_();
+    let_late_go();
+    go_on_or_end(process);
     pause_for(pause);
     pause = std::min(0.01, 1.5 * pause);
+  }
+  if (!was_free) {
+    throw attach_error(
+        fmt::format("process {} has been loading libraries for {:.0f} s", process, seconds_to_safe_point),
+        "A constructor may be waiting. Nothing was changed in the process; try again later.");
   }
   throw attach_error(
       fmt::format(
           "no thread of process {} was found outside of malloc and the dynamic linker within {:.0f} s",
           process, seconds_to_safe_point),
-      "All of its threads may be sleeping in the kernel or waiting for one another. Try again "
-      "later.");
+      "All of its threads may be sleeping in the kernel or waiting for one another. Nothing was changed in the "
+      "process; try again later, or start it under tarn profile.");
 }
 
-// False: the thread is at no safe point, or has ended.
-bool attached_process::try_thread(thread_name who, const remote_module& libc, safe_point& point,
+// False: the thread is at no safe point, or has ended, or its call was taken back.
+bool attached_process::try_thread(const target& there, pid_t id, safe_point& point,
                                   const std::function<void(workplace&)>& work) {
-  const bool waits =
-      std::any_of(late_.begin(), late_.end(), [&](const auto& one) { return one->thread() == who.thread; });
-  if (waits) return false;
   std::unique_ptr<remote_thread> thread;
   try {
-    thread = std::make_unique<remote_thread>(who.process, who.thread);
+    thread = std::make_unique<remote_thread>(there.process, id);
     if (!thread->stop(seconds_to_stop)) {
       late_.push_back(std::move(thread));
       return false;
     }
   } catch (const process_gone&) {
-    if (who.thread == who.process) throw;
+    if (id == there.process) throw;
     return false;
   }
-  if (!code_.empty() && !has_recorder(who.process)) throw process_gone(who.process);
-  const bool safe = !thread->in_restartable_sequence() && point.is_at_one(who.thread);
-  if (safe) {
-    workplace there{who.process, *thread, libc};
-    there.open();
-    work(there);
+  if (!code_.empty() && !has_recorder(there.process)) throw process_gone(there.process);
+  // What was read of it is another program's; the process's id stays.
+  if (image_of(there.process) != there.image) throw process_gone(there.process);
+  // Each thread has a filter of its own, and may have got it after the first look.
+  require_no_sandbox(
+      there.process,
+      proc_text(static_cast<std::uint32_t>(there.process), fmt::format("task/{}/status", id).c_str()),
+      proc_text(static_cast<std::uint32_t>(getpid()), "status"));
+  bool done = false;
+  if (there.lock.is_free() && !thread->in_restartable_sequence() && point.is_at_one(id)) {
+    call_limits limits;
+    limits.lock = there.lock.address();
+    limits.go_on = meanwhile_;
+    try {
+      thread->begin_calls(there.code, std::move(limits));
+      workplace place{there.process, *thread, there.libc, there.lock.address()};
+      thread->keep_errno(place.call(place.function("__errno_location"), {}));
+      work(place);
+      done = true;
+    } catch (const call_taken_back&) {
+    }
   }
   thread->let_go();
   longest_stop_ = std::max(longest_stop_, thread->stopped_seconds());
-  return safe;
+  return done;
 }
 
 }  // namespace tarn::profiler

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // attached_process: a running process into which the recorder has been loaded. Functions there are called by one of
-// its threads, at a moment when that thread is in neither malloc nor the dynamic linker; the other threads keep
-// running. For one thread of this process, whose signals are blocked (remote_thread says why).
+// its threads, at a moment when that thread is at a safe point and no thread holds the dynamic linker's lock; the other
+// threads keep running. A call that nevertheless has to wait for that lock is taken back, and another thread is tried.
+// For one thread of this process.
 #pragma once
 
 #include <sys/types.h>
@@ -22,9 +23,10 @@ namespace tarn::profiler {
 class attached_process {
  public:
   // Loads `library` and begins to record for the session at `place`. Throws attach_error, process_gone. `meanwhile`
-  // is called while it waits for a safe point, as threads of the process may be waiting for the collector.
+  // is called while it waits, as threads of the process may be waiting for the collector. If it returns false, the
+  // waiting ends with an attach_error.
   attached_process(pid_t process, const std::string& library, const std::string& place,
-                   std::function<void()> meanwhile);
+                   std::function<bool()> meanwhile);
   ~attached_process();
   attached_process(const attached_process&) = delete;
   attached_process& operator=(const attached_process&) = delete;
@@ -46,21 +48,21 @@ class attached_process {
 
  private:
   struct workplace;
-  struct thread_name {
-    pid_t process;
-    pid_t thread;
-  };
+  struct target;
 
   void at_safe_point(pid_t process, const std::function<void(workplace&)>& work);
-  bool try_thread(thread_name who, const remote_module& libc, safe_point& point,
+  bool try_thread(const target& there, pid_t id, safe_point& point,
                   const std::function<void(workplace&)>& work);
+  std::vector<pid_t> candidates(pid_t process, bool first);
+  void let_late_go();
+  void go_on_or_end(pid_t process);
   attach_result begin(workplace& there, const std::string& library, const std::string& place);
   void release(pid_t process);
 
   [[nodiscard]] bool has_recorder(pid_t process) const;
 
   pid_t process_;
-  std::function<void()> meanwhile_;
+  std::function<bool()> meanwhile_;
   // Threads that were asked to stop, and have not stopped yet.
   std::vector<std::unique_ptr<remote_thread>> late_;
   std::uint64_t look_ = 0;  // addresses of the recorder's functions in the process

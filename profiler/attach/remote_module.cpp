@@ -111,11 +111,11 @@ class module_reader {
         read_some<char>(process_, from.strings, std::min(from.string_bytes, most_string_bytes));
     for (const ElfW(Sym) & symbol : read_some<ElfW(Sym)>(process_, from.symbols, symbol_count(from.hash))) {
       const auto type = ELF64_ST_TYPE(symbol.st_info);
-      if (symbol.st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC)) continue;
-      if (symbol.st_name >= names.size()) continue;
-      const char* name = names.data() + symbol.st_name;
-      found.push_back({std::string(name, strnlen(name, names.size() - symbol.st_name)),
-                       base_ + symbol.st_value, symbol.st_size});
+      if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= names.size()) continue;
+      const std::string_view name(names.data() + symbol.st_name,
+                                  strnlen(names.data() + symbol.st_name, names.size() - symbol.st_name));
+      if (type != STT_FUNC && type != STT_GNU_IFUNC && (type != STT_OBJECT || name != rtld_global)) continue;
+      found.push_back({std::string(name), base_ + symbol.st_value, symbol.st_size});
     }
     return found;
   }
@@ -172,6 +172,15 @@ std::vector<remote_module> modules_of_process(pid_t process) {
     module_reader reader(process, one.start, one.end);
     one.functions = reader.functions();
     one.is_program = reader.is_program();
+  }
+  return found;
+}
+
+std::vector<executable_range> code_of_process(pid_t process, const remote_module& module) {
+  std::vector<executable_range> found;
+  for (const mapping& line : parse_mappings(proc_text(static_cast<std::uint32_t>(process), "maps"))) {
+    if (line.executable && (module.contains(line.start) || line.name == "[vdso]"))
+      found.push_back({line.start, line.end});
   }
   return found;
 }

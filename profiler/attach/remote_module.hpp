@@ -24,13 +24,16 @@ struct remote_module {
   std::string path;  // from /proc/PID/maps, with " (deleted)" if the file was removed
   std::uint64_t start = 0;
   std::uint64_t end = 0;
-  std::vector<remote_symbol> functions;  // that the module exports
-  bool is_program = false;               // linked as a program, not as a library
+  // That the module exports; and rtld_global, the dynamic linker's data.
+  std::vector<remote_symbol> functions;
+  bool is_program = false;  // linked as a program, not as a library
 
   [[nodiscard]] bool contains(std::uint64_t address) const { return address >= start && address < end; }
   // 0: the module does not define it.
   [[nodiscard]] std::uint64_t address_of(std::string_view function) const;
 };
+
+inline constexpr std::string_view rtld_global = "_rtld_global";
 
 // Returns the number of bytes that could be read.
 std::size_t read_memory(pid_t process, std::uint64_t address, void* into, std::size_t bytes);
@@ -38,5 +41,12 @@ bool write_memory(pid_t process, std::uint64_t address, const void* from, std::s
 
 // Empty if the process's memory cannot be read.
 std::vector<remote_module> modules_of_process(pid_t process);
+
+// The parts of a module that may be executed, and the code that the kernel gives to each process (vdso).
+struct executable_range {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+};
+std::vector<executable_range> code_of_process(pid_t process, const remote_module& module);
 
 }  // namespace tarn::profiler

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
+
+#include "profiler/attach/thread_state.hpp"
 
 namespace tarn::profiler {
 
@@ -30,6 +33,107 @@ constexpr std::string_view mallocs[] = {"malloc",
                                         "mallinfo",
                                         "mallinfo2"};
 constexpr std::uint64_t unnamed_bytes = 16 << 10;
+
+// Other functions of libc that hold a lock that a call of dlopen needs: of malloc (fork holds all of them), of the
+// dynamic linker, of the list of stacks, of the handlers of exit and fork, and of messages and their conversion. What
+// they call within libc has no names, but they are on the path.
+constexpr std::string_view holders[] = {"fork",
+                                        "__libc_fork",
+                                        "_Fork",
+                                        "forkpty",
+                                        "daemon",
+                                        "pthread_create",
+                                        "pthread_detach",
+                                        "pthread_exit",
+                                        "pthread_getattr_np",
+                                        "pthread_cancel",
+                                        "thrd_create",
+                                        "thrd_detach",
+                                        "thrd_exit",
+                                        "setuid",
+                                        "setgid",
+                                        "seteuid",
+                                        "setegid",
+                                        "setreuid",
+                                        "setregid",
+                                        "setresuid",
+                                        "setresgid",
+                                        "setgroups",
+                                        "dlopen",
+                                        "dlmopen",
+                                        "dlclose",
+                                        "dlsym",
+                                        "dlvsym",
+                                        "dlerror",
+                                        "dlinfo",
+                                        "dladdr",
+                                        "dladdr1",
+                                        "dl_iterate_phdr",
+                                        "atexit",
+                                        "at_quick_exit",
+                                        "__cxa_atexit",
+                                        "__cxa_at_quick_exit",
+                                        "__cxa_thread_atexit_impl",
+                                        "__cxa_finalize",
+                                        "__register_atfork",
+                                        "exit",
+                                        "quick_exit",
+                                        "abort",
+                                        "__libc_freeres",
+                                        "setlocale",
+                                        "newlocale",
+                                        "duplocale",
+                                        "freelocale",
+                                        "textdomain",
+                                        "bindtextdomain",
+                                        "bind_textdomain_codeset",
+                                        "gettext",
+                                        "dgettext",
+                                        "dcgettext",
+                                        "__dcgettext",
+                                        "ngettext",
+                                        "dngettext",
+                                        "dcngettext",
+                                        "strerror",
+                                        "strerror_r",
+                                        "__xpg_strerror_r",
+                                        "strerror_l",
+                                        "perror",
+                                        "strsignal",
+                                        "psignal",
+                                        "psiginfo",
+                                        "gai_strerror",
+                                        "hstrerror",
+                                        "regerror",
+                                        "iconv_open",
+                                        "iconv",
+                                        "iconv_close",
+                                        "getaddrinfo",
+                                        "getnameinfo",
+                                        "gethostbyname",
+                                        "gethostbyname2",
+                                        "gethostbyaddr",
+                                        "gethostbyname_r",
+                                        "gethostbyname2_r",
+                                        "gethostbyaddr_r",
+                                        "getpwnam",
+                                        "getpwuid",
+                                        "getpwnam_r",
+                                        "getpwuid_r",
+                                        "getpwent",
+                                        "getgrnam",
+                                        "getgrgid",
+                                        "getgrnam_r",
+                                        "getgrgid_r",
+                                        "getgrent",
+                                        "initgroups",
+                                        "getgrouplist",
+                                        "getservbyname",
+                                        "getservbyport",
+                                        "getservbyname_r",
+                                        "getservbyport_r",
+                                        "getprotobyname",
+                                        "getprotobynumber"};
 constexpr unsigned most_frames = 512;
 
 int no_debug_information(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
@@ -77,11 +181,12 @@ struct safe_point::unwinder {
 };
 
 safe_point::safe_point(pid_t process, const std::vector<remote_module>& modules)
-    : unwinder_(std::make_unique<unwinder>()) {
+    : process_(process), unwinder_(std::make_unique<unwinder>()) {
   for (const remote_module& module : modules) {
     if (is_libc(module)) libc_ = {module.start, module.end};
     range allocator = {~std::uint64_t{0}, 0};
     for (const remote_symbol& one : module.functions) {
+      if (is_libc(module)) add_function_of_libc(one);
       if (std::find(std::begin(mallocs), std::end(mallocs), one.name) == std::end(mallocs)) continue;
       allocator.start = std::min(allocator.start, one.address - unnamed_bytes);
       allocator.end = std::max(allocator.end, one.address + std::max<std::uint64_t>(1, one.bytes));
@@ -92,6 +197,7 @@ safe_point::safe_point(pid_t process, const std::vector<remote_module>& modules)
       forbidden_.push_back(is_libc(module) ? allocator : range{module.start, module.end});
     }
   }
+  std::sort(named_.begin(), named_.end(), [](const range& a, const range& b) { return a.start < b.start; });
   unwinder_->session = dwfl_begin(&callbacks);
   dwfl_report_begin(unwinder_->session);
   dwfl_linux_proc_report(unwinder_->session, process);
@@ -106,23 +212,52 @@ safe_point::safe_point(pid_t process, const std::vector<remote_module>& modules)
 
 safe_point::~safe_point() = default;
 
-bool safe_point::is_forbidden(std::uint64_t address) const {
-  return std::any_of(forbidden_.begin(), forbidden_.end(),
-                     [address](const range& one) { return address >= one.start && address < one.end; });
+void safe_point::add_function_of_libc(const remote_symbol& function) {
+  const range code = {function.address, function.address + std::max<std::uint64_t>(1, function.bytes)};
+  named_.push_back(code);
+  if (function.name == "__libc_start_main") start_ = code;
+  if (std::find(std::begin(holders), std::end(holders), function.name) != std::end(holders))
+    forbidden_.push_back(code);
+}
+
+bool safe_point::is_named(std::uint64_t address) const {
+  const auto after =
+      std::upper_bound(named_.begin(), named_.end(), address,
+                       [](std::uint64_t value, const range& one) { return value < one.start; });
+  return after != named_.begin() && address < std::prev(after)->end;
+}
+
+// Functions without a name are called by others of libc, which may leave no frame (a call at their end is a jump): so is
+// the lock of the stacks held below pthread_join. The outermost ones only start the program or a thread.
+bool safe_point::runs_unnamed_code(const std::vector<std::uint64_t>& path) const {
+  std::size_t end = path.size();
+  if (end > 1 && start_.holds(path[end - 2])) --end;  // the program's _start, below which libc calls main
+  while (end > 0 && libc_.holds(path[end - 1])) --end;
+  return std::any_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(end),
+                     [this](std::uint64_t address) { return libc_.holds(address) && !is_named(address); });
+}
+
+bool safe_point::is_within(const std::vector<range>& ranges, const std::vector<std::uint64_t>& path) {
+  return std::any_of(ranges.begin(), ranges.end(), [&path](const range& one) {
+    return std::any_of(path.begin(), path.end(),
+                       [&one](std::uint64_t address) { return address >= one.start && address < one.end; });
+  });
 }
 
 bool safe_point::is_at_one(pid_t thread) {
   walk path;
   dwfl_getthread_frames(unwinder_->session, thread, take_frame, &path);
   if (path.addresses.empty()) return false;
-  if (std::any_of(path.addresses.begin(), path.addresses.end(),
-                  [this](std::uint64_t address) { return is_forbidden(address); })) {
-    return false;
-  }
+  if (is_within(forbidden_, path.addresses)) return false;
+  // A thread that sleeps in the kernel waits for something, or for a lock, of which libc's functions hold no other then.
+  register_set registers = {};
+  const bool sleeps = get_registers(thread, registers) && sleeps_in_call(process_, registers);
+  if (!sleeps && runs_unnamed_code(path.addresses)) return false;
   // The path may be truncated. As long as all its frames are in libc, the missing outer ones may be malloc's. Once
-  // it has left libc they cannot be, as malloc calls nothing outside of libc.
+  // it has left libc they cannot be, as malloc calls nothing outside of libc. A thread that ends, which holds the lock
+  // of the stacks, has no other frames than libc's.
   return std::any_of(path.addresses.begin(), path.addresses.end(),
-                     [this](std::uint64_t address) { return address < libc_.start || address >= libc_.end; });
+                     [this](std::uint64_t address) { return !libc_.holds(address); });
 }
 
 }  // namespace tarn::profiler

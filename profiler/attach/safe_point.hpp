@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // safe_point: whether a stopped thread may be made to call functions that allocate and load libraries. It may not
-// while it is in malloc or in the dynamic linker: their structures may be inconsistent, and it may hold their
-// locks, so the call would deadlock. Decided by the thread's call path, unwound by libdwfl. For one thread, which
-// is the tracer of the other.
+// while it is in malloc, in the dynamic linker, or in functions of libc that hold their locks or others that such calls
+// need (fork, pthread_create, setlocale…): their structures may be inconsistent, and the call would deadlock. Decided by
+// the thread's call path, unwound by libdwfl. For one thread, which is the tracer of the other.
 #pragma once
 
 #include <sys/types.h>
@@ -30,13 +30,22 @@ class safe_point {
   struct range {
     std::uint64_t start;
     std::uint64_t end;
+
+    [[nodiscard]] bool holds(std::uint64_t address) const { return address >= start && address < end; }
   };
   struct unwinder;
 
-  [[nodiscard]] bool is_forbidden(std::uint64_t address) const;
+  void add_function_of_libc(const remote_symbol& function);
+  [[nodiscard]] bool is_named(std::uint64_t address) const;
+  [[nodiscard]] bool runs_unnamed_code(const std::vector<std::uint64_t>& path) const;
+  [[nodiscard]] static bool is_within(const std::vector<range>& ranges,
+                                      const std::vector<std::uint64_t>& path);
 
-  std::vector<range> forbidden_;  // malloc's code, the dynamic linker's, the recorder's
+  pid_t process_;
+  std::vector<range> forbidden_;  // code of malloc, the dynamic linker, the recorder, functions with locks
+  std::vector<range> named_;      // functions that libc exports
   range libc_ = {0, 0};
+  range start_ = {0, 0};          // the function of libc that a program's _start calls
   std::unique_ptr<unwinder> unwinder_;
 };
 

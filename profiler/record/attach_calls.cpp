@@ -2,6 +2,7 @@
 #include "profiler/record/attach_calls.hpp"
 
 #include <errno.h>
+#include <pthread.h>
 
 #include "os/syscall.hpp"
 #include "profiler/record/import_slots.hpp"
@@ -29,6 +30,24 @@ class own_work {
  private:
   std::uint8_t before_ = self.busy;
   int error_ = errno;
+};
+
+class held_lock {
+ public:
+  explicit held_lock(pthread_mutex_t* lock) : lock_(lock) {
+    is_held_ = lock == nullptr || pthread_mutex_trylock(lock) == 0;
+  }
+  ~held_lock() {
+    if (lock_ != nullptr && is_held_) pthread_mutex_unlock(lock_);
+  }
+  held_lock(const held_lock&) = delete;
+  held_lock& operator=(const held_lock&) = delete;
+
+  [[nodiscard]] bool is_held() const noexcept { return is_held_; }
+
+ private:
+  pthread_mutex_t* lock_;
+  bool is_held_;
 };
 
 attach_result result_of(begin_result begun) {
@@ -60,7 +79,9 @@ extern "C" {
 
 long tarn_record_detach();
 
-long tarn_record_attach(const char* place) {
+long tarn_record_attach(const char* place, pthread_mutex_t* lock) {
+  const held_lock alone(lock);
+  if (!alone.is_held()) return static_cast<long>(attach_result::busy);
   const own_work here;
   if (is_preloaded()) return static_cast<long>(attach_result::preloaded);
   if (session.header != nullptr) {
@@ -83,7 +104,9 @@ long tarn_record_attach(const char* place) {
   return static_cast<long>(slots.changed != 0 ? attach_result::recording : attach_result::no_slots) | refused;
 }
 
-long tarn_record_look() {
+long tarn_record_look(pthread_mutex_t* lock) {
+  const held_lock alone(lock);
+  if (!alone.is_held()) return -1;
   const own_work here;
   look_for_operators();
   return static_cast<long>(lead_slots_to_hooks().changed);

@@ -48,7 +48,7 @@ void complain(const char* folder, const char* problem, long error) {
   line.put("tarn: control: ").put(folder).put(problem);
   if (error != 0) line.put(" (error ").number(static_cast<std::uint64_t>(-error)).put(")");
   line.put("; there is no control socket. TARN_CONTROL=FOLDER names another folder\n");
-  os::write_line(line);
+  os::write_notice(line);
 }
 
 long make_socket() { return system_call(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }

@@ -57,7 +57,7 @@ class server {
     if (!leave_descriptors()) {
       text_buffer<128> line;
       line.put("tarn: control: the control socket needs Linux 5.9 or newer; there is none\n");
-      os::write_line(line);
+      os::write_notice(line);
       return false;
     }
     open_wake();

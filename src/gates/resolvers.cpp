@@ -26,6 +26,8 @@ void nothing() {}
 void find_environment() {
   if (environ != nullptr || &__libc_stack_end == nullptr) return;
   auto* const start = static_cast<char**>(__libc_stack_end);
+  // A program that names this variable has it in its own memory, and the value is copied there after this.
+  if (start == nullptr) return;
   const auto arguments = *reinterpret_cast<const long*>(start);
   environ = start + 1 + arguments + 1;
 }

@@ -8,6 +8,7 @@
 #include "os/clock.hpp"
 #include "os/guarded_memory.hpp"
 #include "os/memory.hpp"
+#include "os/sandbox.hpp"
 
 namespace tarn {
 
@@ -138,7 +139,7 @@ bool guarded_blocks::open(guarded_slot& slot, bool at_start) {
 }
 
 void* guarded_blocks::allocate(std::size_t size, unsigned size_class, const void* owner) {
-  if (size - 1 >= largest_size || !ensure_region()) return nullptr;
+  if (size - 1 >= largest_size || os::has_entered_sandbox() || !ensure_region()) return nullptr;
   bool at_start = false;
   guarded_slot* const slot = take_slot(size_class, owner, at_start);
   if (slot == nullptr) return nullptr;
@@ -195,14 +196,15 @@ unsigned guarded_blocks::deallocate(void* block) {
   }
   slot->freed.record();
   check_filling(*slot);
+  live_bytes_.fetch_sub(slot->size, std::memory_order_relaxed);
+  const unsigned size_class = slot->size_class;
+  if (os::has_entered_sandbox()) return size_class;  // it stays accessible, and its slot is used no more
   const page_range pages = pages_of(*slot);
   void* const memory = reinterpret_cast<void*>(pages.start);
   // In this order only the first call has to interrupt other processors. If the system refuses the second one (for
   // example, the table of mappings is full), the block stays accessible; its slot waits all the same.
   os::purge(memory, pages.bytes());
   os::forbid_access(memory, pages.bytes());
-  live_bytes_.fetch_sub(slot->size, std::memory_order_relaxed);
-  const unsigned size_class = slot->size_class;
   put_back(slot);
   return size_class;
 }

@@ -15,6 +15,9 @@
 // A block ends where its slot ends (up to its alignment, +), so an overflow faults; or it begins where the slot begins,
 // so an underflow faults. The rest of its pages is filled with a pattern, which is checked when the block is freed.
 //
+// Once the process has entered a sandbox there are no new blocks, and a free makes no system call: which ones the sandbox
+// allows is not known.
+//
 // Owner: the engine has one. Thread safety: all members may be called by any thread. A slot belongs to the thread that
 // has taken it from the queue, or has changed its state from `live`. The lock guards the queue; no system call is made
 // under it. A fault handler reads slots without a lock and may see a mixture of two states.

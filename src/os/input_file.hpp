@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// input_file: a file of the system, opened for reading; line_reader: the same, line by line.
+// input_file: a file of the system, opened for reading; line_reader and lines_in: the same, line by line.
 //
 // A file that the system opens as standard input, output or error is moved to another number at once: a program that has
 // closed one of these is about to open another file in its place.
@@ -56,11 +56,11 @@ class input_file {
   long descriptor_ = -1;
 };
 
-// The part of a line that exceeds `Longest` is dropped.
-template <std::size_t Longest>
-class line_reader {
+// Reads into arrays of its owner. The part of a line that exceeds `longest` bytes is dropped.
+class lines_in {
  public:
-  explicit line_reader(const char* path) : file_(path) {}
+  lines_in(const char* path, char* chunk, std::size_t chunk_bytes, char* line, std::size_t longest)
+      : file_(path), chunk_(chunk), chunk_bytes_(chunk_bytes), line_(line), longest_(longest) {}
 
   // Reads the next line, which stays valid until the next call. False: end of the file.
   bool next(std::string_view& line) {
@@ -72,7 +72,7 @@ class line_reader {
         line = {line_, length};
         return true;
       }
-      if (length < sizeof line_) line_[length++] = c;
+      if (length < longest_) line_[length++] = c;
     }
     line = {line_, length};
     return length != 0;
@@ -81,14 +81,29 @@ class line_reader {
  private:
   bool fill() {
     at_ = 0;
-    end_ = file_.read(chunk_, sizeof chunk_);
+    end_ = file_.read(chunk_, chunk_bytes_);
     return end_ != 0;
   }
 
   input_file file_;
   std::size_t at_ = 0;
   std::size_t end_ = 0;
-  char chunk_[std::min<std::size_t>(Longest / 2, 4096)] = {};
+  char* chunk_;
+  std::size_t chunk_bytes_;
+  char* line_;
+  std::size_t longest_;
+};
+
+// The same with arrays of its own.
+template <std::size_t Longest>
+class line_reader {
+ public:
+  explicit line_reader(const char* path) : lines_(path, chunk_, sizeof chunk_, line_, Longest) {}
+  bool next(std::string_view& line) { return lines_.next(line); }
+
+ private:
+  lines_in lines_;
+  char chunk_[std::min<std::size_t>(Longest / 2, 4096)];
   char line_[Longest];
 };
 

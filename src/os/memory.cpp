@@ -173,6 +173,10 @@ bool purge(void* address, std::size_t bytes) {
   return drop_heard(address, bytes) && dropping_now() != dropping::pretended;
 }
 
+bool purge_own(void* address, std::size_t bytes) {
+  return advise(address, bytes, MADV_DONTNEED) && dropping_now() != dropping::pretended;
+}
+
 bool purge_free(void* address, std::size_t bytes) {
   if (drop_heard(address, bytes)) return dropping_now() != dropping::pretended;
   if (must_not_be_heard() || dropping_now() != dropping::works) return false;

@@ -38,7 +38,10 @@ bool release(void* address, std::size_t bytes);
 // refuses, a page is locked in memory, or the system only pretends to drop memory.
 bool purge(void* address, std::size_t bytes);
 
-// The same for free memory: also undoes locks that the program has left on it (mlock), unless the program has locked
+// The same for the engine's own structures, which the program has never seen: nobody listens for them.
+bool purge_own(void* address, std::size_t bytes);
+
+// The same as purge() for free memory: also undoes locks that the program has left on it (mlock), unless the program has locked
 // all future memory (mlockall): then the memory is kept.
 bool purge_free(void* address, std::size_t bytes);
 

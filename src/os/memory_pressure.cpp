@@ -15,26 +15,23 @@ namespace {
 constexpr std::uint64_t least_unlimited = std::uint64_t{1} << 62;
 // Stalled: in at least this part of the last ten seconds some task stood still; in hundredths of a percent.
 constexpr std::uint64_t stalled_from = 1000;
-constexpr std::size_t longest_path = 1024;
+constexpr std::size_t longest_path = memory_look::longest_path;
 
-using path_buffer = text_buffer<longest_path>;
-
-// A file whose path is a text; empty if the path is too long.
+// The lines of a file; none if its path is too long.
 class text_lines {
  public:
-  explicit text_lines(const text_writer& path) : lines_(terminated(path)) {}
+  text_lines(memory_look& room, std::string_view folder, const char* file)
+      : lines_(path_in(room, folder, file), room.chunk, sizeof room.chunk, room.line, longest_path) {}
   bool next(std::string_view& line) { return lines_.next(line); }
 
  private:
-  const char* terminated(const text_writer& path) {
-    if (path.size() >= longest_path) return nullptr;
-    std::copy_n(path.data(), path.size(), name_);
-    name_[path.size()] = '\0';
-    return name_;
+  static const char* path_in(memory_look& room, std::string_view folder, const char* file) {
+    text_writer path(room.line, longest_path);
+    path.put(folder).put(file).put('\0');
+    return path.size() <= longest_path ? room.line : nullptr;
   }
 
-  char name_[longest_path];
-  line_reader<longest_path> lines_;
+  lines_in lines_;
 };
 
 // ---- text ----
@@ -60,32 +57,30 @@ bool lists(std::string_view list, std::string_view word) {
 
 // ---- files ----
 
-std::uint64_t number_in_file(std::string_view folder, const char* file, std::uint64_t otherwise) {
-  path_buffer path;
-  path.put(folder).put(file);
-  text_lines lines(path);
+std::uint64_t number_in_file(memory_look& room, std::string_view folder, const char* file,
+                             std::uint64_t otherwise) {
+  text_lines lines(room, folder, file);
   std::string_view line;
   return lines.next(line) ? number_in(line, otherwise) : otherwise;
 }
 
 // The number behind `key` in a file with lines "key 123" or "key:   123 kB".
-std::uint64_t number_behind(const text_writer& path, std::string_view key, std::uint64_t otherwise) {
-  text_lines lines(path);
+std::uint64_t number_behind(memory_look& room, std::string_view folder, const char* file,
+                            std::string_view key) {
+  text_lines lines(room, folder, file);
   std::string_view line;
   while (lines.next(line)) {
     if (!line.starts_with(key)) continue;
     line.remove_prefix(key.size());
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
-    return number_in(line, otherwise);
+    return number_in(line, 0);
   }
-  return otherwise;
+  return 0;
 }
 
 // Whether "some avg10=12.34 avg60=…" in the file reaches stalled_from.
-bool is_stalled(std::string_view folder, const char* file) {
-  path_buffer path;
-  path.put(folder).put(file);
-  text_lines lines(path);
+bool is_stalled(memory_look& room, std::string_view folder, const char* file) {
+  text_lines lines(room, folder, file);
   std::string_view line;
   constexpr std::string_view start = "some avg10=";
   while (lines.next(line)) {
@@ -113,30 +108,31 @@ constexpr group_files version_1 = {
 constexpr group_files version_2 = {"cgroup2",         "/memory.max",   "/memory.high",
                                    "/memory.current", "inactive_file", "/memory.pressure"};
 
-// The path of the process's group in its hierarchy: "0::/path" or "5:cpu,memory:/path". Empty: none.
-void find_group(const char* root, const char* process, bool second, path_buffer& out) {
-  path_buffer path;
-  path.put(root).put("/proc/").put(process).put("/cgroup");
-  text_lines lines(path);
+// The path of the process's group in its hierarchy, in room.group: "0::/path" or "5:cpu,memory:/path". Empty: none, or
+// it is too long.
+std::string_view find_group(const char* root, const char* process, bool second, memory_look& room) {
+  text_writer folder(room.folder, longest_path);
+  folder.put(root).put("/proc/").put(process);
+  text_lines lines(room, {folder.data(), folder.stored()}, "/cgroup");
   std::string_view line;
   while (lines.next(line)) {
     const std::string_view number = take_until(line, ':');
     const std::string_view controllers = take_until(line, ':');
     if (second ? number == "0" && controllers.empty() : lists(controllers, "memory")) {
-      out.put(line);
-      return;
+      text_writer group(room.group, longest_path);
+      group.put(line);
+      return {room.group, group.size() < longest_path ? group.size() : 0};
     }
   }
+  return {};
 }
 
-// Appends to `out` the folder of the group `group` in its mounted hierarchy. Returns the length of the part that is the
-// mount point; 0: it is not mounted.
+// The folder of the group `group` in its mounted hierarchy, in room.folder; empty: it is not mounted. `top`: the length of
+// the part that is the mount point.
 // A line is: number, parent, device, root of the mount, mount point, options, …, "-", type, source, options.
-std::size_t find_folder(const char* root, const group_files& files, std::string_view group,
-                        path_buffer& out) {
-  path_buffer path;
-  path.put(root).put("/proc/self/mountinfo");
-  text_lines lines(path);
+std::string_view find_folder(const char* root, const group_files& files, std::string_view group,
+                             memory_look& room, std::size_t& top) {
+  text_lines lines(room, root, "/proc/self/mountinfo");
   std::string_view line;
   while (lines.next(line)) {
     for (int i = 0; i < 3; ++i) take_until(line, ' ');
@@ -148,17 +144,18 @@ std::size_t find_folder(const char* root, const group_files& files, std::string_
     if (take_until(line, ' ') != files.type) continue;
     take_until(line, ' ');
     if (&files == &version_1 && !lists(line, "memory")) continue;
+    text_writer out(room.folder, longest_path);
     out.put(root).put(mount_point);
-    const std::size_t top = out.size();
+    top = out.size();
     // In a container the mount shows the container's group as its root, and may show a root outside the group's path.
     std::string_view below = group;
     if (mounted_root != "/") {
       below.remove_prefix(below.starts_with(mounted_root) ? mounted_root.size() : below.size());
     }
     if (below.find("..") == std::string_view::npos && below != "/") out.put(below);
-    return out.size() < longest_path ? top : 0;
+    return {room.folder, out.size() < longest_path ? out.size() : 0};
   }
-  return 0;
+  return {};
 }
 
 void note_limit(memory_state& state, std::uint64_t limit, std::uint64_t used) {
@@ -178,52 +175,46 @@ void note_group(memory_state& state, std::uint64_t limit, std::uint64_t used) {
   if (state.group.limit == unlimited || room_of(group) < room_of(state.group)) state.group = group;
 }
 
-void look_at_group(std::string_view folder, const group_files& files, memory_state& state) {
-  std::uint64_t limit = number_in_file(folder, files.limit, unlimited);
+void look_at_group(std::string_view folder, const group_files& files, memory_look& room,
+                   memory_state& state) {
+  std::uint64_t limit = number_in_file(room, folder, files.limit, unlimited);
   if (files.soft_limit != nullptr) {
-    limit = std::min(limit, number_in_file(folder, files.soft_limit, unlimited));
+    limit = std::min(limit, number_in_file(room, folder, files.soft_limit, unlimited));
   }
   if (limit >= least_unlimited) return;
-  const std::uint64_t used = number_in_file(folder, files.used, 0);
-  path_buffer statistics;
-  statistics.put(folder).put("/memory.stat");
-  note_group(state, limit, used - std::min(number_behind(statistics, files.idle, 0), used));
+  const std::uint64_t used = number_in_file(room, folder, files.used, 0);
+  note_group(state, limit, used - std::min(number_behind(room, folder, "/memory.stat", files.idle), used));
 }
 
-void look_at_groups(const char* root, const char* process, const group_files& files, memory_state& state) {
-  path_buffer group;
-  find_group(root, process, &files == &version_2, group);
-  if (group.size() == 0 || group.size() >= longest_path) return;
-  path_buffer path;
-  const std::size_t top = find_folder(root, files, {group.data(), group.size()}, path);
-  if (top == 0) return;
-  std::string_view folder(path.data(), path.size());
-  if (files.pressure != nullptr && is_stalled(folder, files.pressure)) state.pressed = true;
+void look_at_groups(const char* root, const char* process, const group_files& files, memory_look& room,
+                    memory_state& state) {
+  const std::string_view group = find_group(root, process, &files == &version_2, room);
+  if (group.empty()) return;
+  std::size_t top = 0;
+  std::string_view folder = find_folder(root, files, group, room, top);
+  if (folder.empty()) return;
+  if (files.pressure != nullptr && is_stalled(room, folder, files.pressure)) state.pressed = true;
   for (;;) {
-    look_at_group(folder, files, state);
+    look_at_group(folder, files, room, state);
     if (folder.size() <= top) return;
     folder = part_of(folder, 0, std::max(folder.rfind('/'), top));
   }
 }
 
-void look_at_machine(const char* root, memory_state& state) {
-  path_buffer path;
-  path.put(root).put("/proc/meminfo");
-  const std::uint64_t total = number_behind(path, "MemTotal:", 0) * kib;
-  const std::uint64_t available = number_behind(path, "MemAvailable:", 0) * kib;
+void look_at_machine(const char* root, memory_look& room, memory_state& state) {
+  const std::uint64_t total = number_behind(room, root, "/proc/meminfo", "MemTotal:") * kib;
+  const std::uint64_t available = number_behind(room, root, "/proc/meminfo", "MemAvailable:") * kib;
   if (total != 0 && available != 0) note_limit(state, total, total - std::min(available, total));
-  path_buffer folder;
-  folder.put(root).put("/proc/pressure");
-  if (is_stalled({folder.data(), folder.size()}, "/memory")) state.pressed = true;
+  if (is_stalled(room, root, "/proc/pressure/memory")) state.pressed = true;
 }
 
 }  // namespace
 
-memory_state look_at_memory(const char* root, const char* process) {
+memory_state look_at_memory(const char* root, memory_look& room, const char* process) {
   memory_state state;
-  look_at_machine(root, state);
-  look_at_groups(root, process, version_1, state);
-  look_at_groups(root, process, version_2, state);
+  look_at_machine(root, room, state);
+  look_at_groups(root, process, version_1, room, state);
+  look_at_groups(root, process, version_2, room, state);
   return state;
 }
 

@@ -4,11 +4,12 @@
 //
 // These are facts; what follows from them is decided in runtime/pressure.hpp.
 //
-// Thread safety: any thread, without locks. Nothing is allocated. Looks follow a process that is moved to another
+// Thread safety: any thread, without locks. Nothing is allocated; the caller brings the room. Looks follow a process that is moved to another
 // group.
 // A file that cannot be read sets no limit.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tarn::os {
@@ -36,8 +37,22 @@ struct memory_state {
   bool pressed = false;
 };
 
+// What a look reads and writes: too much for the stack of a coroutine, or of a signal handler, that allocates.
+struct memory_look {
+  static constexpr std::size_t longest_path = 1024;
+  char group[longest_path];
+  char folder[longest_path];
+  char line[longest_path];  // the path of a file, until it is open
+  char chunk[longest_path / 2];
+};
+
 // Reads some ten files, whose paths are below `root`: empty except in tests. `process`: the entry of /proc whose groups
 // count; they are looked for where this process sees the hierarchies.
-memory_state look_at_memory(const char* root, const char* process = "self");
+memory_state look_at_memory(const char* root, memory_look& room, const char* process = "self");
+// The same with room on the stack.
+inline memory_state look_at_memory(const char* root, const char* process = "self") {
+  memory_look room;
+  return look_at_memory(root, room, process);
+}
 
 }  // namespace tarn::os

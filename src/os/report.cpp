@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/compiler.hpp"
+#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 
 namespace tarn::os {
@@ -14,15 +15,31 @@ namespace {
 // Above the descriptor numbers that programs expect or choose.
 constexpr long duplicates_from = 500;
 
+struct file_identity {
+  dev_t device;
+  ino_t number;
+};
+
+// False: the descriptor is not open.
+bool ask_identity(long descriptor, file_identity& out) {
+  struct stat now {};
+  if (system_call(SYS_fstat, descriptor, reinterpret_cast<long>(&now)) != 0) return false;
+  out = {now.st_dev, now.st_ino};
+  return true;
+}
+bool is_file(long descriptor, const file_identity& which) {
+  file_identity now{};
+  return ask_identity(descriptor, now) && now.device == which.device && now.number == which.number;
+}
+
 bool has_standard_error = false;
+file_identity standard_error{};
 long duplicate = -1;
-struct stat duplicated {};
+file_identity duplicated{};
 
 // If there was no standard error at the start, descriptor 2 may later be a file of the program, and must not be written
 // to. Noted at load, not at the first allocation: a sandbox may be active by then.
-[[gnu::constructor(101)]] void note_standard_error() {
-  has_standard_error = system_call(SYS_fcntl, 2, F_GETFD) >= 0;
-}
+[[gnu::constructor(101)]] void note_standard_error() { has_standard_error = ask_identity(2, standard_error); }
 
 bool write_all(long descriptor, const char* text, std::size_t size) {
   while (size != 0) {
@@ -37,11 +54,7 @@ bool write_all(long descriptor, const char* text, std::size_t size) {
 }
 
 // The program may have closed all unknown descriptors and reused the number for a file of its own: compare the file.
-bool has_duplicate() {
-  struct stat now {};
-  return duplicate >= 0 && system_call(SYS_fstat, duplicate, reinterpret_cast<long>(&now)) == 0 &&
-         now.st_dev == duplicated.st_dev && now.st_ino == duplicated.st_ino;
-}
+bool has_duplicate() { return duplicate >= 0 && is_file(duplicate, duplicated); }
 
 }  // namespace
 
@@ -50,10 +63,16 @@ void write_line(const text_writer& line) {
   if (has_duplicate()) write_all(duplicate, line.data(), line.stored());
 }
 
+void write_notice(const text_writer& line) {
+  if (has_entered_sandbox() || !has_standard_error) return;
+  if (is_file(2, standard_error) && write_all(2, line.data(), line.stored())) return;
+  if (has_duplicate()) write_all(duplicate, line.data(), line.stored());
+}
+
 void keep_standard_error() {
   forget_standard_error();
   const long copy = system_call(SYS_fcntl, 2, F_DUPFD_CLOEXEC, duplicates_from);
-  if (copy >= 0 && system_call(SYS_fstat, copy, reinterpret_cast<long>(&duplicated)) == 0) duplicate = copy;
+  if (copy >= 0 && ask_identity(copy, duplicated)) duplicate = copy;
 }
 
 void forget_standard_error() {

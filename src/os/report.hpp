@@ -6,8 +6,14 @@
 
 namespace tarn::os {
 
-// Writes nothing if there was no standard error when the process started.
+// For what the program has asked for, and last words: writes to descriptor 2. Writes nothing if there was no standard error
+// when the process started.
 void write_line(const text_writer& line);
+
+// For what nobody has asked for just now. The same, but only while descriptor 2 is the file that it was when the process
+// started, as a program that has closed it may have a file of its own there; otherwise to the duplicate, if there is one.
+// Writes nothing in a sandbox that the program has entered, which may forbid to ask.
+void write_notice(const text_writer& line);
 
 // Duplicates standard error to a descriptor of 500 or more (close-on-exec), so that write_line() works after the
 // program has closed it. It uses up a descriptor: call it only if an option needs it. Does nothing if no descriptor is

@@ -15,7 +15,6 @@ namespace {
 enum class filter : std::uint8_t { not_asked, none, inherited };
 
 // In memory that a child inherits, since a child also inherits the filters.
-std::atomic<bool> entered{false};
 std::atomic<bool> threads_allowed{false};
 std::atomic<filter> at_start{filter::not_asked};
 
@@ -60,7 +59,7 @@ filter look_for_filter() {
 
 // Relaxed: concurrent callers find the same.
 bool is_filtered() {
-  if (entered.load(std::memory_order_relaxed)) return true;
+  if (sandbox_entered.load(std::memory_order_relaxed)) return true;
   filter found = at_start.load(std::memory_order_relaxed);
   if (found == filter::not_asked) {
     found = look_for_filter();
@@ -73,9 +72,8 @@ bool in_sandbox() { return is_filtered() && (has_entered_sandbox() || !has_shown
 
 bool has_shown_threads() { return threads_allowed.load(std::memory_order_relaxed); }
 
-bool has_entered_sandbox() { return entered.load(std::memory_order_relaxed); }
 
-void note_sandbox() { entered.store(true, std::memory_order_relaxed); }
+void note_sandbox() { sandbox_entered.store(true, std::memory_order_relaxed); }
 
 bool allow_thread_calls() {
   if (threads_allowed.load(std::memory_order_relaxed)) return false;

@@ -7,6 +7,8 @@
 // Thread safety: any thread and any signal handler; errno is left alone.
 #pragma once
 
+#include <atomic>
+
 namespace tarn::os {
 
 #pragma GCC visibility push(hidden)
@@ -17,7 +19,8 @@ namespace tarn::os {
 bool in_sandbox();
 
 // The same, but only for filters installed after the program's start: files cannot be opened any more.
-bool has_entered_sandbox();
+inline constinit std::atomic<bool> sandbox_entered{false};
+inline bool has_entered_sandbox() { return sandbox_entered.load(std::memory_order_relaxed); }
 
 // Called by the gates when a filter has been installed.
 void note_sandbox();

@@ -33,6 +33,11 @@ class metadata_arena {
   // The same for a table most of which is never touched: it does not count as used().
   void* allocate_sparse(std::size_t bytes, std::size_t alignment);
 
+  // What is touched of such a table, and counts as used() after all; negative: it has gone back to the system.
+  void note_used(std::ptrdiff_t bytes) {
+    used_.fetch_add(static_cast<std::size_t>(bytes), std::memory_order_relaxed);
+  }
+
   // Makes `bytes` more available now, so that later calls need no new address space. False: there is none.
   bool ensure_available(std::size_t bytes);
 

@@ -270,10 +270,18 @@ std::size_t pool_core::take_anywhere(magazine* m, std::size_t most) {
   return found;
 }
 
+// In parts, as the arrays lie on the stack, which may be a coroutine's.
 void pool_core::flush(void* const* freed, std::size_t count, const pool_shard* home) {
+  for (std::size_t part = 0; count != 0; freed += part, count -= part) {
+    part = std::min(count, flushed_at_once);
+    flush_part(freed, part, home);
+  }
+}
+
+void pool_core::flush_part(void* const* freed, std::size_t count, const pool_shard* home) {
   // Spans of objects that were freed in random order are rarely in the cache: prefetches all before the first is
   // needed.
-  span* owners[largest_magazine];
+  span* owners[flushed_at_once];
   for (std::size_t i = 0; i < count; ++i) {
     span* const s = engine::map.span_of(address_of(freed[i]));
     if (TARN_UNLIKELY(s == nullptr)) fatal("destroy of a pointer that is not one of its objects", freed[i]);
@@ -281,7 +289,7 @@ void pool_core::flush(void* const* freed, std::size_t count, const pool_shard* h
     owners[i] = s;
   }
   // Usually all slots belong to one shard; those of other shards are left over for the next round.
-  void* others[largest_magazine];
+  void* others[flushed_at_once];
   while (count != 0) {
     pool_shard* const shard = pool_shard::owner_of(freed[0]);
     if (TARN_UNLIKELY(shard == nullptr || &shard->pool() != this)) {

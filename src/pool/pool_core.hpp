@@ -149,6 +149,8 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   [[nodiscard]] std::size_t bits_bytes(const span* s) const;
   // Moves a fresh span to `own` that reserve() has left in the first shard. False when there is none.
   bool take_reserved(pool_shard& own);
+  static constexpr std::size_t flushed_at_once = 128;
+  void flush_part(void* const* freed, std::size_t count, const pool_shard* home);
   // Moves a span with free slots to `own` from a shard that can spare it. False when there is none.
   bool take_spared(pool_shard& own);
   // Decides by bytes() whether the pool is larger than the processor's caches. If two threads decide differently at

@@ -46,7 +46,6 @@ void isolate(tarn_pool* pool) {
   magazine* all = nullptr;
   {
     os::lock_guard guard(pools.lock());
-    // A bin stays in its thread's list, void, until the thread reuses it for another pool or ends.
     while (pool_bin* const bin = pool->bins) {
       chain::prepend(all, bin->take_all());
       pools.detach_locked(bin);
@@ -76,6 +75,7 @@ namespace {
 using pool_registry::pools;
 
 bool has_work() {
+  if (pools.has_work()) return true;
   bool work = false;
   os::lock_guard guard(pools.lock());
   pools.for_each_locked([&work](const tarn_pool& pool) { work = work || pool.has_work(); });
@@ -111,6 +111,7 @@ constinit const engine::front engine::pool_front{
             pool_registry::take_surplus(&pool, true);
             pool.age();
           });
+          pools.age();
         },
     .has_work = has_work,
     .reclaim = [] { pool_registry::trim_all(); },

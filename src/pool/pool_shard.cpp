@@ -291,8 +291,11 @@ void pool_shard::purge_runs(const span* s, const std::uint64_t* bits, const slot
 
 // While the system is called, without the lock, the span's free slots are marked as taken, so that no thread gets them.
 void pool_shard::purge_idle_pages(std::uint8_t walk) {
-  constexpr std::size_t most_words = objects::words(slot_layout::most_objects_huge);
-  std::uint64_t bits[most_words];
+  if (free_hint() == 0) return;
+  // Not on the stack, which may be a coroutine's.
+  constexpr std::size_t most_bytes = objects::words(slot_layout::most_objects_huge) * sizeof(std::uint64_t);
+  auto* const bits = static_cast<std::uint64_t*>(engine::blocks.allocate(most_bytes));
+  if (bits == nullptr) return;
   for (;;) {
     span* s = nullptr;
     int taken = 0;
@@ -304,7 +307,7 @@ void pool_shard::purge_idle_pages(std::uint8_t walk) {
         each->looked_at = walk;
         return each->free_objects != each->free_when_looked ? walk_step::found : walk_step::next;
       });
-      if (s == nullptr) return;
+      if (s == nullptr) break;
       count = objects::words(s->capacity);
       taken = s->free_objects;
       std::copy_n(s->free_bits, count, bits);
@@ -322,6 +325,7 @@ void pool_shard::purge_idle_pages(std::uint8_t walk) {
     s->free_when_looked = s->free_objects;
     s->looked_at = walk;
   }
+  engine::blocks.deallocate(bits, most_bytes);
 }
 
 std::size_t pool_shard::taken() {

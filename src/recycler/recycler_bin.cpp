@@ -29,10 +29,11 @@ void recycler_bin::join() {
   claimed.store(0, std::memory_order_release);
 }
 
-// The recycler keeps the hits that the bin has counted.
+// The recycler keeps the hits that the bin has counted. The next one's magazines, of another thread perhaps, begin small.
 void recycler_bin::leave() {
   core->note_hits(hits());
   taken.store(0, std::memory_order_relaxed);
+  most = 0;
 }
 
 // ---- get ----

@@ -42,6 +42,8 @@ void after_fork_in_child() TARN_NOT_ANALYZED {  // fork holds the lock
 
 constinit const engine::front engine::recycler_front{
     .order = engine::front::recyclers,
+    .age = [] { recyclers.age(); },
+    .has_work = [] { return recyclers.has_work(); },
     .trim = [] { recyclers.for_each([](tarn_recycler& r) { recycler_registry::end_generation(&r, true); }); },
     .thread_adopts = [] { recyclers.thread_adopts(); },
     .thread_ends = [] { recyclers.thread_ends(hand_over, [](recycler_core&, std::nullptr_t) {}); },

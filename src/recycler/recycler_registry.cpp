@@ -84,11 +84,8 @@ void close(tarn_recycler* recycler) {
   recycler->closed.store(true, std::memory_order_relaxed);
   recyclers.begin_ending(recycler);
   recycler_magazine* all = nullptr;
-  with_claimed(recycler, true, [&all](recycler_bin* bin) TARN_NOT_ANALYZED {  // called under the lock
-    chain::prepend(all, bin->take_all());
-    // The bin stays in its thread's list, claimed, until the thread reuses it for another recycler or ends.
-    recyclers.detach_locked(bin);
-  });
+  // The bins stay, claimed, while handles may still come to them.
+  with_claimed(recycler, true, [&all](recycler_bin* bin) { chain::prepend(all, bin->take_all()); });
   // A thread that was about to end may have pinned the recycler meanwhile, as it emptied its bin.
   recyclers.begin_ending(recycler);
   chain::prepend(all, recycler->rotate_generations(nullptr));
@@ -97,6 +94,12 @@ void close(tarn_recycler* recycler) {
 }
 
 void free(tarn_recycler* recycler) {
+  {
+    os::lock_guard guard(recyclers.lock());
+    while (recycler_bin* const bin = recycler->bins) recyclers.detach_locked(bin);
+  }
+  // A thread that was about to end may have pinned the recycler, to empty its bin.
+  recyclers.begin_ending(recycler);
   recyclers.free(recycler, [] {});
 }
 

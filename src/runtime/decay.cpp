@@ -120,6 +120,15 @@ void run_period_if_due() {
   }
 }
 
+// Without a thread nobody gives memory back while the program rests, or only takes what its caches have: so what waits is
+// bounded by what is in use, or by unwatched_bytes. Half of that stays, so that a heap that grows and shrinks around the
+// bound takes few page faults.
+void trim_unwatched() {
+  constexpr std::size_t unwatched_bytes = 64 * mib;
+  const std::size_t most = std::max(unwatched_bytes, engine::heap.in_use_bytes());
+  if (engine::heap.dirty_bytes() > most) engine::heap.trim(most / 2);
+}
+
 bool thread_allowed() {
   if (!may_have_thread) return false;
   const options::background choice = options::background_choice();
@@ -145,6 +154,7 @@ bool wake() {
     engine::heap.trim(0);
     return true;
   }
+  trim_unwatched();
   run_period_if_due();
   return false;
 }

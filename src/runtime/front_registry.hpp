@@ -3,19 +3,21 @@
 // happens to both when an instance or a thread ends, and at fork.
 //
 //     instance->bins -> bin <-> bin    all bins of the instance (next, previous)
-//     mine::first -> bin -> bin        all bins of the thread (thread_bins)
+//     thread_lists -> thread_bins      the threads that have bins, each with its list and its table
 //
 // An instance (Core) is a front_instance, and is constructed from a request and a name. A bin (Bin) is a front_bin, and
 // has
 //   table(), no_bin()       the calling thread's table, and the entry for "no bin"
 //   outlives_thread         whether destructors of an ending thread may use the bin after thread_ends()
 //   join(), leave()         called under the lock: the bin has joined its instance; it is about to leave it
+// Who ends an instance takes its bins out of the threads' lists and tables, and the structures go back to the stores, which
+// give their memory back when no instance near them is left (structure_store): so 100,000 instances that were there once
+// cost nothing, however many threads have used them. An instance's number is its place in the store.
 //
 // Thread safety: any thread. The lock is held only for walks along lists; work on an instance happens while it is
-// pinned, with the lock free. Structures are reused, never given back to the system, so that a stale pointer still
-// leads to such a structure.
+// pinned, with the lock free. A stale pointer leads to a structure of the same kind, or to zeros.
 // Invariants whenever the lock is free, checked by validate():
-//   numbers_ = instances in the list + unused instances, and 0 + 1 + ... + (numbers_ - 1) = the sum of their numbers;
+//   the instances in the list are those that are taken from the store, at the place of their number;
 //   linked_ = the sum over the instances of the lengths of their lists of bins;
 //   a bin is in the list of its instance (core); a bin without one is in none, as are retired and unused bins;
 //   the neighbours in a list lead back to each other.
@@ -34,28 +36,27 @@
 #include "os/pin_count.hpp"
 #include "os/syscall.hpp"
 #include "os/thread.hpp"
+#include "pages/structure_store.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/front.hpp"
+#include "runtime/front_name.hpp"
 #include "runtime/thread_bins.hpp"
+#include "runtime/thread_lists.hpp"
 
 namespace tarn::engine {
 
 // All members are guarded by the registry's lock.
 template <class Core, class Bin>
 struct front_instance {
+  // Whether the name of a request stays for ever; else it is copied.
+  static constexpr bool keeps_names = false;
+
   Core* next = nullptr;
   Core* previous = nullptr;
   Bin* bins = nullptr;
   os::pin_count pins;  // while it is pinned, the instance does not end
   std::size_t number = 0;
 };
-
-// The requested name. Longer names are cut: two shared pools whose names differ only after this are one.
-template <class Request>
-std::string_view front_name(const Request& request) {
-  constexpr std::size_t longest = 4000;
-  return {request.name, std::min(request.name_length, longest)};
-}
 
 template <class Core, class Bin>
 class front_registry {
@@ -79,18 +80,15 @@ class front_registry {
   template <class Request>
   Core* make_locked(const Request& request) TARN_REQUIRES(lock_) {
     const std::string_view name = front_name(request);
-    auto* const copy = static_cast<char*>(blocks.allocate(name.size() + 1));
-    void* const memory = unused_ != nullptr ? unused_ : metadata.allocate(sizeof(Core), alignof(Core));
-    if (copy == nullptr || memory == nullptr) {
-      if (copy != nullptr) blocks.deallocate(copy, name.size() + 1);
+    const char* const copy = keep_name(name, Core::keeps_names);
+    if (copy == nullptr) return nullptr;
+    const structure_store::structure place = cores_.take();
+    if (place.memory == nullptr) {
+      drop_name(copy, name.size(), Core::keeps_names);
       return nullptr;
     }
-    name.copy(copy, name.size());
-    copy[name.size()] = '\0';
-    const std::size_t number = unused_ != nullptr ? unused_->number : numbers_++;
-    chain::pop(unused_);
-    auto* const core = new (memory) Core(request, copy);
-    core->number = number;
+    auto* const core = new (place.memory) Core(request, copy);
+    core->number = place.number;
     chain::insert(instances_, core);
     return core;
   }
@@ -108,17 +106,23 @@ class front_registry {
     }
   }
 
-  // Keeps the structure, and its number, for the next instance. free_parts() frees metadata of the instance, under the
+  // The structure, and its number, may serve the next instance. free_parts() frees metadata of the instance, under the
   // lock. Requires: nobody uses the instance, and it has no bins.
   template <class FreeParts>
   void free(Core* core, FreeParts free_parts) {
-    os::lock_guard guard(lock_);
-    const std::string_view name = core->name();
-    // Moved before the locks of blocks are taken: a fork that goes on without one of them copies a whole registry.
-    chain::erase(instances_, core);
-    chain::push(unused_, core);
-    free_parts();
-    blocks.deallocate(const_cast<char*>(name.data()), name.size() + 1);
+    constexpr std::size_t worth_waking = 256 * kib;
+    std::size_t idle = 0;
+    {
+      os::lock_guard guard(lock_);
+      const std::string_view name = core->name();
+      // Moved before the locks of blocks are taken: a fork that goes on without one of them copies a whole registry.
+      chain::erase(instances_, core);
+      cores_.put(static_cast<std::uint32_t>(core->number));
+      free_parts();
+      drop_name(name.data(), name.size(), Core::keeps_names);
+      idle = cores_.idle_bytes() + bins_.idle_bytes();
+    }
+    if (idle >= worth_waking) central_tier.wake_decay();
   }
 
   // Calls visit(core) for each instance that is not ending, while the instance is pinned.
@@ -141,88 +145,139 @@ class front_registry {
   Bin* bin_of(Core* core, bool is_numbered) {
     if (mine::ended) return nullptr;
     attach_thread(true);  // a thread that ends unseen leaves its bins to the one that adopts its cache
-    if (is_numbered && !mine::grow_to(core->number)) return nullptr;
-    Bin* bin = is_numbered ? mine::at(core->number) : find_own(core);
-    if (bin != nullptr && bin->core == core) return bin;
-    if (bin == nullptr) {
-      bin = new_bin();
-      if (bin == nullptr) return nullptr;
-      bin->cache = local_cache;
-      push(mine::first, bin);
-    }
-    link(bin, core);
-    if (is_numbered) mine::set(core->number, bin);
+    mine* const own = threads_.of_caller();
+    if (own == nullptr || (is_numbered && !threads_.grow_to(*own, core->number))) return nullptr;
+    Bin* bin = is_numbered ? mine::at(core->number) : find_own(*own, core);
+    if (bin != nullptr) return bin;
+    bin = new_bin();
+    if (bin == nullptr) return nullptr;
+    threads_.with_table(*own, [&]() TARN_NOT_ANALYZED {
+      bin->thread = own;
+      mine::push(own->first, bin);
+      if (is_numbered) own->set(core->number, bin);
+      link_locked(bin, core);
+    });
     return bin;
   }
 
   // A bin without instance and thread; null when there is no memory.
   Bin* new_bin() {
-    void* memory = take_unused();
-    if (memory == nullptr && Bin::outlives_thread) memory = take_retired();
-    if (memory == nullptr) memory = metadata.allocate(sizeof(Bin), separation);
-    if (memory == nullptr) return nullptr;
-    auto* const bin = new (memory) Bin;
-    bin->node = static_cast<std::uint8_t>(os::this_node());
-    return bin;
+    if (Bin* const bin = Bin::outlives_thread ? take_retired() : nullptr)
+      return make_bin({bin, std::exchange(bin->place, 0) - 1});
+    os::lock_guard guard(lock_);
+    const structure_store::structure place = bins_.take();
+    return place.memory != nullptr ? make_bin(place) : nullptr;
   }
 
   void link(Bin* bin, Core* core) {
     os::lock_guard guard(lock_);
-    bin->core = core;
-    insert_bin(bin);
+    link_locked(bin, core);
   }
 
-  // Requires: the lock is held.
+  // The instance ends: its bin leaves it. A thread's bin may serve another thread at once; one without a thread is left to
+  // its owner. Requires: the lock is held, and no thread uses the bin.
   void detach_locked(Bin* bin) TARN_REQUIRES(lock_) {
-    bin->leave();
-    erase_bin(bin);
-    bin->core = nullptr;
+    const bool is_of_thread = bin->thread != nullptr;
+    unlink_locked(bin);
+    if (is_of_thread) bins_.put(bin->place - 1);
   }
 
   // Keeps the bin for new_bin(). Requires: it has no instance, and no thread uses it.
   void keep_unused(Bin* bin) {
     os::lock_guard guard(lock_);
-    push(unused_bins_, bin);
+    if (bin->place != 0) bins_.put(bin->place - 1);
   }
 
-  // Calls take(bin), under the lock, for each of the calling thread's bins that has an instance, then put_back(core,
-  // what take() has returned), without the lock; the instance is pinned meanwhile, because another thread may be about
-  // to end it.
+  // Calls take(bin), under the lock, for each of the calling thread's bins, then put_back(core, what take() has returned),
+  // without the lock; the instance is pinned meanwhile, because another thread may be about to end it. Does nothing when
+  // put_back() leads here.
   template <class Take, class PutBack>
   void empty_own_bins(Take take, PutBack put_back) {
-    for (Bin* bin = mine::first; bin != nullptr; bin = bin->next_of_thread) empty(bin, take, put_back, [] {});
+    mine* const own = mine::of_caller;
+    static thread_local constinit bool is_inside = false;
+    if (own == nullptr || is_inside) return;
+    is_inside = true;
+    const auto finish = [own](Bin* bin) {
+      mine::erase(bin);
+      mine::push(own->emptied, bin);
+    };
+    while (empty_first(*own, take, put_back, finish)) {
+    }
+    is_inside = false;
+    os::lock_guard guard(lock_);
+    own->join_lists();
   }
 
   // ---- what a front does for the engine ----
+
+  // A period of decay.
+  void age() TARN_NOT_ANALYZED {  // age() of the stores takes the lock
+    for (Bin* all = take_all_retired(); Bin* const bin = pop(all);) {
+      const bool has_ended = !thread_exists(bin->thread_id);
+      os::lock_guard guard(lock_);
+      if (has_ended) {
+        bins_.put(bin->place - 1);
+      } else {
+        push(retired_bins_, bin);
+      }
+    }
+    bins_.age(lock_);
+    cores_.age(lock_);
+    threads_.age();
+  }
+  // Whether age() may find something to give back.
+  bool has_work() {
+    os::lock_guard guard(lock_);
+    return bins_.idle_bytes() != 0 || cores_.idle_bytes() != 0 || threads_.has_work_locked();
+  }
 
   // The calling thread ends: empties its bins, as empty_own_bins(), and detaches them from their instances.
   template <class Take, class PutBack>
   void thread_ends(Take take, PutBack put_back) {
     mine::ended = true;
-    Bin* bin = std::exchange(mine::first, nullptr);
-    const long self = Bin::outlives_thread && bin != nullptr ? os::system_call(SYS_gettid) : 0;
-    while (bin != nullptr) {
-      Bin* const next = bin->next_of_thread;
-      empty(bin, take, put_back, [&]() TARN_NOT_ANALYZED {  // called under the lock
-        if (bin->core != nullptr) detach_locked(bin);
-        bin->thread_id = self;
-        push(Bin::outlives_thread ? retired_bins_ : unused_bins_, bin);
-      });
-      bin = next;
+    mine* const own = mine::of_caller;
+    if (own == nullptr) return;
+    const long self = Bin::outlives_thread ? os::system_call(SYS_gettid) : 0;
+    {
+      os::lock_guard guard(lock_);
+      own->join_lists();
     }
-    mine::free_table();
+    const auto finish = [&](Bin* bin) TARN_NOT_ANALYZED {  // called under the lock
+      unlink_locked(bin);
+      if (Bin::outlives_thread) {
+        bin->thread_id = self;
+        push(retired_bins_, bin);
+      } else {
+        bins_.put(bin->place - 1);
+      }
+    };
+    while (empty_first(*own, take, put_back, finish)) {
+    }
+    threads_.forget(*own);
+    mine::of_caller = nullptr;
+    Bin::table() = {nullptr, 0};
     if constexpr (TARN_CHECKS) validate();
   }
 
   // The calling thread has adopted the thread cache of a thread that ended after its thread_ends(), or without it: it
   // also adopts the bins that the ended thread has left.
   void thread_adopts() {
-    os::lock_guard guard(lock_);
-    for_each_locked([](Core& core) {
-      for (Bin* bin = core.bins; bin != nullptr; bin = bin->next) {
-        if (bin->cache == local_cache) push(mine::first, bin);
+    for (;;) {
+      mine* const left = threads_.find_left();
+      if (left == nullptr) return;
+      mine* const own = threads_.of_caller();
+      if (own == nullptr) return;
+      {
+        os::lock_guard guard(lock_);
+        left->join_lists();
+        while (Bin* const bin = left->first) {
+          mine::erase(bin);
+          mine::push(own->first, bin);
+          bin->thread = own;
+        }
       }
-    });
+      threads_.forget(*left);
+    }
   }
 
   // Visits the registry's lock and, in visit(core), those of the instances.
@@ -236,9 +291,11 @@ class front_registry {
   template <class LoseBins>
   void after_fork_in_child(LoseBins lose_bins) {
     os::lock_guard guard(lock_);
-    for (Bin* bin = mine::first; bin != nullptr; bin = bin->next_of_thread) {
-      if (bin->core != nullptr) erase_bin(bin);
-    }
+    threads_.keep_caller_locked();
+    mine* const own = mine::of_caller;
+    if (own != nullptr) own->for_each([&](Bin* bin) TARN_NOT_ANALYZED { erase_bin(bin); });
+    cores_.forget_holds();
+    bins_.forget_holds();
     linked_ = 0;
     for_each_locked([&](Core& core) TARN_NOT_ANALYZED {  // called under the lock
       Bin* const kept = lose_bins(core);
@@ -246,9 +303,7 @@ class front_registry {
       core.pins.reset();
       if (kept != nullptr) insert_bin(kept);
     });
-    for (Bin* bin = mine::first; bin != nullptr; bin = bin->next_of_thread) {
-      if (bin->core != nullptr) insert_bin(bin);
-    }
+    if (own != nullptr) own->for_each([&](Bin* bin) TARN_NOT_ANALYZED { insert_bin(bin); });
     check_locked();
   }
 
@@ -259,34 +314,31 @@ class front_registry {
   }
   void validate_locked() const TARN_REQUIRES(lock_) {
     std::size_t instances = 0;
-    std::size_t sum = 0;
     std::size_t linked = 0;
     // The counts also end walks along lists that are circles.
     for (const Core* core = instances_; core != nullptr; core = core->next) {
-      TARN_INVARIANT("front_registry", this, ++instances <= numbers_);
+      TARN_INVARIANT("front_registry", this, ++instances <= cores_.taken());
       TARN_INVARIANT("front_registry", this, chain::is_linked<Core>(instances_, core));
-      sum += core->number;
+      const auto number = static_cast<std::uint32_t>(core->number);
+      TARN_INVARIANT("front_registry", this, cores_.is_taken(number) && cores_.at(number) == core);
       for (const Bin* bin = core->bins; bin != nullptr; bin = bin->next) {
         TARN_INVARIANT("front_registry", this, ++linked <= linked_);
         TARN_INVARIANT("front_registry", this, bin->core == core);
         TARN_INVARIANT("front_registry", this, chain::is_linked<Bin>(core->bins, bin));
       }
     }
-    for (const Core* core = unused_; core != nullptr; core = core->next) {
-      TARN_INVARIANT("front_registry", this, ++instances <= numbers_);
-      TARN_INVARIANT("front_registry", this, core->bins == nullptr);
-      sum += core->number;
+    for (const Bin* bin = retired_bins_; bin != nullptr; bin = bin->next_of_thread)
+      TARN_INVARIANT("front_registry", this, bin->core == nullptr);
+    if (mine::of_caller != nullptr) {
+      mine::of_caller->for_each([&](const Bin* bin) TARN_NOT_ANALYZED {
+        TARN_INVARIANT("front_registry", this, *bin->link_of_thread == bin && bin->thread == mine::of_caller);
+        TARN_INVARIANT("front_registry", this, bin->core != nullptr);
+        TARN_INVARIANT("front_registry", this, chain::is_linked<Bin>(bin->core->bins, bin));
+      });
     }
-    for (const Bin* list : {unused_bins_, retired_bins_}) {
-      for (const Bin* bin = list; bin != nullptr; bin = bin->next_of_thread)
-        TARN_INVARIANT("front_registry", this, bin->core == nullptr);
-    }
-    for (const Bin* bin = mine::first; bin != nullptr; bin = bin->next_of_thread) {
-      TARN_INVARIANT("front_registry", this,
-                     bin->core == nullptr || chain::is_linked<Bin>(bin->core->bins, bin));
-    }
-    TARN_INVARIANT("front_registry", this, instances == numbers_);
-    TARN_INVARIANT("front_registry", this, sum == numbers_ * (numbers_ - 1) / 2);
+    cores_.validate_locked();
+    bins_.validate_locked();
+    TARN_INVARIANT("front_registry", this, instances == cores_.taken());
     TARN_INVARIANT("front_registry", this, linked == linked_);
   }
 
@@ -304,6 +356,22 @@ class front_registry {
     chain::erase(bin->core->bins, bin);
     --linked_;
   }
+  void link_locked(Bin* bin, Core* core) TARN_REQUIRES(lock_) {
+    bin->core = core;
+    insert_bin(bin);
+  }
+  // The bin has neither an instance nor a thread any more.
+  void unlink_locked(Bin* bin) TARN_REQUIRES(lock_) {
+    bin->leave();
+    erase_bin(bin);
+    if (bin->thread != nullptr) {
+      mine::erase(bin);
+      bin->thread->clear(bin->core->number, bin);
+      bin->thread = nullptr;
+    }
+    bin->core = nullptr;
+  }
+  // Retired bins.
   static void push(Bin*& list, Bin* bin) { chain::push(list, bin, &Bin::next_of_thread); }
   static Bin* pop(Bin*& list) { return chain::pop(list, &Bin::next_of_thread); }
 
@@ -338,58 +406,65 @@ class front_registry {
 
   // ---- bins ----
 
-  Bin* take_unused() {
-    os::lock_guard guard(lock_);
-    return pop(unused_bins_);
+  // A bin that has been used has nothing in it.
+  static Bin* make_bin(structure_store::structure place) {
+    auto* bin = static_cast<Bin*>(place.memory);
+    if (bin->place == 0) bin = new (place.memory) Bin;
+    bin->place = place.number + 1;
+    bin->node = static_cast<std::uint8_t>(os::this_node());
+    return bin;
   }
 
+  static bool thread_exists(long id) { return os::thread_exists(os::system_call(SYS_getpid), id); }
+
+  // ThreadSanitizer cannot see that tgkill() orders the reuse after the thread's end.
+  Bin* take_all_retired() {
+    os::lock_guard guard(lock_);
+    return TARN_TSAN ? nullptr : std::exchange(retired_bins_, nullptr);
+  }
   // A retired bin for reuse, if its thread has ended for certain; else null.
   Bin* take_retired() {
-    // ThreadSanitizer cannot see that tgkill() orders the reuse after the thread's end.
     if (TARN_TSAN) return nullptr;
     Bin* bin = nullptr;
     {
       os::lock_guard guard(lock_);
       bin = pop(retired_bins_);
     }
-    if (bin == nullptr || !os::thread_exists(os::system_call(SYS_getpid), bin->thread_id)) return bin;
+    if (bin == nullptr || !thread_exists(bin->thread_id)) return bin;
     os::lock_guard guard(lock_);
     push(retired_bins_, bin);
     return nullptr;
   }
 
-  // The calling thread's bin of the instance, or one of its bins whose instance has ended, for reuse; null if there is
-  // neither.
-  Bin* find_own(const Core* core) {
-    // The lock is needed because another thread that ends an instance detaches the bins.
+  // The calling thread's bin of the instance; null: it has none.
+  Bin* find_own(const mine& own, const Core* core) {
+    // The lock is needed because another thread that ends an instance takes bins out of the list.
     os::lock_guard guard(lock_);
-    Bin* detached = nullptr;
-    for (Bin* bin = mine::first; bin != nullptr; bin = bin->next_of_thread) {
-      if (bin->core == core) return bin;
-      if (bin->core == nullptr) detached = bin;
-    }
-    // The number under which it stands may belong to another instance by now.
-    if (detached != nullptr) mine::remove(detached);
-    return detached;
+    Bin* found = nullptr;
+    own.for_each([&](Bin* bin) {
+      if (bin->core == core) found = bin;
+    });
+    return found;
   }
 
-  // See empty_own_bins(). Calls finish_locked() last under the lock.
+  // For the first bin of the thread's list: see empty_own_bins(). finish(bin), which takes it out of the list, is called
+  // last under the lock. False: the list is empty.
   template <class Take, class PutBack, class Finish>
-  void empty(Bin* bin, Take take, PutBack put_back, Finish finish_locked) {
-    decltype(take(*bin)) taken{};
+  bool empty_first(mine& own, Take take, PutBack put_back, Finish finish) {
+    decltype(take(*own.first)) taken{};
     Core* core = nullptr;
     {
       os::lock_guard guard(lock_);
+      Bin* const bin = own.first;
+      if (bin == nullptr) return false;
       core = bin->core;
-      if (core != nullptr) {
-        taken = take(*bin);
-        core->pins.pin();
-      }
-      finish_locked();
+      taken = take(*bin);
+      core->pins.pin();
+      finish(bin);
     }
-    if (core == nullptr) return;
     put_back(*core, taken);
     unpin(core);
+    return true;
   }
 
   // ---- invariants ----
@@ -400,12 +475,12 @@ class front_registry {
 
   os::mutex lock_;
   Core* instances_ TARN_GUARDED_BY(lock_) = nullptr;
-  Core* unused_ TARN_GUARDED_BY(lock_) = nullptr;  // linked by `next`
-  Bin* unused_bins_ TARN_GUARDED_BY(lock_) = nullptr;
+  thread_lists<Bin> threads_{lock_};
   // Bins of threads that are ending or have ended, and whose destructors may still use them until the thread is gone.
   Bin* retired_bins_ TARN_GUARDED_BY(lock_) = nullptr;
-  std::size_t numbers_ TARN_GUARDED_BY(lock_) = 0;  // given out so far
-  std::size_t linked_ TARN_GUARDED_BY(lock_) = 0;   // bins in lists of instances
+  structure_store cores_ TARN_GUARDED_BY(lock_){metadata, blocks, sizeof(Core), alignof(Core)};
+  structure_store bins_ TARN_GUARDED_BY(lock_){metadata, blocks, sizeof(Bin), separation};
+  std::size_t linked_ TARN_GUARDED_BY(lock_) = 0;  // bins in lists of instances
 };
 
 }  // namespace tarn::engine

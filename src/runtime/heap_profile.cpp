@@ -232,7 +232,7 @@ struct target {
   if (written) return;
   text_buffer<600> complaint;
   complaint.put("tarn: cannot write the heap profile to ").put(name.data()).put(" (TARN_PROFILE_FILE)\n");
-  os::write_line(complaint);
+  os::write_notice(complaint);
 }
 
 }  // namespace

@@ -26,14 +26,13 @@ namespace tarn::options {
 namespace {
 
 constexpr std::size_t longest_value = 256;
-// The hardened build never has a thread of its own; a sanitizer's runtime must know every thread.
+// The hardened build opens no door to a running process; a sanitizer's runtime must know every thread.
 // NOLINTNEXTLINE(misc-redundant-expression): macros of the same value
 constexpr bool may_have_control = !hardened_build && !TARN_TSAN && !TARN_ASAN;
 
 std::atomic<std::int64_t> decay_value{1000};
-// The hardened build never has a background thread.
 std::atomic<bool> keeps_deep_binding{false};
-std::atomic<background> background_value{hardened_build ? background::off : background::automatic};
+std::atomic<background> background_value{background::automatic};
 constinit char statistics_path[longest_value] = "";
 constinit char profile_path[longest_value] = "";
 // Under settings_lock.
@@ -140,8 +139,7 @@ bool apply_background(const char* value) {
   } names[] = {{"auto", background::automatic}, {"on", background::on}, {"off", background::off}};
   for (const auto& [name, choice] : names) {
     if (std::strcmp(value, name) != 0) continue;
-    // The hardened build never has such a thread.
-    background_value.store(hardened_build ? background::off : choice, std::memory_order_relaxed);
+    background_value.store(choice, std::memory_order_relaxed);
     return true;
   }
   return false;
@@ -393,7 +391,7 @@ void warn_unknown(const char* variable, std::size_t length) {
       line.put(*c >= 'a' && *c <= 'z' ? static_cast<char>(*c - 32) : *c);
   }
   line.put('\n');
-  os::write_line(line);
+  os::write_notice(line);
 }
 
 void warn_value(const char* variable, const entry& e) {
@@ -405,7 +403,7 @@ void warn_value(const char* variable, const entry& e) {
       .put(" takes ")
       .put(e.accepts);
   line.put(", default ").put(e.standard).put('\n');
-  os::write_line(line);
+  os::write_notice(line);
 }
 
 void read_variable(const char* variable) {

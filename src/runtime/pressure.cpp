@@ -2,6 +2,7 @@
 #include "runtime/pressure.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "base/text.hpp"
 #include "os/clock.hpp"
@@ -150,7 +151,12 @@ verdict watch::last() const {
 // stays as it was.
 verdict watch::look_now() {
   os::memory_state seen;
-  if (!os::has_entered_sandbox()) seen = os::look_at_memory("");
+  if (!os::has_entered_sandbox()) {
+    void* const room = engine::blocks.allocate(sizeof(os::memory_look));
+    if (room == nullptr) return last();
+    seen = os::look_at_memory("", *new (room) os::memory_look);
+    engine::blocks.deallocate(room, sizeof(os::memory_look));
+  }
   limit_.store(seen.limits.limit, std::memory_order_relaxed);
   const std::uint64_t own = backed_bytes();
   const rule by = current_rule();

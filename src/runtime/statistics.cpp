@@ -115,11 +115,11 @@ void write_locks(text_writer& out) {
   write_json(line, true);
   line.put('\n');
   if (std::strcmp(where, "stderr") == 0) {
-    os::write_line(line);
+    os::write_notice(line);
   } else if (!os::append_to_file(where, line)) {
     text_buffer<512> complaint;
     complaint.put("tarn: cannot write statistics to ").put(where).put(" (TARN_STATS)\n");
-    os::write_line(complaint);
+    os::write_notice(complaint);
   }
 }
 

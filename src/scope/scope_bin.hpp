@@ -48,6 +48,8 @@ struct scope_request {
 };
 
 struct scope_instance : engine::front_instance<scope_instance, scope_bin> {
+  static constexpr bool keeps_names = true;
+
   scope_instance(const scope_request& request, const char* its_name)
       : memory(request.memory), id(request.number), name_(its_name) {}
 

@@ -6,7 +6,6 @@
 #include "os/clock.hpp"
 #include "scope/scope_bin.hpp"
 #include "scope/scope_core.hpp"
-#include "scope/scope_registry.hpp"
 
 namespace tarn {
 namespace {
@@ -15,8 +14,71 @@ namespace {
 constexpr int most_callbacks = 64;
 // How long a thread that waits for memory sleeps at most before it looks again: the wake-up is a hint.
 constexpr std::int64_t longest_sleep_ms = 10;
+// Others may leave memory as fast as it is taken.
+constexpr int most_looks = 4096;
+
+constinit os::mutex idle_scopes{os::lock_rank::scope};
 
 }  // namespace
+
+// ---- what other scopes have left ----
+
+os::mutex& scope_core::idle_lock() { return idle_scopes; }
+
+// A span of the scope has become empty. No scope's budget holds for the whole process, so nobody looks there.
+void scope_core::note_idle() {
+  if (TARN_LIKELY(is_listed_.load(std::memory_order_relaxed))) return;
+  os::lock_guard guard(idle_scopes);
+  for (scope_core* c = this; c->parent_ != nullptr && c->parent_ != &process_scope; c = c->parent_) {
+    if (c->is_listed_.load(std::memory_order_relaxed)) return;
+    scope_core*& first = c->parent_->idle_inside_;
+    c->previous_idle_ = nullptr;
+    c->next_idle_ = first;
+    if (first != nullptr) first->previous_idle_ = c;
+    first = c;
+    c->is_listed_.store(true, std::memory_order_relaxed);
+  }
+}
+
+// The scope, which has no scopes inside, is listed no more.
+void scope_core::forget_idle() {
+  if (!is_listed_.load(std::memory_order_relaxed)) return;
+  os::lock_guard guard(idle_scopes);
+  unlist();
+}
+
+void scope_core::unlist() {
+  if (!is_listed_.load(std::memory_order_relaxed)) return;
+  (previous_idle_ != nullptr ? previous_idle_->next_idle_ : parent_->idle_inside_) = next_idle_;
+  if (next_idle_ != nullptr) next_idle_->previous_idle_ = previous_idle_;
+  is_listed_.store(false, std::memory_order_relaxed);
+}
+
+// An idle scope inside this one, which is listed no more; null: there is none. It may end at any time, and its structure
+// be another scope's: then that one's empty spans go.
+scope_core* scope_core::take_idle_inside() {
+  os::lock_guard guard(idle_scopes);
+  scope_core* c = this;
+  while (c->idle_inside_ != nullptr) c = c->idle_inside_;
+  if (c == this) return nullptr;
+  c->unlist();
+  return c;
+}
+
+// Charges after memory has been given back that this scope, those around it up to the full one, or others inside that one
+// have left.
+bool scope_core::reclaim_inside(std::size_t bytes, scope_core*& full) {
+  for (scope_core* c = this; c != nullptr; c = c != full ? c->parent_ : nullptr) c->release_empty();
+  for (int looks = 0; looks < most_looks; ++looks) {
+    if (charge(bytes, full)) return true;
+    scope_core* const idle = full != this ? full->take_idle_inside() : nullptr;
+    if (idle == nullptr) return false;
+    idle->release_empty();
+  }
+  return false;
+}
+
+// ---- the charge ----
 
 // False: it would exceed the budget of *full; nothing is charged. What does not fit is not added first, since other
 // threads would meet it there.
@@ -110,10 +172,7 @@ bool scope_core::pay(std::size_t bytes, scope_bin* bin) {
   std::int64_t waits_until = -1;
   do {
     if (bin != nullptr) scope_bin::put_back(bin->take_all());
-    release_empty();
-    // A parent's budget may be full of what other scopes have left.
-    if (full != this) scope_registry::release_empty();
-    if (charge(bytes, full)) return true;
+    if (reclaim_inside(bytes, full)) return true;
   } while (ask(*full, bytes, bin, tries, waits_until));
   if (full->row_ != nullptr) scope_name::add(full->row_->failures);
   return false;

@@ -27,6 +27,7 @@ void scope_core::retire() {
   for (;; os::sleep_ms(1)) {
     os::lock_guard guard(lock_, *this);
     if (leaving_ != 0) continue;
+    forget_idle();
     options_ = {};
     parent_ = nullptr;
     row_ = nullptr;

@@ -20,8 +20,11 @@
 //
 // Thread safety: any thread, for blocks that it owns. When a scope ends, the chunks of its survivors get another owner,
 // under the locks of both; so who wants the scope of a block reads it, takes its lock and looks again (with_owner()).
-// Structures are type-stable, and a scope_core is never constructed again: begin() makes it another scope's. Locks of two
-// scopes are held together only by finish() and by fork: that with the higher `order` first.
+// Structures are type-stable: begin() makes one another scope's, and one that has been given back to the system reads as
+// zeros, which is a scope without memory. Locks of two scopes are held together only by finish() and by fork: that with the higher `order` first.
+// Idle scopes. A scope that has had empty spans is listed by the one around it, which is listed by the next one, and so on,
+// so that who finds a scope full looks at what others have left in it, and at nobody else. Lists and links are guarded by
+// a lock of their own, which is taken last.
 // Invariants, under the lock: each span of a chunk has owner == the chunk, and the chunk `used` pages of such spans; a
 // span is in room_[its class] if it is cut, accessible and has free objects, in dirty_ or clean_ if it is such a span,
 // and in no list otherwise; own_bytes_ == the sum over spans that are not clean; dirty_bytes_ == the sum over dirty_;
@@ -90,8 +93,6 @@ class scope_core {
 
   unsigned index = 0;    // of an arena; 0: it is no arena
   const unsigned order;  // in which locks are taken
-  scope_core* next_made = nullptr;
-  scope_core* next_unused = nullptr;
   tarn_scope handle{};   // of the scope
   sample_owner sampled;  // blocks that the heap profile follows; those of classes lie outside of the scope
 
@@ -159,6 +160,8 @@ class scope_core {
   std::size_t release_empty();
   void age();
   [[nodiscard]] bool has_idle();
+  // Of the lists of idle scopes, for fork: after all locks of scopes.
+  static os::mutex& idle_lock();
 
   arena_bytes bytes();
   os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
@@ -175,6 +178,11 @@ class scope_core {
   bool add_charge(std::size_t bytes, scope_core*& full);
   void take_off_charge(std::size_t bytes);
   void wake_waiters();
+  bool reclaim_inside(std::size_t bytes, scope_core*& full);
+  void note_idle() TARN_REQUIRES(lock_);
+  void forget_idle() TARN_REQUIRES(lock_);
+  void unlist();
+  scope_core* take_idle_inside();
   [[nodiscard]] bool would_exceed(std::size_t charged, std::size_t bytes) const;
   friend class scope_core_test_access;
 
@@ -224,6 +232,11 @@ class scope_core {
   tarn_scope_options options_{};
   scope_core* parent_ = nullptr;
   scope_name* row_ = nullptr;
+
+  scope_core* idle_inside_ = nullptr;  // the first one that this scope lists
+  scope_core* next_idle_ = nullptr;
+  scope_core* previous_idle_ = nullptr;
+  std::atomic<bool> is_listed_{false};  // written under the lock of the lists
 
   std::atomic<std::size_t> charged_{0};
   std::atomic<std::size_t> peak_{0};

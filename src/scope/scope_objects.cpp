@@ -114,6 +114,7 @@ void scope_core::empty_locked(span* s) {
   s->list = dirty;
   dirty_.push_front(s);
   dirty_bytes_ += s->bytes();
+  note_idle();
 }
 
 // Frees the block at `at`, and those behind it that lie in the same span, up to `end`; `at` moves behind them.
@@ -138,7 +139,11 @@ scope_core::freed scope_core::free_locked(span* s, void* const*& at, void* const
     span_list& room = room_[s->size_class];
     if (was_full) room.push_front(s);
     // One empty span of a class stays, so that a program that takes and frees one block makes no span each time.
-    if (!is_empty || (room.front() == room.back() && this != &process_scope)) return freed::object;
+    if (!is_empty) return freed::object;
+    if (room.front() == room.back() && this != &process_scope) {
+      note_idle();
+      return freed::object;
+    }
     room.remove(s);
     empty_locked(s);
   } else if (s->list == large) {

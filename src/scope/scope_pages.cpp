@@ -147,6 +147,7 @@ span* scope_core::take_chunk(std::size_t pages, std::size_t alignment, page_heap
       dirty_.push_front(rest);
       dirty_bytes_ += rest->bytes();
       own_bytes_ += rest->bytes();
+      note_idle();
     }
   }
   if (!is_kept) engine::heap.deallocate(rest);

@@ -19,11 +19,10 @@ namespace {
 
 constexpr std::size_t least_budget = 64 * kib;
 
-// The structures that have been made, newest first, which is the order of their locks; and those that serve nobody.
+// The structures. Their locks are taken in this order: highest number first.
 constinit os::mutex cores_lock{os::lock_rank::scopes};
-constinit scope_core* made TARN_GUARDED_BY(cores_lock) = nullptr;
-constinit scope_core* unused TARN_GUARDED_BY(cores_lock) = nullptr;
-constinit unsigned orders TARN_GUARDED_BY(cores_lock) = 0;
+constinit structure_store cores TARN_GUARDED_BY(cores_lock){engine::metadata, engine::blocks,
+                                                            sizeof(scope_core), cache_line};
 // Numbers of scopes; 1 stands for the process.
 constinit std::atomic<std::uint64_t> last_number{TARN_SCOPE_PROCESS_NUMBER};
 
@@ -54,21 +53,16 @@ void put_back(scope_instance& /*scope*/, magazine* all) { scope_bin::put_back(al
 }  // namespace
 
 scope_core* take_core() {
-  {
-    os::lock_guard guard(cores_lock);
-    if (scope_core* const core = chain::pop(unused, &scope_core::next_unused)) return core;
-  }
-  void* const memory = engine::metadata.allocate(sizeof(scope_core), alignof(scope_core));
-  if (memory == nullptr) return nullptr;
   os::lock_guard guard(cores_lock);
-  auto* const core = new (memory) scope_core(++orders);
-  chain::push(made, core, &scope_core::next_made);
-  return core;
+  const structure_store::structure place = cores.take();
+  if (place.memory == nullptr) return nullptr;
+  auto* const core = static_cast<scope_core*>(place.memory);
+  return core->order != 0 ? core : new (core) scope_core(place.number + 1);
 }
 
 void keep_core(scope_core* core) {
   os::lock_guard guard(cores_lock);
-  chain::push(unused, core, &scope_core::next_unused);
+  cores.put(core->order - 1);
 }
 
 void walk_locks(const os::lock_walk& walk) {
@@ -77,15 +71,17 @@ void walk_locks(const os::lock_walk& walk) {
   } else {
     walk.visit(scope_chunks.lock());
     walk.visit(names_of_scopes.lock());
+    walk.visit(scope_core::idle_lock());
     walk.visit(process_scope.lock());
   }
   [&]() TARN_NOT_ANALYZED {
-    for (scope_core* core = made; core != nullptr; core = core->next_made) walk.visit(core->lock());
+    cores.for_each_carved(true, [&](void* core) { walk.visit(static_cast<scope_core*>(core)->lock()); });
   }();
   if (walk.backwards) {
     walk.visit(cores_lock);
   } else {
     walk.visit(process_scope.lock());
+    walk.visit(scope_core::idle_lock());
     walk.visit(names_of_scopes.lock());
     walk.visit(scope_chunks.lock());
   }
@@ -216,7 +212,13 @@ void visit(void (*visit)(void*, const tarn_scope_stats*), void* context) {
 
 namespace {
 
+bool has_idle_cores() {
+  os::lock_guard guard(cores_lock);
+  return cores.idle_bytes() != 0;
+}
+
 bool has_work() {
+  if (scopes.has_work() || has_idle_cores()) return true;
   bool work = false;
   os::lock_guard guard(scopes.lock());
   scopes.for_each_locked([&work](scope_instance& scope) { work = work || scope.memory->has_idle(); });
@@ -238,10 +240,17 @@ void thread_ends() {
   scopes.thread_ends(take_all, put_back);
 }
 
+void age() TARN_NOT_ANALYZED {
+  scopes.for_each([](scope_instance& scope) { scope.memory->age(); });
+  scopes.age();
+  cores.age(cores_lock);
+}
+
 // Called while fork holds all locks.
 void forget_leaving() TARN_NOT_ANALYZED {
   process_scope.forget_leaving();
-  for (scope_core* core = made; core != nullptr; core = core->next_made) core->forget_leaving();
+  cores.for_each_carved(true, [](void* core) { static_cast<scope_core*>(core)->forget_leaving(); });
+  cores.forget_holds();
 }
 
 void reclaim() {
@@ -254,7 +263,7 @@ void reclaim() {
 
 constinit const engine::front engine::scope_front{
     .order = engine::front::scopes,
-    .age = [] { scope_registry::scopes.for_each([](scope_instance& scope) { scope.memory->age(); }); },
+    .age = scope_registry::age,
     .has_work = scope_registry::has_work,
     .reclaim = scope_registry::reclaim,
     .thread_adopts = [] { scope_registry::scopes.thread_adopts(); },

@@ -200,7 +200,6 @@ processor_caches::answer processor_caches::choose_for_this_thread() {
   // acquire: partner of the release in prepare().
   state now = state_.load(std::memory_order_acquire);
   if (now == state::not_asked && !os::in_sandbox()) now = prepare();
-  if (now == state::asking) return answer::none_yet;
   // prepare() may have raised the number.
   if (now != state::usable || registry_.count() < thread_caches_wanted()) return answer::own;
   return os::restartable::usable_in_this_thread() ? answer::processors : answer::own;

@@ -67,9 +67,9 @@ class processor_caches {
   // has seen would use sequences that the kernel does not restart.
   void note_vfork_is_followed() { vfork_is_followed_.store(true, std::memory_order_relaxed); }
 
-  // Which caches the calling thread is to use: one of its own; these; or none for now, while another thread finds out
-  // whether there can be these. The first call that finds enough threads makes system calls.
-  enum class answer : std::uint8_t { own, processors, none_yet };
+  // Which caches the calling thread is to use: one of its own, also while another thread finds out whether there can be
+  // these, or these. The first call that finds enough threads makes system calls.
+  enum class answer : std::uint8_t { own, processors };
   answer choose_for_this_thread();
 
   // In a forked child. `in_use`: by its only thread.

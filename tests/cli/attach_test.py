@@ -297,6 +297,146 @@ class attach(AttachBase):
                                   if site["figures"].get("bytes") == 2000000) for one in known])
 
 
+class attach_safely(AttachBase):
+    """Attach and detach at bad moments: the program must go on, and tarn must answer signals."""
+    ROUNDS = 5
+
+    HEAD = """
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+atomic_int ticks;
+static void* sleeper(void* a) { for (;;) pause(); }
+static void* loop(void* step) { for (;;) { ((void (*)(void))step)(); ++ticks; } }
+"""
+    TAIL = """
+int main(int count, char** words) {
+  signal(SIGSEGV, SIG_IGN);
+  pthread_t t;
+  pthread_create(&t, 0, sleeper, 0);
+  start();
+  for (;;) { usleep(5000); char b[16]; int n = snprintf(b, 16, "%d\\n", ticks); if (write(1, b, n) != n) return 1; }
+}"""
+
+    def start(self, code):
+        source = os.path.join(self.folder, "main.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(self.HEAD + code + self.TAIL)
+        program = os.path.join(self.folder, "main")
+        subprocess.run([settings.compiler, "-x", "c", source, "-w", "-O1", "-rdynamic", "-pthread", "-o", program], check=True)
+        process = subprocess.Popen([program], stdout=subprocess.PIPE, cwd=self.folder)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.goes_on(process)
+        return process
+
+    def goes_on(self, process):
+        """Whether its loop and its first thread go on. Reads what it has written meanwhile."""
+        os.set_blocking(process.stdout.fileno(), False)
+        seen = set()
+        text = ""
+        end = time.monotonic() + 10
+        while len(seen) < 3 and time.monotonic() < end:
+            time.sleep(0.01)
+            text += (process.stdout.read() or b"").decode()
+            text = text[-4096:]
+            seen.update(text.split("\n")[1:-1])
+            if process.poll() is not None:
+                self.fail(f"the process has ended with {process.returncode}")
+        self.assertGreaterEqual(len(seen), 3, "the process stands still")
+        process.stdout.read()
+
+    def attach_often(self, code, codes=(0,)):
+        process = self.start(code)
+        for _ in range(self.ROUNDS):
+            tarn = self.attach(process.pid, "-d", "0.02", "--no-events", mode="sample")
+            said = tarn.communicate(timeout=30)[1]
+            self.assertIn(tarn.returncode, codes, said)
+            self.goes_on(process)
+        return process
+
+    def test_a_constructor_that_waits_for_the_first_thread(self):
+        plugin = os.path.join(self.folder, "plugin.so")
+        subprocess.run([settings.compiler, "-x", "c", "-", "-w", "-shared", "-fPIC", "-o", plugin], text=True, check=True,
+                       input="""
+            #include <stdatomic.h>
+            #include <unistd.h>
+            extern atomic_int first;
+            __attribute__((constructor)) static void begin(void) { int t = first; while (first < t + 4) usleep(500); }""")
+        # The thread that loads never gives the linker's lock back for long.
+        self.attach_often("""
+atomic_int first;
+static void step(void) { void* h = dlopen("./plugin.so", RTLD_NOW); if (h) dlclose(h); }
+static void* tick(void* a) { for (;;) { ++first; usleep(2000); } }
+static void start(void) { pthread_t t; pthread_create(&t, 0, tick, 0); pthread_create(&t, 0, loop, step); }""", codes=(0, 125))
+
+    def test_fork_threads_libraries_and_locales(self):
+        self.attach_often("""
+static void step(void) { pid_t c = fork(); if (c == 0) _exit(0); waitpid(c, 0, 0); }
+static void start(void) { memset(malloc(50 << 20), 1, 50 << 20); pthread_t t; pthread_create(&t, 0, loop, step); }""")
+        self.attach_often("""
+static void* body(void* a) { char b[1 << 16]; memset(b, 1, sizeof b); return b[77] ? a : 0; }
+static void step(void) { pthread_t t[4]; for (int k = 0; k < 4; ++k) pthread_create(&t[k], 0, body, 0);
+  for (int k = 0; k < 4; ++k) pthread_join(t[k], 0); }
+static void start(void) { pthread_t t; pthread_create(&t, 0, loop, step); }""")
+        self.attach_often("""
+static void load(void) { void* h = dlopen("libm.so.6", RTLD_NOW); dlsym(h, "cos"); dlclose(h); }
+static void speak(void) { setlocale(LC_ALL, "C.UTF-8"); setlocale(LC_ALL, "C"); strerror(ticks & 127); }
+static void ask(void) { struct addrinfo* a = 0; if (getaddrinfo("127.0.0.1", "80", 0, &a) == 0) freeaddrinfo(a); }
+static void start(void) { pthread_t t; pthread_create(&t, 0, loop, load); pthread_create(&t, 0, loop, speak);
+  pthread_create(&t, 0, loop, ask); }""")
+
+    def test_a_killed_tarn_leaves_the_process_running(self):
+        process = self.start("""
+static void step(void) { free(malloc(100)); usleep(100); }
+static void start(void) { pthread_t t; pthread_create(&t, 0, loop, step); }""")
+        for round_ in range(4 * self.ROUNDS):
+            tarn = self.attach(process.pid, mode="sample")
+            # The prices are measured first; then come the stops.
+            stopped = time.monotonic() + 20
+            while "memfd:tarn-session" not in self.descriptors(tarn.pid) and time.monotonic() < stopped and tarn.poll() is None:
+                time.sleep(0.002)
+            time.sleep(0.002 * round_)
+            tarn.kill()
+            tarn.wait()
+            self.goes_on(process)
+        tarn = self.attached(process.pid, mode="sample")
+        self.detach(tarn, process.pid)
+        self.goes_on(process)
+
+    def descriptors(self, pid):
+        try:
+            return " ".join(os.readlink(link) for link in glob.glob(f"/proc/{pid}/fd/*"))
+        except OSError:
+            return ""
+
+    def test_tarn_answers_a_signal_while_it_waits(self):
+        process = self.start("""
+static void step(void) { static pthread_mutex_t* lock; usleep(1000); }
+static void* hold(struct dl_phdr_info* i, size_t n, void* a) { for (;;) pause(); }
+extern int dl_iterate_phdr(void*, void*);
+static void* holder(void* a) { dl_iterate_phdr(hold, 0); return 0; }
+static void start(void) { pthread_t t; pthread_create(&t, 0, loop, step); pthread_create(&t, 0, holder, 0); }""")
+        tarn = self.attach(process.pid)
+        time.sleep(2)
+        begin = time.monotonic()
+        tarn.send_signal(signal.SIGINT)
+        said = tarn.communicate(timeout=20)[1]
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertNotEqual(said, "")
+        self.goes_on(process)
+
+
 class paused(AttachBase):
     def begin(self):
         target = Target(self, settings.tarn, "profile", "--paused", "-m", "full", "-o",
@@ -409,11 +549,12 @@ time.sleep(60)""")
         time.sleep(0.5)
         self.refuses(process.pid, "sandbox", "tarn profile")
 
-    def test_a_process_that_ignores_sigsegv(self):
-        process = self.start(sys.executable, "-c", "import signal, time\n"
-                             "signal.signal(signal.SIGSEGV, signal.SIG_IGN)\ntime.sleep(60)")
-        time.sleep(0.5)
-        self.refuses(process.pid, "ignores SIGSEGV")
+    def test_a_stopped_process(self):
+        process = self.start("sleep", "60")
+        time.sleep(0.1)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.1)
+        self.refuses(process.pid, "is stopped", f"kill -CONT {process.pid}")
 
     def test_another_container(self):
         if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0:

@@ -187,6 +187,7 @@ class control(ControlBase):
     def test_a_stopped_process_and_one_that_ends(self):
         process = Process(self)
         process.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.process.pid, os.WSTOPPED | os.WNOWAIT)
         begin = time.monotonic()
         self.assert_refused(tarn("metrics", process.pid), 125, "stopped", f"kill -CONT {process.pid}")
         self.assertLess(time.monotonic() - begin, 10)

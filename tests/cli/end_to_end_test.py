@@ -12,7 +12,7 @@ import sys
 import unittest
 
 from advice_test import advice, top
-from attach_test import attach, attach_rights, paused, refused, servers
+from attach_test import attach, attach_rights, attach_safely, paused, refused, servers
 from compare_test import compare
 from containers_test import containers
 from control_test import control, serve
@@ -34,7 +34,7 @@ from sandbox_test import sandbox
 from trees_test import trees
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (advice, answers, attach, attach_rights, compare, containers, control, cost, cost_command, diff, diff_of_times, hostile, leaks,
+GROUPS = {group.__name__: group for group in (advice, answers, attach, attach_rights, attach_safely, compare, containers, control, cost, cost_command, diff, diff_of_times, hostile, leaks,
                                               malloc_time, manual_bash, manual_fish, manual_forms, manual_readers, manual_zsh, mistakes,
                                               every_option, options, output, paused, profile, profile_life, prove, real_library,
                                               refusals, refused, rss, run, sandbox, serve, servers, sessions, short_threads, signals, top, trees,

@@ -31,7 +31,7 @@ class output(Base):
                     ["diff", profile, profile], ["diff", "--json", profile, profile], ["advise", profile],
                     ["advise", "--json", profile], ["report", profile, "-o", "-"],
                     ["compare", "-n", "1", "-w", "0", "--only", "system", "--", "true"],
-                    ["apply", "-n", "1", "-w", "0", "--touch", "0", self.plan, "--", "true"])
+                    ["apply", "-n", "1", "-w", "0", "--touch", "0", "--trust-file", self.plan, "--", "true"])
         for form in ("json", "collapsed", "prometheus", "pprof", "heaptrack"):
             yield ["export", f"--{form}", profile]
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Guarantee 33: a program may at any time enter a sandbox that allows only what libc's malloc needs, also after it has
 // freed memory and slept. The filter ends the process at any other call. It is installed by prctl and by the system
-// call seccomp.
+// call seccomp. In seccomp's strict mode, which allows only read, write, exit and sigreturn, blocks that fit into memory
+// that the process has can be taken and freed, whether or not some are chosen to be guarded.
 #include <linux/futex.h>
 
 #include "sandbox.hpp"
@@ -38,7 +39,27 @@ void use_memory() {
   for (void* block : blocks) free(block);
 }
 
+// Takes and frees blocks that a warm heap has; some of them, and one that stays, are guarded.
+void use_warm_memory(int rounds) {
+  static void* blocks[400] = {};
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < 400; ++i) {
+      free(blocks[i]);
+      blocks[i] = hide(malloc(16 + i % 8 * 16));
+    }
+  }
+}
+
+int in_strict_mode() {
+  use_warm_memory(50);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) return not_checkable;
+  use_warm_memory(200);
+  syscall(SYS_exit, holds);
+  return broken;
+}
+
 int inside(const char* way) {
+  if (strcmp(way, "strict") == 0) return in_strict_mode();
   use_memory();
   free_megabytes();
   rest(500);  // with the decay time that main() sets, long enough for the background thread to start and end
@@ -60,5 +81,8 @@ int main(int count, char** arguments) {
   setenv("TARN_DECAY_MS", "40", 1);
   const char* const clock = let_sandboxes_read_clock();
   for (const char* way : {"rested", "busy", "number"}) expect_good(run_again(60, way), way);
+  setenv("TARN_DECAY_MS", "-1", 1);
+  setenv("TARN_GUARDED", "50", 1);
+  expect_good(run_again(60, "strict"), "strict mode");
   measured("no system call beyond %zu allowed ones%s", sizeof allowed / sizeof *allowed, clock);
 }

@@ -6,6 +6,7 @@ tarn_guarantee(12_thread_destructors SERIAL)
 tarn_guarantee(13_exit)
 tarn_guarantee(14_outside_main)
 tarn_guarantee(14_resolver ENVIRONMENT TARN_DECAY_MS=777)
+tarn_guarantee(14_stack_end)
 tarn_guarantee(15_fork LONG)
 tarn_guarantee(15_fork_stdio LONG)
 

@@ -45,6 +45,7 @@ const registered rings("recorder.ring",
 // attach(), python_frames::look_at(). Found by several threads, all with the same result, in atomic variables:
 // hooks_new. Published once: process_ends() and the collector's answer, end_of_thread(), detach(),
 // sampled_blocks::grow() (whose counts are atomic variables), and in replays put() and the start of the lanes.
+// Covers: profiler/record/module_names.cpp: key.load acquire, key.store release
 // Covers: profiler/record/real_functions.cpp: functions_found.load acquire, functions_found.exchange acquire,
 // Covers: profiler/record/real_functions.cpp: functions_found.store release
 // Covers: profiler/record/recorder_state.cpp: ending.store release, ending.load acquire

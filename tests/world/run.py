@@ -35,6 +35,7 @@ ROWS = [*LANGUAGES, *SERVERS, *TOOLS]
 # Modules that Debian does not have: python3 -m venv --system-site-packages, then pip install pyarrow duckdb polars.
 WORLD_VENV = Path(os.environ.get("WORLD_VENV", Path.home() / ".cache/tarn-world-venv"))
 NOT_PACKAGES = {"rustup", "crates", "or", "Debian's"}
+PATIENCE = 5  # seconds that other processes of a program may take to end after it
 LEAST_ATTACHED_RUN = 0.25  # seconds that a run lasts before tarn attaches
 
 
@@ -79,21 +80,30 @@ def lacks(program: Program) -> str:
     return ""
 
 
-def end_session(session: int) -> int:
-    """Ends every process of the session; returns how many there were."""
-    left = 0
+def processes_of(session: int) -> list[int]:
+    found = []
     for each in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = each.read_text().rsplit(")", 1)[1].split()
         except (OSError, IndexError):
             continue
         if fields[3] == str(session) and fields[0] not in "ZX":
-            left += 1
-            try:
-                os.kill(int(each.parent.name), signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-    return left
+            found.append(int(each.parent.name))
+    return found
+
+
+def end_session(session: int, patience: float) -> int:
+    """Ends every process of the session that has not ended by itself after `patience` seconds; returns how many there were."""
+    until = time.monotonic() + patience
+    while processes_of(session) and time.monotonic() < until:
+        time.sleep(0.05)
+    left = processes_of(session)
+    for each in left:
+        try:
+            os.kill(each, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    return len(left)
 
 
 class Running:
@@ -112,8 +122,8 @@ class Running:
         except subprocess.TimeoutExpired:
             return None
 
-    def finish(self) -> tuple[str, int]:
-        left = end_session(self.process.pid)
+    def finish(self, patience: float = 0) -> tuple[str, int]:
+        left = end_session(self.process.pid, patience)
         self.process.wait()
         return self.out.read_text(errors="replace"), left
 
@@ -137,7 +147,7 @@ def run_tool(program: Program, line: str, folder: Path, tarn: Tarn, way: str, pr
         problem = attach_to(tarn, process, profile) if process else "did not start"
     status = running.wait(program.seconds)
     seconds = time.monotonic() - running.began
-    output, left = running.finish()
+    output, left = running.finish(PATIENCE if status is not None else 0)
     if status is None:
         problem = problem or f"did not end within {program.seconds:.0f} s"
     elif left:
@@ -189,7 +199,7 @@ def run_once(program: Program, tarn: Tarn, way: str, made: Path, rounds: int) ->
         folder = Path(name) / "run"
         shutil.copytree(made, folder, symlinks=True)
         # A server may give up its rights.
-        os.chmod(name, 0o755)
+        os.chmod(name, 0o777)
         profile, pid_file = Path(name) / "world.prof", Path(name) / "pid"
         line = program.run.replace("{rounds}", str(rounds)).replace("{with}", as_shell(tarn.words_before(way, profile), pid_file))
         outcome = (run_server if program.is_server else run_tool)(program, line, folder, tarn, way, profile, pid_file)

@@ -3,7 +3,8 @@
 # builds the presets; Clang 16 is this system's too; GCC 14 and Clang 19 live in a Debian 13 that is made once. Sourced by ./dev.
 # shellcheck shell=bash
 
-compilers_root=build/roots/trixie-compilers
+# Outside of the clone, so that it is made once.
+compilers_root=${TARN_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/tarn}/trixie-compilers
 
 # check_compilers [ON]: what users build, by GCC 14 and Clang 19; with ON the tests too, and Clang 16, whose front end
 # clang-tidy has run over what changed.

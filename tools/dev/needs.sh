@@ -51,7 +51,7 @@ clang++-16|clang++-17|clang++-18|clang++-15|clang++  clang-16|clang'
 wants_compilers='
 debootstrap  debootstrap
 unshare      util-linux'
-compilers_root_packages=g++,clang-19,cmake,ninja-build,python3,libcli11-dev,libfmt-dev,nlohmann-json3-dev,libzstd-dev,libmicrohttpd-dev,zlib1g-dev,libdw-dev,libelf-dev,libgtest-dev
+compilers_root_packages=g++,clang-19,cmake,ninja-build,python3,libcli11-dev,libfmt-dev,nlohmann-json3-dev,libzstd-dev,libmicrohttpd-dev,zlib1g-dev,libdw-dev,libelf-dev,libiberty-dev,libgtest-dev
 needs_tests='
 <gtest/gtest.h>  libgtest-dev
 git              git

@@ -54,6 +54,9 @@ TEST(SiteLabel, CodeWithoutNamesStandsForItselfInTheProgramOnly) {
   EXPECT_EQ(own_frame({unknown_library, own}), 1U);
   EXPECT_EQ(own_frame({wrapper, unknown_library, std_allocate}), 1U) << "preferred to the wrapper";
   EXPECT_EQ(own_frame({unknown_program, own}), 0U);
+  const source_frame nowhere{"?? (0x7ffe19e4b9d4)", "", 0, false};
+  EXPECT_EQ(own_frame({wrapper, nowhere}), 0U) << "an address in no file says less than the wrapper";
+  EXPECT_EQ(own_frame({nowhere, own}), 1U);
 }
 
 TEST(SiteLabel, TheProgramsOwnMainIsNoLibrary) {

@@ -62,6 +62,12 @@ TEST(attach_check, the_tracer_is_named) {
       has(said_by([&] { require_untraced(1, "TracerPid:\t" + own + "\n"); }), ("process " + own).c_str()));
 }
 
+TEST(attach_check, a_stopped_process_is_told_from_one_that_does_not_answer) {
+  EXPECT_EQ(said_by([] { require_not_stopped(1, "State:\tS (sleeping)\n"); }), "");
+  EXPECT_TRUE(
+      has(said_by([] { require_not_stopped(1, "Name:\ta\nState:\tT (stopped)\n"); }), "kill -CONT 1"));
+}
+
 TEST(attach_check, modules_tell_what_cannot_be_recorded) {
   const auto module = [](const char* path, std::vector<remote_symbol> functions) {
     return remote_module{path, 4096, 8192, std::move(functions), false};

@@ -14,7 +14,7 @@ namespace {
 // The error, as "problem | advice".
 std::string said_when_attaching(pid_t process, const std::string& library) {
   try {
-    const attached_process attached(process, library, "/proc/self/fd/0", [] {});
+    const attached_process attached(process, library, "/proc/self/fd/0", [] { return true; });
   } catch (const attach_error& error) {
     return std::string(error.what()) + " | " + error.advice();
   }

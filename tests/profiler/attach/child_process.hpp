@@ -64,6 +64,11 @@ class child_process {
       if (shared_->rounds.load() > before + 1) return true;
     return false;
   }
+  bool has_ended() const {
+    siginfo_t ended = {};
+    return waitid(P_PID, static_cast<id_t>(id_), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           ended.si_pid != 0;
+  }
   int wait_for_end() {
     int status = 0;
     reaped_ = waitpid(id_, &status, 0) == id_;

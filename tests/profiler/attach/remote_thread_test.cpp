@@ -8,25 +8,15 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 
-#include "tests/profiler/attach/child_process.hpp"
+#include "tests/profiler/attach/calling_thread.hpp"
 
 namespace tarn::profiler {
 namespace {
-
-using shared_state = child_process::shared_state;
-
-constexpr double long_enough = 10;
-
-std::uint64_t address(auto* function) { return reinterpret_cast<std::uint64_t>(function); }
-
-class remote_thread_test : public testing::Test {
- protected:
-  void SetUp() override {
-    if (ptrace_is_refused()) GTEST_SKIP() << "ptrace is refused";
-  }
-};
 
 std::uint64_t digits(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t d, std::uint64_t e,
                      std::uint64_t f) {
@@ -35,8 +25,7 @@ std::uint64_t digits(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uin
 
 TEST_F(remote_thread_test, a_function_gets_its_arguments_and_its_result_comes_back) {
   const child_process child(do_rounds);
-  remote_thread thread(child.id(), child.id());
-  ASSERT_TRUE(thread.stop(long_enough));
+  calling_thread thread(child.id());
   EXPECT_EQ(thread.call(address(&digits), {1, 2, 3, 4, 5, 6}), 654321U);
   EXPECT_EQ(thread.call(address(&getppid), {}), static_cast<std::uint64_t>(getpid()));
   EXPECT_EQ(thread.call(address(&digits), {7, 0, 0, 0, 0, 8}), 800007U) << "a second call";
@@ -45,67 +34,25 @@ TEST_F(remote_thread_test, a_function_gets_its_arguments_and_its_result_comes_ba
   EXPECT_TRUE(child.goes_on());
 }
 
-bool is_aligned_on(std::uintptr_t low, std::uintptr_t high) {
+bool is_aligned_between(std::uintptr_t low, std::uintptr_t high) {
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   return frame % 16 == 0 && frame > low && frame < high;
 }
 
-TEST_F(remote_thread_test, a_function_runs_on_the_given_stack) {
-  constexpr std::size_t bytes = 65536;
-  void* const stack = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  const auto low = reinterpret_cast<std::uintptr_t>(stack);
+TEST_F(remote_thread_test, a_function_runs_on_a_stack_of_its_own) {
   const child_process child(do_rounds);
-  remote_thread thread(child.id(), child.id());
-  ASSERT_TRUE(thread.stop(long_enough));
-  EXPECT_EQ(thread.call(address(&is_aligned_on), {low, low + bytes}, low + bytes - 8) & 1, 1U);
-  EXPECT_EQ(thread.call(address(&is_aligned_on), {low, low + bytes}) & 1, 0U);
-  munmap(stack, bytes);
-}
-
-// A stack that cannot be written: the call is refused, or crashes; the child is as before.
-TEST_F(remote_thread_test, a_stack_that_is_not_there_is_an_error) {
-  const child_process child(do_rounds);
-  remote_thread thread(child.id(), child.id());
-  ASSERT_TRUE(thread.stop(long_enough));
-  EXPECT_THROW(thread.call(address(&digits), {}, 4096), attach_error);
-  EXPECT_TRUE(thread.let_go());
-  EXPECT_TRUE(child.goes_on());
-}
-
-void overwrite_registers() {
-  errno = EXDEV;
-#if defined(__x86_64__)
-  asm volatile(
-      "pcmpeqd %%xmm0, %%xmm0\n pcmpeqd %%xmm1, %%xmm1\n pcmpeqd %%xmm2, %%xmm2\n pcmpeqd %%xmm15, %%xmm15\n"
-      "mov $-1, %%rcx\n mov $-1, %%r11" ::
-          : "xmm0", "xmm1", "xmm2", "xmm15", "rcx", "r11");
-#endif
-}
-
-// Computes in registers that functions may overwrite, and looks whether anything does.
-void watch_registers(shared_state& shared) {
-  for (;; shared.rounds.fetch_add(1)) {
-    double value = 1.5;
-    std::uint64_t number = 77;
-#if defined(__x86_64__)
-    asm volatile(
-        "movsd %0, %%xmm1\n mov %1, %%r11\n mov $10000, %%rcx\n"
-        "1: dec %%rcx\n jnz 1b\n"
-        "movsd %%xmm1, %0\n mov %%r11, %1"
-        : "+m"(value), "+m"(number)
-        :
-        : "xmm1", "r11", "rcx");
-#endif
-    if (value != 1.5 || number != 77) shared.wrong.store(true);
-  }
+  calling_thread thread(child.id());
+  const std::uint64_t low = thread.room() + remote_thread::room_bytes;
+  EXPECT_EQ(thread.call(address(&is_aligned_between), {low, low + (200 << 10)}) & 1, 0U)
+      << "at its lower end";
+  EXPECT_EQ(thread.call(address(&is_aligned_between), {low + (200 << 10), low + (256 << 10)}) & 1, 1U);
 }
 
 TEST_F(remote_thread_test, all_registers_are_as_before) {
   child_process child(watch_registers);
   for (int round = 0; round < 50; ++round) {
     ASSERT_TRUE(child.goes_on());  // so that it is stopped while it computes
-    remote_thread thread(child.id(), child.id());
-    ASSERT_TRUE(thread.stop(long_enough));
+    calling_thread thread(child.id());
     thread.call(address(&overwrite_registers), {});
     EXPECT_TRUE(thread.let_go());
   }
@@ -122,16 +69,13 @@ TEST_F(remote_thread_test, an_interrupted_system_call_goes_on) {
   });
   ASSERT_TRUE(child.comes_to('S'));
   for (int round = 0; round < 3; ++round) {
-    remote_thread thread(child.id(), child.id());
-    ASSERT_TRUE(thread.stop(long_enough));
+    calling_thread thread(child.id());
     EXPECT_EQ(thread.call(address(&getppid), {}), static_cast<std::uint64_t>(getpid()));
   }  // its end lets the thread go, too
   EXPECT_EQ(write(ends[1], "x", 1), 1);
   EXPECT_EQ(child.wait_for_end(), 0);
   for (const int end : ends) close(end);
 }
-
-shared_state* signals_go_to;
 
 void count_signals(shared_state& shared) {
   signals_go_to = &shared;
@@ -148,8 +92,7 @@ TEST_F(remote_thread_test, a_signal_during_a_call_is_handled_after_it) {
   child_process child(count_signals);
   ASSERT_TRUE(child.goes_on());
   {
-    remote_thread thread(child.id(), child.id());
-    ASSERT_TRUE(thread.stop(long_enough));
+    calling_thread thread(child.id());
     EXPECT_EQ(static_cast<unsigned>(thread.call(address(&send_and_look), {})), 0U);
   }
   EXPECT_TRUE(child.goes_on());
@@ -164,6 +107,7 @@ TEST_F(remote_thread_test, a_signal_before_the_stop_is_not_lost) {
       remote_thread thread(child.id(), child.id());
       kill(child.id(), SIGUSR1);
       ASSERT_TRUE(thread.stop(long_enough));
+      thread.begin_calls(calling_thread::code());
       thread.call(address(&getppid), {});
     }
     ASSERT_TRUE(child.goes_on());
@@ -177,8 +121,7 @@ void trap() { __builtin_trap(); }
 TEST_F(remote_thread_test, a_function_that_crashes_is_an_error_and_the_child_goes_on) {
   const child_process child(do_rounds);
   for (void (*const function)() : {&crash, &trap}) {
-    remote_thread thread(child.id(), child.id());
-    ASSERT_TRUE(thread.stop(long_enough));
+    calling_thread thread(child.id());
     try {
       thread.call(address(function), {});
       ADD_FAILURE() << "no error";
@@ -195,8 +138,7 @@ TEST_F(remote_thread_test, a_function_that_crashes_is_an_error_and_the_child_goe
 
 TEST_F(remote_thread_test, a_child_that_ends_is_gone) {
   child_process child(do_rounds);
-  remote_thread thread(child.id(), child.id());
-  ASSERT_TRUE(thread.stop(long_enough));
+  calling_thread thread(child.id());
   EXPECT_THROW(thread.call(address(&_exit), {3}), process_gone);
   EXPECT_TRUE(thread.let_go());
   const int status = child.wait_for_end();
@@ -219,8 +161,7 @@ TEST_F(remote_thread_test, a_stopped_child_stays_stopped) {
   kill(child.id(), SIGSTOP);
   ASSERT_TRUE(child.comes_to('T'));
   {
-    remote_thread thread(child.id(), child.id());
-    ASSERT_TRUE(thread.stop(long_enough));
+    calling_thread thread(child.id());
     EXPECT_EQ(thread.call(address(&digits), {5, 0, 0, 0, 0, 0}), 5U);
   }
   EXPECT_TRUE(child.comes_to('T'));

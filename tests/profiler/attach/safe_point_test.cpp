@@ -83,6 +83,25 @@ TEST(safe_point, outside_of_malloc_and_the_dynamic_linker) {
   EXPECT_FALSE(child.is_at_safe_point(modules));
 }
 
+// fork holds the locks of malloc, though its path leads through none of malloc's functions.
+TEST(safe_point, functions_of_libc_that_hold_locks_are_excluded) {
+  const stopped_child child;
+  if (!child.is_stopped()) GTEST_SKIP() << "ptrace is refused";
+  std::vector<remote_module> modules = modules_of_process(child.id());
+  const auto place = reinterpret_cast<std::uint64_t>(&wait_for_end);
+  for (remote_module& one : modules) {
+    if (!is_libc(one)) continue;
+    for (const char* name : {"fork", "pthread_create", "setlocale", "dl_iterate_phdr", "setuid"}) {
+      std::vector<remote_symbol> before = one.functions;
+      EXPECT_NE(one.address_of(name), 0U) << name;
+      one.functions.push_back({name, place, 4096});
+      EXPECT_FALSE(child.is_at_safe_point(modules)) << name;
+      one.functions = std::move(before);
+    }
+  }
+  EXPECT_TRUE(child.is_at_safe_point(modules));
+}
+
 TEST(safe_point, a_path_that_stays_in_libc_may_be_mallocs) {
   const stopped_child child;
   if (!child.is_stopped()) GTEST_SKIP() << "ptrace is refused";

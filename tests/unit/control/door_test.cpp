@@ -78,10 +78,7 @@ TEST_F(door_test, does_not_open_in_a_folder_that_others_may_enter) {
   ASSERT_EQ(mkdir(folder_.c_str(), 0700), 0);
   ASSERT_EQ(chmod(folder_.c_str(), 0750), 0);
   door d;
-  testing::internal::CaptureStderr();
   EXPECT_FALSE(d.open(folder_.c_str()));
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("does not belong to the process's user alone"),
-            std::string::npos);
   EXPECT_LT(d.descriptor(), 0);
 }
 

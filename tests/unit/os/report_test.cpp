@@ -51,6 +51,41 @@ TEST(report, a_line_goes_to_standard_error) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "to standard error\n");
 }
 
+// A program that has closed descriptor 2 may have a file of its own there.
+TEST(report, a_notice_goes_to_the_standard_error_of_the_start_only) {
+  const std::string path = new_path("notice");
+  text_buffer<64> line;
+  line.put("a notice\n");
+  const int start = dup(2);
+  const int file = open(path.c_str(), O_CREAT | O_RDWR, 0600);
+  dup2(file, 2);
+  write_notice(line);
+  EXPECT_EQ(content_of(path), "");
+  write_line(line);
+  EXPECT_EQ(content_of(path), "a notice\n");
+  dup2(start, 2);
+  close(start);
+  close(file);
+  unlink(path.c_str());
+}
+
+TEST(report_child, writes_a_notice) {
+  if (!testing_support::is_child()) return;
+  text_buffer<64> line;
+  line.put("a notice\n");
+  write_notice(line);
+}
+
+TEST(report, a_notice_reaches_the_standard_error_of_the_start) {
+  if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
+  const std::string path = new_path("seen");
+  const std::string command = "ENGINE_TEST_CHILD=1 '" + testing_support::own_path() +
+                              "' --gtest_filter=report_child.writes_a_notice >/dev/null 2>'" + path + "'";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(content_of(path), "a notice\n");
+  unlink(path.c_str());
+}
+
 constexpr int first_duplicate = 500;
 
 TEST(report, a_kept_standard_error_is_reached_after_its_close) {
@@ -112,7 +147,8 @@ TEST(report, nothing_is_written_where_there_was_no_standard_error) {
   if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const std::string path = new_path("closed");
   const std::string command = "ENGINE_TEST_CHILD=1 REPORT_CHILD_FILE='" + path + "' '" +
-                              testing_support::own_path() + "' --gtest_filter=report_child.* >/dev/null 2>&-";
+                              testing_support::own_path() +
+                              "' --gtest_filter=report_child.opens* >/dev/null 2>&-";
   ASSERT_EQ(std::system(command.c_str()), 0);
   ASSERT_EQ(access(path.c_str(), F_OK), 0);
   EXPECT_EQ(content_of(path), "");

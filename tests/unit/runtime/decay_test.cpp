@@ -104,6 +104,15 @@ TEST(decay, without_a_thread_the_programs_own_threads_give_memory_back) {
   }));
 }
 
+// Nobody comes back later.
+TEST(decay, without_a_thread_little_waits_while_the_program_rests) {
+  restore_options restore;
+  ASSERT_EQ(tarn_set_option("background", "off"), 0);
+  ASSERT_EQ(tarn_set_option("decay_ms", "100000"), 0);
+  use_and_free(1 * mib, 200);
+  EXPECT_LE(engine::heap.dirty_bytes(), std::max(64 * mib, engine::heap.in_use_bytes()));
+}
+
 TEST(decay, never_means_never) {
   restore_options restore;
   ASSERT_EQ(tarn_set_option("decay_ms", "-1"), 0);

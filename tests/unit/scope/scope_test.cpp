@@ -226,6 +226,55 @@ TEST(scope, what_one_child_has_left_serves_the_next) {
   tarn_free(block);
 }
 
+TEST(scope, what_a_scope_further_inside_has_left_serves_too) {
+  scope outer("outer", {.budget = 2 * mib});
+  scope middle("middle", {.parent = outer.handle()});
+  scope inner("inner", {.parent = middle.handle()});
+  scope b("b", {.parent = outer.handle()});
+  for (int round = 0; round < 3; ++round) {
+    {
+      const scope_entry in = inner.enter();
+      tarn_free(tarn_malloc(mib / 2));
+    }
+    EXPECT_GE(inner.stats().charged, mib / 2);
+    const scope_entry in = b.enter();
+    void* const block = tarn_malloc(2 * mib - 64 * kib);
+    EXPECT_NE(block, nullptr);
+    EXPECT_EQ(inner.stats().charged, 0U);
+    tarn_free(block);
+  }
+}
+
+TEST(scope, what_a_full_scope_has_left_itself_serves_those_inside) {
+  scope outer("outer", {.budget = 2 * mib});
+  {
+    const scope_entry in = outer.enter();
+    tarn_free(tarn_malloc(mib));
+  }
+  EXPECT_GE(outer.stats().charged, mib);
+  scope inner("inner", {.parent = outer.handle()});
+  const scope_entry in = inner.enter();
+  void* const block = tarn_malloc(mib + mib / 2);
+  EXPECT_NE(block, nullptr);
+  tarn_free(block);
+}
+
+TEST(scope, a_refusal_takes_nothing_of_other_scopes) {
+  scope other("other tenant", {.budget = 64 * mib});
+  scope request("request", {.parent = other.handle()});
+  {
+    const scope_entry in = request.enter();
+    tarn_free(tarn_malloc(mib));
+  }
+  const std::size_t warm = request.stats().charged;
+  EXPECT_GE(warm, mib);
+  scope tenant("tenant", {.budget = 128 * kib});
+  scope query("query", {.parent = tenant.handle()});
+  const scope_entry in = query.enter();
+  EXPECT_EQ(tarn_malloc(mib), nullptr);
+  EXPECT_EQ(request.stats().charged, warm);
+}
+
 TEST(scope, threads_that_end_inside) {
   scope s("threads");
   std::vector<void*> blocks(8);
