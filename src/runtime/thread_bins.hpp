@@ -109,6 +109,7 @@ struct thread_bins {
 
   // A table of `count` entries, all of them no_bin(); null: no memory. Where no_bin() is null, its pages are not touched.
   static entry* new_table(std::size_t count) {
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): a table of pointers
     auto* const bins = static_cast<entry*>(blocks.allocate(count * sizeof(entry)));
     if (bins == nullptr) return nullptr;
     const auto [begin, end] = pages_of({bins, count});
