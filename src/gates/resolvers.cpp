@@ -12,6 +12,7 @@
 
 extern "C" {
 // Of glibc's dynamic linker: the program's arguments, and behind them its environment.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 [[gnu::weak]] extern void* __libc_stack_end;
 [[gnu::visibility("hidden")]] void tarn_after_resolvers() noexcept;
 }

@@ -9,7 +9,8 @@
 #include "os/syscall.hpp"
 
 extern "C" {
-[[gnu::weak]] extern const char __libc_single_threaded;  // NOLINT(bugprone-reserved-identifier): glibc's name
+// glibc's name. NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
+[[gnu::weak]] extern const char __libc_single_threaded;
 }
 
 namespace tarn::os {

@@ -46,6 +46,8 @@ template <class Bin>
 struct thread_bins {
   using table = std::remove_reference_t<decltype(Bin::table())>;
   using entry = std::remove_pointer_t<decltype(table::bins)>;
+  static constexpr std::size_t entry_bytes = sizeof(void*);  // a pointer to a bin
+  static_assert(std::is_pointer_v<entry>);
 
   // The calling thread's; null: it has none yet.
   static inline constinit thread_local thread_bins* of_caller = nullptr;
@@ -109,7 +111,7 @@ struct thread_bins {
 
   // A table of `count` entries, all of them no_bin(); null: no memory. Where no_bin() is null, its pages are not touched.
   static entry* new_table(std::size_t count) {
-    auto* const bins = static_cast<entry*>(blocks.allocate(count * sizeof(entry)));
+    auto* const bins = static_cast<entry*>(blocks.allocate(count * entry_bytes));
     if (bins == nullptr) return nullptr;
     const auto [begin, end] = pages_of({bins, count});
     const bool is_zero = entry{Bin::no_bin()} == nullptr && begin != end && drop_pages({bins, count});
@@ -120,7 +122,7 @@ struct thread_bins {
   static void free_table(const table& old) {
     if (old.bins == nullptr) return;
     drop_pages(old);
-    blocks.deallocate(old.bins, old.count * sizeof(entry));
+    blocks.deallocate(old.bins, old.count * entry_bytes);
   }
 
   // Whether pages of the table hold memory, though no entry is used, and zeros are entries without a bin.
@@ -131,7 +133,7 @@ struct thread_bins {
   // False: the pages may hold what they did. Without the lock.
   static bool drop_pages(const table& of) {
     const auto [begin, end] = pages_of(of);
-    return begin == end || os::purge_own(begin, static_cast<std::size_t>(end - begin) * sizeof(entry));
+    return begin == end || os::purge_own(begin, static_cast<std::size_t>(end - begin) * entry_bytes);
   }
 
  private:
@@ -139,7 +141,7 @@ struct thread_bins {
   static std::pair<entry*, entry*> pages_of(const table& of) {
     constexpr std::size_t least = 16 * kib;
     const std::size_t unit = os::system_page_size();
-    if (of.count * sizeof(entry) < std::max(least, 2 * unit)) return {of.bins, of.bins};
+    if (of.count * entry_bytes < std::max(least, 2 * unit)) return {of.bins, of.bins};
     const std::uintptr_t begin = align_up(address_of(of.bins), unit);
     const std::uintptr_t end = align_down(address_of(of.bins + of.count), unit);
     return {reinterpret_cast<entry*>(begin), reinterpret_cast<entry*>(end)};

@@ -185,7 +185,8 @@ class advice(Base):
         for plan in ({"malloc": library}, {"variables": {"LD_PRELOAD": library}}, {"variables": {"LD_AUDIT": library}}):
             path = self.write("p.json", json.dumps({"tarn_plan": 1, **plan}))
             self.assert_refused(tarn("apply", "--once", path, "--", "true"), 125, "evil.so", "--trust-file")
-            self.assertEqual(tarn("apply", "--once", "--trust-file", path, "--", "true").returncode, 0)
+        self.write("p.json", json.dumps({"tarn_plan": 1, "malloc": library}))
+        self.assertEqual(tarn("apply", "--once", "--trust-file", path, "--", "true").returncode, 0)
 
     def test_plans_that_cannot_be_used(self):
         self.assert_refused(tarn("apply", self.path("none.json"), "--", "true"), 125, "cannot read")

@@ -27,7 +27,8 @@ IN_HOOKS = {
 # Called only when the library is loaded or attached, at the process's end, or without memory; find_module's
 # dl_iterate_phdr also in hooks, but only with glibc 2.34.
 OUTSIDE = {
-    "recorder": "dlsym dlopen dl_iterate_phdr gnu_get_libc_version pthread_key_create __register_atfork abort",
+    "recorder": """dlsym dlopen dl_iterate_phdr gnu_get_libc_version pthread_key_create pthread_mutex_trylock
+        pthread_mutex_unlock __register_atfork abort""",
     "apply": """
         dlsym dl_iterate_phdr getenv open close read write fstat mmap munmap readlink abort tarn_pool_shared tarn_pool_get_figures
         tarn_buffer_pool_create tarn_buffer_get_figures""",
