@@ -10,6 +10,7 @@ namespace tarn::profiler {
 
 namespace {
 
+constexpr std::uint64_t most_shared_bytes = std::uint64_t{64} << 20;
 constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;
 constexpr std::uint64_t page_mask = 4095;
 // Tolerance between the times of faults and of the program's events.
@@ -67,7 +68,8 @@ void process_model::share_page(const fault_event& event) {
 void process_model::share_fresh_pages(living_block& block, const call_duration& took) {
   const std::uint64_t call = took.is_timed && took.is_known ? static_cast<std::uint64_t>(took.ns) : 0;
   const std::uint64_t begun = block.time_ns - std::min(block.time_ns, call + clocks_differ_ns);
-  const std::uint64_t end = block.address + space_of(block);
+  // Blocks of which each stands for several are small; a recorder that says otherwise must not keep the collector busy.
+  const std::uint64_t end = block.address + std::min(space_of(block), most_shared_bytes);
   for (std::uint64_t page = block.address & ~page_mask; page < end; page += fresh_pages::page_bytes) {
     if (!fresh_pages_.is_fresh(page, begun)) continue;
     count_part(block, page, 1);
