@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// missing_names: says which files' code has no names, and where names can be had. Pure function; any thread.
+// missing_names: says which files have code without names, and what brings the names. Pure function; any thread.
 #pragma once
 
 #include <string>

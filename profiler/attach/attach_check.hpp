@@ -15,7 +15,7 @@ namespace tarn::profiler {
 
 // Throws attach_error, process_gone.
 void require_attachable(pid_t process);
-// The same, whoever's the process is: for root, who takes the rights of its user later.
+// The same for a process of any user: for root, which takes the rights of that user later.
 void require_recordable(pid_t process);
 
 // The parts of the check; each throws attach_error. `status`: the text of /proc/PID/status.

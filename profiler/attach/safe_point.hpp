@@ -45,7 +45,7 @@ class safe_point {
   std::vector<range> forbidden_;  // code of malloc, the dynamic linker, the recorder, functions with locks
   std::vector<range> named_;      // functions that libc exports
   range libc_ = {0, 0};
-  range start_ = {0, 0};          // the function of libc that a program's _start calls
+  range start_ = {0, 0};  // the function of libc that a program's _start calls
   std::unique_ptr<unwinder> unwinder_;
 };
 

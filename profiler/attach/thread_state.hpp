@@ -42,7 +42,8 @@ bool set_vectors(pid_t thread, const thread_state& state);
 
 std::uint64_t program_counter(const register_set& set);
 std::uint64_t stack_pointer(const register_set& set);
-std::uint64_t control_block(const register_set& set);  // of the thread, in its own stack if it has been made by libc
+std::uint64_t control_block(
+    const register_set& set);  // of the thread, in its own stack if it has been made by libc
 std::uint64_t result_of(const register_set& set);
 
 // The system call from which the thread comes, and what it returned. Number -1: from none.

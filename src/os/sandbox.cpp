@@ -72,7 +72,6 @@ bool in_sandbox() { return is_filtered() && (has_entered_sandbox() || !has_shown
 
 bool has_shown_threads() { return threads_allowed.load(std::memory_order_relaxed); }
 
-
 void note_sandbox() { sandbox_entered.store(true, std::memory_order_relaxed); }
 
 bool allow_thread_calls() {
