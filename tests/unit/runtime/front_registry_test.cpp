@@ -262,15 +262,24 @@ struct structure {
   core* instances[2];
   bin* bins[2];  // this thread's, of both
   bin* other;    // another thread's, of the first
+  bin* retired;  // an ended thread's
 };
 
 void expect_found(const char* damage, const char* equation, void (*inflict)(structure&)) {
   in_new_thread([=](registry_type& registry) {
     core* const first = make(registry);
     core* const second = make(registry);
-    structure s{
-        registry, {first, second}, {registry.bin_of(first, true), registry.bin_of(second, true)}, nullptr};
+    structure s{registry,
+                {first, second},
+                {registry.bin_of(first, true), registry.bin_of(second, true)},
+                nullptr,
+                nullptr};
+    // Threads begin before the death test forks: ThreadSanitizer allows none in its child.
     std::thread([&] { s.other = registry.bin_of(first, true); }).join();
+    std::thread([&] {
+      s.retired = registry.bin_of(first, true);
+      registry.thread_ends(take, put_back);
+    }).join();
     core* const unused = make(registry);
     registry.free(unused, [] {});
     registry.validate();
@@ -300,14 +309,8 @@ TEST(front_registry_death, finds_a_broken_invariant) {
                [](structure& s) { s.bins[1]->core = s.instances[0]; });
   expect_found("a bin without instance", "bin->core == core", [](structure& s) { s.other->core = nullptr; });
   expect_found("a bin in no list", "bin->core == core", [](structure& s) { s.instances[1]->bins = s.other; });
-  expect_found("a retired bin with an instance", "bin->core == nullptr", [](structure& s) {
-    bin* retired = nullptr;
-    std::thread([&] {
-      retired = s.registry.bin_of(s.instances[0], true);
-      s.registry.thread_ends(take, put_back);
-    }).join();
-    retired->core = s.instances[0];
-  });
+  expect_found("a retired bin with an instance", "bin->core == nullptr",
+               [](structure& s) { s.retired->core = s.instances[0]; });
   expect_found("a bin in a wrong place of its thread's list",
                "*bin->link_of_thread == bin && bin->thread == mine::of_caller",
                [](structure& s) { s.bins[0]->link_of_thread = &s.bins[0]->next_of_thread; });
