@@ -42,14 +42,14 @@ def main(words):
     # Two libraries that are made of the same objects with the same flags are one command.
     commands = sorted({(arguments_of(entry), entry["directory"]) for entry in entries},
                       key=lambda each: "unity" not in each[0][-3])  # the longest first
-    failed = 0
+    failed = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for number, (status, output) in enumerate(pool.map(compile_one, *zip(*commands)), 1):
             if status != 0:
-                failed += 1
-                print(output)
+                failed.append(output)
             print(f"[{number}/{len(commands)}]", end="\r" if sys.stdout.isatty() else "\n", flush=True)
-    print(f"{len(commands)} sources, {failed} with errors or warnings")
+    print(*failed, sep="\n")  # together, after the progress
+    print(f"{len(commands)} sources, {len(failed)} with errors or warnings")
     return 1 if failed else 0
 
 

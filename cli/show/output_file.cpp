@@ -62,8 +62,8 @@ output_file::output_file(std::string option, const std::string& path)
 
 output_file::output_file(std::string option, const fresh_name& name)
     : option_(std::move(option)), exceptions_(std::uncaught_exceptions()) {
-  constexpr int most_tries = 1000;
-  for (int number = 1; descriptor_ < 0 && number <= most_tries; ++number) {
+  constexpr int most_numbers = 1000;
+  for (int number = 1; descriptor_ < 0 && number <= most_numbers; ++number) {
     path_ = fmt::format("{}{}{}", name.beginning, number, name.ending);
     descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST) break;
