@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/securebits.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,10 +15,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "cli/launch/library_search.hpp"
 #include "cli/show/cli_error.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
 
@@ -25,7 +28,7 @@ namespace {
 
 constexpr int perfmon = 38;  // CAP_PERFMON, Linux 5.8
 
-bool has_kept_rights = false;
+bool needs_holder = false;
 
 bool keep_rights() {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
@@ -41,7 +44,13 @@ void close_all(unsigned from, unsigned to) {
   for (unsigned one = from; one < limit && one <= to; ++one) close(static_cast<int>(one));
 }
 
-// Runs in the forked child, which still has the kept rights, so that the user cannot look into it; exec takes them.
+std::uint64_t rights_of(pid_t process, const char* set) {
+  const std::string status = profiler::proc_text(static_cast<std::uint32_t>(process), "status");
+  return std::strtoull(profiler::status_line(status, set).c_str(), nullptr, 16);
+}
+
+// Runs in the forked child, which still has the kept rights, so that the user cannot look into it; exec takes them, by that
+// bit also from root.
 [[noreturn]] void become_holder(std::vector<int> kept, int failure) {
   const int nothing = open("/dev/null", O_RDWR);
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -60,6 +69,7 @@ void close_all(unsigned from, unsigned to) {
   const std::string parent = std::to_string(getppid());
   const char* const arguments[] = {"tarn", hold_descriptors_word, parent.c_str(), nullptr};
   const char* const nowhere[] = {nullptr};
+  prctl(PR_SET_SECUREBITS, SECBIT_NOROOT, 0, 0, 0);
   if (nothing >= 0 && setsid() > 0 && chdir("/") == 0)
     execve("/proc/self/exe", const_cast<char**>(arguments), const_cast<char**>(nowhere));
   const int error = errno;
@@ -72,7 +82,11 @@ void close_all(unsigned from, unsigned to) {
 void become_user_of(pid_t process) {
   struct stat status = {};
   const std::string place = fmt::format("/proc/{}", process);
-  if (geteuid() != 0 || stat(place.c_str(), &status) != 0 || status.st_uid == 0) return;
+  if (geteuid() != 0 || stat(place.c_str(), &status) != 0) return;
+  if (status.st_uid == 0) {
+    needs_holder = (rights_of(getpid(), "CapPrm") & ~rights_of(process, "CapEff")) != 0;
+    return;
+  }
   const bool done = prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0 && setgroups(0, nullptr) == 0 &&
                     setresgid(status.st_gid, status.st_gid, status.st_gid) == 0 &&
                     setresuid(status.st_uid, status.st_uid, status.st_uid) == 0 && keep_rights() &&
@@ -83,12 +97,12 @@ void become_user_of(pid_t process) {
         fmt::format("tarn cannot become the user of process {}: {}", process, std::strerror(errno)),
         "Run tarn as that user.");
   }
-  has_kept_rights = true;
+  needs_holder = true;
 }
 
 descriptor_holder::descriptor_holder(const std::vector<int>& descriptors) {
   int failure[2] = {-1, -1};
-  if (!has_kept_rights) return;
+  if (!needs_holder) return;
   if (pipe2(failure, O_CLOEXEC) != 0) throw resource_error("cannot make a pipe", errno);
   const std::string own = own_executable();
   holder_ = fork();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // other_user: lets root's tarn become the user of the process that it records, and keep only the rights to trace
 // and to see page faults. So the process can open what is made for it, and the files belong to its user. Does
-// nothing if this process is not root's, or if the recorded one is. Throws cli_error.
+// nothing if this process is not root's; only notes which rights the recorded one has if it is. Throws cli_error.
 #pragma once
 
 #include <sys/types.h>
@@ -11,11 +11,11 @@
 
 namespace tarn::cli {
 
-// Does nothing where this process is not root's, or that process is. Throws cli_error.
+// Changes nothing where this process is not root's, or that process is. Throws cli_error.
 void become_user_of(pid_t process);
 
 // A process may open another process's descriptors in /proc only if it has all the rights of that process. If this
-// process has kept some rights, another one without any holds the descriptors. It belongs to the program's user
+// process has rights that the recorded one lacks, another one without any holds the descriptors. It belongs to the program's user
 // entirely, who may look into it and trace it: so it is a new program (exec, not a copy of this one's memory), without
 // environment, session or terminal, and has no other descriptors.
 class descriptor_holder {

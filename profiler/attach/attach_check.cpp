@@ -187,8 +187,8 @@ attach_error refused_by_system(pid_t process, int scope) {
   }
   return {
       problem,
-      "It may have changed its rights since its start, or a container or security module forbids ptrace: start the "
-      "container with --cap-add SYS_PTRACE, or the program under tarn profile."};
+      "If it has changed its rights since its start: attach as root. If a container or security module forbids "
+      "ptrace: start the container with --cap-add SYS_PTRACE, or the program under tarn profile."};
 }
 
 void require_attachable(pid_t process) {

@@ -19,6 +19,9 @@ bool may_be_repeated(long system_call);
 // of the stop is executed again. Not if a signal waits that the program handles: EINTR is for it then.
 register_set without_interruption(pid_t process, pid_t thread, const thread_state& stopped);
 
+// Whether a stopped thread slept in a wait for the lock (futex) at that address.
+bool waits_for_lock_at(pid_t process, const register_set& set, std::uint64_t address);
+
 // How much a stop of the thread may disturb the program, lowest first.
 enum class disturbance {
   none,     // it runs

@@ -331,22 +331,25 @@ void remote_thread::give_up_if_late(double began, double& limit) {
   const double now = now_seconds();
   if (now - began < seconds_before_looks) return;
   if (limits_.go_on && !limits_.go_on()) limit = std::min(limit, now + seconds_at_end);
-  if (now - began > limits_.seconds_for_lock && waits_for_lock()) {
+  if (now - began > limits_.seconds_for_lock && may_wait_for_lock()) {
     was_interrupted_ = true;
     if (!stop_again(seconds_to_react)) leave_in_call();
-    // Again, as it may have got the lock meanwhile.
-    if (waits_for_lock()) throw call_taken_back();
+    register_set set = {};
+    // It may have got the lock meanwhile.
+    if (get_registers(thread_, set) && waits_for_lock_at(process_, set, limits_.lock))
+      throw call_taken_back();
     ptrace(PTRACE_CONT, thread_, 0, 0);
   }
   if (now > limit) leave_in_call();
 }
 
-// A call that waits for the linker's lock has only just begun: that lock is taken before anything else is done.
-bool remote_thread::waits_for_lock() const {
+// A call that waits for the linker's lock has only just begun: that lock is taken before anything else is done. A process
+// that has changed its rights keeps the file from its own user.
+bool remote_thread::may_wait_for_lock() const {
   if (limits_.lock == 0) return false;
   const std::string text =
       proc_text(static_cast<std::uint32_t>(process_), fmt::format("task/{}/syscall", thread_).c_str());
-  return text.starts_with(fmt::format("{} {:#x} ", SYS_futex, limits_.lock));
+  return text.empty() || text.starts_with(fmt::format("{} {:#x} ", SYS_futex, limits_.lock));
 }
 
 void remote_thread::fail_crashed(int status) {

@@ -91,7 +91,7 @@ class remote_thread {
   std::uint64_t system_call(long number, std::initializer_list<std::uint64_t> arguments);
   void place_code();
   std::uint64_t result_of_call(double began);
-  bool waits_for_lock() const;
+  bool may_wait_for_lock() const;
   void give_up_if_late(double began, double& limit);
   [[noreturn]] void fail_crashed(int status);
   [[noreturn]] void leave_in_call();

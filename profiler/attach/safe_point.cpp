@@ -156,6 +156,17 @@ int take_frame(Dwfl_Frame* frame, void* context) {
   return path.addresses.size() < most_frames ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
+// A process that has changed its rights keeps its auxiliary vector from its own user. Without it the kernel's code in the
+// process (vdso) is unknown, and a thread in there is at no safe point.
+void report_modules(Dwfl* session, pid_t process) {
+  if (dwfl_linux_proc_report(session, process) == 0) return;
+  std::string maps = proc_text(static_cast<std::uint32_t>(process), "maps");
+  FILE* const text = maps.empty() ? nullptr : fmemopen(maps.data(), maps.size(), "r");
+  if (text == nullptr) return;
+  dwfl_linux_proc_maps_report(session, text);
+  fclose(text);
+}
+
 }  // namespace
 
 bool is_libc(const remote_module& module) {
@@ -200,7 +211,7 @@ safe_point::safe_point(pid_t process, const std::vector<remote_module>& modules)
   std::sort(named_.begin(), named_.end(), [](const range& a, const range& b) { return a.start < b.start; });
   unwinder_->session = dwfl_begin(&callbacks);
   dwfl_report_begin(unwinder_->session);
-  dwfl_linux_proc_report(unwinder_->session, process);
+  report_modules(unwinder_->session, process);
   dwfl_report_end(unwinder_->session, nullptr, nullptr);
   dwfl_linux_proc_attach(unwinder_->session, process, true);
   Dwarf_Addr bias = 0;

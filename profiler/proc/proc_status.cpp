@@ -63,6 +63,19 @@ std::optional<process_figures> parse_process(std::string_view text, double ticks
   return figures;
 }
 
+std::string image_addresses(std::string_view text) {
+  const std::size_t close = text.rfind(')');
+  if (close == std::string_view::npos) return "";
+  std::istringstream fields{std::string(text.substr(close + 1))};
+  std::string found;
+  std::string word;
+  for (int field = 3; fields >> word; ++field) {
+    const bool is_address = (field >= 26 && field <= 28) || (field >= 45 && field <= 51);  // proc(5)
+    if (is_address) found += word + ' ';
+  }
+  return found;
+}
+
 std::optional<process_figures> read_process(std::uint32_t process) {
   return parse_process(proc_text(process, "stat"), static_cast<double>(sysconf(_SC_CLK_TCK)),
                        static_cast<double>(sysconf(_SC_PAGESIZE)));

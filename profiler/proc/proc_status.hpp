@@ -34,6 +34,9 @@ std::optional<process_figures> read_process(std::uint32_t process);
 // Parses /proc/PID/stat; a name may contain blanks and parentheses.
 std::optional<process_figures> parse_process(std::string_view text, double ticks_per_second,
                                              double page_bytes);
+// What the text of /proc/PID/stat says of the image that the process executes: where its code, its first stack, its data and
+// its arguments are, as one text. Empty: the text is none. Zeros: this process may not trace that one.
+std::string image_addresses(std::string_view text);
 // The content of /proc/PID/`name`; empty: the process is gone, or the file may not be read.
 std::string proc_text(std::uint32_t process, const char* name);
 // The value after "name:" in the text of /proc/PID/status; empty: there is no such line.

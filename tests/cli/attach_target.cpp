@@ -9,8 +9,10 @@
 //   load PATH; call COUNT opens a library; call makes it allocate COUNT blocks
 //   fork COUNT            forks a child that allocates COUNT blocks in burst_make(); answers with its exit status, 3
 //   exec                  executes this program again
+//   become USER           gives up root's rights, as servers do: becomes that user and group
 //   sleep                 sleeps 0.3 s in nanosleep; answers "whole", or "interrupted" if the call failed or was short
 #include <dlfcn.h>
+#include <grp.h>
 #include <link.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -95,6 +97,10 @@ std::string sleep_uninterrupted() {
   return result == 0 && took >= 0.3 && took < 2 ? "whole" : "interrupted";
 }
 
+bool become(uid_t user) {
+  return setgroups(0, nullptr) == 0 && setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0;
+}
+
 void burst(int threads, long count) {
   std::vector<std::thread> all;
   for (int index = 0; index < threads; ++index) all.emplace_back(burst_make, count);
@@ -141,6 +147,7 @@ std::string answer_to(const std::string& line, char** arguments) {
     waitpid(child, &status, 0);
     return std::to_string(WEXITSTATUS(status));
   }
+  if (verb == "become" && !become(static_cast<uid_t>(first))) return "refused";
   if (verb == "exec") execv("/proc/self/exe", arguments);
   if (verb == "sleep") return sleep_uninterrupted();
   return "done";

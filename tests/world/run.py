@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Runs real programs under tarn in every way in which it can come in, and compares what they do with what they do without it.
 
-Usage: run.py BUILD_FOLDER [--quick] [--only NAMES] [--ways WAYS] [--json FILE] [--markdown FILE]
+Usage: run.py BUILD_FOLDER [--quick] [--only NAMES] [--ways WAYS] [--times N] [--json FILE] [--markdown FILE]
        run.py --packages      Debian's packages that bring all programs
 
 A cell is a program and a way. It passes if the program prints the same, ends with the same status within its time, leaves no
 process behind, and, where the way writes a profile, the profile names the program's own functions. attach attaches and detaches
-in the middle of the run. --quick takes the rows and ways of every test run. Programs that are not installed are named.
+in the middle of the run. --quick takes the rows and ways of every test run. --times runs each cell so often; it passes if all runs
+do, and its time is the median. Programs that are not installed are named.
 
 Exit status: 0 no cell failed; 1 one did; 77 nothing could be run.
 """
@@ -21,8 +22,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 
 import report
 from program import SOURCES, Program
@@ -227,7 +229,17 @@ def judge(program: Program, tarn: Tarn, way: str, made: Path, plain: Outcome) ->
     return cell
 
 
-def cells_of(program: Program, tarn: Tarn, ways: list[str], scratch: Path) -> list[Cell]:
+def judge_times(program: Program, tarn: Tarn, way: str, made: Path, plain: Outcome, times: int) -> Cell:
+    """One cell of several runs: the first that did not pass says how, and how many did is counted."""
+    cells = [judge(program, tarn, way, made, plain) for _ in range(times)]
+    others = [each for each in cells if each.result != "passed"]
+    cell = replace(others[0] if others else cells[0], seconds=round(median(each.seconds for each in cells), 2))
+    if times > 1:
+        cell.note = f"{times - len(others)} of {times} runs passed{': ' + cell.note if others else ''}"
+    return cell
+
+
+def cells_of(program: Program, tarn: Tarn, ways: list[str], scratch: Path, times: int) -> list[Cell]:
     made = scratch / program.name.replace(" ", "-")
     made.mkdir()
     if program.make:
@@ -252,7 +264,7 @@ def cells_of(program: Program, tarn: Tarn, ways: list[str], scratch: Path) -> li
             plain, _ = run_once(program, tarn, "none", made, program.rounds[1])
         else:
             plain = usual
-        cells.append(judge(program, tarn, way, made, plain))
+        cells.append(judge_times(program, tarn, way, made, plain, times))
         print(f"{program.name:24} {way:9} {cells[-1].result:15} {cells[-1].seconds:6.2f} s  {cells[-1].note}", flush=True)
     return cells
 
@@ -264,6 +276,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="", help="names of rows, separated by commas")
     parser.add_argument("--ways", default="", help=",".join(WAYS))
+    parser.add_argument("--times", type=int, default=1, help="runs of each cell")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path, help="writes the page of results")
     options = parser.parse_args()
@@ -285,7 +298,7 @@ def main() -> int:
             if lacking:
                 cells.append(Cell(program.name, "none", "not here", f"{lacking} is missing: {program.packages}"))
             else:
-                cells += cells_of(program, tarn, ways, Path(scratch))
+                cells += cells_of(program, tarn, ways, Path(scratch), options.times)
                 version = subprocess.run(["bash", "-c", program.version], capture_output=True, text=True, env=environment(), check=False)
                 versions[program.name] = (version.stdout + version.stderr).strip().split("\n")[0][:60]
     if options.json:

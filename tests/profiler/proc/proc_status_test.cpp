@@ -31,6 +31,17 @@ TEST(proc_status, process_with_a_difficult_name) {
   EXPECT_DOUBLE_EQ(process->ended_children.system_ns, 0.8e9);
 }
 
+TEST(proc_status, addresses_of_an_image) {
+  std::string text = "4711 (a) (b c) S";
+  for (int field = 4; field <= 52; ++field) text += ' ' + std::to_string(field * 1000);
+  EXPECT_EQ(image_addresses(text), "26000 27000 28000 45000 46000 47000 48000 49000 50000 51000 ");
+  EXPECT_EQ(image_addresses(""), "");
+  EXPECT_EQ(image_addresses("4711 (x) S 4 5"), "");
+  const auto own = static_cast<std::uint32_t>(getpid());
+  EXPECT_EQ(image_addresses(proc_text(own, "stat")), image_addresses(proc_text(own, "stat")));
+  EXPECT_NE(image_addresses(proc_text(own, "stat")).find(' '), std::string::npos);
+}
+
 TEST(proc_status, texts_that_are_no_process) {
   for (const char* text : {"", "4711", "4711 (x)", "4711 (x) S 1 2 3",
                            "(x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21",
