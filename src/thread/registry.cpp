@@ -250,6 +250,7 @@ void thread_cache_registry::keep_only(thread_cache* mine) {
   for (thread_cache* c = used_; mine == nullptr && c != nullptr; c = c->next) {
     if (c == own_) mine = c;
   }
+  own_ = mine;
   thread_cache* cache = used_;
   used_ = nullptr;
   look_next_ = nullptr;

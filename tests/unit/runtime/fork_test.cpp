@@ -192,7 +192,8 @@ int status_of_child_of_section(const std::function<void()>& body) {
 
 TEST(fork, amid_a_section_while_a_thread_works_on_a_scope) {
   scope s("pinned");
-  const stays_inside other([](auto stay) { scope_registry::scopes.for_each([&](scope_instance&) { stay(); }); });
+  const stays_inside other(
+      [](auto stay) { scope_registry::scopes.for_each([&](scope_instance&) { stay(); }); });
   EXPECT_EQ(status_of_child_of_section([&s] { s.end(); }), 0);
 }
 
