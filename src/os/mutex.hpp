@@ -46,6 +46,11 @@ inline void processor_pause() {
 #endif
 }
 
+// Whether the process is a child that the thread's signal handler has forked amid a critical section. The section's end,
+// which passes through unlock_slow(), then calls the function, which is defined in runtime/fork.cpp.
+inline constinit thread_local bool is_unsettled_child = false;
+void settle_forked_child();
+
 // A lock without a rank, free when zeroed. `Counted`: contention is counted while that is on.
 template <bool Counted>
 class TARN_CAPABILITY basic_mutex {
@@ -213,7 +218,11 @@ class TARN_CAPABILITY basic_mutex {
     // Read again: a signal handler may have marked the lock since.
     const bool was_marked = (word_.load(std::memory_order_relaxed) & flags) != 0;
     release();
-    if (was_marked) has_waited_for_section = false;
+    if (!was_marked) return;
+    has_waited_for_section = false;
+    if constexpr (Counted) {
+      if (TARN_UNLIKELY(is_unsettled_child)) settle_forked_child();
+    }
   }
 
   void release() {

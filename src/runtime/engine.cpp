@@ -59,6 +59,7 @@ void thread_ends(void* value) {
 
 constinit os::mutex preparing{os::lock_rank::preparation};
 std::atomic<bool> prepared{false};  // written under `preparing`
+std::atomic<std::size_t> attached_threads{0};
 
 // In this file, not in fork.cpp: a member of an archive is linked only if something refers to it. Not at the first
 // allocation: that may come in a sandbox that forbids opening files.
@@ -103,11 +104,14 @@ void prepare() {
 
 os::mutex& preparation_lock() { return preparing; }
 
+std::size_t threads_attached() { return attached_threads.load(std::memory_order_relaxed); }
+
 thread_cache* attach_thread(bool own) {
   if (local_cache != &no_cache) return local_cache;
   // acquire: partner of the release in prepare().
   if (TARN_UNLIKELY(!prepared.load(std::memory_order_acquire))) prepare();
   if (phase == thread_phase::ended) return nullptr;
+  if (phase == thread_phase::fresh) attached_threads.fetch_add(1, std::memory_order_relaxed);
   if (TARN_UNLIKELY(share.may_be_vfork_child)) {
     if (os::in_sandbox() || os::in_vfork_child()) return nullptr;
     share.may_be_vfork_child = false;

@@ -58,8 +58,9 @@ void after_copy_in_parent();
 void after_copy_in_child();
 // Before a call that makes a child which shares this thread's memory and thread pointer. Async-signal-safe.
 void before_vfork();
-// For fork only.
+// For fork only. threads_attached(): the threads that have begun to attach, ever.
 os::mutex& preparation_lock();
+std::size_t threads_attached();
 
 #pragma GCC visibility pop
 

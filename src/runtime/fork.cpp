@@ -6,10 +6,11 @@
 // before fork and first after it: other libraries' handlers allocate, and wait for threads and for locks of their own.
 //
 // A signal handler may fork whatever its thread was doing. Locks that the thread holds stay held on both sides, because
-// the interrupted operation continues when the handler returns. The child repairs the structures only if its thread was
-// not changing any of them, and the page heap also if its thread was changing others; otherwise the next fork's child
-// repairs them, and until then the memory that the parent's other threads held is lost to this child. Signals are
-// blocked while locks are being taken and held, so no handler forks meanwhile.
+// the interrupted operation continues when the handler returns. The child repairs the structures only while its thread is
+// not changing any of them, and the page heap also if its thread is changing others. If the handler has interrupted a
+// critical section, the rest waits for the section's end (settle_forked_child()), as if the handler had come just after
+// it: what other threads were about to put down (a pin, a claim, an entered scope) is put down before the thread waits
+// for anything but a lock. Signals are blocked while locks are being taken and held, so no handler forks meanwhile.
 //
 // libc's fork takes the lock of the list of open streams. A thread may wait for one of our locks while it holds that
 // lock or a stream's. So the list's lock is taken first; otherwise fork could deadlock.
@@ -39,6 +40,8 @@ using os::lock_walk;
 // Nesting of the calling thread's forks: above 1 if the handler of a signal that is not blocked forks within fork.
 thread_local constinit unsigned depth = 0;
 thread_local constinit std::uint64_t signals_before = 0;
+// In a child: threads_attached() when it was forked.
+constinit std::size_t threads_at_fork = 0;
 
 // Blocks all signals except those that the processor raises, which a library's fork handler may need, and libc's two
 // own signals: setuid waits until every thread has handled the second one, and may have been called by a handler that
@@ -94,8 +97,8 @@ bool has_interrupted_section() {
   return found;
 }
 
-// The same, for a fork that waits for a lock.
-bool may_give_up() {
+// The same. If so, the section's end will be noticed.
+bool has_interrupted_and_marked_section() {
   static thread_local constinit bool found;
   found = false;
   walk_locks({[](os::mutex& m) { found = m.is_interrupted_and_marked() || found; }});
@@ -108,7 +111,7 @@ void before(bool fork) {
   if (depth == 0) block_signals();
   if (depth++ != 0) return;
   if (fork && _IO_list_lock != nullptr) _IO_list_lock();
-  walk_locks({[](os::mutex& m) { m.take_for_fork(may_give_up); }});
+  walk_locks({[](os::mutex& m) { m.take_for_fork(has_interrupted_and_marked_section); }});
 }
 
 void release_locks() {
@@ -130,7 +133,8 @@ void put_structures_right(bool heap_is_consistent) {
   } else {
     heap.forget_other_threads();
   }
-  if (has_interrupted_section()) return;
+  os::is_unsettled_child = has_interrupted_and_marked_section();
+  if (os::is_unsettled_child) return;
   processors.note_forked_child(share.in_use);
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
   for (const front* e : fronts) {
@@ -138,22 +142,28 @@ void put_structures_right(bool heap_is_consistent) {
   }
 }
 
-void after_in_child(bool fork) {
-  if (--depth != 0) return;
+// Requires: fork holds all locks that the thread has not held before.
+void put_right_and_release_locks() {
   const bool heap_is_consistent = heap.lock().is_held_by_fork();
-  walk_locks({[](os::mutex& m) { m.drop_foreign_holder(); }});
-  os::note_forked_child();
-  os::note_threads_allowed();
   {
     const os::quiet_thread quiet;  // under all locks
     put_structures_right(heap_is_consistent);
   }
   release_locks();
+}
+
+void after_in_child(bool fork) {
+  if (--depth != 0) return;
+  walk_locks({[](os::mutex& m) { m.drop_foreign_holder(); }});
+  os::note_forked_child();
+  os::note_threads_allowed();
+  put_right_and_release_locks();
+  threads_at_fork = threads_attached();
   if (fork && _IO_list_resetlock != nullptr) _IO_list_resetlock();
   os::forget_standard_error();
   restore_signals();
   // The parent's control thread is not here, and its socket is in a table of descriptors that only that thread has.
-  options::start_control();
+  if (!os::is_unsettled_child) options::start_control();
 }
 
 }  // namespace
@@ -170,6 +180,21 @@ void after_copy_in_parent() { after_in_parent(false); }
 void after_copy_in_child() { after_in_child(false); }
 
 }  // namespace tarn::engine
+
+// The end of a lock's section. A handler that has started threads, which the repair would take for the parent's, leaves it
+// to the next fork's child.
+void tarn::os::settle_forked_child() {
+  using namespace tarn::engine;
+  if (depth != 0 || has_interrupted_and_marked_section()) return;
+  is_unsettled_child = false;
+  if (threads_attached() == threads_at_fork) {
+    before(false);
+    --depth;
+    put_right_and_release_locks();
+    restore_signals();
+  }
+  options::start_control();
+}
 
 bool tarn::os::is_above_interrupted_section() {
   return tarn::engine::depth != 0 || tarn::engine::has_interrupted_section();

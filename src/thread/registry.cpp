@@ -41,6 +41,7 @@ void thread_cache_registry::unlink_locked(thread_cache* cache) {
   (cache->previous != nullptr ? cache->previous->next : used_) = cache->next;
   if (cache->next != nullptr) cache->next->previous = cache->previous;
   if (look_next_ == cache) look_next_ = cache->next;
+  if (own_ == cache) own_ = nullptr;
   budget_.caches.fetch_sub(1, std::memory_order_relaxed);
   central_.leave_home(cache->home);
 }
@@ -132,6 +133,7 @@ std::size_t thread_cache_registry::forks_now() {
 // Makes the calling thread the owner of a cache that is in no list, as it has been since `forks` was forks_.
 void thread_cache_registry::begin_use(thread_cache* cache, std::size_t forks) {
   set_owner(cache);
+  own_ = cache;
   std::size_t others = 0;
   {
     os::lock_guard guard(lock_, *this);
@@ -160,7 +162,10 @@ void thread_cache_registry::destroy(thread_cache* cache) {
     os::lock_guard guard(lock_, *this);
     cache->ended = true;
     // The thread that has claimed it does the rest.
-    if (cache->claimed()) return;
+    if (cache->claimed()) {
+      own_ = nullptr;
+      return;
+    }
     // The hardened build's quarantine belongs to the thread.
     rests = !hardened_build && bytes <= most_at_rest && cache->capacity_bytes() <= most_capacity_at_rest &&
             has_room_to_rest();
@@ -242,6 +247,10 @@ bool thread_cache_registry::hurry_all() {
 
 void thread_cache_registry::keep_only(thread_cache* mine) {
   os::lock_guard guard(lock_, *this);
+  for (thread_cache* c = used_; mine == nullptr && c != nullptr; c = c->next) {
+    if (c == own_) mine = c;
+  }
+  own_ = mine;
   thread_cache* cache = used_;
   used_ = nullptr;
   look_next_ = nullptr;

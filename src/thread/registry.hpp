@@ -34,10 +34,10 @@ class thread_cache_registry {
   [[nodiscard]] bool has_resting() const { return resting_count_.load(std::memory_order_relaxed) != 0; }
   // Empties the loaded magazines of idle threads. Called by the background thread only: it makes system calls.
   void empty_idle_caches();
-  // In a forked child, whose only thread has the cache `mine`, or none (null). The other caches were copied while their
-  // threads were using them, so nothing that they point to can be trusted: their content is lost to the child (at most
-  // the caches' budget), and only the structures are reused. They are reset when they are needed, not here: writing to
-  // them would copy memory that is shared with the parent.
+  // In a forked child, whose only thread knows that it has the cache `mine`, or of none (null). The other caches were
+  // copied while their threads were using them, so nothing that they point to can be trusted: their content is lost to
+  // the child (at most the caches' budget), and only the structures are reused. They are reset when they are needed, not
+  // here: writing to them would copy memory that is shared with the parent.
   void keep_only(thread_cache* mine);
 
   // Calls visit(cache) for each cache of a living thread, under the lock.
@@ -96,6 +96,9 @@ class thread_cache_registry {
   [[nodiscard]] bool has_room_to_rest() const {
     return resting_count_.load(std::memory_order_relaxed) < most_resting;
   }
+
+  // The calling thread's, from begin_use() to destroy(); a handler may fork while the thread does not know it.
+  static inline constinit thread_local thread_cache* own_ = nullptr;
 
   central& central_;
   cache_budget& budget_;

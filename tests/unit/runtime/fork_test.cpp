@@ -14,9 +14,13 @@
 #include <vector>
 
 #include "base/compiler.hpp"
+#include "recycler/pressure_callbacks.hpp"
+#include "recycler/recycler_registry.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/restore.hpp"
+#include "scope/scope_registry.hpp"
 #include "tarn/malloc.h"
+#include "tarn/scope.hpp"
 
 namespace tarn {
 namespace {
@@ -143,6 +147,118 @@ TEST(fork, amid_changes_of_options) {
               alarm(3);
               return tarn_set_option("stats", "off");
             });
+}
+
+// A thread that is in call(stay), which calls stay() and returns when that does, until the object's end.
+class stays_inside {
+ public:
+  template <class Call>
+  explicit stays_inside(Call call)
+      : thread_([this, call] {
+          call([this] {
+            inside_ = true;
+            while (!ends_) std::this_thread::yield();
+          });
+        }) {
+    while (!inside_) std::this_thread::yield();
+  }
+  ~stays_inside() {
+    ends_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> inside_{false};
+  std::atomic<bool> ends_{false};
+  std::thread thread_;
+};
+
+// Forks as a signal handler does that has interrupted a critical section. The section goes on in both processes.
+int status_of_child_of_section(const std::function<void()>& body) {
+  engine::heap.lock().lock();
+  const pid_t child = fork();
+  engine::heap.lock().unlock();
+  if (child == 0) {
+    alarm(10);
+    body();
+    const bool works = heap_works();
+    engine::heap.validate();
+    _exit(works && engine::registry.count() == 1 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST(fork, amid_a_section_while_a_thread_works_on_a_scope) {
+  scope s("pinned");
+  const stays_inside other(
+      [](auto stay) { scope_registry::scopes.for_each([&](scope_instance&) { stay(); }); });
+  EXPECT_EQ(status_of_child_of_section([&s] { s.end(); }), 0);
+}
+
+TEST(fork, amid_a_section_while_a_thread_is_in_a_scope) {
+  scope s("entered");
+  const stays_inside other([&s](auto stay) {
+    const scope_entry in = s.enter();
+    tarn_free(tarn_malloc(100));
+    stay();
+  });
+  EXPECT_EQ(status_of_child_of_section([&s] { s.end(); }), 0);
+}
+
+TEST(fork, amid_a_section_while_a_thread_is_in_a_recycler) {
+  const auto destroy = [](void*, void*) {};
+  tarn_recycler* const recycler = recycler_registry::create({"entered", 7, 0, 0, 0, destroy, nullptr});
+  {
+    const stays_inside other([recycler](auto stay) {
+      recycler_bin* const bin = recycler_registry::bin_of(recycler);
+      bin->busy = 1;
+      stay();
+      bin->busy = 0;
+    });
+    EXPECT_EQ(status_of_child_of_section([recycler] { recycler_registry::close(recycler); }), 0);
+  }
+  recycler_registry::close(recycler);
+  recycler_registry::free(recycler);
+}
+
+// The end of an inner section is not that of the interrupted one, nor is that of the first of two.
+TEST(fork, amid_two_sections) {
+  const stays_inside other([](auto stay) {
+    tarn_free(tarn_malloc(100));
+    stay();
+  });
+  engine::registry.lock().lock();
+  EXPECT_EQ(status_of_child_of_section([] {
+              if (engine::registry.count() == 1) _exit(2);
+              engine::metadata.lock().lock();
+              engine::registry.lock().unlock();
+              if (engine::registry.count() == 1) _exit(3);
+              engine::metadata.lock().unlock();
+            }),
+            0);
+  engine::registry.lock().unlock();
+}
+
+// A thread of the child itself is not taken for one of the parent's.
+TEST(fork, amid_a_section_whose_handler_starts_a_thread) {
+  if (TARN_TSAN) GTEST_SKIP() << "ThreadSanitizer does not allow threads in forked children";
+  engine::heap.lock().lock();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    const stays_inside other([](auto stay) {
+      engine::attach_thread(true);
+      stay();
+    });
+    engine::heap.lock().unlock();
+    _exit(engine::registry.count() > 1 && heap_works() ? 0 : 1);
+  }
+  engine::heap.lock().unlock();
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 // The number of spans that are neither in use nor free: a thread of the parent was purging them at the fork.

@@ -37,6 +37,11 @@ class registry_test : public testing::Test {
     registry_.for_each_resting([&out](thread_cache& cache) { out.push_back(&cache); });
     return out;
   }
+  thread_cache* of_another_thread() {
+    thread_cache* cache = nullptr;
+    std::thread([&] { cache = registry_.create(); }).join();
+    return cache;
+  }
 
   std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
   thread_cache_registry& registry_ = engine_->registry;
@@ -199,18 +204,28 @@ TEST_F(registry_test, after_fork_only_the_childs_own_cache_is_in_use) {
   EXPECT_EQ(registry_.count(), 1U);
   EXPECT_EQ(engine_->budget.used.load(), mine->capacity_bytes());
   EXPECT_TRUE(resting().empty()) << "the contents of the other caches must not be used";
-  const std::set<thread_cache*> again{registry_.create(), registry_.create()};
+  const std::set<thread_cache*> again{of_another_thread(), of_another_thread()};
   EXPECT_EQ(again, (std::set<thread_cache*>{a, c})) << "their structures are not used again";
-  registry_.keep_only(nullptr);
+  std::thread([this] { registry_.keep_only(nullptr); }).join();  // a thread without a cache
   EXPECT_TRUE(used().empty());
   EXPECT_EQ(registry_.count(), 0U);
   EXPECT_EQ(engine_->budget.used.load(), 0U);
 }
 
+// A handler may fork between create() and the moment from which the thread knows its cache.
+TEST_F(registry_test, after_fork_the_child_keeps_a_cache_that_its_thread_does_not_know_yet) {
+  of_another_thread();
+  thread_cache* const mine = registry_.create();
+  registry_.keep_only(nullptr);
+  EXPECT_EQ(used(), std::vector<thread_cache*>{mine});
+  registry_.destroy(mine);
+  EXPECT_TRUE(used().empty());
+}
+
 // If a thread of the parent was changing its cache at the fork, the child's copy may contain objects that are in use,
 // or invalid pointers.
 TEST_F(registry_test, a_cache_that_was_copied_while_it_was_used_is_not_trusted) {
-  thread_cache* const torn = registry_.create();
+  thread_cache* const torn = of_another_thread();
   testing_support::open_class(*engine_, *torn, 3);
   void* const object = testing_support::take(*torn, 3);
   thread_cache* const next = torn->next;  // intact, because fork holds the list's lock
