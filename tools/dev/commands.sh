@@ -121,11 +121,15 @@ llvm_tool() {
   done
 }
 
+# Versions of clang's tools differ in what they make of the same rules; the project's is 16.
+is_version_16() {
+  "$1" --version | grep -q 'version 16\.'
+}
+
 check_format() {
   local tool
   tool=$(llvm_tool clang-format)
-  # Versions differ in what they make of the same rules; the project's is 16.
-  if ! "$tool" --version | grep -q 'version 16\.'; then
+  if ! is_version_16 "$tool"; then
     echo "formatting: not checked, it wants clang-format 16 and this is $("$tool" --version)"
     return 0
   fi
@@ -137,7 +141,13 @@ check_format() {
 # check_tidy [COMMIT]: all sources, or what differs from COMMIT. Needs the dev preset configured, for the compiler's
 # commands.
 check_tidy() {
-  python3 tools/tidy.py "$(llvm_tool clang-tidy)" build/dev "$@"
+  local tool
+  tool=$(llvm_tool clang-tidy)
+  if ! is_version_16 "$tool"; then
+    echo "clang-tidy: not run, it wants version 16 and this is $("$tool" --version | grep -o 'version .*')"
+    return 0
+  fi
+  python3 tools/tidy.py "$tool" build/dev "$@"
 }
 
 # The commit from which on changes are new to a clone: TIDY_BASE where it is set, or else the tenth before this one.
