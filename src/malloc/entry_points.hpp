@@ -109,6 +109,17 @@ TARN_ALWAYS_INLINE int posix_memalign(void** out, std::size_t alignment, std::si
   return 0;
 }
 
+// Ends the process if the block has another size; only the hardened build looks.
+inline void check_size(const void* block, std::size_t alignment, std::size_t size) {
+  if constexpr (hardened_build)
+    hardened_block::check_size(block, size, alignment, hardened_block::named_size::after_realloc);
+}
+
+TARN_ALWAYS_INLINE void free_sized(void* block, std::size_t alignment, std::size_t size) {
+  check_size(block, alignment, size);
+  deallocate(block);
+}
+
 // The size of a block for pvalloc: whole system pages, at least one. 0: no object may be so large.
 std::size_t whole_pages(std::size_t size);
 
