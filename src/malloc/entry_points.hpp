@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "malloc/allocate.hpp"
+#include "malloc/hardened_size.hpp"
 
 namespace tarn::entry {
 
@@ -112,7 +113,7 @@ TARN_ALWAYS_INLINE int posix_memalign(void** out, std::size_t alignment, std::si
 // Ends the process if the block has another size; only the hardened build looks.
 inline void check_size(const void* block, std::size_t alignment, std::size_t size) {
   if constexpr (hardened_build)
-    hardened_block::check_size(block, size, alignment, hardened_block::named_size::after_realloc);
+    hardened_size::check(block, size, alignment, hardened_size::how_named::after_realloc);
 }
 
 TARN_ALWAYS_INLINE void free_sized(void* block, std::size_t alignment, std::size_t size) {

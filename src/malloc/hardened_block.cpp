@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/hardened_block.hpp"
 
-#include "malloc/allocate.hpp"
 #include "malloc/hardened_large_quarantine.hpp"
-#include "malloc/hardened_zero.hpp"
-#include "malloc/large_block.hpp"
-#include "os/memory.hpp"
 #include "os/report.hpp"
 #include "scope/scope_core.hpp"
 
@@ -14,17 +10,7 @@ namespace {
 
 constexpr const char* overflow_text = "a write past the end of a block, detected when it was freed";
 constexpr const char* underflow_text = "a write before a block, or past the end of the one before it";
-constexpr const char* size_text = "free of a block with a size that it does not have";
 constexpr const char* written_text = "a write to a block after it was freed";
-
-// Whether a request gets a block of this class, or a large block of that many usable bytes.
-bool serves(std::size_t size, std::size_t alignment, unsigned size_class, std::size_t usable) {
-  if (alignment == 16 && size < 16) size = 16;
-  const bool is_large = has_no_class(size, alignment);
-  if (size_class != 0) return !is_large && aligned_class_of(object_size(size), alignment) == size_class;
-  const std::size_t page = os::system_page_size() > page_size ? os::system_page_size() : page_size;
-  return is_large && usable == align_up(size == 0 ? 1 : size, page);
-}
 
 void put_back(void* leaving) {
   put_into_span({leaving, static_cast<unsigned>(engine::map.class_of(address_of(leaving)))});
@@ -49,19 +35,6 @@ const char* fault_of(page_map::entry page, const void* block) {
   if (found == 0 && is_zero(block, size)) return "double free";
   if (found != canary_of(address_of(block))) return overflow_text;
   return is_sound_before_first(page.owner(), address_of(block), size) ? nullptr : underflow_text;
-}
-
-void check_size(const void* block, std::size_t size, std::size_t alignment, named_size how) {
-  const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
-  if (TARN_LIKELY(size_class != 0 && alignment <= 8 && size <= largest_fine &&
-                  fine_class_of(padded(size)) == size_class))
-    return;
-  if (size != 0 && hardened_zero::is_block(block, size_text)) os::fatal(size_text, block);
-  // Guarded blocks, and those of a scope or that the heap profile follows, may be longer than the request.
-  if (size_class == 0 && large_block::find(block) == nullptr) return;
-  const std::size_t usable = usable_size(block);
-  if (serves(size, alignment, size_class, usable)) return;
-  if (how == named_size::exact || !stays(usable, size)) os::fatal(size_text, block);
 }
 
 void take_back(page_map::entry page, void* block, thread_cache* cache) {

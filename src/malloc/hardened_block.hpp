@@ -94,14 +94,6 @@ TARN_ALWAYS_INLINE bool take_back_small(void* block);
 // begins at `block`.
 const char* fault_of(page_map::entry page, const void* block);
 
-// How exactly free must name the size of a block: as operator delete does, or as free_sized() does, whose block
-// realloc may have left longer than the program asked for.
-enum class named_size : std::uint8_t { exact, after_realloc };
-
-// Ends the process if no request of `size` bytes with this alignment (1: none) gives such a block as `block`. A null
-// pointer, and one that is no block, is left to free().
-void check_size(const void* block, std::size_t size, std::size_t alignment, named_size how);
-
 // As is_sound_before(), for an object that may be the first of its page or of its span.
 bool is_sound_before_first(const span* s, std::uintptr_t object, std::size_t size);
 

@@ -152,15 +152,14 @@ namespace {
 TARN_ALWAYS_INLINE void check_size(void* block, std::size_t size) {
   if (hardened_build && is_own(plain_new, tarn_own_new) && is_own(plain_new_array, tarn_own_new_array) &&
       is_own(plain_delete, tarn_own_delete) && is_own(plain_delete_array, tarn_own_delete_array))
-    hardened_block::check_size(block, size, 1, hardened_block::named_size::exact);
+    hardened_size::check(block, size, 1, hardened_size::how_named::exact);
 }
 TARN_ALWAYS_INLINE void check_size(void* block, std::size_t size, std::align_val_t alignment) {
   if (hardened_build && is_own(aligned_new, tarn_own_new_aligned) &&
       is_own(aligned_new_array, tarn_own_new_array_aligned) &&
       is_own(aligned_delete, tarn_own_delete_aligned) &&
       is_own(aligned_delete_array, tarn_own_delete_array_aligned))
-    hardened_block::check_size(block, size, static_cast<std::size_t>(alignment),
-                               hardened_block::named_size::exact);
+    hardened_size::check(block, size, static_cast<std::size_t>(alignment), hardened_size::how_named::exact);
 }
 
 }  // namespace
