@@ -81,8 +81,13 @@ TARN_ALWAYS_INLINE void* pop_fine(std::size_t size) {
   return object;
 }
 
+// Whether the fast paths serve the size. In the hardened build blocks of 0 bytes are of another kind (hardened_zero.hpp).
+constexpr bool is_fine(std::size_t size) {
+  return hardened_build ? size - 1 < largest_fine : size <= largest_fine;
+}
+
 TARN_ALWAYS_INLINE void* allocate(std::size_t size) {
-  if (TARN_LIKELY(size <= largest_fine)) {
+  if (TARN_LIKELY(is_fine(size))) {
     void* const object = pop_fine(size);
     if (TARN_LIKELY(object != nullptr)) return object;
   }

@@ -25,9 +25,9 @@ void* tarn_reallocarray(void* block, size_t count, size_t size) noexcept {
   return entry::reallocarray(block, count, size);
 }
 void tarn_free(void* block) noexcept { deallocate(block); }
-void tarn_free_sized(void* block, size_t /*size*/) noexcept { deallocate(block); }
-void tarn_free_aligned_sized(void* block, size_t /*alignment*/, size_t /*size*/) noexcept {
-  deallocate(block);
+void tarn_free_sized(void* block, size_t size) noexcept { entry::free_sized(block, 1, size); }
+void tarn_free_aligned_sized(void* block, size_t alignment, size_t size) noexcept {
+  entry::free_sized(block, alignment, size);
 }
 
 int tarn_posix_memalign(void** out, size_t alignment, size_t size) noexcept {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "malloc/allocate.hpp"
+#include "malloc/hardened_size.hpp"
 
 namespace tarn::entry {
 
@@ -107,6 +108,17 @@ TARN_ALWAYS_INLINE int posix_memalign(void** out, std::size_t alignment, std::si
   if (block == nullptr) return ENOMEM;
   *out = block;
   return 0;
+}
+
+// Ends the process if the block has another size; only the hardened build looks.
+inline void check_size(const void* block, std::size_t alignment, std::size_t size) {
+  if constexpr (hardened_build)
+    hardened_size::check(block, size, alignment, hardened_size::how_named::after_realloc);
+}
+
+TARN_ALWAYS_INLINE void free_sized(void* block, std::size_t alignment, std::size_t size) {
+  check_size(block, alignment, size);
+  deallocate(block);
 }
 
 // The size of a block for pvalloc: whole system pages, at least one. 0: no object may be so large.

@@ -12,33 +12,13 @@ constexpr const char* overflow_text = "a write past the end of a block, detected
 constexpr const char* underflow_text = "a write before a block, or past the end of the one before it";
 constexpr const char* written_text = "a write to a block after it was freed";
 
-// Of objects above thread_quarantine::small_size, hand_out_any() checks the first bytes, and one cache line of each
-// part.
-constexpr std::size_t checked_first = 512;
-constexpr std::size_t part = 512;
-
-bool ends_are_zero(const void* object, std::size_t size) {
-  const auto* const bytes = static_cast<const char*>(object);
-  if (!is_zero(bytes, checked_first) || !is_zero(bytes + size - cache_line, cache_line)) return false;
-  std::uint64_t random = random_number();
-  for (std::size_t at = checked_first; at + part <= size; at += part) {
-    if (!is_zero(bytes + at + random % (part / cache_line) * cache_line, cache_line)) return false;
-    random = random >> 3 | random << 61;
-  }
-  return true;
-}
-
 void put_back(void* leaving) {
   put_into_span({leaving, static_cast<unsigned>(engine::map.class_of(address_of(leaving)))});
 }
 
 }  // namespace
 
-void hand_out_any(void* object, std::size_t size) {
-  if (size <= thread_quarantine::small_size) return hand_out(object, size);
-  if (!ends_are_zero(object, size)) report_written(object);
-  __atomic_store_n(canary_at(address_of(object), size), canary_of(address_of(object)), __ATOMIC_RELAXED);
-}
+void hand_out_any(void* object, std::size_t size) { hand_out(object, size); }
 
 // The first object in a page may be the first of its span, before which there is none.
 bool is_sound_before_first(const span* s, std::uintptr_t object, std::size_t size) {

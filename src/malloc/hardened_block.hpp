@@ -83,8 +83,7 @@ TARN_ALWAYS_INLINE void hand_out(void* object, std::size_t size) {
   __atomic_store_n(canary_at(address_of(object), size), canary_of(address_of(object)), __ATOMIC_RELAXED);
 }
 
-// The same for any object of a size class. Of an object above thread_quarantine::small_size only both ends are
-// checked, and one random cache line of each part between them.
+// The same for any object of a size class.
 void hand_out_any(void* object, std::size_t size);
 
 // free() of a small block by a thread that has a cache. False, and nothing is done: the block is not small, the thread
@@ -115,10 +114,8 @@ void release_quarantine();
 // ---- inline ----
 
 // Whether the canary of the object before this one is intact (a canary, or zero if that object is free). An object
-// that is not the first in its page has another object of the span before it. If the canary lies in another cache
-// line, it is not checked here but when that object is freed: a cache miss would cost more than all other checks.
+// that is not the first in its page has another object of the span before it.
 TARN_ALWAYS_INLINE bool is_sound_before(const span* s, std::uintptr_t object, std::size_t size) {
-  if (object % cache_line == 0) return true;
   if (TARN_UNLIKELY((object & (page_size - 1)) < size)) return is_sound_before_first(s, object, size);
   const word found = __atomic_load_n(reinterpret_cast<const word*>(object) - 1, __ATOMIC_RELAXED);
   return found == 0 || found == canary_of(object - size);

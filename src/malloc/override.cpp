@@ -41,6 +41,8 @@ extern "C" {
 
 TARN_API void* malloc(size_t size) noexcept { return entry::malloc(size); }
 TARN_API void free(void* block) noexcept { deallocate(block); }
+// For who wants to know whether the name leads here.
+[[gnu::alias("free"), gnu::visibility("hidden")]] void tarn_own_free(void* block) noexcept;
 TARN_API void* calloc(size_t count, size_t size) noexcept { return entry::calloc(count, size); }
 TARN_API void* realloc(void* block, size_t size) noexcept { return entry::realloc(block, size); }
 TARN_API int posix_memalign(void** out, size_t alignment, size_t size) noexcept {

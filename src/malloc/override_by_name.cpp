@@ -12,13 +12,28 @@
 
 using namespace tarn;
 
+extern "C" [[gnu::visibility("hidden")]] void tarn_own_free(void* block) noexcept;  // override.cpp
+
+// The hardened build checks the sizes of blocks that tarn's own free gets: another one may have a header before each.
+static void check_size(const void* block, std::size_t alignment, std::size_t size) {
+  if constexpr (hardened_build) {
+    void (*by_name)(void*) = &::free;
+    __asm__("" : "+r"(by_name));  // a compiler takes two names for two functions
+    if (by_name == &tarn_own_free) entry::check_size(block, alignment, size);
+  }
+}
+
 // The parameters' names differ from those in libc's headers, which are reserved.
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 extern "C" {
 
 TARN_API void cfree(void* block) noexcept { ::free(block); }
-TARN_API void free_sized(void* block, size_t /*size*/) noexcept { ::free(block); }
-TARN_API void free_aligned_sized(void* block, size_t /*alignment*/, size_t /*size*/) noexcept {
+TARN_API void free_sized(void* block, size_t size) noexcept {
+  check_size(block, 1, size);
+  ::free(block);
+}
+TARN_API void free_aligned_sized(void* block, size_t alignment, size_t size) noexcept {
+  check_size(block, alignment, size);
   ::free(block);
 }
 TARN_API void* reallocarray(void* block, size_t count, size_t size) noexcept {

@@ -85,7 +85,7 @@ TARN_COLD void* new_nothrow_slow(std::size_t size, std::size_t alignment) noexce
 }
 
 TARN_ALWAYS_INLINE void* new_object(std::size_t size) {
-  if (TARN_LIKELY(size <= largest_fine)) {
+  if (TARN_LIKELY(is_fine(size))) {
     void* const object = pop_fine(size);
     if (TARN_LIKELY(object != nullptr)) return object;
   }
@@ -120,19 +120,49 @@ constexpr plain_form* plain_new = &::operator new;
 constexpr plain_form* plain_new_array = &::operator new[];
 constexpr aligned_form* aligned_new = &::operator new;
 constexpr aligned_form* aligned_new_array = &::operator new[];
+using plain_delete_form = void(void*) noexcept;
+using aligned_delete_form = void(void*, std::align_val_t) noexcept;
+constexpr plain_delete_form* plain_delete = &::operator delete;
+constexpr plain_delete_form* plain_delete_array = &::operator delete[];
+constexpr aligned_delete_form* aligned_delete = &::operator delete;
+constexpr aligned_delete_form* aligned_delete_array = &::operator delete[];
 
 }  // namespace
 
 #define TARN_FORM [[gnu::weak]] TARN_API
 // GCC wants a name to have the attributes of the function that it names.
 #define TARN_OWN(symbol) [[gnu::alias(symbol), gnu::visibility("hidden"), gnu::malloc, gnu::alloc_size(1)]]
+#define TARN_OWN_DELETE(symbol) [[gnu::alias(symbol), gnu::visibility("hidden")]]
 
 extern "C" {
 TARN_OWN("_Znwm") void* tarn_own_new(std::size_t);
 TARN_OWN("_Znam") void* tarn_own_new_array(std::size_t);
 TARN_OWN("_ZnwmSt11align_val_t") void* tarn_own_new_aligned(std::size_t, std::align_val_t);
 TARN_OWN("_ZnamSt11align_val_t") void* tarn_own_new_array_aligned(std::size_t, std::align_val_t);
+TARN_OWN_DELETE("_ZdlPv") void tarn_own_delete(void*) noexcept;
+TARN_OWN_DELETE("_ZdaPv") void tarn_own_delete_array(void*) noexcept;
+TARN_OWN_DELETE("_ZdlPvSt11align_val_t") void tarn_own_delete_aligned(void*, std::align_val_t) noexcept;
+TARN_OWN_DELETE("_ZdaPvSt11align_val_t") void tarn_own_delete_array_aligned(void*, std::align_val_t) noexcept;
 }
+
+namespace {
+
+// The sizes that the program names in delete are checked by the hardened build only, and only where all four forms are
+// tarn's: another operator new may ask for more than it is asked for.
+TARN_ALWAYS_INLINE void check_size(void* block, std::size_t size) {
+  if (hardened_build && is_own(plain_new, tarn_own_new) && is_own(plain_new_array, tarn_own_new_array) &&
+      is_own(plain_delete, tarn_own_delete) && is_own(plain_delete_array, tarn_own_delete_array))
+    hardened_size::check(block, size, 1, hardened_size::how_named::exact);
+}
+TARN_ALWAYS_INLINE void check_size(void* block, std::size_t size, std::align_val_t alignment) {
+  if (hardened_build && is_own(aligned_new, tarn_own_new_aligned) &&
+      is_own(aligned_new_array, tarn_own_new_array_aligned) &&
+      is_own(aligned_delete, tarn_own_delete_aligned) &&
+      is_own(aligned_delete_array, tarn_own_delete_array_aligned))
+    hardened_size::check(block, size, static_cast<std::size_t>(alignment), hardened_size::how_named::exact);
+}
+
+}  // namespace
 
 TARN_FORM void* operator new(std::size_t size) { return new_object(size); }
 TARN_FORM void* operator new(std::size_t size, std::align_val_t a) { return new_aligned(size, a); }
@@ -158,19 +188,29 @@ TARN_FORM void* operator new[](std::size_t size, std::align_val_t a, const std::
 }
 
 TARN_FORM void operator delete(void* p) noexcept { deallocate(p); }
-TARN_FORM void operator delete(void* p, std::size_t) noexcept { ::operator delete(p); }
+TARN_FORM void operator delete(void* p, std::size_t size) noexcept {
+  check_size(p, size);
+  ::operator delete(p);
+}
 TARN_FORM void operator delete(void* p, const std::nothrow_t&) noexcept { ::operator delete(p); }
 TARN_FORM void operator delete[](void* p) noexcept { ::operator delete(p); }
-TARN_FORM void operator delete[](void* p, std::size_t) noexcept { ::operator delete[](p); }
+TARN_FORM void operator delete[](void* p, std::size_t size) noexcept {
+  check_size(p, size);
+  ::operator delete[](p);
+}
 TARN_FORM void operator delete[](void* p, const std::nothrow_t&) noexcept { ::operator delete[](p); }
 
 TARN_FORM void operator delete(void* p, std::align_val_t) noexcept { deallocate(p); }
-TARN_FORM void operator delete(void* p, std::size_t, std::align_val_t a) noexcept { ::operator delete(p, a); }
+TARN_FORM void operator delete(void* p, std::size_t size, std::align_val_t a) noexcept {
+  check_size(p, size, a);
+  ::operator delete(p, a);
+}
 TARN_FORM void operator delete(void* p, std::align_val_t a, const std::nothrow_t&) noexcept {
   ::operator delete(p, a);
 }
 TARN_FORM void operator delete[](void* p, std::align_val_t a) noexcept { ::operator delete(p, a); }
-TARN_FORM void operator delete[](void* p, std::size_t, std::align_val_t a) noexcept {
+TARN_FORM void operator delete[](void* p, std::size_t size, std::align_val_t a) noexcept {
+  check_size(p, size, a);
   ::operator delete[](p, a);
 }
 TARN_FORM void operator delete[](void* p, std::align_val_t a, const std::nothrow_t&) noexcept {

@@ -7,6 +7,7 @@
 #include "malloc/allocate.hpp"
 #include "malloc/hardened_block.hpp"
 #include "malloc/hardened_large.hpp"
+#include "malloc/hardened_zero.hpp"
 #include "malloc/large_block.hpp"
 #include "os/report.hpp"
 #include "runtime/allocation_counts.hpp"
@@ -16,6 +17,8 @@ namespace tarn {
 namespace {
 
 constexpr int reclaim_tries = 3;
+constexpr const char* no_block_to_size = "size asked of a pointer that is not a block";
+constexpr const char* no_block_to_resize = "realloc of a pointer that is not a block";
 // realloc asks for no more than the new size from this size on, where a quarter more would only be refused.
 constexpr std::size_t grows_ahead_below = std::size_t{1} << 40;
 constexpr std::size_t largest_in_class = largest_class_size - kept_bytes;
@@ -255,9 +258,20 @@ void put_into_span(unsigned size_class, void* object) {
   engine::central_tier.settle(size_class);
 }
 
+// Requires: the hardened build. A block of 0 bytes; null: an ordinary one takes its place.
+void* allocate_nothing() {
+  engine::attach_thread();
+  // What is allocated in a scope goes back at its end.
+  if (TARN_UNLIKELY(engine::is_in_scope())) return nullptr;
+  void* const block = hardened_zero::allocate();
+  if (block != nullptr) counted(0);
+  return block;
+}
+
 // free() of a block that has no size class in the page map.
 TARN_NOINLINE void deallocate_apart(void* block) {
   if (TARN_UNLIKELY(engine::noted_traffic != nullptr)) engine::note_traffic();
+  if (hardened_build && hardened_zero::deallocate(block)) return;
   if (span* const s = scope_core::span_of(block)) {
     scope_bin* const bin = current_scope_bin;
     // The thread's bin of the scope saves the lock.
@@ -341,6 +355,9 @@ TARN_NOINLINE static void* allocate_missed(std::size_t size) {
 
 TARN_NOINLINE void* allocate_slow(std::size_t size) {
   // Either the fast path has missed, or the size is one that it does not serve.
+  if (hardened_build && size == 0) {
+    if (void* const block = allocate_nothing()) return block;
+  }
   if (!hardened_build && size > largest_fine && size <= largest_in_class) {
     if (void* const object = pop_coarse(size); TARN_LIKELY(object != nullptr)) return object;
   }
@@ -436,10 +453,14 @@ TARN_COLD void deallocate_uncached(void* block) {
 
 std::size_t usable_size(const void* block) {
   const page_map::entry page = engine::map.find(address_of(block));
-  if (TARN_LIKELY(page.size_class() != 0))
+  if (TARN_LIKELY(page.size_class() != 0)) {
+    if (hardened_build && fault_of(page, block) != nullptr)
+      os::fatal("size asked of a pointer that is no live and intact block", block);
     return usable_bytes(static_cast<unsigned>(page.size_class()), block);
+  }
   const span* s = large_block::find(block);
   if (s != nullptr) return hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
+  if (hardened_build && hardened_zero::is_block(block, no_block_to_size)) return 0;
   std::size_t size = bytes_of_sampled(block);
   if (size != 0) return size;
   const unsigned unlisted = engine::central_tier.class_of_unlisted(block);
@@ -450,7 +471,7 @@ std::size_t usable_size(const void* block) {
   } else if (engine::guards.contains(block)) {
     size = engine::guards.size_of(block);
   }
-  if (size == 0) os::fatal("size asked of a pointer that is not a block", block);
+  if (size == 0) os::fatal(no_block_to_size, block);
   return size;
 }
 
@@ -461,7 +482,7 @@ void* reallocate(void* block, std::size_t size) {
     if (const char* fault = fault_of(page, block)) os::fatal(fault, block);
     have = usable_bytes(static_cast<unsigned>(page.size_class()), block);
     if (stays(have, size)) return block;
-  } else {
+  } else if (!hardened_build || !hardened_zero::is_block(block, no_block_to_resize)) {
     span* s = large_block::find(block);
     const span* const scoped = s == nullptr ? scope_core::span_of(block) : nullptr;
     have = s == nullptr && scoped == nullptr ? bytes_of_sampled(block) : 0;
@@ -474,7 +495,7 @@ void* reallocate(void* block, std::size_t size) {
     if (have != 0 && stays(have, size)) return block;
     if (s == nullptr && have == 0 &&
         (scoped != nullptr ? scope_core::usable_size(scoped, block) == 0 : !engine::guards.contains(block)))
-      os::fatal("realloc of a pointer that is not a block", block);
+      os::fatal(no_block_to_resize, block);
     if (have == 0) have = usable_size(block);
     if (size == have) return block;
     if ((scoped != nullptr || (hardened_build && s != nullptr)) && stays(have, size)) return block;

@@ -34,11 +34,21 @@ struct giver {
   }
 };
 
+enum class named { nothing, size, size_and_alignment };
+
 // A way to give a block back.
 struct taker {
   const char* name;
   bool accepts_null;
   void (*take)(void* block, size_t size);
+  named names = named::nothing;
+
+  // The hardened build ends a program that gives a block back with a size or an alignment that was not asked for.
+  bool may_take_from(placement place) const {
+    static const bool checks_sizes = getenv("GUARANTEE_HARDENED") != nullptr;
+    if (!checks_sizes || names == named::nothing) return true;
+    return place == (names == named::size ? placement::natural : placement::as_asked);
+  }
 };
 
 inline constexpr size_t taken_alignment = 128;  // what takers are told if they ask for an alignment

@@ -271,7 +271,8 @@ size_t frees = 0;
 void free_and_check(void* block, size_t size, const char* situation) {
   const int mark = marks[frees % 3];
   const taker* to = &f.takers[frees / 3 % f.takers.size()];
-  if (!to->accepts_null) to = &f.takers.front();  // another allocator's realloc need not free
+  // Another allocator's realloc need not free; and the block may have been resized.
+  if (!to->accepts_null || !to->may_take_from(placement::whole_pages)) to = &f.takers.front();
   ++frees;
   errno = mark;
   to->take(block, size);

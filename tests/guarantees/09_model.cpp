@@ -22,7 +22,7 @@ struct record {
   void* start;
   size_t size;
   uint64_t seed;
-  bool aligned;  // from memalign, which sized delete does not fit
+  bool has_other_size;  // from memalign or realloc, which sized delete does not fit
   record* next_free;
 };
 
@@ -55,7 +55,7 @@ class worker {
         ::operator delete(r->start);
         break;
       default:
-        r->aligned ? free(r->start) : ::operator delete(r->start, r->size);
+        r->has_other_size ? free(r->start) : ::operator delete(r->start, r->size);
         break;
     }
     give_back(r);
@@ -110,7 +110,7 @@ class worker {
     r->size = random_size();
     r->seed = ++seed_ * thread_count + number_;
     const size_t kind = random_.below(8);
-    r->aligned = kind == 1;
+    r->has_other_size = kind == 1;
     switch (kind) {
       case 0:
         r->start = calloc(1, r->size);
@@ -143,6 +143,7 @@ class worker {
     stamp(moved, r.seed, kept, size);
     r.start = moved;
     r.size = size;
+    r.has_other_size = true;
   }
 
   // Ownership of a block passes with the exchange. Release publishes the stamps; acquire, its partner in the other

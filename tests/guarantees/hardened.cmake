@@ -12,9 +12,11 @@
 #   misuse_use_after_free, 40     go on behind writes that this build ends the process for (misuse_overrun has those cases)
 #   34_fork_handlers_static, 34_fork_first_allocation, 16_dlopen_tarn   link or load another library
 if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY)
-  add_executable(guarantee_misuse_overrun misuse_overrun.cpp)
-  tarn_guarantee_target(guarantee_misuse_overrun)
-  set_target_properties(guarantee_misuse_overrun PROPERTIES OUTPUT_NAME misuse_overrun)
+  foreach(name misuse_overrun misuse_size)
+    add_executable(guarantee_${name} ${name}.cpp)
+    tarn_guarantee_target(guarantee_${name})
+    set_target_properties(guarantee_${name} PROPERTIES OUTPUT_NAME ${name})
+  endforeach()
 
   function(tarn_hardened_guarantees label)
     tarn_limit(limit 900)
@@ -33,7 +35,7 @@ if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY)
     01_names 01_ownership 03_alignment_errors 04_new_handler 04_overflow 05_zero_size 06_errno 10_many_threads 11_live_threads
     12_thread_destructors 18_small_stacks 19_closed_descriptors 20_address_space_exhaustion 20_free_in_pieces 21_small_address_space 23_sandbox 23_forbidden_mprotect
     24_mapping_count 26_locked_memory 38_heap_once_large 38_many_free_spans 43_failure_errno 47_fault_signals
-    48_call_paths misuse_overrun misuse_foreign)
+    48_call_paths misuse_overrun misuse_size misuse_foreign)
   set_property(TEST hardened.47_fault_signals APPEND PROPERTY ENVIRONMENT TARN_GUARDED=10)
   set_property(TEST hardened.48_call_paths APPEND PROPERTY ENVIRONMENT TARN_GUARDED=1)
   # A second to a minute each on a busy machine.

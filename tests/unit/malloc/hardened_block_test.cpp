@@ -5,12 +5,17 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include "base/units.hpp"
 #include "tarn/malloc.h"
 
 namespace {
@@ -113,6 +118,77 @@ TEST(hardened_block_death, every_byte_written_after_free_is_seen_when_the_block_
                 "a write to a block after it was freed")
         << at;
   }
+}
+
+TEST(hardened_block_death, a_long_block_is_checked_from_end_to_end) {
+  for (const std::size_t size : {2000U, 8192U, 200'000U}) {
+    for (const std::size_t at : {std::size_t{700}, size / 2, size - 100}) {
+      EXPECT_EXIT(write_after_free(size, at), testing::KilledBySignal(SIGABRT),
+                  "a write to a block after it was freed")
+          << size << " " << at;
+    }
+  }
+}
+
+// Writes 16 bytes before a block that begins at a cache line, so that the canary of the one before is in another, and frees
+// it.
+void write_before(std::size_t size) {
+  std::vector<unsigned char*> blocks;
+  for (int i = 0; i < 500; ++i) blocks.push_back(static_cast<unsigned char*>(tarn_malloc(size)));
+  std::sort(blocks.begin(), blocks.end());
+  const std::size_t step = tarn_usable_size(blocks[0]) + canary_bytes;
+  for (std::size_t i = 101; i < blocks.size(); ++i) {
+    if (blocks[i] != blocks[i - 1] + step || reinterpret_cast<std::uintptr_t>(blocks[i]) % 64 != 0) continue;
+    if (reinterpret_cast<std::uintptr_t>(blocks[i]) % tarn::page_size < step) continue;
+    for (std::ptrdiff_t at = -16; at != 0; ++at) static_cast<volatile_bytes*>(blocks[i])[at] = 0xee;
+    tarn_free(blocks[i]);
+    _exit(1);
+  }
+  _exit(2);
+}
+
+TEST(hardened_block_death, a_write_before_a_block_is_seen_in_another_cache_line) {
+  for (const std::size_t size : {56U, 120U, 500U}) {
+    EXPECT_EXIT(write_before(size), testing::KilledBySignal(SIGABRT), "a write before a block") << size;
+  }
+}
+
+void* moved_by_realloc(std::size_t size, std::size_t then) { return tarn_realloc(tarn_malloc(size), then); }
+
+TEST(hardened_block, free_with_the_right_size) {
+  for (const std::size_t size :
+       {0U, 1U, 15U, 16U, 24U, 1016U, 1017U, 5000U, 262'136U, 262'137U, 5'000'000U}) {
+    tarn_free_sized(tarn_malloc(size), size);
+    tarn_free_sized(tarn_calloc(size, 1), size);
+    for (const std::size_t alignment : {1U, 8U, 16U, 32U, 4096U, 8192U, 65'536U})
+      tarn_free_aligned_sized(tarn_aligned_alloc(alignment, size), alignment, size);
+    for (const std::size_t then : {size / 2 + 1, size + 8, size * 2 + 1})
+      tarn_free_sized(moved_by_realloc(size, then), then);
+  }
+  tarn_free_sized(nullptr, 100);
+}
+
+TEST(hardened_block_death, free_with_a_wrong_size) {
+  constexpr const char* text = "free of a block with a size that it does not have";
+  EXPECT_EXIT(tarn_free_sized(tarn_malloc(1), 32), testing::KilledBySignal(SIGABRT), text);
+  EXPECT_EXIT(tarn_free_sized(tarn_malloc(32), 1), testing::KilledBySignal(SIGABRT), text);
+  EXPECT_EXIT(tarn_free_sized(tarn_malloc(300'000), 500'000), testing::KilledBySignal(SIGABRT), text);
+  EXPECT_EXIT(tarn_free_aligned_sized(tarn_aligned_alloc(64, 24), 64, 88), testing::KilledBySignal(SIGABRT),
+              text);
+  EXPECT_EXIT(tarn_free_sized(tarn_malloc(0), 1), testing::KilledBySignal(SIGABRT), text);
+}
+
+TEST(hardened_block_death, size_of_what_is_no_live_block) {
+  constexpr const char* text = "size asked of a pointer that is no live and intact block";
+  EXPECT_EXIT(tarn_usable_size(static_cast<char*>(tarn_malloc(16)) + 1), testing::KilledBySignal(SIGABRT),
+              text);
+  EXPECT_EXIT(
+      {
+        void* volatile stale = tarn_malloc(16);
+        tarn_free(stale);
+        tarn_usable_size(stale);
+      },
+      testing::KilledBySignal(SIGABRT), text);
 }
 
 void write_past_end(std::size_t size) {
