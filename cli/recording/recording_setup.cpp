@@ -43,7 +43,7 @@ void recording_arguments::declare(command& app, const std::vector<std::string>& 
   app.option("-o,--output FILE", output, output_help);
   app.option("--sample SIZE", sample, "Mode sample: average number of bytes between samples (512K)",
              byte_size(least_sample_bytes, most_sample_bytes));
-  app.option("--checkpoint SECONDS", checkpoint, "Seconds between updates of the file (5)",
+  app.option("--checkpoint SECONDS", checkpoint, "Seconds between updates of the file (5, later up to 30)",
              number(0.1, 3600.0));
   app.add_flag("--no-events", no_events, "Omit single events: the file is smaller, and replay is impossible");
   app.add_flag("-q,--quiet", quiet, "Print neither progress nor a summary");

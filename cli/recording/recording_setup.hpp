@@ -27,7 +27,7 @@ struct recording_arguments {
   std::string mode = "sample";
   std::string output;
   std::string sample = "512K";
-  double checkpoint = 5;
+  double checkpoint = 0;  // not given
   bool no_events = false;
   bool quiet = false;
   bool json = false;

@@ -36,9 +36,10 @@ struct recording_settings {
   profile_mode mode = profile_mode::sample;
   std::uint64_t sample_bytes = std::uint64_t{512} << 10;
   bool keep_events = true;
-  double checkpoint_seconds = 5;  // shortest time between two checkpoints of a file
-  std::string output;             // empty: tarn-PROGRAM-PID.prof here
-  std::string directory;          // directory of files without a given name; empty: the current one
+  // Shortest time between two checkpoints of a file; 0: 5, and later a part of the time recorded so far, up to 30.
+  double checkpoint_seconds = 0;
+  std::string output;     // empty: tarn-PROGRAM-PID.prof here
+  std::string directory;  // directory of files without a given name; empty: the current one
   // A process that runs already (tarn attach); 0: this process starts the program.
   std::uint32_t program = 0;
   symbol_settings symbols;
@@ -146,7 +147,7 @@ class recording {
   std::string small_file_name(int number) const;
   bool is_taken(const std::string& path) const;
   model_settings settings_of_models() const;
-  std::uint64_t checkpoint_ns() const;
+  std::uint64_t checkpoint_ns(std::uint64_t recorded_ns) const;
   double seconds_since_1970(std::uint64_t raw_ns) const;
 
   recording_settings settings_;

@@ -29,6 +29,9 @@ constexpr std::uint64_t names_every_ns = second_ns;
 // a processor.
 constexpr std::uint64_t least_ns_between_counters = 500'000;
 constexpr std::uint64_t first_checkpoint_ns = 5 * second_ns;
+// Each checkpoint makes the file longer, so those of a long recording become fewer, up to that time.
+constexpr std::uint64_t last_checkpoint_ns = 30 * second_ns;
+constexpr std::uint64_t checkpoint_part = 64;  // of the time recorded so far
 // Checkpoints may take 1 / checkpoint_share of the time.
 constexpr std::uint64_t checkpoint_share = 50;
 constexpr std::size_t most_looks = 32;  // processes looked at in one round
@@ -62,9 +65,9 @@ std::string text_of(const char* room) { return {room, strnlen(room, path_room)};
 
 }  // namespace
 
-std::uint64_t recording::checkpoint_ns() const {
-  return settings_.checkpoint_seconds > 0 ? static_cast<std::uint64_t>(settings_.checkpoint_seconds * 1e9)
-                                          : first_checkpoint_ns;
+std::uint64_t recording::checkpoint_ns(std::uint64_t recorded_ns) const {
+  if (settings_.checkpoint_seconds > 0) return static_cast<std::uint64_t>(settings_.checkpoint_seconds * 1e9);
+  return std::clamp(recorded_ns / checkpoint_part, first_checkpoint_ns, last_checkpoint_ns);
 }
 
 process_entry* recording::by_process(std::uint32_t process) {
@@ -152,7 +155,7 @@ void recording::add_process(arrival&& from) {
   }
   const std::uint64_t now = raw_clock_ns();
   entry.next_counters_ns = now;
-  entry.next_checkpoint_ns = now + checkpoint_ns();
+  entry.next_checkpoint_ns = now + checkpoint_ns(0);
   processes_.push_back(std::move(added));
 }
 
@@ -282,7 +285,8 @@ void recording::look_after_processes(bool all) {
     } else if (now >= process->next_checkpoint_ns && is_worth_a_file(*process)) {
       write(*process, false);
       const std::uint64_t took = raw_clock_ns() - now;
-      process->next_checkpoint_ns = now + std::max(checkpoint_ns(), took * checkpoint_share);
+      process->next_checkpoint_ns =
+          now + std::max(checkpoint_ns(now - process->start_ns), took * checkpoint_share);
     }
   }
   for (process_entry* process : ended) end_process(*process);

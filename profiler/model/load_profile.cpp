@@ -303,7 +303,7 @@ class loader {
   }
 
   void take_memory(table& rows) {
-    p_.memory.rows.clear();
+    if (rows.replaces) p_.memory.rows.clear();
     append_rows(rows, p_.memory.rows);
   }
 

@@ -65,11 +65,16 @@ void store_counters(table_writer& out, const profile& p, std::size_t first) {
   out.append(rows);
 }
 
-void store_memory(table_writer& out, const memory_history& memory) {
+void store_memory(table_writer& out, const memory_history& memory, stored_rows& already) {
   if (memory.rows.empty()) return;
-  table rows = new_table("memory", memory.rows.size(), true);
-  add_columns<memory_row>(rows, 0, [&](std::size_t row) -> auto& { return memory.rows[row]; });
-  out.append(rows);
+  const bool has_grown = already.memory > 0 && already.memory <= memory.rows.size() &&
+                         memory.rows[already.memory - 1].time_ns == already.memory_ns;
+  const std::size_t first = has_grown ? already.memory : 0;
+  table rows = new_table("memory", memory.rows.size() - first, first == 0);
+  add_columns<memory_row>(rows, first, [&](std::size_t row) -> auto& { return memory.rows[row]; });
+  if (rows.rows > 0) out.append(rows);
+  already.memory = memory.rows.size();
+  already.memory_ns = memory.rows.back().time_ns;
   rows = new_table("memory_parts", memory.parts.size(), true);
   add_columns<memory_part>(rows, 0, [&](std::size_t row) -> auto& { return memory.parts[row]; });
   out.append(rows);
@@ -124,7 +129,7 @@ void store_all(table_writer& out, const profile& p, packed_sites& sites, stored_
   store_threads(out, p);
   sites.write(out);
   store_counters(out, p, already.counters);
-  store_memory(out, p.memory);
+  store_memory(out, p.memory, already);
   store_processes(out, p);
   out.append_json("meta", text_of(stored_meta(p)));
   if (!p.symbols.empty()) store_symbols(out, p);

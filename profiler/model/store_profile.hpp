@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/packed_sites.hpp"
@@ -16,10 +17,13 @@ struct stored_rows {
   std::size_t modules = 0;
   std::size_t stacks = 1;  // node 0 is not in the file
   std::size_t counters = 0;
+  std::size_t memory = 0;
+  std::uint64_t memory_ns = 0;  // time of the last of these
 };
 
-// Appends the new rows of modules, stacks and counters, and all other tables completely. Requires: modules, stacks,
-// counters and sites have only grown since the last call, in the same order. Symbols are left out if there are
+// Appends the new rows of modules, stacks, counters and memory, and all other tables completely. Requires: modules, stacks,
+// counters and sites have only grown since the last call, in the same order. If rows of memory before its last stored one were
+// removed, it is stored anew. Symbols are left out if there are
 // none. Throws profile_error.
 void store_profile(table_writer& out, const profile& p, stored_rows& already);
 // For a profile that is written once.

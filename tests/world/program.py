@@ -15,7 +15,8 @@ class Program:
     make: a line that makes the input or compiles the source, once, without tarn.
     ready, load, stop: of a server: a line that succeeds when it answers, a line whose output is compared while it runs, and
          the line that ends it (SIGTERM, unless named).
-    rounds: where `run` has {rounds}, what stands there: usually, and while tarn attaches, which takes a run of some seconds.
+    rounds: where `run` has {rounds}, what stands there. While tarn attaches, which takes a run of some seconds, it is so many
+         times as many.
     own: what a profile must name: a regular expression over the lines of `tarn sites`. Empty: the program has no names of its own.
     without: the ways that cannot be, each with the reason.
     """
@@ -30,7 +31,7 @@ class Program:
     load: str = ""
     stop: str = ""
     own: str = ""
-    rounds: tuple[int, int] = (0, 0)
+    rounds: int = 0
     quick: bool = False
     without: tuple[tuple[str, str], ...] = ()
     seconds: float = 60  # that one run may take under any way

@@ -38,7 +38,8 @@ ROWS = [*LANGUAGES, *SERVERS, *TOOLS]
 WORLD_VENV = Path(os.environ.get("WORLD_VENV", Path.home() / ".cache/tarn-world-venv"))
 NOT_PACKAGES = {"rustup", "crates", "or", "Debian's"}
 PATIENCE = 5  # seconds that other processes of a program may take to end after it
-LEAST_ATTACHED_RUN = 0.25  # seconds that a run lasts before tarn attaches
+BEFORE_ATTACH = 0.25  # seconds that a run lasts before tarn attaches
+ATTACHED_RUNS = (4, 15)  # seconds that a run lasts to which tarn attaches: the next, if it has ended before
 
 
 @dataclass
@@ -145,7 +146,7 @@ def run_tool(program: Program, line: str, folder: Path, tarn: Tarn, way: str, pr
     problem = ""
     if way == "attach":
         process = process_of(pid_file)
-        time.sleep(LEAST_ATTACHED_RUN)
+        time.sleep(BEFORE_ATTACH)
         problem = attach_to(tarn, process, profile) if process else "did not start"
     status = running.wait(program.seconds)
     seconds = time.monotonic() - running.began
@@ -211,8 +212,17 @@ def run_once(program: Program, tarn: Tarn, way: str, made: Path, rounds: int) ->
         return outcome, missing
 
 
-def judge(program: Program, tarn: Tarn, way: str, made: Path, plain: Outcome) -> Cell:
-    outcome, missing = run_once(program, tarn, way, made, program.rounds[way == "attach"])
+def long_run(program: Program, tarn: Tarn, made: Path, usual: Outcome, seconds: float) -> tuple[Outcome, int]:
+    """A run without tarn that lasts so long, and its rounds."""
+    outcome, rounds = usual, program.rounds
+    while rounds and not outcome.problem and outcome.seconds < seconds:
+        rounds = int(rounds * min(20, max(1.5, 1.3 * seconds / max(0.01, outcome.seconds)))) + 1
+        outcome, _ = run_once(program, tarn, "none", made, rounds)
+    return outcome, rounds
+
+
+def judge(program: Program, tarn: Tarn, way: str, made: Path, plain: Outcome, rounds: int) -> Cell:
+    outcome, missing = run_once(program, tarn, way, made, rounds)
     cell = Cell(program.name, way, "failed", seconds=round(outcome.seconds, 2))
     if outcome.problem == "ended":
         cell.result, cell.note = "not applicable", "it ends before tarn attaches"
@@ -229,9 +239,9 @@ def judge(program: Program, tarn: Tarn, way: str, made: Path, plain: Outcome) ->
     return cell
 
 
-def judge_times(program: Program, tarn: Tarn, way: str, made: Path, plain: Outcome, times: int) -> Cell:
+def judge_times(program: Program, tarn: Tarn, way: str, made: Path, plain: Outcome, rounds: int, times: int) -> Cell:
     """One cell of several runs: the first that did not pass says how, and how many did is counted."""
-    cells = [judge(program, tarn, way, made, plain) for _ in range(times)]
+    cells = [judge(program, tarn, way, made, plain, rounds) for _ in range(times)]
     others = [each for each in cells if each.result != "passed"]
     cell = replace(others[0] if others else cells[0], seconds=round(median(each.seconds for each in cells), 2))
     if times > 1:
@@ -247,8 +257,8 @@ def cells_of(program: Program, tarn: Tarn, ways: list[str], scratch: Path, times
                               stdin=subprocess.DEVNULL, timeout=600, check=False)
         if done.returncode != 0:
             return [Cell(program.name, "none", "not here", f"its input cannot be made: {done.stderr.strip()[-200:]}")]
-    plain, _ = run_once(program, tarn, "none", made, program.rounds[0])
-    again, _ = run_once(program, tarn, "none", made, program.rounds[0])
+    plain, _ = run_once(program, tarn, "none", made, program.rounds)
+    again, _ = run_once(program, tarn, "none", made, program.rounds)
     if plain.problem or plain.output != again.output:
         return [Cell(program.name, "none", "not here",
                      plain.problem or "prints something else at each run without tarn")]
@@ -260,11 +270,12 @@ def cells_of(program: Program, tarn: Tarn, ways: list[str], scratch: Path, times
             if way != "shim":
                 cells.append(Cell(program.name, way, "not applicable", refused[way]))
             continue
-        if way == "attach" and any(program.rounds):
-            plain, _ = run_once(program, tarn, "none", made, program.rounds[1])
-        else:
-            plain = usual
-        cells.append(judge_times(program, tarn, way, made, plain, times))
+        for seconds in ATTACHED_RUNS if way == "attach" and program.rounds else (0,):
+            plain, rounds = long_run(program, tarn, made, usual, seconds)
+            cell = judge_times(program, tarn, way, made, plain, rounds, times)
+            if cell.result != "not applicable":
+                break
+        cells.append(cell)
         print(f"{program.name:24} {way:9} {cells[-1].result:15} {cells[-1].seconds:6.2f} s  {cells[-1].note}", flush=True)
     return cells
 

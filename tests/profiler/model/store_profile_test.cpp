@@ -50,6 +50,36 @@ TEST(store_profile, a_checkpoint_appends_to_the_tables_that_only_grow) {
   EXPECT_FALSE(rows.contains("processes"));
 }
 
+TEST(store_profile, a_history_of_memory_is_stored_once) {
+  profile p;
+  p.meta = {{"program", "/bin/p"}};
+  const scratch_file file;
+  table_writer out(file.path());
+  stored_rows already;
+  const auto stored = [&] {
+    store_profile(out, p, already);
+    std::size_t all = 0;
+    read_tables(file.path(), [&all](table&& one) { all += one.name == "memory" ? one.rows : 0; });
+    const std::vector<memory_row> back = load_profile(file.path()).memory.rows;
+    EXPECT_EQ(back.size(), p.memory.rows.size());
+    for (std::size_t row = 0; row < std::min(back.size(), p.memory.rows.size()); ++row)
+      EXPECT_EQ(back[row].time_ns, p.memory.rows[row].time_ns);
+    return all;
+  };
+  for (std::uint64_t row = 0; row < 10; ++row) p.memory.rows.emplace_back().time_ns = row;
+  EXPECT_EQ(stored(), 10U);
+  EXPECT_EQ(stored(), 10U);
+  p.memory.rows.emplace_back().time_ns = 10;
+  EXPECT_EQ(stored(), 11U);
+  // Rows within were removed, and then one was put back.
+  p.memory.rows.erase(p.memory.rows.begin() + 3);
+  EXPECT_EQ(stored(), 21U);
+  p.memory.rows.insert(p.memory.rows.begin() + 3, memory_row{})->time_ns = 3;
+  EXPECT_EQ(stored(), 32U);
+  p.memory.rows.erase(p.memory.rows.begin() + 1, p.memory.rows.end() - 2);
+  EXPECT_EQ(stored(), 35U);
+}
+
 TEST(store_profile, an_empty_profile_is_a_profile) {
   const scratch_file file;
   {

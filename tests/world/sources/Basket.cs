@@ -18,9 +18,9 @@ class Basket {
     }
     return sum + rows.Count;
   }
-  static void Main() {
+  static void Main(string[] words) {
     long sum = 0;
-    for (int round = 0; round < 10; ++round) {
+    for (int round = 0; round < int.Parse(words[0]); ++round) {
       var threads = new Thread[4];
       var sums = new long[4];
       for (int t = 0; t < 4; ++t) { int own = t, seed = round * 4 + t + 1; threads[t] = new Thread(() => sums[own] = Fill(seed)); threads[t].Start(); }

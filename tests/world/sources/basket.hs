@@ -4,6 +4,7 @@ import qualified Data.Map.Strict as M
 import Foreign.Marshal.Alloc (mallocBytes, free)
 import Foreign.Storable (pokeByteOff, peekByteOff)
 import Data.Word (Word8)
+import System.Environment (getArgs)
 
 box :: Int -> IO Int
 box n = do
@@ -15,6 +16,7 @@ box n = do
 
 main :: IO ()
 main = do
-  boxes <- mapM box [1 .. 20000]
-  let m = M.fromListWith (+) [(show (i * 7 `mod` 997), i) | i <- [1 .. 50000 :: Int]]
+  [rounds] <- map read <$> getArgs
+  boxes <- mapM box [1 .. 20000 * rounds]
+  let m = M.fromListWith (+) [(show (i * 7 `mod` 997), i) | i <- [1 .. 50000 * rounds]]
   print (sum boxes + M.foldl' (+) 0 m)
