@@ -8,6 +8,7 @@
 #include "os/probe.hpp"
 
 #include "central/free_mark.hpp"
+#include "central/hardened_fence.hpp"
 #include "central/hardened_shuffle.hpp"
 #include "central/objects.hpp"
 #include "os/report.hpp"
@@ -67,8 +68,13 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   const bool apart = has_bits_apart(info.objects);
   void* bits = apart ? bits_.allocate(metadata_) : nullptr;
   if (apart && bits == nullptr) return false;
-  span* s = take_pages(info.span_pages, 1, span_state::cut,
+  const std::size_t fence = hardened_build ? hardened_fence::pages_due(span_bytes(size_class)) : 0;
+  span* s = take_pages(info.span_pages + fence, 1, span_state::cut,
                        info.size <= largest_dense ? page_heap::use::dense : page_heap::use::filled, from);
+  if (hardened_build && s != nullptr && fence != 0 && !hardened_fence::raise(heap_, s, info.span_pages)) {
+    heap_.deallocate(s);
+    s = nullptr;
+  }
   if (s == nullptr) {
     if (apart) bits_.deallocate(bits);
     return false;
@@ -114,6 +120,7 @@ void central::destroy_span(span* s) {
   s->size_class = 0;
   s->dirty_pages = s->pages;
   std::uint64_t* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
+  if constexpr (hardened_build) hardened_fence::lower(heap_, map_, s);
   heap_.deallocate(s);
   if (apart != nullptr) bits_.deallocate(apart);
 }
