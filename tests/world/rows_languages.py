@@ -16,7 +16,7 @@ ROWS = [
             make="for i in $(seq 1 60); do mkdir -p tree/$i/a tree/$i/b; touch tree/$i/{a,b}/{1..40}; done", rounds=1),
     Program("cargo and rustc", "builder", "rustup, or Debian's cargo", "cargo",
             "cd hello && seq {rounds} | sed 's/.*/pub fn f&(v: \\&[u64]) -> Vec<u64> { v.iter().map(|x| x * &).collect() }/' >src/m.rs && {with} cargo build -q --offline 2>&1 && ./target/debug/hello", "cargo --version",
-            make="cargo new -q hello --vcs none && sed -i '1i #![allow(dead_code)]\nmod m;' hello/src/main.rs", rounds=20),
+            make="cargo new -q hello --vcs none && sed -i '1i #![allow(dead_code)]\\nmod m;' hello/src/main.rs", rounds=20),
     Program("go cgo", "language", "golang-go", "go gcc", "{with} ./cgo {rounds}", "go version",
             rounds=400, make="cp -r $SOURCES/cgo src && cd src && go build -o ../cgo . && cd .. && chmod -R u+w src && rm -rf src",
             own=r"fill_box.*main\.go:|fill_box", quick=True,

@@ -132,7 +132,7 @@ class Running:
 
 
 def process_of(pid_file: Path) -> int:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30  # the line may make an input first
     while time.monotonic() < until:
         text = pid_file.read_text().strip() if pid_file.exists() else ""
         if text:
