@@ -29,10 +29,11 @@ void* take_or_gather(std::size_t size, Take take) {
   void* block = take();
   if (TARN_LIKELY(block != nullptr) || !engine::heap.may_be_met(size)) return block;
   engine::gathering tries;
-  while (block == nullptr && tries.goes_on()) {
+  do {
     if constexpr (hardened_build) hardened_block::release_quarantine();
+    if (!tries.goes_on()) break;
     block = take();
-  }
+  } while (block == nullptr);
   if (block == nullptr) tries.end_in_vain();
   return block;
 }
