@@ -15,7 +15,6 @@
 namespace tarn {
 namespace {
 
-constexpr int reclaim_tries = 3;
 constexpr unsigned char guard_byte = 0xb5;
 
 // Buffers' lengths and addresses are multiples of this.
@@ -168,16 +167,11 @@ void buffer_core::make_room(std::size_t pages) {
 
 span* buffer_core::take_fresh_once(std::size_t pages, bool may_reclaim, buffer_failure& failure) {
   const bool filled = settings_.huge == tarn_buffer_huge_automatic;
-  span* s = nullptr;
-  pressure::refused_request refused;
-  for (int tries = 0; s == nullptr && tries <= (may_reclaim ? reclaim_tries : 0); ++tries) {
-    if (tries != 0) {
-      refused.await_round();
-      engine::reclaim();
-    }
-    s = engine::central_tier.take_pages(pages, settings_.alignment_pages, span_state::kept,
-                                        filled ? page_heap::use::filled : page_heap::use::sparse);
-  }
+  const auto take = [=, this] {
+    return engine::central_tier.take_pages(pages, settings_.alignment_pages, span_state::kept,
+                                           filled ? page_heap::use::filled : page_heap::use::sparse);
+  };
+  span* const s = may_reclaim ? engine::take_or_reclaim(take) : take();
   if (s == nullptr) {
     failure = buffer_failure::no_memory;
     return nullptr;

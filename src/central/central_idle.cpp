@@ -223,7 +223,9 @@ std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, 
 
 void central::flush_idle_magazines(bool all) {
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    for_each_depot(c, [&](object_depot& d) { flush_magazines(d, c, all); });
+    for_each_depot(c, [&](object_depot& d) {
+      if (!all || d.full_hint() != 0 || d.empty_hint() != 0) flush_magazines(d, c, all);
+    });
   }
 }
 

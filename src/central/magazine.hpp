@@ -28,7 +28,8 @@ struct magazine {
   std::uint16_t count = 0;     // objects; not maintained while a cache has the magazine loaded
   std::uint16_t capacity = 0;  // objects; 0 for the shared empty magazine
   std::uint8_t size_index = 0;
-  void* slots[1] = {nullptr};  // capacity + 1 of them, and one that is no object's
+  std::uint8_t drained_class = 0;  // while processor_caches::drain() holds it
+  void* slots[1] = {nullptr};      // capacity + 1 of them, and one that is no object's
 
   [[nodiscard]] constexpr void** bottom() { return slots + 1; }
   void validate() const {

@@ -16,28 +16,25 @@
 namespace tarn {
 namespace {
 
-constexpr int reclaim_tries = 3;
 constexpr const char* no_block_to_size = "size asked of a pointer that is not a block";
 constexpr const char* no_block_to_resize = "realloc of a pointer that is not a block";
 // realloc asks for no more than the new size from this size on, where a quarter more would only be refused.
 constexpr std::size_t grows_ahead_below = std::size_t{1} << 40;
 constexpr std::size_t largest_in_class = largest_class_size - kept_bytes;
 
-// take(), repeated after reclaiming memory while it returns null. Free objects in caches may make whole spans. Several
-// tries, because another thread may be reclaiming at the same time and hold some of them. No memory is reclaimed for a
-// `size` that the system would refuse in any case: otherwise an attacker who controls a size could empty caches and
-// quarantines.
+// engine::take_or_reclaim(), but no memory is reclaimed for a `size` that the system would refuse in any case: otherwise an
+// attacker who controls a size could empty caches and quarantines.
 template <class Take>
 void* take_or_gather(std::size_t size, Take take) {
   void* block = take();
   if (TARN_LIKELY(block != nullptr) || !engine::heap.may_be_met(size)) return block;
-  pressure::refused_request refused;
-  for (int tries = 0; TARN_UNLIKELY(block == nullptr) && tries < reclaim_tries; ++tries) {
-    refused.await_round();
+  engine::gathering tries;
+  do {
     if constexpr (hardened_build) hardened_block::release_quarantine();
-    engine::reclaim();
+    if (!tries.goes_on()) break;
     block = take();
-  }
+  } while (block == nullptr);
+  if (block == nullptr) tries.end_in_vain();
   return block;
 }
 

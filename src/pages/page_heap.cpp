@@ -70,6 +70,7 @@ void page_heap::insert_locked(span* s) {
   s->state.store(span_state::free, std::memory_order_relaxed);
   map_.set_ends(s);
   free_.insert(s);
+  frees_.store(frees_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   free_pages_ += s->pages;
   free_dirty_.store(free_dirty_.load(std::memory_order_relaxed) + s->dirty_pages, std::memory_order_relaxed);
 }
@@ -292,6 +293,7 @@ span* page_heap::allocate_within_limit(std::size_t pages, std::size_t alignment,
   const bool mapped = from == source::any && may_map(pages, own_mapping_from);
   if (mapped) {
     if (span* s = take(pages, alignment, state, source::warm, how)) return s;
+    if (is_still_refused(pages, pages << page_shift)) return nullptr;
     // A block that the caller zeroes, or of which it may use a part only, gets fresh memory.
     if (how == use::filled && alignment <= 1) {
       if (span* s = allocate_grown(pages, state)) return s;
@@ -305,8 +307,10 @@ span* page_heap::allocate_within_limit(std::size_t pages, std::size_t alignment,
   }
   int purges_waited = 0;
   for (;;) {
+    const std::size_t frees = frees_.load(std::memory_order_relaxed);
     if (span* s = take(pages, alignment, state, from, how)) return s;
     if (from != source::any || !make_room(pages)) return nullptr;
+    if (!mapped && is_still_refused(pages, align_up(pages << page_shift, least_growth))) return nullptr;
     if (grow(pages, alignment) || wait_for_purge(purges_waited)) continue;
     // The system has no more memory. Search all free spans for a fit; then take spans out of quarantine, unmap idle
     // mappings, or free parts of reservations, and try again. Parts of reservations come last: holes between spans in
@@ -315,6 +319,7 @@ span* page_heap::allocate_within_limit(std::size_t pages, std::size_t alignment,
     if (!may_be_met(pages << page_shift)) return nullptr;
     if (!(hardened_build && give_back_kept_span()) && unmap_idle() == 0 &&
         unmap_free((pages + alignment - 1) << page_shift, purges_waited) == 0) {
+      note_refused(pages, frees);
       return nullptr;
     }
     if (mapped) {

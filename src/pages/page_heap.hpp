@@ -175,6 +175,8 @@ class page_heap {
   // Growth beyond `bytes` backed bytes calls backed_memory_grew(), until the mark is set anew.
   void set_mark(std::size_t bytes) { mark_.store(bytes, std::memory_order_relaxed); }
   [[nodiscard]] std::size_t backed_bytes() const { return in_use_bytes() + dirty_bytes(); }
+  // How often a span has become free.
+  [[nodiscard]] std::size_t frees() const { return frees_.load(std::memory_order_relaxed); }
   // How often set_most() has refused a request.
   [[nodiscard]] std::uint32_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
 
@@ -203,6 +205,8 @@ class page_heap {
 
   // Taking a span (two cuts) and the growth before it need at most this many structures.
   static constexpr std::size_t structs_needed = 4;
+  // Reservations are multiples of this.
+  static constexpr std::size_t least_growth = 64 * kib;
 
   span* new_span_locked() TARN_REQUIRES(lock_);
   bool ensure_span_structs();
@@ -223,6 +227,8 @@ class page_heap {
   span* allocate_within_limit(std::size_t pages, std::size_t alignment, span_state state, source from,
                               use how);
   static bool wait_a_moment(int& waited);
+  void note_refused(std::size_t pages, std::size_t frees);
+  bool is_still_refused(std::size_t pages, std::size_t bytes);
   bool wait_for_purge(int& waited);
   bool grow(std::size_t pages, std::size_t alignment);
   // purge_before_growth() with the `keep` that holds for large blocks.
@@ -326,6 +332,11 @@ class page_heap {
   // no part of a reservation is unmapped: its addresses could then belong to another mapping.
   std::size_t unlocked_users_ TARN_GUARDED_BY(lock_) = 0;
   std::size_t free_pages_ TARN_GUARDED_BY(lock_) = 0;
+  // How often a span has become free, and how often when the system last refused; then the heap had nothing for
+  // `refused_pages_` and more. Written under lock_.
+  std::atomic<std::size_t> frees_{0};
+  std::size_t refused_at_free_ TARN_GUARDED_BY(lock_) = 0;
+  std::atomic<std::size_t> refused_pages_{SIZE_MAX};
   span_list purging_ TARN_GUARDED_BY(lock_);
   std::size_t purging_pages_ TARN_GUARDED_BY(lock_) = 0;  // of the spans in purging_
   // purging_ has spans of threads that do not exist in this forked child, so nobody waits for them.

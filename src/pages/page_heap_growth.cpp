@@ -4,6 +4,7 @@
 // Owner, thread safety and invariants: page_heap.hpp.
 #include <algorithm>
 
+#include "base/hardened.hpp"
 #include "os/memory.hpp"
 #include "pages/page_heap.hpp"
 
@@ -86,6 +87,30 @@ bool page_heap::wait_for_purge(int& waited) {
   return true;
 }
 
+// The system has refused memory for `pages` pages, after the heap had none, when so many spans had become free.
+void page_heap::note_refused(std::size_t pages, std::size_t frees) {
+  os::lock_guard guard(lock_, *this);
+  if (frees != frees_.load(std::memory_order_relaxed) || purging_pages_ != 0) return;
+  const bool goes_on = refused_at_free_ == frees;
+  refused_at_free_ = frees;
+  const std::size_t before = goes_on ? refused_pages_.load(std::memory_order_relaxed) : SIZE_MAX;
+  refused_pages_.store(std::min(before, pages), std::memory_order_relaxed);
+}
+
+// Whether the same request has been refused, nothing has become free since, and the system still has no `bytes`: one
+// call of the system instead of some dozens.
+bool page_heap::is_still_refused(std::size_t pages, std::size_t bytes) {
+  if (TARN_LIKELY(pages < refused_pages_.load(std::memory_order_relaxed)) || hardened_build) return false;
+  {
+    os::lock_guard guard(lock_, *this);
+    if (refused_at_free_ != frees_.load(std::memory_order_relaxed) || purging_pages_ != 0) {
+      refused_pages_.store(SIZE_MAX, std::memory_order_relaxed);
+      return false;
+    }
+  }
+  return !os::can_reserve(bytes);
+}
+
 // Waits a millisecond. False: the time is over.
 bool page_heap::wait_a_moment(int& waited) {
   if (waited == longest_wait_ms) return false;
@@ -96,7 +121,7 @@ bool page_heap::wait_a_moment(int& waited) {
 }
 
 bool page_heap::grow(std::size_t pages, std::size_t alignment) {
-  const std::size_t least = align_up((pages + alignment - 1) << page_shift, 64 * kib);
+  const std::size_t least = align_up((pages + alignment - 1) << page_shift, least_growth);
   const os::guarded_range range = reserve_step(least);
   const bool grown = range.start != nullptr && add_reservation(range);
   end_unlocked_use();

@@ -115,6 +115,7 @@ constinit const engine::front engine::pool_front{
         },
     .has_work = has_work,
     .reclaim = [] { pool_registry::trim_all(); },
+    .reclaim_walks = true,
     .thread_adopts = [] { pools.thread_adopts(); },
     .thread_ends = [] { pools.thread_ends(pool_registry::take_all, pool_registry::put_back); },
     .walk_locks =

@@ -34,18 +34,35 @@ traffic traffic_of_thread();
 // Stores it in *noted_traffic. Requires: that is not null.
 void note_traffic();
 
+// The tries of one request that has found no memory, each after memory has been given back. If the last request that
+// looked everywhere did so in vain a moment ago (for up to 32 times as long as it looked, 250 ms at most), this one looks
+// only for what its thread has freed since, and what has become idle in scopes and buffer pools: a program at its limit
+// is refused in a time that does not depend on how much others have.
+class gathering {
+ public:
+  // Gives memory back. False: there is no further try.
+  bool goes_on();
+  // The last try has failed, too.
+  void end_in_vain() const;
+
+ private:
+  static constexpr int most_tries = 3;
+
+  pressure::refused_request refused_;
+  std::int64_t began_ = 0;
+  int tries_ = 0;
+  bool is_brief_ = false;
+};
+
 // take(), repeated after reclaim() while it returns null. Free objects in caches may make whole spans. Several tries,
 // because another thread may be reclaiming at the same time and hold some of them.
 template <class Take>
 auto* take_or_reclaim(Take take) {
-  constexpr int reclaim_tries = 3;
   auto* taken = take();
-  pressure::refused_request refused;
-  for (int tries = 0; TARN_UNLIKELY(taken == nullptr) && tries < reclaim_tries; ++tries) {
-    refused.await_round();
-    reclaim();
-    taken = take();
-  }
+  if (TARN_LIKELY(taken != nullptr)) return taken;
+  gathering tries;
+  while (taken == nullptr && tries.goes_on()) taken = take();
+  if (taken == nullptr) tries.end_in_vain();
   return taken;
 }
 

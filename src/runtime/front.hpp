@@ -31,8 +31,10 @@ struct front {
   void (*age)() = nothing;
   // Whether age() could give something back, or errands wait.
   bool (*has_work)() = [] { return false; };
-  // Moves free objects into spans, and spare spans into the page heap.
+  // Moves free objects into spans, and spare spans into the page heap. `reclaim_walks`: in a time in proportion to the
+  // instances, not to what is idle.
   void (*reclaim)() = nothing;
+  bool reclaim_walks = false;
   // Gives back, on the program's request, memory that reclaim() does not touch because code of the program must run.
   void (*trim)() = nothing;
   // The calling thread has adopted the cache of a thread that ended unnoticed.

@@ -26,8 +26,7 @@ tarn_scope tarn_scope_current() noexcept {
 }
 
 void tarn_scope_end(tarn_scope scope, tarn_scope_report* report) noexcept {
-  tarn_scope_report unread;
-  scope_registry::end(scope, report != nullptr ? *report : unread);
+  scope_registry::end(scope, report);
 }
 
 void tarn_scope_get_stats(tarn_scope scope, tarn_scope_stats* out, size_t size) noexcept {

@@ -25,11 +25,11 @@ constinit os::mutex idle_scopes{os::lock_rank::scope};
 
 os::mutex& scope_core::idle_lock() { return idle_scopes; }
 
-// A span of the scope has become empty. No scope's budget holds for the whole process, so nobody looks there.
+// A span of the scope has become empty.
 void scope_core::note_idle() {
   if (TARN_LIKELY(is_listed_.load(std::memory_order_relaxed))) return;
   os::lock_guard guard(idle_scopes);
-  for (scope_core* c = this; c->parent_ != nullptr && c->parent_ != &process_scope; c = c->parent_) {
+  for (scope_core* c = this; c->parent_ != nullptr; c = c->parent_) {
     if (c->is_listed_.load(std::memory_order_relaxed)) return;
     scope_core*& first = c->parent_->idle_inside_;
     c->previous_idle_ = nullptr;
@@ -63,6 +63,14 @@ scope_core* scope_core::take_idle_inside() {
   if (c == this) return nullptr;
   c->unlist();
   return c;
+}
+
+void scope_core::release_idle_inside(std::size_t most) {
+  for (std::size_t i = 0; i < most; ++i) {
+    scope_core* const idle = take_idle_inside();
+    if (idle == nullptr) return;
+    idle->release_empty();
+  }
 }
 
 // Charges after memory has been given back that this scope, those around it up to the full one, or others inside that one

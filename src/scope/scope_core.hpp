@@ -23,7 +23,7 @@
 // Structures are type-stable: begin() makes one another scope's, and one that has been given back to the system reads as
 // zeros, which is a scope without memory. Locks of two scopes are held together only by finish() and by fork: that with the higher `order` first.
 // Idle scopes. A scope that has had empty spans is listed by the one around it, which is listed by the next one, and so on,
-// so that who finds a scope full looks at what others have left in it, and at nobody else. Lists and links are guarded by
+// so that who finds a scope full, or the system without memory, looks at what others have left, and at nobody else. Lists and links are guarded by
 // a lock of their own, which is taken last.
 // Invariants, under the lock: each span of a chunk has owner == the chunk, and the chunk `used` pages of such spans; a
 // span is in room_[its class] if it is cut, accessible and has free objects, in dirty_ or clean_ if it is such a span,
@@ -154,10 +154,17 @@ class scope_core {
 
   // Frees all blocks.
   void reset();
+  struct remains {
+    std::uint64_t blocks = 0;
+    std::uint64_t bytes = 0;
+  };
   // The scope ends: gives back what is free, and leaves the rest to `heir`. `withholds`: survivors become inaccessible.
-  void finish(scope_core& heir, bool withholds, tarn_scope_report& report);
+  // `report` may be null.
+  remains finish(scope_core& heir, bool withholds, tarn_scope_report* report);
   // Gives empty spans back. Returns their bytes.
   std::size_t release_empty();
+  // The same for at most so many scopes inside: others may leave memory as fast as it is taken.
+  void release_idle_inside(std::size_t most);
   void age();
   [[nodiscard]] bool has_idle();
   // Of the lists of idle scopes, for fork: after all locks of scopes.

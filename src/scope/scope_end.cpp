@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // scope_core's end: what leaves, what survives and goes to the heir, and what becomes inaccessible.
 #include <cstdint>
+#include <cstring>
 
 #include "base/chain.hpp"
 #include "os/memory.hpp"
@@ -16,8 +17,8 @@ struct scope_core::departure {
   std::size_t large_bytes = 0;
   struct survivors {
     std::uint64_t blocks;
-    std::uint64_t site;   // of most of the sampled ones, if one site has most of them; else of one of them
-    std::int64_t margin;  // samples of that site without as many of others (the vote of Boyer and Moore)
+    std::uint32_t site;   // of most of the sampled ones, if one site has most of them; else of one of them
+    std::int32_t margin;  // samples of that site without as many of others (the vote of Boyer and Moore)
   };
   survivors classes[size_classes::count] = {};  // 0: large ones
 
@@ -25,7 +26,7 @@ struct scope_core::departure {
   void end_run();
   static unsigned row_of(const live_sample& sample);
   void add(const live_sample& sample);
-  void put(tarn_scope_report& report) const;
+  remains put(tarn_scope_report* report) const;
 
  private:
   span_run run_;  // neighbours that leave and have not been joined yet
@@ -58,7 +59,7 @@ unsigned scope_core::departure::row_of(const live_sample& sample) {
 void scope_core::departure::add(const live_sample& sample) {
   survivors& of = classes[row_of(sample)];
   if (!sample.is_in_place) ++of.blocks;
-  const std::uint64_t site = sample.site->number;
+  const std::uint32_t site = sample.site->number;
   if (of.margin == 0) of.site = site;
   of.margin += of.site == site ? 1 : -1;
 }
@@ -160,19 +161,22 @@ void scope_core::give_back_withheld(scope_leaving& l) {
 }
 
 // The rows of the classes, smallest first; large blocks, which have class 0, are the last.
-void scope_core::departure::put(tarn_scope_report& report) const {
+scope_core::remains scope_core::departure::put(tarn_scope_report* report) const {
+  remains all;
   for (unsigned i = 1; i <= size_classes::count; ++i) {
     const unsigned c = i % size_classes::count;
     const auto [blocks, site, margin] = classes[c];
     if (blocks == 0) continue;
-    tarn_scope_survivors& row = report.classes[report.count++];
-    row = {class_info(c).size, blocks, c == 0 ? large_bytes : blocks * class_info(c).size, site};
-    report.blocks += row.blocks;
-    report.bytes += row.bytes;
+    const std::uint64_t bytes = c == 0 ? large_bytes : blocks * class_info(c).size;
+    if (report != nullptr) report->classes[report->count++] = {class_info(c).size, blocks, bytes, site};
+    all.blocks += blocks;
+    all.bytes += bytes;
   }
+  return all;
 }
 
-void scope_core::finish(scope_core& heir, bool withholds, tarn_scope_report& report) TARN_NOT_ANALYZED {
+scope_core::remains scope_core::finish(scope_core& heir, bool withholds,
+                                       tarn_scope_report* report) TARN_NOT_ANALYZED {
   departure d;
   d.withholds = withholds;
   os::mutex& first = order > heir.order ? lock_ : heir.lock_;
@@ -186,13 +190,20 @@ void scope_core::finish(scope_core& heir, bool withholds, tarn_scope_report& rep
     engine::guards.hand_over(this, &heir, [&d](unsigned c) { ++d.classes[class_in_scope(c)].blocks; });
   if (engine::samples.live_count() != 0)
     engine::samples.hand_over(sampled, heir.sampled, [&d](const live_sample& s) { d.add(s); });
-  report = {};
-  report.peak = peak();
-  report.held = d.held;
-  report.given = d.left.bytes;
-  d.put(report);
+  if (report != nullptr) {
+    std::memset(report, 0, sizeof *report);
+    report->peak = peak();
+    report->held = d.held;
+    report->given = d.left.bytes;
+  }
+  const remains all = d.put(report);
+  if (report != nullptr) {
+    report->blocks = all.blocks;
+    report->bytes = all.bytes;
+  }
   end_leaving(d.left, options_.keep);
   while (span* const s = d.closing.pop_front()) withhold(s);
+  return all;
 }
 
 }  // namespace tarn

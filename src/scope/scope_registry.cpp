@@ -120,7 +120,7 @@ scope_bin* make_bin(scope_instance& scope) {
   return bin;
 }
 
-void end(tarn_scope scope, tarn_scope_report& report) {
+void end(tarn_scope scope, tarn_scope_report* report) {
   scope_instance& instance = scope_instance::of(scope);
   scope_core& memory = *instance.memory;
   if (memory.children.load(std::memory_order_relaxed) != 0)
@@ -145,20 +145,26 @@ void end(tarn_scope scope, tarn_scope_report& report) {
   const bool withholds =
       memory.options().checked != 0 || engine::scopes_checked.load(std::memory_order_relaxed);
   if (withholds) fault_handler::install(engine::guards);
-  memory.finish(parent, withholds, report);
+  const scope_core::remains left = memory.finish(parent, withholds, report);
+  const std::size_t peak = memory.peak();
   memory.retire();
   parent.children.fetch_sub(1, std::memory_order_relaxed);
   row.live.fetch_sub(1, std::memory_order_relaxed);
   scope_name::add(row.ended);
-  scope_name::raise(row.peak, report.peak);
-  scope_name::add(row.survivors, report.blocks);
-  scope_name::add(row.survivor_bytes, report.bytes);
+  scope_name::raise(row.peak, peak);
+  scope_name::add(row.survivors, left.blocks);
+  scope_name::add(row.survivor_bytes, left.bytes);
   scopes.free(&instance, [] {});
   keep_core(&memory);
 }
 
 void release_empty() {
-  scopes.for_each([](scope_instance& scope) { scope.memory->release_empty(); });
+  std::size_t all = 0;
+  {
+    os::lock_guard guard(cores_lock);
+    all = cores.taken();
+  }
+  process_scope.release_idle_inside(all);
 }
 
 namespace {

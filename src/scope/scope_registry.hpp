@@ -17,7 +17,7 @@ namespace tarn::scope_registry {
 
 // As tarn_scope_begin() and its siblings.
 tarn_scope begin(const char* name, const tarn_scope_options& options);
-void end(tarn_scope scope, tarn_scope_report& report);
+void end(tarn_scope scope, tarn_scope_report* report);
 void collect(tarn_scope scope, tarn_scope_stats& out);
 void visit(void (*visit)(void*, const tarn_scope_stats*), void* context);
 

@@ -397,21 +397,22 @@ void processor_caches::drain(bool all) {
   }
   if (!any || !close()) return;
   // The objects go back to their spans after the bins are in use again.
-  magazine* taken[size_classes::count] = {};
+  magazine* taken = nullptr;
   for (table* t = tables_.load(std::memory_order_acquire); t != nullptr; t = t->next) {
     for (unsigned c = 1; c < size_classes::count; ++c) {
       magazine* m = take_unused(*t, c, all);
-      while (m != nullptr) chain::push(taken[c], chain::pop(m));
+      while (m != nullptr) {
+        m->drained_class = static_cast<std::uint8_t>(c);
+        chain::push(taken, chain::pop(m));
+      }
     }
   }
   open();
-  for (unsigned c = 1; c < size_classes::count; ++c) {
-    while (magazine* const m = chain::pop(taken[c])) {
-      if (m->count != 0) central_.flush(c, m->bottom(), m->count);
-      central_.magazines().deallocate(m);
-    }
-    central_.settle(c);
+  while (magazine* const m = chain::pop(taken)) {
+    if (m->count != 0) central_.flush(m->drained_class, m->bottom(), m->count);
+    central_.magazines().deallocate(m);
   }
+  for (unsigned c = 1; c < size_classes::count; ++c) central_.settle(c);
 }
 
 // Reads magazines without synchronization; a magazine's memory always holds magazines, and its lowest slot is null.

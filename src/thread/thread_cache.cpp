@@ -341,7 +341,10 @@ void thread_cache::flush_quarantine() {
 void thread_cache::flush_all() {
   if (!enter()) return;  // another thread is emptying the loaded magazines; the rest stays
   flush_quarantine();
-  for (unsigned c = 1; c < size_classes::all; ++c) give_up_bin(c);
+  for (unsigned c = 1; c < size_classes::all; ++c) {
+    // Most are void, and a request that is refused over and over comes here each time.
+    if (most_[c] != 0 || !is_empty(c) || spare_[c].look() != nullptr) give_up_bin(c);
+  }
   for (magazine*& m : empty_) {
     if (m != nullptr) central_->magazines().deallocate(std::exchange(m, nullptr));
   }

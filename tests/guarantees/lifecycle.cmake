@@ -34,6 +34,7 @@ endforeach()
 tarn_guarantee(17_cancellation)
 tarn_guarantee(17_signals LONG)
 tarn_guarantee(18_small_stacks)
+tarn_guarantee_test(18_small_stacks_shared guarantee_18_small_stacks ENVIRONMENT TARN_CPU_CACHES=on)
 tarn_guarantee(18_priorities SERIAL)
 tarn_guarantee(19_closed_descriptors)
 

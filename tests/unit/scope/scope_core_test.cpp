@@ -49,9 +49,7 @@ class scope_core_test : public testing::Test {
   scope_core_test() { begin(0); }
   ~scope_core_test() override {
     validate();
-    tarn_scope_report report;
-    core->finish(process_scope, false, report);
-    EXPECT_EQ(report.blocks, 0U);
+    EXPECT_EQ(core->finish(process_scope, false, nullptr).blocks, 0U);
     EXPECT_EQ(core->charged(), 0U);
     core->retire();
     scope_registry::keep_core(core);
@@ -154,7 +152,7 @@ TEST_F(scope_core_test, survivors_go_to_the_heir_and_are_reported) {
   blocks.push_back(inner->allocate(mib, 1));
   for (std::size_t i = 0; i < 999; ++i) scope_core::deallocate(scope_core::span_of(blocks[i]), blocks[i]);
   tarn_scope_report report;
-  inner->finish(*core, false, report);
+  inner->finish(*core, false, &report);
   EXPECT_EQ(report.blocks, 2U);
   EXPECT_EQ(report.bytes, 64 + mib);
   EXPECT_EQ(report.held, page_size + mib);
@@ -191,7 +189,7 @@ TEST_F(scope_core_test, an_end_gives_all_memory_back) {
   }
   for (void* const block : blocks) scope_core::deallocate(scope_core::span_of(block), block);
   tarn_scope_report report;
-  inner->finish(process_scope, false, report);
+  inner->finish(process_scope, false, nullptr);
   EXPECT_EQ(report.blocks, 0U);
   EXPECT_EQ(report.count, 0U);
   EXPECT_EQ(engine::heap.in_use_bytes(), in_use);
