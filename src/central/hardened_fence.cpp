@@ -12,6 +12,7 @@ namespace tarn::hardened_fence {
 namespace {
 
 std::atomic<std::size_t> since_last{0};
+std::atomic<std::size_t> live_pages{0};
 // The system has refused a marker: it knows none, or all memory is locked.
 std::atomic<bool> refused{false};
 // The owner of a fence. Its address only: nobody reads it.
@@ -39,6 +40,7 @@ bool raise(page_heap& heap, span* s, std::size_t pages) {
   fence->state.store(span_state::purging, std::memory_order_relaxed);
   if (os::mark_guard(reinterpret_cast<void*>(first_page(fence)), page_bytes(fence))) {
     fence->owner.store(&is_fence, std::memory_order_relaxed);
+    live_pages.fetch_add(fence->pages, std::memory_order_relaxed);
   } else {
     refused.store(true, std::memory_order_relaxed);
     heap.deallocate(fence);
@@ -53,7 +55,10 @@ void lower(page_heap& heap, const page_map& map, const span* s) {
     return;
   if (!os::remove_guard(reinterpret_cast<void*>(first_page(fence)), page_bytes(fence))) return;
   fence->owner.store(nullptr, std::memory_order_relaxed);
+  live_pages.fetch_sub(fence->pages, std::memory_order_relaxed);
   heap.deallocate(fence);
 }
+
+std::size_t pages() { return live_pages.load(std::memory_order_relaxed); }
 
 }  // namespace tarn::hardened_fence

@@ -26,5 +26,7 @@ bool raise(page_heap& heap, span* s, std::size_t pages);
 // The span goes back to the page heap: gives back the fence behind it, if there is one. If the system does not remove
 // it, it stays.
 void lower(page_heap& heap, const page_map& map, const span* s);
+// The pages of all fences of all heaps. For tests.
+std::size_t pages();
 
 }  // namespace tarn::hardened_fence

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "central/central.hpp"
+#include "central/hardened_fence.hpp"
 #include "central/objects.hpp"
 #include "own_engine.hpp"
 
@@ -51,7 +52,14 @@ class central_fixture : public testing::Test {
     EXPECT_EQ(objects::at(s, index), object);
     return objects::is_free(s, index);
   }
-  std::size_t in_use() { return engine_->heap.stats().in_use; }
+  // Without the fences of the hardened build.
+  std::size_t in_use() { return engine_->heap.stats().in_use - ((fences() - fences_before_) << page_shift); }
+  static std::size_t fences() {
+    if constexpr (hardened_build) return hardened_fence::pages();
+    return 0;
+  }
+
+  const std::size_t fences_before_ = fences();
 
   std::unique_ptr<own_engine> engine_ = make_engine();
   central& central_ = engine_->central_tier;
