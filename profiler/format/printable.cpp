@@ -72,6 +72,25 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+std::string escape_json(std::string text) {
+  const auto is_plain = [](char unit) { return unit >= 0 && unit < 0x7f; };
+  if (std::all_of(text.begin(), text.end(), is_plain)) return text;
+  std::string escaped;
+  escaped.reserve(text.size() + text.size() / 16);
+  for (std::string_view rest = text; !rest.empty();) {
+    const character next = first_of(rest);
+    const std::size_t bytes = std::max<std::size_t>(1, next.bytes);
+    // Below a blank there are only line ends here, between values.
+    if ((is_control(next.code) && next.code >= ' ') || changes_layout(next.code)) {
+      append_escape(escaped, "\\u%04x", next.code);
+    } else {
+      escaped += rest.substr(0, bytes);
+    }
+    rest.remove_prefix(bytes);
+  }
+  return escaped;
+}
+
 std::string escape_markup(std::string_view text) {
   constexpr std::pair<char, const char*> escapes[] = {
       {'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}};

@@ -56,5 +56,10 @@ TEST(printable, is_idempotent) {
   EXPECT_EQ(printable(once), once);
 }
 
+TEST(printable, json_keeps_its_values) {
+  EXPECT_EQ(escape_json("{\n  \"a\\u001b\": \"\u00e9\"\n}"), "{\n  \"a\\u001b\": \"\u00e9\"\n}");
+  EXPECT_EQ(escape_json("[\"\u009b\x7f\u202e\u2028\ufeff\"]"), "[\"\\u009b\\u007f\\u202e\\u2028\\ufeff\"]");
+}
+
 }  // namespace
 }  // namespace tarn::profiler
