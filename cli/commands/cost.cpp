@@ -191,7 +191,8 @@ std::vector<buffer_way> ways_that_work(const cost_arguments& arguments, std::vec
 
 void print_report(const cost_outcome& outcome, const memory_prices& prices) {
   const bool colour = wants_colour(STDOUT_FILENO);
-  fmt::print("{}\n{}\n\n", describe_prices(prices), describe_first_touch(prices));
+  const std::string text = describe_prices(prices) + "\n" + describe_first_touch(prices);
+  fmt::print("{}\n\n", fold(text, terminal_width(STDOUT_FILENO)));
   fmt::print("{}\n", render_cost_table(outcome, colour));
   for (const std::string& line : render_cost_sentences(outcome)) fmt::print("{}\n", line);
   flush_standard_output();
