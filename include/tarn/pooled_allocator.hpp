@@ -107,6 +107,10 @@ class pooled_allocator {
   [[no_unique_address]] Base base_;
 };
 
+template <class T, class Base>
+  requires(!detail::is_allocated<T>)
+class pooled_allocator<T, Base> : detail::refused_element<T> {};
+
 // ---- which nodes a container has ----
 
 // A type whose objects a container allocates one at a time. `name` is also the name of its pool in statistics.
