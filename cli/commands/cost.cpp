@@ -239,11 +239,6 @@ int measure(cost_arguments& arguments) {
 // A word of digits is a process id; a program with such a name can be given as ./4711.
 bool is_process(const std::string& word) { return word.find_first_not_of("0123456789") == std::string::npos; }
 
-[[noreturn]] void refuse_missing_process(const std::string& word) {
-  throw cli_error(exit_code::refused, fmt::format("process {} has ended, or does not exist", word),
-                  "List the processes: ps -e");
-}
-
 int watch(const cost_arguments& arguments, const std::vector<std::string>& words) {
   const auto json = open_output("--json", arguments.json);
   watch_settings settings;
@@ -255,14 +250,14 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
   // 0: none.
   const pid_t process = words.empty() ? 0 : process_id(words.front()).value_or(0);
   if (!words.empty() && !is_program && process == 0) {
-    refuse_missing_process(words.front());
+    throw no_such_process(words.front());
   }
   if (is_program && settings.duration_seconds) {
     throw cli_error(exit_code::usage, "--for cannot be used with a program, which is watched until it ends",
                     "For example: tarn cost --watch -- timeout 10 PROGRAM ARG...");
   }
   // Reports a missing process or program before the measurement of the prices.
-  if (process != 0 && kill(process, 0) != 0 && errno == ESRCH) refuse_missing_process(words.front());
+  if (process != 0 && kill(process, 0) != 0 && errno == ESRCH) throw no_such_process(words.front());
   if (is_program) locate_program(words.front(), environment::current());
   const memory_prices prices = calibrate_prices();
   print_note(describe_prices(prices));

@@ -441,9 +441,7 @@ int top_process(pid_t process, const top_arguments& arguments) {
   std::string reason;
   const auto path = find_recording_of(process, reason);
   if (!path) {
-    if (!is_alive(process))
-      throw cli_error(exit_code::refused, fmt::format("process {} has ended, or does not exist", process),
-                      "List the processes: ps -e");
+    if (!is_alive(process)) throw no_such_process(std::to_string(process));
     std::string no_door;
     if (find_control_door(process, no_door)) return top_heap(process, arguments);
     print_note(fmt::format("process {}: {}; its page faults:", process, reason));

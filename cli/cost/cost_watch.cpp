@@ -182,11 +182,7 @@ void watch_machine(const memory_prices& prices, const watch_settings& settings) 
 void watch_process(pid_t process, const memory_prices& prices, const watch_settings& settings) {
   const auto look = [process] { return profiler::read_process(static_cast<std::uint32_t>(process)); };
   const auto begin = look();
-  if (!begin || begin->has_ended()) {
-    throw cli_error(exit_code::refused, fmt::format("process {} has ended, or does not exist", process),
-                    "List the processes: ps -e. To start and watch a program: tarn cost --watch -- PROGRAM "
-                    "ARG...");
-  }
+  if (!begin || begin->has_ended()) throw no_such_process(std::to_string(process));
   fmt::print(settings.text,
              "{} ({}), only this process; system and user time are parts of one processor's time\n",
              begin->name, process);

@@ -41,6 +41,11 @@ resource_error::resource_error(const std::string& problem, int error)
     : cli_error(exit_code::refused, fmt::format("{}: {}", problem, std::strerror(error)), advice_for(error)) {
 }
 
+cli_error no_such_process(const std::string& process) {
+  return {exit_code::refused, fmt::format("process {} has ended, or does not exist", process),
+          "List the processes: ps -e"};
+}
+
 cli_error as_cli_error(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return resource_error("no memory for this", ENOMEM);

@@ -81,6 +81,8 @@ inline namespace TARN_POOL_MODE {
 
 template <class T>
 tarn_pool_request request_for(const pool_options& options) {
+  static_assert(complete<T>,
+                "tarn: T is only declared here: include its definition before a pool of it is used");
   constexpr std::string_view type = type_name<T>();
   const std::string_view name = options.name != nullptr ? std::string_view(options.name) : type;
   tarn_pool_request request{};

@@ -65,6 +65,8 @@ class pooled_allocator {
       : base_(other.base()) {}
 
   [[nodiscard]] TARN_DETAIL_INLINE T* allocate(size_type count) {
+    static_assert(detail::complete<T>,
+                  "tarn: T is only declared here: include its definition before memory is taken");
     return TARN_DETAIL_LIKELY(count == 1) ? pool_of<T>().allocate() : base_traits::allocate(base_, count);
   }
   // Requires: from allocate(count) of an equal allocator.
