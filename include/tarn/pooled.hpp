@@ -20,9 +20,10 @@
 //     };
 //
 // Requires: a virtual destructor in a base through which objects are deleted, as always in C++; here operator delete
-// also gets the object's size from it: without it, memory of a larger derived class would become a slot of T. The compiler
-// cannot see that; checked builds, and those without NDEBUG, end the program with a message. std::make_shared and containers do not use a class's operator new: use
-// pool_of<T>().make_shared and pooled_allocator.
+// also gets the object's size from it: without it, memory of a larger derived class would become a slot of T. The
+// compiler cannot see that; checked builds, and those without NDEBUG, end the program with a message. T is the class
+// itself: a class that names another one takes that one's pool where the sizes agree. std::make_shared and containers
+// do not use a class's operator new: use pool_of<T>().make_shared and pooled_allocator.
 // Thread safety: as new and delete; any thread may delete an object that another thread created.
 // Failure: the new-handler is called as by ::operator new, then std::bad_alloc; null from the std::nothrow form.
 // Cost: that of pool_of<T>(), inlined. Deleting an over-aligned object of a class that is not final takes some ns more,
