@@ -95,15 +95,10 @@ std::string escape_markup(std::string_view text) {
   constexpr std::pair<char, const char*> escapes[] = {
       {'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}};
   std::string escaped;
-  for (const char letter : text) {
+  for (const char letter : printable(text)) {
     const auto* found = std::find_if(std::begin(escapes), std::end(escapes),
                                      [letter](const auto& one) { return one.first == letter; });
-    if (found != std::end(escapes)) {
-      escaped += found->second;
-    } else {
-      // Control characters may not stand in XML at all.
-      escaped += static_cast<unsigned char>(letter) < ' ' && letter != '\n' ? '?' : letter;
-    }
+    escaped += found != std::end(escapes) ? found->second : std::string(1, letter);
   }
   return escaped;
 }

@@ -23,6 +23,7 @@ UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
 # As tests/profiler/synthetic_profile.cpp; without the slash, which no name of a file has.
 EVIL = b"\x1b]0;title\x07\nforged 9.9 s\r\t\xff\xfe\xc2\x9b31m\xe2\x80\xae\xe2\x80\xa8\xef\xbb\xbf\x7f<script><!--<script>\"'\\&;{}"
 TEXT = EVIL.decode("utf-8", "surrogateescape")
+MARKUP = "<script><!--\"'\\&;{}"
 SENT = EVIL.replace(b"\n", b" ")
 
 # A program whose function, thread, mapping and allocations have such names, and which stays for a while if it is told to.
@@ -215,8 +216,9 @@ ROWS = [Row(*row) for row in (
     ("run --stats -- {program}", anything), ("run --stats --json -- {program}", anything),
     ("top --once --for 3 -- {program} stay now", text), ("top --once --json --for 3 -- {program} stay now", json_lines),
     ("top --once {peer}", text), ("top --once --json {peer}", json_lines),
-    ("cost -n 1 --only {evil_name} --with {evil_way} --svg {out} 64K", text, svg), ("cost -n 1 --only {evil_name} --with {evil_way} --html {out} 64K", text, html_page),
-    ("cost -n 1 --only {evil_name} --with {evil_way} --json {out} 64K", text, json_object),
+    ("cost -n 1 --only {markup} --with {markup_way} --svg {out} 64K", text, svg), ("cost -n 1 --only {markup} --with {markup_way} --html {out} 64K", text, html_page),
+    ("cost -n 1 --only {markup} --with {markup_way} --json {out} 64K", text, json_object),
+    ("cost -n 1 --with {evil_way} 64K", nothing, None, (2,)), ("compare --with {evil_way} -- true", nothing, None, (2,)),
     ("cost --watch --for 0.2 --interval 0.1 {pid}", text), ("cost --watch --json {out} --for 0.2 --interval 0.1 {pid}", text, json_lines),
     ("attach -d 0.3 -o {out} {pid}", text, anything, (0, 125)), ("attach --json -d 0.3 -o {out} {pid}", text, anything, (0, 125)),
     ("dump {recorder}", text, None, (0, 125)), ("dump --json {recorder}", text, None, (0, 125)),
@@ -343,9 +345,9 @@ class foreign(Base):
     def test_programs(self):
         plan = self.write("plan" + TEXT, json.dumps({"tarn_plan": 1, "variables": {"A": "1\x1b[31m\u202e"}, "program": "\x1b[31m"}))
         with self.running() as pid:
-            for row in self.rows("program", "pid", "evil", "evil_way"):
-                self.check(row, plan=plan, program=self.program, pid=str(pid), evil=TEXT, evil_name=TEXT,
-                           evil_way=f"{TEXT}={settings.library}")
+            for row in self.rows("program", "pid", "evil", "evil_way", "markup"):
+                self.check(row, plan=plan, program=self.program, pid=str(pid), evil=TEXT, evil_way=f"{TEXT}={settings.library}",
+                           markup=MARKUP, markup_way=f"{MARKUP}={settings.library}")
 
     def test_peers(self):
         peer = self.peer()
