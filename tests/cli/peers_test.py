@@ -184,6 +184,7 @@ class sessions(PeerBase):
     def test_a_file_of_an_answer_may_be_anything(self):
         pipe = os.path.join(self.folder, "pipe")
         os.mkfifo(pipe)
+        self.addCleanup(os.close, os.open(pipe, os.O_RDWR))  # whoever reads from it waits
         for path in (pipe, "/dev/zero", "/", "/etc/passwd", "/dev/null"):
             recorder = Recorder(self, self.pid, b"{}", path)
             self.assertEqual(self.run_tarn("dump", self.pid).returncode, 125, path)
@@ -306,6 +307,10 @@ class answers(PeerBase):
         for result in self.ask(process):
             self.assertIn("is longer than", result.stderr)
         self.assert_nothing_was_written()
+        for result in self.ask(Process(self, {name: b"tarn/1 error 4097\n" for name in most}), (["metrics"], ["set"], ["trim"])):
+            self.assertIn("is longer than 4096 bytes", result.stderr)
+        for number in (b"1" * 60000 + b"\n", b"12x\n", b"12", b"-1\n", b"\n"):
+            self.assertEqual(self.ask(Process(self, {"trim": body(number)}), (["trim"],))[0].returncode, 125, number[:9])
         options = self.ask(Process(self, {"options": body(b"a\t\t\tyes\t\n" * 2000)}), (["set", "--json"],))[0].stdout
         self.assertEqual(len(json.loads(options)), 1000)
         process = Process(self, {"stats": body(b'{"a":' * 100000 + b"1" + b"}" * 100000), "trim": body(b"1" * 60000),
