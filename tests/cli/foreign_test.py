@@ -274,11 +274,14 @@ class foreign(Base):
         out = self.new_file()
         words = [word.replace("{out}", out) for word in words]
         variables = environment(TARN_LEVEL=TEXT, MALLOC_EVIL=TEXT, TARN_RECORDER=settings.recorder)
-        command = [settings.tarn, *words]
-        if row.words.startswith("serve"):
-            command = ["timeout", "--preserve-status", "1", *command]
-        result = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, env=variables,
-                                cwd=os.path.join(self.folder, "cwd"), timeout=120, check=False)
+        process = subprocess.Popen([settings.tarn, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=variables, cwd=os.path.join(self.folder, "cwd"))
+        first = b""
+        if row.words.startswith("serve"):  # it goes on after its address
+            first = process.stdout.readline()
+            process.terminate()
+        stdout, stderr = process.communicate(timeout=120)
+        result = subprocess.CompletedProcess(words, process.returncode, first + stdout, stderr)
         self.assertIn(result.returncode, row.codes, (row.words, result.stderr))
         if row.form is not anything:
             text(result.stderr)
