@@ -122,7 +122,7 @@ void follow(attached_recording& attached, pid_t program, session_control& contro
 int begin_paused(pid_t program, const attach_arguments& arguments) {
   ask_session(program, {{"verb", "attach"}});
   if (arguments.json) {
-    fmt::print("{}\n", nlohmann::json({{"recording", program}}).dump());
+    fmt::print("{}\n", json_text({{"recording", program}}));
   } else if (!arguments.quiet) {
     fmt::print(stderr, "tarn: the tarn that started process {} records it now; to end: tarn detach {}\n",
                program, program);
@@ -235,15 +235,13 @@ int cmd_dump(const std::vector<std::string>& words) {
     } catch (const profiler::profile_error& error) {
       throw as_cli_error(error);
     }
-    json ? fmt::print("{}\n", nlohmann::json({{"path", profiler::printable(path)}}).dump())
-         : fmt::print("{}\n", profiler::printable(path));
+    json ? fmt::print("{}\n", json_text({{"path", path}})) : fmt::print("{}\n", profiler::printable(path));
     return exit_code::success;
   }
   const session_answer answer = ask_session(program, {{"verb", "dump"}, {"pid", program}});
   try {
     const std::string path = copy_profile(answer.file.number(), program, output, answer.from);
-    json ? fmt::print("{}\n", nlohmann::json({{"path", profiler::printable(path)}}).dump())
-         : fmt::print("{}\n", profiler::printable(path));
+    json ? fmt::print("{}\n", json_text({{"path", path}})) : fmt::print("{}\n", profiler::printable(path));
   } catch (const profiler::profile_error& error) {
     throw as_cli_error(error);
   }

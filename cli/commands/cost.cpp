@@ -191,7 +191,8 @@ std::vector<buffer_way> ways_that_work(const cost_arguments& arguments, std::vec
 
 void print_report(const cost_outcome& outcome, const memory_prices& prices) {
   const bool colour = wants_colour(STDOUT_FILENO);
-  fmt::print("{}\n{}\n\n", describe_prices(prices), describe_first_touch(prices));
+  const std::string text = describe_prices(prices) + "\n" + describe_first_touch(prices);
+  fmt::print("{}\n\n", fold(text, terminal_width(STDOUT_FILENO)));
   fmt::print("{}\n", render_cost_table(outcome, colour));
   for (const std::string& line : render_cost_sentences(outcome)) fmt::print("{}\n", line);
   flush_standard_output();
@@ -238,11 +239,6 @@ int measure(cost_arguments& arguments) {
 // A word of digits is a process id; a program with such a name can be given as ./4711.
 bool is_process(const std::string& word) { return word.find_first_not_of("0123456789") == std::string::npos; }
 
-[[noreturn]] void refuse_missing_process(const std::string& word) {
-  throw cli_error(exit_code::refused, fmt::format("process {} has ended, or does not exist", word),
-                  "List the processes: ps -e");
-}
-
 int watch(const cost_arguments& arguments, const std::vector<std::string>& words) {
   const auto json = open_output("--json", arguments.json);
   watch_settings settings;
@@ -254,14 +250,14 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
   // 0: none.
   const pid_t process = words.empty() ? 0 : process_id(words.front()).value_or(0);
   if (!words.empty() && !is_program && process == 0) {
-    refuse_missing_process(words.front());
+    throw no_such_process(words.front());
   }
   if (is_program && settings.duration_seconds) {
     throw cli_error(exit_code::usage, "--for cannot be used with a program, which is watched until it ends",
                     "For example: tarn cost --watch -- timeout 10 PROGRAM ARG...");
   }
   // Reports a missing process or program before the measurement of the prices.
-  if (process != 0 && kill(process, 0) != 0 && errno == ESRCH) refuse_missing_process(words.front());
+  if (process != 0 && kill(process, 0) != 0 && errno == ESRCH) throw no_such_process(words.front());
   if (is_program) locate_program(words.front(), environment::current());
   const memory_prices prices = calibrate_prices();
   print_note(describe_prices(prices));

@@ -141,7 +141,7 @@ int cmd_trim(const std::vector<std::string>& words) {
   app.add_flag("--json", json, "Print one JSON object");
   if (!parse_options(app, words)) return exit_code::success;
   const std::uint64_t bytes = trim_process(process_of(process), parse_byte_size(keep));
-  json ? fmt::print("{}\n", nlohmann::json({{"given_back_bytes", bytes}}).dump())
+  json ? fmt::print("{}\n", json_text({{"given_back_bytes", bytes}}))
        : fmt::print("given back: {}\n", profiler::say_bytes(static_cast<double>(bytes)));
   return exit_code::success;
 }

@@ -22,6 +22,7 @@
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "profiler/collect/fault_watch.hpp"
 #include "profiler/export/exports.hpp"
 #include "profiler/export/pprof_message.hpp"
@@ -225,7 +226,7 @@ int cmd_serve(const std::vector<std::string>& words) {
   if (!server.where().is_loopback())
     print_note("other machines can read these figures; whoever reaches the address sees names of the code");
   const std::string address = fmt::format("http://{}/", server.where().text());
-  fmt::print("{}\n", json ? nlohmann::json({{"address", address}}).dump() : address);
+  fmt::print("{}\n", json ? json_text({{"address", address}}) : address);
   std::fflush(stdout);
   for (const std::string& word : processes) {
     if (!process_id(word) && controlled_processes(word).empty())

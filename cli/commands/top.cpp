@@ -24,6 +24,7 @@
 #include "cli/launch/library_search.hpp"
 #include "cli/recording/live_source.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/live_view.hpp"
 #include "cli/show/output_file.hpp"
 #include "cli/show/terminal.hpp"
@@ -327,7 +328,7 @@ int follow(live_source& source, top_state& state, const top_arguments& arguments
       if (changed) draw();
     } else if (changed) {
       if (arguments.json) {
-        fmt::print("{}\n", as_json(state.seconds(), state.rates(), state.places()).dump());
+        fmt::print("{}\n", json_text(as_json(state.seconds(), state.rates(), state.places())));
       } else {
         if (lines++ % lines_per_heading == 0) fmt::print("{}\n", live_row_heading());
         fmt::print("{}\n", live_row(state.seconds(), state.rates(), state.places()));
@@ -392,7 +393,7 @@ void print_heap_row(const heap_row& row, int number, bool json) {
   if (json) {
     nlohmann::json out = {{"seconds", row.seconds}};
     for (std::size_t i = 0; i < std::size(heap_row::names); ++i) out[heap_row::names[i]] = row.values[i];
-    fmt::print("{}\n", out.dump());
+    fmt::print("{}\n", json_text(out));
   } else {
     if (number % lines_per_heading == 0) {
       fmt::print("{:>8}", "seconds");
@@ -440,9 +441,7 @@ int top_process(pid_t process, const top_arguments& arguments) {
   std::string reason;
   const auto path = find_recording_of(process, reason);
   if (!path) {
-    if (!is_alive(process))
-      throw cli_error(exit_code::refused, fmt::format("process {} has ended, or does not exist", process),
-                      "List the processes: ps -e");
+    if (!is_alive(process)) throw no_such_process(std::to_string(process));
     std::string no_door;
     if (find_control_door(process, no_door)) return top_heap(process, arguments);
     print_note(fmt::format("process {}: {}; its page faults:", process, reason));

@@ -11,6 +11,7 @@
 #include "cli/launch/preload_check.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
 
@@ -55,6 +56,11 @@ contender parse_with(const std::string& word, const std::vector<std::string>& ot
   if (std::find(others.begin(), others.end(), name) != others.end()) {
     throw cli_error(exit_code::usage, fmt::format("--with {}: '{}' cannot be a library's name", word, name),
                     fmt::format("'{}' is a way without an allocator; choose another name.", name));
+  }
+  if (profiler::printable(name) != name) {  // it is shown in tables, charts and pages
+    throw cli_error(exit_code::usage,
+                    fmt::format("--with {}: the name has characters that cannot be shown", word),
+                    "Choose another name.");
   }
   if (name == system_name || name.find(',') != std::string::npos) {
     throw cli_error(exit_code::usage, fmt::format("--with {}: '{}' cannot be a library's name", word, name),

@@ -16,6 +16,7 @@
 #include "cli/compare/own_command.hpp"
 #include "cli/launch/environment.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/opened_elf.hpp"
 #include "profiler/format/printable.hpp"
@@ -104,8 +105,9 @@ void require_success(const nlohmann::json& meta) {
         "recording was stopped early");
   }
   if (found->contains("signal")) {
-    refuse(fmt::format("the program was ended by signal {} when it was recorded", (*found)["signal"].dump()),
-           "tarn prove needs a run that succeeds. For a server: tarn prove --with LOAD-COMMAND");
+    refuse(
+        fmt::format("the program was ended by signal {} when it was recorded", json_text((*found)["signal"])),
+        "tarn prove needs a run that succeeds. For a server: tarn prove --with LOAD-COMMAND");
   }
   const auto status = found->find("status");
   if (status == found->end() || *status != 0) {

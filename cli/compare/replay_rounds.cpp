@@ -16,6 +16,7 @@
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/text.hpp"
 
 namespace tarn::cli {
@@ -218,7 +219,7 @@ int replay_worker(const std::vector<std::string>& words) {
   for (const play_mode each : {play_mode::routes, play_mode::nothing}) {
     if (words[1] == mode_word(each)) mode = each;
   }
-  fmt::print("{}\n", figures_as_json(profiler::play(descriptor, mode), play_figure_names).dump());
+  fmt::print("{}\n", json_text(figures_as_json(profiler::play(descriptor, mode), play_figure_names)));
   return exit_code::success;
 }
 

@@ -156,10 +156,10 @@ class conversation {
 
  private:
   [[noreturn]] void refuse_door(const std::string& reason) const {
+    if (reason.starts_with("it has ended")) throw no_such_process(std::to_string(process_));
     refuse(process_, reason,
-           reason.starts_with("it belongs") ? "Run tarn as the process's user or as root."
-           : reason.starts_with("it has ended")
-               ? "List the processes: ps -e"
+           reason.starts_with("it belongs")
+               ? "Run tarn as the process's user or as root."
                : "Start it with TARN_CONTROL=on and tarn's malloc: TARN_CONTROL=on tarn "
                  "run -- PROGRAM. Of any process: tarn attach, tarn top.");
   }

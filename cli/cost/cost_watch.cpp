@@ -17,6 +17,7 @@
 #include "cli/launch/foreground.hpp"
 #include "cli/launch/program_target.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/quantity.hpp"
 
@@ -51,8 +52,8 @@ class watch_log {
   }
   void finish(const fault_counters& difference, double seconds) {
     const fault_rates rates = rates_of(difference, seconds, prices_);
-    fmt::print(stream_, "{}\n", rates_summary(seconds, rates));
-    fmt::print(stream_, "{}\n", rates_judgement(rates));
+    const std::string text = rates_summary(seconds, rates) + "\n" + rates_judgement(rates);
+    fmt::print(stream_, "{}\n", fold(text, terminal_width(fileno(stream_))));
     std::fflush(stream_);
     write_json(seconds, rates, true);
   }
@@ -72,7 +73,7 @@ class watch_log {
     nlohmann::json object = as_json(rates);
     object["seconds"] = seconds;
     object["summary"] = summary;
-    settings_.json->write(object.dump() + "\n");
+    settings_.json->write(json_text(object) + "\n");
   }
 
   const memory_prices& prices_;
@@ -181,11 +182,7 @@ void watch_machine(const memory_prices& prices, const watch_settings& settings) 
 void watch_process(pid_t process, const memory_prices& prices, const watch_settings& settings) {
   const auto look = [process] { return profiler::read_process(static_cast<std::uint32_t>(process)); };
   const auto begin = look();
-  if (!begin || begin->has_ended()) {
-    throw cli_error(exit_code::refused, fmt::format("process {} has ended, or does not exist", process),
-                    "List the processes: ps -e. To start and watch a program: tarn cost --watch -- PROGRAM "
-                    "ARG...");
-  }
+  if (!begin || begin->has_ended()) throw no_such_process(std::to_string(process));
   fmt::print(settings.text,
              "{} ({}), only this process; system and user time are parts of one processor's time\n",
              begin->name, process);

@@ -21,6 +21,7 @@
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/collect/ticks.hpp"
 #include "profiler/record/session.hpp"
@@ -165,13 +166,12 @@ int cost_worker(const std::vector<std::string>& words) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   volunteer_for_oom_killer();
   if (words.size() == 2 && words[0] == prices_word) {
-    fmt::print("{}\n", as_json(measure_prices(parse_byte_size(words[1]))).dump());
+    fmt::print("{}\n", json_text(as_json(measure_prices(parse_byte_size(words[1])))));
     return exit_code::success;
   }
   if (words.size() == 1 && words[0] == pair_word) {
     const malloc_pair pair = measure_malloc_pair();
-    fmt::print("{}\n",
-               nlohmann::json{{"seconds", pair.seconds}, {"timed_seconds", pair.timed_seconds}}.dump());
+    fmt::print("{}\n", json_text({{"seconds", pair.seconds}, {"timed_seconds", pair.timed_seconds}}));
     return exit_code::success;
   }
   if (words.size() != 3) {
@@ -180,7 +180,7 @@ int cost_worker(const std::vector<std::string>& words) {
   }
   const cost_figures figures =
       measure_cycles(source_of(words[0]), parse_byte_size(words[1]), seconds_in(words[2]));
-  fmt::print("{}\n", figures_as_json(figures, cost_figure_names).dump());
+  fmt::print("{}\n", json_text(figures_as_json(figures, cost_figure_names)));
   return exit_code::success;
 }
 

@@ -52,14 +52,14 @@ fault_rates rates_of(const fault_counters& difference, double seconds, const mem
 std::string rates_heading(bool huge) {
   std::string line = fmt::format("{:>8} {:>10} {:>9}", "time", "faults/s", "major/s");
   if (huge) line += fmt::format(" {:>8}", "huge/s");
-  return line + fmt::format(" {:>12} {:>12} {:>8} {:>8}", "in faults", "zeroing", "system", "user");
+  return line + fmt::format(" {:>11} {:>11} {:>8} {:>8}", "in faults", "zeroing", "system", "user");
 }
 
 std::string rates_line(double at_seconds, const fault_rates& rates, bool huge) {
   std::string line =
       fmt::format("{:>6.0f} s {:>10} {:>9}", at_seconds, rate(rates.faults), rate(rates.major_faults));
   if (huge) line += fmt::format(" {:>8}", rate(rates.huge_faults));
-  return line + fmt::format(" {:>12} {:>12} {:>8} {:>8}", milliseconds(rates.fault_share),
+  return line + fmt::format(" {:>11} {:>11} {:>8} {:>8}", milliseconds(rates.fault_share),
                             milliseconds(rates.zeroing_share), profiler::say_share(rates.system_share),
                             profiler::say_share(rates.user_share));
 }

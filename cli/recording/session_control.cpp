@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -240,6 +241,7 @@ nlohmann::json already_recorded(pid_t program) {
 session_answer ask_session(pid_t program, const nlohmann::json& request) {
   const connection made = connect_to_recorder_of(program);
   if (made.socket < 0) {
+    if (kill(program, 0) != 0 && errno == ESRCH) throw no_such_process(std::to_string(program));
     throw cli_error(exit_code::refused, fmt::format("process {} is not being recorded by this user", program),
                     fmt::format("Begin a recording: tarn attach {}", program));
   }

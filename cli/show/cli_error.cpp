@@ -2,6 +2,7 @@
 #include "cli/show/cli_error.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cctype>
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/show/json_output.hpp"
+#include "cli/show/text.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
@@ -37,6 +39,11 @@ const char* advice_for(int error) {
 
 resource_error::resource_error(const std::string& problem, int error)
     : cli_error(exit_code::refused, fmt::format("{}: {}", problem, std::strerror(error)), advice_for(error)) {
+}
+
+cli_error no_such_process(const std::string& process) {
+  return {exit_code::refused, fmt::format("process {} has ended, or does not exist", process),
+          "List the processes: ps -e"};
 }
 
 cli_error as_cli_error(const std::exception& error) {
@@ -66,12 +73,16 @@ void print_error(const cli_error& error, bool json) {
     fmt::print(stderr, "{}\n", json_text(object));
     return;
   }
-  fmt::print(stderr, "tarn: {}\n", profiler::printable(error.what()));
-  if (!error.advice().empty()) {
-    fmt::print(stderr, "      {}\n", profiler::printable(error.advice()));
-  }
+  const std::size_t width = terminal_width(STDERR_FILENO);
+  const std::string problem = fmt::format("tarn: {}", profiler::printable(error.what()));
+  fmt::print(stderr, "{}\n", fold(problem, width));
+  if (!error.advice().empty())
+    fmt::print(stderr, "{}\n", fold(fmt::format("      {}", profiler::printable(error.advice())), width));
 }
 
-void print_note(const std::string& text) { fmt::print(stderr, "tarn: {}\n", profiler::printable(text)); }
+void print_note(const std::string& text) {
+  const std::string note = fmt::format("tarn: {}", profiler::printable(text));
+  fmt::print(stderr, "{}\n", fold(note, terminal_width(STDERR_FILENO)));
+}
 
 }  // namespace tarn::cli

@@ -43,6 +43,9 @@ class resource_error : public cli_error {
   resource_error(const std::string& problem, int error);
 };
 
+// (refused) `process`: its number, as it was given.
+cli_error no_such_process(const std::string& process);
+
 // An exception of a library, as an error (refused). Its text is "what is wrong; what to do"; without the second part
 // the advice is empty.
 cli_error as_cli_error(const std::exception& error);

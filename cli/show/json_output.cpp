@@ -20,7 +20,7 @@ nlohmann::json printable_json(const nlohmann::json& value) {
 }
 
 std::string json_text(const nlohmann::json& value, int indentation) {
-  return value.dump(indentation, ' ', false, nlohmann::json::error_handler_t::replace);
+  return profiler::escape_json(value.dump(indentation, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void print_json_object(const nlohmann::json& value) { fmt::print("{}\n", json_text(value, 2)); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// json_output: JSON as text, in which invalid UTF-8 is replaced. Prints to standard output; for one thread.
+// json_output: JSON as text, in which invalid UTF-8 is replaced, and what acts on a terminal is escaped. All JSON that the
+// command writes comes from here. Prints to standard output; for one thread.
 #pragma once
 
 #include <cstddef>

@@ -2,6 +2,7 @@
 #include "cli/show/profile_verdict.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "cli/show/memory_verdict.hpp"
+#include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/missing_names.hpp"
 #include "profiler/analyze/quantity.hpp"
@@ -215,13 +217,15 @@ nlohmann::json verdict_as_json(const profiler::profile& p) {
 }
 
 void print_verdict(const profiler::profile& p) {
-  if (const std::string memory = render_memory_verdict(p); !memory.empty())
-    fmt::print(stderr, "tarn: {}", memory);
-  fmt::print(stderr, "tarn: {}", render_verdict(p));
-  if (!p.meta.contains("refused")) return;
-  for (const auto& sentence : p.meta["refused"]) {
-    if (sentence.is_string()) fmt::print(stderr, "  not seen: {}\n", sentence.get<std::string>());
+  std::string text;
+  if (const std::string memory = render_memory_verdict(p); !memory.empty()) text += "tarn: " + memory;
+  text += "tarn: " + render_verdict(p);
+  if (p.meta.contains("refused")) {
+    for (const auto& sentence : p.meta["refused"]) {
+      if (sentence.is_string()) text += fmt::format("  not seen: {}\n", sentence.get<std::string>());
+    }
   }
+  fmt::print(stderr, "{}", fold(text, terminal_width(STDERR_FILENO)));
 }
 
 }  // namespace tarn::cli

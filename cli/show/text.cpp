@@ -17,6 +17,36 @@ namespace {
 
 std::string colour_choice = "auto";
 
+constexpr std::string_view message_mark = "tarn: ";  // what follows of a message stands below its first word
+constexpr std::size_t usual_indentation = 2;
+
+// Where the line is to be broken: the last blank before `width` columns, or else the first one after them.
+std::size_t break_of(std::string_view line, std::size_t width) {
+  std::size_t found = std::string_view::npos;
+  for (std::size_t at = line.find(' '); at != std::string_view::npos; at = line.find(' ', at + 1)) {
+    if (found != std::string_view::npos && display_width(line.substr(0, at)) > width) break;
+    found = at;
+  }
+  return found;
+}
+
+std::string fold_line(std::string_view line, std::size_t width) {
+  const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
+  const std::size_t further = line.starts_with(message_mark) ? message_mark.size() : usual_indentation;
+  const std::string indentation(std::min(begin + further, width / 2), ' ');
+  std::string out(line.substr(0, begin));
+  line.remove_prefix(begin);
+  for (std::size_t room = width - std::min(width, begin); display_width(line) > room;
+       room = width - indentation.size()) {
+    const std::size_t end = break_of(line, room);
+    const std::size_t next = line.find_first_not_of(' ', std::min(end, line.size()));
+    if (end == std::string_view::npos || next == std::string_view::npos) break;
+    out.append(line.substr(0, end)).append("\n").append(indentation);
+    line.remove_prefix(next);
+  }
+  return out.append(line);
+}
+
 // Number of bytes of the first `columns` characters.
 std::size_t head_of(std::string_view text, std::size_t columns) {
   std::size_t end = 0;
@@ -147,6 +177,17 @@ std::string wrap(std::string_view text, std::size_t width) {
     column += needed;
   }
   return lines;
+}
+
+std::string fold(std::string_view lines, std::size_t width) {
+  std::string out;
+  while (!lines.empty()) {
+    const std::size_t end = std::min(lines.find('\n'), lines.size());
+    out += width == 0 ? std::string(lines.substr(0, end)) : fold_line(lines.substr(0, end), width);
+    if (end < lines.size()) out += '\n';
+    lines.remove_prefix(std::min(lines.size(), end + 1));
+  }
+  return out;
 }
 
 std::string join(const std::vector<std::string>& words, std::string_view separator) {

@@ -36,6 +36,10 @@ std::size_t edit_distance(std::string_view left, std::string_view right);
 // `text` with line breaks in place of blanks, so that lines have at most `width` columns where words allow it.
 std::string wrap(std::string_view text, std::size_t width);
 
+// Each line of `lines` that is longer than `width` columns, on several: broken at blanks, so that words stay whole whatever
+// their length; what follows is indented further than the line. 0: unchanged.
+std::string fold(std::string_view lines, std::size_t width);
+
 std::string join(const std::vector<std::string>& words, std::string_view separator);
 
 // "always", "never", or "auto": wants_colour is true for a terminal, unless NO_COLOR is set or TERM is "dumb". One

@@ -64,7 +64,7 @@ void print_tree_verdict(const profiler::recording& record, double cpu_ns) {
   if (const profiler::profile* main = record.main_profile();
       main != nullptr && main != record.costliest_profile()) {
     if (const std::string memory = render_memory_verdict(*main); !memory.empty())
-      fmt::print(stderr, "tarn: {}", memory);
+      fmt::print(stderr, "{}", fold("tarn: " + memory, terminal_width(STDERR_FILENO)));
   }
   fmt::print(stderr, "tarn: {}", render_tree(record.processes(), cpu_ns, terminal_width(STDERR_FILENO)));
   const auto costliest = std::find_if(record.processes().begin(), record.processes().end(),

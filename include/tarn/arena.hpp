@@ -115,6 +115,8 @@ class arena {
   // that case no destructor will run, and the memory stays allocated until the arena is rewound.
   template <class T, class... Args>
   [[nodiscard]] TARN_DETAIL_INLINE T* create(Args&&... args) {
+    static_assert(!std::is_array_v<T>, "tarn: for an array create_array<T>(count)");
+    detail::require_creatable<T>();
     if constexpr (std::is_trivially_destructible_v<T>) {
       return create_without_destructor<T>(std::forward<Args>(args)...);
     } else {

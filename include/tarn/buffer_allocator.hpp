@@ -28,6 +28,7 @@
 #include <utility>
 
 #include "tarn/buffer_pool.hpp"
+#include "tarn/detail/construct.hpp"
 
 namespace tarn {
 inline namespace TARN_ABI {
@@ -80,6 +81,8 @@ class buffer_allocator {
       : pool_(other.handle()) {}
 
   [[nodiscard]] T* allocate(std::size_t count) {
+    static_assert(detail::complete<T>,
+                  "tarn: T is only declared here: include its definition before memory is taken");
     // Every pool aligns its buffers at least to this. (Asked here, as T may be incomplete where the class is named.)
     static_assert(alignof(T) <= 4096,
                   "buffer_allocator: T is aligned to more than a page; use a pool of its own");
@@ -127,6 +130,10 @@ class buffer_allocator {
 
   tarn_buffer_pool* pool_ = nullptr;
 };
+
+template <class T>
+  requires(!detail::is_allocated<T>)
+class buffer_allocator<T> : detail::refused_element<T> {};
 
 // For std::pmr: blocks of 64 KiB and more come from a pool; smaller ones, and those aligned to more than a page, from
 // `upstream`. Containers of std::pmr value-initialise (zero) the elements that resize() adds.

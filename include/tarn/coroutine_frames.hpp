@@ -40,6 +40,7 @@
 #include <type_traits>
 
 #include "tarn/detail/config.hpp"
+#include "tarn/detail/construct.hpp"
 #include "tarn/detail/pool_abi.hpp"
 #include "tarn/detail/slot_sizes.hpp"
 
@@ -178,6 +179,8 @@ class frame_allocator {
   }  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] T* allocate(std::size_t count) {
+    static_assert(detail::complete<T>,
+                  "tarn: T is only declared here: include its definition before memory is taken");
     if (TARN_DETAIL_UNLIKELY(count > static_cast<std::size_t>(-1) / sizeof(T))) throw_bad_length();
     void* memory = nullptr;
     if constexpr (is_over_aligned) {
@@ -213,6 +216,10 @@ class frame_allocator {
 #endif
   }
 };
+
+template <class T>
+  requires(!detail::is_allocated<T>)
+class frame_allocator<T> : detail::refused_element<T> {};
 
 }  // namespace TARN_POOL_MODE
 

@@ -101,6 +101,10 @@ class local_pool : public detail::pool_front<local_pool<T>, T>,
   mutable tarn_pool* pool_ = nullptr;
 };
 
+template <class T>
+  requires(!detail::is_held<T>)
+class local_pool<T> : detail::refused_type<T> {};
+
 }  // namespace TARN_POOL_MODE
 
 }  // namespace TARN_ABI

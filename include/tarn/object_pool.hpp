@@ -81,6 +81,8 @@ inline namespace TARN_POOL_MODE {
 
 template <class T>
 tarn_pool_request request_for(const pool_options& options) {
+  static_assert(complete<T>,
+                "tarn: T is only declared here: include its definition before a pool of it is used");
   constexpr std::string_view type = type_name<T>();
   const std::string_view name = options.name != nullptr ? std::string_view(options.name) : type;
   tarn_pool_request request{};
@@ -137,6 +139,8 @@ class pool_front {
 
   // Memory for one T; deallocate() frees it. No constructor or destructor runs.
   [[nodiscard]] TARN_DETAIL_INLINE T* allocate() const {
+    static_assert(complete<T>,
+                  "tarn: T is only declared here: include its definition before memory is taken");
     void* const slot = self().take();
     if (TARN_DETAIL_UNLIKELY(slot == nullptr)) throw_bad_alloc();
     return static_cast<T*>(slot);
@@ -148,11 +152,13 @@ class pool_front {
   // A new T. Throws std::bad_alloc, and what the constructor throws; in that case the slot is back in the pool.
   template <class... Args>
   [[nodiscard]] TARN_DETAIL_INLINE T* create(Args&&... args) const {
+    require_creatable<T>();
     return construct(allocate(), std::forward<Args>(args)...);
   }
   // Null when there is no memory. Throws what the constructor throws.
   template <class... Args>
   [[nodiscard]] TARN_DETAIL_INLINE T* try_create(Args&&... args) const {
+    require_creatable<T>();
     T* const memory = try_allocate();
     return memory != nullptr ? construct(memory, std::forward<Args>(args)...) : nullptr;
   }
@@ -262,6 +268,7 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
   // The object and its control block lie in one slot of another process-wide pool, that of such pairs.
   template <class... Args>
   [[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args) const {
+    detail::require_creatable<T>();
     return std::allocate_shared<T>(detail::pair_allocator<T>(), std::forward<Args>(args)...);
   }
 
@@ -324,10 +331,30 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
   static inline constinit thread_local tarn_pool_bin* bin_ = &detail::no_bin.bin;
 };
 
+template <class T>
+  requires(!detail::is_held<T>)
+class shared_pool<T> : detail::refused_type<T> {};
+
+}  // namespace TARN_POOL_MODE
+
+namespace detail {
+
+inline namespace TARN_POOL_MODE {
+
+// An empty object, so that both `auto pool` and `auto& pool` can hold what pool_of() returns.
+template <class T>
+inline constexpr shared_pool<T> the_pool{};
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace detail
+
+inline namespace TARN_POOL_MODE {
+
 // The process-wide pool of T.
 template <class T>
-constexpr shared_pool<T> pool_of() noexcept {
-  return {};
+constexpr const shared_pool<T>& pool_of() noexcept {
+  return detail::the_pool<T>;
 }
 
 template <class T>
@@ -372,6 +399,7 @@ class object_pool : public detail::pool_front<object_pool<T>, T>,
   // pointer to the object is destroyed before the pool.
   template <class... Args>
   [[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args) {
+    detail::require_creatable<T>();
     return std::allocate_shared<T>(allocator<T>{this}, std::forward<Args>(args)...);
   }
 
@@ -450,6 +478,10 @@ class object_pool : public detail::pool_front<object_pool<T>, T>,
   std::size_t number_ = 0;
   std::atomic<tarn_pool*> pairs_{nullptr};
 };
+
+template <class T>
+  requires(!detail::is_held<T>)
+class object_pool<T> : detail::refused_type<T> {};
 
 }  // namespace TARN_POOL_MODE
 

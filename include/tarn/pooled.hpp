@@ -20,8 +20,10 @@
 //     };
 //
 // Requires: a virtual destructor in a base through which objects are deleted, as always in C++; here operator delete
-// also gets the object's size from it. std::make_shared and containers do not use a class's operator new: use
-// pool_of<T>().make_shared and pooled_allocator.
+// also gets the object's size from it: without it, memory of a larger derived class would become a slot of T. The
+// compiler cannot see that; checked builds, and those without NDEBUG, end the program with a message. T is the class
+// itself: a class that names another one takes that one's pool where the sizes agree. std::make_shared and containers
+// do not use a class's operator new: use pool_of<T>().make_shared and pooled_allocator.
 // Thread safety: as new and delete; any thread may delete an object that another thread created.
 // Failure: the new-handler is called as by ::operator new, then std::bad_alloc; null from the std::nothrow form.
 // Cost: that of pool_of<T>(), inlined. Deleting an over-aligned object of a class that is not final takes some ns more,
@@ -67,6 +69,7 @@ class pooled {
   // Compilers prefer operator delete without a size where a class has one; so this class has none.
   TARN_DETAIL_INLINE static void operator delete(void* memory, std::size_t size) noexcept {
     if (size != sizeof(T)) return ::operator delete(memory);
+    if constexpr (looks_at_deletes()) require_slot(memory);
     give(memory);
   }
   // The forms without a size decide by the address whether the memory is a pool's. They are needed for over-aligned
@@ -92,6 +95,20 @@ class pooled {
   // over-aligned is a multiple of its alignment, so T's slots have that alignment (tarn_pool_request).
   static constexpr bool is_pooled(std::size_t size, std::align_val_t alignment) {
     return size == sizeof(T) && static_cast<std::size_t>(alignment) <= alignof(T);
+  }
+
+  // Where another class may be behind a pointer to T, and the size that operator delete gets would not tell.
+  static constexpr bool looks_at_deletes() {
+#if defined(NDEBUG) && !TARN_CHECKED_POOLS
+    return false;
+#else
+    return !std::is_final_v<T> && !std::has_virtual_destructor_v<T>;
+#endif
+  }
+  __attribute__((noinline)) static void require_slot(const void* memory) noexcept {
+    if (memory == nullptr || tarn_pool_of(memory) != nullptr) return;
+    tarn_pool_check(nullptr, memory,
+                    "delete of a derived class through its base, which has no virtual destructor: delete");
   }
 
   // Not inlined: a compiler that sees ::operator new here, and the class's operator delete where a constructor throws,
@@ -121,6 +138,10 @@ class pooled {
     if (memory != nullptr) pool_of<T>().deallocate(static_cast<T*>(memory));
   }
 };
+
+template <class T>
+  requires(!detail::is_held<T>)
+class pooled<T> : detail::refused_type<T> {};
 
 }  // namespace TARN_POOL_MODE
 

@@ -65,6 +65,8 @@ class pooled_allocator {
       : base_(other.base()) {}
 
   [[nodiscard]] TARN_DETAIL_INLINE T* allocate(size_type count) {
+    static_assert(detail::complete<T>,
+                  "tarn: T is only declared here: include its definition before memory is taken");
     return TARN_DETAIL_LIKELY(count == 1) ? pool_of<T>().allocate() : base_traits::allocate(base_, count);
   }
   // Requires: from allocate(count) of an equal allocator.
@@ -106,6 +108,10 @@ class pooled_allocator {
  private:
   [[no_unique_address]] Base base_;
 };
+
+template <class T, class Base>
+  requires(!detail::is_allocated<T>)
+class pooled_allocator<T, Base> : detail::refused_element<T> {};
 
 // ---- which nodes a container has ----
 

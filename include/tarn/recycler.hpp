@@ -41,6 +41,7 @@
 #include <utility>
 
 #include "tarn/detail/config.hpp"
+#include "tarn/detail/construct.hpp"
 #include "tarn/detail/recycler_abi.hpp"
 #include "tarn/detail/type_name.hpp"
 #include "tarn/object_pool.hpp"
@@ -177,9 +178,6 @@ inline namespace TARN_RECYCLER_MODE {
 
 template <class T, class Hooks>
 class recycler {
-  static_assert(std::is_object_v<T> && !std::is_const_v<T> && !std::is_array_v<T>,
-                "a recycler keeps objects of a class, or other complete objects that may be changed");
-
   static constexpr bool measures = requires(Hooks& h, const T& object) { h.retained_bytes(object); };
   static constexpr bool knows_use = requires(Hooks& h, const T& object) { h.used_bytes(object); };
 
@@ -297,6 +295,7 @@ class recycler {
  private:
   template <class U>
   static auto default_factory() {
+    detail::require_creatable<U>();
     static_assert(
         std::is_default_constructible_v<U>,
         "T has no default constructor: give the recycler a factory, tarn::recycler<T> r([] { return T(…); })");
@@ -482,6 +481,10 @@ class recycler {
 
   state* const state_;
 };
+
+template <class T, class Hooks>
+  requires(!detail::is_held<T>)
+class recycler<T, Hooks> : detail::refused_type<T> {};
 
 template <class Factory, class Hooks = recycler_hooks<std::invoke_result_t<Factory>>>
 recycler(Factory, recycler_options = {}, Hooks = {}) -> recycler<std::invoke_result_t<Factory>, Hooks>;

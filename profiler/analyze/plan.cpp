@@ -278,7 +278,7 @@ std::string write_plan(const plan& what) {
     }
     json["sites"].push_back(std::move(one));
   }
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return escape_json(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) + "\n";
 }
 
 plan read_plan(const std::string& text, const std::string& name) {

@@ -10,6 +10,7 @@
 #include "profiler/analyze/debug_index.hpp"
 #include "profiler/analyze/elf_module.hpp"
 #include "profiler/analyze/function_name.hpp"
+#include "profiler/format/printable.hpp"
 #include "profiler/model/script_address.hpp"
 
 namespace tarn::profiler {
@@ -124,6 +125,11 @@ class symboliser {
         return;
       }
     }
+    // A file's symbols may be any bytes, and views name addresses after load_profile() has made the rest printable.
+    for (source_frame& each : frames) {
+      each.function = printable(each.function);
+      each.file = printable(each.file);
+    }
     p_.symbols[return_address] = std::move(frames);
   }
 
@@ -145,7 +151,7 @@ class symboliser {
       }
       if (!type.empty()) {
         const type_evidence evidence = check_folding(type, found->second, p_.stacks[node].parent);
-        return set_type(one, std::move(type), evidence);
+        return set_type(one, type, evidence);
       }
       if (!all_plain) return set_type(one, constructor_behind(address), type_evidence::constructor);
       node = p_.stacks[node].parent;
@@ -176,10 +182,10 @@ class symboliser {
     return type_evidence::constructor;
   }
 
-  static void set_type(site& one, std::string type, type_evidence evidence) {
+  static void set_type(site& one, const std::string& type, type_evidence evidence) {
     if (type.empty()) return;
     if (one.evidence != type_evidence::none && one.evidence < evidence) return;
-    one.type = std::move(type);
+    one.type = printable(type);
     one.evidence = evidence;
   }
 

@@ -16,7 +16,8 @@ namespace tarn::profiler {
 
 // Fills p.symbols, and `type` and `evidence` of sites where they were not known or are now known better. An address
 // whose file is gone, is another one now (by its build-id), or says nothing about it, stays without a symbol: frames_of
-// then shows module and offset. Debugging information is also looked for in files of its own (debug_files.hpp).
+// then shows module and offset. Debugging information is also looked for in files of its own (debug_files.hpp). Names and
+// types are printable().
 //
 // A type is
 //  - allocator: named by the function that got the memory, inlined at the return address or not (std::allocator's and

@@ -135,6 +135,7 @@ profile watch_faults(std::uint32_t process, double seconds, const std::function<
   out.meta["start"] = now.count() - watched.count() / 1e9;
   out.unseen_faults = events.lost();
   add_symbols(out, symbols);
+  make_printable(out);  // paths of files, by which they were opened until here
   return out;
 }
 

@@ -22,6 +22,17 @@ namespace {
 
 constexpr int most_names = 1000;  // names tried for one file, as long as the one before exists
 
+// What a program's name is in a file's name, which has room for 255 bytes and more than this part.
+std::string part_of_file_name(const std::string& program) {
+  constexpr std::size_t longest = 200;
+  std::string part = printable(program);
+  if (part.size() <= longest) return part;
+  std::size_t end = longest;
+  while ((static_cast<unsigned char>(part[end]) & 0xc0U) == 0x80U) --end;  // not within a character
+  part.resize(end);
+  return part;
+}
+
 }  // namespace
 
 bool recording::is_taken(const std::string& path) const {
@@ -32,7 +43,7 @@ bool recording::is_taken(const std::string& path) const {
 // `number` counts from 1; further numbers are for names that are taken, as by earlier images of the process.
 std::string recording::file_name(const process_entry& process, int number) const {
   const bool is_main = process.pid == main_process_ && !process.superseded;
-  const std::string program = printable(process.command);
+  const std::string program = part_of_file_name(process.command);
   const fs::path directory = settings_.directory;
   std::string name;
   if (settings_.output.empty()) {
@@ -287,7 +298,7 @@ std::string recording::small_file_name(int number) const {
   const auto root = std::find_if(summaries_.begin(), summaries_.end(), [this](const process_summary& one) {
     return one.process == main_process_ && one.has_own_file;
   });
-  const std::string program = root == summaries_.end() ? "program" : printable(root->command);
+  const std::string program = root == summaries_.end() ? "program" : part_of_file_name(root->command);
   const fs::path given = settings_.output;
   const std::string name =
       given.empty()

@@ -8,6 +8,7 @@
 
 #include "profiler/export/exports.hpp"
 #include "profiler/export/piece_writer.hpp"
+#include "profiler/format/printable.hpp"
 #include "profiler/model/table_rows.hpp"
 
 namespace tarn::profiler {
@@ -16,7 +17,7 @@ namespace {
 
 std::string text_of(const nlohmann::json& value) {
   // Names may contain any bytes; invalid UTF-8 is replaced.
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return escape_json(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 // By type_evidence.

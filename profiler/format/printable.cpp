@@ -72,19 +72,33 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+std::string escape_json(std::string text) {
+  const auto is_plain = [](char unit) { return unit >= 0 && unit < 0x7f; };
+  if (std::all_of(text.begin(), text.end(), is_plain)) return text;
+  std::string escaped;
+  escaped.reserve(text.size() + text.size() / 16);
+  for (std::string_view rest = text; !rest.empty();) {
+    const character next = first_of(rest);
+    const std::size_t bytes = std::max<std::size_t>(1, next.bytes);
+    // Below a blank there are only line ends here, between values.
+    if ((is_control(next.code) && next.code >= ' ') || changes_layout(next.code)) {
+      append_escape(escaped, "\\u%04x", next.code);
+    } else {
+      escaped += rest.substr(0, bytes);
+    }
+    rest.remove_prefix(bytes);
+  }
+  return escaped;
+}
+
 std::string escape_markup(std::string_view text) {
   constexpr std::pair<char, const char*> escapes[] = {
       {'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}};
   std::string escaped;
-  for (const char letter : text) {
+  for (const char letter : printable(text)) {
     const auto* found = std::find_if(std::begin(escapes), std::end(escapes),
                                      [letter](const auto& one) { return one.first == letter; });
-    if (found != std::end(escapes)) {
-      escaped += found->second;
-    } else {
-      // Control characters may not stand in XML at all.
-      escaped += static_cast<unsigned char>(letter) < ' ' && letter != '\n' ? '?' : letter;
-    }
+    escaped += found != std::end(escapes) ? found->second : std::string(1, letter);
   }
   return escaped;
 }

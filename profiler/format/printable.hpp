@@ -15,6 +15,10 @@ namespace tarn::profiler {
 // without any of these is returned unchanged. No state; any thread.
 std::string printable(std::string_view text);
 
+// JSON text, with the JSON escape instead of each character that printable() escapes and JSON allows as it is: "\u009b".
+// Requires: valid UTF-8. Values are unchanged.
+std::string escape_json(std::string text);
+
 // "a<b" becomes "a&lt;b": text for SVG and HTML, in attributes too.
 std::string escape_markup(std::string_view text);
 

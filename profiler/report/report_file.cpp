@@ -50,7 +50,7 @@ std::string title_of(const profile& p) {
 }
 
 std::string data_text(const nlohmann::json& data) {
-  return escape_script(data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return escape_script(escape_json(data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
 }
 
 struct fitted_data {

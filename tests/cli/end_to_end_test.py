@@ -18,6 +18,7 @@ from containers_test import containers
 from control_test import control, serve
 from cost_test import cost, cost_command, watch
 from diff_test import diff, diff_of_times
+from foreign_test import foreign
 from harness import settings
 from hostile_test import hostile
 from malloc_time_test import malloc_time, short_threads
@@ -34,7 +35,7 @@ from sandbox_test import sandbox
 from trees_test import trees
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (advice, answers, attach, attach_rights, attach_safely, compare, containers, control, cost, cost_command, diff, diff_of_times, hostile, leaks,
+GROUPS = {group.__name__: group for group in (advice, answers, attach, attach_rights, attach_safely, compare, containers, control, cost, cost_command, diff, diff_of_times, foreign, hostile, leaks,
                                               malloc_time, manual_bash, manual_fish, manual_forms, manual_readers, manual_zsh, mistakes,
                                               every_option, options, output, paused, profile, profile_life, prove, real_library,
                                               refusals, refused, rss, run, sandbox, serve, servers, sessions, short_threads, signals, top, trees,

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """End-to-end: hostile processes, names with control characters and planted symbolic links do no harm."""
-import gzip
 import json
 import os
 import re
@@ -24,22 +23,6 @@ class hostile(Base):
         found = UNSAFE.search(text)
         self.assertIsNone(found, f"{what}: {text[max(0, found.start() - 60):found.end() + 60]!r}" if found else "")
         self.assertNotRegex(text, r"(?m)^\W*(9\.9 s )?forged", what)
-
-    def test_names_in_a_profile(self):
-        profile = os.path.join(self.folder, "a.prof")
-        subprocess.run([settings.make_profile, profile, "1000", "40", "1", "full", "hostile"], check=True)
-        for words in (["sites", "-n", "0", profile], ["sites", "--json", profile], ["flame", profile],
-                      ["flame", "--inverted", profile], ["diff", profile, profile], ["diff", "--json", profile, profile],
-                      ["advise", profile], ["advise", "--json", profile], ["report", profile, "-o", "-"],
-                      ["export", "--collapsed", profile], ["export", "--prometheus", profile],
-                      ["export", "--json", profile], ["export", "--heaptrack", profile]):
-            result = run(*words)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            self.assert_safe(result.stdout + result.stderr, words[:2])
-        json.loads(run("export", "--json", profile).stdout)
-        strings = gzip.decompress(run("export", "--pprof", profile).stdout)
-        self.assertNotIn(b"\x1b]0;", strings)
-        self.assertIn(b"\\x1b]0;title", strings)
 
     def test_names_of_files_and_arguments(self):
         missing = os.path.join(self.folder, NAME)

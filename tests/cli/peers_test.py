@@ -43,7 +43,7 @@ class PeerBase(Base):
 class Recorder:
     """A process that holds the name of a recorder's socket, and answers `answer` with the file `path`, as `user`."""
 
-    def __init__(self, test, program, answer, path=None, user=None):
+    def __init__(self, test, program, answer, path=None, user=None, name="0123456789abcdef"):
         ready, is_ready = os.pipe()
         self.process = os.fork()
         if self.process == 0:
@@ -52,7 +52,7 @@ class Recorder:
                 os.setgid(user)
                 os.setuid(user)
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            listener.bind(f"\0tarn-control-{program}.0123456789abcdef")
+            listener.bind(f"\0tarn-control-{program}.{name}")
             listener.listen(8)
             os.write(is_ready, b"x")
             while True:
@@ -166,6 +166,12 @@ class sessions(PeerBase):
                 os.kill(recorder.process, 9)
                 time.sleep(0.05)
 
+    def test_names_that_no_recorder_has(self):
+        for name in ("0123456789abcdeg", "0123456789abcdef0", "", "0" * 60):
+            recorder = Recorder(self, self.pid, b'{"files":[]}', name=name)
+            self.assert_refused(self.run_tarn("detach", self.pid), 125, "is not being recorded by this user")
+            os.kill(recorder.process, 9)
+
     def test_texts_of_an_answer_reach_the_terminal_escaped(self):
         for answer in ({"files": [{"path": "/tmp/" + ESCAPES}], ESCAPES: [ESCAPES]}, {"problem": ESCAPES, "advice": ESCAPES}):
             recorder = Recorder(self, self.pid, json.dumps(answer, ensure_ascii=False).encode())
@@ -178,6 +184,7 @@ class sessions(PeerBase):
     def test_a_file_of_an_answer_may_be_anything(self):
         pipe = os.path.join(self.folder, "pipe")
         os.mkfifo(pipe)
+        self.addCleanup(os.close, os.open(pipe, os.O_RDWR))  # whoever reads from it waits
         for path in (pipe, "/dev/zero", "/", "/etc/passwd", "/dev/null"):
             recorder = Recorder(self, self.pid, b"{}", path)
             self.assertEqual(self.run_tarn("dump", self.pid).returncode, 125, path)
@@ -300,6 +307,12 @@ class answers(PeerBase):
         for result in self.ask(process):
             self.assertIn("is longer than", result.stderr)
         self.assert_nothing_was_written()
+        for result in self.ask(Process(self, {name: b"tarn/1 error 4097\n" for name in most}), (["metrics"], ["set"], ["trim"])):
+            self.assertIn("is longer than 4096 bytes", result.stderr)
+        for number in (b"1" * 60000 + b"\n", b"12x\n", b"12", b"-1\n", b"\n"):
+            self.assertEqual(self.ask(Process(self, {"trim": body(number)}), (["trim"],))[0].returncode, 125, number[:9])
+        options = self.ask(Process(self, {"options": body(b"a\t\t\tyes\t\n" * 2000)}), (["set", "--json"],))[0].stdout
+        self.assertEqual(len(json.loads(options)), 1000)
         process = Process(self, {"stats": body(b'{"a":' * 100000 + b"1" + b"}" * 100000), "trim": body(b"1" * 60000),
                                  "profile": body(b"\x0a\xff\xff\xff\xff\x0f")})
         for result in self.ask(process, (["metrics", "--json"], ["trim"], ["dump", "--format", "pprof"])):

@@ -11,6 +11,7 @@
 #include "tarn/local_pool.hpp"
 #include "tarn/malloc.h"
 #include "tarn/object_pool.hpp"
+#include "tarn/pooled.hpp"
 
 static_assert(TARN_CHECKED_POOLS == 0);
 
@@ -20,6 +21,13 @@ struct order {
 };
 struct invoice {
   std::uint64_t words[6] = {6, 5, 4, 3, 2, 1};
+};
+
+struct vehicle : tarn::pooled<vehicle> {
+  std::uint64_t wheels = 4;
+};
+struct truck : vehicle {
+  std::uint64_t load[20] = {};
 };
 
 namespace tarn {
@@ -105,6 +113,17 @@ TEST_F(unchecked_pools_death, malloc_and_pools_do_not_mix) {
   order* const object = orders.create();
   EXPECT_TARN_ABORT(tarn_free(hidden(object)), "invalid free of an object of a typed pool", object);
   orders.destroy(object);
+}
+
+TEST_F(unchecked_pools_death, a_derived_class_deleted_through_its_base_without_a_virtual_destructor) {
+  delete hidden(new vehicle);
+  truck* const one = new truck;
+  EXPECT_TARN_ABORT(
+      delete hidden(static_cast<vehicle*>(one)),
+      "delete of a derived class through its base, which has no virtual destructor: delete of a "
+      "pointer that is in no pool",
+      one);
+  delete one;
 }
 
 }  // namespace

@@ -140,11 +140,26 @@ class maker {
   std::uint64_t below(std::uint64_t bound) { return mix(state_) % bound; }
 
   // Appends to each name: an escape sequence that sets the terminal's title, a forged row, bytes that are not UTF-8, a
-  // control character of two bytes, and one that changes the direction of text.
+  // control character of two bytes, characters that change the direction of text or end a line, and what has a meaning
+  // in markup, in labels and in call paths.
+  static std::string hostile_ending() {
+    return "\x1b]0;title\x07\nforged 9.9 s\r\t\xff\xfe\xc2\x9b"
+           "31m\xe2\x80\xae\xe2\x80\xa8\xef\xbb\xbf\x7f</script><!--<script>alert(1)//\"'\\&;{}\\";
+  }
+
+  static nlohmann::json hostile_meta(const nlohmann::json& value) {
+    if (value.is_string()) return value.get<std::string>() + hostile_ending();
+    if (!value.is_structured()) return value;
+    nlohmann::json out = value.is_object() ? nlohmann::json::object() : nlohmann::json::array();
+    for (const auto& [key, member] : value.items()) {
+      if (!value.is_object()) out.push_back(hostile_meta(member));
+      if (value.is_object()) out[key] = key == "mode" ? member : hostile_meta(member);
+    }
+    return out;
+  }
+
   void make_hostile() {
-    const std::string ending =
-        "\x1b]0;title\x07\nforged 9.9 s\r\t\xff\xfe\xc2\x9b"
-        "31m\xe2\x80\xae\x7f";
+    const std::string ending = hostile_ending();
     for (auto& [address, frames] : p_.symbols) {
       for (source_frame& frame : frames) {
         frame.function += ending;
@@ -155,8 +170,10 @@ class maker {
     for (thread_info& each : p_.threads) each.name += ending;
     for (memory_part& each : p_.memory.parts) each.name += each.name.empty() ? "" : ending;
     for (site& each : p_.sites) each.type += ending;
-    p_.meta["program"] = "/opt/server\x1b]0;title\x07\nforged";
-    p_.meta["arguments"] = {"server\x1b]0;title\x07\nforged", "--port"};
+    p_.meta["command"] = "server";
+    p_.meta["symbol_notes"] = {"a file has no symbols"};
+    p_.meta = hostile_meta(p_.meta);
+    p_.meta["of_another_version" + ending] = ending;
   }
 
   void make_modules() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// construct: an object in given memory, as pools and arenas make them.
+// construct: an object in given memory, as pools and arenas make them; and of which types they can hold objects.
 #pragma once
 
 #include "tarn/detail/abi.hpp"
@@ -13,6 +13,42 @@
 namespace tarn {
 inline namespace TARN_ABI {
 namespace detail {
+
+// Where T is a reference, an array and so on, no member of a front can be declared. Each front has a specialisation for such
+// types, which has no members and this base, so that compilers say what is wrong and not what follows from it.
+template <class T>
+inline constexpr bool is_held =
+    std::is_object_v<T> && !std::is_array_v<T> && std::is_same_v<T, std::remove_cv_t<T>>;
+template <class T>
+struct refused_type {
+  static_assert(
+      is_held<T>,
+      "tarn: T must be the type of whole objects, not a reference, an array, const, volatile, void or a "
+      "function: write the plain type, as in pool_of<node>(); for an array std::array");
+};
+// Allocators: a container may name them with void, and hold arrays.
+template <class T>
+inline constexpr bool is_allocated = std::is_void_v<T> || is_held<std::remove_all_extents_t<T>>;
+template <class T>
+struct refused_element {
+  static_assert(
+      is_allocated<T>,
+      "tarn: T must be the type of a container's elements, not a reference, const, volatile or a function: "
+      "write the plain type");
+};
+
+template <class T>
+concept complete = requires { sizeof(T); };
+// What can be said of T only where objects are made.
+template <class T>
+TARN_DETAIL_INLINE void require_creatable() {
+  static_assert(complete<T>, "tarn: T is only declared here: include its definition before objects are made");
+  if constexpr (complete<T>) {
+    static_assert(!std::is_abstract_v<T>,
+                  "tarn: T is abstract, so there are no objects of it: make them in the pool of a class that "
+                  "derives from it");
+  }
+}
 
 // The argument that stands for default-initialisation: `new T` in place of `new T(arguments)`.
 struct for_overwrite {};

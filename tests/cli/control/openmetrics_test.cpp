@@ -45,6 +45,7 @@ TEST(openmetrics, processes_stand_together_with_their_labels) {
 
 TEST(openmetrics, what_a_process_may_not_say_is_left_out) {
   for (const char* const line : {"up 1",
+                                 "tarn_up 1",
                                  "tarn_up{pid=\"1\"} 0",
                                  "tarn_a{pid=\"1\"} 0",
                                  "tarn_a{program=\"x\"} 0",
@@ -76,6 +77,10 @@ TEST(openmetrics, what_a_process_may_not_say_is_left_out) {
     EXPECT_EQ(anew(std::string(line) + "\n"), "# EOF\n") << line;
   EXPECT_EQ(anew("tarn_a " + std::string(41, '1') + "\n"), "# EOF\n");
   EXPECT_EQ(anew("tarn_a{b=\"" + std::string(2000, 'x') + "\"} 1\n"), "# EOF\n");
+  EXPECT_EQ(anew("tarn_" + std::string(96, 'a') + " 1\n"), "# EOF\n");
+  EXPECT_EQ(anew("tarn_a{a=\"\",b=\"\",c=\"\",d=\"\",e=\"\",f=\"\",g=\"\",h=\"\",i=\"\"} 1\n"), "# EOF\n");
+  EXPECT_EQ(anew("# HELP tarn_a " + std::string(300, 'x') + "\ntarn_a 1\n"),
+            "# TYPE tarn_a gauge\ntarn_a 1\n# EOF\n");
   EXPECT_EQ(anew("tarn_a 1\n# EOF\ntarn_b 1\n"), "# TYPE tarn_a gauge\ntarn_a 1\n# EOF\n");
 }
 
@@ -106,6 +111,9 @@ TEST(openmetrics, memory_is_bounded) {
   std::string text;
   for (int i = 0; i < 200000; ++i) text += "tarn_a{b=\"" + std::to_string(i) + "\"} 1\n";
   EXPECT_EQ(read_metrics(text).families.at(0).samples.size(), 100000U);
+  text.clear();
+  for (int i = 0; i < 1000; ++i) text += "# HELP tarn_h" + std::to_string(i) + " H.\n";
+  EXPECT_EQ(read_metrics(text + "# HELP tarn_a A.\ntarn_a 1\n").families.at(0).help, "");
 }
 
 TEST(openmetrics, value_of) {

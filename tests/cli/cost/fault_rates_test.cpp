@@ -56,6 +56,7 @@ TEST(fault_rates, lines) {
   rates.system_share = 0.034;
   for (const bool huge : {false, true}) {
     EXPECT_EQ(rates_heading(huge).size(), rates_line(3, rates, huge).size());
+    EXPECT_LE(rates_heading(huge).size(), 80U);
   }
   const std::string line = rates_line(3, rates, false);
   for (const char* word : {"3 s", "12,345", "12 ms/s", "2.0 ms/s", "3.4 %"}) {

@@ -91,5 +91,14 @@ TEST(session_control, a_program_that_is_not_recorded) {
                 process);
 }
 
+TEST(session_control, a_program_that_does_not_exist) {
+  try {
+    ask_session(2147483646, {{"verb", "dump"}});
+    ADD_FAILURE();
+  } catch (const cli_error& error) {
+    EXPECT_STREQ(error.what(), "process 2147483646 has ended, or does not exist");
+  }
+}
+
 }  // namespace
 }  // namespace tarn::cli

@@ -25,6 +25,7 @@ TEST(json_output, an_object_is_indented_and_a_text_is_utf8) {
   print_json_object({{"a", "\xff"}});
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "{\n  \"a\": \"\xef\xbf\xbd\"\n}\n");
   EXPECT_EQ(json_text({{"a", 1}}), "{\"a\":1}");
+  EXPECT_EQ(json_text({{"a", "\x1b\u009b\u202e"}}), "{\"a\":\"\\u001b\\u009b\\u202e\"}");
 }
 
 }  // namespace

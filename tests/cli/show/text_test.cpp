@@ -44,6 +44,18 @@ TEST(text, wraps_at_blanks) {
   EXPECT_EQ(wrap("", 7), "");
 }
 
+TEST(text, messages_break_at_blanks_and_long_words_stay_whole) {
+  EXPECT_EQ(fold("tarn: one two three\n", 14), "tarn: one two\n      three\n");
+  EXPECT_EQ(fold("      one two three", 14), "      one two\n       three");
+  EXPECT_EQ(fold("tarn: /a/path/that/is/too/long does not exist", 16),
+            "tarn:\n      /a/path/that/is/too/long\n      does not\n      exist");
+  EXPECT_EQ(fold("a  b\nc  d e\n", 5), "a  b\nc  d\n  e\n");
+  EXPECT_EQ(fold("\u00e9\u00e9 \u00e9\u00e9", 5), "\u00e9\u00e9 \u00e9\u00e9");
+  EXPECT_EQ(fold("one two", 0), "one two");
+  EXPECT_EQ(fold("", 5), "");
+  EXPECT_EQ(fold("   ", 1), "   ");
+}
+
 TEST(text, nearest_word) {
   const std::vector<std::string> words = {"run", "compare", "options"};
   EXPECT_EQ(nearest_word("comapre", words), "compare");

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "profiler/analyze/symbols.hpp"
 #include "tests/profiler/scratch_file.hpp"
 
 namespace tarn::profiler {
@@ -170,6 +171,18 @@ TEST(elf_module, exported_functions_stand_for_a_missing_table_of_symbols) {
   const auto module = opened(file);
   EXPECT_EQ(function_at(*module, 0), "exported");
   EXPECT_EQ(module->debug_information(), nullptr);
+}
+
+// Views name addresses of profiles that are printable already, so the names must be.
+TEST(elf_module, any_bytes_of_a_symbol_become_printable_names) {
+  scratch_file file;
+  write_module(file, {{"evil\x1b]0;t\x07\n\xff", code_address, 0x100}});
+  profile p;
+  p.modules.push_back({file.path(), "", 0x10000, 0x20000, code_offset});
+  p.stacks = {{0, 0}, {0, 0x10011}};
+  add_symbols(p, {{}, false, {}});
+  ASSERT_EQ(p.symbols.size(), 1U);
+  EXPECT_EQ(p.symbols[0x10011].front().function, "evil\\x1b]0;t\\x07\\n\\xff");
 }
 
 }  // namespace

@@ -56,5 +56,14 @@ TEST(printable, is_idempotent) {
   EXPECT_EQ(printable(once), once);
 }
 
+TEST(printable, markup_has_no_elements_and_no_control_characters) {
+  EXPECT_EQ(escape_markup("<a b=\"c\">&\x1b\xff\u202e"), "&lt;a b=&quot;c&quot;&gt;&amp;\\x1b\\xff\\u{202e}");
+}
+
+TEST(printable, json_keeps_its_values) {
+  EXPECT_EQ(escape_json("{\n  \"a\\u001b\": \"\u00e9\"\n}"), "{\n  \"a\\u001b\": \"\u00e9\"\n}");
+  EXPECT_EQ(escape_json("[\"\u009b\x7f\u202e\u2028\ufeff\"]"), "[\"\\u009b\\u007f\\u202e\\u2028\\ufeff\"]");
+}
+
 }  // namespace
 }  // namespace tarn::profiler

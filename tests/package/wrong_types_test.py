@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Types of which the fronts of pools, recyclers, allocators and arenas cannot hold objects: the compiler's first error says what
+is wrong and what to write, and no errors of the headers' own lines bury it.
+
+Usage: wrong_types_test.py COMPILER INCLUDE"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+compiler, include = sys.argv[1:3]
+
+COMMON = """
+struct node { int x; };
+struct declared;
+struct abstract { virtual void f() = 0; virtual ~abstract() = default; };
+"""
+HEADERS = "".join(f"#include <tarn/{name}.hpp>\n" for name in (
+    "arena", "buffer_allocator", "coroutine_frames", "local_pool", "object_pool", "pooled", "pooled_allocator", "recycler"))
+
+NOT_HELD = ("node&", "node&&", "const node", "volatile node", "void()")
+WHOLE = "T must be the type of whole objects"
+ELEMENT = "T must be the type of a container's elements"
+DECLARED = "T is only declared here"
+ABSTRACT = "T is abstract"
+# Front: code, and what is said of which types. TYPE is its name.
+FRONTS = {
+    "pool_of": ("void use() { auto& pool = tarn::pool_of<TYPE>(); (void)pool.create(); }",
+                {WHOLE: (*NOT_HELD, "node[3]", "void"), DECLARED: ("declared",), ABSTRACT: ("abstract",)}),
+    "pool_of, unique": ("void use() { (void)tarn::pool_of<TYPE>().make_unique(); }", {WHOLE: ("const node",), DECLARED: ("declared",)}),
+    "pool_of, shared": ("void use() { (void)tarn::pool_of<TYPE>().make_shared(); }",
+                        {WHOLE: ("const node",), DECLARED: ("declared",), ABSTRACT: ("abstract",)}),
+    "object_pool": ("void use() { tarn::object_pool<TYPE> pool; (void)pool.create(); }",
+                    {WHOLE: (*NOT_HELD, "node[3]", "void"), DECLARED: ("declared",), ABSTRACT: ("abstract",)}),
+    "local_pool": ("void use() { tarn::local_pool<TYPE> pool; (void)pool.try_create(); }",
+                   {WHOLE: (*NOT_HELD, "node[3]", "void"), DECLARED: ("declared",), ABSTRACT: ("abstract",)}),
+    "pooled": ("struct derived : tarn::pooled<TYPE> {};", {WHOLE: (*NOT_HELD, "node[3]", "void")}),
+    "recycler": ("void use() { tarn::recycler<TYPE> objects; (void)objects.get(); }", {WHOLE: (*NOT_HELD, "node[3]", "void")}),
+    "pooled_allocator": ("void use() { tarn::pooled_allocator<TYPE> all; (void)all.allocate(1); }", {ELEMENT: NOT_HELD, DECLARED: ("declared",)}),
+    "buffer_allocator": ("void use() { tarn::buffer_allocator<TYPE> all; (void)all.allocate(1); }", {ELEMENT: NOT_HELD, DECLARED: ("declared",)}),
+    "frame_allocator": ("void use() { tarn::frame_allocator<TYPE> all; (void)all.allocate(1); }", {ELEMENT: NOT_HELD, DECLARED: ("declared",)}),
+    "arena": ("void use(tarn::arena& memory) { (void)memory.create<TYPE>(); }", {"for an array create_array": ("node[3]",), ABSTRACT: ("abstract",)}),
+}
+# Right uses that look like the wrong ones.
+RIGHT = """
+struct tree { tarn::object_pool<tree> pool; tarn::recycler<int>* numbers; };
+struct forward;
+struct owner { tarn::object_pool<forward> pool; tarn::local_pool<forward> local; tarn::pooled_allocator<forward> all; };
+struct forward { int x; };
+void use(owner& one) {
+  auto& same = tarn::pool_of<node>();
+  auto copy = tarn::pool_of<node>();
+  same.destroy(copy.create());
+  one.pool.destroy(one.pool.create());
+  one.local.destroy(one.local.create());
+  one.all.deallocate(one.all.allocate(1), 1);
+  tarn::pool_of<node*>().destroy(tarn::pool_of<node*>().create());
+  tarn::pool_of<abstract>().deallocate(tarn::pool_of<abstract>().allocate());
+  tarn::pooled_allocator<node> from_void{tarn::pooled_allocator<void>()};
+  tarn::frame_allocator<node> frame_from_void{tarn::frame_allocator<void>()};
+}
+"""
+
+
+class wrong_types(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.header = os.path.join(cls.folder.name, "all.hpp")
+        with open(cls.header, "w", encoding="utf-8") as file:
+            file.write(HEADERS + COMMON)
+        is_clang = "clang" in subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+        # Read once; each use takes a tenth of the time.
+        subprocess.run([compiler, "-std=c++20", "-I", include, "-x", "c++-header", cls.header, "-o",
+                        cls.header + (".pch" if is_clang else ".gch")], check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def errors_of(self, code):
+        result = subprocess.run([compiler, "-std=c++20", "-I", include, "-include", self.header, "-x", "c++", "-fsyntax-only", "-"],
+                                input=code, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, check=False)
+        return [line for line in result.stderr.splitlines() if "error:" in line]
+
+    def test_the_first_error_says_what_to_do(self):
+        for front, (code, said) in FRONTS.items():
+            for message, types in said.items():
+                for each in types:
+                    with self.subTest(front=front, type=each):
+                        errors = self.errors_of(f"template <class T> struct one {{ using type = T; }};\nusing wrong = one<{each}>::type;\n"
+                                                + code.replace("TYPE", "wrong"))
+                        self.assertTrue(errors, "it compiles")
+                        self.assertIn(message, errors[0])
+                        if message in (WHOLE, ELEMENT):
+                            self.assertLessEqual(len(errors), 2, errors)
+
+    def test_right_uses(self):
+        self.assertEqual(self.errors_of(RIGHT), [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
