@@ -46,7 +46,8 @@ git                                                                           gi
 clang-format-16|clang-format-17|clang-format-15|clang-format-14|clang-format  clang-format-16|clang-format
 clang-tidy-16|clang-tidy-17|clang-tidy-18|clang-tidy-15|clang-tidy            clang-tidy-16|clang-tidy'
 wants_check='
-clang++-16|clang++-17|clang++-18|clang++-15|clang++  clang-16|clang'
+clang++-16|clang++-17|clang++-18|clang++-15|clang++  clang-16|clang
+/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*  libclang-rt-16-dev|libclang-rt-dev'
 # What a compiler's system is made with, and what it has: Debian 13 brings GCC 14 and Clang 19 (tools/dev/compilers.sh).
 wants_compilers='
 debootstrap  debootstrap
