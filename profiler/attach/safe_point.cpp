@@ -11,6 +11,7 @@
 
 #include "profiler/attach/signal_frame.hpp"
 #include "profiler/attach/thread_state.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::profiler {
 
