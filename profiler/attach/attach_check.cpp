@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "profiler/attach/safe_point.hpp"
@@ -34,26 +35,6 @@ std::string user_name(uid_t user) {
 std::string link_of(pid_t process, const char* name) {
   std::error_code error;
   return fs::read_symlink(fmt::format("/proc/{}/{}", process, name), error).string();
-}
-
-void require_living(pid_t process, std::string_view status) {
-  if (status.empty() && !fs::exists("/proc/self/status"))
-    throw attach_error("/proc is not mounted here, and attaching needs it",
-                       "Mount it: mount -t proc proc /proc");
-  if (status.empty() && (kill(process, 0) == 0 || errno == EPERM)) {
-    throw attach_error(fmt::format("process {} is hidden in /proc (mount option hidepid)", process),
-                       "Run tarn as the user of the process, or as root.");
-  }
-  if (status.empty() || status_line(status, "State").starts_with('Z') ||
-      status_line(status, "State").starts_with('X'))
-    throw process_gone(process);
-  if (process == getpid())
-    throw attach_error("tarn cannot attach to itself", "Give the id of another process.");
-  if (status_line(status, "VmSize").empty()) {
-    throw attach_error(
-        fmt::format("process {} ({}) is a kernel thread", process, status_line(status, "Name")),
-        "Only programs can be recorded.");
-  }
 }
 
 void require_same_namespaces(pid_t process) {
@@ -97,14 +78,46 @@ int yama_scope() {
   return file ? scope : -1;
 }
 
+void require_living(pid_t process, std::string_view status) {
+  if (status.empty() && !fs::exists("/proc/self/status"))
+    throw attach_error("/proc is not mounted here, and attaching needs it",
+                       "Mount it: mount -t proc proc /proc");
+  if (status.empty() && (kill(process, 0) == 0 || errno == EPERM)) {
+    throw attach_error(fmt::format("process {} is hidden in /proc (mount option hidepid)", process),
+                       "Run tarn as the user of the process, or as root.");
+  }
+  const std::string state = status_line(status, "State");
+  if (state.starts_with('Z') && number(status, "Threads") > 1) {
+    throw attach_error(
+        fmt::format("the first thread of process {} ({}) has ended, and with it the system's view of "
+                    "the memory that its other threads use",
+                    process, status_line(status, "Name")),
+        "Start the program under tarn profile.");
+  }
+  if (status.empty() || state.starts_with('Z') || state.starts_with('X')) throw process_gone(process);
+  if (process == getpid())
+    throw attach_error("tarn cannot attach to itself", "Give the id of another process.");
+  if (status_line(status, "VmSize").empty()) {
+    throw attach_error(
+        fmt::format("process {} ({}) is a kernel thread", process, status_line(status, "Name")),
+        "Only programs can be recorded.");
+  }
+}
+
 void require_same_user(pid_t process, std::string_view status, uid_t own) {
   std::istringstream ids(status_line(status, "Uid"));
-  for (uid_t one = 0; ids >> one;) {
-    if (one == own) continue;
-    throw attach_error(fmt::format("process {} ({}) belongs to {}, and tarn runs as {}", process,
-                                   status_line(status, "Name"), user_name(one), user_name(own)),
-                       fmt::format("As its user: sudo -u {} tarn attach {}", user_name(one), process));
+  const std::vector<uid_t> users{std::istream_iterator<uid_t>(ids), {}};
+  const std::string who = fmt::format("process {} ({})", process, status_line(status, "Name"));
+  for (const uid_t one : users) {
+    if (one == users.front()) continue;
+    throw attach_error(fmt::format("{} has rights of several users: {} and {}", who, user_name(users.front()),
+                                   user_name(one)),
+                       "No user can attach to it. Start it under tarn profile.");
   }
+  if (users.empty() || users.front() == own) return;
+  throw attach_error(
+      fmt::format("{} belongs to {}, and tarn runs as {}", who, user_name(users.front()), user_name(own)),
+      fmt::format("As its user: sudo -u {} tarn attach {}", user_name(users.front()), process));
 }
 
 void require_untraced(pid_t process, std::string_view status) {

@@ -19,6 +19,7 @@ void require_attachable(pid_t process);
 void require_recordable(pid_t process);
 
 // The parts of the check; each throws attach_error. `status`: the text of /proc/PID/status.
+void require_living(pid_t process, std::string_view status);
 void require_same_user(pid_t process, std::string_view status, uid_t own);
 void require_untraced(pid_t process, std::string_view status);
 void require_not_stopped(pid_t process, std::string_view status);

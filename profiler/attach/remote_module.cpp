@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <optional>
 
@@ -40,6 +41,9 @@ struct tables {
   std::uint64_t strings = 0;
   std::uint64_t string_bytes = 0;
   std::uint64_t hash = 0;
+  std::uint64_t old_hash = 0;
+  std::uint64_t name = 0;  // places of names in the strings
+  std::vector<std::uint64_t> needed;
 };
 
 class module_reader {
@@ -47,24 +51,22 @@ class module_reader {
   module_reader(pid_t process, std::uint64_t start, std::uint64_t end)
       : process_(process), start_(start), end_(end) {}
 
-  std::vector<remote_symbol> functions() {
+  void read_into(remote_module& module) {
     const auto header = read_one<ElfW(Ehdr)>(process_, start_);
-    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return {};
-    if (header->e_phnum > 256 || header->e_phentsize != sizeof(ElfW(Phdr))) return {};
+    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
+    if (header->e_phnum > 256 || header->e_phentsize != sizeof(ElfW(Phdr))) return;
     const auto parts = read_some<ElfW(Phdr)>(process_, start_ + header->e_phoff, header->e_phnum);
     std::uint64_t lowest = std::numeric_limits<std::uint64_t>::max();
     for (const ElfW(Phdr) & part : parts) {
       if (part.p_type == PT_LOAD) lowest = std::min<std::uint64_t>(lowest, part.p_vaddr);
     }
-    is_program_ = header->e_type == ET_EXEC;
+    module.is_program = header->e_type == ET_EXEC;
     base_ = start_ - (lowest & ~std::uint64_t{4095});
     for (const ElfW(Phdr) & part : parts) {
-      if (part.p_type == PT_DYNAMIC) return read(tables_at(base_ + part.p_vaddr, part.p_memsz));
+      if (part.p_type == PT_DYNAMIC)
+        return read(tables_at(base_ + part.p_vaddr, part.p_memsz, module), module);
     }
-    return {};
   }
-  // After functions().
-  [[nodiscard]] bool is_program() const { return is_program_; }
 
  private:
   // The loader turns most entries into absolute addresses, and leaves some as in the file, relative to the base.
@@ -72,22 +74,31 @@ class module_reader {
     return value >= start_ && value < end_ ? value : base_ + value;
   }
 
-  tables tables_at(std::uint64_t dynamic, std::uint64_t bytes) {
+  tables tables_at(std::uint64_t dynamic, std::uint64_t bytes, remote_module& module) {
     tables found;
     for (const ElfW(Dyn) & entry :
          read_some<ElfW(Dyn)>(process_, dynamic, std::min<std::uint64_t>(bytes / sizeof(ElfW(Dyn)), 1024))) {
       if (entry.d_tag == DT_NULL) break;
-      if (entry.d_tag == DT_FLAGS_1 && (entry.d_un.d_val & DF_1_PIE) != 0) is_program_ = true;
+      if (entry.d_tag == DT_FLAGS_1 && (entry.d_un.d_val & DF_1_PIE) != 0) module.is_program = true;
       if (entry.d_tag == DT_SYMTAB) found.symbols = place(entry.d_un.d_ptr);
       if (entry.d_tag == DT_STRTAB) found.strings = place(entry.d_un.d_ptr);
       if (entry.d_tag == DT_STRSZ) found.string_bytes = entry.d_un.d_val;
       if (entry.d_tag == DT_GNU_HASH) found.hash = place(entry.d_un.d_ptr);
+      if (entry.d_tag == DT_HASH) found.old_hash = place(entry.d_un.d_ptr);
+      if (entry.d_tag == DT_SONAME) found.name = entry.d_un.d_val;
+      if (entry.d_tag == DT_NEEDED) found.needed.push_back(entry.d_un.d_val);
     }
     return found;
   }
 
-  // The number of symbols, which only the hash table reveals.
-  std::size_t symbol_count(std::uint64_t hash) {
+  // The number of symbols, which only a hash table reveals. One of the two is there, or the linker finds no symbol.
+  std::size_t symbol_count(const tables& from) {
+    const std::uint64_t hash = from.hash;
+    if (hash == 0 && from.old_hash == 0) return 0;
+    if (hash == 0) {  // the number of buckets, and that of symbols
+      const auto count = read_one<std::uint32_t>(process_, from.old_hash + 4);
+      return std::min<std::size_t>(count.value_or(0), most_symbols);
+    }
     const auto head = read_some<std::uint32_t>(process_, hash, 4);
     if (head.size() != 4 || head[0] > most_buckets || head[2] > most_buckets) return 0;
     const std::uint64_t buckets_at = hash + 16 + std::uint64_t{head[2]} * 8;
@@ -104,27 +115,29 @@ class module_reader {
     return last + std::size_t{1};
   }
 
-  std::vector<remote_symbol> read(const tables& from) {
-    std::vector<remote_symbol> found;
-    if (from.symbols == 0 || from.strings == 0 || from.hash == 0) return found;
+  void read(const tables& from, remote_module& module) {
+    if (from.symbols == 0 || from.strings == 0) return;
     const auto names =
         read_some<char>(process_, from.strings, std::min(from.string_bytes, most_string_bytes));
-    for (const ElfW(Sym) & symbol : read_some<ElfW(Sym)>(process_, from.symbols, symbol_count(from.hash))) {
+    const auto name_at = [&names](std::uint64_t place) {
+      if (place >= names.size()) return std::string_view();
+      return std::string_view(names.data() + place, strnlen(names.data() + place, names.size() - place));
+    };
+    if (from.name != 0) module.name = name_at(from.name);
+    for (const std::uint64_t place : from.needed) module.needed.emplace_back(name_at(place));
+    for (const ElfW(Sym) & symbol : read_some<ElfW(Sym)>(process_, from.symbols, symbol_count(from))) {
       const auto type = ELF64_ST_TYPE(symbol.st_info);
       if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= names.size()) continue;
-      const std::string_view name(names.data() + symbol.st_name,
-                                  strnlen(names.data() + symbol.st_name, names.size() - symbol.st_name));
+      const std::string_view name = name_at(symbol.st_name);
       if (type != STT_FUNC && type != STT_GNU_IFUNC && (type != STT_OBJECT || name != rtld_global)) continue;
-      found.push_back({std::string(name), base_ + symbol.st_value, symbol.st_size});
+      module.functions.push_back({std::string(name), base_ + symbol.st_value, symbol.st_size});
     }
-    return found;
   }
 
   pid_t process_;
   std::uint64_t start_;
   std::uint64_t end_;
   std::uint64_t base_ = 0;
-  bool is_program_ = false;
 };
 
 }  // namespace
@@ -169,9 +182,8 @@ std::vector<remote_module> modules_of_process(pid_t process) {
     }
   }
   for (remote_module& one : found) {
-    module_reader reader(process, one.start, one.end);
-    one.functions = reader.functions();
-    one.is_program = reader.is_program();
+    one.name = std::filesystem::path(one.path).filename().string();
+    module_reader(process, one.start, one.end).read_into(one);
   }
   return found;
 }

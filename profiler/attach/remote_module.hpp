@@ -26,7 +26,9 @@ struct remote_module {
   std::uint64_t end = 0;
   // That the module exports; and rtld_global, the dynamic linker's data.
   std::vector<remote_symbol> functions;
-  bool is_program = false;  // linked as a program, not as a library
+  bool is_program = false;               // linked as a program, not as a library
+  std::string name = {};                 // by which others need it (DT_SONAME), or its file name
+  std::vector<std::string> needed = {};  // names of libraries with which it was linked
 
   [[nodiscard]] bool contains(std::uint64_t address) const { return address >= start && address < end; }
   // 0: the module does not define it.

@@ -361,7 +361,7 @@ void remote_thread::fail_crashed(int status) {
       "The process continues as before. Please report this with the output of: tarn doctor --json");
 }
 
-// The call ends some time, and leads the thread back to its own work. Its memory stays in the process.
+// If the call ends, it leads the thread back to its own work. Its memory stays in the process.
 void remote_thread::leave_in_call() {
   const std::int64_t no_wait[2] = {0, 0};
   if (frame_ != 0)
@@ -372,7 +372,8 @@ void remote_thread::leave_in_call() {
   if (ptrace(PTRACE_INTERRUPT, thread_, 0, 0) == 0) stopping_ = true;
   throw attach_error(
       fmt::format("a call in process {} has not returned in time; the process was left to itself", process_),
-      "One of its threads waits, or the system is very busy. It goes on by itself; then try again.");
+      "The system is very busy, or the call waits for something that another of its threads must do: then that thread "
+      "of the process goes on only after it. Look whether the process works before you try again.");
 }
 
 // False: the thread does not react; the rest happens without this process.

@@ -4,11 +4,14 @@
 #include <elfutils/libdwfl.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <string_view>
 
+#include "profiler/attach/signal_frame.hpp"
 #include "profiler/attach/thread_state.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::profiler {
 
@@ -136,6 +139,11 @@ constexpr std::string_view holders[] = {"fork",
                                         "getprotobynumber"};
 constexpr unsigned most_frames = 512;
 
+// Libraries that allocators need, and that are no part of them.
+constexpr std::string_view common_libraries[] = {"libc.so",       "libm.so",   "libgcc_s.so",
+                                                 "libstdc++.so",  "libc++.so", "libc++abi.so",
+                                                 "libpthread.so", "libdl.so",  "librt.so"};
+
 int no_debug_information(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
                          char**) {
   return -1;  // the unwind tables in memory suffice
@@ -144,8 +152,25 @@ int no_debug_information(Dwfl_Module*, void**, const char*, Dwarf_Addr, const ch
 constexpr Dwfl_Callbacks callbacks = {dwfl_linux_proc_find_elf, no_debug_information, nullptr, nullptr};
 
 struct walk {
+  Dwfl* session = nullptr;
   std::vector<std::uint64_t> addresses;  // innermost first
+  bool is_whole = true;                  // up to the outermost frame, by unwind tables only
 };
+
+// Without a table for the address, libdwfl follows a frame pointer, which may be another function's.
+bool has_table(Dwfl* session, Dwarf_Addr address) {
+  Dwfl_Module* const module = dwfl_addrmodule(session, address);
+  if (module == nullptr) return false;
+  for (const auto tables : {dwfl_module_eh_cfi, dwfl_module_dwarf_cfi}) {
+    Dwarf_Addr bias = 0;
+    Dwarf_CFI* const cfi = tables(module, &bias);
+    Dwarf_Frame* frame = nullptr;
+    const bool found = cfi != nullptr && dwarf_cfi_addrframe(cfi, address - bias, &frame) == 0;
+    std::free(frame);
+    if (found) return true;
+  }
+  return false;
+}
 
 int take_frame(Dwfl_Frame* frame, void* context) {
   auto& path = *static_cast<walk*>(context);
@@ -153,6 +178,7 @@ int take_frame(Dwfl_Frame* frame, void* context) {
   bool is_innermost = false;
   if (!dwfl_frame_pc(frame, &address, &is_innermost)) return DWARF_CB_ABORT;
   path.addresses.push_back(is_innermost ? address : address - 1);
+  path.is_whole = path.is_whole && has_table(path.session, path.addresses.back());
   return path.addresses.size() < most_frames ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
@@ -165,6 +191,13 @@ void report_modules(Dwfl* session, pid_t process) {
   if (text == nullptr) return;
   dwfl_linux_proc_maps_report(session, text);
   fclose(text);
+}
+
+bool needs(const remote_module& one, const remote_module& other) {
+  const bool is_common =
+      std::any_of(std::begin(common_libraries), std::end(common_libraries),
+                  [&other](std::string_view common) { return other.name.starts_with(common); });
+  return !is_common && std::find(one.needed.begin(), one.needed.end(), other.name) != one.needed.end();
 }
 
 }  // namespace
@@ -193,21 +226,7 @@ struct safe_point::unwinder {
 
 safe_point::safe_point(pid_t process, const std::vector<remote_module>& modules)
     : process_(process), unwinder_(std::make_unique<unwinder>()) {
-  for (const remote_module& module : modules) {
-    if (is_libc(module)) libc_ = {module.start, module.end};
-    range allocator = {~std::uint64_t{0}, 0};
-    for (const remote_symbol& one : module.functions) {
-      if (is_libc(module)) add_function_of_libc(one);
-      if (std::find(std::begin(mallocs), std::end(mallocs), one.name) == std::end(mallocs)) continue;
-      allocator.start = std::min(allocator.start, one.address - unnamed_bytes);
-      allocator.end = std::max(allocator.end, one.address + std::max<std::uint64_t>(1, one.bytes));
-    }
-    if (is_dynamic_linker(module)) {
-      forbidden_.push_back({module.start, module.end});
-    } else if (allocator.end != 0) {
-      forbidden_.push_back(is_libc(module) ? allocator : range{module.start, module.end});
-    }
-  }
+  forbid(modules);
   std::sort(named_.begin(), named_.end(), [](const range& a, const range& b) { return a.start < b.start; });
   unwinder_->session = dwfl_begin(&callbacks);
   dwfl_report_begin(unwinder_->session);
@@ -222,6 +241,36 @@ safe_point::safe_point(pid_t process, const std::vector<remote_module>& modules)
 }
 
 safe_point::~safe_point() = default;
+
+// An allocator's functions may be jumps into a library that it needs, and are not on the path then.
+void safe_point::forbid(const std::vector<remote_module>& modules) {
+  std::vector<const remote_module*> allocators;
+  for (const remote_module& module : modules) {
+    if (is_libc(module)) libc_ = {module.start, module.end};
+    range allocator = {~std::uint64_t{0}, 0};
+    for (const remote_symbol& one : module.functions) {
+      if (is_libc(module)) add_function_of_libc(one);
+      if (std::find(std::begin(mallocs), std::end(mallocs), one.name) == std::end(mallocs)) continue;
+      allocator.start = std::min(allocator.start, one.address - unnamed_bytes);
+      allocator.end = std::max(allocator.end, one.address + std::max<std::uint64_t>(1, one.bytes));
+    }
+    if (is_dynamic_linker(module)) {
+      forbidden_.push_back({module.start, module.end});
+    } else if (allocator.end != 0 && is_libc(module)) {
+      forbidden_.push_back(allocator);
+    } else if (allocator.end != 0) {
+      allocators.push_back(&module);
+    }
+  }
+  for (std::size_t at = 0; at < allocators.size(); ++at) {
+    const remote_module& one = *allocators[at];
+    forbidden_.push_back({one.start, one.end});
+    for (const remote_module& other : modules) {
+      const bool is_known = std::find(allocators.begin(), allocators.end(), &other) != allocators.end();
+      if (!is_known && needs(one, other)) allocators.push_back(&other);
+    }
+  }
+}
 
 void safe_point::add_function_of_libc(const remote_symbol& function) {
   const range code = {function.address, function.address + std::max<std::uint64_t>(1, function.bytes)};
@@ -257,16 +306,18 @@ bool safe_point::is_within(const std::vector<range>& ranges, const std::vector<s
 
 bool safe_point::is_at_one(pid_t thread) {
   walk path;
-  dwfl_getthread_frames(unwinder_->session, thread, take_frame, &path);
+  path.session = unwinder_->session;
+  if (dwfl_getthread_frames(unwinder_->session, thread, take_frame, &path) != 0) path.is_whole = false;
   if (path.addresses.empty()) return false;
   if (is_within(forbidden_, path.addresses)) return false;
   // A thread that sleeps in the kernel waits for something, or for a lock, of which libc's functions hold no other then.
   register_set registers = {};
   const bool sleeps = get_registers(thread, registers) && sleeps_in_call(process_, registers);
   if (!sleeps && runs_unnamed_code(path.addresses)) return false;
-  // The path may be truncated. As long as all its frames are in libc, the missing outer ones may be malloc's. Once
-  // it has left libc they cannot be, as malloc calls nothing outside of libc. A thread that ends, which holds the lock
-  // of the stacks, has no other frames than libc's.
+  // Frames may be missing, or wrong. As long as all of them are in libc, the missing outer ones may be malloc's. Once the
+  // path has left libc, only a signal can have led there from malloc, which calls nothing outside of libc. A thread that
+  // ends, which holds the lock of the stacks, has no other frames than libc's.
+  if (!path.is_whole && may_be_in_handler(process_, stack_pointer(registers))) return false;
   return std::any_of(path.addresses.begin(), path.addresses.end(),
                      [this](std::uint64_t address) { return !libc_.holds(address); });
 }

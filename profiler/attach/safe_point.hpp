@@ -2,7 +2,8 @@
 // safe_point: whether a stopped thread may be made to call functions that allocate and load libraries. It may not
 // while it is in malloc, in the dynamic linker, or in functions of libc that hold their locks or others that such calls
 // need (fork, pthread_create, setlocale…): their structures may be inconsistent, and the call would deadlock. Decided by
-// the thread's call path, unwound by libdwfl. For one thread, which is the tracer of the other.
+// the thread's call path, unwound by libdwfl; where it cannot be followed, the stack shows whether a signal has
+// interrupted something. For one thread, which is the tracer of the other.
 #pragma once
 
 #include <sys/types.h>
@@ -35,6 +36,7 @@ class safe_point {
   };
   struct unwinder;
 
+  void forbid(const std::vector<remote_module>& modules);
   void add_function_of_libc(const remote_symbol& function);
   [[nodiscard]] bool is_named(std::uint64_t address) const;
   [[nodiscard]] bool runs_unnamed_code(const std::vector<std::uint64_t>& path) const;

@@ -499,14 +499,34 @@ class refused(AttachBase):
         self.refuses(process.pid, "statically linked", "--mode faults")
 
     def test_malloc_linked_in(self):
-        own = self.compile("own", """
-            #include <stddef.h>
+        for hash_style in ("gnu", "sysv"):
+            own = self.compile("own_" + hash_style, """
+                #include <stddef.h>
+                #include <unistd.h>
+                extern "C" void* malloc(size_t) { static char room[65536]; return room; }
+                int main() { for (;;) pause(); }""", "-rdynamic", "-Wl,--hash-style=" + hash_style)
+            process = self.start(own)
+            time.sleep(0.1)
+            self.refuses(process.pid, "contains its own malloc")
+
+    def test_the_first_thread_has_ended(self):
+        ended = self.compile("ended", """
+            #include <pthread.h>
             #include <unistd.h>
-            extern "C" void* malloc(size_t) { static char room[65536]; return room; }
-            int main() { for (;;) pause(); }""", "-rdynamic")
-        process = self.start(own)
+            void* wait(void*) { for (;;) pause(); }
+            int main() { pthread_t other; pthread_create(&other, nullptr, wait, nullptr); pthread_exit(nullptr); }""", "-pthread")
+        process = self.start(ended)
         time.sleep(0.1)
-        self.refuses(process.pid, "contains its own malloc")
+        self.refuses(process.pid, "first thread of process", "has ended", "tarn profile")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs two users")
+    def test_a_process_of_several_users(self):
+        mixed = self.compile("mixed", f"""
+            #include <unistd.h>
+            int main() {{ if (setresuid({NOBODY}, {NOBODY}, 0) == 0) for (;;) pause(); }}""")
+        process = self.start(mixed)
+        time.sleep(0.1)
+        self.refuses(process.pid, "rights of several users", "tarn profile")
 
     @unittest.skipUnless(os.geteuid() == 0, "needs two users")
     def test_another_user(self):

@@ -38,8 +38,21 @@ TEST(attach_check, each_of_the_users_of_a_process_counts) {
   const std::string_view own = "Name:\ta\nUid:\t1000\t1000\t1000\t1000\n";
   const std::string_view setuid = "Name:\ta\nUid:\t1000\t0\t0\t0\n";
   EXPECT_EQ(said_by([&] { require_same_user(1, own, 1000); }), "");
-  EXPECT_TRUE(has(said_by([&] { require_same_user(1, own, 0); }), "belongs to"));
-  EXPECT_TRUE(has(said_by([&] { require_same_user(1, setuid, 1000); }), "sudo -u root"));
+  EXPECT_TRUE(has(said_by([&] { require_same_user(1, own, 65534); }), "sudo -u "));
+  // None of them may, so that the advice must not be to become one.
+  for (const uid_t one : {0U, 1000U, 65534U}) {
+    const std::string said = said_by([&] { require_same_user(1, setuid, one); });
+    EXPECT_TRUE(has(said, "several users") && has(said, "root") && has(said, "tarn profile")) << said;
+    EXPECT_FALSE(has(said, "sudo")) << said;
+  }
+}
+
+TEST(attach_check, a_process_whose_first_thread_has_ended_goes_on) {
+  const std::string_view ended = "Name:\ta\nState:\tZ (zombie)\nThreads:\t1\n";
+  const std::string_view goes_on = "Name:\ta\nState:\tZ (zombie)\nThreads:\t3\n";
+  EXPECT_TRUE(has(said_by([&] { require_living(1, ended); }), "has ended, or does not exist"));
+  const std::string said = said_by([&] { require_living(1, goes_on); });
+  EXPECT_TRUE(has(said, "first thread of process 1 (a) has ended") && has(said, "tarn profile")) << said;
 }
 
 TEST(attach_check, a_filter_of_the_container_is_no_sandbox) {

@@ -2,10 +2,12 @@
 // The modules of a process and their symbols, read from its memory: from this one's own, and from hostile bytes.
 #include "profiler/attach/remote_module.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace tarn::profiler {
@@ -20,6 +22,25 @@ TEST(remote_module, reads_its_own_process) {
   }
   ASSERT_NE(address, 0U);
   EXPECT_EQ(reinterpret_cast<pid_t (*)()>(address)(), getppid());
+}
+
+// Without its functions the module of an allocator would not be known as one.
+TEST(remote_module, a_library_with_only_the_old_hash_table) {
+  void* const library = dlopen(OLD_HASH_LIBRARY, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  std::uint64_t address = 0;
+  std::string name;
+  std::vector<std::string> needed;
+  for (const remote_module& one : modules_of_process(getpid())) {
+    if (one.address_of("old_hash_function") == 0) continue;
+    address = one.address_of("old_hash_function");
+    name = one.name;
+    needed = one.needed;
+  }
+  EXPECT_EQ(address, reinterpret_cast<std::uint64_t>(dlsym(library, "old_hash_function")));
+  EXPECT_EQ(name, "libold_hash.so.1");
+  EXPECT_NE(std::find(needed.begin(), needed.end(), "libc.so.6"), needed.end());
+  dlclose(library);
 }
 
 TEST(remote_module, a_function_that_it_does_not_define_is_0) {

@@ -10,6 +10,26 @@
 
 #include <string>
 
+// wait_without_tables(int) calls pause() for ever, has no unwind table and no frame pointer.
+#if defined(__x86_64__)
+asm(R"(
+  .text
+wait_without_tables:
+  sub $8, %rsp
+1:call pause@PLT
+  jmp 1b
+)");
+#elif defined(__aarch64__)
+asm(R"(
+  .text
+wait_without_tables:
+  stp x29, x30, [sp, #-16]!
+1:bl pause
+  b 1b
+)");
+#endif
+extern "C" void wait_without_tables(int);
+
 namespace tarn::profiler {
 namespace {
 
@@ -23,13 +43,24 @@ remote_module named(const std::string& path) {
   for (;;) pause();
 }
 
-// A child that waits in the function above, stopped by this process.
+// A function that a signal interrupts, whose handler waits.
+template <int flags>
+[[gnu::noinline]] void wait_in_handler() {
+  struct sigaction action = {};
+  action.sa_handler = wait_without_tables;
+  action.sa_flags = flags;
+  sigaction(SIGUSR1, &action, nullptr);
+  raise(SIGUSR1);
+  for (;;) pause();
+}
+
+// A child that waits in the function, stopped by this process.
 class stopped_child {
  public:
-  stopped_child() : id_(fork()) {
+  explicit stopped_child(void (*function)() = wait_for_end) : id_(fork()) {
     if (id_ == 0) {
       alarm(60);
-      wait_for_end();
+      function();
     }
     while (!waits()) usleep(1000);
     stopped_ = ptrace(PTRACE_SEIZE, id_, nullptr, nullptr) == 0 &&
@@ -81,6 +112,40 @@ TEST(safe_point, outside_of_malloc_and_the_dynamic_linker) {
   modules.back() = allocator;
   modules.back().path = "/lib64/ld-linux-x86-64.so.2";
   EXPECT_FALSE(child.is_at_safe_point(modules));
+}
+
+// Its malloc may be a jump into another library, which has the lock then.
+TEST(safe_point, what_an_allocator_needs_is_part_of_it) {
+  const stopped_child child;
+  if (!child.is_stopped()) GTEST_SKIP() << "ptrace is refused";
+  std::vector<remote_module> modules = modules_of_process(child.id());
+  remote_module proxy = named("/opt/libproxy.so");
+  proxy.functions = {{"malloc", 2048, 16}};
+  proxy.needed = {"libmiddle.so.2", "libc.so.6"};
+  remote_module middle = named("/opt/libmiddle.so.2.1");
+  middle.name = "libmiddle.so.2";
+  middle.needed = {"libproxy.so", "liballoc.so"};
+  remote_module allocator = named("/opt/liballoc.so");
+  allocator.start = reinterpret_cast<std::uint64_t>(&wait_for_end) - 16;
+  allocator.end = allocator.start + 4096;
+  modules.insert(modules.end(), {proxy, middle, allocator});
+  EXPECT_TRUE(child.is_at_safe_point(modules)) << "it is not needed";
+  modules.back().name = "liballoc.so";
+  EXPECT_FALSE(child.is_at_safe_point(modules));
+  modules.back().name = "libstdc++.so.6";
+  modules[modules.size() - 2].needed = {"libstdc++.so.6"};
+  EXPECT_TRUE(child.is_at_safe_point(modules)) << "it is no allocator's own";
+}
+
+// A signal may have interrupted malloc; the path does not show it if it cannot be followed through the handler.
+TEST(safe_point, below_a_handler_without_unwind_tables_there_may_be_malloc) {
+  for (const auto function : {wait_in_handler<0>, wait_in_handler<SA_NODEFER>}) {
+    const stopped_child child(function);
+    if (!child.is_stopped()) GTEST_SKIP() << "ptrace is refused";
+    EXPECT_FALSE(child.is_at_safe_point(modules_of_process(child.id())));
+  }
+  const stopped_child child([] { wait_without_tables(0); });
+  EXPECT_TRUE(child.is_at_safe_point(modules_of_process(child.id()))) << "no signal has come";
 }
 
 // fork holds the locks of malloc, though its path leads through none of malloc's functions.
