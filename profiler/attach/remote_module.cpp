@@ -129,7 +129,9 @@ class module_reader {
       const auto type = ELF64_ST_TYPE(symbol.st_info);
       if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= names.size()) continue;
       const std::string_view name = name_at(symbol.st_name);
-      if (type != STT_FUNC && type != STT_GNU_IFUNC && (type != STT_OBJECT || name != rtld_global)) continue;
+      // A function written in assembly may have no type.
+      const bool is_function = type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;
+      if (!is_function && (type != STT_OBJECT || name != rtld_global)) continue;
       module.functions.push_back({std::string(name), base_ + symbol.st_value, symbol.st_size});
     }
   }

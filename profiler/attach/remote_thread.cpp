@@ -372,8 +372,8 @@ void remote_thread::leave_in_call() {
   if (ptrace(PTRACE_INTERRUPT, thread_, 0, 0) == 0) stopping_ = true;
   throw attach_error(
       fmt::format("a call in process {} has not returned in time; the process was left to itself", process_),
-      "The system is very busy, or the call waits for something that another of its threads must do: then that thread "
-      "of the process goes on only after it. Look whether the process works before you try again.");
+      "The system is very busy, or the call waits for another thread. The thread that makes it goes on once the call "
+      "has ended: look whether the process works before you try again.");
 }
 
 // False: the thread does not react; the rest happens without this process.

@@ -34,6 +34,7 @@ TEST(remote_module, a_library_with_only_the_old_hash_table) {
   for (const remote_module& one : modules_of_process(getpid())) {
     if (one.address_of("old_hash_function") == 0) continue;
     address = one.address_of("old_hash_function");
+    EXPECT_NE(one.address_of("untyped_function"), 0U);
     name = one.name;
     needed = one.needed;
   }
