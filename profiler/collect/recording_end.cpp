@@ -36,6 +36,8 @@ std::string recording::no_leaks_because(const process_entry& process) const {
   if (settings_.meta.contains("attached")) return "blocks from before tarn attach are not known";
   if (process.overwritten) return "the program has overwritten some of what its recorder told";
   if (process.memory->lost_events() > 0) return "events were lost";
+  if (process.memory->page().silent_because.load(std::memory_order_relaxed) != silence::none)
+    return "the recording ended before the program";
   return "";
 }
 

@@ -168,6 +168,23 @@ void recording::add_recorder_figures(process_entry& process) {
   result.other_faults = std::max(0.0, result.other_faults - std::min(own, std::max(0.0, -unseen)));
 }
 
+// Null: it told everything.
+const char* why_silent(const process_entry& process) {
+  if (process.memory == nullptr) return nullptr;
+  // relaxed: nothing else depends on it
+  switch (process.memory->page().silent_because.load(std::memory_order_relaxed)) {
+    case silence::strict_mode:
+      return "what came after the program had entered seccomp's strict mode, which allows the recorder nothing: the "
+             "recording ends there";
+    case silence::no_counter:
+      return "what came after the program had turned off the processor's counter, by which events are timed "
+             "(PR_SET_TSC): the recording ends there";
+    case silence::none:
+      break;
+  }
+  return nullptr;
+}
+
 // Why the time in malloc comes from timed calls alone; empty: it does not, or nothing is timed.
 std::string recording::why_without_clock(const process_entry& process) const {
   if (settings_.mode != profile_mode::sample) return {};
@@ -217,6 +234,7 @@ void recording::fill_meta(process_entry& process) {
     refused.push_back(
         "the program has overwritten some of what its recorder told: events are missing, or wrong");
   }
+  if (const char* const why = why_silent(process); why != nullptr) refused.push_back(why);
   if (!process.without_events.empty()) refused.push_back(process.without_events);
   if (!process.problem.empty()) refused.push_back(process.problem);
   meta["refused"] = refused;

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "profiler/record/own_calls.hpp"
 #include "profiler/record/sampled_blocks.hpp"
 #include "profiler/record/session.hpp"
 
@@ -82,6 +83,8 @@ inline bool wants_free(const void* block) {
 // Whether a free that is not told is timed. In mode sample it is timed in place of a sampled free, some calls after
 // it: the recorder's work on the sampled free has displaced the program's cache lines, and those calls bring them
 // back.
-inline bool wants_free_time() { return __builtin_expect(self.timed_in != 0, 0) != 0 && --self.timed_in == 0; }
+inline bool wants_free_time() {
+  return __builtin_expect(self.timed_in != 0, 0) != 0 && --self.timed_in == 0 && !has_fallen_silent();
+}
 
 }  // namespace tarn::profiler::recorder

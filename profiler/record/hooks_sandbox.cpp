@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Hooks of the two libc functions by which a program can install a seccomp filter. They record nothing: they tell
-// the recorder to make no more system calls of its own. Thread safety: any thread and any signal handler.
+// Hooks of the two libc functions by which a program can install a seccomp filter, or turn the processor's counter off. They
+// record nothing: they tell the recorder to make no more system calls of its own, or to say nothing more. Thread safety: any thread and any signal handler.
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -8,6 +8,7 @@
 #include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder.hpp"
 
+using namespace tarn::profiler;
 using namespace tarn::profiler::recorder;
 using word = unsigned long;
 
@@ -26,6 +27,38 @@ class filter_mark {
 
  private:
   bool set_;
+};
+
+silence silence_of_prctl(int option, word value) {
+  if (option == PR_SET_SECCOMP && value == SECCOMP_MODE_STRICT) return silence::strict_mode;
+  return option == PR_SET_TSC && value == PR_TSC_SIGSEGV ? silence::no_counter : silence::none;
+}
+
+silence silence_of(long number, word a, word b) {
+  if (number == SYS_prctl) return silence_of_prctl(static_cast<int>(a), b);
+  return number == SYS_seccomp && a == SECCOMP_SET_MODE_STRICT ? silence::strict_mode : silence::none;
+}
+
+// A call after which the recorder may have to be silent. Meanwhile this thread records nothing: not what a signal handler
+// allocates right after the kernel has done it.
+class last_words {
+ public:
+  explicit last_words(silence because)
+      : because_(because != silence::none && self.busy == not_busy && (in_sandbox() || is_own_memory())
+                     ? because
+                     : silence::none) {
+    if (because_ == silence::none) return;
+    self.busy = calling;
+    self.timed_in = 0;
+  }
+  void settle(long result) {
+    if (because_ == silence::none) return;
+    if (result == 0) fall_silent(because_);
+    self.busy = not_busy;
+  }
+
+ private:
+  silence because_;
 };
 
 // The program's own functions are not known before the recorder's constructor: then the kernel is called directly.
@@ -48,10 +81,12 @@ extern "C" {
 
 int tarn_recorder_prctl(int option, word a, word b, word c, word d) noexcept __asm__("prctl");
 int tarn_recorder_prctl(int option, word a, word b, word c, word d) noexcept {
+  last_words last(silence_of_prctl(option, a));
   filter_mark mark(option == PR_SET_SECCOMP);
   const int result = real.prctl != nullptr ? real.prctl(option, a, b, c, d)
                                            : static_cast<int>(call_kernel(SYS_prctl, option, a, b, c, d));
   mark.settle(result, false);
+  last.settle(result);
   return result;
 }
 
@@ -60,10 +95,12 @@ long tarn_recorder_syscall(long number, word a, word b, word c, word d, word e, 
 long tarn_recorder_syscall(long number, word a, word b, word c, word d, word e, word f) noexcept {
   const bool by_seccomp =
       number == SYS_seccomp && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER);
+  last_words last(silence_of(number, a, b));
   filter_mark mark(by_seccomp || (number == SYS_prctl && a == PR_SET_SECCOMP));
   const long result = real.syscall != nullptr ? real.syscall(number, a, b, c, d, e, f)
                                               : call_kernel(number, a, b, c, d, e, f);
   mark.settle(result, by_seccomp && (b & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0);
+  last.settle(result);
   return result;
 }
 

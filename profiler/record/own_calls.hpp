@@ -28,4 +28,11 @@ long own_call(long number, Arguments... arguments) {
   return in_sandbox() ? -EPERM : os::system_call(number, arguments...);
 }
 
+// The recorder says nothing more: the program has turned the processor's counter off, by which events are timed
+// (prctl(PR_SET_TSC)), or has entered seccomp's strict mode, which does that too, and allows not even malloc's calls. Both
+// hold for the calling thread and for all that it starts; the recording ends for all threads. Never cleared.
+inline std::atomic<bool> is_silent{false};
+
+inline bool has_fallen_silent() { return is_silent.load(std::memory_order_relaxed); }
+
 }  // namespace tarn::profiler::recorder

@@ -201,7 +201,7 @@ std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
     thread.path.forget();
     thread.modules.forget();
   }
-  // As in the engine's walk: a filter that allows malloc allows madvise.
+  // As in the engine's walk: a filter that allows malloc allows madvise. In strict mode nothing is recorded.
   const stack_memory stack =
       thread.stack.memory_from(origin.stack_pointer, in_sandbox() ? stack_memory::question::madvise
                                                                   : stack_memory::question::sigprocmask);
@@ -380,6 +380,7 @@ void time_nothing(call_time& beside) {
 bool wants_time(std::size_t size) {
   // Without a state the thread has no random numbers to decide by.
   if (session.header == nullptr || self.busy != not_busy || self.state == nullptr) return false;
+  if (has_fallen_silent()) return false;
   return is_to_be_timed(*self.state, size);
 }
 
@@ -483,6 +484,14 @@ void unmapped(void* start, std::size_t bytes) {
 void thread_named(const char* name) {
   const section here;
   if (here.thread != nullptr) put_text(*here.thread, text_kind::thread_name, name, nullptr, 0);
+}
+
+void fall_silent(silence because) {
+  is_silent.store(true, std::memory_order_relaxed);
+  if (process == nullptr) return;
+  if (process->file.page != nullptr)
+    process->file.page->silent_because.store(because, std::memory_order_relaxed);
+  detach();
 }
 
 void library_closing() { closes_begun.fetch_add(1, std::memory_order_relaxed); }

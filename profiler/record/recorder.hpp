@@ -55,6 +55,9 @@ void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& 
 void mapped(void* start, std::size_t bytes, bool anonymous, const call_origin& origin);
 void unmapped(void* start, std::size_t bytes);
 void thread_named(const char* name);
+// The calling thread can no longer tell the time: ends the recording of this process.
+void fall_silent(silence because);
+
 // Called before and after each dlclose. Between both calls unwind rules and known call paths are not used; afterwards
 // they are determined again.
 void library_closing();

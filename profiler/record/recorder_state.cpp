@@ -112,7 +112,7 @@ bool attach() {
   // acquire, pairs with the release below: process->file is filled
   if (process->attaching.load(std::memory_order_acquire) == attached) return true;
   // Attaching needs system calls for a new process file, as in a forked child; in a sandbox there are none.
-  if (in_sandbox()) {
+  if (in_sandbox() || has_fallen_silent()) {
     detach();
     return false;
   }

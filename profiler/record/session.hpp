@@ -40,7 +40,7 @@ namespace tarn::profiler {
 // network namespaces. SECRET is part of each message, as any process may send something to a socket.
 inline constexpr const char* session_variable = "TARN_RECORD";
 
-inline constexpr std::uint64_t session_magic = 0x3730636572726174;  // "tarrec07"
+inline constexpr std::uint64_t session_magic = 0x3830636572726174;  // "tarrec08"
 // The socket's name is these characters and ADDRESS in decimal, in the abstract namespace: it can be reached in a
 // chroot, without /proc and after a change of user.
 inline constexpr char socket_prefix[] = "tarn-session-";
@@ -145,6 +145,9 @@ struct usage_figures {
 inline constexpr std::uint32_t ended_and_gone = 1;
 inline constexpr std::uint32_t ended_and_waits = 2;  // until the collector has examined its memory
 
+// Of process_page::silence: why the process tells nothing more.
+enum class silence : std::uint32_t { none, strict_mode, no_counter };
+
 // Begins a process file. Its initial state is zeroed memory. Written by the process, except asked_to_wait and
 // released; the process sends the file to the collector once all members that describe it, `program` and
 // `allocator` included, are filled.
@@ -175,7 +178,8 @@ struct process_page {
   std::atomic<std::uint32_t> asked_to_wait{0};
   // Set by the collector; release, pairs with the process's acquire.
   std::atomic<std::uint32_t> released{0};
-  std::uint64_t allocator_start = 0;  // where the code of the process's malloc lies
+  std::atomic<silence> silent_because{silence::none};  // relaxed: it only adds a sentence to the profile
+  std::uint64_t allocator_start = 0;                   // where the code of the process's malloc lies
   std::uint64_t allocator_end = 0;
   char program[path_room] = {};  // /proc/self/exe; of one that is too long, its end
   // The name that it was started by, cut in the same way. /proc does not have it after the process's end.

@@ -29,6 +29,7 @@
 #include <cstdint>
 
 #include "gates/next.hpp"
+#include "os/clock.hpp"
 #include "os/readable_word.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
@@ -150,13 +151,19 @@ bool is_installed(long result, call c, long number_or_option, word flags) {
   return result == 0 || (result > 0 && listens);
 }
 
-// For a call that installs a seccomp filter. New threads inherit it, so tarn starts no thread in this process
+bool begins_strict_mode(call c, long number_or_option, word a, word b) {
+  if (c == call::prctl) return a == SECCOMP_MODE_STRICT;
+  return number_or_option == SYS_seccomp ? a == SECCOMP_SET_MODE_STRICT : b == SECCOMP_MODE_STRICT;
+}
+
+// For a call that installs a seccomp filter, or begins strict mode. New threads inherit it, so tarn starts no thread in this process
 // afterwards.
 long pass_filter(call c, long number_or_option, word a, word b, word d, word e, word f, word g) {
   const hold_all held;
   const long result = c == call::prctl ? pass<int>(c, static_cast<int>(number_or_option), a, b, d, e)
                                        : pass<long>(c, number_or_option, a, b, d, e, f, g);
-  if (is_installed(result, c, number_or_option, b) && !held.in_vfork_child()) os::note_sandbox();
+  if (!is_installed(result, c, number_or_option, b) || held.in_vfork_child()) return result;
+  begins_strict_mode(c, number_or_option, a, b) ? os::note_strict_mode() : os::note_sandbox();
   return result;
 }
 
@@ -191,7 +198,9 @@ void note_shared_memory(word flags) {
   if ((flags & CLONE_VM) != 0 && (flags & CLONE_SETTLS) == 0) engine::before_vfork();
 }
 
-effect effect_of_prctl(int option) {
+// Called before the call: the vDSO must not read the counter afterwards.
+effect effect_of_prctl(int option, word value) {
+  if (option == PR_SET_TSC && value == PR_TSC_SIGSEGV) os::note_counter_off();
   if (option == PR_SET_SECCOMP) return effect::filter;
   return changes_rights(option) ? effect::alone : effect::none;
 }
@@ -214,7 +223,7 @@ bool ends_first_thread() {
 effect alone_if(bool condition) { return condition ? effect::alone : effect::none; }
 
 // The effect of a call by syscall(), which libcap and libseccomp use.
-effect effect_of(long number, word a, word c) {
+effect effect_of(long number, word a, word b, word c) {
   switch (number) {
     case SYS_setuid:
     case SYS_setgid:
@@ -242,7 +251,7 @@ effect effect_of(long number, word a, word c) {
     case SYS_clone3:
       return effect_of_clone3(a);
     case SYS_prctl:
-      return effect_of_prctl(static_cast<int>(a));
+      return effect_of_prctl(static_cast<int>(a), b);
     case SYS_seccomp:
       return a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER ? effect::filter : effect::none;
     case SYS_keyctl:
@@ -320,7 +329,7 @@ TARN_API pid_t _Fork() noexcept { return pass_copy<pid_t>(call::fork_alone); }
 
 TARN_API int tarn_gate_prctl(int option, word a, word b, word c, word d) noexcept __asm__("prctl");
 TARN_API int tarn_gate_prctl(int option, word a, word b, word c, word d) noexcept {
-  const effect what = effect_of_prctl(option);
+  const effect what = effect_of_prctl(option, a);
   if (what == effect::none) return pass<int>(call::prctl, option, a, b, c, d);
   if (what == effect::alone) return pass_alone<int>(call::prctl, option, a, b, c, d);
   return static_cast<int>(pass_filter(call::prctl, option, a, b, c, d, 0, 0));
@@ -344,7 +353,7 @@ TARN_API int tarn_gate_clone(int (*body)(void*), void* stack, int flags, void* a
 TARN_API long tarn_gate_syscall(long number, word a, word b, word c, word d, word e, word f) noexcept
     __asm__("syscall");
 TARN_API long tarn_gate_syscall(long number, word a, word b, word c, word d, word e, word f) noexcept {
-  const effect what = effect_of(number, a, c);
+  const effect what = effect_of(number, a, b, c);
   if (what == effect::end) end_threads();
   if (what == effect::none || what == effect::end)
     return pass<long>(call::system_call, number, a, b, c, d, e, f);

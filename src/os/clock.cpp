@@ -89,7 +89,7 @@ std::int64_t now_ms() {
 std::int64_t now_us() { return now_ns() / 1000; }
 
 std::int64_t now_ns() {
-  const timespec now = read(CLOCK_MONOTONIC);
+  const timespec now = read(has_counter() ? CLOCK_MONOTONIC : CLOCK_MONOTONIC_COARSE);
   return static_cast<std::int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/compiler.hpp"
 #include "base/units.hpp"
+#include "os/clock.hpp"
 
 namespace tarn::os::contention {
 
@@ -62,7 +63,9 @@ alignas(separation) inline constinit std::atomic<std::uintptr_t> detour{0};
 inline bool is_on() { return counting_since.load(std::memory_order_relaxed) != 0; }
 void set(bool on);
 
+// 0: the counter is off.
 inline std::uint64_t ticks() {
+  if (!has_counter()) return 0;
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
 #else

@@ -44,7 +44,8 @@ long map(std::size_t bytes, int protection, int extra_flags) {
 }
 
 bool advise(void* address, std::size_t bytes, int advice) {
-  return system_call(SYS_madvise, as_long(address), static_cast<long>(bytes), advice) == 0;
+  return !in_strict_mode() &&
+         system_call(SYS_madvise, as_long(address), static_cast<long>(bytes), advice) == 0;
 }
 
 // Memory that no caller has seen.
@@ -179,13 +180,14 @@ bool purge_own(void* address, std::size_t bytes) {
 
 bool purge_free(void* address, std::size_t bytes) {
   if (drop_heard(address, bytes)) return dropping_now() != dropping::pretended;
-  if (must_not_be_heard() || dropping_now() != dropping::works) return false;
+  if (in_strict_mode() || must_not_be_heard() || dropping_now() != dropping::works) return false;
   unlock_from_memory(address, bytes);
   return drop_heard(address, bytes);
 }
 
 bool find_resident(void* address, std::size_t bytes, unsigned char* pages) {
-  return system_call(SYS_mincore, as_long(address), static_cast<long>(bytes), as_long(pages)) == 0;
+  return !in_strict_mode() &&
+         system_call(SYS_mincore, as_long(address), static_cast<long>(bytes), as_long(pages)) == 0;
 }
 
 bool populate(void* address, std::size_t bytes) { return advise(address, bytes, MADV_POPULATE_WRITE); }

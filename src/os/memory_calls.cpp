@@ -8,6 +8,7 @@
 #include "base/compiler.hpp"
 #include "base/units.hpp"
 #include "os/errno_keeper.hpp"
+#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 
 namespace tarn::os {
@@ -75,6 +76,7 @@ bool memory_calls_are_heard() { return advice_is_heard() || unmapping_is_heard()
 bool must_not_be_heard() { return !may_call_out && memory_calls_are_heard(); }
 
 bool unmap_heard(void* address, std::size_t bytes) {
+  if (in_strict_mode()) return false;
   if (TARN_LIKELY(!unmapping_is_heard()))
     return system_call(SYS_munmap, static_cast<long>(address_of(address)), static_cast<long>(bytes)) == 0;
   return call_out(
@@ -86,6 +88,7 @@ bool unmap_heard(void* address, std::size_t bytes) {
 }
 
 bool drop_heard(void* address, std::size_t bytes) {
+  if (in_strict_mode()) return false;
   if (TARN_LIKELY(!advice_is_heard())) {
     return system_call(SYS_madvise, static_cast<long>(address_of(address)), static_cast<long>(bytes),
                        MADV_DONTNEED) == 0;

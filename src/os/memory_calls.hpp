@@ -27,7 +27,8 @@ bool memory_calls_are_heard();
 // The same, and the calling thread must not call the listener: it is one of the engine's own, or is in the listener.
 bool must_not_be_heard();
 
-// munmap, and madvise(MADV_DONTNEED). False: the system refuses, or must_not_be_heard().
+// munmap, and madvise(MADV_DONTNEED). False: the system refuses, or must_not_be_heard(), or the process is
+// in strict mode (sandbox.hpp).
 bool unmap_heard(void* address, std::size_t bytes);
 bool drop_heard(void* address, std::size_t bytes);
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "os/clock.hpp"
 #include "os/syscall.hpp"
 
 namespace tarn::os {
@@ -71,6 +72,12 @@ bool is_filtered() {
 bool in_sandbox() { return is_filtered() && (has_entered_sandbox() || !has_shown_threads()); }
 
 bool has_shown_threads() { return threads_allowed.load(std::memory_order_relaxed); }
+
+void note_strict_mode() {
+  note_counter_off();
+  strict_mode_entered.store(true, std::memory_order_relaxed);
+  note_sandbox();
+}
 
 void note_sandbox() { sandbox_entered.store(true, std::memory_order_relaxed); }
 

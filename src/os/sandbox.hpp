@@ -25,6 +25,14 @@ inline bool has_entered_sandbox() { return sandbox_entered.load(std::memory_orde
 // Called by the gates when a filter has been installed.
 void note_sandbox();
 
+// seccomp's strict mode, which allows read, write, exit and sigreturn only: also no system call that malloc can do
+// without, as giving memory back.
+inline constinit std::atomic<bool> strict_mode_entered{false};
+inline bool in_strict_mode() { return strict_mode_entered.load(std::memory_order_relaxed); }
+
+// Called by the gates when strict mode has begun. It also takes the processor's counter away.
+void note_strict_mode();
+
 // Whether any filter is installed, also one that allows threads: system calls that no program needs for its threads may
 // end the process all the same. Cost: as in_sandbox().
 bool is_filtered();

@@ -16,11 +16,16 @@ bool find_module_again(std::uintptr_t pc, loaded_module& module) {
   return (pc >= module.start && pc < module.end) || find_module_lock_free(pc, module);
 }
 
+// A filter that allows malloc allows madvise; strict mode allows neither.
+stack_memory::question question_now() {
+  if (os::in_strict_mode()) return stack_memory::question::none;
+  return os::in_sandbox() ? stack_memory::question::madvise : stack_memory::question::sigprocmask;
+}
+
 }  // namespace
 
 std::size_t walk(const frame_origin& origin, std::uintptr_t* out, std::size_t most) {
-  stack_memory stack(origin.stack_pointer, os::in_sandbox() ? stack_memory::question::madvise
-                                                            : stack_memory::question::sigprocmask);
+  stack_memory stack(origin.stack_pointer, question_now());
   loaded_module module;
   frame_step now;
   now.pc = origin.return_address;

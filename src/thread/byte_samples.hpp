@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "base/units.hpp"
+#include "os/sandbox.hpp"
 #include "thread/sample_random.hpp"
 #include "thread/sample_thinning.hpp"
 
@@ -50,7 +51,8 @@ class byte_samples {
   // An allocation of `size` bytes is due. Returns its weight in units of 2^-weight_shift; 0: it is not to be followed.
   std::uint64_t follow(std::size_t size, std::int64_t now_ms) {
     const std::size_t due = mean();
-    if (due == 0) return 0;
+    // A sample takes memory of its own, which strict mode refuses.
+    if (due == 0 || os::in_strict_mode()) return 0;
     const unsigned level = thinning_.note(now_ms);
     const std::size_t followed = std::min(due << level, largest_mean);
     if (followed != due) {

@@ -90,6 +90,72 @@ int main(int, char** words) {
 }
 """
 
+STRICT = r"""
+#include <linux/seccomp.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void* blocks[200];
+static void* large;
+
+static void use(long count) {
+  for (long i = 0; i < count; ++i) {
+    free(blocks[i % 200]);
+    blocks[i % 200] = malloc(1 + i % 700);
+  }
+}
+
+[[gnu::noinline]] void before() {
+  for (int i = 0; i < 1000; ++i) {
+    free(large);
+    large = malloc(i % 100 == 0 ? 100000 : 100);
+  }
+}
+
+static void* thread(void*) {
+  use(100000);
+  return nullptr;
+}
+
+int main(int, char** words) {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);  // room for large blocks in memory that malloc has
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  free(malloc(1 << 20));
+  use(100000);
+  before();
+  const bool counter = strcmp(words[1], "counter") == 0;
+  if (prctl(PR_SET_SECCOMP, 12345) == 0 || prctl(PR_SET_TSC, 12345) == 0) return 9;
+  if ((counter ? prctl(PR_SET_TSC, PR_TSC_SIGSEGV)
+               : strcmp(words[1], "prctl") == 0 ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)
+                                                : syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0, nullptr)) != 0) {
+    return 77;
+  }
+  use(100000);
+  void* volatile block = malloc(100000);
+  free(block);
+  if (counter) {
+    pthread_t id;
+    if (pthread_create(&id, nullptr, thread, nullptr) != 0) return 5;
+    pthread_join(id, nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+      use(100000);
+      _exit(0);
+    }
+    int status = 1;
+    if (waitpid(child, &status, 0) != child || status != 0) return 4;
+  }
+  if (write(1, "whole\n", 6) != 6) return 6;
+  syscall(SYS_exit, 3);
+}
+"""
+
 
 class sandbox(ProfileBase):
     def record(self, program, mode, *words):
@@ -110,6 +176,19 @@ class sandbox(ProfileBase):
                 path = self.record(program, mode, way, kind, "100000")
         # The last recording is in mode full: it has all allocations of the four threads in the sandbox.
         self.assertEqual(self.figures(self.dump(path), "inside_the_sandbox")["allocations"], 4 * 100200)
+
+    def test_the_recording_ends_in_strict_mode_and_without_the_counter(self):
+        program = self.compile("strict", STRICT, "-pthread", "-O1", "-fno-builtin")
+        for way in ("prctl", "syscall", "counter"):
+            if subprocess.run([program, way], check=False, stdout=subprocess.DEVNULL).returncode == 77:
+                continue  # this system, or this processor, does not have it
+            for mode in ("sample", "full"):
+                path = self.record(program, mode, way)
+                known = self.dump(path)
+                why = [one for one in known["meta"]["refused"] if "the recording ends there" in one]
+                self.assertEqual(len(why), 1, known["meta"]["refused"])
+                self.assertIn("PR_SET_TSC" if way == "counter" else "strict mode", why[0])
+            self.assertEqual(self.figures(known, "before")["allocations"], 1000)
 
     def test_a_filter_of_another_process_or_a_refused_one_changes_nothing(self):
         program = self.compile("closes", PROGRAM, "-pthread", "-O1", "-fno-builtin")

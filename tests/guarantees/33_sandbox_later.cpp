@@ -2,7 +2,8 @@
 // Guarantee 33: a program may at any time enter a sandbox that allows only what libc's malloc needs, also after it has
 // freed memory and slept. The filter ends the process at any other call. It is installed by prctl and by the system
 // call seccomp. In seccomp's strict mode, which allows only read, write, exit and sigreturn, blocks that fit into memory
-// that the process has can be taken and freed, whether or not some are chosen to be guarded.
+// that the process has can be taken and freed, whether or not some are chosen to be guarded or profiled, and after the
+// decay time of free memory. It takes the processor's counter away, too; so does PR_SET_TSC.
 #include <linux/futex.h>
 
 #include "sandbox.hpp"
@@ -50,16 +51,47 @@ void use_warm_memory(int rounds) {
   }
 }
 
-int in_strict_mode() {
+// Takes and frees longer blocks for at least `milliseconds`. Reads the clock without a system call or the counter.
+void use_pages(long milliseconds) {
+  timespec begin;
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &begin);
+  do {
+    void* blocks[8] = {};
+    for (size_t i = 0; i < 8; ++i) {
+      blocks[i] = hide(i % 2 == 0 ? malloc(5000 + i * 9000) : calloc(1, 5000 + i * 9000));
+    }
+    for (void* block : blocks) free(block);
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  } while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < milliseconds);
+}
+
+int in_strict_mode(bool by_number) {
   use_warm_memory(50);
-  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) return not_checkable;
+  use_pages(20);
+  free_megabytes();
+  const long refused = by_number ? syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0, nullptr)
+                                 : prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+  if (refused != 0) return not_checkable;
   use_warm_memory(200);
+  use_pages(150);
   syscall(SYS_exit, holds);
   return broken;
 }
 
+int without_counter() {
+  use_memory();
+  if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) != 0) return not_checkable;
+  use_memory();
+  free_megabytes();
+  rest(100);
+  use_memory();
+  return holds;
+}
+
 int inside(const char* way) {
-  if (strcmp(way, "strict") == 0) return in_strict_mode();
+  if (strncmp(way, "strict", 6) == 0) return in_strict_mode(strcmp(way, "strict by number") == 0);
+  if (strcmp(way, "no counter") == 0) return without_counter();
   use_memory();
   free_megabytes();
   rest(500);  // with the decay time that main() sets, long enough for the background thread to start and end
@@ -81,8 +113,14 @@ int main(int count, char** arguments) {
   setenv("TARN_DECAY_MS", "40", 1);
   const char* const clock = let_sandboxes_read_clock();
   for (const char* way : {"rested", "busy", "number"}) expect_good(run_again(60, way), way);
-  setenv("TARN_DECAY_MS", "-1", 1);
   setenv("TARN_GUARDED", "50", 1);
-  expect_good(run_again(60, "strict"), "strict mode");
+  for (const char* profile : {"off", "2000"}) {
+    setenv("TARN_PROFILE", profile, 1);
+    for (const char* way : {"strict", "strict by number"}) expect_good(run_again(60, way), way);
+  }
+#if defined(__x86_64__)
+  setenv("TARN_CONTENTION", "on", 1);
+  expect_good(run_again(60, "no counter"), "without the counter");
+#endif
   measured("no system call beyond %zu allowed ones%s", sizeof allowed / sizeof *allowed, clock);
 }
