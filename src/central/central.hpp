@@ -26,7 +26,7 @@
 #include "central/objects.hpp"
 #include "central/size_class.hpp"
 #include "os/node.hpp"
-#include "pages/metadata_arena.hpp"
+#include "pages/metadata_pool.hpp"
 #include "pages/page_heap.hpp"
 #include "pages/page_map.hpp"
 

@@ -13,13 +13,14 @@
 // Invariants, while no cache has it loaded: slots[0] == null; count <= capacity; slots[1] to slots[count] are not null.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 
 #include "base/units.hpp"
 #include "central/size_class.hpp"
-#include "pages/metadata_arena.hpp"
+#include "pages/metadata_pool.hpp"
 
 namespace tarn {
 
@@ -76,6 +77,16 @@ class magazine_store {
   }
   void deallocate(magazine* m) { pools_[m->size_index].deallocate(m); }
 
+  // A period of decay.
+  void age(metadata_arena& arena) {
+    for (metadata_pool& pool : pools_) pool.age(arena);
+  }
+  [[nodiscard]] bool has_work() {
+    return std::any_of(pools_, pools_ + sizes, [](metadata_pool& pool) { return pool.has_work(); });
+  }
+  void forget_holds(metadata_arena& arena) {
+    for (metadata_pool& pool : pools_) pool.forget_holds(arena);
+  }
   void walk_locks(const os::lock_walk& walk) {
     for (metadata_pool& pool : pools_) walk.visit(pool.lock());
   }

@@ -2,15 +2,15 @@
 // block_store: metadata memory in sizes that are powers of two, for structures of variable length: the bits of spans
 // with many slots, threads' tables of bins, names, shards.
 //
-// Thread safety: any thread. Blocks are reused, never given back to the system. A request takes at most twice its
-// bytes.
+// Thread safety: any thread. A request takes at most twice its bytes.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 
 #include "base/units.hpp"
-#include "pages/metadata_arena.hpp"
+#include "pages/metadata_pool.hpp"
 
 namespace tarn {
 
@@ -29,6 +29,16 @@ class block_store {
   // Requires: `bytes` as passed to allocate().
   void deallocate(void* block, std::size_t bytes) { pools_[index_of(bytes)].deallocate(block); }
 
+  // A period of decay.
+  void age() {
+    for (metadata_pool& pool : pools_) pool.age(arena_);
+  }
+  [[nodiscard]] bool has_work() {
+    return std::any_of(pools_, pools_ + sizes, [](metadata_pool& pool) { return pool.has_work(); });
+  }
+  void forget_holds() {
+    for (metadata_pool& pool : pools_) pool.forget_holds(arena_);
+  }
   void walk_locks(const os::lock_walk& walk) {
     for (metadata_pool& pool : pools_) walk.visit(pool.lock());
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "pages/metadata_arena.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
-#include <new>
 
 #include "os/guarded_memory.hpp"
 #include "os/memory.hpp"
@@ -34,6 +35,39 @@ void* metadata_arena::allocate_sparse(std::size_t bytes, std::size_t alignment) 
     }
     if (bytes > SIZE_MAX / 2 || !extend(bytes + alignment)) return nullptr;
   }
+}
+
+void* metadata_arena::borrow_scratch(std::size_t bytes) {
+  {
+    os::lock_guard guard(lock_, *this);
+    if (scratch_is_lent_) return nullptr;
+    scratch_is_lent_ = true;
+    if (scratch_bytes_ >= bytes) return scratch_;
+  }
+  // Addresses that are left behind: at most as many as are used.
+  const std::size_t unit = std::max(page_size, os::system_page_size());
+  const std::size_t room = std::max(std::bit_ceil(bytes), unit);
+  void* const memory = allocate_sparse(room, unit);
+  os::lock_guard guard(lock_, *this);
+  if (memory != nullptr) {
+    scratch_ = memory;
+    scratch_bytes_ = room;
+  }
+  scratch_is_lent_ = memory != nullptr;
+  return memory;
+}
+
+void metadata_arena::end_scratch() {
+  void* memory = nullptr;
+  std::size_t bytes = 0;
+  {
+    os::lock_guard guard(lock_, *this);
+    memory = scratch_;
+    bytes = scratch_bytes_;
+  }
+  if (memory != nullptr) os::purge_own(memory, bytes);
+  os::lock_guard guard(lock_, *this);
+  scratch_is_lent_ = false;
 }
 
 bool metadata_arena::ensure_available(std::size_t bytes) {
@@ -124,22 +158,6 @@ bool metadata_arena::new_region(std::size_t bytes) {
   }
   os::release(region);
   return true;
-}
-
-void* metadata_pool::allocate(metadata_arena& arena) {
-  {
-    os::lock_guard guard(lock_);
-    if (link* block = free_) {
-      free_ = block->next;
-      return block;
-    }
-  }
-  return arena.allocate(bytes_, alignment_);
-}
-
-void metadata_pool::deallocate(void* block) {
-  os::lock_guard guard(lock_);
-  free_ = new (block) link{free_};
 }
 
 }  // namespace tarn

@@ -4,8 +4,8 @@
 // Owner: the engine has one. The arena reserves regions of address space at random places with guards at both ends
 // (os/guarded_memory.hpp), so that a write past the end of a program's block cannot reach a structure. A new region is
 // inaccessible; chunks of it are made writable from its low end as they are needed. Blocks are cut from the low end of
-// the writable part and never go back to the system; structures that are created and destroyed use a free list
-// (metadata_pool). A page of the arena is first touched when a block in it is used.
+// the writable part; structures that are created and destroyed use a pool of free ones, which gives memory back
+// (metadata_pool.hpp). A page of the arena is first touched when a block in it is used.
 //
 //   the newest region   start          next_             end_            limit_
 //                         | blocks given | writable, zero  | inaccessible  |
@@ -38,6 +38,11 @@ class metadata_arena {
     used_.fetch_add(static_cast<std::size_t>(bytes), std::memory_order_relaxed);
   }
 
+  // Memory for a while, for one borrower at a time; null when it is lent, or there is none.
+  void* borrow_scratch(std::size_t bytes);
+  // What was written to it is lost.
+  void end_scratch();
+
   // Makes `bytes` more available now, so that later calls need no new address space. False: there is none.
   bool ensure_available(std::size_t bytes);
 
@@ -63,29 +68,10 @@ class metadata_arena {
   std::uintptr_t end_ TARN_GUARDED_BY(lock_) = 0;
   std::uintptr_t limit_ TARN_GUARDED_BY(lock_) = 0;
   std::size_t reserved_ TARN_GUARDED_BY(lock_) = 0;  // bytes of all regions
+  void* scratch_ TARN_GUARDED_BY(lock_) = nullptr;
+  std::size_t scratch_bytes_ TARN_GUARDED_BY(lock_) = 0;
+  bool scratch_is_lent_ TARN_GUARDED_BY(lock_) = false;
   std::atomic<std::size_t> used_{0};
-};
-
-// A free list of structures of one size, refilled from the arena. A reused structure is not zeroed. Guarded by its own
-// lock. Memory of the pool always holds structures of the same type, so a stale pointer to a structure still points to
-// one.
-class metadata_pool {
- public:
-  constexpr metadata_pool(std::size_t bytes, std::size_t alignment) : bytes_(bytes), alignment_(alignment) {}
-
-  void* allocate(metadata_arena& arena);
-  void deallocate(void* block);
-  os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
-
- private:
-  struct link {
-    link* next;
-  };
-
-  std::size_t bytes_;
-  std::size_t alignment_;
-  os::mutex lock_{os::lock_rank::span_metadata};
-  link* free_ TARN_GUARDED_BY(lock_) = nullptr;
 };
 
 }  // namespace tarn

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <new>
+#include <utility>
 
 #include "base/hardened.hpp"
 #include "os/memory.hpp"
@@ -34,16 +35,49 @@ bool page_heap::ensure_span_structs() {
     os::lock_guard guard(lock_, *this);
     if (spare_count_ >= structs_needed) return true;
   }
-  auto* group = static_cast<span*>(metadata_.allocate(span_group * sizeof(span), alignof(span)));
-  if (group == nullptr) return false;
-  os::lock_guard guard(lock_, *this);
   for (std::size_t i = 0; i < span_group; ++i) {
-    span* s = new (group + i) span;
+    void* const memory = span_store_.allocate(metadata_);
+    if (memory == nullptr) break;
+    auto* const s = new (memory) span;
+    s->retire();
+    os::lock_guard guard(lock_, *this);
     s->next = spare_structs_;
     spare_structs_ = s;
+    ++spare_count_;
   }
-  spare_count_ += span_group;
-  return true;
+  os::lock_guard guard(lock_, *this);
+  return spare_count_ >= structs_needed;
+}
+
+bool page_heap::has_idle_structs() {
+  constexpr std::size_t many = 512;
+  {
+    os::lock_guard guard(lock_, *this);
+    if (spare_count_ > many) return true;
+  }
+  return span_store_.has_work();
+}
+
+// A period of decay: structures that nobody has needed since the last one go to their store, which gives memory back.
+void page_heap::age_structs() {
+  constexpr std::size_t at_once = 256;  // with the lock held
+  std::size_t idle = 0;
+  {
+    os::lock_guard guard(lock_, *this);
+    idle = std::exchange(least_spare_, spare_count_);
+  }
+  while (idle > span_group) {
+    os::lock_guard guard(lock_, *this);
+    for (std::size_t i = 0; i < at_once && idle > span_group && spare_count_ > span_group; ++i, --idle) {
+      span* const s = spare_structs_;
+      spare_structs_ = s->next;
+      --spare_count_;
+      span_store_.deallocate(s);
+    }
+    least_spare_ = std::min(least_spare_, spare_count_);
+    if (spare_count_ <= span_group) break;
+  }
+  span_store_.age(metadata_);
 }
 
 span* page_heap::new_span_locked() {
@@ -51,6 +85,7 @@ span* page_heap::new_span_locked() {
   if (s == nullptr) return nullptr;
   spare_structs_ = s->next;
   --spare_count_;
+  least_spare_ = std::min(least_spare_, spare_count_);
   s->next = nullptr;
   s->pages = 0;  // a stale entry of the page map that leads to it finds no page
   s->state.store(span_state::purging, std::memory_order_relaxed);  // not `free`: coalesce_locked() skips it

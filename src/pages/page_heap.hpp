@@ -40,7 +40,7 @@
 #include "pages/first_use.hpp"
 #include "pages/free_spans.hpp"
 #include "pages/hole.hpp"
-#include "pages/metadata_arena.hpp"
+#include "pages/metadata_pool.hpp"
 #include "pages/page_map.hpp"
 #include "pages/span.hpp"
 #include "pages/span_run.hpp"
@@ -198,7 +198,13 @@ class page_heap {
     validate_locked();
   }
 
+  // Whether age() may find structures of spans that nobody needs, now or in the next period.
+  [[nodiscard]] bool has_idle_structs();
+  // In a forked child: what another thread was giving back is here as it was.
+  void forget_struct_holds() { span_store_.forget_holds(metadata_); }
+
   os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
+  os::mutex& structs_lock() { return span_store_.lock(); }
 
  private:
   friend class page_heap_test_access;
@@ -210,6 +216,7 @@ class page_heap {
 
   span* new_span_locked() TARN_REQUIRES(lock_);
   bool ensure_span_structs();
+  void age_structs();
   [[nodiscard]] std::uintptr_t place_in(const span* s, std::size_t pages, std::size_t alignment,
                                         std::size_t least_dirty, use how) const;
   span* take_locked(std::size_t pages, std::size_t alignment, source from, use how, std::size_t most_looks)
@@ -324,6 +331,8 @@ class page_heap {
   first_use first_use_ TARN_GUARDED_BY(lock_);
   span* spare_structs_ TARN_GUARDED_BY(lock_) = nullptr;  // unused span structures, linked by next
   std::size_t spare_count_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t least_spare_ TARN_GUARDED_BY(lock_) = 0;  // of spare_count_ since the last period
+  metadata_pool span_store_{sizeof(span), alignof(span)};
   std::size_t reserved_ TARN_GUARDED_BY(lock_) = 0;  // pages
   // The end of the newest reservation if it can be extended, or 0; and where that one began.
   std::uintptr_t newest_end_ TARN_GUARDED_BY(lock_) = 0;

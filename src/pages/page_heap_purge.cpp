@@ -219,6 +219,7 @@ bool page_heap::age() {
       s = end_purge(s, result.bytes);
     }
   }
+  age_structs();
   plan_next_try(tries, refused);
   if (aging) has_idle_memory_.store(true, std::memory_order_relaxed);
   return aging;

@@ -26,6 +26,9 @@
 namespace tarn {
 
 enum class span_state : std::uint8_t {
+  // It has no pages in the heap: its structure is not in use, or the page heap is unmapping it. The page map leads to it
+  // from stale entries only. The first state, because structures that are not in use may read as zeros.
+  no_memory,
   free,     // in the page heap's lists
   purging,  // in transit: to the page heap, being purged, or to the next pool of its type (hardened build)
   large,    // one large block
@@ -36,9 +39,6 @@ enum class span_state : std::uint8_t {
   kept,     // whole and backed, waiting for the next buffer of its pool
   scoped,   // memory of a scope, or of an arena that the program has made (src/scope)
   sampled,  // blocks of classes that the heap profile follows (src/sampling)
-  // It has no pages in the heap: its structure is not in use, or the page heap is unmapping it. The page map leads to it
-  // from stale entries only.
-  no_memory,
 };
 
 // At which ends of a span its reservation ends, too, and whether a guard lies there: bits of span::borders. Without a

@@ -59,7 +59,8 @@ bool caches_hold_surplus() {
 
 bool work_left() {
   bool left = engine::heap.has_idle_memory() || engine::central_tier.spare_bytes() != 0 ||
-              engine::registry.has_resting() || caches_hold_surplus();
+              engine::registry.has_resting() || caches_hold_surplus() || engine::heap.has_idle_structs() ||
+              engine::central_tier.magazines().has_work() || engine::blocks.has_work();
   engine::for_each_front([&left](const engine::front& e) { left = left || e.has_work(); });
   return left;
 }
@@ -188,6 +189,8 @@ bool run_period() {
   engine::central_tier.release_spares(false);
   engine::central_tier.purge_idle_pages(false);
   engine::heap.age();
+  engine::central_tier.magazines().age(engine::metadata);
+  engine::blocks.age();
   if (os::is_check_due()) engine::central_tier.validate();
   return work_left();
 }

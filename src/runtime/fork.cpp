@@ -75,6 +75,7 @@ constexpr void (*groups[])(const lock_walk&) = {
     walk_front_locks,
     [](const lock_walk& w) { central_tier.walk_depot_locks(w); },
     [](const lock_walk& w) { w.visit(heap.lock()); },
+    [](const lock_walk& w) { w.visit(heap.structs_lock()); },
     [](const lock_walk& w) { w.visit(central_tier.bits_lock()); },
     [](const lock_walk& w) { central_tier.magazines().walk_locks(w); },
     [](const lock_walk& w) { blocks.walk_locks(w); },
@@ -135,6 +136,9 @@ void put_structures_right(bool heap_is_consistent) {
   }
   os::is_unsettled_child = has_interrupted_and_marked_section();
   if (os::is_unsettled_child) return;
+  heap.forget_struct_holds();
+  central_tier.magazines().forget_holds(metadata);
+  blocks.forget_holds();
   processors.note_forked_child(share.in_use);
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
   for (const front* e : fronts) {

@@ -224,7 +224,7 @@ bool has_idle_cores() {
 }
 
 bool has_work() {
-  if (scopes.has_work() || has_idle_cores()) return true;
+  if (scopes.has_work() || has_idle_cores() || scope_chunks.has_work()) return true;
   bool work = false;
   os::lock_guard guard(scopes.lock());
   scopes.for_each_locked([&work](scope_instance& scope) { work = work || scope.memory->has_idle(); });
@@ -250,6 +250,7 @@ void age() TARN_NOT_ANALYZED {
   scopes.for_each([](scope_instance& scope) { scope.memory->age(); });
   scopes.age();
   cores.age(cores_lock);
+  scope_chunks.age(engine::metadata);
 }
 
 // Called while fork holds all locks.
@@ -257,6 +258,7 @@ void forget_leaving() TARN_NOT_ANALYZED {
   process_scope.forget_leaving();
   cores.for_each_carved(true, [](void* core) { static_cast<scope_core*>(core)->forget_leaving(); });
   cores.forget_holds();
+  scope_chunks.forget_holds(engine::metadata);
 }
 
 void reclaim() {

@@ -119,21 +119,6 @@ TEST(metadata_arena, threads_get_blocks_of_their_own) {
   EXPECT_EQ(arena.used(), 4U * 3000 * 1000);
 }
 
-TEST(metadata_pool, what_comes_back_is_given_again) {
-  metadata_arena arena;
-  metadata_pool pool(96, 32);
-  void* const first = pool.allocate(arena);
-  void* const second = pool.allocate(arena);
-  ASSERT_TRUE(first != nullptr && second != nullptr && first != second);
-  EXPECT_EQ(address_of(first) % 32, 0U);
-  const std::size_t used = arena.used();
-  pool.deallocate(first);
-  pool.deallocate(second);
-  EXPECT_EQ(pool.allocate(arena), second) << "not the one that came back last";
-  EXPECT_EQ(pool.allocate(arena), first);
-  EXPECT_EQ(arena.used(), used);
-}
-
 TEST(metadata_arena, finds_a_broken_invariant) {
   metadata_arena arena;
   ASSERT_NE(arena.allocate(1, 1), nullptr);

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// metadata_pool: structures of one size for the engine's own use, which come and go.
+//
+// Free structures are in two lists. `loose_` has single ones, the last to come back first; they link each other by their
+// first word. `runs_` describes runs of adjacent ones whose memory is untouched or has gone back to the system.
+//
+// New structures come from the arena one by one, and then in runs that grow with the pool, so that neighbours are of the
+// same pool. age() makes runs of loose structures: what no request has needed for a period goes back.
+//
+// A structure is not zeroed. A stale pointer leads to one that is as it was left, but for its first word, or to zeros,
+// which must be a structure that belongs to nobody.
+//
+// Thread safety: any thread; the lock is not held across a system call.
+// Invariants (validate_locked()): loose_count_ is the length of loose_; lowest_ <= loose_count_; no run is empty.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "os/mutex.hpp"
+#include "pages/metadata_arena.hpp"
+
+namespace tarn {
+
+class metadata_pool {
+ public:
+  constexpr metadata_pool(std::size_t bytes, std::size_t alignment)
+      : bytes_(align_up(bytes, alignment)), alignment_(alignment) {}
+
+  // Null: no memory.
+  void* allocate(metadata_arena& arena);
+  void deallocate(void* structure);
+
+  // A period of decay: gives back the memory of structures that were free all through it.
+  void age(metadata_arena& arena);
+  // Whether age() may find something, now or in the next period.
+  [[nodiscard]] bool has_work();
+  // In a forked child: what another thread was giving back is here as it was.
+  void forget_holds(metadata_arena& arena);
+
+  void validate_locked() const TARN_REQUIRES(lock_);
+  os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
+
+ private:
+  friend class metadata_pool_test_access;
+
+  struct link {
+    link* next;
+  };
+  // Adjacent free structures; a request takes the last one.
+  struct run {
+    run* next;
+    std::uintptr_t start;
+    std::size_t count;
+    bool is_counted;  // in the arena's used(); else they become so when they are taken
+  };
+  // Addresses of held structures in ascending order, in memory that is borrowed from the arena.
+  struct sorted {
+    const std::uintptr_t* addresses;
+    std::size_t next;
+    std::size_t count;
+  };
+
+  void* take_locked(bool& is_counted) TARN_REQUIRES(lock_);
+  void push_loose_locked(void* structure) TARN_REQUIRES(lock_);
+  run* new_run_locked(std::uintptr_t start, std::size_t count, bool is_counted) TARN_REQUIRES(lock_);
+  bool ensure_spare_runs(metadata_arena& arena);
+  bool make_runs_locked() TARN_REQUIRES(lock_);
+  bool sort_held(metadata_arena& arena, std::size_t count);
+  void end_aging_locked() TARN_REQUIRES(lock_);
+  std::size_t hold_idle();
+  void give_back(metadata_arena& arena);
+
+  std::size_t bytes_;
+  std::size_t alignment_;
+  os::mutex lock_{os::lock_rank::span_metadata};
+  link* loose_ TARN_GUARDED_BY(lock_) = nullptr;
+  run* runs_ TARN_GUARDED_BY(lock_) = nullptr;
+  run* spare_runs_ TARN_GUARDED_BY(lock_) = nullptr;  // not in use
+  std::size_t loose_count_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t lowest_ TARN_GUARDED_BY(lock_) = 0;    // loose_count_ since the last period
+  std::size_t obtained_ TARN_GUARDED_BY(lock_) = 0;  // from the arena
+  // Something has come back since age() last looked at all.
+  bool has_returns_ TARN_GUARDED_BY(lock_) = false;
+  // While one thread is in age(): what it has taken, by its links and then by its addresses, and runs whose memory it gives
+  // back. A child that is forked meanwhile finds all structures.
+  bool is_aging_ TARN_GUARDED_BY(lock_) = false;
+  link* held_ TARN_GUARDED_BY(lock_) = nullptr;
+  sorted sorted_ TARN_GUARDED_BY(lock_) = {};
+  run* going_ TARN_GUARDED_BY(lock_) = nullptr;
+};
+
+}  // namespace tarn
