@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Hooks of the two libc functions by which a program can install a seccomp filter, or turn the processor's counter off. They
-// record nothing: they tell the recorder to make no more system calls of its own, or to say nothing more. Thread safety: any thread and any signal handler.
+// Hooks of the two libc functions by which a program can install a seccomp filter, or turn the processor's counter off.
+// They record nothing: they tell the recorder to make no more system calls of its own, or to say nothing more. Thread
+// safety: any thread and any signal handler.
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 
 #include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder.hpp"
+#include "profiler/record/recorder_state.hpp"
 
 using namespace tarn::profiler;
 using namespace tarn::profiler::recorder;

@@ -206,7 +206,8 @@ bool gathering::goes_on() {
   // Objects alone are of no use: those of its own class the request has found. (The hardened build's caller has just freed
   // what was in quarantine.)
   reclaim_own();
-  return hardened_build || heap.frees() != before;
+  const bool found = heap.frees() != before;
+  return found || hardened_build;
 }
 
 void gathering::end_in_vain() const {
