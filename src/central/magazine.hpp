@@ -84,8 +84,8 @@ class magazine_store {
   [[nodiscard]] bool has_work() {
     return std::any_of(pools_, pools_ + sizes, [](metadata_pool& pool) { return pool.has_work(); });
   }
-  void forget_holds(metadata_arena& arena) {
-    for (metadata_pool& pool : pools_) pool.forget_holds(arena);
+  void forget_holds() {
+    for (metadata_pool& pool : pools_) pool.forget_holds();
   }
   void walk_locks(const os::lock_walk& walk) {
     for (metadata_pool& pool : pools_) walk.visit(pool.lock());

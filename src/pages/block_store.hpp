@@ -37,7 +37,7 @@ class block_store {
     return std::any_of(pools_, pools_ + sizes, [](metadata_pool& pool) { return pool.has_work(); });
   }
   void forget_holds() {
-    for (metadata_pool& pool : pools_) pool.forget_holds(arena_);
+    for (metadata_pool& pool : pools_) pool.forget_holds();
   }
   void walk_locks(const os::lock_walk& walk) {
     for (metadata_pool& pool : pools_) walk.visit(pool.lock());

@@ -40,8 +40,8 @@ void* metadata_arena::allocate_sparse(std::size_t bytes, std::size_t alignment) 
 void* metadata_arena::borrow_scratch(std::size_t bytes) {
   {
     os::lock_guard guard(lock_, *this);
-    if (scratch_is_lent_) return nullptr;
-    scratch_is_lent_ = true;
+    if (borrower_ != nullptr) return nullptr;
+    borrower_ = __builtin_thread_pointer();
     if (scratch_bytes_ >= bytes) return scratch_;
   }
   // Addresses that are left behind: at most as many as are used.
@@ -52,8 +52,9 @@ void* metadata_arena::borrow_scratch(std::size_t bytes) {
   if (memory != nullptr) {
     scratch_ = memory;
     scratch_bytes_ = room;
+  } else {
+    borrower_ = nullptr;
   }
-  scratch_is_lent_ = memory != nullptr;
   return memory;
 }
 
@@ -67,7 +68,12 @@ void metadata_arena::end_scratch() {
   }
   if (memory != nullptr) os::purge_own(memory, bytes);
   os::lock_guard guard(lock_, *this);
-  scratch_is_lent_ = false;
+  borrower_ = nullptr;
+}
+
+void metadata_arena::forget_scratch() {
+  os::lock_guard guard(lock_, *this);
+  if (borrower_ != __builtin_thread_pointer()) borrower_ = nullptr;
 }
 
 bool metadata_arena::ensure_available(std::size_t bytes) {

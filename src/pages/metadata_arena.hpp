@@ -42,6 +42,8 @@ class metadata_arena {
   void* borrow_scratch(std::size_t bytes);
   // What was written to it is lost.
   void end_scratch();
+  // In a forked child: what another thread has borrowed is free.
+  void forget_scratch();
 
   // Makes `bytes` more available now, so that later calls need no new address space. False: there is none.
   bool ensure_available(std::size_t bytes);
@@ -70,7 +72,7 @@ class metadata_arena {
   std::size_t reserved_ TARN_GUARDED_BY(lock_) = 0;  // bytes of all regions
   void* scratch_ TARN_GUARDED_BY(lock_) = nullptr;
   std::size_t scratch_bytes_ TARN_GUARDED_BY(lock_) = 0;
-  bool scratch_is_lent_ TARN_GUARDED_BY(lock_) = false;
+  void* borrower_ TARN_GUARDED_BY(lock_) = nullptr;  // of the scratch, by its thread pointer
   std::atomic<std::size_t> used_{0};
 };
 

@@ -13,8 +13,8 @@ namespace {
 
 // Less than this is not worth the system calls.
 constexpr std::size_t least_idle_bytes = 64 * kib;
-// So many structures come from the arena one by one.
-constexpr std::size_t first_structures = 16;
+// So much comes from the arena one by one: small programs share pages between pools.
+constexpr std::size_t single_bytes = 32 * kib;
 constexpr std::size_t least_run_bytes = 64 * kib;
 constexpr std::size_t most_run_bytes = 4 * mib;
 constexpr std::size_t runs_at_once = 64;
@@ -77,7 +77,7 @@ void* metadata_pool::allocate(metadata_arena& arena) {
         if (!is_counted) arena.note_used(static_cast<std::ptrdiff_t>(bytes_));
         return structure;
       }
-      if (obtained_ >= first_structures)
+      if (obtained_ * bytes_ >= single_bytes)
         run_bytes = std::clamp(obtained_ * bytes_ / 8, least_run_bytes, most_run_bytes);
     }
     const std::size_t count = run_bytes / bytes_;
@@ -113,8 +113,9 @@ bool metadata_pool::has_work() {
 std::size_t metadata_pool::hold_idle() {
   os::lock_guard guard(lock_);
   const std::size_t idle = std::exchange(lowest_, loose_count_);
-  if (is_aging_ || !has_returns_ || idle * bytes_ < least_idle_bytes || idle < loose_count_ / 2) return 0;
-  is_aging_ = true;
+  if (aging_ != nullptr || !has_returns_ || idle * bytes_ < least_idle_bytes || idle < loose_count_ / 2)
+    return 0;
+  aging_ = __builtin_thread_pointer();
   has_returns_ = false;
   held_ = std::exchange(loose_, nullptr);
   lowest_ = 0;
@@ -176,7 +177,7 @@ void metadata_pool::end_aging_locked() {
     r->next = runs_;
     runs_ = r;
   }
-  is_aging_ = false;
+  aging_ = nullptr;
 }
 
 void metadata_pool::give_back(metadata_arena& arena) {
@@ -212,13 +213,9 @@ void metadata_pool::age(metadata_arena& arena) {
   if (is_sorted) arena.end_scratch();
 }
 
-void metadata_pool::forget_holds(metadata_arena& arena) {
-  {
-    os::lock_guard guard(lock_);
-    if (!is_aging_) return;
-    end_aging_locked();
-  }
-  arena.end_scratch();
+void metadata_pool::forget_holds() {
+  os::lock_guard guard(lock_);
+  if (aging_ != nullptr && aging_ != __builtin_thread_pointer()) end_aging_locked();
 }
 
 void metadata_pool::validate_locked() const {

@@ -35,8 +35,9 @@ class metadata_pool {
   void age(metadata_arena& arena);
   // Whether age() may find something, now or in the next period.
   [[nodiscard]] bool has_work();
-  // In a forked child: what another thread was giving back is here as it was.
-  void forget_holds(metadata_arena& arena);
+  // In a forked child: what another thread was giving back is here as it was. (If the thread's own age() was interrupted by
+  // the handler that forks, it goes on.)
+  void forget_holds();
 
   void validate_locked() const TARN_REQUIRES(lock_);
   os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
@@ -82,9 +83,9 @@ class metadata_pool {
   std::size_t obtained_ TARN_GUARDED_BY(lock_) = 0;  // from the arena
   // Something has come back since age() last looked at all.
   bool has_returns_ TARN_GUARDED_BY(lock_) = false;
-  // While one thread is in age(): what it has taken, by its links and then by its addresses, and runs whose memory it gives
+  // While a thread is in age(): what it has taken, by its links and then by its addresses, and runs whose memory it gives
   // back. A child that is forked meanwhile finds all structures.
-  bool is_aging_ TARN_GUARDED_BY(lock_) = false;
+  void* aging_ TARN_GUARDED_BY(lock_) = nullptr;  // that thread's pointer
   link* held_ TARN_GUARDED_BY(lock_) = nullptr;
   sorted sorted_ TARN_GUARDED_BY(lock_) = {};
   run* going_ TARN_GUARDED_BY(lock_) = nullptr;

@@ -201,7 +201,7 @@ class page_heap {
   // Whether age() may find structures of spans that nobody needs, now or in the next period.
   [[nodiscard]] bool has_idle_structs();
   // In a forked child: what another thread was giving back is here as it was.
-  void forget_struct_holds() { span_store_.forget_holds(metadata_); }
+  void forget_struct_holds() { span_store_.forget_holds(); }
 
   os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
   os::mutex& structs_lock() { return span_store_.lock(); }

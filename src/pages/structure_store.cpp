@@ -34,7 +34,7 @@ bool structure_store::add_slab() {
   }
   void* const start = arena_.allocate_sparse(slab_bytes(), page_unit());
   if (start == nullptr) return false;
-  slabs_[count_++] = {static_cast<char*>(start), all, 0, false, false, false};
+  slabs_[count_++] = {static_cast<char*>(start), all, 0, false, nullptr, false};
   return true;
 }
 
@@ -72,7 +72,7 @@ structure_store::slab* structure_store::hold_next(std::uint32_t& index) {
       s.aged = true;
       continue;
     }
-    s.held = true;
+    s.held_by = __builtin_thread_pointer();
     s.free = 0;
     idle_bytes_ -= s.carved * bytes_;
     return &s;
@@ -94,7 +94,8 @@ void structure_store::age(os::mutex& lock) {
     const bool is_zero = os::purge_own(start, slab_bytes());
     os::lock_guard guard(lock);
     slab& s = slabs_[next - 1];
-    s.held = s.aged = false;
+    s.held_by = nullptr;
+    s.aged = false;
     s.free = all;
     first_free_ = std::min(first_free_, next - 1);
     if (is_zero) {
@@ -109,8 +110,8 @@ void structure_store::age(os::mutex& lock) {
 void structure_store::forget_holds() {
   for (std::uint32_t i = 0; i < count_; ++i) {
     slab& s = slabs_[i];
-    if (!s.held) continue;
-    s.held = false;
+    if (s.held_by == nullptr || s.held_by == __builtin_thread_pointer()) continue;
+    s.held_by = nullptr;
     s.free = all;
     first_free_ = std::min(first_free_, i);
     idle_bytes_ += s.carved * bytes_;
@@ -122,7 +123,7 @@ void structure_store::validate_locked() const {
   std::size_t idle = 0;
   for (std::uint32_t i = 0; i < count_; ++i) {
     const slab& s = slabs_[i];
-    if (s.held) continue;
+    if (s.held_by != nullptr) continue;
     taken += static_cast<std::uint32_t>(std::popcount(~s.free));
     idle += is_idle(s) ? s.carved * bytes_ : 0;
     TARN_INVARIANT("structure_store", this, i >= first_free_ || s.free == 0);

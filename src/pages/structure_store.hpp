@@ -51,7 +51,8 @@ class structure_store {
 
   // A period of decay: gives back slabs that have been free since the last one. `lock`: the owner's, which is free.
   void age(os::mutex& lock) TARN_NOT_ANALYZED;
-  // In a forked child: the slabs that another thread was giving back are here as they were.
+  // In a forked child: the slabs that another thread was giving back are here as they were. (If the thread's own age() was
+  // interrupted by the handler that forks, it goes on.)
   void forget_holds();
 
   // Calls visit(structure) for all carved ones, used or free, highest number first or lowest first.
@@ -60,7 +61,7 @@ class structure_store {
     for (std::uint32_t i = 0; i < count_ * per_slab; ++i) {
       const std::uint32_t number = highest_first ? count_ * per_slab - 1 - i : i;
       const slab& s = slabs_[number / per_slab];
-      if (!s.held && number % per_slab < s.carved) visit(at(number));
+      if (s.held_by == nullptr && number % per_slab < s.carved) visit(at(number));
     }
   }
 
@@ -73,8 +74,8 @@ class structure_store {
     char* start;
     std::uint64_t free;
     std::uint8_t carved;
-    bool aged;  // was idle when the last period of decay came by
-    bool held;  // is being given back
+    bool aged;      // was idle when the last period of decay came by
+    void* held_by;  // the thread that gives it back, by its thread pointer; null: none does
     bool
         kept;  // the system has kept its memory, which may be locked; asked again when the slab has been in use
   };

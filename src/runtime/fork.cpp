@@ -137,8 +137,9 @@ void put_structures_right(bool heap_is_consistent) {
   os::is_unsettled_child = has_interrupted_and_marked_section();
   if (os::is_unsettled_child) return;
   heap.forget_struct_holds();
-  central_tier.magazines().forget_holds(metadata);
+  central_tier.magazines().forget_holds();
   blocks.forget_holds();
+  metadata.forget_scratch();
   processors.note_forked_child(share.in_use);
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
   for (const front* e : fronts) {

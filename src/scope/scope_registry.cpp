@@ -258,7 +258,7 @@ void forget_leaving() TARN_NOT_ANALYZED {
   process_scope.forget_leaving();
   cores.for_each_carved(true, [](void* core) { static_cast<scope_core*>(core)->forget_leaving(); });
   cores.forget_holds();
-  scope_chunks.forget_holds(engine::metadata);
+  scope_chunks.forget_holds();
 }
 
 void reclaim() {

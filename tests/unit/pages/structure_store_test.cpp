@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <thread>
 
 #include "../broken_invariant.hpp"
 #include "os/memory.hpp"
@@ -116,11 +117,22 @@ TEST_F(structure_store_test, locked_memory_is_asked_for_once) {
 TEST_F(structure_store_test, a_forked_child_has_what_another_thread_was_giving_back) {
   take(some);
   put(0, some);
-  access::hold(store);
+  std::thread([this] { access::hold(store); }).join();
   EXPECT_EQ(store.take().number, structure_store::per_slab);
   store.put(structure_store::per_slab);
   store.forget_holds();
   EXPECT_EQ(store.take().number, 0U);
+}
+
+// A handler that forks has interrupted age(), which goes on in the child.
+TEST_F(structure_store_test, a_forked_child_leaves_what_its_own_thread_gives_back) {
+  take(some);
+  put(0, some);
+  access::hold(store);
+  store.forget_holds();
+  EXPECT_EQ(store.take().number, structure_store::per_slab);
+  store.put(structure_store::per_slab);
+  std::thread([this] { store.forget_holds(); }).join();  // for the destructor's validation: all are free
 }
 
 TEST(structure_store_death, finds_a_broken_invariant) {
