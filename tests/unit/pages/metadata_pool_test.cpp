@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../broken_invariant.hpp"
+#include "os/memory.hpp"
 
 namespace tarn {
 
@@ -75,9 +76,10 @@ class metadata_pool_test : public testing::Test {
     std::vector<void*> sorted = structures;
     std::sort(sorted.begin(), sorted.end());
     for (void* const structure : sorted) {
-      const std::uintptr_t page = align_down(address_of(structure), page_size);
+      const std::uintptr_t page = align_down(address_of(structure), os::system_page_size());
       unsigned char there = 0;
-      if (page != std::exchange(last, page) && mincore(reinterpret_cast<void*>(page), page_size, &there) == 0)
+      if (page != std::exchange(last, page) &&
+          mincore(reinterpret_cast<void*>(page), os::system_page_size(), &there) == 0)
         pages += there & 1;
     }
     return pages;
