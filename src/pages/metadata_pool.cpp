@@ -16,6 +16,7 @@ constexpr std::size_t least_idle_bytes = 64 * kib;
 // So much comes from the arena one by one: small programs share pages between pools.
 constexpr std::size_t single_bytes = 32 * kib;
 constexpr std::size_t least_run_bytes = 64 * kib;
+constexpr std::size_t least_run = 8;  // structures: longer ones have whole pages of their own
 constexpr std::size_t most_run_bytes = 4 * mib;
 constexpr std::size_t runs_at_once = 64;
 
@@ -82,7 +83,7 @@ void* metadata_pool::allocate(metadata_arena& arena) {
     }
     const std::size_t count = run_bytes / bytes_;
     void* start = nullptr;
-    if (count > 1 && ensure_spare_runs(arena))
+    if (count >= least_run && ensure_spare_runs(arena))
       start = arena.allocate_sparse(align_up(count * bytes_, page_unit()), page_unit());
     void* const single = start == nullptr ? arena.allocate(bytes_, alignment_) : nullptr;
     os::lock_guard guard(lock_);
