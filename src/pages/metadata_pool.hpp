@@ -7,8 +7,9 @@
 // New structures come from the arena one by one, and then in runs that grow with the pool, so that neighbours are of the
 // same pool. age() makes runs of loose structures: what no request has needed for a period goes back.
 //
-// A structure is not zeroed. A stale pointer leads to one that is as it was left, but for its first word, or to zeros,
-// which must be a structure that belongs to nobody.
+// allocate() does not zero a structure. While it is free, its first word is overwritten by the link, and its memory may have
+// gone back, so that all of it reads as zeros. Code that follows a stale pointer to a structure must bear both: zeros must
+// mean a structure that belongs to nobody.
 //
 // Thread safety: any thread; the lock is not held across a system call.
 // Invariants (validate_locked()): loose_count_ is the length of loose_; lowest_ <= loose_count_; no run is empty.
