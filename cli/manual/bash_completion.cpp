@@ -117,7 +117,7 @@ std::string case_of(const std::string& pattern, const completed_value& value) {
 std::string bash_completion(std::span<const verb> verbs) {
   std::string names, of_verbs, of_values;
   define_all(verbs, [&](const command& app) {
-    const std::string name = app.get_name();
+    const std::string& name = app.get_name();
     std::vector<std::string> options, valued;
     for (const CLI::Option* option : options_of(app)) {
       for (const std::string& each : names_of(option)) options.push_back(each);

@@ -160,7 +160,7 @@ const char* fish_word_of(program_place place) {
 std::string fish_completion(std::span<const verb> verbs) {
   std::string places, valued, lines;
   define_all(verbs, [&](const command& app) {
-    const std::string name = app.get_name();
+    const std::string& name = app.get_name();
     const std::string at = fmt::format("complete -c tarn -n '__tarn_at {}'", name);
     std::vector<std::string> with_value;
     lines +=

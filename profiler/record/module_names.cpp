@@ -32,7 +32,7 @@ struct entry {
   std::uintptr_t start, end;
   std::uintptr_t number;
 };
-constinit entry entries[most_named_modules] = {};
+constinit entry named_modules[most_named_modules] = {};
 constinit std::atomic<std::uint32_t> taken{0};
 constinit std::atomic<bool> numbered{false};
 
@@ -97,7 +97,7 @@ identity identity_of(const loaded_module& module) {
 }
 
 // acquire, pairs with the release in add: the entry's other members are written
-std::uint64_t key_at(std::uint32_t index) { return entries[index].key.load(std::memory_order_acquire); }
+std::uint64_t key_at(std::uint32_t index) { return named_modules[index].key.load(std::memory_order_acquire); }
 
 std::uint32_t count_taken() {
   const std::uint32_t count = taken.load(std::memory_order_relaxed);
@@ -112,10 +112,10 @@ std::uint32_t add(const loaded_module& module, std::uint64_t key) {
   bool is_first = true;
   for (std::uint32_t other = 0; other < most_named_modules && other < index && is_first; ++other) {
     const std::uint64_t known = key_at(other);
-    is_first = known == 0 || known == key || entries[other].end <= module.start ||
-               entries[other].start >= module.end;
+    is_first = known == 0 || known == key || named_modules[other].end <= module.start ||
+               named_modules[other].start >= module.end;
   }
-  entry& added = entries[index];
+  entry& added = named_modules[index];
   added.start = module.start;
   added.end = module.end;
   added.number = is_first ? 0 : std::uintptr_t{index + 1} << number_shift;
@@ -217,7 +217,7 @@ std::uintptr_t number_of(const loaded_module& module, recent_modules& recent, to
   const identity what = identity_of(module);
   const std::uint32_t index = entry_of(module, what.key);
   if (index == most_named_modules) return 0;
-  const std::uintptr_t number = entries[index].number;
+  const std::uintptr_t number = named_modules[index].number;
   const std::uint64_t bit = std::uint64_t{1} << (index % 64);
   // relaxed: it only decides which thread tells
   if ((told.bits[index / 64].fetch_or(bit, std::memory_order_relaxed) & bit) == 0)

@@ -54,14 +54,23 @@ step_count() {
     sed -nE 's/^ *\[([0-9]+\/[0-9]+)\].*/\1/p; s/^ *([0-9]+\/[0-9]+) Test .*/\1/p' | tail -n 1
 }
 
-# What a reader of a failed step needs: from the first failure on, at most 80 lines, and where the rest is.
+# What a reader of a failed step needs: the output of each test that failed, at most 60 lines of each; or else from the
+# first failure on at most 80 lines. And where the rest is.
 step_failure() {
-  local from
-  from=$(grep -nEm 1 '^FAILED:|^CMake Error|\*\*\*(Failed|Timeout|Exception|Not Run)|error:' "$1" | cut -d: -f1)
-  if [ -n "$from" ]; then
-    tail -n "+$from" "$1" | head -n 80
+  if grep -qE "$failed_test" "$1"; then
+    awk -v failed="$failed_test" '
+      $0 ~ failed { lines = 60; print; next }
+      /^ +Start +[0-9]+: / || / Test +#[0-9]+: / || /% tests passed/ { lines = 0 }
+      lines > 0 { --lines; print }' "$1"
   else
-    tail -n 80 "$1"
+    local from
+    from=$(grep -nEm 1 '^FAILED:|^CMake Error|error:' "$1" | cut -d: -f1)
+    if [ -n "$from" ]; then
+      tail -n "+$from" "$1" | head -n 80
+    else
+      tail -n 80 "$1"
+    fi
   fi | sed 's/^/  | /'
   printf '  (the whole output is in %s)\n' "$1"
 }
+failed_test='[*][*][*](Failed|Timeout|Exception|Not Run)'

@@ -181,8 +181,8 @@ TEST(scope, waits_until_another_thread_frees) {
   scope s("waits", {.budget = mib, .over = over_budget::wait, .wait_ms = 20000});
   const scope_entry in = s.enter();
   void* const large = tarn_malloc(mib - 16384);
-  std::thread other([large] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  std::thread other([&s, large] {
+    while (s.stats().waits == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     tarn_free(large);
   });
   void* const next = tarn_malloc(mib / 2);
