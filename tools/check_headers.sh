@@ -97,6 +97,7 @@ public_templates() {
     /^namespace detail \{/,/^\}  \/\/ namespace detail/d
     /^template </ {
       n
+      /^  requires/n
       /::operator/d
       s/( [=:] |[{(;]| =$).*//
       s/.*[^a-z_]([a-z_]+) *$/\1/
