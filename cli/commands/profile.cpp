@@ -88,7 +88,8 @@ struct profile_arguments : recording_arguments {
 
 struct start_request {
   child_request child;
-  std::string allocator;  // the file of the program's malloc; empty: not known
+  std::string executable;  // that the start leads to: of a script, the interpreter
+  std::string allocator;   // the file of the program's malloc; empty: not known
 };
 
 start_request prepare(const std::vector<std::string>& words, profile_mode mode) {
@@ -96,14 +97,15 @@ start_request prepare(const std::vector<std::string>& words, profile_mode mode) 
   request.child.arguments = words;
   request.child.variables = environment::current();
   if (mode == profile_mode::faults) {
-    request.child.path = locate_program(words.front(), request.child.variables);
+    request.child.path = request.executable = locate_program(words.front(), request.child.variables);
     return request;
   }
   try {
     const std::string library = find_recorder();
     const program_target target = find_program(words, request.child.variables);
-    request.child.path = target.path;
+    request.child.path = request.executable = target.path;
     if (!target.programs.empty()) {
+      request.executable = target.programs.back().path;
       const loader_trace trace = trace_program(target.programs.back(), request.child.variables);
       request.allocator = malloc_provider(target.programs.back(), trace).value_or("");
     }
@@ -231,19 +233,19 @@ struct recorded_run {
   std::optional<recorded_profile> provable;  // with --prove
 };
 
-recorded_run record_program(const recording_settings& settings, child_request& request,
+recorded_run record_program(const recording_settings& settings, start_request& request,
                             const profile_arguments& arguments) {
   recorded_run run;
   try {
     recording record(settings);
     if (settings.mode != profile_mode::faults) {
-      request.variables.set(profiler::session_variable, record.place());
+      request.child.variables.set(profiler::session_variable, record.place());
     } else if (!record.faults().is_open()) {
       throw cli_error(exit_code::refused, record.faults().refusal(),
                       "What works on this system: tarn doctor");
     }
-    daemon_follower daemons;
-    run.result = follow(record, request, arguments.quiet || arguments.json, daemons, run.failure);
+    daemon_follower daemons(request.executable);
+    run.result = follow(record, request.child, arguments.quiet || arguments.json, daemons, run.failure);
     if (run.failure.empty()) daemons.follow(record, !arguments.json);
     record.finish();
     tell_result(record, arguments, run.result);
@@ -280,7 +282,7 @@ int cmd_profile(const std::vector<std::string>& words) {
   settings.prices = find_prices(request.allocator, notes);
   settings.meta = describe_place(notes);
   settings.meta["arguments"] = line.program;
-  const recorded_run run = record_program(settings, request.child, arguments);
+  const recorded_run run = record_program(settings, request, arguments);
   if (!run.failure.empty()) print_note(fmt::format("the recording ended early: {}", run.failure));
   if (run.provable) prove_recorded(*run.provable, arguments.quiet);
   end_like(run.result.wait_status);

@@ -45,9 +45,15 @@ std::string say_processes(const std::vector<pid_t>& processes) {
 
 }  // namespace
 
+daemon_follower::daemon_follower(const std::string& file) {
+  std::error_code error;
+  file_ = fs::canonical(file, error).string();
+}
+
 void daemon_follower::look(pid_t program) {
   std::string file = file_of(program);
-  if (!file.empty()) file_ = std::move(file);
+  // Until it executes the program, the new process is a copy of this one. It may end before the next look.
+  if (!file.empty() && file != file_of(getpid())) file_ = std::move(file);
 }
 
 daemon_follower::background daemon_follower::find(const profiler::recording& record) const {

@@ -17,7 +17,9 @@ namespace tarn::cli {
 
 class daemon_follower {
  public:
-  // While the first process runs.
+  // `file`: the executable that the program's start leads to.
+  explicit daemon_follower(const std::string& file);
+  // While the first process runs, which may execute another file.
   void look(pid_t program);
   // After it has ended. Says on stderr what it waits for, and what still runs at the end, if `tells`. Throws profile_error.
   void follow(profiler::recording& record, bool tells);
