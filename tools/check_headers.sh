@@ -99,7 +99,7 @@ public_templates() {
       n
       /^  requires/n
       /::operator/d
-      s/( [=:] |[{(;]| =$).*//
+      s/(<| [=:] |[{(;]| =$).*//
       s/.*[^a-z_]([a-z_]+) *$/\1/
       p
     }' include/tarn/*.hpp | sort -u
