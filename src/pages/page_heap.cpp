@@ -354,7 +354,8 @@ span* page_heap::allocate_within_limit(std::size_t pages, std::size_t alignment,
     if (!may_be_met(pages << page_shift)) return nullptr;
     if (!(hardened_build && give_back_kept_span()) && unmap_idle() == 0 &&
         unmap_free((pages + alignment - 1) << page_shift, purges_waited) == 0) {
-      note_refused(pages, frees);
+      // A refusal with an alignment says nothing of requests without one, which need less.
+      if (alignment <= 1) note_refused(pages, frees);
       return nullptr;
     }
     if (mapped) {

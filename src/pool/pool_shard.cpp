@@ -27,7 +27,9 @@ pool_shard* pool_shard::owner_of(const void* address) {
       s->state.load(std::memory_order_relaxed) != span_state::pooled) {
     return nullptr;
   }
-  return static_cast<pool_shard*>(s->owner.load(std::memory_order_relaxed));
+  // acquire: partner of the release in move_span_to(). The caller has a slot of the span, but not the lock under which the
+  // span moved to another thread's shard, which may be new.
+  return static_cast<pool_shard*>(s->owner.load(std::memory_order_acquire));
 }
 
 bool pool_shard::can_spare() const {
@@ -233,7 +235,7 @@ bool pool_shard::move_span_to(pool_shard& other) {
   if (s->list == object_depot::spare_list) account_spare_locked(-static_cast<std::ptrdiff_t>(s->bytes()));
   depot_.remove(s);
   if (s == carving_) std::swap(carving_, other.carving_);
-  s->owner.store(&other, std::memory_order_relaxed);
+  s->owner.store(&other, std::memory_order_release);  // partner: the acquire in owner_of()
   other.depot_.adopt(s);
   if (s->list == object_depot::spare_list)
     other.account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));

@@ -447,7 +447,7 @@ class paused(AttachBase):
         target, child = self.begin()
         target.ask("burst 1 1000")
         with open(f"/proc/{child}/maps", encoding="utf-8") as file:
-            self.assertNotIn("tarn", file.read())
+            self.assertNotIn("libtarn", file.read())
         self.assertIn("is paused", self.tarn("dump", child, code=125).stderr)
         for count in (20, 30):
             self.tarn("attach", child)

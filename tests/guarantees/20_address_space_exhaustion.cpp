@@ -127,6 +127,30 @@ int take_one_longer(int resource) {
   return holds;
 }
 
+constexpr size_t fits = 8 * mib;
+
+// The process may grow by nothing; the allocator has what it has reserved.
+void limit_to_reserved() {
+  give(take(kib));
+  const size_t now = address_space() + mib;
+  const rlimit limit{now, now};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) skip("setrlimit: %s", strerror(errno));
+}
+
+int take_what_fits() {
+  limit_to_reserved();
+  return take(fits) != nullptr ? holds : not_checkable;
+}
+
+// A refused request says nothing of another one that fits: an alignment needs more room, a larger size too.
+int take_what_fits_after_a_refusal(size_t alignment, size_t size) {
+  limit_to_reserved();
+  give(hide(aligned_alloc(alignment, size)));
+  TARN_CHECK(take(fits) != nullptr, "malloc(%.0f MiB), which fits, fails after aligned_alloc(%zu, %zu)",
+             in_mib(fits), alignment, size);
+  return holds;
+}
+
 template <size_t count>
 int exhaust() {
   static worker workers[count];
@@ -172,5 +196,11 @@ int main() {
   for (const int resource : {RLIMIT_AS, RLIMIT_DATA}) {
     expect_good(run_in_child(60, [=] { return exhaust_by_long_blocks(resource); }), "long blocks");
     expect_good(run_in_child(60, [=] { return take_one_longer(resource); }), "one block after another");
+  }
+  expect_good(run_in_child(60, take_what_fits), "what fits");
+  const size_t refused[][2] = {{gib, 64 * kib}, {gib, fits}, {2 * mib, 30 * mib}, {16, 64 * mib}};
+  for (const auto& [alignment, size] : refused) {
+    expect_good(run_in_child(60, [=] { return take_what_fits_after_a_refusal(alignment, size); }),
+                "after a refusal");
   }
 }

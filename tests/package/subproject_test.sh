@@ -39,7 +39,7 @@ grep -rq 'libtarn\.a' --include=cmake_install.cmake "$scratch/installed" || fail
 refused() {
   local word=$1
   shift
-  if "$cmake" -S "$source" -B "$scratch/refused" -DCMAKE_CXX_COMPILER="$cxx" "$@" >"$scratch/refused.log" 2>&1; then
+  if "$cmake" -S "$source" -B "$scratch/refused" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" "$@" >"$scratch/refused.log" 2>&1; then
     fail "configures: $*"
   fi
   grep -q "$word" "$scratch/refused.log" || { cat "$scratch/refused.log"; fail "not said: $word"; }

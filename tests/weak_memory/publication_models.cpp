@@ -238,6 +238,27 @@ model span_with_a_new_home() {
 }
 const registered spans("publication.span_with_a_new_home", {"release", "acquire"}, span_with_a_new_home);
 
+// A thread makes a shard of a typed pool and moves a span of another shard to it, under the locks of both. A third thread,
+// which has a slot of that span, finds the span's shard without a lock and reads to which pool the shard belongs.
+// Covers: src/pool/pool_shard.cpp: owner.store release, owner.load acquire
+model span_of_a_new_shard() {
+  enum : unsigned { owner, old_lock, new_lock, pool = 0 };
+  const auto move = [](thread& t) {
+    t.write(pool, 1);
+    t.lock(old_lock);
+    t.lock(new_lock);
+    t.store(owner, 1, unless("release", order::release));
+    t.unlock(new_lock);
+    t.unlock(old_lock);
+  };
+  const auto put_back = [](thread& t) {
+    if (t.load(owner, unless("acquire", order::acquire)) == 1)
+      t.check(t.read(pool) == 1, "a shard that is not made yet");
+  };
+  return {3, 1, {move, put_back, put_back}, {}, {}};
+}
+const registered shards("publication.span_of_a_new_shard", {"release", "acquire"}, span_of_a_new_shard);
+
 // recycler<T>::leave(): the last holder of the state deletes it, after it has seen what the other holders did with it.
 // Covers: include/tarn/recycler.hpp: references.fetch_sub acq_rel
 model last_reference() {
