@@ -25,12 +25,16 @@ constexpr std::size_t many_faults = 500;  // in one drain
 // How often the ring's tail is stored, so that a waiting program goes on.
 constexpr std::uint64_t words_between_reports = 8192;
 
+// attach has become the user of the process that it records, who may write less than the caller expects.
+std::string reason(int error) {
+  return (error == EACCES ? " by user " + std::to_string(geteuid()) : "") + ": " + std::strerror(error);
+}
+
 void try_output(const std::string& path) {
   const bool there = access(path.c_str(), F_OK) == 0;
   const int file = open_for_writing(path, 0);
   if (file < 0) {
-    throw profile_error(path + ": cannot be written: " + std::strerror(errno) +
-                        "; name another file: -o FILE");
+    throw profile_error(path + ": cannot be written" + reason(errno) + "; name another file: -o FILE");
   }
   ::close(file);
   if (!there) unlink(path.c_str());
@@ -43,8 +47,8 @@ recording::recording(const recording_settings& settings) : settings_(settings), 
   if (settings_.output.empty()) {
     const std::string place = settings_.directory.empty() ? "." : settings_.directory;
     if (access(place.c_str(), W_OK) != 0) {
-      throw profile_error("no file can be made in " + (place == "." ? "the current folder" : place) + ": " +
-                          std::strerror(errno) + "; name one elsewhere: -o FILE");
+      throw profile_error("no file can be made in " + (place == "." ? "the current folder" : place) +
+                          reason(errno) + "; name one elsewhere: -o FILE");
     }
   }
   if (settings_.mode != profile_mode::faults) {
