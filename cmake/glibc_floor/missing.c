@@ -55,6 +55,24 @@ unsigned int arc4random(void) {
 }
 #endif
 
+#ifdef TARN_MISSING___isoc23_strtol
+/* From 2.38 on, the headers call these by other names, which also read binary numbers. The headers that compile this file
+ * do the same, so the old ones are declared by their labels. */
+extern long old_strtol(const char*, char**, int) __asm__("strtol");
+extern unsigned long old_strtoul(const char*, char**, int) __asm__("strtoul");
+extern long long old_strtoll(const char*, char**, int) __asm__("strtoll");
+extern unsigned long long old_strtoull(const char*, char**, int) __asm__("strtoull");
+
+long __isoc23_strtol(const char* text, char** end, int base) { return old_strtol(text, end, base); }
+unsigned long __isoc23_strtoul(const char* text, char** end, int base) {
+  return old_strtoul(text, end, base);
+}
+long long __isoc23_strtoll(const char* text, char** end, int base) { return old_strtoll(text, end, base); }
+unsigned long long __isoc23_strtoull(const char* text, char** end, int base) {
+  return old_strtoull(text, end, base);
+}
+#endif
+
 #ifdef TARN_MISSING___libc_start_main
 /* From 2.34 on, libc runs the program's constructors; before, a function that was linked into each program did, and the
  * program's start passed it. The start file of this system passes none. */

@@ -86,7 +86,7 @@ def make_stub(folder, compiler, soname, symbols, hidden=()):
 
 
 # What missing.c can define, by one of the names.
-REPLACEMENTS = ("stat", "__libc_single_threaded", "sigdescr_np", "arc4random", "__libc_start_main")
+REPLACEMENTS = ("stat", "__libc_single_threaded", "sigdescr_np", "arc4random", "__isoc23_strtol", "__libc_start_main")
 
 
 def make_replacements(folder, compiler, missing, start_version):

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -80,6 +81,7 @@ class debug_files::server {
     char* path = nullptr;
     const int file = find_(client_, reinterpret_cast<const unsigned char*>(build_id.c_str()), 0, &path);
     if (file >= 0) close(file);
+    if (file == -ETIME) gave_up_ = true;  // newer libraries look at the same variable, and may be first
     std::string found = file >= 0 && path != nullptr ? path : "";
     std::free(path);
     return found;
