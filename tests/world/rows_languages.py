@@ -50,9 +50,9 @@ ROWS = [
     Program("numpy", "language", "python3-numpy", "py:numpy", "{with} /usr/bin/python3 n.py {rounds}", "/usr/bin/python3 -c 'import numpy; print(numpy.__version__)'",
             make="cat >n.py <<'P'\nimport sys, numpy as n\ndef mix(k):\n    a = n.arange(200000 + k, dtype='f8').reshape(-1)\n    return float(n.sort(n.sin(a))[::1000].sum())\n"
                  "print(round(sum(mix(k) for k in range(int(sys.argv[1]))), 6), round(float((n.ones((300, 300)) @ n.ones((300, 300))).sum())))\nP", own=r"mix", rounds=40),
-    Program("pandas", "language", "python3-pandas", "py:pandas", "{with} /usr/bin/python3 p.py", "/usr/bin/python3 -c 'import pandas; print(pandas.__version__)'",
-            make="cat >p.py <<'P'\nimport pandas as p\nd = p.DataFrame({'k': [i % 97 for i in range(120000)], 's': ['v%d' % (i % 1013) for i in range(120000)], 'x': range(120000)})\n"
-                 "print(d.groupby('k').x.sum().sum(), d.sort_values('s').x.head(5).tolist(), d.merge(d.head(2000), on='x').shape)\nP"),
+    Program("pandas", "language", "python3-pandas", "py:pandas", "{with} /usr/bin/python3 p.py {rounds}", "/usr/bin/python3 -c 'import pandas; print(pandas.__version__)'",
+            make="cat >p.py <<'P'\nimport sys, pandas as p\nd = p.DataFrame({'k': [i % 97 for i in range(120000)], 's': ['v%d' % (i % 1013) for i in range(120000)], 'x': range(120000)})\n"
+                 "for k in range(int(sys.argv[1])):\n    t = d.groupby('k').x.sum().sum(), d.sort_values('s').x.head(5).tolist(), d.merge(d.head(2000), on='x').shape\nprint(*t)\nP", rounds=1),
     Program("scikit-learn", "language", "python3-sklearn", "py:sklearn", "{with} /usr/bin/python3 s.py", "/usr/bin/python3 -c 'import sklearn; print(sklearn.__version__)'",
             make="cat >s.py <<'P'\nfrom sklearn.datasets import make_classification\nfrom sklearn.ensemble import RandomForestClassifier\n"
                  "x, y = make_classification(4000, 20, random_state=1)\nprint(RandomForestClassifier(30, n_jobs=2, random_state=1).fit(x, y).score(x, y))\nP", seconds=120),
