@@ -61,7 +61,7 @@ constexpr command_text set_text = {
     .examples =
         "  tarn set 4711                    its options\n"
         "  tarn set 4711 decay_ms=200       free memory goes back after 200 ms\n"
-        "  tarn set 4711 contention=on      count the waits for locks\n",
+        "  tarn set 4711 profile=on         follow samples of the allocations\n",
     .notes =
         "The process needs tarn's malloc and the option control (TARN_CONTROL=on).\n"
         "Without OPTION=VALUE all options are shown, and which of them can be changed.\n",

@@ -38,8 +38,7 @@ constexpr command_text run_text = {
     .examples =
         "  tarn run -- python3 script.py    start it on tarn; exit status is its own\n"
         "  tarn run --stats -- make -j2     print time, memory and page faults at the end\n"
-        "  tarn run --json -- ./server      the same figures as one JSON object on stderr\n"
-        "  TARN_CONTENTION=on tarn run --stats -- ./server    and those of tarn's locks\n",
+        "  tarn run --json -- ./server      the same figures as one JSON object on stderr\n",
     .notes =
         "Refuses with a reason if tarn would have no effect: static, setuid, setgid and\n"
         "foreign programs, programs with a malloc of their own or with a sanitizer.\n",
@@ -65,7 +64,7 @@ constexpr command_text run_text = {
 
 nlohmann::json figures_as_json(const std::vector<std::string>& words, const foreground_result& result,
                                const exit_statistics& statistics) {
-  nlohmann::json figures = {
+  return {
       {"program", words},
       {"exit_status",
        WIFEXITED(result.wait_status) ? nlohmann::json(WEXITSTATUS(result.wait_status)) : nullptr},
@@ -78,24 +77,6 @@ nlohmann::json figures_as_json(const std::vector<std::string>& words, const fore
       {"major_faults", result.usage.ru_majflt},
       {"returned_bytes", statistics.processes > 0 ? nlohmann::json(statistics.returned) : nullptr},
       {"processes_reporting", statistics.processes}};
-  if (!statistics.locks.empty()) figures["locks"] = statistics.locks;
-  return figures;
-}
-
-// One row for each name of locks, with the number of their acquisitions and the times per acquisition or wait.
-template <class Line>
-void print_lock(const nlohmann::json& lock, Line line) {
-  const auto count = [&lock](const char* name) { return lock.value(name, 0.0); };
-  const auto mean = [](double sum, double number) {
-    return profiler::say_time(number > 0 ? sum / number : 0);
-  };
-  std::string name = lock.value("name", "");
-  if (lock.contains("object_size")) name += fmt::format(" {}", lock.value("object_size", 0));
-  const double taken = count("acquisitions");
-  line("lock", fmt::format("{}: taken {} times, held {}; {} after another thread; {} waits of {}", name,
-                           profiler::say_count(taken), mean(count("held_ns"), taken),
-                           profiler::say_share(count("transfers"), taken > 0 ? taken : 1),
-                           profiler::say_count(count("waits")), mean(count("waited_ns"), count("waits"))));
 }
 
 void print_figures(const foreground_result& result, const exit_statistics& statistics) {
@@ -116,7 +97,6 @@ void print_figures(const foreground_result& result, const exit_statistics& stati
   line("peak RSS", profiler::say_bytes(static_cast<double>(result.usage.ru_maxrss) * 1024));
   line("page faults", fmt::format("{} minor, {} major", result.usage.ru_minflt, result.usage.ru_majflt));
   line("returned", returned);
-  for (const nlohmann::json& lock : statistics.locks) print_lock(lock, line);
 }
 
 int run_with_statistics(const program_target& target, const std::vector<std::string>& words,

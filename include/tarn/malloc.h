@@ -206,30 +206,6 @@ TARN_API void tarn_get_stats(tarn_stats* out) TARN_NOEXCEPT;
  * length of the whole text without its null byte, as snprintf does. */
 TARN_API size_t tarn_stats_json(char* buffer, size_t capacity) TARN_NOEXCEPT;
 
-/* What was counted of the locks of one name while the option contention was on, and what was exchanged between depots
- * or shards. Times are in nanoseconds. New figures come at the end; the library owns the structure. */
-typedef struct tarn_lock_stats {
-  const char* name;                /* "page_heap", "depot" …; docs/explanation/scaling.md has the list */
-  uint64_t object_size;            /* of a depot: of its objects; else 0 */
-  uint64_t locks;                  /* locks of this name that were taken */
-  uint64_t acquisitions;           /* how often these were taken */
-  uint64_t transfers;              /* of these, by another thread than the last time */
-  uint64_t waits;                  /* of these, after another thread had released the lock */
-  uint64_t waited_ns;              /* the sum of these waits */
-  uint64_t held_ns;                /* how long the locks were held */
-  uint64_t held_after_transfer_ns; /* the part of held_ns that belongs to transfers */
-  uint64_t longest_held_ns;
-  uint64_t magazines;       /* full magazines that threads left in the depots or took from there */
-  uint64_t spans_moved;     /* from one depot, or shard of a pool, to another */
-  uint64_t foreign_objects; /* given back by threads of other homes or shards */
-} tarn_lock_stats;
-
-/* Calls visit(context, stats) for each name whose locks were taken while contention was counted. The last, "other", is
- * for locks of pools, recyclers and buffer pools that have ended. visit may allocate. Cost: a lock for each pool,
- * recycler and buffer pool. */
-TARN_API void tarn_visit_locks(void (*visit)(void* context, const tarn_lock_stats* stats),
-                               void* context) TARN_NOEXCEPT;
-
 /* ---- the heap profile -------------------------------------------------------------------------
  * What the program has allocated and where, estimated from samples of its allocations: malloc and its
  * kin and operator new, not pools, recyclers, buffer pools and arenas. Each allocated byte is a sample

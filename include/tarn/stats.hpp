@@ -144,24 +144,6 @@ inline std::vector<named_buffer_pool_stats> buffer_pools() {
   return all;
 }
 
-// What was counted of the engine's locks, by name, while the option `contention` was on. Throws std::bad_alloc. Cost: a
-// lock per pool, recycler and buffer pool.
-inline std::vector<tarn_lock_stats> locks() {
-  std::vector<tarn_lock_stats> all;
-  std::size_t count = 0;
-  tarn_visit_locks([](void* context, const tarn_lock_stats*) { ++*static_cast<std::size_t*>(context); },
-                   &count);
-  // As in pools().
-  all.reserve(count + 64);
-  tarn_visit_locks(
-      [](void* context, const tarn_lock_stats* stats) {
-        auto& out = *static_cast<std::vector<tarn_lock_stats>*>(context);
-        if (out.size() != out.capacity()) out.push_back(*stats);
-      },
-      &all);
-  return all;
-}
-
 // Gives the idle memory of malloc, of typed pools, of recyclers and of buffer pools back to the system, except `keep`
 // bytes of free pages. Returns the bytes given back. Cost: a system call per free range.
 inline std::size_t trim(std::size_t keep = 0) noexcept { return tarn_trim(keep); }

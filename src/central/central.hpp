@@ -52,8 +52,8 @@ class central {
   // One object from a span, for a caller without a magazine; its mark is cleared. Null: no memory.
   void* take_one(unsigned size_class, unsigned home = 0);
 
-  // Puts objects back into their spans. Ends the process if one is free already. `home`: of the calling thread.
-  void flush(unsigned size_class, void** freed, std::size_t count, unsigned home = no_home);
+  // Puts objects back into their spans. Ends the process if one is free already.
+  void flush(unsigned size_class, void** freed, std::size_t count);
 
   // Called after flushes, without a lock: gives spare spans beyond the few that the class keeps to the page heap, where
   // they coalesce with their neighbours and can serve every class.
@@ -253,8 +253,7 @@ class central {
   bool return_idle_objects(unsigned size_class, span* s, const taken_objects& held, bool dropped);
   void list_again(span* s);
   std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up);
-  std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up,
-                             unsigned home_of_caller);
+  std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up);
   void flush_draining(unsigned size_class, std::uint32_t homes);
   // Whether the bits and ties of a span of this many grains do not fit into span::inline_bits.
   static constexpr bool has_ties_apart(std::size_t grains) {

@@ -157,7 +157,7 @@ std::size_t central::purge_idle_pages_of(object_depot& d, unsigned size_class, s
       if (!held.has(i)) continue;
       void* object = reinterpret_cast<void*>(held.first + i * size);
       free_mark::set(object);
-      flush_draining(size_class, put_back_all(size_class, &object, 1, false, no_home));
+      flush_draining(size_class, put_back_all(size_class, &object, 1, false));
     }
   }
   wake_decay_if_spare();

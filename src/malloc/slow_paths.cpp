@@ -251,7 +251,7 @@ unsigned home_of_thread() {
 void put_into_span(unsigned size_class, void* object) {
   free_mark::set(object);
   engine::apart.freed += class_info(size_class).size;
-  engine::central_tier.flush(size_class, &object, 1, home_of_thread());
+  engine::central_tier.flush(size_class, &object, 1);
   engine::central_tier.settle(size_class);
 }
 

@@ -271,14 +271,14 @@ std::size_t pool_core::take_anywhere(magazine* m, std::size_t most) {
 }
 
 // In parts, as the arrays lie on the stack, which may be a coroutine's.
-void pool_core::flush(void* const* freed, std::size_t count, const pool_shard* home) {
+void pool_core::flush(void* const* freed, std::size_t count) {
   for (std::size_t part = 0; count != 0; freed += part, count -= part) {
     part = std::min(count, flushed_at_once);
-    flush_part(freed, part, home);
+    flush_part(freed, part);
   }
 }
 
-void pool_core::flush_part(void* const* freed, std::size_t count, const pool_shard* home) {
+void pool_core::flush_part(void* const* freed, std::size_t count) {
   // Spans of objects that were freed in random order are rarely in the cache: prefetches all before the first is
   // needed.
   span* owners[flushed_at_once];
@@ -296,10 +296,7 @@ void pool_core::flush_part(void* const* freed, std::size_t count, const pool_sha
       fatal("destroy of a pointer that is not one of its objects", freed[0]);
     }
     bool drains = false;
-    const std::size_t left = shard->put(freed, owners, count, others, drains);
-    if (TARN_UNLIKELY(os::contention::is_on()) && home != nullptr && home != shard)
-      engine::pool_exchanges.foreign_objects.fetch_add(count - left, std::memory_order_relaxed);
-    count = left;
+    count = shard->put(freed, owners, count, others, drains);
     // The shard has begun to drain: full magazines go back, because a single slot in one may keep a whole span in use.
     if (TARN_UNLIKELY(drains)) put_back(shard->take_idle_magazines(true));
     freed = others;

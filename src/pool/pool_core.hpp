@@ -66,7 +66,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   // 0 when there is no memory or the pool's limit is reached. May call the system.
   std::size_t refill(pool_shard& own, magazine* m, std::size_t most);
   // Puts slots back into their spans. Aborts on a pointer that is not a slot of the pool, or free already.
-  void flush(void* const* freed, std::size_t count, const pool_shard* home = nullptr);
+  void flush(void* const* freed, std::size_t count);
   // Puts the slots of a chain of magazines back, and frees the magazines. Requires: note_moving() has counted the
   // slots.
   void put_back(magazine* all);
@@ -150,7 +150,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   // Moves a fresh span to `own` that reserve() has left in the first shard. False when there is none.
   bool take_reserved(pool_shard& own);
   static constexpr std::size_t flushed_at_once = 128;
-  void flush_part(void* const* freed, std::size_t count, const pool_shard* home);
+  void flush_part(void* const* freed, std::size_t count);
   // Moves a span with free slots to `own` from a shard that can spare it. False when there is none.
   bool take_spared(pool_shard& own);
   // Decides by bytes() whether the pool is larger than the processor's caches. If two threads decide differently at

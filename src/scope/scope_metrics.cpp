@@ -24,8 +24,7 @@ constexpr metric_of<figures> rows[] = {
 using table = metric_table<rows>;
 
 void visit_metrics(metric_receiver to) {
-  visit([](void* p, const figures* f) { table::give(*static_cast<metric_receiver*>(p), f->name, 0, *f); },
-        &to);
+  visit([](void* p, const figures* f) { table::give(*static_cast<metric_receiver*>(p), f->name, *f); }, &to);
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ class processor_caches::owned_bin : public magazine_bin<owned_bin> {
   std::size_t refill(magazine* m) {
     return caches_.central_.refill(class_, m, std::min<std::size_t>(most_now(), m->capacity), home());
   }
-  void flush(void** objects, std::size_t count) { caches_.central_.flush(class_, objects, count, home()); }
+  void flush(void** objects, std::size_t count) { caches_.central_.flush(class_, objects, count); }
   [[nodiscard]] bool drains() const { return caches_.central_.draining(class_, home()); }
 
  private:

@@ -129,12 +129,11 @@ class control(ControlBase):
                 seen.add(sample)
 
     def test_metrics_of_two_processes_have_labels(self):
-        one, two = Process(self), Process(self, TARN_CONTENTION="on")
+        one, two = Process(self), Process(self)
         text = tarn("metrics", one.pid, two.pid).stdout
         self.check_text(text)
         for process in (one, two):
             self.assertIn(f'tarn_in_use_bytes{{pid="{process.pid}",program="', text)
-        self.assertIn('lock="', text)
 
     def test_trim_gives_back_what_is_free(self):
         process = Process(self, TARN_DECAY_MS="-1")
@@ -145,13 +144,12 @@ class control(ControlBase):
 
     def test_set_changes_and_shows_options(self):
         process = Process(self)
-        self.assertEqual(tarn("set", process.pid, "decay_ms=50", "TARN_CONTENTION=on").stdout,
-                         "decay_ms=50\ncontention=on\n")
+        self.assertEqual(tarn("set", process.pid, "decay_ms=50", "TARN_CACHE_BUDGET=5M").stdout,
+                         "decay_ms=50\ncache_budget=5M\n")
         table = {row["name"]: row for row in json.loads(tarn("set", "--json", process.pid).stdout)}
         self.assertEqual((table["decay_ms"]["value"], table["decay_ms"]["source"]), ("50", "control"))
         self.assertFalse(table["control"]["settable"])
         self.assertIn("only before the program starts", tarn("set", process.pid).stdout)
-        self.assertIn("tarn_lock_acquisitions_total", tarn("metrics", process.pid).stdout)
 
     def test_set_says_what_is_wrong(self):
         process = Process(self)
@@ -404,7 +402,7 @@ class serve(ControlBase):
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_rules_and_dashboard_name_metrics_that_exist(self):
-        process = Process(self, TARN_CONTENTION="on")
+        process = Process(self)
         text = tarn("metrics", process.pid).stdout
         known = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")}
         known |= {"tarn_pool_bytes", "tarn_up"}  # this program has no pools

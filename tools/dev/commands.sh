@@ -16,11 +16,9 @@ dev_help() {
                                     what takes hours, and clang-tidy on everything
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
-  bench [--pools | --recyclers | --buffers | --profiler | --advice | --scaling | --jemalloc] [ARG…]
+  bench [--pools | --recyclers | --buffers | --profiler] [ARG…]
                                     build and run the benchmarks, of malloc, of the typed pools, of the recycler,
-                                    of buffer pools, or of the profiler and its advice, or the model of many
-                                    processors, or redis-server on jemalloc and on libtarn-jemalloc; --help after
-                                    it lists ARG…
+                                    of buffer pools, or of the profiler; --help after it lists ARG…
   site                              build the documents as a site into build/site/html, and check its links
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
   release [--key KEY] [NAME…]       make what users download into build/artefacts: an artefact for each folder of
@@ -87,7 +85,7 @@ dev_build() {
 dev_bench() {
   local suite=malloc
   case ${1:-} in
-    --pools | --recyclers | --buffers | --profiler | --advice | --scaling | --jemalloc)
+    --pools | --recyclers | --buffers | --profiler)
       suite=${1#--}
       shift
       ;;
@@ -97,10 +95,8 @@ dev_bench() {
   esac
   local wants=wants_$suite
   need "$needs_build$needs_bench" "${!wants}"
-  # The tests are left out: they take longer to build than the benchmarks. The jemalloc suite runs one test program.
-  local targets=(bench/all tarn_products)
-  [ "$suite" != jemalloc ] || targets+=(jemalloc_defragment)
-  build bench "${targets[@]}" || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
+  # The tests are left out: they take longer to build than the benchmarks.
+  build bench bench/all tarn_products || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
   exec "$(python_with matplotlib || echo python3)" bench/run.py "$suite" "$@"
 }
 

@@ -115,52 +115,11 @@ wants_pools=$wants_peers'
 <boost/pool/object_pool.hpp>                                            libboost-dev
 /usr/lib/*/libboost_container.so                                        libboost-container-dev
 /usr/include/foonathan_memory/foonathan/memory/memory_pool.hpp          libfoonathan-memory-dev'
-# The programs of bench/advice/programs.py.
-wants_advice='
-sqlite3       sqlite3
-lua5.4        lua5.4
-perl          perl
-tclsh         tcl
-jq            jq
-xz            xz-utils
-zstd          zstd
-sort          coreutils
-git           git
-g++           g++
-node          nodejs
-gawk          gawk
-bzip2         bzip2
-openssl       openssl
-gs            ghostscript
-ruby          ruby
-php           php-cli
-guile         guile-3.0
-xmllint       libxml2-utils
-xsltproc      xsltproc
-rsvg-convert  librsvg2-bin
-gnuplot       gnuplot-nox
-dot           graphviz
-m4            m4
-bc            bc
-cmake         cmake
-setpriv       util-linux'
 # What the profiler is measured with and beside.
 wants_profiler='
 sqlite3                                        sqlite3
 /usr/lib/heaptrack/libheaptrack_preload.so     heaptrack'
-# What binds a workload of the model to its processors.
-wants_scaling='
-taskset  util-linux'
-# The program that runs on jemalloc and on tarn instead.
-wants_jemalloc='
-redis-server  redis-server
-redis-cli     redis-tools'
-# What its recycler is measured beside and with. Maven fetches Netty and JMH itself.
-wants_recyclers=$wants_peers'
-<simdjson.h>  libsimdjson-dev
-go            golang-go
-javac         default-jdk-headless
-mvn           maven'
+wants_recyclers=$wants_peers
 
 # The words of the C++ compiler into the caller's array compiler: what CXX names, which may have options behind it and, for
 # the build, a launcher before it (CXX='ccache g++ -m64').
