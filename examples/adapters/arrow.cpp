@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "tarn/adapters/arrow.hpp"
+#include "arrow.hpp"
 
 namespace {
 

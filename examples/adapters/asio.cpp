@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "tarn/adapters/asio.hpp"
+#include "asio.hpp"
 #include "tarn/stats.hpp"
 
 namespace {

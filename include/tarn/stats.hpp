@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tarn/detail/buffer_abi.hpp"
@@ -36,6 +37,29 @@ inline void assign_name(std::string& to, const char* name) {
 #endif
 }
 
+// What visit(receive, context) shows, each made into a Value by make(), with the name beside it.
+template <class Value, class Figures>
+std::vector<Value> collect(void (*visit)(void (*)(void*, const char*, const Figures*), void*),
+                           Value (*make)(const Figures&)) {
+  std::size_t count = 0;
+  visit([](void* context, const char*, const Figures*) { ++*static_cast<std::size_t*>(context); }, &count);
+  struct collected {
+    std::vector<Value> all;
+    Value (*make)(const Figures&);
+  } to{{}, make};
+  // Room for what is made meanwhile: the visit itself must not allocate, as it must not throw.
+  to.all.reserve(count + 64);
+  visit(
+      [](void* context, const char* name, const Figures* figures) {
+        auto& out = *static_cast<collected*>(context);
+        if (out.all.size() == out.all.capacity()) return;
+        out.all.push_back(out.make(*figures));
+        assign_name(out.all.back().name, name);
+      },
+      &to);
+  return std::move(to.all);
+}
+
 }  // namespace detail
 
 struct named_pool_stats {
@@ -51,29 +75,10 @@ struct named_pool_stats {
 
 // All typed pools, in no particular order. Throws std::bad_alloc. Cost: some locks per pool.
 inline std::vector<named_pool_stats> pools() {
-  std::vector<named_pool_stats> all;
-  std::size_t count = 0;
-  tarn_pool_visit(
-      [](void* context, const char*, const tarn_pool_figures*) { ++*static_cast<std::size_t*>(context); },
-      &count);
-  // Room for pools that are created meanwhile: the visit itself must not allocate, as it must not throw.
-  all.reserve(count + 64);
-  tarn_pool_visit(
-      [](void* context, const char* name, const tarn_pool_figures* figures) {
-        auto& out = *static_cast<std::vector<named_pool_stats>*>(context);
-        if (out.size() == out.capacity()) return;
-        out.push_back({{},
-                       figures->live,
-                       figures->peak,
-                       figures->bytes,
-                       figures->cached,
-                       figures->hits,
-                       figures->refills,
-                       figures->object_bytes});
-        detail::assign_name(out.back().name, name);
-      },
-      &all);
-  return all;
+  return detail::collect<named_pool_stats, tarn_pool_figures>(
+      tarn_pool_visit, [](const tarn_pool_figures& f) {
+        return named_pool_stats{{}, f.live, f.peak, f.bytes, f.cached, f.hits, f.refills, f.object_bytes};
+      });
 }
 
 struct named_recycler_stats {
@@ -83,21 +88,10 @@ struct named_recycler_stats {
 
 // All recyclers, in no particular order. Throws std::bad_alloc. Cost: some microseconds per recycler.
 inline std::vector<named_recycler_stats> recyclers() {
-  std::vector<named_recycler_stats> all;
-  std::size_t count = 0;
-  tarn_recycler_visit(
-      [](void* context, const char*, const tarn_recycler_figures*) { ++*static_cast<std::size_t*>(context); },
-      &count);
-  all.reserve(count + 64);
-  tarn_recycler_visit(
-      [](void* context, const char* name, const tarn_recycler_figures* figures) {
-        auto& out = *static_cast<std::vector<named_recycler_stats>*>(context);
-        if (out.size() == out.capacity()) return;
-        out.push_back({{}, detail::stats_of(*figures)});
-        detail::assign_name(out.back().name, name);
-      },
-      &all);
-  return all;
+  return detail::collect<named_recycler_stats, tarn_recycler_figures>(
+      tarn_recycler_visit, [](const tarn_recycler_figures& f) {
+        return named_recycler_stats{{}, detail::stats_of(f)};
+      });
 }
 
 struct named_buffer_pool_stats {
@@ -116,32 +110,13 @@ struct named_buffer_pool_stats {
 
 // All buffer pools, in no particular order. Throws std::bad_alloc. Cost: a lock per pool.
 inline std::vector<named_buffer_pool_stats> buffer_pools() {
-  std::vector<named_buffer_pool_stats> all;
-  std::size_t count = 0;
-  tarn_buffer_visit(
-      [](void* context, const char*, const tarn_buffer_figures*) { ++*static_cast<std::size_t*>(context); },
-      &count);
-  // As in pools().
-  all.reserve(count + 64);
-  tarn_buffer_visit(
-      [](void* context, const char* name, const tarn_buffer_figures* f) {
-        auto& out = *static_cast<std::vector<named_buffer_pool_stats>*>(context);
-        if (out.size() == out.capacity()) return;
-        out.push_back({{},
-                       f->gets,
-                       f->hits,
-                       f->misses,
-                       f->live,
-                       f->live_bytes,
-                       f->kept_bytes,
-                       f->given_back,
-                       f->zeroed_by_memset,
-                       f->zeroed_by_system,
-                       f->budget});
-        detail::assign_name(out.back().name, name);
-      },
-      &all);
-  return all;
+  return detail::collect<named_buffer_pool_stats, tarn_buffer_figures>(
+      tarn_buffer_visit, [](const tarn_buffer_figures& f) {
+        return named_buffer_pool_stats{
+            {},           f.gets,       f.hits,       f.misses,           f.live,
+            f.live_bytes, f.kept_bytes, f.given_back, f.zeroed_by_memset, f.zeroed_by_system,
+            f.budget};
+      });
 }
 
 // Gives the idle memory of malloc, of typed pools, of recyclers and of buffer pools back to the system, except `keep`

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "base/fnv.hpp"
+#include "base/random.hpp"
 #include "os/clock.hpp"
 #include "os/errno_keeper.hpp"
 #include "os/memory_marks.hpp"
@@ -22,17 +24,14 @@ static_assert(offsetof(tarn_recycler_bin, top) == 0 && offsetof(tarn_recycler_bi
 
 namespace {
 
-// FNV-1a; http://www.isthe.com/chongo/tech/comp/fnv/
 std::uint64_t sum_of(const void* object, std::size_t bytes) {
-  std::uint64_t sum = 0xcbf29ce484222325U;
-  const auto* const at = static_cast<const unsigned char*>(object);
-  for (std::size_t i = 0; i < bytes; ++i) sum = (sum ^ at[i]) * 0x100000001b3U;
+  std::uint64_t sum = fnv().add({static_cast<const char*>(object), bytes}).sum;
   // Padding bytes are included, so valgrind takes the sum for uninitialised; declares it initialised.
   memory_marks::show(&sum, sizeof sum);
   return sum;
 }
 
-constinit thread_local std::uint32_t random_state = 0;
+constinit thread_local std::uint64_t random_state = 0;
 
 using source = recycler_core::source;
 
@@ -110,16 +109,9 @@ void tarn_recycler_note_drop(tarn_recycler* recycler, tarn_recycler_drop reason)
 }
 
 bool tarn_recycler_draws_drop(tarn_recycler* recycler) noexcept {
-  // Xorshift; G. Marsaglia, "Xorshift RNGs", Journal of Statistical Software, 2003.
-  std::uint32_t x = random_state;
-  if (x == 0)
-    x = static_cast<std::uint32_t>(os::now_ms()) ^
-        static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(&random_state) >> 4) ^ 0x9e3779b9U;
-  x ^= x << 13;
-  x ^= x >> 17;
-  x ^= x << 5;
-  random_state = x != 0 ? x : 1;
-  const bool drops = (x >> 8) % 4 == 0;
+  if (random_state == 0)
+    random_state = static_cast<std::uint64_t>(os::now_ns()) ^ reinterpret_cast<std::uintptr_t>(&random_state);
+  const bool drops = next_random(random_state) % 4 == 0;
   if (drops) recycler->note_drop(tarn_recycler_at_random);
   return drops;
 }

@@ -11,8 +11,8 @@
 //   owner:   busy = 1;  (no reordering by the compiler)  claimed?  …pop or push…  busy = 0
 //   others:  claimed = 1;  membarrier();  busy?  …take the objects…  claimed = 0
 // After membarrier() either the other thread sees `busy` of an owner that did not see `claimed`, or the owner sees
-// `claimed`, and calls the library instead. (Dekker's protocol with the fence on one side only. Every interleaving is
-// explored in tests/model/claim.pml.)
+// `claimed`, and calls the library instead. (Dekker's protocol with the fence on one side only. Every execution is
+// explored in tests/weak_memory/handover_models.cpp.)
 #pragma once
 
 #include "tarn/detail/abi.hpp"

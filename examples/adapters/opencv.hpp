@@ -20,8 +20,6 @@
 // Cost: a hit two short locks; see tarn/buffer_pool.hpp. Data is aligned to a page.
 #pragma once
 
-#include "tarn/detail/abi.hpp"
-
 #include <opencv2/core.hpp>
 
 #include <cstddef>
@@ -33,9 +31,6 @@
 #include "tarn/buffer_pool.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
-
-inline namespace TARN_POOL_MODE {
 
 class opencv_frames final : public cv::MatAllocator {
  public:
@@ -99,7 +94,4 @@ class opencv_frames final : public cv::MatAllocator {
   tarn_buffer_pool* pool_ = nullptr;
 };
 
-}  // namespace TARN_POOL_MODE
-
-}  // namespace TARN_ABI
 }  // namespace tarn

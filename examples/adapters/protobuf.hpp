@@ -19,11 +19,9 @@
 // Failure: as protobuf's arenas, which do not expect null: std::bad_alloc (protobuf's functions let it pass, as that of
 // operator new). Lifetime: the store is never destroyed.
 // Cost: a block as an object of an object_pool, about 20 instructions; 70 loads when an arena ends.
-// Memory: idle blocks as in tarn/detail/block_store.hpp: bounded by thread and size, given back when idle. An arena's first
+// Memory: idle blocks as in block_store.hpp: bounded by thread and size, given back when idle. An arena's first
 // block has at most 1 MiB.
 #pragma once
-
-#include "tarn/detail/abi.hpp"
 
 #include <google/protobuf/arena.h>
 
@@ -33,12 +31,9 @@
 #include <cstdint>
 #include <new>
 
-#include "tarn/detail/block_store.hpp"
+#include "block_store.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
-
-inline namespace TARN_POOL_MODE {
 
 // How many bytes arenas have used. Thread safety: any thread; the figures of concurrent calls are approximate.
 class arena_size_history {
@@ -153,7 +148,4 @@ class basic_protobuf_arena {
 };
 using protobuf_arena = basic_protobuf_arena<>;
 
-}  // namespace TARN_POOL_MODE
-
-}  // namespace TARN_ABI
 }  // namespace tarn

@@ -23,8 +23,6 @@
 // Cost: below 64 KiB some 30 instructions for a pair, and four atomic operations for the figures. Sizes are in bytes.
 #pragma once
 
-#include "tarn/detail/abi.hpp"
-
 #include <arrow/memory_pool.h>
 #include <arrow/status.h>
 #include <arrow/util/config.h>
@@ -41,13 +39,10 @@
 #include "tarn/malloc.h"
 
 #if ARROW_VERSION_MAJOR < 11
-#error "tarn/adapters/arrow.hpp needs Arrow 11 or later, whose memory pools are told the alignment"
+#error "arrow.hpp needs Arrow 11 or later, whose memory pools are told the alignment"
 #endif
 
 namespace tarn {
-inline namespace TARN_ABI {
-
-inline namespace TARN_POOL_MODE {
 
 struct arrow_pool_options {
   // Where blocks of 64 KiB and more come from; null: tarn's page heap. Must outlive the pool.
@@ -205,7 +200,4 @@ class arrow_pool final : public arrow::MemoryPool {
   std::atomic<std::int64_t> allocations_{0};
 };
 
-}  // namespace TARN_POOL_MODE
-
-}  // namespace TARN_ABI
 }  // namespace tarn

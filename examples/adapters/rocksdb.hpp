@@ -27,18 +27,13 @@
 // look-up in the page map.
 #pragma once
 
-#include "tarn/detail/abi.hpp"
-
 #include <rocksdb/memory_allocator.h>
 
 #include <cstddef>
 
-#include "tarn/detail/block_store.hpp"
+#include "block_store.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
-
-inline namespace TARN_POOL_MODE {
 
 class rocksdb_block_memory final : public rocksdb::MemoryAllocator {
  public:
@@ -67,7 +62,4 @@ class rocksdb_block_memory final : public rocksdb::MemoryAllocator {
   detail::block_store store_;
 };
 
-}  // namespace TARN_POOL_MODE
-
-}  // namespace TARN_ABI
 }  // namespace tarn

@@ -20,26 +20,17 @@
 // Thread safety, failure: those of the handler, of frame_allocator. Cost: as a pair of create() and destroy() of a pool.
 #pragma once
 
-#include "tarn/detail/abi.hpp"
-
 #include <type_traits>
 #include <utility>
 
 #include "tarn/coroutine_frames.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
-
-inline namespace TARN_POOL_MODE {
 
 template <class Handler>
 class asio_handler;
 
-}  // namespace TARN_POOL_MODE
-
 namespace detail {
-
-inline namespace TARN_POOL_MODE {
 
 // Members that Asio looks for; none if the handler does not have them, as Asio takes a faster path then.
 template <class Handler, class = void>
@@ -62,11 +53,7 @@ struct asio_cancellation_slot<Handler, std::void_t<typename Handler::cancellatio
   }
 };
 
-}  // namespace TARN_POOL_MODE
-
 }  // namespace detail
-
-inline namespace TARN_POOL_MODE {
 
 template <class Handler>
 class asio_handler : public detail::asio_executor<Handler>, public detail::asio_cancellation_slot<Handler> {
@@ -88,7 +75,4 @@ class asio_handler : public detail::asio_executor<Handler>, public detail::asio_
   Handler handler_;
 };
 
-}  // namespace TARN_POOL_MODE
-
-}  // namespace TARN_ABI
 }  // namespace tarn

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The root of the tree of names, and the names directly below it.
+// The root of the tree of names, and the names directly below it. Only names that programs ask for exist
+// (docs/design/0029-jemalloc-names.md); every other one is unknown (ENOENT).
 #include "jemalloc/figures.hpp"
 #include "jemalloc/identity.hpp"
 #include "jemalloc/settings.hpp"
 #include "jemalloc/tree.hpp"
-#include "runtime/instance.hpp"
 
 namespace tarn::jemalloc {
 namespace {
@@ -38,10 +38,14 @@ int handle_max_background_threads(const request& r) {
   return wanted == most ? 0 : EINVAL;
 }
 
-int handle_approximate_active(const request& r) { return give_only(r, engine::heap.in_use_bytes()); }
+// Options compiled into the library: none.
+int handle_compiled_conf(const request& r) {
+  const char* const none = "";
+  return give_only(r, none);
+}
 
-constexpr node approximate_nodes[] = {leaf("active", handle_approximate_active)};
-constexpr node_list approximate_names = list_of(approximate_nodes);
+constexpr node config_nodes[] = {leaf("malloc_conf", handle_compiled_conf)};
+constexpr node_list config_names = list_of(config_nodes);
 
 constexpr node root_nodes[] = {
     leaf("version", handle_version),
@@ -54,10 +58,7 @@ constexpr node root_nodes[] = {
     inner("tcache", tcache_names),
     indexed("arena", arena_names, is_arena_index),
     inner("arenas", arenas_names),
-    inner("prof", prof_names),
     inner("stats", stats_names),
-    inner("approximate_stats", approximate_names),
-    inner("experimental", experimental_names),
 };
 constexpr node_list root_list = list_of(root_nodes);
 
