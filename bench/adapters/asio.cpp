@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "tarn/adapters/asio.hpp"
-#include "tarn/stats.hpp"
+#include "tarn/process.hpp"
 #include "usage.hpp"
 
 namespace {
@@ -220,7 +220,7 @@ int main(int count, char** arguments) {
   }
   all.print("echo");
   std::uint64_t misses = 0;
-  for (const auto& pool : tarn::pools()) misses += pool.refills;
+  for (const auto& pool : tarn::pools()) misses += pool.stats.refills;
   std::printf("\"pool_refills\": %llu, \"resident_kib\": %ld}\n", static_cast<unsigned long long>(misses),
               bench::usage::resident_kib());
 }

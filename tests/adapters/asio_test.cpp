@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "tarn/stats.hpp"
+#include "tarn/process.hpp"
 
 namespace {
 
@@ -27,14 +27,14 @@ using asio::ip::tcp;
 std::uint64_t taken_from_pools() {
   std::uint64_t count = 0;
   for (const auto& pool : tarn::pools()) {
-    if (pool.name.starts_with("tarn::coroutine_frames/")) count += pool.hits + pool.refills;
+    if (pool.name.starts_with("tarn::coroutine_frames/")) count += pool.stats.hits + pool.stats.refills;
   }
   return count;
 }
 std::uint64_t live_in_pools() {
   std::uint64_t count = 0;
   for (const auto& pool : tarn::pools()) {
-    if (pool.name.starts_with("tarn::coroutine_frames/")) count += pool.live;
+    if (pool.name.starts_with("tarn::coroutine_frames/")) count += pool.stats.live;
   }
   return count;
 }

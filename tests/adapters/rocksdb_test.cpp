@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "tarn/stats.hpp"
+#include "tarn/process.hpp"
 
 namespace {
 
@@ -101,7 +101,7 @@ TEST_F(rocksdb_database, blocks_above_64_kib_are_buffers) {
   fill(10000);
   read(10000);
   std::uint64_t live = 0;
-  for (const auto& pool : tarn::buffer_pools()) live += pool.name == "rocksdb blocks" ? pool.live : 0;
+  for (const auto& pool : tarn::buffer_pools()) live += pool.name == "rocksdb blocks" ? pool.stats.live : 0;
   EXPECT_GT(live, 5U);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * How other threads empty a thread's bin of a recycler while that thread may use the bin again at any moment (enter()
- * and leave() in include/tarn/detail/recycler_abi.hpp, with_claimed() in src/recycler/recycler_registry.cpp, the end of
+ * and leave() in include/tarn/detail/recycler_bin.hpp, with_claimed() in src/recycler/recycler_registry.cpp, the end of
  * threads in src/recycler/recycler_front.cpp), explored in every interleaving by spin.
  *
  *   owner:    busy = 1; claimed?  no: pop or push; busy = 0      yes: busy = 0; takes from or gives to the recycler's

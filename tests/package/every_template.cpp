@@ -13,21 +13,14 @@
 #include <vector>
 
 #include "tarn/arena.hpp"
-#include "tarn/arena_resource.hpp"
-#include "tarn/buffer_allocator.hpp"
 #include "tarn/buffer_pool.hpp"
 #include "tarn/coroutine_frames.hpp"
-#include "tarn/local_pool.hpp"
-#include "tarn/object_pool.hpp"
-#include "tarn/pool_resource.hpp"
+#include "tarn/pool.hpp"
 #include "tarn/pooled.hpp"
-#include "tarn/pooled_allocator.hpp"
-#include "tarn/pressure.hpp"
-#include "tarn/profile.hpp"
+#include "tarn/process.hpp"
 #include "tarn/recycler.hpp"
+#include "tarn/resources.hpp"
 #include "tarn/scope.hpp"
-#include "tarn/scratch_arena.hpp"
-#include "tarn/stats.hpp"
 #include "tarn/testing.hpp"
 
 namespace {
@@ -117,7 +110,7 @@ void use_pools() {
   use_pool(own);
   const tarn::pool_ptr<point, tarn::owner_deleter<point>> unique = own.make_unique(1.0, 2.0);
   require(unique->x == 1 && own.make_shared(1.0, 2.0)->y == 2);
-  static_assert(tarn::chunk_objects<point> == 64);
+  static_assert(tarn::objects_per_span<point> == 64);
   std::size_t visits = 0;
   own.for_each([&visits](point& each) { visits += each.x == 1 ? 1U : 0U; });
   require(visits == 1 && local.erase_if([](const point&) { return true; }) == 0);
@@ -204,14 +197,14 @@ struct at_once {
 };
 
 void use_scopes() {
-  tarn::scope query("query", {.budget = 1 << 20});
+  tarn::scope query("query", {.limit = 1 << 20});
   {
     tarn::scope_entry in = query.enter();
     auto crossing = tarn::across(in, at_once{});
     require(crossing.await_ready() && crossing.await_resume() == 5);
     crossing.await_suspend(std::coroutine_handle<>(std::noop_coroutine()));
     require(crossing.await_resume() == 5);
-    require(tarn::current_scope().core == query.handle().core);
+    require(tarn::current_scope().instance == query.handle().instance);
   }
   require(query.end().blocks == 0);
   int names = 0;

@@ -45,9 +45,9 @@
 #endif
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 struct arrow_pool_options {
   // Where blocks of 64 KiB and more come from; null: tarn's page heap. Must outlive the pool.
@@ -205,7 +205,7 @@ class arrow_pool final : public arrow::MemoryPool {
   std::atomic<std::int64_t> allocations_{0};
 };
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

@@ -28,18 +28,18 @@
 #include "tarn/coroutine_frames.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 template <class Handler>
 class asio_handler;
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
 namespace detail {
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 // Members that Asio looks for; none if the handler does not have them, as Asio takes a faster path then.
 template <class Handler, class = void>
@@ -62,11 +62,11 @@ struct asio_cancellation_slot<Handler, std::void_t<typename Handler::cancellatio
   }
 };
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
 }  // namespace detail
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 template <class Handler>
 class asio_handler : public detail::asio_executor<Handler>, public detail::asio_cancellation_slot<Handler> {
@@ -88,7 +88,7 @@ class asio_handler : public detail::asio_executor<Handler>, public detail::asio_
   Handler handler_;
 };
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

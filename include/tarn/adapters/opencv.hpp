@@ -29,13 +29,12 @@
 #include <memory>
 #include <string>
 
-#include "tarn/buffer_allocator.hpp"
 #include "tarn/buffer_pool.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 class opencv_frames final : public cv::MatAllocator {
  public:
@@ -93,13 +92,13 @@ class opencv_frames final : public cv::MatAllocator {
   }
   void give(void* elements, std::size_t bytes) const {
     if (bytes < least_buffer_bytes) return cv::fastFree(elements);
-    tarn_buffer_give(nullptr, elements);
+    tarn_buffer_give_back(nullptr, elements);
   }
 
   tarn_buffer_pool* pool_ = nullptr;
 };
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

@@ -36,9 +36,9 @@
 #include "tarn/detail/block_store.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 // How many bytes arenas have used. Thread safety: any thread; the figures of concurrent calls are approximate.
 class arena_size_history {
@@ -153,7 +153,7 @@ class basic_protobuf_arena {
 };
 using protobuf_arena = basic_protobuf_arena<>;
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

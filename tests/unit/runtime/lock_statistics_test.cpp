@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,8 +14,8 @@
 #include "runtime/engine.hpp"
 #include "runtime/restore.hpp"
 #include "tarn/malloc.h"
-#include "tarn/object_pool.hpp"
-#include "tarn/stats.hpp"
+#include "tarn/pool.hpp"
+#include "tarn/process.hpp"
 
 namespace tarn {
 namespace {
