@@ -164,6 +164,7 @@ class pooled<T> : detail::refused_type<T> {};
 // destroyed. So containers of any storage duration may be destroyed in any order, and no initialisation is needed.
 // Thread safety: as Base. Failure: std::bad_alloc, and what Base throws. Cost: that of pool_of<U>(), inlined. The
 // allocator is as large as Base, thus empty for std::allocator.
+//
 // Requires: Base is an allocator of T with plain pointers. Equality, propagation, construct() and max_size() are those
 // of Base. T may be incomplete until a member is called.
 template <class T, class Base = std::allocator<T>>

@@ -205,6 +205,7 @@ class pressure_registration {
 // Cost: one allocation for each registration, and a sleeping thread. Nothing on allocations below the soft limit.
 // Do not use it to free what the program needs: it is for what can be computed or read again. Do not end a registration
 // while holding a lock that its function takes. (docs/tutorials/below-the-limit.md)
+//
 // `function` is called with a tarn_pressure. Throws std::bad_alloc, and what copying or moving the function throws.
 template <class Function>
 [[nodiscard]] pressure_registration on_pressure(Function&& function) {

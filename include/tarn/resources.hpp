@@ -59,9 +59,6 @@ class local_pool_resource : public detail::slot_resource<detail::local_slot_pool
   explicit local_pool_resource(std::pmr::memory_resource* upstream) noexcept : slot_resource(upstream) {}
 };
 
-TARN_POOLS_END
-TARN_POOLS_BEGIN
-
 // An arena as a std::pmr::memory_resource, for the containers of namespace std::pmr.
 //
 // Use it for containers that are built up and dropped with the rest of an arena. Do not use it for containers that

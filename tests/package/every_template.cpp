@@ -2,6 +2,8 @@
 // Uses every public template of include/tarn once. Explicit instantiations compile all members that are not templates
 // themselves; main() calls the others. tools/check_headers.sh compiles this file with each compiler and mode and fails
 // if it does not name a template of include/tarn; tests/package runs it. Ends with status 0, or aborts.
+#include <chrono>
+#include <climits>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +48,7 @@ struct derived : named {
   int more = 0;
 };
 
+template struct tarn::named_stats<tarn_pool_stats>;
 template class tarn::buffer_allocator<char>;
 template class tarn::buffer_allocator<double>;
 template class tarn::buffer_allocator<line_of_cache>;
@@ -110,6 +113,12 @@ void use_pools() {
   use_pool(own);
   const tarn::pool_ptr<point, tarn::owner_deleter<point>> unique = own.make_unique(1.0, 2.0);
   require(unique->x == 1 && own.make_shared(1.0, 2.0)->y == 2);
+  static_assert(tarn::milliseconds(std::chrono::hours(1)).count() == 3'600'000);
+  static_assert(tarn::milliseconds(std::chrono::microseconds(1)).count() == 1, "rounded up");
+  static_assert(tarn::milliseconds(std::chrono::duration<double>(0.5)).count() == 500);
+  static_assert(tarn::milliseconds(std::chrono::milliseconds(-1)).count() == -1);
+  static_assert(tarn::milliseconds(std::chrono::hours::max()).count() == INT64_MAX);
+  static_assert(tarn::milliseconds(std::chrono::hours::max()).count_or_limit() == UINT_MAX);
   static_assert(tarn::objects_per_span<point> == 64);
   std::size_t visits = 0;
   own.for_each([&visits](point& each) { visits += each.x == 1 ? 1U : 0U; });
