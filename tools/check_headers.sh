@@ -100,6 +100,7 @@ public_templates() {
       /^  requires/n
       /::operator/d
       s/( [=:] |[{(;]| =$).*//
+      /^(class|struct) /s/<.*//
       s/.*[^a-z_]([a-z_]+) *$/\1/
       p
     }' include/tarn/*.hpp | sort -u
