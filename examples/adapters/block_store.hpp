@@ -23,11 +23,11 @@
 
 #include "tarn/buffer_pool.hpp"
 #include "tarn/detail/config.hpp"
-#include "tarn/detail/pool_abi.hpp"
-#include "tarn/pool_resource.hpp"
+#include "tarn/detail/pool_bin.hpp"
+#include "tarn/detail/slot_pools.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace detail {
 
 namespace block_sizes {
@@ -61,21 +61,21 @@ constexpr bool holds() {
 
 }  // namespace block_sizes
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 class block_store {
  public:
-  // The pools' names are NAME/SIZE, that of the buffer pool is NAME. `most_idle`: as buffer_pool_options::budget. Throws
+  // The pools' names are NAME/SIZE, that of the buffer pool is NAME. `most_idle`: as buffer_pool_options::limit. Throws
   // std::bad_alloc.
   explicit block_store(const char* name, std::size_t most_idle = 0)
-      : buffers_({.name = name, .budget = most_idle}) {
+      : buffers_({.name = name, .limit = most_idle}) {
     const std::string_view text = std::string_view(name).substr(0, sizeof(name_) - 1);
     text.copy(name_, text.size());
   }
   block_store(const block_store&) = delete;
   block_store& operator=(const block_store&) = delete;
   // Requires: no other thread uses the store any more. The memory of live blocks stays, and is reported by the leak hook
-  // (tarn/stats.hpp).
+  // (tarn/process.hpp).
   ~block_store() {
     for (shared_slot_pool& slots : pools_) {
       if (tarn_pool* const pool = slots.get()) tarn_pool_destroy(pool);
@@ -127,8 +127,8 @@ class block_store {
     std::uint64_t bytes;  // of the spans of all pools, and of live and idle buffers
   };
   [[nodiscard]] figures stats() const noexcept {
-    tarn_pool_figures sum{};
-    for (const shared_slot_pool& slots : pools_) sum += figures_of(slots.get());
+    tarn_pool_stats sum{};
+    for (const shared_slot_pool& slots : pools_) add(sum, stats_of(slots.get()));
     const buffer_pool_stats large = buffers_.stats();
     return {sum.live + large.live, sum.bytes + large.live_bytes + large.kept_bytes};
   }
@@ -153,8 +153,8 @@ class block_store {
     name[length] = '/';
     const char* const end =
         std::to_chars(name + length + 1, name + sizeof(name), block_sizes::size_of(index)).ptr;
-    tarn_pool_request request{};
-    request.size = block_sizes::size_of(index);
+    tarn_pool_options request = TARN_POOL_OPTIONS;
+    request.object_size = block_sizes::size_of(index);
     request.alignment = 16;
     request.name = name;
     request.name_length = static_cast<std::size_t>(end - name);
@@ -162,7 +162,7 @@ class block_store {
     request.magazine_length =
         length_of_magazine > 2 ? (length_of_magazine < 64 ? length_of_magazine : 64) : 2;
     request.shards = 8;
-    request.checked = TARN_CHECKED_POOLS != 0;
+    request.checked = TARN_CHECKED_POOLS;
     request.owner = this;
     return tarn_pool_create(&request);
   }
@@ -172,8 +172,8 @@ class block_store {
   buffer_pool buffers_;
 };
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
 }  // namespace detail
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

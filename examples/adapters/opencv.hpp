@@ -27,7 +27,6 @@
 #include <memory>
 #include <string>
 
-#include "tarn/buffer_allocator.hpp"
 #include "tarn/buffer_pool.hpp"
 
 namespace tarn {
@@ -88,7 +87,7 @@ class opencv_frames final : public cv::MatAllocator {
   }
   void give(void* elements, std::size_t bytes) const {
     if (bytes < least_buffer_bytes) return cv::fastFree(elements);
-    tarn_buffer_give(nullptr, elements);
+    tarn_buffer_give_back(nullptr, elements);
   }
 
   tarn_buffer_pool* pool_ = nullptr;

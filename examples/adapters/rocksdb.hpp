@@ -20,7 +20,7 @@
 //
 // Requires: RocksDB 6.0 or later, whose library is built with run-time types (USE_RTTI=1, as Debian's is) unless the program is
 // compiled with -fno-rtti. Lifetime: caches hold the object by its shared_ptr; a block that is live when it ends stays, and
-// is reported by the leak hook (tarn/stats.hpp).
+// is reported by the leak hook (tarn/process.hpp).
 // Thread safety: any thread. Failure: std::bad_alloc, as RocksDB's `new char[]`; RocksDB checks no pointer for null. A pointer
 // that is not a live block ends the process with a message.
 // Cost: Allocate() and Deallocate() of a block up to 64 KiB as those of an object_pool, some 20 instructions, and a

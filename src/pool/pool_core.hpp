@@ -22,7 +22,7 @@
 #include "pool/pool_shared.hpp"
 #include "pool/slot_layout.hpp"
 #include "runtime/front_registry.hpp"
-#include "tarn/detail/pool_abi.hpp"
+#include "tarn/detail/pool_bin.hpp"
 
 namespace tarn {
 
@@ -44,7 +44,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   static constexpr unsigned standard_shards = 32;
 
   // The pool keeps `name`.
-  pool_core(const tarn_pool_request& request, const char* name);
+  pool_core(const tarn_pool_options& request, const char* name);
 
   // The pool that the address lies in a span of, or null.
   static tarn_pool* owner_of(const void* address);
@@ -133,10 +133,10 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
 
   // Used by pool_registry, guarded by its lock.
   pool_bin* own_bin = nullptr;  // the bin of a single-threaded pool
-  bool bin_is_owners = false;   // own_bin lies in memory of the pool's owner (tarn_pool_request::own_bin)
+  bool bin_is_owners = false;   // own_bin lies in memory of the pool's owner (tarn_pool_options::own_bin)
   bool shared = false;          // a process-wide pool, found by name
 
-  const void* const owner;  // tarn_pool_request::owner
+  const void* const owner;  // tarn_pool_options::owner
   std::atomic<bool> ended_early{
       false};  // with live objects; whether they are a leak is known at the process's exit
 
@@ -168,8 +168,8 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   void destroy_span(span* s, page_backing backing);
   void release_empty_spans(std::size_t keep, page_backing backing);
 
-  std::size_t chunk_objects_;
-  std::size_t maximum_bytes_;
+  std::size_t objects_per_span_;
+  std::size_t limit_;
   std::atomic<bool> beyond_caches_{
       false};  // larger than the caches: slots are reused in the order of their addresses
   std::atomic<bool> lost_slots_{false};  // a fork has left slots that belong to nobody

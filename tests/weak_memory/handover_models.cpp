@@ -134,12 +134,12 @@ model list_taken_as_a_whole() {
 }
 const registered type_home("handover.type_home", {"acquire", "release"}, list_taken_as_a_whole);
 
-// enter() and leave() of include/tarn/detail/recycler_abi.hpp against with_claimed() of recycler_registry.cpp: the
+// enter() and leave() of include/tarn/detail/recycler_bin.hpp against with_claimed() of recycler_registry.cpp: the
 // owner executes no fence between its store of `busy` and its load of `claimed`; the claimer's membarrier() provides
 // one. The signal fence in enter() keeps the compiler from exchanging the two; without it the model executes them in
 // the other order. The bin is a plain variable. A pop stores an odd and an even number in `taken` for 1 and 0 in `busy`.
-// Covers: include/tarn/detail/recycler_abi.hpp: atomic_signal_fence seq_cst
-// Covers: include/tarn/detail/recycler_abi.hpp: claimed.load acquire, inside.store release
+// Covers: include/tarn/detail/recycler_bin.hpp: atomic_signal_fence seq_cst
+// Covers: include/tarn/detail/recycler_bin.hpp: claimed.load acquire, inside.store release
 // Covers: src/recycler/recycler_bin.hpp: busy.load acquire, taken.load acquire
 // Covers: src/recycler/recycler_registry.cpp: claimed.store release
 // Covers: src/recycler/recycler_bin.cpp: claimed.store release

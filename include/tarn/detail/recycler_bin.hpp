@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The untyped recycler behind recycler<T>: what templates compile into programs, and what they call in the library.
+// The bins of recyclers: what the templates of recyclers compile into programs, beside tarn/pool.h.
 //
 // Each thread has a bin for each recycler that it uses: an array of pointers to idle objects. The inline part below
 // pops and pushes; a miss calls the library. Thread safety: all functions may be called by any thread. None throws.
@@ -22,9 +22,7 @@
 #include <cstdint>
 
 #include "tarn/detail/config.hpp"
-#include "tarn/malloc.h"
-
-struct tarn_recycler;  // the library's
+#include "tarn/pool.h"
 
 // One place of a bin's array. A push puts an object only where `paid` covers the object's bytes:
 //
@@ -33,7 +31,7 @@ struct tarn_recycler;  // the library's
 //                                 ^ top
 struct tarn_recycler_entry {
   void* object;  // null in the sentinel below the first place
-  // Bytes of the recycler's budget reserved for this place; it stays reserved while the place is empty. 0 in the
+  // Bytes of the recycler's limit reserved for this place; it stays reserved while the place is empty. 0 in the
   // sentinel after the last place, and where nothing is reserved yet.
   std::size_t paid;
 };
@@ -52,70 +50,27 @@ struct tarn_recycler_bins {
   std::size_t count;
 };
 
-struct tarn_recycler_request {
-  const char* name;  // copied; need not end with a null byte
-  std::size_t name_length;
-  std::size_t maximum_bytes;    // of idle objects; 0: no limit
-  std::size_t maximum_objects;  // most idle objects; 0: no limit
-  unsigned cycle_ms;            // length of a generation; 0: only tarn_trim and memory pressure end one
-  // Destroys an object; called by any thread, without a lock. Must not throw.
-  void (*destroy)(void* context, void* object);
-  void* context;
-};
-
 enum tarn_recycler_drop : unsigned {
-  tarn_recycler_over_budget,  // no room in the budget
-  tarn_recycler_too_large,    // above the largest object kept
-  tarn_recycler_oversized,    // holds far more memory than recent users needed
-  tarn_recycler_at_random,    // in a debug build
-  tarn_recycler_aged,         // not used for two cycles, trimmed, or at the recycler's end
-  tarn_recycler_unfit,        // its reset threw
-  tarn_recycler_drops         // the number of reasons
-};
-
-struct tarn_recycler_figures {
-  std::uint64_t hits;       // gets served by the calling thread's own bin
-  std::uint64_t exchanged;  // objects brought into bins from magazines that threads have handed over
-  std::uint64_t stolen;     // objects brought into bins from other threads' bins
-  std::uint64_t victims;    // gets served by the older generation
-  std::uint64_t misses;     // gets for which an object was built
-  std::uint64_t dropped[tarn_recycler_drops];
-  std::uint64_t objects;  // idle now
-  std::uint64_t bytes;    // of the budget, paid for these
+  tarn_recycler_over_limit,  // no room below the limit
+  tarn_recycler_too_large,   // above the largest object kept
+  tarn_recycler_oversized,   // holds far more memory than recent users needed
+  tarn_recycler_at_random,   // in a debug build
+  tarn_recycler_aged,        // not used for two cycles, trimmed, or at the recycler's end
+  tarn_recycler_unfit,       // its reset threw
+  tarn_recycler_drops        // the number of reasons
 };
 
 extern "C" {
-
-// Null when there is no memory.
-TARN_API tarn_recycler* tarn_recycler_create(const tarn_recycler_request* request) noexcept;
-// Destroys the idle objects. tarn_recycler_give_slow() keeps none from here on. The structure stays until
-// tarn_recycler_free(). Returns when no background work or visit uses it any more. Requires: no other thread is inside
-// a call.
-TARN_API void tarn_recycler_close(tarn_recycler* recycler) noexcept;
-// Requires: closed, and no further call names it.
-TARN_API void tarn_recycler_free(tarn_recycler* recycler) noexcept;
 
 // The recycler's index in the calling thread's table of bins. Numbers of freed recyclers are reused.
 TARN_API std::size_t tarn_recycler_number(const tarn_recycler* recycler) noexcept;
 // The calling thread's bins by number; null where it has none yet.
 TARN_API extern constinit thread_local tarn_recycler_bins tarn_recycler_local_bins;
 
-// Gets an object after a miss. Null: no object is idle, and the caller builds one.
-TARN_API void* tarn_recycler_get_slow(tarn_recycler* recycler) noexcept;
-// Makes room for an object that holds `bytes` bytes, and keeps it. False: the caller destroys it.
-TARN_API bool tarn_recycler_give_slow(tarn_recycler* recycler, void* object, std::size_t bytes) noexcept;
-// Counts an object that was not kept for a reason other than the budget.
+// Counts an object that was not kept for a reason other than the limit.
 TARN_API void tarn_recycler_note_drop(tarn_recycler* recycler, tarn_recycler_drop reason) noexcept;
 // True for one call in four, at random; counts it as a drop.
 TARN_API bool tarn_recycler_draws_drop(tarn_recycler* recycler) noexcept;
-
-// Destroys all idle objects except those in bins whose owners are inside. Returns their number.
-TARN_API std::size_t tarn_recycler_trim(tarn_recycler* recycler) noexcept;
-TARN_API void tarn_recycler_get_figures(tarn_recycler* recycler, tarn_recycler_figures* out) noexcept;
-// Calls visit(context, name, figures) for every recycler. `visit` must not create or destroy recyclers.
-TARN_API void tarn_recycler_visit(void (*visit)(void* context, const char* name,
-                                                const tarn_recycler_figures* figures),
-                                  void* context) noexcept;
 
 // For checked recyclers. Both return a checksum of the object's bytes. seal() also tells valgrind that the bytes may
 // not be accessed; unseal(), when the object is handed out or destroyed, that they may.
@@ -128,7 +83,7 @@ TARN_API std::uint64_t tarn_recycler_unseal(void* object, std::size_t bytes) noe
 }  // extern "C"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace detail {
 
 // The owner leaves its bin. release: partner of the acquire of both words in is_entered().
@@ -157,7 +112,7 @@ TARN_DETAIL_INLINE tarn_recycler_bin* local_recycler_bin(std::size_t number) {
   return TARN_DETAIL_LIKELY(number < table.count) ? table.bins[number] : nullptr;
 }
 
-// Null: nothing to pop; call tarn_recycler_get_slow().
+// Null: nothing to pop; call tarn_recycler_get().
 TARN_DETAIL_INLINE void* pop(tarn_recycler_bin* bin) {
   if (TARN_DETAIL_UNLIKELY(bin == nullptr)) return nullptr;
   const std::uint64_t taken = bin->taken.load(std::memory_order_relaxed);
@@ -173,7 +128,7 @@ TARN_DETAIL_INLINE void* pop(tarn_recycler_bin* bin) {
   return object;
 }
 
-// False: the object does not fit; call tarn_recycler_give_slow(). Requires: bytes != 0.
+// False: the object does not fit; call tarn_recycler_give_back(). Requires: bytes != 0.
 TARN_DETAIL_INLINE bool push(tarn_recycler_bin* bin, void* object, std::size_t bytes) {
   if (TARN_DETAIL_UNLIKELY(bin == nullptr || !enter(bin))) return false;
   tarn_recycler_entry* const top = bin->top;
@@ -187,5 +142,5 @@ TARN_DETAIL_INLINE bool push(tarn_recycler_bin* bin, void* object, std::size_t b
 }
 
 }  // namespace detail
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

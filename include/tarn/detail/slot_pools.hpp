@@ -1,28 +1,7 @@
 // SPDX-License-Identifier: MIT
-// pool_resource, local_pool_resource: std::pmr memory resources over pools, one per slot size.
+// slot_resource: pools by slot size behind pool_resource and local_pool_resource (tarn/resources.hpp).
 //
-//     tarn::local_pool_resource memory;
-//     std::pmr::map<int, std::pmr::string> names(&memory);
-//
-// They replace std::pmr::synchronized_pool_resource and unsynchronized_pool_resource: pool_resource may be used by all
-// threads, local_pool_resource by one at a time. Use them when containers of many types share memory that ends
-// together, or when the allocator must not be part of the container's type. Do not use them for one type of node:
-// pooled_allocator needs no virtual call; nor for containers that are only built and dropped: an arena is cheaper.
-//
-// Where memory comes from: a request of at most 4 KiB with an alignment of at most 4 KiB comes from a pool of slots of
-// its size; slot sizes are 8 bytes apart up to 128, then eight per doubling, so that rounding wastes at most 7 bytes or
-// 1/8. The spans of these pools come from tarn's page heap, not from the upstream resource. Larger requests, and those
-// with a stricter alignment, go to the upstream resource: the one given, else std::pmr::get_default_resource() at the
-// time of construction.
-// Lifetime: release() and the destructor free all memory, that of live blocks too. Blocks must not outlive the
-// resource.
-// Thread safety: pool_resource: all members except release() and the destructor may be called by any thread.
-// local_pool_resource: none; calls must not overlap.
-// Failure: std::bad_alloc, and what the upstream resource throws.
-// Cost of a hit: a virtual call, one table read (three above 1 KiB or alignment 16), and a pool's five instructions;
-// pool_resource also looks up the thread's bin. Memory: per slot size in use, a span of at least 8 KiB, and per thread
-// that uses it two magazines of free slots.
-// (Geometric size classes, as in jemalloc; magazines and spans: tarn/object_pool.hpp.)
+// Thread safety: with shared_slot_pool any thread may allocate and free; with local_slot_pool calls must not overlap.
 #pragma once
 
 #include "tarn/detail/abi.hpp"
@@ -35,16 +14,17 @@
 #include <memory_resource>
 #include <mutex>
 
+#include "tarn/detail/config.hpp"
+#include "tarn/detail/pool_front.hpp"
 #include "tarn/detail/slot_sizes.hpp"
 #include "tarn/detail/upstream_blocks.hpp"
-#include "tarn/object_pool.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 
 namespace detail {
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 // The untyped pool for slots of slot_sizes::size_of(index). Null when there is no memory.
 inline tarn_pool* create_slot_pool(std::size_t index, bool single_thread) noexcept {
@@ -53,13 +33,13 @@ inline tarn_pool* create_slot_pool(std::size_t index, bool single_thread) noexce
   std::memcpy(name, prefix, sizeof(prefix) - 1);
   const char* const end =
       std::to_chars(name + sizeof(prefix) - 1, name + sizeof(name), slot_sizes::size_of(index)).ptr;
-  tarn_pool_request request{};
-  request.size = slot_sizes::size_of(index);
+  tarn_pool_options request = TARN_POOL_OPTIONS;
+  request.object_size = slot_sizes::size_of(index);
   request.alignment = slot_sizes::alignment_of(index);
   request.name = name;
   request.name_length = static_cast<std::size_t>(end - name);
-  request.checked = TARN_CHECKED_POOLS != 0;
-  request.single_thread = single_thread;
+  request.checked = TARN_CHECKED_POOLS;
+  request.single_thread = single_thread ? 1 : 0;
   return tarn_pool_create(&request);
 }
 
@@ -174,10 +154,10 @@ class slot_resource : public std::pmr::memory_resource {
 
   // Sums over all pools, without the blocks of the upstream resource. `peak` is the sum of peaks that the pools may
   // have reached at different times.
-  [[nodiscard]] pool_stats stats() const noexcept {
-    tarn_pool_figures sum{};
-    for (const SlotPool& slots : pools_) sum += figures_of(slots.get());
-    return stats_of(sum);
+  [[nodiscard]] tarn_pool_stats stats() const noexcept {
+    tarn_pool_stats sum{};
+    for (const SlotPool& slots : pools_) add(sum, stats_of(slots.get()));
+    return sum;
   }
   [[nodiscard]] std::pmr::memory_resource* upstream_resource() const noexcept { return large_.upstream(); }
 
@@ -241,29 +221,9 @@ class slot_resource : public std::pmr::memory_resource {
   upstream_blocks<Mutex> large_;
 };
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
 }  // namespace detail
 
-inline namespace TARN_POOL_MODE {
-
-// For all threads; any of them may free a block.
-class pool_resource : public detail::slot_resource<detail::shared_slot_pool, std::mutex> {
- public:
-  // Requires: upstream is not null and outlives the resource. Takes no memory yet.
-  pool_resource() noexcept : pool_resource(std::pmr::get_default_resource()) {}
-  explicit pool_resource(std::pmr::memory_resource* upstream) noexcept : slot_resource(upstream) {}
-};
-
-// For one thread at a time. The resource and its blocks may move to another thread as a whole.
-class local_pool_resource : public detail::slot_resource<detail::local_slot_pool, detail::no_mutex> {
- public:
-  // Requires: upstream is not null and outlives the resource. Takes no memory yet.
-  local_pool_resource() noexcept : local_pool_resource(std::pmr::get_default_resource()) {}
-  explicit local_pool_resource(std::pmr::memory_resource* upstream) noexcept : slot_resource(upstream) {}
-};
-
-}  // namespace TARN_POOL_MODE
-
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

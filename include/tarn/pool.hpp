@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// object_pool<T>: objects of one type, created and destroyed by any thread.
+// Pools of objects of one type: pool_of<T>(), the one of the process (a shared_pool<T>), and object_pool<T>, one of your own, whose
+// objects any thread creates and destroys; local_pool<T> for one thread at a time, without any synchronisation.
 //
 // A slot comes from the calling thread's array of free slots (its magazine; no lock, no atomic read-modify-write), else
 // from full magazines that other threads have handed over, else from the pool's spans in address order; slots that have
@@ -32,177 +33,69 @@
 #include "tarn/detail/config.hpp"
 #include "tarn/detail/construct.hpp"
 #include "tarn/detail/live_objects.hpp"
-#include "tarn/detail/pool_abi.hpp"
+#include "tarn/detail/pool_front.hpp"
 #include "tarn/detail/type_name.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 // Tunable by specialisation: the least number of objects in a span of a pool of T. 64, or as many as fit into 64 KiB if
 // that is less. Spans are whole pages and grow with the pool, so a span of small objects usually holds more.
 template <class T>
-inline constexpr std::size_t chunk_objects =
+inline constexpr std::size_t objects_per_span =
     sizeof(T) * 64 <= 65536 ? 64 : (sizeof(T) <= 65536 ? 65536 / sizeof(T) : 1);
 
 struct pool_options {
   std::size_t initial_capacity = 0;  // objects whose memory is taken at once
   std::size_t magazine_length =
-      0;  // most free slots in each of a thread's two magazines; 0: by size, at most 252
-  std::size_t maximum_bytes = 0;  // of the pool's spans; 0: no limit. Above it: std::bad_alloc
-  unsigned shards = 0;            // most shards over which threads are spread, up to 64; 0: 32
-  bool huge_pages = false;        // spans of 2 MiB, on huge pages where the system has them
-  const char* name = nullptr;     // in statistics; the type's name if null
+      0;                       // most free slots in each of a thread's two magazines; 0: by size, at most 252
+  std::size_t limit = 0;       // of the pool's spans; 0: no limit. Above it: std::bad_alloc
+  unsigned shards = 0;         // most shards over which threads are spread, up to 64; 0: 32
+  bool huge_pages = false;     // spans of 2 MiB, on huge pages where the system has them
+  const char* name = nullptr;  // in statistics; the type's name if null
 };
 
-struct pool_stats {
-  std::size_t live;    // objects in the program's hands
-  std::size_t peak;    // upper bound of the most live objects at once: slots outside of spans, seen at misses
-  std::size_t bytes;   // of the pool's spans
-  std::size_t cached;  // free slots in magazines, of threads or handed over
-  // Slots that misses have loaded into threads' magazines, without those that served the misses themselves: the
-  // allocations that can then be served without a further miss. A slot that is freed and allocated again inside one
-  // magazine counts once, as the fast path keeps no counter.
-  std::uint64_t hits;
-  std::uint64_t refills;  // allocations that had to fill a magazine from spans
-};
+using pool_stats = tarn_pool_stats;  // tarn/pool.h
 
 template <class T>
 class object_pool;
 template <class T>
 class shared_pool;
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
 namespace detail {
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 template <class T>
-tarn_pool_request request_for(const pool_options& options) {
+tarn_pool_options request_for(const pool_options& options) {
   static_assert(complete<T>,
                 "tarn: T is only declared here: include its definition before a pool of it is used");
   constexpr std::string_view type = type_name<T>();
   const std::string_view name = options.name != nullptr ? std::string_view(options.name) : type;
-  tarn_pool_request request{};
-  request.size = sizeof(T);
+  tarn_pool_options request = TARN_POOL_OPTIONS;
+  request.object_size = sizeof(T);
   request.alignment = alignof(T);
   request.name = name.data();
   request.name_length = name.size();
-  request.chunk_objects = chunk_objects<T>;
+  request.objects_per_span = objects_per_span<T>;
   request.initial_capacity = options.initial_capacity;
   request.magazine_length = options.magazine_length;
-  request.maximum_bytes = options.maximum_bytes;
+  request.limit = options.limit;
   request.shards = options.shards;
-  request.huge_pages = options.huge_pages;
-  request.checked = TARN_CHECKED_POOLS != 0;
+  request.huge_pages = options.huge_pages ? 1 : 0;
+  request.checked = TARN_CHECKED_POOLS;
   return request;
 }
 
-// Takes a free slot from the thread's bin, else from the library; null when there is no memory. give_slot() gives a
-// slot back the same way. `bin` is where the thread keeps the pointer to its bin.
-template <class T>
-TARN_DETAIL_INLINE void* take_slot(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
-  if constexpr (TARN_CHECKED_POOLS != 0) return tarn_pool_checked_allocate(pool, bin);
-  void* slot = pop(*bin);
-  if (TARN_DETAIL_UNLIKELY(slot == nullptr)) {
-    slot = tarn_pool_allocate_slow(pool, bin);
-    if (slot == nullptr) return nullptr;
-  }
-  unpoison(slot, sizeof(T));
-  return slot;
-}
-template <class T>
-TARN_DETAIL_INLINE void give_slot(tarn_pool* pool, tarn_pool_bin** bin, void* slot) noexcept {
-  if constexpr (TARN_CHECKED_POOLS != 0) return tarn_pool_checked_deallocate(pool, bin, slot);
-  poison(slot, sizeof(T));
-  if (TARN_DETAIL_UNLIKELY(!push(*bin, slot))) tarn_pool_deallocate_slow(pool, bin, slot);
-}
-
-inline tarn_pool_figures figures_of(const tarn_pool* pool) noexcept {
-  tarn_pool_figures figures{};
-  if (pool != nullptr) tarn_pool_get_figures(pool, &figures);
-  return figures;
-}
-inline pool_stats stats_of(const tarn_pool_figures& f) noexcept {
-  return {f.live, f.peak, f.bytes, f.cached, f.hits, f.refills};
-}
-inline pool_stats stats_of(const tarn_pool* pool) noexcept { return stats_of(figures_of(pool)); }
-
-// The members that all pools share (CRTP). Requires of Self: void* take(), which returns a slot of T's size and
-// alignment, or null when there is no memory; void give(void*); and in checked builds void check(const T*).
-template <class Self, class T>
-class pool_front {
- public:
-  using value_type = T;
-
-  // Memory for one T; deallocate() frees it. No constructor or destructor runs.
-  [[nodiscard]] TARN_DETAIL_INLINE T* allocate() const {
-    static_assert(complete<T>,
-                  "tarn: T is only declared here: include its definition before memory is taken");
-    void* const slot = self().take();
-    if (TARN_DETAIL_UNLIKELY(slot == nullptr)) throw_bad_alloc();
-    return static_cast<T*>(slot);
-  }
-  [[nodiscard]] TARN_DETAIL_INLINE T* try_allocate() const noexcept { return static_cast<T*>(self().take()); }
-  // Requires: from allocate() of this pool, and not freed since.
-  TARN_DETAIL_INLINE void deallocate(T* memory) const noexcept { self().give(memory); }
-
-  // A new T. Throws std::bad_alloc, and what the constructor throws; in that case the slot is back in the pool.
-  template <class... Args>
-  [[nodiscard]] TARN_DETAIL_INLINE T* create(Args&&... args) const {
-    require_creatable<T>();
-    return construct(allocate(), std::forward<Args>(args)...);
-  }
-  // Null when there is no memory. Throws what the constructor throws.
-  template <class... Args>
-  [[nodiscard]] TARN_DETAIL_INLINE T* try_create(Args&&... args) const {
-    require_creatable<T>();
-    T* const memory = try_allocate();
-    return memory != nullptr ? construct(memory, std::forward<Args>(args)...) : nullptr;
-  }
-  // As create() and try_create() without arguments, but T is default-initialised, as by
-  // std::make_unique_for_overwrite: members without constructor and initialiser are written by the caller, not by the
-  // pool. Cost: for such a T that of allocate(), whatever its size.
-  [[nodiscard]] TARN_DETAIL_INLINE T* create_for_overwrite() const { return create(for_overwrite{}); }
-  [[nodiscard]] TARN_DETAIL_INLINE T* try_create_for_overwrite() const { return try_create(for_overwrite{}); }
-  // Destroys the object and frees its slot. Null is allowed. Requires: from a create function of this pool, and of dynamic type
-  // T (the pool would free a slot of another size through a pointer to a base).
-  TARN_DETAIL_INLINE void destroy(T* object) const noexcept {
-    if (object == nullptr) return;
-    if constexpr (TARN_CHECKED_POOLS != 0) self().check(object);
-    object->~T();
-    deallocate(object);
-  }
-
- private:
-  [[nodiscard]] const Self& self() const { return static_cast<const Self&>(*this); }
-
-  template <class... Args>
-  TARN_DETAIL_INLINE T* construct(T* memory, Args&&... args) const {
-    if constexpr (noexcept(detail::construct<T>(memory, std::forward<Args>(args)...))) {
-      return detail::construct<T>(memory, std::forward<Args>(args)...);
-    } else {
-      struct slot_guard {
-        const pool_front* pool;
-        T* slot;
-        ~slot_guard() {
-          if (slot != nullptr) pool->deallocate(slot);
-        }
-      } guard{this, memory};
-      T* const object = detail::construct<T>(memory, std::forward<Args>(args)...);
-      guard.slot = nullptr;
-      return object;
-    }
-  }
-};
-
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
 }  // namespace detail
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 // ---- smart pointers ----
 
@@ -225,32 +118,7 @@ struct owner_deleter {
 template <class T, class Deleter = pool_deleter<T>>
 using pool_ptr = std::unique_ptr<T, Deleter>;
 
-}  // namespace TARN_POOL_MODE
-
 // ---- the process-wide pool ----
-
-namespace detail {
-
-inline namespace TARN_POOL_MODE {
-
-// What make_shared passes to std::allocate_shared, which rebinds it to its own type of object and control block and
-// allocates one of that.
-template <class T>
-struct pair_allocator {
-  using value_type = T;
-  pair_allocator() = default;
-  template <class Other>
-  pair_allocator(const pair_allocator<Other>& /*other*/) noexcept {}  // NOLINT(google-explicit-constructor)
-  T* allocate(std::size_t /*one*/) { return shared_pool<T>().allocate(); }
-  void deallocate(T* memory, std::size_t /*one*/) noexcept { shared_pool<T>().deallocate(memory); }
-  friend bool operator==(pair_allocator, pair_allocator) noexcept { return true; }
-};
-
-}  // namespace TARN_POOL_MODE
-
-}  // namespace detail
-
-inline namespace TARN_POOL_MODE {
 
 // The process-wide pool of T: a stateless handle, which pool_of<T>() returns. Usable before main and after it; the pool
 // is never destroyed, so objects of any storage duration may come from it and go back to it. Thread safety: any thread.
@@ -320,7 +188,7 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
     return core_slow();
   }
   TARN_DETAIL_COLD static tarn_pool* core_slow() noexcept {
-    const tarn_pool_request request = detail::request_for<T>({});
+    const tarn_pool_options request = detail::request_for<T>({});
     pool_ = tarn_pool_shared(&request);
     return pool_;
   }
@@ -334,22 +202,6 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
 template <class T>
   requires(!detail::is_held<T>)
 class shared_pool<T> : detail::refused_type<T> {};
-
-}  // namespace TARN_POOL_MODE
-
-namespace detail {
-
-inline namespace TARN_POOL_MODE {
-
-// An empty object, so that both `auto pool` and `auto& pool` can hold what pool_of() returns.
-template <class T>
-inline constexpr shared_pool<T> the_pool{};
-
-}  // namespace TARN_POOL_MODE
-
-}  // namespace detail
-
-inline namespace TARN_POOL_MODE {
 
 // The process-wide pool of T.
 template <class T>
@@ -381,7 +233,7 @@ class object_pool : public detail::pool_front<object_pool<T>, T>,
   object_pool(const object_pool&) = delete;
   object_pool& operator=(const object_pool&) = delete;
   // Requires: no other thread uses the pool any more. If objects are live, the pool's memory stays for ever, and the
-  // leak hook (tarn/stats.hpp) is called with the pool's name and the number of live objects.
+  // leak hook (tarn/process.hpp) is called with the pool's name and the number of live objects.
   ~object_pool() {
     if (tarn_pool* const pairs = pairs_.load(std::memory_order_relaxed)) tarn_pool_destroy(pairs);
     tarn_pool_destroy(pool_);
@@ -433,7 +285,7 @@ class object_pool : public detail::pool_front<object_pool<T>, T>,
     object_pool* pool;
   };
 
-  static tarn_pool* make_core(tarn_pool_request request, const object_pool* self) {
+  static tarn_pool* make_core(tarn_pool_options request, const object_pool* self) {
     request.owner = self;
     return tarn_pool_create(&request);
   }
@@ -483,7 +335,102 @@ template <class T>
   requires(!detail::is_held<T>)
 class object_pool<T> : detail::refused_type<T> {};
 
-}  // namespace TARN_POOL_MODE
+// Objects of one type for one thread at a time, without any synchronisation on a hit.
+//
+// for_each() and erase_if() visit its objects (std::hive's use, without an iterator that stays valid).
+//
+// Use it for the objects of one worker, one request, one container. Do not use it when single objects are created in
+// one thread and destroyed in another: use object_pool.
+//
+// Thread safety: none; calls must not overlap. The pool and its objects may move to another thread as a whole.
+// Failure: as object_pool. Cost of a hit: five instructions. sizeof(local_pool<T>): 136 bytes.
+// Memory: from the first use on a span of at least objects_per_span<T> objects (whole pages of 8 KiB).
+// (An array of free slots before spans, as object_pool; figures: docs/design/0006.)
+template <class T>
+class local_pool : public detail::pool_front<local_pool<T>, T>,
+                   public detail::pool_iteration<local_pool<T>, T> {
+ public:
+  // Takes no memory yet.
+  local_pool() = default;
+  local_pool(const local_pool&) = delete;
+  local_pool& operator=(const local_pool&) = delete;
+  // Frees the memory if no object is live. Otherwise the memory stays for ever, and the leak hook (tarn/process.hpp) is
+  // called with the type's name and the number of live objects.
+  ~local_pool() {
+    if (pool_ != nullptr) tarn_pool_destroy(pool_);
+  }
 
-}  // namespace TARN_ABI
+  // Objects created or allocated and not given back yet.
+  [[nodiscard]] std::size_t live() const noexcept { return stats().live; }
+  [[nodiscard]] pool_stats stats() const noexcept { return detail::stats_of(pool_); }
+  // Takes memory for `objects` more objects. Throws std::bad_alloc.
+  void reserve(std::size_t objects) {
+    if (!prepare() || !tarn_pool_reserve(pool_, objects)) detail::throw_bad_alloc();
+  }
+  // Gives empty spans to the page heap; returns the bytes.
+  std::size_t trim() noexcept {
+    tarn_pool_bin* bin = &bin_.front;
+    return pool_ != nullptr ? tarn_pool_trim(pool_, &bin) : 0;
+  }
+
+ private:
+  friend class detail::pool_front<local_pool<T>, T>;
+  friend class detail::pool_iteration<local_pool<T>, T>;
+
+  [[nodiscard]] tarn_pool* core_or_null() const noexcept { return pool_; }
+  TARN_DETAIL_INLINE void* take() const noexcept {
+    if constexpr (TARN_CHECKED_POOLS == 0) {
+      if (void* const slot = detail::pop(&bin_.front)) {
+        detail::unpoison(slot, sizeof(T));
+        return slot;
+      }
+    }
+    return take_slow();
+  }
+  TARN_DETAIL_INLINE void give(void* slot) const noexcept {
+    if constexpr (TARN_CHECKED_POOLS == 0) {
+      detail::poison(slot, sizeof(T));
+      if (TARN_DETAIL_LIKELY(detail::push(&bin_.front, slot))) return;
+    }
+    give_slow(slot);
+  }
+  void check(const T* object) const noexcept {
+    prepare();
+    tarn_pool_check(pool_, object, "destroy");
+  }
+
+  // The slow paths read pool_ themselves: passed as an argument it would be loaded on every hit.
+  TARN_DETAIL_COLD void* take_slow() const noexcept {
+    if (!prepare()) return nullptr;
+    tarn_pool_bin* bin = &bin_.front;
+    return detail::take_slot<T>(pool_, &bin);
+  }
+  TARN_DETAIL_COLD void give_slow(void* slot) const noexcept {
+    // Without a pool the object cannot be the pool's own; a checked pool is made so that it reports the error.
+    if constexpr (TARN_CHECKED_POOLS != 0) prepare();
+    tarn_pool_bin* bin = &bin_.front;
+    detail::give_slot<T>(pool_, &bin, slot);
+  }
+  bool prepare() const noexcept {
+    if (pool_ != nullptr) return true;
+    tarn_pool_options request = detail::request_for<T>({});
+    request.single_thread = 1;
+    request.own_bin = &bin_;
+    request.owner = this;
+    pool_ = tarn_pool_create(&request);
+    return pool_ != nullptr;
+  }
+
+  // Mutable: pool_front's members are const, as they are for the stateless handle shared_pool.
+  mutable tarn_pool_own_bin bin_{detail::no_bin.bin, {}};
+  mutable tarn_pool* pool_ = nullptr;
+};
+
+template <class T>
+  requires(!detail::is_held<T>)
+class local_pool<T> : detail::refused_type<T> {};
+
+TARN_POOLS_END
+
+TARN_NAMESPACE_END
 }  // namespace tarn
