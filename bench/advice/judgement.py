@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is right and wrong in the advice of a program, by the proof: one row per program, and the sums of a half.
 
-A program's judged advice is the first that saves at least 1 % and needs no edit, or is a pool that `tarn apply` can bring; where
+A program's judged advice is the first that saves at least 1 % and needs no edit, or is a pool that `tarn prove --plan` can bring; where
 there is none, the advice is to leave it as far as no edit is wanted. All figures are shares of CPU time.
 """
 import statistics

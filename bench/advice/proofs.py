@@ -51,14 +51,14 @@ class Measurement:
         return profile
 
     def advised(self, profile, *options):
-        return json.loads(self.run([self.tarn, "advise", "--json", "--least", "0", *options, profile]))
+        return json.loads(self.run([self.tarn, "advise", "--json", "--min", "0", *options, profile]))
 
     def proven(self, profile, program, kinds):
         ways = ["tarn", "keep-memory", "huge-pages"] + [f"pool-{number}" for number in (1, 2, 3)]
         if not any(kind in POOLS for kind in kinds):
             ways = ways[:3]
         while True:
-            words = [self.tarn, "prove", "--json", "-n", str(self.settings.rounds), "--ways", ",".join(ways), profile]
+            words = [self.tarn, "prove", "--json", "-r", str(self.settings.rounds), "--only", ",".join(ways), profile]
             try:
                 # 1: the program ends differently under a way, which then has a failure and no figures.
                 return json.loads(self.run(words, program.variables, accepted=(0, 1)))

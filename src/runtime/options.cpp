@@ -288,7 +288,7 @@ struct entry {
   const char* accepts;
   const char* meaning;
   bool (*apply)(const char*);
-  bool by_socket;            // `tarn set` may change it in a process that runs
+  bool by_socket;            // `tarn control` may change it in a process that runs
   void (*follow)() = [] {};  // called after a change, without the lock
 };
 
@@ -338,7 +338,7 @@ constexpr entry table[] = {
      "whether the statistics count how often each lock is taken and waited for, and for how long it is held",
      apply_contention, true},
     {"control", "off", "on, off or a folder's absolute path of at most 88 characters",
-     "whether the process answers tarn metrics, tarn trim and others at a socket, which only its user can reach: "
+     "whether the process answers tarn control, top and serve at a socket, which only its user can reach: "
      "in /tmp/tarn-UID, or in this folder",
      apply_control, false, follow_control},
 };
