@@ -63,7 +63,7 @@ class Measurement:
                 # 1: the program ends differently under a way, which then has a failure and no figures.
                 return json.loads(self.run(words, program.variables, accepted=(0, 1)))
             except CannotMeasure as error:
-                absent = [way for way in ways if f"--ways {way}: no way has this name" in str(error)]
+                absent = [way for way in ways if f"--only {way}: no way has this name" in str(error)]
                 if not absent or len(ways) == 1:
                     raise
                 ways.remove(absent[0])
@@ -103,9 +103,9 @@ def told(answer, ways):
 def measure(measurement, program):
     profile = measurement.recorded(program, None)
     estimate = measurement.advised(profile, "--estimate")
-    advice = measurement.advised(profile, "-n", str(measurement.settings.replay_rounds))
+    advice = measurement.advised(profile, "-r", str(measurement.settings.replay_rounds))
     other = measurement.recorded(program, measurement.settings.user)
-    as_user = measurement.advised(other, "-n", str(measurement.settings.replay_rounds))
+    as_user = measurement.advised(other, "-r", str(measurement.settings.replay_rounds))
     kinds = {one["kind"] for one in estimate["advice"] if one["share"] >= 0.01}
     proof = measurement.proven(profile, program, kinds)
     ways = {}

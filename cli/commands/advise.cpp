@@ -43,8 +43,8 @@ constexpr command_text advise_text = {
         "  tarn profile -o run.prof -- ./my_program; tarn advise run.prof\n"
         "  tarn advise run.prof --estimate        at once, without a replay\n"
         "  tarn advise run.prof --plan plan.json  then try it on the unchanged program:\n"
-        "                                         tarn prove --plan plan.json run.prof,\n"
-        "                                         tarn run --plan plan.json -- ./my_program\n"
+        "  tarn prove --plan plan.json run.prof   measure it\n"
+        "  tarn run --plan plan.json -- ./program run it so\n"
         "  tarn advise run.prof --plan plan.json --number 2\n",
     .notes = "",
     .exits = advise_exits,

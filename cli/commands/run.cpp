@@ -42,7 +42,7 @@ constexpr command_text run_text = {
         "  tarn run --stats -- make -j2     print time, memory and page faults at the end\n"
         "  tarn run --json -- ./server      the same figures as one JSON object on stderr\n"
         "  TARN_CONTENTION=on tarn run --stats -- ./server    and those of tarn's locks\n"
-        "  tarn run --plan plan.json -- ./server    with the changes of tarn advise --plan\n",
+        "  tarn run --plan plan.json -- ./server    with what tarn advise --plan wrote\n",
     .notes =
         "Refuses with a reason if tarn would have no effect: static, setuid, setgid and\n"
         "foreign programs, programs with a malloc of their own or with a sanitizer.\n",

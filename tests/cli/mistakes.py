@@ -105,7 +105,7 @@ tarn: unexpected word 'profile'
       Usage: tarn help [COMMAND]
 """),
         Mistake("two options exclude each other", "tarn control --trim --metrics 4711", 2, """\
-tarn: --metrics and --trim cannot be used together
+tarn: --trim and --metrics cannot be used together
       Omit one of them.
 """),
         Mistake("an option needs another one", "tarn cost --interval 2", 2, """\
