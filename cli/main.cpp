@@ -18,6 +18,7 @@
 #include "cli/compare/replay_rounds.hpp"
 #include "cli/cost/cost_worker.hpp"
 #include "cli/launch/other_user.hpp"
+#include "cli/manual/completion.hpp"
 #include "cli/manual/overview.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/output_file.hpp"
@@ -45,7 +46,11 @@ constexpr foreign_word foreign_words[] = {
     {"completions", "Completions for bash, zsh and fish are files of the installation, in share/"},
 };
 
+// Not in the help: it plays recorded events for the advice.
+constexpr verb replay_verb = {"replay", cmd_replay};
+
 const verb& find_verb(const std::string& name) {
+  if (name == replay_verb.name) return replay_verb;
   std::vector<std::string> names = {"help"};
   for (const verb& candidate : verbs()) {
     if (name == candidate.name) return candidate;
@@ -123,6 +128,10 @@ int dispatch(std::vector<std::string> words) {
   if (first == replay_worker_word) return replay_worker(words);
   if (first == hold_descriptors_word && words.size() == 1) hold_descriptors(words.front());
   if (first == print_manual_word) return print_manual(words);
+  if (first == complete_word) {
+    fmt::print("{}", completion_of(verbs(), words));
+    return exit_code::success;
+  }
   if (first == "--version" || first == "-V") {
     refuse_more(words, 0, "tarn --version");
     fmt::print("tarn {}\n", TARN_CLI_VERSION);

@@ -36,7 +36,7 @@ the program's.
 | code | meaning |
 |---:|---|
 | 0 | success |
-| 1 | a result that differs: of `compare`, `apply`, `prove`, `diff`, `leaks` and `doctor` |
+| 1 | a result that differs: of `compare`, `prove`, `diff`, `show --by leaks` and `doctor` |
 | 2 | wrong usage (of `run` and `profile`: 125) |
 | 3 | the program fails in the same way in all runs |
 | 4 | a profile is damaged or cut off; what could be read was used, and a note on standard error says how far |

@@ -73,7 +73,7 @@ std::string render_memory_verdict(const profile& p) {
   text += '\n';
   const memory_row* const row = p.memory.highest();
   if (row == nullptr || (signal != SIGKILL && !is_near)) return text;
-  text += fmt::format("  at {}, of {} resident (all of it: tarn rss FILE):\n",
+  text += fmt::format("  at {}, of {} resident (all of it: tarn show --by rss FILE):\n",
                       profiler::say_time(static_cast<double>(row->time_ns)), say_bytes(row->resident_bytes));
   for (const holder& one : holders_of(p, *row)) {
     text += fmt::format("  {} {}  {}\n", pad_left(say_bytes(one.bytes), 10),

@@ -144,7 +144,7 @@ TARN_API void* tarn_move(void* block) TARN_NOEXCEPT;
 
 /* ---- what live blocks keep from going back ----------------------------------------------------
  * A span of memory stays in use while one of its blocks is live; the free bytes beside it are pinned. They stay resident, but
- * for whole pages of them that have been idle for a second or so. Which place in the code allocated such blocks: tarn sites
+ * for whole pages of them that have been idle for a second or so. Which place in the code allocated such blocks: tarn show
  * --by pinned. */
 
 /* Of one size of blocks, in bytes unless stated otherwise. The library owns the structure; new figures come at the end. */
@@ -287,7 +287,7 @@ typedef struct tarn_option {
   const char* standard; /* the default */
   const char* accepts;  /* "milliseconds, -1 for never" */
   const char* meaning;  /* one sentence */
-  const char* source;   /* "default", "environment", "program", "control" (tarn set) */
+  const char* source;   /* "default", "environment", "program", "control" (tarn control) */
 } tarn_option;
 
 /* Fills *out with option number `index`; 0 on success, ENOENT past the last one. */

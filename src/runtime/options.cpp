@@ -280,7 +280,7 @@ struct entry {
   const char* accepts;
   const char* meaning;
   bool (*apply)(const char*);
-  bool by_socket;            // `tarn set` may change it in a process that runs
+  bool by_socket;            // `tarn control` may change it in a process that runs
   void (*follow)() = [] {};  // called after a change, without the lock
 };
 
@@ -327,7 +327,7 @@ constexpr entry table[] = {
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics, false},
     {"control", "off", "on, off or a folder's absolute path of at most 88 characters",
-     "whether the process answers tarn metrics, tarn trim and others at a socket, which only its user can reach: "
+     "whether the process answers tarn control, top and serve at a socket, which only its user can reach: "
      "in /tmp/tarn-UID, or in this folder",
      apply_control, false, follow_control},
 };

@@ -52,21 +52,21 @@ tarn: unknown option '--stat'
 tarn: unknown option '-stats'
       Did you mean '--stats'? All options: tarn run --help
 """),
-        Mistake("an option has no value", "tarn compare --runs -- ls", 2, """\
-tarn: --runs needs a value
-      Give it: --runs N. Number of timed rounds (3 to 10, as many as fit into about a minute)
+        Mistake("an option has no value", "tarn compare --rounds -- ls", 2, """\
+tarn: --rounds needs a value
+      Give it: --rounds N. Number of timed rounds (3 to 10, as many as fit into about a minute)
 """),
-        Mistake("a flag has a value", "tarn sites --json=yes x.prof", 2, """\
+        Mistake("a flag has a value", "tarn show --json=yes x.prof", 2, """\
 tarn: --json takes no value
-      See: tarn sites --help
+      See: tarn show --help
 """),
-        Mistake("a word stands in place of a number", "tarn compare --runs many -- ls", 2, """\
-tarn: --runs: must be a whole number from 1 to 200, not 'many'
+        Mistake("a word stands in place of a number", "tarn compare --rounds many -- ls", 2, """\
+tarn: --rounds: must be a whole number from 1 to 200, not 'many'
       See: tarn compare --help
 """),
-        Mistake("a number is negative", "tarn sites -n -3 x.prof", 2, """\
-tarn: -n: must be a whole number of at least 0, not '-3'
-      See: tarn sites --help
+        Mistake("a number is negative", "tarn show -n -3 x.prof", 2, """\
+tarn: --rows: must be a whole number of at least 0, not '-3'
+      See: tarn show --help
 """),
         Mistake("a number is out of range", "tarn profile --checkpoint 0 -- ls", 125, """\
 tarn: --checkpoint: must be a number from 0.1 to 3600, not '0'
@@ -84,33 +84,37 @@ tarn: '5': too small for this experiment
 tarn: --mode: must be sample, full or faults, not 'ful'
       Did you mean 'full'? See: tarn profile --help
 """),
-        Mistake("a metric is misspelt", "tarn sites --sort costt x.prof", 2, """\
-tarn: --sort: there is no metric 'costt'
+        Mistake("a metric is misspelt", "tarn show --metric costt x.prof", 2, """\
+tarn: --metric: there is no metric 'costt'
       Did you mean 'cost'? The metrics are cost, malloc, hidden, faults, allocations, bytes, live, live_bytes, peak.
 """),
         Mistake("no program is given", "tarn run", 125, """\
 tarn: no program given
       For example: tarn run -- ls -l
 """),
-        Mistake("no profile is given", "tarn sites", 2, """\
+        Mistake("no profile is given", "tarn show", 2, """\
 tarn: PROFILE is missing
-      Usage: tarn sites [OPTIONS] PROFILE
+      Usage: tarn show [--by VIEW] [OPTIONS] PROFILE
 """),
-        Mistake("one word too many", "tarn sites x.prof y.prof", 2, """\
+        Mistake("one word too many", "tarn show x.prof y.prof", 2, """\
 tarn: unexpected word 'y.prof'
-      Usage: tarn sites [OPTIONS] PROFILE
+      Usage: tarn show [--by VIEW] [OPTIONS] PROFILE
 """),
         Mistake("one word too many for the help", "tarn help run profile", 2, """\
 tarn: unexpected word 'profile'
       Usage: tarn help [COMMAND]
 """),
-        Mistake("two options exclude each other", "tarn compare --quiet-output --show-output -- ls", 2, """\
-tarn: --quiet-output and --show-output cannot be used together
+        Mistake("two options exclude each other", "tarn control --trim --metrics 4711", 2, """\
+tarn: --trim and --metrics cannot be used together
       Omit one of them.
 """),
         Mistake("an option needs another one", "tarn cost --interval 2", 2, """\
 tarn: --interval requires --watch
       See: tarn cost --help
+"""),
+        Mistake("an option belongs to another view", "tarn show --by rss --depth 3 x.prof", 2, """\
+tarn: --depth requires --by tree
+      See: tarn show --help
 """),
         Mistake("one side of a comparison is missing", "tarn diff x.prof", 2, """\
 tarn: diff needs two files, or two groups of files separated by --, not one file
@@ -122,7 +126,7 @@ tarn: --fail-if 'cost+3%' is no limit: it needs > or <, as in cost>+5%
 """),
         Mistake("the format of an export is missing", "tarn export x.prof", 2, """\
 tarn: no format given
-      Give one of --pprof, --collapsed, --heaptrack, --json and --prometheus.
+      Give one of --pprof, --collapsed, --heaptrack, --json, --sqlite and --prometheus.
 """),
         Mistake("an allocator is misspelt", "tarn compare --only systm -- true", 2, """\
 tarn: --only systm: no allocator has this name
@@ -130,15 +134,15 @@ tarn: --only systm: no allocator has this name
 """),
     ],
     "Files": [
-        Mistake("the profile does not exist", "tarn sites gone.prof", 125, """\
+        Mistake("the profile does not exist", "tarn show gone.prof", 125, """\
 tarn: the profile gone.prof cannot be opened: No such file or directory
       tarn profile -- PROGRAM makes one.
 """),
-        Mistake("the file is no profile", "tarn sites notes.txt", 125, """\
+        Mistake("the file is no profile", "tarn show notes.txt", 125, """\
 tarn: notes.txt is not a profile of tarn
       tarn profile -- PROGRAM makes one.
 """, needs="notes.txt"),
-        Mistake("the profile is empty", "tarn flame empty.prof", 125, """\
+        Mistake("the profile is empty", "tarn show --by tree empty.prof", 125, """\
 tarn: the profile empty.prof is empty: the profiler was stopped before it wrote anything
       tarn profile -- PROGRAM makes one.
 """, needs="empty.prof"),
@@ -146,16 +150,16 @@ tarn: the profile empty.prof is empty: the profiler was stopped before it wrote 
 tarn: . is not a regular file
       Copy the profile to a file first.
 """),
-        Mistake("the profile may not be read", "tarn sites secret.prof", 125, """\
+        Mistake("the profile may not be read", "tarn show secret.prof", 125, """\
 tarn: the profile secret.prof cannot be opened: Permission denied
       Give yourself the right to read it.
 """, needs="secret.prof nobody"),
-        Mistake("the profile is damaged", "tarn sites cut.prof", 4, """\
+        Mistake("the profile is damaged", "tarn show cut.prof", 4, """\
 tarn: cut.prof is damaged: the file ends within a chunk after 34281 of 36310 bytes; what comes before it is shown
 …
 """, needs="cut.prof",
                 remark="What could be read is shown on standard output."),
-        Mistake("a profile of samples is searched for leaks", "tarn leaks x.prof", 125, """\
+        Mistake("a profile of samples is searched for leaks", "tarn show --by leaks x.prof", 125, """\
 tarn: which of these blocks were reachable is not known: mode sample records only some of the blocks
       Record every block, from the program's start: tarn profile --mode full -- PROGRAM
 """, needs="x.prof",
@@ -180,21 +184,21 @@ tarn: -o -: a profile is not written to standard output
 tarn: -o x.prof: this is one of the files to merge
       Give another file name.
 """, needs="x.prof y.prof"),
-        Mistake("the disk is full", "tarn sites x.prof >/dev/full", 125, """\
+        Mistake("the disk is full", "tarn show x.prof >/dev/full", 125, """\
 tarn: standard output: the output cannot be written completely: No space left on device
       Make room, or give another file name.
 """, needs="x.prof"),
         Mistake("the reader of a pipe has ended", "tarn export --json x.prof | true", 141, "", needs="x.prof pipefail",
                 remark="No message, as the reader had what it wanted. A shell that does not ignore SIGPIPE reports the same code."),
-        Mistake("the file is no plan", "tarn apply plan.json -- true", 125, """\
+        Mistake("the file is no plan", "tarn run --plan plan.json -- true", 125, """\
 tarn: plan.json: it is not a plan
       Write a new plan: tarn advise FILE --plan plan.json
 """, needs="plan.json"),
-        Mistake("a profile is given for its plan", "tarn apply x.prof -- true", 125, """\
+        Mistake("a profile is given for its plan", "tarn run --plan x.prof -- true", 125, """\
 tarn: x.prof: it is a profile, not a plan
       Write its plan: tarn advise x.prof --plan plan.json
 """, needs="x.prof"),
-        Mistake("the plan does not exist", "tarn apply gone.json -- true", 125, """\
+        Mistake("the plan does not exist", "tarn prove --plan gone.json x.prof", 125, """\
 tarn: cannot read gone.json: No such file or directory
       Write a plan by: tarn advise PROFILE --plan PLAN
 """),
@@ -279,7 +283,7 @@ tarn: process 999999999 has ended, or does not exist
 tarn: 'server' is not a process id
       Find the id by the program's name: pgrep NAME
 """),
-        Mistake("the process is not being recorded", "tarn detach $$", 125, """\
+        Mistake("the process is not being recorded", "tarn attach --stop $$", 125, """\
 tarn: process N is not being recorded by this user
       Begin a recording: tarn attach N
 """, needs="own-id"),
@@ -292,7 +296,7 @@ container with --cap-add PERFMON, or outside of it
 tarn: cannot make a pipe: Too many open files
       Raise the limit on open files: ulimit -n 1024
 """, needs="few-files"),
-        Mistake("an option of the library has a wrong unit", "TARN_DECAY_MS=5s tarn options", 0, """\
+        Mistake("an option of the library has a wrong unit", "TARN_DECAY_MS=5s tarn doctor --options", 0, """\
 tarn: TARN_DECAY_MS=5s is not valid and is ignored; decay_ms takes milliseconds; 0: within 20 ms, -1: never, default 1000
 """, needs="real-library",
                 remark="The option keeps its default; the table on standard output shows it."),

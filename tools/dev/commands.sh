@@ -9,7 +9,7 @@ dev_help() {
   run [OPTION…] [-- PROGRAM ARG…]   build tarn, then run PROGRAM under the system's malloc, tarn and the other
                                     allocators that are installed, and print the table; without PROGRAM, the
                                     C++ compiler and python3 on work that comes with tarn. OPTION… go to
-                                    `tarn compare`, e.g. -n 5
+                                    `tarn compare`, e.g. -r 5
   test [--long]                     check, build and test: unit, stress and death tests, the guarantees, real
                                     programs, and the first two under sanitizers; clang-tidy reads what the
                                     last ten commits changed, or what differs from TIDY_BASE=COMMIT. --long adds

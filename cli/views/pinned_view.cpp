@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/commands/pinned_sites.hpp"
+#include "cli/views/profile_views.hpp"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
@@ -140,24 +141,25 @@ void print_json(const pinned_places& all, const memory_row& row, std::size_t mos
 
 }  // namespace
 
-void show_pinned_sites(const profile& p, const std::string& path, const pinned_choice& choice) {
+int show_pinned(const view_request& asked) {
+  const profile p = load_for_command(asked.path, asked.process, profiler::profile_detail::figures);
   const bool has_parts = std::any_of(p.memory.parts.begin(), p.memory.parts.end(),
                                      [](const memory_part& part) { return part.kind == "kept"; });
   // Without a live block there is no part.
   if (p.memory.rows.empty() || (!has_parts && p.mode != profiler::profile_mode::full)) {
-    throw cli_error(exit_code::refused, path + ": it does not tell which blocks pin memory",
+    throw cli_error(exit_code::refused, asked.path + ": it does not tell which blocks pin memory",
                     p.meta.contains("processes")
                         ? "It is a merged profile. Use the file of one process."
                         : "All blocks must be known: record it with tarn profile --mode full.");
   }
   pinned_places all = places_of(p, p.memory.rows.back());
-  std::erase_if(all.places, [&choice](const pinned_place& place) { return !matches(place, choice.filter); });
-  const std::size_t most = choice.most == 0 ? all.places.size() : choice.most;
-  if (choice.json) {
-    print_json(all, p.memory.rows.back(), most);
+  std::erase_if(all.places, [&asked](const pinned_place& place) { return !matches(place, asked.filter); });
+  if (asked.json) {
+    print_json(all, p.memory.rows.back(), asked.most_rows(20));
   } else {
-    print(all, most);
+    print(all, asked.most_rows(20));
   }
+  return exit_code::success;
 }
 
 }  // namespace tarn::cli

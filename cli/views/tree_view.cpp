@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tarn flame: the call paths of a profile as a tree, for terminals.
+#include "cli/views/profile_views.hpp"
+
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -9,8 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/commands/commands.hpp"
-#include "cli/launch/command_line.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
@@ -27,23 +26,6 @@ using profiler::call_node;
 using profiler::call_tree;
 using profiler::metric;
 
-constexpr exit_meaning flame_exits[] = {{0, "shown"}, usage_exit, damaged_exit, refused_exit};
-
-constexpr command_text flame_text = {
-    .name = "flame",
-    .summary = "Show the call paths of a profile as a tree.",
-    .usage = "tarn flame [OPTIONS] PROFILE",
-    .examples =
-        "  tarn flame server.prof                 cost by call path, from main downwards\n"
-        "  tarn flame server.prof --metric peak   live memory at the peak, by call path\n"
-        "  tarn flame server.prof --inverted      from the sites up to their callers\n",
-    .notes =
-        "A path without branches is not indented further. Branches below --min are shown\n"
-        "as one line, so that the lines add up. Metrics: cost, malloc, hidden, faults,\n"
-        "allocations, bytes, live, live_bytes, peak.\n",
-    .exits = flame_exits,
-};
-
 constexpr std::size_t bar_columns = 12;
 
 // A bar with a resolution of an eighth of a column.
@@ -56,7 +38,7 @@ std::string bar(double share) {
   return pad_right(text, bar_columns);
 }
 
-struct flame_settings {
+struct tree_settings {
   const metric* what = nullptr;
   double least = 0;  // least share of the root's value that is shown
   std::size_t depth = 0;
@@ -64,9 +46,9 @@ struct flame_settings {
   bool colour = false;
 };
 
-class flame_printer {
+class tree_printer {
  public:
-  flame_printer(const call_tree& tree, const flame_settings& settings)
+  tree_printer(const call_tree& tree, const tree_settings& settings)
       : tree_(tree), settings_(settings), root_(tree.root()) {}
 
   void run() { print_children(root_, 0, 0); }
@@ -117,7 +99,7 @@ class flame_printer {
   }
 
   const call_tree& tree_;
-  const flame_settings& settings_;
+  const tree_settings& settings_;
   call_node root_;
 };
 
@@ -145,29 +127,16 @@ void print_json(const call_tree& tree, const call_node& node, int depth) {
 
 }  // namespace
 
-int cmd_flame(const std::vector<std::string>& words) {
-  command app(flame_text);
-  std::string path, metric_name = "cost", process;
-  double least = 1;
-  bool inverted = false, json = false;
-  flame_settings settings;
-  app.option("profile PROFILE", path, "A profile that tarn profile wrote")->required();
-  app.option("-m,--metric METRIC", metric_name, "Metric that determines the widths (cost)",
-             completed_as(metric_words()));
-  add_process_option(app, process);
-  app.option("--min PERCENT", least, "Show branches below this percentage as one line (1)",
-             number(0.0, 100.0));
-  app.option("--depth N", settings.depth, "Show at most N levels");
-  app.add_flag("-i,--inverted", inverted, "Show the sites first, with their callers below");
-  app.add_flag("--json", json, "Print JSON (name, value, children), as d3-flame-graph reads it");
-  if (!parse_options(app, words)) return exit_code::success;
-  settings.what = &metric_named("--metric", metric_name);
-  settings.least = least / 100;
+int show_tree(const view_request& asked) {
+  tree_settings settings;
+  settings.what = &metric_named("--metric", asked.metric);
+  settings.least = asked.least_percent / 100;
+  settings.depth = asked.depth;
   settings.width = terminal_width(STDOUT_FILENO);
   settings.colour = wants_colour(STDOUT_FILENO);
-  const profiler::profile p = load_for_command(path, process, profiler::profile_detail::figures);
-  const call_tree tree = call_tree::of(p, *settings.what, inverted);
-  if (json) {
+  const profiler::profile p = load_for_command(asked.path, asked.process, profiler::profile_detail::figures);
+  const call_tree tree = call_tree::of(p, *settings.what, asked.inverted);
+  if (asked.json) {
     print_json(tree, tree.root(), 0);
     fmt::print("\n");
     return exit_code::success;
@@ -175,7 +144,7 @@ int cmd_flame(const std::vector<std::string>& words) {
   fmt::print("{}\n\n", paint(fmt::format("{}: {}, {}", settings.what->name,
                                          say(settings.what->unit, tree.root().value), settings.what->meaning),
                              style::bold, settings.colour));
-  if (tree.root().value > 0) flame_printer(tree, settings).run();
+  if (tree.root().value > 0) tree_printer(tree, settings).run();
   return exit_code::success;
 }
 

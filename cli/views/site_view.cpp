@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tarn sites: the call sites of a profile as a table.
+#include "cli/views/profile_views.hpp"
+
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -8,9 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "cli/commands/commands.hpp"
-#include "cli/commands/pinned_sites.hpp"
-#include "cli/launch/command_line.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
@@ -28,27 +26,6 @@ namespace {
 using profiler::metric;
 using profiler::metric_row;
 using profiler::profile;
-
-constexpr exit_meaning sites_exits[] = {{0, "shown"}, usage_exit, damaged_exit, refused_exit};
-
-constexpr command_text sites_text = {
-    .name = "sites",
-    .summary = "Show the call sites of a profile as a table.",
-    .usage = "tarn sites [OPTIONS] PROFILE",
-    .examples =
-        "  tarn sites server.prof                        the 20 most expensive sites\n"
-        "  tarn sites server.prof --sort peak -n 50      the 50 sites with the most live\n"
-        "                                                memory at the program's peak\n"
-        "  tarn sites server.prof --filter json::parser  sites with it in a function, a\n"
-        "                                                file or type of their path\n"
-        "  tarn sites server.prof --by pinned            sites whose live blocks keep\n"
-        "                                                free memory resident\n",
-    .notes =
-        "Metrics: cost (malloc, free and the kernel's work for them), malloc, hidden\n"
-        "(cost less malloc), faults, allocations, bytes, live, live_bytes, peak.\n"
-        "\u00b112 %: margin of a sampled figure, which holds in 95 of 100 cases.\n",
-    .exits = sites_exits,
-};
 
 // A row of the table: the sites whose paths would look the same, with the same function and the same nearest
 // callers.
@@ -155,7 +132,7 @@ class site_table {
     if (left_out.empty()) return;
     for (const std::string& line :
          {fmt::format("no room for {}", join(left_out, ", ")),
-          std::string("(widen the terminal, or use --sort METRIC, --json, or | less -S)")})
+          std::string("(widen the terminal, or use --metric METRIC, --json, or | less -S)")})
       fmt::print("{}\n", paint(line, style::faint, colour));
   }
 
@@ -210,7 +187,7 @@ nlohmann::json row_json(const profile& p, const site_line& line) {
 
 void print_json(const profile& p, const std::vector<site_line>& lines, double shown, double total,
                 const metric& sort) {
-  print_json_rows({{"sort", sort.name}, {"shown", shown}, {"total", total}}, "sites", lines.size(),
+  print_json_rows({{"metric", sort.name}, {"shown", shown}, {"total", total}}, "sites", lines.size(),
                   [&](std::size_t index) { return row_json(p, lines[index]); });
 }
 
@@ -242,60 +219,30 @@ site_lines lines_of(const profile& p, const std::vector<metric_row>& rows, const
   return result;
 }
 
-struct sites_arguments {
-  std::string path, sort_name = "cost", by, filter, process;
-  std::size_t most = 20;
-  bool json = false;
-  bool full_names = false;
-};
-
-void declare_options(command& app, sites_arguments& arguments) {
-  app.option("profile PROFILE", arguments.path, "A profile that tarn profile wrote")->required();
-  app.option("-s,--sort METRIC", arguments.sort_name, "Metric to sort by (cost)",
-             completed_as(metric_words()));
-  app.option("--by WHAT", arguments.by,
-             "pinned: show which sites' live blocks keep free memory resident (a profile of --mode full)",
-             one_of({"pinned"}));
-  app.option("-f,--filter TEXT", arguments.filter,
-             "Show only sites with this text in a function, a file or the type");
-  add_process_option(app, arguments.process);
-  app.option("-n N", arguments.most, "Show at most N sites (20); 0: all");
-  app.add_flag("--full-names", arguments.full_names, "Show names with all template arguments and parameters");
-  app.add_flag("--json", arguments.json, "Print JSON");
-}
-
 }  // namespace
 
-int cmd_sites(const std::vector<std::string>& words) {
-  command app(sites_text);
-  sites_arguments arguments;
-  declare_options(app, arguments);
-  if (!parse_options(app, words)) return exit_code::success;
-  const metric& sort = metric_named("--sort", arguments.sort_name);
-  const profile p = load_for_command(arguments.path, arguments.process, profiler::profile_detail::figures);
-  if (!arguments.by.empty()) {
-    show_pinned_sites(p, arguments.path, {arguments.filter, arguments.most, arguments.json});
-    return exit_code::success;
-  }
+int show_sites(const view_request& asked) {
+  const metric& sort = metric_named("--metric", asked.metric);
+  const profile p = load_for_command(asked.path, asked.process, profiler::profile_detail::figures);
   const std::vector<metric_row> rows = profiler::metric_rows(p);
-  auto [lines, found, total] = lines_of(p, rows, sort, arguments.filter);
-  if (arguments.most != 0 && lines.size() > arguments.most) lines.resize(arguments.most);
+  auto [lines, found, total] = lines_of(p, rows, sort, asked.filter);
+  lines.resize(std::min(lines.size(), asked.most_rows(20)));
   double shown = 0;
   std::size_t shown_sites = 0;
   for (const site_line& line : lines) {
     shown += line.key;
     shown_sites += line.sites;
   }
-  if (arguments.json) {
+  if (asked.json) {
     print_json(p, lines, shown, total, sort);
     return exit_code::success;
   }
   const bool colour = wants_colour(STDOUT_FILENO);
-  const name_form form = arguments.full_names ? name_form::whole : name_form::shortened;
+  const name_form form = asked.full_names ? name_form::whole : name_form::shortened;
   if (!lines.empty()) print_table(p, lines, sort, form, colour);
   fmt::print("{}\n",
              paint(fmt::format("{} of {} {}: {} of {} in total ({})", shown_sites, found,
-                               arguments.filter.empty() ? "sites" : "sites that match", say(sort.unit, shown),
+                               asked.filter.empty() ? "sites" : "sites that match", say(sort.unit, shown),
                                say(sort.unit, total), profiler::say_share(shown, total)),
                    style::faint, colour));
   if (const std::string names = profiler::missing_names(p); !names.empty()) fmt::print("{}\n", names);

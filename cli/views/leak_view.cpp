@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tarn leaks: the blocks that a program had not freed at its end, and which of them were unreachable.
+#include "cli/views/profile_views.hpp"
+
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -8,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/commands.hpp"
-#include "cli/launch/command_line.hpp"
 #include "cli/recording/leak_suppressions.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
@@ -29,32 +28,6 @@ using profiler::site;
 using profiler::site_figures;
 using profiler::source_frame;
 
-constexpr int leaks_found = 1;
-
-constexpr exit_meaning leaks_exits[] = {
-    {0, "nothing is lost, or all of it is suppressed"},
-    {1, "a block is lost"},
-    usage_exit,
-    damaged_exit,
-    {125, "the profile does not tell what is lost, or the file cannot be read"}};
-
-constexpr command_text leaks_text = {
-    .name = "leaks",
-    .summary = "Show the blocks that a program had not freed, and which were lost.",
-    .usage = "tarn leaks [OPTIONS] PROFILE",
-    .examples =
-        "  tarn profile --mode full -o x.prof -- ./program; tarn leaks x.prof\n"
-        "  tarn leaks --suppressions known.supp x.prof    only unknown leaks\n"
-        "  tarn leaks --reachable x.prof                  also reachable blocks\n",
-    .notes =
-        "A block is lost if no register, stack, static data or reachable block holds an\n"
-        "address within it; it is indirectly lost if only lost blocks hold one. This is\n"
-        "known for profiles of mode full whose program ended by exit.\n"
-        "\n"
-        "Suppressions: lines leak:PATTERN, as in LeakSanitizer.\n",
-    .exits = leaks_exits,
-};
-
 struct leak_line {
   const site* who;
   std::string suppressed_by;
@@ -65,7 +38,7 @@ struct leak_sums {
   site_figures suppressed;
 };
 
-void add(site_figures& sum, const site_figures& more) {
+void add_live(site_figures& sum, const site_figures& more) {
   for (double site_figures::*member :
        {&site_figures::live, &site_figures::live_bytes, &site_figures::lost, &site_figures::lost_bytes,
         &site_figures::indirect, &site_figures::indirect_bytes}) {
@@ -80,7 +53,7 @@ std::vector<leak_line> lines_of(const profile& p, const leak_suppressions& suppr
     const site_figures& figures = one.figures;
     const bool is_lost = figures.lost > 0 || figures.indirect > 0;
     leak_line line{&one, is_lost ? suppressions.match(p, one) : ""};
-    add(line.suppressed_by.empty() ? sums.shown : sums.suppressed, figures);
+    add_live(line.suppressed_by.empty() ? sums.shown : sums.suppressed, figures);
     if (!line.suppressed_by.empty() || !(is_lost || (with_reachable && figures.live > 0))) continue;
     lines.push_back(std::move(line));
   }
@@ -235,32 +208,17 @@ std::string advice_in(const profile& p) {
 
 }  // namespace
 
-int cmd_leaks(const std::vector<std::string>& words) {
-  command app(leaks_text);
-  std::string path, process;
-  std::vector<std::string> suppression_files;
-  std::size_t most = 20;
-  bool json = false, reachable = false;
-  app.option("profile PROFILE", path, "A profile that tarn profile wrote")->required();
-  app.option("--suppressions FILE", suppression_files,
-             "File of known leaks, with lines leak:PATTERN; may be repeated")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag("--reachable", reachable, "Show reachable blocks, too");
-  add_process_option(app, process);
-  app.option("-n N", most, "Show at most N places (20); 0: all");
-  app.add_flag("--json", json, "Print JSON");
-  if (!parse_options(app, words)) return exit_code::success;
+int show_leaks(const view_request& asked) {
   leak_suppressions suppressions;
-  for (const std::string& file : suppression_files) suppressions.add_file(file);
-  const profile p = load_for_command(path, process, profiler::profile_detail::figures);
+  for (const std::string& file : asked.suppressions) suppressions.add_file(file);
+  const profile p = load_for_command(asked.path, asked.process, profiler::profile_detail::figures);
   const std::string reason = reason_in(p);
   const bool known = reason.empty();
   leak_sums sums;
-  std::vector<leak_line> lines = lines_of(p, suppressions, reachable || !known, sums);
+  std::vector<leak_line> lines = lines_of(p, suppressions, asked.reachable || !known, sums);
   const std::size_t found = lines.size();
-  if (most != 0 && lines.size() > most) lines.resize(most);
-  if (json) {
+  lines.resize(std::min(found, asked.most_rows(20)));
+  if (asked.json) {
     print_json(p, lines, sums, known, reason);
   } else {
     const bool colour = wants_colour(STDOUT_FILENO);
@@ -268,7 +226,7 @@ int cmd_leaks(const std::vector<std::string>& words) {
     if (!lines.empty()) print_lines(p, lines, known, colour);
     if (lines.size() < found)
       fmt::print("{}\n",
-                 paint(fmt::format("{} of {} places (-n)", lines.size(), found), style::faint, colour));
+                 paint(fmt::format("{} of {} places (--rows)", lines.size(), found), style::faint, colour));
   }
   if (!known) {
     print_error(cli_error(exit_code::refused, "which of these blocks were reachable is not known: " + reason,
@@ -276,7 +234,7 @@ int cmd_leaks(const std::vector<std::string>& words) {
                 false);
     return exit_code::refused;
   }
-  return sums.shown.lost > 0 ? leaks_found : exit_code::success;
+  return sums.shown.lost > 0 ? exit_code::results_differ : exit_code::success;
 }
 
 }  // namespace tarn::cli

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// tarn rss: what the resident memory of a whole process consisted of: malloc's blocks by site, memory that malloc
+// What the resident memory of a whole process consisted of: malloc's blocks by site, memory that malloc
 // kept, the program's own mappings, files, stacks and others. A row (memory_row) is one reading of /proc/PID/smaps. The
 // kinds of a row add up to its sum(); resident_bytes is VmRSS, read just before, so it may differ a little. The profile
 // has sites and files only for the row of the peak, which is that with most memory resident and in use, and for the last one.
+#include "cli/views/profile_views.hpp"
+
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -12,8 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/commands.hpp"
-#include "cli/launch/command_line.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/memory_verdict.hpp"
@@ -32,24 +32,6 @@ using profiler::memory_kinds;
 using profiler::memory_row;
 using profiler::placed_memory;
 using profiler::profile;
-
-constexpr exit_meaning rss_exits[] = {
-    {0, "shown"}, usage_exit, damaged_exit, {125, "the file cannot be read, or has no readings"}};
-
-constexpr command_text rss_text = {
-    .name = "rss",
-    .summary = "Show what the resident memory of a process consisted of.",
-    .usage = "tarn rss [OPTIONS] PROFILE",
-    .examples =
-        "  tarn rss server.prof              at the reading with the most memory\n"
-        "  tarn rss --at end -n 10 x.prof    at the last reading, ten parts of each kind\n"
-        "  tarn rss --over-time x.prof       one row per reading\n",
-    .notes =
-        "The first line has the kernel's count for the process (VmRSS) and its peak. The\n"
-        "parts add up to the sum of all mappings (smaps), which was read just after it\n"
-        "and may differ a little.\n",
-    .exits = rss_exits,
-};
 
 // Empty if it is below half a percent, or below one byte.
 std::string margin(double variance, double bytes) {
@@ -160,8 +142,7 @@ void require_memory(const profile& p, const std::string& path) {
     throw cli_error(
         exit_code::refused, problem,
         "It is a merged profile. Its processes had their peaks at different times and count shared "
-        "pages several times, so their parts cannot be added. Use tarn rss with the file of one "
-        "process.");
+        "pages several times, so their parts cannot be added. Give the file of one process.");
   }
   throw cli_error(exit_code::refused, problem,
                   "The program ended at once, or tarn was not allowed to read its /proc/PID/smaps. Record it "
@@ -170,25 +151,14 @@ void require_memory(const profile& p, const std::string& path) {
 
 }  // namespace
 
-int cmd_rss(const std::vector<std::string>& words) {
-  command app(rss_text);
-  std::string path, at = "peak";
-  std::size_t most = 5;
-  bool json = false, over_time = false;
-  app.option("profile PROFILE", path, "A profile that tarn profile wrote, of one process")->required();
-  app.option("--at WHEN", at, "Time: peak (the reading with the most memory) or end (the last one)",
-             one_of({"peak", "end"}));
-  app.add_flag("--over-time", over_time, "Show one row per reading");
-  app.option("-n N", most, "Show at most N sites or files of each kind (5); 0: all");
-  app.add_flag("--json", json, "Print JSON");
-  if (!parse_options(app, words)) return exit_code::success;
-  if (most == 0) most = SIZE_MAX;
-  const profile p = load_for_command(path, profiler::profile_detail::figures);
-  require_memory(p, path);
-  const memory_row& row = at == "end" ? p.memory.rows.back() : *p.memory.highest();
-  if (json) {
+int show_resident(const view_request& asked) {
+  const std::size_t most = asked.most_rows(5);
+  const profile p = load_for_command(asked.path, profiler::profile_detail::figures);
+  require_memory(p, asked.path);
+  const memory_row& row = asked.at == "end" ? p.memory.rows.back() : *p.memory.highest();
+  if (asked.json) {
     print_json(p, row, most);
-  } else if (over_time) {
+  } else if (asked.over_time) {
     print_over_time(p, wants_colour(STDOUT_FILENO));
   } else {
     print_split(p, row, most, wants_colour(STDOUT_FILENO));
