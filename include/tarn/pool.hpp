@@ -199,6 +199,7 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
   static inline constinit thread_local tarn_pool_bin* bin_ = &detail::no_bin.bin;
 };
 
+// Of a type that cannot be held: refused, with the reason.
 template <class T>
   requires(!detail::is_held<T>)
 class shared_pool<T> : detail::refused_type<T> {};
@@ -331,6 +332,7 @@ class object_pool : public detail::pool_front<object_pool<T>, T>,
   std::atomic<tarn_pool*> pairs_{nullptr};
 };
 
+// Of a type that cannot be held: refused, with the reason.
 template <class T>
   requires(!detail::is_held<T>)
 class object_pool<T> : detail::refused_type<T> {};

@@ -145,6 +145,7 @@ class pooled {
   }
 };
 
+// Of a type that cannot be held: refused, with the reason.
 template <class T>
   requires(!detail::is_held<T>)
 class pooled<T> : detail::refused_type<T> {};

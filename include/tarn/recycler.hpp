@@ -486,6 +486,7 @@ class recycler {
   state* const state_;
 };
 
+// Of a type that cannot be held: refused, with the reason.
 template <class T, class Hooks>
   requires(!detail::is_held<T>)
 class recycler<T, Hooks> : detail::refused_type<T> {};
