@@ -428,6 +428,7 @@ class local_pool : public detail::pool_front<local_pool<T>, T>,
   mutable tarn_pool* pool_ = nullptr;
 };
 
+// Of a type that cannot be held: refused, with the reason.
 template <class T>
   requires(!detail::is_held<T>)
 class local_pool<T> : detail::refused_type<T> {};
