@@ -20,7 +20,7 @@
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/plan.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {

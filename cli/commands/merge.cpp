@@ -14,7 +14,7 @@
 #include "cli/show/output_file.hpp"
 #include "cli/show/process_table.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/merge.hpp"

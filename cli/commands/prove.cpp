@@ -25,7 +25,7 @@
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 

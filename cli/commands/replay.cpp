@@ -20,7 +20,7 @@
 #include "cli/show/output_file.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/replay/trace.hpp"
 
 namespace tarn::cli {

@@ -17,7 +17,7 @@
 #include "cli/show/output_file.hpp"
 #include "cli/show/profile_view.hpp"
 #include "profiler/analyze/advice.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/report/report_file.hpp"

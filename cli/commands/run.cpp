@@ -22,7 +22,7 @@
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 

@@ -30,7 +30,7 @@
 #include "cli/show/terminal.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/model/known_meta.hpp"
 #include "profiler/model/store_profile.hpp"

@@ -7,7 +7,7 @@
 
 #include "cli/compare/comparison_report.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 

@@ -15,7 +15,7 @@
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "profiler/analyze/advice.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/known_meta.hpp"
 

@@ -16,7 +16,7 @@
 #include "cli/show/profile_verdict.hpp"
 #include "cli/show/tree_verdict.hpp"
 #include "os/memory_pressure.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {

@@ -11,7 +11,7 @@
 #include "cli/show/process_table.hpp"
 #include "cli/show/profile_verdict.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {

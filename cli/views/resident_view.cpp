@@ -20,7 +20,7 @@
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/memory_kinds.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {

@@ -6,7 +6,7 @@
 
 #include "profiler/analyze/advice_rules.hpp"
 #include "profiler/analyze/function_name.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 

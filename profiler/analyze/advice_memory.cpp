@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "profiler/analyze/advice_rules.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/analyze/site_label.hpp"
 
 namespace tarn::profiler {

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/collect/clock_price.hpp"
 #include "profiler/collect/recording_process.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // quantity: the one spelling of times, bytes, counts and shares, in the terminal, in JSON texts and, by
-// report/page/src/units.ts, in the report's page. Both are tested with tests/profiler/analyze/quantities.json.
+// report/page/src/units.ts, in the report's page. Both are tested with tests/profiler/format/quantities.json.
 // Pure functions; any thread.
 //
 // A figure has `digits` significant digits in the largest unit that leaves at least 1. Whole numbers have no decimals;

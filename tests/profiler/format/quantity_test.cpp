@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The spelling of quantities: the table of quantities.json, by which units_test.mjs tests the report's page, and what
 // only the C++ side has.
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 #include <gtest/gtest.h>
 
