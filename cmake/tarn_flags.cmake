@@ -44,11 +44,6 @@ if(TARN_SANITIZE)
   target_link_options(tarn_sanitizers INTERFACE ${sanitize})
 endif()
 
-if(TARN_UB_TRAPS)
-  target_compile_options(tarn_sanitizers INTERFACE -fsanitize=undefined -fno-sanitize=null,vptr
-    $<IF:$<CXX_COMPILER_ID:GNU>,-fsanitize-undefined-trap-on-error,-fsanitize-trap=all>)
-endif()
-
 add_library(tarn_internal INTERFACE)
 target_include_directories(tarn_internal INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 target_compile_definitions(tarn_internal INTERFACE
@@ -78,4 +73,8 @@ target_compile_options(tarn_engine_options INTERFACE
   -fno-builtin-malloc -fno-builtin-free -fno-builtin-calloc -fno-builtin-realloc)
 if(NOT TARN_SANITIZE)
   target_compile_options(tarn_engine_options INTERFACE -fomit-frame-pointer)
+endif()
+if(TARN_UB_TRAPS)
+  target_compile_options(tarn_engine_options INTERFACE -fsanitize=undefined -fno-sanitize=null,vptr
+    $<IF:$<CXX_COMPILER_ID:GNU>,-fsanitize-undefined-trap-on-error,-fsanitize-trap=all>)
 endif()

@@ -29,7 +29,7 @@ option(TARN_TEST_HARDENED "Build unit and stress tests, and no others, with the 
 option(TARN_ENGINE_UNITY "Compile each of the engine's folders as one source, where CMAKE_UNITY_BUILD is on" OFF)
 option(TARN_QUICK_TESTS "Build only the tests of tier quick (tests/tiers.txt)" OFF)
 option(TARN_CHECKS "Compile the engine's internal checks in" OFF)
-option(TARN_UB_TRAPS "Make undefined behaviour end the program, without a sanitizer's library" OFF)
+option(TARN_UB_TRAPS "Make undefined behaviour of the engine end the program" OFF)
 set(TARN_SANITIZE "" CACHE STRING "Sanitizers for the engine and its tests, e.g. address,undefined or thread")
 
 if(NOT TARN_BUILD_SHARED AND NOT TARN_BUILD_STATIC)
