@@ -185,6 +185,7 @@ run_quick_checks() {
   local status=0
   step "Checking text and licences" build/log/text.log python3 tools/check_text.py || status=1
   step "Checking the order of folders" build/log/layers.log python3 tools/check_layers.py || status=1
+  step "Weighing the rooms" build/log/weight.log python3 tools/weight.py || status=1
   step "Checking public headers" build/log/headers.log check_headers || status=1
   step "Checking the formatting" build/log/format.log check_format || status=1
   grep '^formatting: not checked' build/log/format.log
@@ -201,11 +202,18 @@ dev_test() {
   local started=$SECONDS
   failed=()
   "test_$tier"
-  printf '\nAfter %d s:\n' $((SECONDS - started))
+  printf '\nAfter %d s%s:\n' $((SECONDS - started)) "$(minutes_budget "${1:-}" $((SECONDS - started)))"
   printf '  %s\n' "${closing_lines[@]}"
   sum_of_closing_lines
   [ ${#failed[@]} -eq 0 ] || fail 1 "failed: ${failed[*]}" \
     "Read the messages above. One test again: ctest --test-dir build/PRESET -R NAME --output-on-failure"
+}
+
+# minutes_budget --TIER SECONDS: how that stands to the minutes in tools/weight.txt, which are for two processors.
+minutes_budget() {
+  local minutes
+  minutes=$(sed -nE "s/^minutes:test$1 +([0-9]+).*/\1/p" tools/weight.txt)
+  [ -z "$minutes" ] || [ "$2" -le $((minutes * 60)) ] || printf ', more than the %d minutes of tools/weight.txt' "$minutes"
 }
 
 # The tiers: tests/tiers.txt.
@@ -213,7 +221,7 @@ test_quick() {
   need "$needs_build$needs_tests" "$wants_quick"
   echo "build/quick will take about 0.5 GB."
   account check run_quick_checks
-  test_preset quick all -LE '^long$' -E "^($(tests_not_in_quick))\$"
+  test_preset quick all -LE '^long$' -E "$(tests_not_in_quick | paste -sd'|')"
 }
 
 test_full() {
@@ -223,6 +231,7 @@ test_full() {
   account check run_checks "${base[@]}"
   account compilers check_compilers
   test_preset release all -LE '^long$'
+  account tiers check_tiers
   test_sanitizers -LE '^long$'
 }
 
@@ -243,9 +252,19 @@ test_sanitizers() {
   test_preset tsan engine_tests -L '^(unit|stress)$' "$@"
 }
 
-# One pattern of the names that tests/tiers.txt leaves to the tier full.
+# The names that tests/tiers.txt leaves to the tier full, one per line, as patterns without groups: CTest has nine of them.
 tests_not_in_quick() {
-  sed -nE 's/^test +([^ ]+) .*/\1/p' tests/tiers.txt | paste -sd'|'
+  sed -nE 's/^tests +[a-z]+ +//p' tests/tiers.txt | tr -s ' ' '\n' | sed 's/[.]/[.]/g; s/[*]/.*/g; s/.*/^&$/'
+}
+
+# Each name in tests/tiers.txt is that of a test; a misspelt one would leave a slow test in the tier quick.
+check_tiers() {
+  local names pattern status=0
+  names=$(ctest --test-dir build/release -N | sed -nE 's/^ *Test +#[0-9]+: //p')
+  while read -r pattern; do
+    grep -q "$pattern" <<<"$names" || { echo "tests/tiers.txt: no test has the name $pattern" && status=1; }
+  done < <(tests_not_in_quick)
+  return $status
 }
 
 # account NAME COMMAND…: counts as one test; status 77: not run.
