@@ -30,7 +30,7 @@ class gathered {
   explicit gathered(unsigned metrics) : metrics_(metrics) {
     const long memory = os::system_call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory >= 0 || memory < -4095) members_ = reinterpret_cast<member*>(memory);
+    if (!os::failed(memory)) members_ = reinterpret_cast<member*>(memory);
   }
   ~gathered() {
     if (members_ != nullptr) os::system_call(SYS_munmap, reinterpret_cast<long>(members_), bytes);

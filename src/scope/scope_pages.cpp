@@ -19,7 +19,7 @@ constexpr std::size_t region_divisor = 8;
 constexpr std::size_t dirty_of_arena = 64 * kib;
 constexpr std::size_t dirty_divisor = 4;
 // A search for an empty span looks at so many.
-constexpr int most_looks = 16;
+constexpr int most_chunks_looked_at = 16;
 
 // Of the calling thread. A purge of the page heap may run a period of decay, which ends others within.
 thread_local constinit scope_leaving* innermost_leaving = nullptr;
@@ -30,7 +30,7 @@ thread_local constinit scope_leaving* innermost_leaving = nullptr;
 span* scope_core::take_empty_locked(std::size_t pages, kind from) {
   span_list& list = from == dirty ? dirty_ : clean_;
   span* best = nullptr;
-  int looks = most_looks;
+  int looks = most_chunks_looked_at;
   for (span* s = list.front(); s != nullptr && looks != 0; s = s->next, --looks) {
     if (s->pages >= pages && (best == nullptr || s->pages < best->pages)) best = s;
   }

@@ -36,9 +36,9 @@ answers() {
 cd "$scratch/elsewhere"
 answers 0 './dev COMMAND'
 answers 2 "unknown command 'biuld'" biuld
-answers 2 "there is no preset 'relese'; there are: dev release" build relese
+answers 2 "there is no preset 'relese'; there are: quick dev release" build relese
 answers 2 "build takes one preset" build dev release
-answers 2 "test takes --long or nothing" test --lon
+answers 2 "test takes --full, --long or nothing" test --lon
 answers 2 "release does not know '--chek'" release --chek
 answers 2 "there is no packaging/rpm; there are:" release rpm
 answers 2 "site takes no argument" site here

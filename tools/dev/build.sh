@@ -2,7 +2,7 @@
 # Configuring and building the presets, and running their tests. Sourced by ./dev.
 # shellcheck shell=bash
 
-presets='dev release bench asan-ubsan tsan aarch64'
+presets='quick dev release bench asan-ubsan tsan aarch64'
 
 check_cmake() {
   local version

@@ -42,6 +42,9 @@ gpg                gpg
 wants_release_check='
 debootstrap  debootstrap
 unshare      util-linux'
+# Another version is not asked.
+wants_quick='
+clang-format-16  clang-format-16'
 needs_check='
 git                                                                           git
 clang-format-16|clang-format-17|clang-format-15|clang-format-14|clang-format  clang-format-16|clang-format
@@ -249,10 +252,17 @@ apt_install() {
   apt_choose "$1" "$2"
   [ ${#all[@]} -gt 0 ] || return 0
   echo "Installing by apt-get: ${all[*]}"
+  apt_cost "${all[@]}"
   become_root || return
   # Once more with fresh lists: those of an older day name packages that are gone.
   apt_get_install "${all[@]}" || { apt_update && apt_get_install "${all[@]}"; } ||
     echo "apt-get could not install all of that; its messages are in build/log/apt.log"
+}
+
+# What that will take, in apt-get's words.
+apt_cost() {
+  LC_ALL=C apt-get --assume-no install --no-install-recommends "$@" 2>/dev/null |
+    sed -nE 's/^(Need to get .*|After this operation, .*)$/  \1/p'
 }
 
 # Another apt-get, such as the one that runs by itself after a system's start, is waited for.
