@@ -3,6 +3,4 @@
 #include "cli/commands/commands.hpp"
 #include "cli/show/guarded_main.hpp"
 
-int main(int count, char** values) {
-  return tarn::cli::guarded_main(count, values, tarn::cli::cmd_compare);
-}
+int main(int count, char** values) { return tarn::cli::guarded_main(count, values, tarn::cli::cmd_compare); }

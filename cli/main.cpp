@@ -144,6 +144,4 @@ int dispatch(const std::vector<std::string>& all_words) {
 
 }  // namespace tarn::cli
 
-int main(int count, char** values) {
-  return tarn::cli::guarded_main(count, values, tarn::cli::dispatch);
-}
+int main(int count, char** values) { return tarn::cli::guarded_main(count, values, tarn::cli::dispatch); }

@@ -15,10 +15,10 @@
 #include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/format/quantity.hpp"
 #include "profiler/export/packer.hpp"
 #include "profiler/export/pprof_names.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 

@@ -30,8 +30,8 @@
 #include "cli/show/terminal.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
-#include "profiler/format/quantity.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
 #include "profiler/model/store_profile.hpp"
 

@@ -16,8 +16,8 @@
 #include "cli/show/profile_verdict.hpp"
 #include "cli/show/tree_verdict.hpp"
 #include "os/memory_pressure.hpp"
-#include "profiler/format/quantity.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 

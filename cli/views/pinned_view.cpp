@@ -15,8 +15,8 @@
 #include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/format/quantity.hpp"
 #include "profiler/analyze/site_label.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/model/pinned_part.hpp"
 
 namespace tarn::cli {

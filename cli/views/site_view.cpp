@@ -15,8 +15,8 @@
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/missing_names.hpp"
-#include "profiler/format/quantity.hpp"
 #include "profiler/analyze/site_label.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/model/figure_columns.hpp"
 
 namespace tarn::cli {
