@@ -15,7 +15,7 @@ class Mistake:
     message: str       # standard error
     needs: str = ""    # names of files and other preparations (mistakes_test.py)
     remark: str = ""   # for the page
-    shown: bool = True  # False: another entry of the page has almost the same message
+    shown: bool = True  # False: the page leaves it out, since another entry is like it, or the message says all
 
 
 SECTIONS = {
@@ -39,7 +39,7 @@ tarn: unknown command 'record'
         Mistake("an option stands before the command", "tarn --stats run -- ls", 2, """\
 tarn: unknown option '--stats' before the command
       Options follow the command: tarn COMMAND OPTIONS. All commands: tarn help
-"""),
+""", shown=False),
         Mistake("an option is misspelt", "tarn compare --onyl tarn -- ls", 2, """\
 tarn: unknown option '--onyl'
       Did you mean '--only'? All options: tarn compare --help
@@ -60,7 +60,7 @@ tarn: --rounds needs a value
         Mistake("a flag has a value", "tarn show --json=yes x.prof", 2, """\
 tarn: --json takes no value
       See: tarn show --help
-"""),
+""", shown=False),
         Mistake("a word stands in place of a number", "tarn compare --rounds many -- ls", 2, """\
 tarn: --rounds: must be a whole number from 1 to 200, not 'many'
       See: tarn compare --help
@@ -80,7 +80,7 @@ tarn: --sample: must be a size from 1 KiB to 1 GiB, not '1T'
         Mistake("a size is too small", "tarn cost 5", 2, """\
 tarn: '5': too small for this experiment
       Use at least 64K. Smaller blocks come from the allocator's caches, whose cost this method cannot see.
-"""),
+""", shown=False),
         Mistake("a value is no word of the list", "tarn profile --mode ful -- ls", 125, """\
 tarn: --mode: must be sample, full or faults, not 'ful'
       Did you mean 'full'? See: tarn profile --help
@@ -92,7 +92,7 @@ tarn: --metric: there is no metric 'costt'
         Mistake("no program is given", "tarn run", 125, """\
 tarn: no program given
       For example: tarn run -- ls -l
-"""),
+""", shown=False),
         Mistake("no profile is given", "tarn show", 2, """\
 tarn: PROFILE is missing
       Usage: tarn show [--by VIEW] [OPTIONS] PROFILE
@@ -100,7 +100,7 @@ tarn: PROFILE is missing
         Mistake("one word too many", "tarn show x.prof y.prof", 2, """\
 tarn: unexpected word 'y.prof'
       Usage: tarn show [--by VIEW] [OPTIONS] PROFILE
-"""),
+""", shown=False),
         Mistake("one word too many for the help", "tarn help run profile", 2, """\
 tarn: unexpected word 'profile'
       Usage: tarn help [COMMAND]
@@ -108,7 +108,7 @@ tarn: unexpected word 'profile'
         Mistake("two options exclude each other", "tarn control --trim --metrics 4711", 2, """\
 tarn: --trim and --metrics cannot be used together
       Omit one of them.
-"""),
+""", shown=False),
         Mistake("an option needs another one", "tarn cost --interval 2", 2, """\
 tarn: --interval requires --watch
       See: tarn cost --help
@@ -120,7 +120,7 @@ tarn: --depth requires --by tree
         Mistake("one side of a comparison is missing", "tarn diff x.prof", 2, """\
 tarn: diff needs two files, or two groups of files separated by --, not one file
       One file each: tarn diff BEFORE AFTER. Several: tarn diff [OPTIONS] BEFORE... -- AFTER...
-"""),
+""", shown=False),
         Mistake("a limit of diff is malformed", "tarn diff --fail-if 'cost+3%' x.prof y.prof", 2, """\
 tarn: --fail-if 'cost+3%' is no limit: it needs > or <, as in cost>+5%
       For example: --fail-if 'cost>+5%', --fail-if 'peak>+64M', --fail-if 'site.bytes>+20%'
@@ -128,11 +128,11 @@ tarn: --fail-if 'cost+3%' is no limit: it needs > or <, as in cost>+5%
         Mistake("the format of an export is missing", "tarn export x.prof", 2, """\
 tarn: no format given
       Give one of --pprof, --collapsed, --heaptrack, --json, --sqlite and --prometheus.
-"""),
+""", shown=False),
         Mistake("an allocator is misspelt", "tarn compare --only systm -- true", 2, """\
 tarn: --only systm: no allocator has this name
       Did you mean 'system'?
-"""),
+""", shown=False),
     ],
     "Files": [
         Mistake("the profile does not exist", "tarn show gone.prof", 125, """\
@@ -150,7 +150,7 @@ tarn: the profile empty.prof is empty: the profiler was stopped before it wrote 
         Mistake("the profile is a folder", "tarn report .", 125, """\
 tarn: . is not a regular file
       Copy the profile to a file first.
-"""),
+""", shown=False),
         Mistake("the profile may not be read", "tarn show secret.prof", 125, """\
 tarn: the profile secret.prof cannot be opened: Permission denied
       Give yourself the right to read it.
@@ -180,11 +180,11 @@ tarn: gone/x.prof: cannot be written: No such file or directory
         Mistake("a profile is to go to standard output", "tarn profile -o - -- true", 125, """\
 tarn: -o -: a profile is not written to standard output
       Give a file name: -o FILE.prof
-"""),
+""", shown=False),
         Mistake("the merged profile is one of its parts", "tarn merge x.prof y.prof -o x.prof", 2, """\
 tarn: -o x.prof: this is one of the files to merge
       Give another file name.
-""", needs="x.prof y.prof"),
+""", needs="x.prof y.prof", shown=False),
         Mistake("the disk is full", "tarn show x.prof >/dev/full", 125, """\
 tarn: standard output: the output cannot be written completely: No space left on device
       Make room, or give another file name.
@@ -283,7 +283,7 @@ tarn: process 999999999 has ended, or does not exist
         Mistake("a name stands in place of a process id", "tarn attach server", 2, """\
 tarn: 'server' is not a process id
       Find the id by the program's name: pgrep NAME
-"""),
+""", shown=False),
         Mistake("the process is not being recorded", "tarn attach --stop $$", 125, """\
 tarn: process N is not being recorded by this user
       Begin a recording: tarn attach N
