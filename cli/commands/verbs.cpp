@@ -66,16 +66,14 @@ int print_manual(const std::vector<std::string>& words) {
   const std::string form = words.empty() ? "" : words.front();
   std::string text = words.size() == 1 ? completion_script(form) : "";
   if (form == "json" && words.size() == 1) text = json_text(definitions_json(all_verbs), 1) + "\n";
-  if (form == "exit-codes" && words.size() == 1) text = exit_codes_page(all_verbs);
   if (form == "files" && words.size() == 2) {
     write_files(words[1]);
     return exit_code::success;
   }
   if (form == "man" && words.size() == 2) text = man_page_of(words[1]);
   if (text.empty()) {
-    throw cli_error(
-        exit_code::usage, "--print-manual needs the name of a form",
-        "Give one of bash, zsh, fish, json, exit-codes, man tarn, man COMMAND, and files FOLDER.");
+    throw cli_error(exit_code::usage, "--print-manual needs the name of a form",
+                    "Give one of bash, zsh, fish, json, man tarn, man COMMAND, and files FOLDER.");
   }
   fmt::print("{}", text);
   return exit_code::success;

@@ -15,6 +15,11 @@ from harness import Base, settings, tarn
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+# What the first table of docs/reference/exit-codes.md says; its second one has the other meanings.
+GENERAL_EXITS = {"2": "wrong usage", "4": "the profile is damaged; what could be read was used",
+                 "125": "tarn cannot do it; the message says why", "126": "the program is not executable",
+                 "127": "the program is not found", "other": "the program's own; it may also end by the program's signal"}
+
 
 def manual(*words):
     result = tarn("--print-manual", *words)
@@ -84,9 +89,14 @@ class manual_forms(Manual):
                         self.assertIn(f"{name} takes no value", tarn(verb, f"{name}=x").stderr)
 
     def test_exit_codes(self):
+        rows = []
+        for verb, about in self.verbs.items():
+            particular = [f"**{one['code']}** {one['meaning']}" for one in about["exits"]
+                          if GENERAL_EXITS.get(one["code"]) != one["meaning"]]
+            rows.append(f"| `tarn {verb}` | {', '.join(one['code'] for one in about['exits'])} | {'. '.join(particular)} |")
         with open(os.path.join(ROOT, "docs/reference/exit-codes.md"), encoding="utf-8") as file:
-            self.assertEqual(file.read(), manual("exit-codes"),
-                             "make it again: tarn --print-manual exit-codes >docs/reference/exit-codes.md")
+            listed = file.read().split("|---|---|---|\n")[1].splitlines()
+        self.assertEqual(sorted(listed), sorted(rows))
         for verb, about in self.verbs.items():
             codes = [one["code"] for one in about["exits"]]
             self.assertEqual(len(codes), len(set(codes)), verb)

@@ -27,9 +27,8 @@ FOREIGN = ["not in range", "not in {", "Could not convert", "is required", "requ
 PAGE_BEGIN = """\
 # Mistakes
 
-What tarn answers to frequent mistakes: the exit code, and the message on standard error. Messages have two lines: what is
-wrong, and what to do about it. This page is made from a list that a test tries out (`tests/cli/mistakes.py`), so the messages are
-those of this version, word for word. [Exit codes](exit-codes.md) lists the codes by command.
+What tarn answers to frequent mistakes: the exit code in brackets, and the message on standard error, which says what is wrong and what
+to do about it, word for word. This page is made from a list that a test tries out (`tests/cli/mistakes.py`).
 """
 
 
@@ -37,8 +36,8 @@ def page():
     text = PAGE_BEGIN
     for section, mistakes in SECTIONS.items():
         text += f"\n## {section}\n"
-        for one in mistakes:
-            text += f"\n{one.title[0].upper()}{one.title[1:]}: exit code {one.code}.\n"
+        for one in (each for each in mistakes if each.shown):
+            text += f"\n{one.title[0].upper()}{one.title[1:]} ({one.code}).\n"
             if one.remark:
                 text += one.remark + "\n"
             lines = [f"$ {one.command}", *one.message.replace("{folder}/", "/home/you/").splitlines()]
