@@ -107,7 +107,7 @@ typedef struct tarn_pressure_callback {
  * a thread of the library that holds no lock, never inside malloc, and that exists while callbacks are registered; so it
  * may take the program's locks, allocate and free. A thread that allocates above the soft limit waits for the callbacks
  * for at most 20 ms, so they should return quickly, or free in steps. Requires: *callback stays in place until
- * tarn_off_pressure. Returns 1; 0 if no such thread can be started (option background off, the hardened library, a seccomp
+ * tarn_off_pressure. Returns 1; 0 if no such thread can be started (option background off, a seccomp
  * filter): then ask tarn_get_pressure from time to time instead. A child of fork has no such thread until it calls this
  * function or tarn_get_pressure. Not for signal handlers. */
 TARN_API int tarn_on_pressure(tarn_pressure_callback* callback) TARN_NOEXCEPT;

@@ -196,7 +196,7 @@ class pressure_registration {
 // Requires: the library's malloc, or a program whose memory is mostly in pools, arenas and buffers of tarn.
 // Thread safety: any thread. The function runs in a thread of the library, never inside malloc and under no lock of
 // tarn; it may take the program's locks, allocate and free. It must not throw, nor end its own registration.
-// Failure: is_active() is false where no thread can be started (option background off, the hardened library, a seccomp
+// Failure: is_active() is false where no thread can be started (option background off, a seccomp
 // filter); then call tarn_get_pressure() from time to time.
 // Cost: one allocation for each registration, and a sleeping thread. Nothing on allocations below the soft limit.
 // Do not use it to free what the program needs: it is for what can be computed or read again. Do not end a registration
