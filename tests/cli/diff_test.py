@@ -77,7 +77,7 @@ class diff(DiffBase):
         self.assertEqual(len(glob.glob(self.folder + "/once-?.prof")), 2)
 
     def test_programs_that_cannot_be_repeated(self):
-        for words, phrase in ((("-n", "3"), "need a name"), (("-n", "3", "-o", "x.prof", "--paused"), "cannot be")):
+        for words, phrase in ((("-r", "3"), "need a name"), (("-r", "3", "-o", "x.prof", "--paused"), "cannot be")):
             result = self.tarn("profile", *words, "--", "true", stdin=subprocess.DEVNULL)
             self.assertEqual(result.returncode, 125)
             self.assertIn(phrase, result.stderr)

@@ -315,7 +315,7 @@ TEST_F(buffer_pool_test, reserve) {
     FAIL();
   } catch (const std::system_error& error) {
     EXPECT_EQ(error.code().value(), EDQUOT);
-    EXPECT_NE(std::string(error.what()).find("budget"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("limit"), std::string::npos);
   }
   EXPECT_THROW(pool.reserve(std::size_t{1} << 50, 1), std::bad_alloc);
   pool.reserve(8 * mib, 0);
