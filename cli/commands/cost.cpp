@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <random>
 
 #include "cli/commands/commands.hpp"
@@ -101,7 +100,8 @@ std::vector<limited_option> declare_options(command& app, cost_arguments& argume
   options.push_back({app.option("--for SECONDS", arguments.duration, "With --watch: end after this time",
                                 number(0.05, 1e9)),
                      {watching}});
-  app.add_flag("--json", arguments.json, "Print all figures as JSON; with --watch an object per line");
+  app.add_flag("--json", arguments.json,
+               "Print all figures as JSON; with --watch an object per line, of a program on stderr");
   return options;
 }
 
@@ -200,12 +200,11 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
   watch_settings settings;
   settings.interval_seconds = arguments.interval;
   if (arguments.duration > 0) settings.duration_seconds = arguments.duration;
-  std::optional<output_file> json;
+  const bool is_program = !words.empty() && !is_process(words.front());
   if (arguments.json) {
-    settings.json = &json.emplace("--json", "-");
+    settings.json = is_program ? stderr : stdout;
     settings.text = stderr;
   }
-  const bool is_program = !words.empty() && !is_process(words.front());
   // 0: none.
   const pid_t process = words.empty() ? 0 : process_id(words.front()).value_or(0);
   if (!words.empty() && !is_program && process == 0) {

@@ -235,7 +235,7 @@ nlohmann::json already_recorded(pid_t program) {
       {"advice",
        fmt::format(
            "To write its data so far: tarn attach --dump {0}. To end a recording begun by tarn attach: tarn "
-           "detach {0}. A recording by tarn profile lasts until the program ends.",
+           "attach --stop {0}. A recording by tarn profile lasts until the program ends.",
            program)}};
 }
 

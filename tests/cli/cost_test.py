@@ -153,7 +153,7 @@ class cost_command(Base):
         self.assertIn("poor", result.stdout)
 
     def test_works_within_limited_address_space(self):
-        result = subprocess.run(["sh", "-c", f"ulimit -v 400000; exec {settings.tarn} cost -n 1 --only system 1M 256M"],
+        result = subprocess.run(["sh", "-c", f"ulimit -v 400000; exec {settings.tarn} cost -r 1 --only system 1M 256M"],
                                 capture_output=True, text=True, timeout=60, check=False, env=environment())
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("256 MiB skipped", result.stderr)
@@ -236,12 +236,10 @@ class watch(Base):
 
     def test_process(self):
         busy = self.start_refaulting()
-        target = os.path.join(self.folder, "watch.json")
-        result = tarn("cost", "--watch", "--for", "1", "--interval", "0.25", "--json", target, str(busy.pid))
+        result = tarn("cost", "--watch", "--for", "1", "--interval", "0.25", "--json", str(busy.pid))
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(f"({busy.pid})", result.stdout)
-        with open(target, encoding="utf-8") as file:
-            text = file.read()
+        self.assertIn(f"({busy.pid})", result.stderr)
+        text = result.stdout
         rates = self.rates(text)
         self.assertEqual(len(rates), 4)
         summary = json.loads(text.splitlines()[-1])
@@ -251,7 +249,7 @@ class watch(Base):
 
     def test_process_at_rest(self):
         with subprocess.Popen(["sleep", "60"]) as idle:
-            result = tarn("cost", "--watch", "--for", "0.5", "--json", "-", str(idle.pid))
+            result = tarn("cost", "--watch", "--for", "0.5", "--json", str(idle.pid))
             idle.kill()
         summary = json.loads(result.stdout.splitlines()[-1])
         self.assertLess(summary["faults_per_second"], 100)
@@ -286,10 +284,8 @@ class watch(Base):
         self.assertIn("average over", result.stderr)
 
     def test_program_counts_are_whole(self):
-        target = os.path.join(self.folder, "watch.json")
-        tarn("cost", "--watch", "--json", target, sys.executable, "-c", REFAULT, "20")
-        with open(target, encoding="utf-8") as file:
-            summary = json.loads(file.read().splitlines()[-1])
+        result = tarn("cost", "--watch", "--json", "--", sys.executable, "-c", REFAULT, "20")
+        summary = json.loads([line for line in result.stderr.splitlines() if line.startswith("{")][-1])
         faults = summary["faults_per_second"] * summary["seconds"]
         small = open("/sys/kernel/mm/transparent_hugepage/enabled").read().find("[always]") < 0
         if small and os.sysconf("SC_PAGE_SIZE") == 4096:
