@@ -146,7 +146,7 @@ def run_suite(suite: Suite, options: argparse.Namespace) -> int:
             results.versions, results.notices = plan.versions, plan.notices
             complete = measure(options, cells, results, Path(folder))
     text = report(suite, results)
-    print(text)
+    print("\n\n".join([text, *suite.details(results)]))
     if options.json:
         results.save(options.json)
     if options.markdown:

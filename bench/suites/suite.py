@@ -28,6 +28,7 @@ class Suite:
     add_options: Callable[[argparse.ArgumentParser], None]
     plan: Callable[[argparse.Namespace, Path], Plan]  # the folder is for inputs
     tables: Callable[[Results], list[str]]
+    details: Callable[[Results], list[str]] = lambda results: []  # more tables, for the terminal alone: not in a page
     draw: Callable[[Results, Path], list[Path]] | None = None
     # Defaults of options; those of --quick come second.
     rounds: tuple[int, int] = (5, 1)
