@@ -76,7 +76,7 @@ class hostile(Base):
             result = run("profile", "--mode", mode, "-o", profile, "--", settings.hostile_session, str(user))
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(result.stdout, b"child 0\n", result.stderr)
-            self.assertEqual(run("sites", profile).returncode, 0)
+            self.assertEqual(run("show", profile).returncode, 0)
             known = json.loads(run("export", "--json", profile).stdout)
             self.assertEqual(known["lost_events"], 0)
             self.assertFalse([one for one in known["meta"]["refused"] if "overwritten" in one])

@@ -227,7 +227,7 @@ class every_option(Base):
                     count += 1
                 if is_number:
                     self.assertIn("must be", self.assert_layout([verb, name, "-3"], code))
-        self.assertGreater(count, 60)
+        self.assertGreater(count, 45)
 
     def test_control_characters_reach_no_terminal(self):
         evil = "\x1b]0;title\x07\x1b[31m\n"
