@@ -107,8 +107,8 @@ class sessions(PeerBase):
         os.chmod(path, 0o644)
         answer = json.dumps({"recording": int(self.pid), "path": path, "files": [{"path": "/etc/passwd"}]}).encode()
         Recorder(self, self.pid, answer, path, NOBODY)
-        for verb in ("dump", "detach"):
-            self.assert_refused(self.run_tarn(verb, self.pid), 125, "is not being recorded by this user")
+        for option in ("--dump", "--stop"):
+            self.assert_refused(self.run_tarn("attach", option, self.pid), 125, "is not being recorded by this user")
             self.assertEqual(self.files, [])
         # And nobody keeps the program from being recorded.
         result = self.run_tarn("attach", "--for", "0.1", "-o", os.path.join(self.folder, "mine.prof"), self.pid,
@@ -158,11 +158,11 @@ class sessions(PeerBase):
                        b'{"files":[1,{"path":5},[]]}', b'{"problem":{},"advice":[]}', b"{}"):
             with self.subTest(answer[:20]):
                 recorder = Recorder(self, self.pid, answer)
-                for verb in ("dump", "detach"):
-                    result = self.run_tarn(verb, self.pid)
+                for option in ("--dump", "--stop"):
+                    result = self.run_tarn("attach", option, self.pid)
                     self.assertIn(result.returncode, (0, 125))
                     self.assertEqual(self.files, [], (verb, answer[:20]))
-                    self.run_tarn(verb, "--json", self.pid)
+                    self.run_tarn("attach", option, "--json", self.pid)
                 os.kill(recorder.process, 9)
                 time.sleep(0.05)
 
