@@ -161,7 +161,7 @@ class sessions(PeerBase):
                 for option in ("--dump", "--stop"):
                     result = self.run_tarn("attach", option, self.pid)
                     self.assertIn(result.returncode, (0, 125))
-                    self.assertEqual(self.files, [], (verb, answer[:20]))
+                    self.assertEqual(self.files, [], (option, answer[:20]))
                     self.run_tarn("attach", option, "--json", self.pid)
                 os.kill(recorder.process, 9)
                 time.sleep(0.05)
