@@ -37,8 +37,8 @@ function(tarn_death_test name)
 endfunction()
 
 # GoogleTest's header takes a fifth of a test's compilation time. All programs of the tier quick are compiled with the same
-# options, so they share it.
-if(TARN_QUICK_TESTS)
+# options, and all unit tests under a sanitizer, so they share it.
+if(TARN_QUICK_TESTS OR TARN_SANITIZE)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/tests/headers.cpp CONTENT "" @ONLY)
   add_library(tarn_test_headers OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/tests/headers.cpp)
   target_link_libraries(tarn_test_headers PRIVATE tarn_api_static tarn_internal tarn_warnings GTest::gtest_main)
@@ -89,11 +89,11 @@ function(tarn_gtest_program name label timeout)
   if(arg_HARDENED)
     target_compile_definitions(${name} PRIVATE TARN_HARDENED=1)
   endif()
-  if(arg_UNOPTIMISED OR TARN_QUICK_TESTS OR (TARN_SANITIZE AND label STREQUAL "unit"))
+  if(TARN_QUICK_TESTS OR (TARN_SANITIZE AND label STREQUAL "unit"))
     target_compile_options(${name} PRIVATE -O0)
-  endif()
-  if(TARN_QUICK_TESTS)
     target_precompile_headers(${name} REUSE_FROM tarn_test_headers)
+  elseif(arg_UNOPTIMISED)
+    target_compile_options(${name} PRIVATE -O0)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   # One ctest test per program: a program's tests share one heap, and the sanitizers start slowly.
