@@ -59,8 +59,8 @@ def by_contender(results: Results, title: str, columns: dict[str, tuple[str, str
     return [table(title, ["contender", *columns], rows, *remarks)]
 
 
-def by_cell(results: Results, title: str, scenes: tuple[str, ...], text: Text) -> list[str]:
-    cells, names = results.cells(*scenes), results.names()
+def by_cell(results: Results, title: str, scenes: tuple[str, ...], text: Text, names: list[str] | None = None) -> list[str]:
+    cells, names = results.cells(*scenes), names or results.names()
     rows = [[cell or scene, *(text(scene, cell, name) for name in names)] for scene, cell in cells]
     return [table(title, ["row", *names], rows)] if rows else []
 

@@ -11,7 +11,7 @@ from peers import mallocs
 from peers.contender import Contender, ContenderError
 from report import charts
 from report.results import Results
-from report.tables import by_cell, by_contender, median, ratio_table, spread, table
+from report.tables import by_cell, by_contender, median, ratio_table, spread
 from runner import machine
 from runner.launch import Launcher, read_own_time
 from runner.session import Cell, Figures, Task
@@ -141,29 +141,23 @@ def plan(options: argparse.Namespace, inputs: Path) -> Plan:
     return found
 
 
+def all_figures(results: Results, names: list[str] | None = None) -> list[str]:
+    others = (("cpu",), ("minor", 1, 1e-3), ("rss", 1, 1e-6))
+    texts = [spread(results, "seconds", 3), *(median(results, *each) for each in others)]
+    title = "Seconds, median [lowest..highest] / CPU seconds / minor page faults in thousands / peak RSS in MB"
+    return by_cell(results, title, charts.ROWS, lambda *at: " / ".join(text(*at) for text in texts), names)
+
+
 def tables(results: Results) -> list[str]:
-    rows, subject = charts.ROWS, peers.SUBJECT
-    seconds = spread(results, "seconds", 3)
-    columns = {"seconds": seconds, "CPU seconds": median(results, "cpu")}
-    columns |= {"page faults, thousands": median(results, "minor", 1, 1e-3), "peak RSS, MB": median(results, "rss", 1, 1e-6)}
-    lines = [[cell or scene, *(text(scene, cell, subject) for text in columns.values())] for scene, cell in results.cells(*rows)]
-    found = [table(f"{subject}, medians; of seconds also [lowest..highest]", ["row", *columns], lines)] if lines else []
-    peers_only = results.names("peer")
-    found += ratio_table(results, "Time over the best peer of the row", rows, "seconds", peers_only, subject)
+    rows, subject, among = charts.ROWS, peers.SUBJECT, results.names("peer")
+    found = all_figures(results, [subject])
+    found += ratio_table(results, "Time over the best peer of the row", rows, "seconds", among, subject)
     found += ratio_table(results, "Peak RSS over the leanest of the row", rows, "rss", results.originals(), subject)
     figures = {figure: run["scene"] for run in results.runs if run["scene"] in CALLS for figure in run["figures"]}
     columns = {figure: (scene, "", median(results, figure)) for figure, scene in figures.items()}
     found += by_contender(results, "Single calls, median over processes", columns)
-    return found + by_cell(results, "Scaling: seconds for the same work at so many threads", ("scaling",), seconds)
-
-
-def details(results: Results) -> list[str]:
-    rows = charts.ROWS
-    seconds, rss = spread(results, "seconds", 3), median(results, "rss", 1, 1e-6)
-    cpu, faults = median(results, "cpu"), median(results, "minor", 1, 1e-3)
-    found = by_cell(results, "Seconds, median [lowest..highest] / peak RSS in MB", rows, lambda *at: f"{seconds(*at)} / {rss(*at)}")
-    title = "CPU seconds (user + system) / minor page faults in thousands"
-    return found + by_cell(results, title, rows, lambda *at: f"{cpu(*at)} / {faults(*at)}")
+    title = "Scaling: seconds for the same work at so many threads"
+    return found + by_cell(results, title, ("scaling",), spread(results, "seconds", 3))
 
 
 SUITE = Suite(
@@ -172,7 +166,7 @@ SUITE = Suite(
     add_options=add_options,
     plan=plan,
     tables=tables,
-    details=details,
+    details=all_figures,
     draw=charts.draw_malloc,
     rounds=(5, 2),
     scale=(1000, 50),

@@ -109,12 +109,10 @@ def tables(results: Results) -> list[str]:
     found = by_contender(results, "new + delete of a class, ticks per pair: median [lowest..highest]", columns)
     for count in dict.fromkeys(cell.split()[1] for _, cell in results.cells("containers")):
         at = {name: ("containers", f"{name} {count}") for name in ("unordered_set", "list", "map")}
-        grown = median(results, "grown", 1, 1e-6)
-        columns = {}
-        for name, place in at.items():
-            columns |= {name: (*place, spread(results, "sum")), f"{name}, MB": (*place, grown)}
+        texts = {"": spread(results, "sum"), ", MB": median(results, "grown", 1, 1e-6)}
+        columns = {name + unit: (*place, text) for name, place in at.items() for unit, text in texts.items()}
         columns["list, second insertion"] = (*at["list"], median(results, "again", 1))
-        title = f"Containers of {int(count):,} ints, ticks per element inserted, erased and inserted again: median [lowest..highest]"
+        title = f"Containers of {int(count):,} ints, ticks per element inserted, erased, inserted again: median [lowest..highest]"
         found += by_contender(results, title, columns, "MB: growth of the process")
     columns = {f"T = {cell}": ("threads", cell, spread(results, "ns")) for _, cell in results.cells("threads")}
     shortened = "who takes more than two seconds stops after fewer rounds"
@@ -131,23 +129,12 @@ def tables(results: Results) -> list[str]:
     return found + by_contender(results, title, columns)
 
 
-def details(results: Results) -> list[str]:
-    found = []
-    header = {"insert": "insert", "erase": "erase", "again": "insert again", "first": "sum of the first container"}
-    for place in results.cells("containers"):
-        columns = {words: (*place, spread(results, figure)) for figure, words in header.items()}
-        title = "{} of int, N = {}, ticks per operation: median [lowest..highest]".format(*place[1].split())
-        found += by_contender(results, title, columns)
-    return found
-
-
 SUITE = Suite(
     name="pools",
     help="tarn's typed pools beside other pools and mallocs",
     add_options=mallocs.add_options,
     plan=plan,
     tables=tables,
-    details=details,
     draw=charts.draw_threads,
     rounds=(3, 1),
     scale=(1000, 30),
