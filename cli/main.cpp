@@ -4,22 +4,19 @@
 #include <fmt/core.h>
 #include <malloc.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <cstdlib>
-#include <exception>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "cli/commands/commands.hpp"
 #include "cli/compare/replay_rounds.hpp"
 #include "cli/cost/cost_worker.hpp"
 #include "cli/launch/other_user.hpp"
+#include "cli/manual/completion.hpp"
 #include "cli/manual/overview.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/guarded_main.hpp"
 #include "cli/show/output_file.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
@@ -45,7 +42,11 @@ constexpr foreign_word foreign_words[] = {
     {"completions", "Completions for bash, zsh and fish are files of the installation, in share/"},
 };
 
+// Not in the help: it plays recorded events for the advice.
+constexpr verb replay_verb = {"replay", cmd_replay};
+
 const verb& find_verb(const std::string& name) {
+  if (name == replay_verb.name) return replay_verb;
   std::vector<std::string> names = {"help"};
   for (const verb& candidate : verbs()) {
     if (name == candidate.name) return candidate;
@@ -110,7 +111,8 @@ int run_verb(const std::string& name, const std::vector<std::string>& words) {
   }
 }
 
-int dispatch(std::vector<std::string> words) {
+int dispatch(const std::vector<std::string>& all_words) {
+  std::vector<std::string> words = all_words;
   std::vector<std::string> options = take_common_options(words);
   if (words.empty()) {
     fmt::print(stderr, "{}", render_overview(verbs()));
@@ -123,6 +125,10 @@ int dispatch(std::vector<std::string> words) {
   if (first == replay_worker_word) return replay_worker(words);
   if (first == hold_descriptors_word && words.size() == 1) hold_descriptors(words.front());
   if (first == print_manual_word) return print_manual(words);
+  if (first == complete_word) {
+    fmt::print("{}", completion_of(verbs(), words));
+    return exit_code::success;
+  }
   if (first == "--version" || first == "-V") {
     refuse_more(words, 0, "tarn --version");
     fmt::print("tarn {}\n", TARN_CLI_VERSION);
@@ -134,46 +140,8 @@ int dispatch(std::vector<std::string> words) {
   return run_verb(first, options);
 }
 
-// Only tarn's own words count, which are those before "--".
-bool wants_json(const std::vector<std::string>& words) {
-  const auto end = std::find(words.begin(), words.end(), "--");
-  return std::find(words.begin(), end, "--json") != end;
-}
-
-cli_error output_error(const std::system_error& error) {
-  if (!std::string_view(error.what()).starts_with("cannot write to file")) return as_cli_error(error);
-  return not_written("standard output", error.code().value());
-}
-
-int report(const cli_error& error, bool json) {
-  print_error(error, json);
-  return error.code();
-}
-
 }  // namespace
 
 }  // namespace tarn::cli
 
-int main(int count, char** values) {
-  using namespace tarn::cli;
-  // A file beyond RLIMIT_FSIZE is reported as an error instead of ending the process. Exec restores the default for
-  // started programs.
-  std::signal(SIGXFSZ, [](int) {});
-  std::vector<std::string> words;
-  for (int index = 1; index < count; ++index) words.emplace_back(values[index]);
-  const bool json = wants_json(words);
-  try {
-    const int status = dispatch(words);
-    flush_standard_output();
-    return status;
-  } catch (const closed_pipe&) {
-    return exit_code::closed_pipe;
-  } catch (const std::system_error& error) {  // fmt's, when it cannot print
-    if (error.code().value() == EPIPE) return exit_code::closed_pipe;
-    return report(output_error(error), json);
-  } catch (const cli_error& error) {
-    return report(error, json);
-  } catch (const std::exception& error) {
-    return report(as_cli_error(error), json);
-  }
-}
+int main(int count, char** values) { return tarn::cli::guarded_main(count, values, tarn::cli::dispatch); }

@@ -74,3 +74,7 @@ target_compile_options(tarn_engine_options INTERFACE
 if(NOT TARN_SANITIZE)
   target_compile_options(tarn_engine_options INTERFACE -fomit-frame-pointer)
 endif()
+if(TARN_UB_TRAPS)
+  target_compile_options(tarn_engine_options INTERFACE -fsanitize=undefined -fno-sanitize=null,vptr
+    $<IF:$<CXX_COMPILER_ID:GNU>,-fsanitize-undefined-trap-on-error,-fsanitize-trap=all>)
+endif()

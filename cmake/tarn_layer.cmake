@@ -25,8 +25,10 @@ function(tarn_layer name)
   if(sources)
     add_library(tarn_${name} OBJECT ${sources})
     target_link_libraries(tarn_${name} PUBLIC tarn_engine_options ${arg_DEPENDS})
-    # No unity build: each file sees only what it includes, in every preset.
-    set_target_properties(tarn_${name} PROPERTIES UNITY_BUILD OFF)
+    # No unity build where users' libraries are built: each file sees only what it includes.
+    if(NOT TARN_ENGINE_UNITY)
+      set_target_properties(tarn_${name} PROPERTIES UNITY_BUILD OFF)
+    endif()
     # tests/abi reads the types of what is exported from the debugging information, and gdb those of malloc, which it calls
     # for every string that it passes to a function of the program. -g1 has no types.
     if(TARN_BUILD_TESTS OR CMAKE_CXX_FLAGS_RELEASE MATCHES "-g1")
@@ -39,7 +41,9 @@ function(tarn_layer name)
       add_library(tarn_${name}_hardened OBJECT EXCLUDE_FROM_ALL ${all_sources})
       target_link_libraries(tarn_${name}_hardened PRIVATE tarn_engine_options)
       target_compile_definitions(tarn_${name}_hardened PRIVATE TARN_HARDENED=1)
-      set_target_properties(tarn_${name}_hardened PROPERTIES UNITY_BUILD OFF)
+      if(NOT TARN_ENGINE_UNITY)
+        set_target_properties(tarn_${name}_hardened PROPERTIES UNITY_BUILD OFF)
+      endif()
     endif()
   else()
     add_library(tarn_${name} INTERFACE)

@@ -26,7 +26,10 @@ option(TARN_FMT_HEADER_ONLY "Compile fmt into the command instead of linking its
 # For the development of tarn; the presets set them.
 option(TARN_WERROR "Make warnings errors" OFF)
 option(TARN_TEST_HARDENED "Build unit and stress tests, and no others, with the hardened build's objects" OFF)
+option(TARN_ENGINE_UNITY "Compile each of the engine's folders as one source, where CMAKE_UNITY_BUILD is on" OFF)
+option(TARN_QUICK_TESTS "Build only the tests of tier quick (tests/tiers.txt)" OFF)
 option(TARN_CHECKS "Compile the engine's internal checks in" OFF)
+option(TARN_UB_TRAPS "Make undefined behaviour of the engine end the program" OFF)
 set(TARN_SANITIZE "" CACHE STRING "Sanitizers for the engine and its tests, e.g. address,undefined or thread")
 
 if(NOT TARN_BUILD_SHARED AND NOT TARN_BUILD_STATIC)

@@ -2,7 +2,7 @@
 // arena: the objects of one request are allocated by moving a cursor and end together: reset() destroys them all. A
 // container of std::pmr takes part through an arena_resource.
 #include <tarn/arena.hpp>
-#include <tarn/arena_resource.hpp>
+#include <tarn/resources.hpp>
 
 #include <cstdio>
 #include <memory_resource>

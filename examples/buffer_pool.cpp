@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // buffer_pool: images of 8 MiB are filled again and again in a buffer that stays backed by memory, so that only the
 // first use pays page faults. A vector takes its memory from a buffer pool through buffer_allocator.
-#include <tarn/buffer_allocator.hpp>
 #include <tarn/buffer_pool.hpp>
 
 #include <sys/resource.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // local_pool: one thread parses expressions such as 1+2*3. The nodes of each tree come from a pool that belongs to the
 // parser alone, so creating a node takes five instructions and no lock. live() shows that none was forgotten.
-#include <tarn/local_pool.hpp>
+#include <tarn/pool.hpp>
 
 #include <cctype>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // object_pool: one thread creates jobs, another one finishes and destroys them. The pool has a limit: when the consumer
 // falls behind, the producer gets a null pointer and waits, and memory does not grow without bound.
-#include <tarn/object_pool.hpp>
+#include <tarn/pool.hpp>
 
 #include <condition_variable>
 #include <cstdio>
@@ -43,7 +43,7 @@ class job_queue {
 
 int main() {
   constexpr std::size_t limit = 4 << 20;
-  tarn::object_pool<job> pool({.maximum_bytes = limit, .name = "jobs"});
+  tarn::object_pool<job> pool({.limit = limit, .name = "jobs"});
   job_queue queue;
   long long sum = 0;
 

@@ -18,9 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include <tarn/object_pool.hpp>
+#include <tarn/pool.hpp>
 #include <tarn/pooled.hpp>
-#include <tarn/pooled_allocator.hpp>
 
 namespace {
 

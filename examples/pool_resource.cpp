@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // pool_resource: containers of std::pmr take their memory from one resource that all threads share, and
 // local_pool_resource one for a single thread: no container type changes, and all memory ends with the resource.
-#include <tarn/pool_resource.hpp>
+#include <tarn/resources.hpp>
 
 #include <cstdio>
 #include <map>

@@ -2,7 +2,7 @@
 // pooled: one base class gives every `new shape` and `delete` of a program a pool. The code that creates and deletes
 // the shapes is ordinary C++ and does not change.
 #include <tarn/pooled.hpp>
-#include <tarn/stats.hpp>
+#include <tarn/process.hpp>
 
 #include <cstdio>
 #include <memory>
@@ -55,5 +55,5 @@ int main() {
   }
   std::printf("total area %.0f\n", total);
   for (const tarn::named_pool_stats& pool : tarn::pools())
-    std::printf("a pool of objects of %zu bytes, live %zu\n", pool.object_bytes, pool.live);
+    std::printf("a pool of objects of %zu bytes, live %zu\n", pool.stats.object_bytes, pool.stats.live);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // pooled_allocator: an LRU cache of a list and an unordered_map, whose nodes come from pools. One template argument of
 // each container changes; their use does not.
-#include <tarn/pooled_allocator.hpp>
+#include <tarn/pooled.hpp>
 
 #include <cstdio>
 #include <functional>

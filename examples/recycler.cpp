@@ -39,7 +39,7 @@ struct encoder_hooks {
 
 int main() {
   tarn::recycler<encoder, encoder_hooks> encoders([] { return encoder(); },
-                                                  {.maximum_bytes = 8 << 20, .name = "encoders"});
+                                                  {.limit = 8 << 20, .name = "encoders"});
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t) {
     threads.emplace_back([&encoders] {

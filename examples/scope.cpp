@@ -33,7 +33,7 @@ std::size_t fill(table& rows, int first, int count) {
 }
 
 void run(const char* name, int rows) {
-  tarn::scope query("query", {.budget = 1 << 20});
+  tarn::scope query("query", {.limit = 1 << 20});
   try {
     const auto in = query.enter();
     table here;

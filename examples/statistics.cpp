@@ -2,8 +2,8 @@
 // statistics: what a program can ask tarn while it runs: the heap as a whole, each pool by type, and the options in
 // effect; and how it gives idle memory back to the system now.
 #include <tarn/malloc.h>
-#include <tarn/object_pool.hpp>
-#include <tarn/stats.hpp>
+#include <tarn/pool.hpp>
+#include <tarn/process.hpp>
 
 #include <cstdio>
 #include <cstring>
@@ -23,7 +23,8 @@ int main() {
   for (int i = 0; i < 1000; ++i) open.push_back(connections.create());
 
   for (const tarn::named_pool_stats& pool : tarn::pools())
-    std::printf("pool %s: %zu live objects of %zu bytes\n", pool.name.c_str(), pool.live, pool.object_bytes);
+    std::printf("pool %s: %zu live objects of %zu bytes\n", pool.name.c_str(), pool.stats.live,
+                pool.stats.object_bytes);
 
   void* const block = tarn_malloc(32 << 20);
   std::memset(block, 1, 32 << 20);

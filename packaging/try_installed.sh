@@ -27,13 +27,13 @@ works "tarn run" "$tarn" run -- env
 has 'LD_PRELOAD=.*libtarn\.so'
 works "tarn run on a larger program" "$tarn" run --stats -- sh -c 'ls -lR /usr/share | sort | tail -n 1'
 has 'returned  .* by 3 processes'
-works "tarn options" "$tarn" options
+works "tarn doctor --options" "$tarn" doctor --options
 works "tarn profile" "$tarn" profile -o sorted.prof -- sort /etc/passwd /etc/group
-works "tarn sites" "$tarn" sites sorted.prof
+works "tarn show" "$tarn" show sorted.prof
 works "tarn report" "$tarn" report sorted.prof -o sorted.html
 [ -s sorted.html ] || fail "tarn report: no sorted.html"
 printf '{"tarn_plan": 1, "sites": [{"use": "pool", "size": 64, "frames": [{"module": "/bin/true", "offset": "0x1"}]}]}' >plan
-works "tarn apply" "$tarn" apply --once plan -- true
+works "tarn run --plan" "$tarn" run --plan plan -- true
 for library in libtarn.so.1 libtarn-hardened.so.1; do
   works "preloading $library" env LD_PRELOAD="$libraries/$library" TARN_STATS=stderr ls /usr/bin
   has in_use

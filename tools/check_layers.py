@@ -14,7 +14,7 @@ from project_includes import ROOT, includes_of
 ORDER = {
     "src": [*re.search(r"^set\(TARN_LAYERS (.*)\)$", (ROOT / "src/CMakeLists.txt").read_text(), re.M)[1].split(), "jemalloc", "gates"],
     "profiler": ["format", "proc", "model", "record", "attach", "analyze", "collect", "replay", "export", "report", "apply"],
-    "cli": ["show", "launch", "compare", "cost", "recording", "control", "manual", "commands"],
+    "cli": ["show", "launch", "compare", "cost", "recording", "views", "control", "manual", "commands"],
 }
 # Each tree may include from the trees before it.
 TREES = ["src", "profiler", "cli"]

@@ -58,8 +58,8 @@ void run(std::size_t bytes, std::size_t rounds) {
   for (account& each : accounts) each.us.reserve(rounds);
   void* const reused = map(bytes);
   write_all(reused, bytes, 0);
-  tarn::buffer_pool pool({.name = "loops", .budget = 4 * bytes});
-  tarn::buffer_pool zeroed({.name = "zeroed loops", .zeroed = true, .budget = 4 * bytes});
+  tarn::buffer_pool pool({.name = "loops", .limit = 4 * bytes});
+  tarn::buffer_pool zeroed({.name = "zeroed loops", .zeroed = true, .limit = 4 * bytes});
   const auto turn = [&](std::size_t which, std::size_t round) {
     switch (which) {
       case 0:

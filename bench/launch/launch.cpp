@@ -3,8 +3,8 @@
 // Owner: the benchmark runner (bench/runner/launch.py), which starts one of these per timed run.
 // Why a separate program: Linux includes in a process's peak RSS what it had before its exec, so a child of a large
 // Python process never reports less than Python's own size. This program is linked statically and stays below 1 MiB.
-// Order: (1) a helper process touches --touch MiB and releases them, so that the system's free memory is in the same
-// state for every contender; (2) the command runs, with its standard output in --output; (3) when it ends, its memory
+// Order: (1) a helper process touches TOUCH_MIB and releases them, so that the system's free memory is in the same
+// state for every contender; (2) the command runs, with its standard output in OUTPUT; (3) when it ends, its memory
 // map is read to see whether it has really used the library.
 // Invariant: the command is not stopped between exec and exit. Tracing is used only for the exit event (and for
 // signals, which are passed on), and not at all without a library.
@@ -29,12 +29,12 @@
 namespace {
 
 struct request {
-  const char* preload = nullptr;
-  const char* output = "/dev/null";
-  const char* errors = nullptr;
-  size_t touch_mib = 0;
-  unsigned limit_seconds = 0;
-  char** command = nullptr;
+  size_t touch_mib;
+  unsigned limit_seconds;  // 0: none
+  const char* preload;     // null: nothing
+  const char* output;
+  const char* errors;
+  char** command;
 };
 
 enum class preload_state { unknown, used, missing };
@@ -51,43 +51,17 @@ struct outcome {
   exit(2);
 }
 
-[[noreturn]] void usage() {
-  fprintf(stderr,
-          "usage: bench_launch [--preload LIB] [--output FILE] [--errors FILE] [--touch MIB] "
-          "[--limit SECONDS] -- PROGRAM ARG...\n");
-  exit(2);
-}
-
-unsigned number(const char* text) {
-  char* end = nullptr;
-  const unsigned long value = strtoul(text, &end, 10);
-  if (end == text || *end != '\0' || value > 1'000'000) usage();
-  return static_cast<unsigned>(value);
-}
-
 request parse(int count, char** words) {
-  request result;
-  int at = 1;
-  for (; at < count && strcmp(words[at], "--") != 0; at += 2) {
-    if (at + 1 >= count) usage();
-    const char* value = words[at + 1];
-    if (strcmp(words[at], "--preload") == 0) {
-      result.preload = value;
-    } else if (strcmp(words[at], "--output") == 0) {
-      result.output = value;
-    } else if (strcmp(words[at], "--errors") == 0) {
-      result.errors = value;
-    } else if (strcmp(words[at], "--touch") == 0) {
-      result.touch_mib = number(value);
-    } else if (strcmp(words[at], "--limit") == 0) {
-      result.limit_seconds = number(value);
-    } else {
-      usage();
-    }
+  if (count < 7) {
+    fprintf(stderr, "usage: bench_launch TOUCH_MIB LIMIT_SECONDS LIBRARY OUTPUT ERRORS PROGRAM ARG...\n");
+    exit(2);
   }
-  if (at + 1 >= count) usage();
-  result.command = words + at + 1;
-  return result;
+  return {static_cast<size_t>(atol(words[1])),
+          static_cast<unsigned>(atol(words[2])),
+          words[3][0] != '\0' ? words[3] : nullptr,
+          words[4],
+          words[5],
+          words + 6};
 }
 
 // In a process of its own, so that the system has the memory back before the command starts.
@@ -119,7 +93,7 @@ void redirect(const char* path, int descriptor) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   redirect(asked.output, STDOUT_FILENO);
-  if (asked.errors != nullptr) redirect(asked.errors, STDERR_FILENO);
+  redirect(asked.errors, STDERR_FILENO);
   if (asked.preload != nullptr) {
     setenv("LD_PRELOAD", asked.preload, 1);
     // Where tracing is forbidden the command runs anyway, and the report says "unknown".

@@ -4,8 +4,8 @@
 // Thread safety: one thread.
 #pragma once
 
-#include <tarn/pool_resource.hpp>
-#include <tarn/pooled_allocator.hpp>
+#include <tarn/pooled.hpp>
+#include <tarn/resources.hpp>
 
 #include <memory>
 #include <memory_resource>

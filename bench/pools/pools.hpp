@@ -3,8 +3,7 @@
 // Thread safety: that of the pool; what only one thread may use is not in the lists of the threaded scenes.
 #pragma once
 
-#include <tarn/local_pool.hpp>
-#include <tarn/object_pool.hpp>
+#include <tarn/pool.hpp>
 
 #include <memory_resource>
 #include <mutex>

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 // cross: one thread takes objects of 64 bytes, another gives them back; a bounded ring of batches connects them.
 // Models: a thread that receives messages and one that works on them.
-// Known to favour: recyclers that move arrays of objects between threads. Go's steals one object at a time from the
-// other processor's chain; Netty's sends each object back to the thread that it came from.
-// Method: the ring and its lengths are the same in Go and in Java (bench/peers/go/ring.go,
-// bench/peers/netty/…/Ring.java): at most 1,024 objects are in transit, and a side that must wait yields. The consumer
-// checks each object's number.
+// Known to favour: recyclers that move arrays of objects between threads.
+// Method: at most 1,024 objects are in transit, and a side that must wait yields. The consumer checks each object's
+// number.
 // The ring carries pointers, by take() and give_back(), not handles.
 // Output: one JSON object, ns per object.
 #include "../workloads/pipeline.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // variants.hpp: the ways in which a scene gets its objects, what the small objects are, and how a figure is taken.
-//   The peers' programs do the same work: bench/peers/go, bench/peers/netty.
 // Thread safety: none needed; each thread calls with its own objects.
 #pragma once
 
@@ -46,7 +45,7 @@ struct timing {
   std::size_t calls;
 };
 
-// The mean over many calls, as Go's and Java's harnesses take it, after one that does not count. A call should take
+// The mean over many calls, after one that does not count. A call should take
 // some microseconds: it pays for a look at the clock.
 template <class work_type>
 timing time_calls(double limit, work_type work) {

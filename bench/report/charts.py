@@ -2,24 +2,21 @@
 """SVG charts: mean time against mean memory, every row's ratios, and pools over threads. Each file carries its own light and
 dark colours and its own background, so it is readable on any page. Needs matplotlib (Debian: python3-matplotlib)."""
 
-import itertools
 import math
 import re
 from pathlib import Path
 
-from report import statistics
+from peers.contender import SUBJECT
 from report.results import Results
-from report.malloc_tables import ROWS, SUBJECT
+from report.tables import mean, ratios
+
+ROWS = ("workload", "real")
 
 # As drawn (light), and what each becomes where the reader's system is dark.
 PAPER, INK, FAINT = "#fdfdfc", "#24292e", "#c9ccd1"
 DARK = {PAPER: "#16191d", INK: "#e3e6ea", FAINT: "#3d434b"}
 SUBJECT_COLOUR = "#d1480f"
-PEER_COLOURS = (
-    *("#2f7ed8", "#1b9e77", "#8a63c9", "#b0892a", "#5f7a8c", "#c0569d", "#4a9fb5", "#7d8f3a"),
-    *("#9a6b4f", "#5b5fc7", "#a34a4a", "#3f8f5f"),
-)
-PEER_MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d")
+MARKERS = "s^DvPX<>ph*d"
 
 
 class ChartsUnavailable(Exception):
@@ -44,16 +41,11 @@ def pyplot():
     return module
 
 
-def style_of(results: Results) -> dict[str, tuple[str, str]]:
-    """Colour and marker of everyone that has one name of its own."""
-    styles = {}
-    for name in results.originals():
-        if name == SUBJECT:
-            styles[name] = (SUBJECT_COLOUR, "o")
-        else:
-            place = (len(styles) - (SUBJECT in styles)) % len(PEER_COLOURS)
-            styles[name] = (PEER_COLOURS[place], PEER_MARKERS[place])
-    return styles
+def styles(names: list[str], subject: str) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each."""
+    peers = [name for name in names if name != subject]
+    found = {name: (f"C{place % 10}", MARKERS[place % len(MARKERS)]) for place, name in enumerate(peers)}
+    return {subject: (SUBJECT_COLOUR, "o"), **found}
 
 
 def add_dark_mode(svg: str) -> str:
@@ -67,10 +59,17 @@ def add_dark_mode(svg: str) -> str:
     return re.sub(r"(<svg[^>]*>)", lambda match: match.group(1) + style, svg, count=1)
 
 
+def in_one_line(svg: str) -> str:
+    """A generated file: one line, without what only editors need, without long lists of fonts and digits that nobody sees."""
+    svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<\?xml.*?\?>|<!DOCTYPE[^>]*>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"'DejaVu Sans'[^;\"]*sans-serif", "sans-serif", re.sub(r"(\.\d\d)\d+", r"\1", svg))
+    return re.sub(r">\s+<", "><", re.sub(r"\s*\n\s*", " ", svg)).strip() + "\n"
+
+
 def save(figure, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
-    path.write_text(add_dark_mode(path.read_text()))
+    path.write_text(in_one_line(add_dark_mode(path.read_text())))
     pyplot().close(figure)
 
 
@@ -85,13 +84,12 @@ def finish(figure, axes, path: Path, *hidden: str) -> None:
 def means_chart(results: Results, path: Path) -> None:
     """One point per allocator: left is faster, low is leaner."""
     plot = pyplot()
-    names = results.originals()
-    times = statistics.ratios_to_best(results.grid(ROWS, "seconds"), results.names("peer"))
-    memory = statistics.ratios_to_best(results.grid(ROWS, "rss"), names)
+    times = ratios(results, ROWS, "seconds", results.names("peer"))
+    memory = ratios(results, ROWS, "rss", results.originals())
     figure, axes = plot.subplots(figsize=(7, 4.6))
-    for name, (colour, marker) in style_of(results).items():
-        x = statistics.mean_of_column(times, name)
-        y = statistics.mean_of_column(memory, name)
+    for name, (colour, marker) in styles(results.originals(), SUBJECT).items():
+        x = mean(times, name)
+        y = mean(memory, name)
         if x is None or y is None:
             continue
         size, weight = (90, "bold") if name == SUBJECT else (55, "normal")
@@ -106,14 +104,14 @@ def means_chart(results: Results, path: Path) -> None:
 def rows_chart(results: Results, value: str, reference: list[str], label: str, path: Path) -> None:
     """Every row a line, every allocator a mark on it; a mark beyond the edge stays on it."""
     plot = pyplot()
-    ratios = statistics.ratios_to_best(results.grid(ROWS, value), reference)
-    rows = list(ratios)
+    grid = ratios(results, ROWS, value, reference)
+    rows = list(grid)
     edge = 4.0
-    lowest = min((ratio for cells in ratios.values() for ratio in cells.values()), default=1.0)
+    lowest = min((ratio for cells in grid.values() for ratio in cells.values()), default=1.0)
     figure, axes = plot.subplots(figsize=(8, 1.4 + 0.28 * len(rows)))
-    for name, (colour, marker) in style_of(results).items():
-        xs = [min(ratios[row][name], edge) for row in rows if name in ratios[row]]
-        ys = [place for place, row in enumerate(rows) if name in ratios[row]]
+    for name, (colour, marker) in styles(results.originals(), SUBJECT).items():
+        xs = [min(grid[row][name], edge) for row in rows if name in grid[row]]
+        ys = [place for place, row in enumerate(rows) if name in grid[row]]
         size, order, alpha = (60, 4, 1.0) if name == SUBJECT else (26, 3, 0.85)
         axes.scatter(xs, ys, s=size, color=colour, marker=marker, label=name, zorder=order, clip_on=False, alpha=alpha)
     axes.axvline(1.0, color=INK, linewidth=1)
@@ -122,7 +120,7 @@ def rows_chart(results: Results, value: str, reference: list[str], label: str, p
     axes.set_xlim(min(lowest, 1.0) * 0.96, edge * 1.02)
     axes.set_xticks(ticks, [f"{tick:g}" + ("+" if tick == edge else "") for tick in ticks])
     axes.minorticks_off()
-    axes.set_yticks(range(len(rows)), rows)
+    axes.set_yticks(range(len(rows)), [row for _, row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel(label)
     columns = math.ceil((len(results.originals()) + 1) / 2)
@@ -142,27 +140,19 @@ def draw_malloc(results: Results, folder: Path) -> list[Path]:
     return paths
 
 
-def draw_threads(results: Results, folder: Path, subject: str) -> list[Path]:
-    """Writes pools-threads.svg: ns per take and give over the number of threads. `subject` is the thick line; references
-    are thin and grey."""
-    counts = results.cells("threads")
+def draw_threads(results: Results, folder: Path, subject: str = "tarn::pool_of") -> list[Path]:
+    """Writes pools-threads.svg: ns per take and give over the number of threads. `subject` is the thick line."""
+    counts = [cell for _, cell in results.cells("threads")]
     if not counts:
         raise ChartsUnavailable("--svg draws the scene threads, which was not measured")
-    plot = pyplot()
-    figure, axes = plot.subplots(figsize=(9, 5.4))
-    colours = iter(itertools.cycle(zip(PEER_COLOURS, PEER_MARKERS)))
-    for name, kind in results.kinds.items():
-        points = [(int(count), results.median("threads", count, name, "ns")) for count in counts]
-        points = [(count, value) for count, value in points if value is not None]
-        if not points or (kind == "tarn" and name != subject):
-            continue
-        style = {"color": FAINT, "linewidth": 1, "linestyle": "--"}
-        if name == subject:
-            style = {"color": SUBJECT_COLOUR, "linewidth": 2.5, "marker": "o", "zorder": 5}
-        elif kind != "reference":
-            colour, marker = next(colours)
-            style = {"color": colour, "marker": marker, "linewidth": 1.2}
-        axes.plot(*zip(*points), label=name, markersize=5, **style)
+    figure, axes = pyplot().subplots(figsize=(9, 5.4))
+    columns = {count: results.column("threads", count, "ns") for count in counts}
+    names = [name for name, kind in results.kinds.items() if name == subject or kind not in ("tarn", "reference")]
+    for name, (colour, marker) in styles(names, subject).items():
+        points = [(int(count), columns[count][name]) for count in counts if name in columns[count]]
+        if points:
+            width = 2.5 if name == subject else 1.2
+            axes.plot(*zip(*points), label=name, markersize=5, color=colour, marker=marker, linewidth=width)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks([int(count) for count in counts], labels=counts)

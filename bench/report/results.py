@@ -4,10 +4,9 @@
 A run is one contender's process in one cell, that is a scene with its parameters; its figures have names."""
 
 import json
+import statistics
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-
-from report import statistics
 
 VERSION = 1
 TWIN = " again"  # ends the second name of a contender that runs under two names
@@ -31,6 +30,10 @@ class Results:
         """All contenders but second names."""
         return [name for name, kind in self.kinds.items() if kind != "twin"]
 
+    def cells(self, *scenes: str) -> list[tuple[str, str]]:
+        """Scene and cell of what was measured of these scenes."""
+        return list(dict.fromkeys((run["scene"], run["cell"]) for run in self.runs if run["scene"] in scenes))
+
     def values(self, scene: str, cell: str, contender: str, figure: str) -> list[float]:
         """One per round; none where a run failed, even if an earlier round gave a figure."""
         place = {"scene": scene, "cell": cell, "contender": contender}
@@ -38,29 +41,10 @@ class Results:
             return []
         return [run["figures"][figure] for run in self.runs if place.items() <= run.items() and figure in run["figures"]]
 
-    def median(self, scene: str, cell: str, contender: str, figure: str) -> float | None:
-        values = self.values(scene, cell, contender, figure)
-        return statistics.median(values) if values else None
-
-    def column(self, scene: str, cell: str, figure: str, *kinds: str) -> dict[str, float]:
-        """Medians by contender, of these kinds only if any are named."""
-        medians = {name: self.median(scene, cell, name, figure) for name in self.names(*kinds)}
-        return {name: value for name, value in medians.items() if value is not None}
-
-    def cells(self, *scenes: str) -> list[str]:
-        return list(dict.fromkeys(run["cell"] for run in self.runs if run["scene"] in scenes))
-
-    def grid(self, scenes: tuple[str, ...], figure: str, reduce=statistics.median) -> statistics.Grid:
-        """{cell: {contender: reduced value}}."""
-        collected: dict[str, dict[str, list[float]]] = {}
-        for run in self.runs:
-            if run["scene"] in scenes:
-                collected.setdefault(run["cell"], {}).setdefault(run["contender"], []).append(run["figures"][figure])
-        failed = {(each["cell"], each["contender"]) for each in self.failures if each["scene"] in scenes}
-        return {
-            cell: {name: reduce(values) for name, values in cells.items() if (cell, name) not in failed}
-            for cell, cells in collected.items()
-        }
+    def column(self, scene: str, cell: str, figure: str) -> dict[str, float]:
+        """Medians by contender."""
+        all_values = {name: self.values(scene, cell, name, figure) for name in self.kinds}
+        return {name: statistics.median(values) for name, values in all_values.items() if values}
 
     def rounds(self) -> int:
         return max((run["round"] for run in self.runs), default=-1) + 1
@@ -72,40 +56,7 @@ class Results:
 
 
 def load(path: Path, suite: str) -> Results:
-    try:
-        content = json.loads(path.read_text())
-        if suite == "malloc" and isinstance(content, dict) and content.get("format") == 1:
-            return from_rows(content)
-        if not isinstance(content, dict) or content.pop("format", None) != f"{suite} {VERSION}":
-            raise ValueError(f"it holds no results of the {suite} benchmarks (format {suite} {VERSION})")
-        return Results(suite, **content)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error!r}" if isinstance(error, KeyError) else f"{path}: {error}") from error
-
-
-def from_rows(content: dict) -> Results:
-    """Sessions of malloc that were stored as format 1 had rows in place of scenes and cells, and two more lists of runs."""
-    groups = {row["name"]: row["group"] for row in content["rows"]}
-
-    def place(entry: dict) -> dict:
-        row = entry.pop("row")
-        scene, cell = (row, "") if row.startswith("bench_") else ("scaling" if "@" in row else groups.get(row, "real"), row)
-        return {"scene": scene, "cell": cell, "contender": entry.pop("contender"), "round": entry.pop("round")}
-
-    runs = [{**place(run), "figures": run} for run in content["runs"] + content["scaling"]]
-    for call in content["micro"]:
-        scene = "bench_cycles" if call["unit"] == "ticks per pair" else "bench_micro"
-        figures = {f"{call['test']}, {call['unit']}": call["value"]}
-        runs.append({"scene": scene, "cell": "", "contender": call["contender"], "round": 0, "figures": figures})
-    return Results(
-        "malloc",
-        machine=content["machine"],
-        protocol=content["protocol"],
-        kinds={
-            each["name"]: "twin" if each["twin_of"] else "peer" if each["peer"] else "tarn" for each in content["contenders"]
-        },
-        versions={each["name"]: each["version"] for each in content["contenders"] if not each["twin_of"]},
-        runs=runs,
-        failures=[{**place(failure), **failure} for failure in content["failures"]],
-        notices=content["notices"],
-    )
+    content = json.loads(path.read_text())
+    if content.pop("format", None) != f"{suite} {VERSION}":
+        raise ValueError(f"{path} holds no results of the {suite} benchmarks (format {suite} {VERSION})")
+    return Results(suite, **content)

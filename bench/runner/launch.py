@@ -10,13 +10,8 @@ from pathlib import Path
 
 from peers.contender import Contender
 
-# Settings of allocators and of other languages that the caller's shell may hold; contenders run at their defaults.
-FOREIGN_SETTINGS = (
-    *("MALLOC_", "MIMALLOC_", "TCMALLOC_", "SNMALLOC_", "TBB_MALLOC_", "TARN_", "GLIBC_TUNABLES", "LD_PRELOAD", "_RJEM_"),
-    *("GOGC", "GODEBUG", "GOMAXPROCS", "GOMEMLIMIT", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
-)
-# Stands in a command for a file that the program writes its figures to.
-RESULT_FILE = "{result}"
+# Settings of allocators that the caller's shell may hold; contenders run at their defaults.
+FOREIGN_SETTINGS = tuple("MALLOC_ MIMALLOC_ TCMALLOC_ SNMALLOC_ TBB_MALLOC_ TARN_ GLIBC_TUNABLES LD_PRELOAD _RJEM_".split())
 
 
 class RunFailed(Exception):
@@ -43,13 +38,12 @@ class Launcher:
         self.program = program
         self.touch_mib = touch_mib
         self.limit_seconds = limit_seconds
-        self.output, self.errors, self.result = (scratch / name for name in ("output", "errors", "result"))
+        self.output, self.errors = scratch / "output", scratch / "errors"
 
     def wrap(self, command: Sequence[str], library: Path | None, touch: bool = True) -> list[str]:
-        words = [str(self.program), "--output", str(self.output), "--errors", str(self.errors)]
-        words += ["--touch", str(self.touch_mib if touch else 0), "--limit", str(self.limit_seconds)]
-        words += ["--preload", str(library)] if library else []
-        return [*words, "--", *(str(self.result) if word == RESULT_FILE else word for word in command)]
+        preload = str(library) if library else ""
+        numbers = [str(self.touch_mib if touch else 0), str(self.limit_seconds)]
+        return [str(self.program), *numbers, preload, str(self.output), str(self.errors), *command]
 
     def run(
         self,
@@ -114,18 +108,3 @@ def read_json(report: dict, launcher: Launcher) -> dict[str, float | str]:
     if not isinstance(figures, dict) or not figures:
         raise RunFailed(f"no figure: {figures}")
     return figures
-
-
-def preload_works(program: str, contender: Contender) -> bool:
-    """Whether the dynamic loader would load the library into `program` (False: static or setuid)."""
-    if contender.library is None:
-        return True
-    environment = clean_environment(contender, {"LD_TRACE_LOADED_OBJECTS": "1"})
-    environment["LD_PRELOAD"] = str(contender.library)
-    try:
-        listed = subprocess.run(
-            [program], env=environment, capture_output=True, text=True, timeout=20, check=False, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return str(contender.library) in listed.stdout

@@ -34,3 +34,11 @@ def describe() -> dict:
 def processors() -> int:
     """Those that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def say(machine: dict) -> str:
+    return (
+        f"{machine.get('processor', 'unknown processor')}, {machine.get('processors', '?')} processors, "
+        f"{machine.get('memory_gb', '?')} GB, Linux {machine.get('kernel', '?')}, glibc {machine.get('libc', '?')}, "
+        f"transparent huge pages `{machine.get('huge_pages', '?')}`"
+    )

@@ -40,7 +40,7 @@ class Cell:
     key: str
     tasks: tuple[Task, ...]
     note: str = ""  # one line for --list
-    prepare: Callable[[], str | None] = lambda: None  # makes inputs; returns why the cell cannot be measured
+    prepare: Callable[[], object] = lambda: None  # makes inputs
     touch: bool = True  # whether memory is touched and released before a run
     twin: bool = False  # the first contender runs under a second name, too
     warm_up: bool = False  # one run before the first round does not count: files come into the page cache
@@ -50,7 +50,7 @@ class Cell:
         return f"{self.scene} {self.key}".rstrip()
 
 
-def select(cells: list[Cell], scenes: Patterns, contenders: Patterns, always: tuple[str, ...]) -> list[Cell]:
+def select(cells: list[Cell], scenes: Patterns, contenders: Patterns) -> list[Cell]:
     """The cells whose scene or parameters match, with the contenders that match, and with the twins of these."""
     scenes.check("scene", [name for cell in cells for name in (cell.scene, cell.key)])
     contenders.check("contender", [task.contender for cell in cells for task in cell.tasks])
@@ -59,7 +59,7 @@ def select(cells: list[Cell], scenes: Patterns, contenders: Patterns, always: tu
         tasks = tuple(task for task in cell.tasks if contenders.match(task.contender))
         if tasks and cell.twin:
             tasks = (*tasks, replace(tasks[0], contender=tasks[0].contender + TWIN, kind="twin"))
-        if tasks and (cell.scene in always or scenes.match(cell.scene, cell.key)):
+        if tasks and scenes.match(cell.scene, cell.key):
             found.append(replace(cell, tasks=tasks))
     return found
 
@@ -79,30 +79,24 @@ class Session:
         usable = []
         for cell in cells:
             try:
-                reason = cell.prepare()
-            except (OSError, subprocess.CalledProcessError) as error:
-                reason = f"its input could not be made: {error}"
-            if reason is None:
+                cell.prepare()
                 usable.append(cell)
-            else:
-                self.results.notices.append(f"{cell.name} left out: {reason}")
+            except (OSError, subprocess.CalledProcessError) as error:
+                self.results.notices.append(f"{cell.name} left out: its input could not be made: {error}")
         return usable
 
     def measure(self, cells: list[Cell], rounds: int, progress: Progress) -> None:
         for round_number in range(rounds):
             for cell in cells:
                 if round_number == 0 and cell.warm_up:
-                    self.warm_up(cell, progress)
+                    self.warm_up(cell)
                 for task in self.random.sample(cell.tasks, len(cell.tasks)):
-                    where = f"round {round_number + 1}/{rounds}  {cell.name}  {task.contender}"
-                    progress.show(where)
                     if (cell.name, task.contender) not in self.broken:
                         self.one_run(cell, task, round_number, progress)
-                    progress.step(where)
+                    progress.step(f"round {round_number + 1}/{rounds}  {cell.name}  {task.contender}")
 
-    def warm_up(self, cell: Cell, progress: Progress) -> None:
+    def warm_up(self, cell: Cell) -> None:
         """Under the system's malloc where that takes part, so that its result is the one that all others must give."""
-        progress.show(f"warm-up  {cell.name}")
         reference = next((task for task in cell.tasks if task.malloc.library is None), cell.tasks[0])
         try:
             self.expected[cell.name] = reference.measure(self.launcher, cell.touch).get("result", "")

@@ -9,7 +9,9 @@ from pathlib import Path
 from peers import contender as peers
 from peers import mallocs
 from peers.contender import Contender, ContenderError
-from report import charts, malloc_tables
+from report import charts
+from report.results import Results
+from report.tables import by_cell, by_contender, median, ratio_table, spread
 from runner import machine
 from runner.launch import Launcher, read_own_time
 from runner.session import Cell, Figures, Task
@@ -37,6 +39,7 @@ WORKLOADS = (
     ("reinsert", "reinsert", 1, "containers filled, erased in random order, filled again"),
     ("ring-2", "ring", 2, "one producer, one consumer, 64-byte messages"),
 )
+CALLS = ("bench_cycles", "bench_micro")
 # Those that --threads runs at each number of threads.
 SCALING = ("larson", "xmalloc", "slots", "mstress", "alloc_test", "glibc_thread", "thread_churn", "rptest", "ring")
 
@@ -47,8 +50,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     mallocs.add_options(parser)
     scaling = "also the scaling table, for these numbers of threads (default: up to the processors)"
     parser.add_argument("--threads", nargs="?", const="", metavar="T1,T2,...", help=scaling)
-    parser.add_argument("--no-micro", action="store_true", help="leave out the single calls")
-    parser.add_argument("--micro-only", action="store_true", help="nothing but the single calls")
 
 
 def find_contenders(options: argparse.Namespace, notices: list[str]) -> list[Contender]:
@@ -70,16 +71,13 @@ def tasks(contenders: list[Contender], command: list[str], read, environment: di
     )
 
 
-def thread_counts(processors: int) -> list[int]:
-    """1, 2, 4, … up to the machine's processors, which are always the last."""
-    return [*(1 << bit for bit in range(processors.bit_length()) if 1 << bit < processors), processors]
-
-
 def asked_thread_counts(text: str | None) -> list[int]:
+    """As named; else 1, 2, 4, … up to the machine's processors, which are always the last."""
     if text is None:
         return []
     if not text:
-        return thread_counts(machine.processors())
+        processors = machine.processors()
+        return [*(1 << bit for bit in range(processors.bit_length()) if 1 << bit < processors), processors]
     words = text.split(",")
     if not all(word.isdecimal() and int(word) > 0 for word in words):
         raise ContenderError(f'--threads takes numbers from 1, like 1,2,4, not "{text}"')
@@ -135,14 +133,31 @@ def plan(options: argparse.Namespace, inputs: Path) -> Plan:
     contenders = find_contenders(options, found.notices)
     counts = asked_thread_counts(options.threads)
     scaling = [(f"{program}@{count}", program, count, "") for program in SCALING for count in counts]
-    if not options.no_micro:
-        found.cells += call_cells(options, contenders, found.notices)
-    if not options.micro_only:
-        found.cells += [workload_cell(options, contenders, "workload", row) for row in WORKLOADS]
-        found.cells += real_programs.cells(contenders, inputs, tasks, found.notices)
-        found.cells += [workload_cell(options, contenders, "scaling", row) for row in scaling]
+    found.cells += call_cells(options, contenders, found.notices)
+    found.cells += [workload_cell(options, contenders, "workload", row) for row in WORKLOADS]
+    found.cells += real_programs.cells(contenders, inputs, tasks, found.notices)
+    found.cells += [workload_cell(options, contenders, "scaling", row) for row in scaling]
     found.versions = {each.name: peers.version_of(each) for each in contenders}
     return found
+
+
+def all_figures(results: Results, names: list[str] | None = None) -> list[str]:
+    others = (("cpu",), ("minor", 1, 1e-3), ("rss", 1, 1e-6))
+    texts = [spread(results, "seconds", 3), *(median(results, *each) for each in others)]
+    title = "Seconds, median [lowest..highest] / CPU seconds / minor page faults in thousands / peak RSS in MB"
+    return by_cell(results, title, charts.ROWS, lambda *at: " / ".join(text(*at) for text in texts), names)
+
+
+def tables(results: Results) -> list[str]:
+    rows, subject, among = charts.ROWS, peers.SUBJECT, results.names("peer")
+    found = all_figures(results, [subject])
+    found += ratio_table(results, "Time over the best peer of the row", rows, "seconds", among, subject)
+    found += ratio_table(results, "Peak RSS over the leanest of the row", rows, "rss", results.originals(), subject)
+    figures = {figure: run["scene"] for run in results.runs if run["scene"] in CALLS for figure in run["figures"]}
+    columns = {figure: (scene, "", median(results, figure)) for figure, scene in figures.items()}
+    found += by_contender(results, "Single calls, median over processes", columns)
+    title = "Scaling: seconds for the same work at so many threads"
+    return found + by_cell(results, title, ("scaling",), spread(results, "seconds", 3))
 
 
 SUITE = Suite(
@@ -150,15 +165,11 @@ SUITE = Suite(
     help="tarn beside its peers: single calls, allocator workloads, real programs",
     add_options=add_options,
     plan=plan,
-    tables=malloc_tables.tables,
-    closing=malloc_tables.closing,
+    tables=tables,
+    details=all_figures,
     draw=charts.draw_malloc,
-    always=("bench_cycles", "bench_micro", "scaling"),
     rounds=(5, 2),
     scale=(1000, 50),
     touch=(512, 512),
     limit=120,
-    moment=", {date}",
-    versions_of_contenders=True,
-    note="Note: ",
 )

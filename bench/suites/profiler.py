@@ -15,10 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from peers.contender import SYSTEM_MALLOC, Contender, ContenderError
-from report import statistics
-from report.goals import Wanted
 from report.results import Results
-from report.table import Table
+from report.tables import ratio_table
 from runner.launch import Launcher, RunFailed
 from runner.session import Cell, Figures, Task
 from suites.suite import BUILD_FIRST, Plan, Suite
@@ -106,29 +104,10 @@ def plan(options: argparse.Namespace, inputs: Path) -> Plan:
     return found
 
 
-def tables(results: Results) -> list[Table]:
-    ways = [name for name in results.names() if name != BARE]
-    title = "Processor time over that without recording, medians of the rounds (quartiles)"
-    table = Table(title, ["program", "seconds", *ways])
-    for cell in results.cells(SCENE):
-        base = results.median(SCENE, cell, BARE, "cpu")
-        line = [cell, "-" if base is None else f"{base:.2f}"]
-        for way in ways:
-            ratios = sorted(value / base for value in results.values(SCENE, cell, way, "cpu")) if base else []
-            quarter = len(ratios) // 4
-            quartiles = f" ({ratios[quarter]:.2f}–{ratios[-1 - quarter]:.2f})" if ratios else ""
-            line.append(f"{statistics.median(ratios):.2f}{quartiles}" if ratios else "-")
-        table.rows.append(line)
-    return [table]
-
-
-def closing(results: Results) -> list[str]:
+def tables(results: Results) -> list[str]:
+    found = ratio_table(results, "Processor time over that without recording", (SCENE,), "cpu", [BARE], SAMPLE)
     lost = [run for run in results.runs if run["figures"].get("lost_events", 0) > 0]
-    return [f"{run['cell']}, {run['contender']}: {run['figures']['lost_events']:.0f} events were lost" for run in lost]
-
-
-def wanted(way: str, limit: float, **more) -> Wanted:
-    return Wanted(SCENE, way, "cpu", limit, f"{{cell}}, {way}, over that without recording", over=BARE, **more)
+    return found + [f"{run['cell']}, {run['contender']}: {run['figures']['lost_events']:.0f} events were lost" for run in lost]
 
 
 SUITE = Suite(
@@ -137,8 +116,5 @@ SUITE = Suite(
     add_options=add_options,
     plan=plan,
     tables=tables,
-    closing=closing,
-    wanted=(wanted(SAMPLE, 1.05, but=("churn",)), wanted(FULL, 1.5, but=("churn",)), wanted(SAMPLE, 1.15, cells=("churn",))),
-    goals_decide=True,
     limit=600,
 )

@@ -3,14 +3,13 @@
 
 import glob
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from peers.contender import Contender
-from runner.launch import preload_works, read_wall_time
+from runner.launch import read_wall_time
 from runner.session import Cell
 from suites import inputs, redis
 
@@ -68,29 +67,6 @@ PROGRAMS = (
 )
 
 
-def executables(program: str) -> list[str]:
-    """Those whose allocator counts: g++ is a driver, the work is done by the program that it starts."""
-    if not Path(program).name.startswith("g++"):
-        return [program]
-    asked = subprocess.run([program, "-print-prog-name=cc1plus"], capture_output=True, text=True, check=False)
-    inner = asked.stdout.strip()
-    return [program, inner] if Path(inner).is_file() else [program]
-
-
-def refused(program: str, contenders: list[Contender]) -> str | None:
-    for executable in executables(program):
-        for contender in contenders:
-            if not preload_works(executable, contender):
-                return f"{executable} does not load {contender.library} ({contender.name})"
-    return None
-
-
-def prepare(program: str, path: Path, make: Callable[[Path], None], contenders: list[Contender]) -> str | None:
-    if not path.exists():
-        make(path)
-    return refused(program, contenders)
-
-
 def cells(contenders: list[Contender], folder: Path, tasks, notices: list[str]) -> list[Cell]:
     """Those whose program is installed."""
     found = []
@@ -106,12 +82,11 @@ def cells(contenders: list[Contender], folder: Path, tasks, notices: list[str]) 
         command = [program, *map(fill, each.words)]
         environment = {name: fill(value) for name, value in each.environment.items()}
         runs = tasks(contenders, command, read_wall_time, environment)
-        ready = partial(prepare, program, path, each.make, contenders)
+        ready = partial(each.make, path)
         found.append(Cell("real", each.name, runs, each.note, ready, twin=True, warm_up=True))
     if all(map(shutil.which, redis.PROGRAMS)):
         runs = tasks(contenders, [shutil.which("redis-server")], read_wall_time, task=redis.RedisTask)
-        ready = partial(refused, shutil.which("redis-server"), contenders)
-        found.append(Cell("real", "redis", runs, redis.NOTE, ready, twin=True, warm_up=True))
+        found.append(Cell("real", "redis", runs, redis.NOTE, twin=True, warm_up=True))
     else:
         notices.append(f"real redis left out: not installed (Debian: apt-get install {redis.PACKAGES})")
     return found

@@ -2,7 +2,6 @@
 """Redis under load: the server runs under the contender, redis-benchmark (without it) measures the time."""
 
 import json
-import shutil
 import subprocess
 import tempfile
 import time

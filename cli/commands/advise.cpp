@@ -20,7 +20,7 @@
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/plan.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
@@ -43,8 +43,9 @@ constexpr command_text advise_text = {
         "  tarn profile -o run.prof -- ./my_program; tarn advise run.prof\n"
         "  tarn advise run.prof --estimate        at once, without a replay\n"
         "  tarn advise run.prof --plan plan.json  then try it on the unchanged program:\n"
-        "                                         tarn apply plan.json -- ./my_program\n"
-        "  tarn advise run.prof --plan plan.json --only 2\n",
+        "  tarn prove --plan plan.json run.prof   measure it\n"
+        "  tarn run --plan plan.json -- ./program run it so\n"
+        "  tarn advise run.prof --plan plan.json --number 2\n",
     .notes = "",
     .exits = advise_exits,
     .page = "docs/explanation/advice.md",
@@ -69,13 +70,13 @@ void declare_options(command& app, advise_arguments& arguments) {
   app.add_flag("--estimate", arguments.estimate,
                "Do not replay: the answer comes at once, with wider intervals")
       ->excludes(replay);
-  app.option("-n,--rounds N", arguments.rounds, "Number of rounds of the replay (3)",
+  app.option("-r,--rounds N", arguments.rounds, "Number of rounds of the replay (3)",
              whole_number(1, most_rounds));
   app.option("--plan FILE", arguments.plan,
-             "Write the advice that needs no editing as a plan for tarn apply; -: standard output");
-  app.option("--only NUMBER", arguments.only, "Only this piece of advice goes into the plan",
+             "Write the advice that needs no editing as a plan for tarn prove and run; -: standard output");
+  app.option("--number N", arguments.only, "Only this piece of advice goes into the plan",
              whole_number(1, 1000));
-  app.option("--least PERCENT", arguments.least_percent,
+  app.option("--min PERCENT", arguments.least_percent,
              "Advise only changes that save at least this percentage of CPU time (1)", number(0.0, 100.0));
   add_process_option(app, arguments.process);
   app.add_flag("--json", arguments.json, "Print one JSON object on stdout");
@@ -141,7 +142,7 @@ void write_plan_file(output_file& file, const advise_arguments& arguments, const
                      const std::vector<advice>& all) {
   if (arguments.only > static_cast<int>(all.size())) {
     throw cli_error(exit_code::usage,
-                    fmt::format("--only {}: there {}", arguments.only,
+                    fmt::format("--number {}: there {}", arguments.only,
                                 all.size() == 1 ? "is 1 piece of advice"
                                                 : fmt::format("are {} pieces of advice", all.size())),
                     "For a list with numbers run tarn advise without --plan.");
@@ -149,7 +150,7 @@ void write_plan_file(output_file& file, const advise_arguments& arguments, const
   const profiler::plan plan = plan_of(p, all, arguments.only - 1);
   if (plan.variables.empty() && plan.sites.empty() && !plan.on_tarn && plan.library.empty()) {
     throw cli_error(exit_code::refused, "none of this advice can be tried without editing the program",
-                    arguments.only > 0 ? "Give another number, or omit --only." : "Omit --plan.");
+                    arguments.only > 0 ? "Give another number, or omit --number." : "Omit --plan.");
   }
   file.write(write_plan(plan));
 }

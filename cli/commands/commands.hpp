@@ -17,30 +17,23 @@ int cmd_cost(const std::vector<std::string>& words);
 int cmd_prove(const std::vector<std::string>& words);
 int cmd_profile(const std::vector<std::string>& words);
 int cmd_doctor(const std::vector<std::string>& words);
-int cmd_sites(const std::vector<std::string>& words);
-int cmd_flame(const std::vector<std::string>& words);
+int cmd_show(const std::vector<std::string>& words);
 int cmd_diff(const std::vector<std::string>& words);
 int cmd_export(const std::vector<std::string>& words);
-int cmd_options(const std::vector<std::string>& words);
 int cmd_report(const std::vector<std::string>& words);
 int cmd_advise(const std::vector<std::string>& words);
-int cmd_apply(const std::vector<std::string>& words);
-int cmd_replay(const std::vector<std::string>& words);
+int cmd_replay(const std::vector<std::string>& words);  // not listed
 int cmd_attach(const std::vector<std::string>& words);
-int cmd_detach(const std::vector<std::string>& words);
-int cmd_dump(const std::vector<std::string>& words);
 int cmd_merge(const std::vector<std::string>& words);
-int cmd_rss(const std::vector<std::string>& words);
-int cmd_leaks(const std::vector<std::string>& words);
-int cmd_metrics(const std::vector<std::string>& words);
-int cmd_trim(const std::vector<std::string>& words);
-int cmd_set(const std::vector<std::string>& words);
+int cmd_control(const std::vector<std::string>& words);
 int cmd_serve(const std::vector<std::string>& words);
 int cmd_top(const std::vector<std::string>& words);
-// Hidden: runs inside the child that cmd_options starts with the library preloaded.
+// tarn doctor --options
+int show_options(bool json);
+// Hidden: runs inside the child that show_options starts with the library preloaded.
 int print_preloaded_options();
 
-// All of the above, in the order of `tarn help`.
+// Those that `tarn help` lists, in its order.
 std::span<const verb> verbs();
 // Hidden, for builds and packages: the manual pages, the shells' completions and other forms of the definitions.
 int print_manual(const std::vector<std::string>& words);

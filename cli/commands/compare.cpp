@@ -41,8 +41,8 @@ constexpr command_text compare_text = {
     .usage = "tarn compare [OPTIONS] -- PROGRAM ARG...",
     .examples =
         "  tarn compare -- ./my_program input.dat\n"
-        "  tarn compare -n 20 --only system,tarn -- g++ -O2 -c big.cpp -o /dev/null\n"
-        "  tarn compare --with snmalloc=/opt/lib/libsnmallocshim.so -- ./my_program\n"
+        "  tarn compare -r 20 --only system,tarn -- g++ -O2 -c big.cpp -o /dev/null\n"
+        "  tarn compare --malloc snmalloc=/opt/lib/libsnmallocshim.so -- ./my_program\n"
         "  tarn compare -- sh -c 'sort <words.txt | uniq -c'\n",
     .notes = "",
     .exits = compare_exits,
@@ -55,31 +55,27 @@ struct compare_arguments {
   std::int64_t touch_mib = -1;
   int rounds = 0;
   bool json = false;
-  bool quiet_output = false;
 };
 
 void declare_options(command& app, compare_arguments& arguments) {
   comparison_settings& settings = arguments.settings;
-  app.option("-n,--runs N", arguments.rounds,
+  app.option("-r,--rounds N", arguments.rounds,
              "Number of timed rounds (3 to 10, as many as fit into about a minute)",
              whole_number(1, most_rounds));
   app.option("-w,--warmup N", settings.warmup_rounds, "Rounds before the timed ones, not counted (1)",
              whole_number(0, 100));
-  app.option("--with NAME=LIBRARY ...", arguments.with,
-             "Add an allocator, or use another file for a known one");
-  app.option("--only NAME,...", arguments.only,
-             "Measure only these (of system, tarn, jemalloc, mimalloc, tcmalloc, ...)")
-      ->delimiter(',');
+  add_malloc_option(app, arguments.with);
+  add_only_option(app, arguments.only,
+                  "Measure only these (of system, tarn, jemalloc, mimalloc, tcmalloc, ...)");
   app.option("--timeout SECONDS", settings.timeout_seconds,
              "Seconds after which a run is killed and counts as failed", number_above_zero());
-  app.option("--input FILE", settings.input, "The program's standard input (/dev/null)");
+  app.option("--stdin FILE", settings.input, "The program's standard input (/dev/null)");
   app.option("--touch MIB", arguments.touch_mib, "Memory to touch and release before each run; 0: none (256)",
              whole_number(0, 1 << 20));
   app.option("--seed N", settings.seed, "Seed for the order of the runs, to repeat that order");
   app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Count every exit status as success");
-  CLI::Option* quiet =
-      app.add_flag("--quiet-output", arguments.quiet_output, "Discard the program's output (the default)");
-  app.add_flag("--show-output", settings.show_output, "Show the program's output")->excludes(quiet);
+  app.add_flag("--show-output", settings.show_output,
+               "Show the program's output, which is discarded otherwise");
   app.add_flag("--json", arguments.json, "Print all figures of all runs as one JSON object on stdout");
 }
 

@@ -8,14 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "cli/commands/commands.hpp"
 #include "cli/compare/comparison.hpp"
 #include "cli/compare/statistics.hpp"
-#include "cli/cost/cost_chart.hpp"
 #include "cli/cost/cost_experiment.hpp"
 #include "cli/cost/cost_report.hpp"
 #include "cli/cost/cost_watch.hpp"
@@ -30,7 +28,7 @@
 #include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -53,8 +51,7 @@ constexpr command_text cost_text = {
         "                                             is installed\n"
         "  tarn cost 4M 256M --only system,tarn,mmap  only these sizes and ways (and the\n"
         "                                             recycled buffer, for comparison)\n"
-        "  tarn cost --html cost.html --json cost.json\n"
-        "                                             table and chart; all figures\n"
+        "  tarn cost --json >cost.json                all figures\n"
         "  tarn cost --watch                          page faults of the whole machine\n"
         "  tarn cost --watch 4711                     page faults of a process\n"
         "  tarn cost --watch -- ./server --port 80    of a program and its descendants\n",
@@ -73,70 +70,39 @@ struct cost_arguments {
   std::vector<std::string> sizes;
   std::vector<std::string> with;
   std::vector<std::string> only;
-  std::string svg;
-  std::string html;
-  std::string json;
   cost_settings settings;
   bool watch = false;
+  bool json = false;
   double interval = 1;
   double duration = 0;
 };
 
-// The options that only one of the two uses (measuring, watching) accepts.
-struct exclusive_options {
-  std::vector<CLI::Option*> measuring;
-  std::vector<CLI::Option*> watching;
-};
+constexpr std::string_view watching = "--watch";
 
-exclusive_options declare_options(command& app, cost_arguments& arguments) {
-  exclusive_options options;
-  options.measuring = {
-      app.option("size SIZE ...", arguments.sizes, "Sizes of the buffer (8M 16M 32M)"),
-      app.option("--only NAME,...", arguments.only,
-                 "Measure only these ways (of system, tarn, ..., mmap, mmap-huge, ...)")
-          ->delimiter(',')
-          ->allow_extra_args(false),
-      app.option("--with NAME=LIBRARY", arguments.with,
-                 "Add an allocator, or use another file for a known one")
-          ->allow_extra_args(false),
-      app.option("-n,--rounds N", arguments.settings.rounds,
-                 "Number of rounds; each measures all ways and sizes (5)", whole_number(1, most_rounds)),
-      app.option("--svg FILE", arguments.svg, "Write a bar chart as SVG; -: standard output"),
-      app.option("--html FILE", arguments.html, "Write chart and table as one page; -: standard output"),
-      app.option("--seed N", arguments.settings.seed,
-                 "Seed for the order of measurements, to repeat that order"),
+std::vector<limited_option> declare_options(command& app, cost_arguments& arguments) {
+  std::vector<limited_option> options = {
+      {app.option("size SIZE ...", arguments.sizes, "Sizes of the buffer (8M 16M 32M)"), {""}},
+      {add_only_option(app, arguments.only,
+                       "Measure only these ways (of system, tarn, ..., mmap, mmap-huge, ...)"),
+       {""}},
+      {add_malloc_option(app, arguments.with), {""}},
+      {app.option("-r,--rounds N", arguments.settings.rounds,
+                  "Number of rounds; each measures all ways and sizes (5)", whole_number(1, most_rounds)),
+       {""}},
+      {app.option("--seed N", arguments.settings.seed,
+                  "Seed for the order of measurements, to repeat that order"),
+       {""}},
   };
-  app.option("--json FILE", arguments.json, "Write all figures as JSON; -: standard output");
-  app.add_flag("-w,--watch", arguments.watch, "Watch page faults live instead of measuring");
-  options.watching = {
-      app.option("--interval SECONDS", arguments.interval, "With --watch: seconds between lines (1)",
-                 number(0.05, 3600.0)),
-      app.option("--for SECONDS", arguments.duration, "With --watch: end after this time", number(0.05, 1e9)),
-  };
+  app.add_flag("--watch", arguments.watch, "Watch page faults live instead of measuring");
+  options.push_back({app.option("--interval SECONDS", arguments.interval,
+                                "With --watch: seconds between lines (1)", number(0.05, 3600.0)),
+                     {watching}});
+  options.push_back({app.option("--for SECONDS", arguments.duration, "With --watch: end after this time",
+                                number(0.05, 1e9)),
+                     {watching}});
+  app.add_flag("--json", arguments.json,
+               "Print all figures as JSON; with --watch an object per line, of a program on stderr");
   return options;
-}
-
-void refuse_given(const std::vector<CLI::Option*>& options, const char* problem) {
-  for (const CLI::Option* option : options) {
-    if (option->count() > 0) {
-      throw cli_error(exit_code::usage, fmt::format("{} {}", option->get_name(), problem),
-                      "See: tarn cost --help");
-    }
-  }
-}
-
-// Whether one of the files is written to standard output instead of the table.
-bool takes_standard_output(const cost_arguments& arguments) {
-  const auto count = (arguments.json == "-") + (arguments.svg == "-") + (arguments.html == "-");
-  if (count > 1) {
-    throw cli_error(exit_code::usage, "only one of --json, --svg and --html can go to standard output",
-                    "Give file names for the others.");
-  }
-  return count == 1;
-}
-
-std::unique_ptr<output_file> open_output(const char* option, const std::string& path) {
-  return path.empty() ? nullptr : std::make_unique<output_file>(option, path);
 }
 
 std::vector<std::uint64_t> sizes_of(std::vector<std::string> words) {
@@ -202,13 +168,8 @@ int measure(cost_arguments& arguments) {
   cost_settings& settings = arguments.settings;
   std::vector<std::string> notes;
   settings.sizes = sizes_of(arguments.sizes);
-  const bool table = !takes_standard_output(arguments);
-  // From here on a signal must not end the process directly, as new files may have to be removed; the experiment
-  // checks for pending signals.
+  // The experiment checks for pending signals.
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-  const auto svg = open_output("--svg", arguments.svg);
-  const auto html = open_output("--html", arguments.html);
-  const auto json = open_output("--json", arguments.json);
   settings.sizes = sizes_that_fit(settings.sizes, notes);
   std::vector<buffer_way> ways = ways_that_work(arguments, notes);
   note_preloads(notes);
@@ -218,18 +179,14 @@ int measure(cost_arguments& arguments) {
   const std::vector<std::string> remarks = cost_remarks(outcome);
   for (const std::string& remark : remarks) print_note(remark);
   notes.insert(notes.end(), remarks.begin(), remarks.end());
-  if (table) print_report(outcome, prices);
-  if (json) {
+  if (arguments.json) {
     nlohmann::json object = as_json(outcome);
     object["prices"] = as_json(prices);
     object["notes"] = notes;
     object["seed"] = settings.seed;
-    json->write(json_text(object, 2) + "\n");
-  }
-  if (svg) svg->write(render_cost_svg(outcome));
-  if (html) {
-    notes.insert(notes.begin(), {describe_prices(prices), describe_first_touch(prices)});
-    html->write(render_cost_html(outcome, notes));
+    print_json_object(object);
+  } else {
+    print_report(outcome, prices);
   }
   const bool any = std::any_of(outcome.results.begin(), outcome.results.end(),
                                [](const cost_result& result) { return result.failure.empty(); });
@@ -240,13 +197,14 @@ int measure(cost_arguments& arguments) {
 bool is_process(const std::string& word) { return word.find_first_not_of("0123456789") == std::string::npos; }
 
 int watch(const cost_arguments& arguments, const std::vector<std::string>& words) {
-  const auto json = open_output("--json", arguments.json);
   watch_settings settings;
   settings.interval_seconds = arguments.interval;
   if (arguments.duration > 0) settings.duration_seconds = arguments.duration;
-  settings.json = json.get();
-  if (arguments.json == "-") settings.text = stderr;
   const bool is_program = !words.empty() && !is_process(words.front());
+  if (arguments.json) {
+    settings.json = is_program ? stderr : stdout;
+    settings.text = stderr;
+  }
   // 0: none.
   const pid_t process = words.empty() ? 0 : process_id(words.front()).value_or(0);
   if (!words.empty() && !is_program && process == 0) {
@@ -278,27 +236,26 @@ int cmd_cost(const std::vector<std::string>& words) {
   cost_arguments arguments;
   arguments.settings.seed = std::random_device{}();
   command app(cost_text);
-  const exclusive_options options = declare_options(app, arguments);
+  const std::vector<limited_option> options = declare_options(app, arguments);
   command_line line = split_command_line(words, app);
-  const bool watching = std::any_of(line.options.begin(), line.options.end(), [](const std::string& word) {
-    return word == "--watch" || word == "-w";
-  });
+  const bool is_watching =
+      std::find(line.options.begin(), line.options.end(), watching) != line.options.end();
   // After a process id all words are tarn's options.
-  if (watching && !line.program.empty() && is_process(line.program.front())) {
+  if (is_watching && !line.program.empty() && is_process(line.program.front())) {
     line.options.insert(line.options.end(), line.program.begin() + 1, line.program.end());
     line.program.resize(1);
   }
   // When measuring, options may also follow the sizes.
-  if (!parse_options(app, watching ? line.options : words)) return exit_code::success;
-  if (watching) {
-    refuse_given(options.measuring, "cannot be used with --watch");
+  if (!parse_options(app, is_watching ? line.options : words)) return exit_code::success;
+  if (is_watching) {
+    require_fitting(options, watching, "cost");
     return watch(arguments, line.program);
   }
   if (arguments.watch) {
     throw cli_error(exit_code::usage, "--watch must come before the process or program",
                     "For example: tarn cost --watch 4711, tarn cost --watch -- ./server");
   }
-  refuse_given(options.watching, "requires --watch");
+  require_fitting(options, "", "cost");
   try {
     return measure(arguments);
   } catch (const interrupted& stop) {

@@ -40,7 +40,7 @@ constexpr command_text diff_text = {
     .usage = "tarn diff [OPTIONS] BEFORE AFTER\ntarn diff [OPTIONS] BEFORE... -- AFTER...",
     .examples =
         "  tarn diff before.prof after.prof\n"
-        "  tarn profile -n 5 -o before.prof -- PROGRAM ...  and the same for after.prof\n"
+        "  tarn profile -r 5 -o before.prof -- PROGRAM ...  and the same for after.prof\n"
         "  tarn diff --fail-if 'cost>+3%' before-?.prof -- after-?.prof\n"
         "  tarn diff a.prof b.prof --fail-if 'cost>+5%' --fail-if 'peak>+64M'\n"
         "  tarn diff a.prof b.prof --fail-if 'site.bytes>+20%'  the change of any site\n",
@@ -213,7 +213,7 @@ class compared_files {
     if (changes.recordings_before + changes.recordings_after == 2) {
       print_note(fmt::format(
           "with one recording per side the variation between runs is unknown; {:.0f} % is assumed "
-          "for times. To record several: tarn profile -n 5",
+          "for times. To record several: tarn profile -r 5",
           100 * profiler::usual_spread_of_time));
     }
     return changes;
@@ -288,7 +288,7 @@ int cmd_diff(const std::vector<std::string>& words) {
       ->allow_extra_args(false);
   app.option("-m,--metric METRIC", metric_name, "Metric to sort the sites by (cost)",
              completed_as(metric_words()));
-  app.option("-n N", most, "Show at most N sites (20); 0: all");
+  app.option("-n,--rows N", most, "Show at most N sites (20); 0: all");
   app.add_flag("--json", json, "Print JSON");
   if (!parse_options(app, words)) return exit_code::success;
   const auto metric_index =

@@ -17,17 +17,25 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr exit_meaning doctor_exits[] = {
-    {0, "a profile is complete"}, {1, "something is missing"}, usage_exit, refused_exit};
+constexpr exit_meaning doctor_exits[] = {{0, "a profile is complete; with --options: shown"},
+                                         {1, "something is missing"},
+                                         usage_exit,
+                                         refused_exit};
 
 constexpr command_text doctor_text = {
     .name = "doctor",
-    .summary = "Show what a profile can record on this system, and how to record more.",
-    .usage = "tarn doctor [--json]",
-    .examples = "",
+    .summary = "Show what a profile can record on this system, and tarn's options in effect.",
+    .usage = "tarn doctor [--options] [--json]",
+    .examples =
+        "  tarn doctor                              what works here, how to get more\n"
+        "  TARN_DECAY_MS=5000 tarn doctor --options every option and its value in effect\n"
+        "  TARN_DECAY_MS=5000 tarn run -- ./server  run a program with it\n",
     .notes =
         "Tries everything that `tarn profile` would use, and says what a profile would\n"
-        "lack.\n",
+        "lack.\n"
+        "\n"
+        "Options of tarn's malloc are set by environment variables before the program\n"
+        "starts. In a process that runs: tarn control PID\n",
     .exits = doctor_exits,
     .page = "docs/reference/profiling.md",
 };
@@ -44,9 +52,11 @@ constexpr mark marks[] = {
 
 int cmd_doctor(const std::vector<std::string>& words) {
   command app(doctor_text);
-  bool json = false;
+  bool options = false, json = false;
+  app.add_flag("--options", options, "Show tarn's options with their effective values instead");
   app.add_flag("--json", json, "Print the same as one JSON object");
   if (!parse_options(app, words)) return exit_code::success;
+  if (options) return show_options(json);
   const std::vector<facility> all = look_at_facilities();
   const bool whole = std::none_of(all.begin(), all.end(), [](const facility& one) {
     return one.how == standing::missing || one.how == standing::partly;

@@ -27,18 +27,20 @@ constexpr exit_meaning export_exits[] = {{0, "written"}, usage_exit, damaged_exi
 
 constexpr command_text export_text = {
     .name = "export",
-    .summary = "Write a profile for pprof, heaptrack, flame graphs, Prometheus, JSON.",
+    .summary = "Write a profile for SQL, pprof, heaptrack, flame graphs, Prometheus, JSON.",
     .usage = "tarn export FORMAT [OPTIONS] PROFILE",
     .examples =
         "  tarn export --pprof server.prof -o s.pb.gz && go tool pprof -http=: s.pb.gz\n"
+        "  tarn export --sqlite server.prof -o s.sqlite && sqlite3 s.sqlite\n"
         "  tarn export --heaptrack server.prof -o s.zst && heaptrack_gui s.zst\n"
         "  tarn export --collapsed --metric peak server.prof | flamegraph.pl > peak.svg\n"
-        "  tarn export --prometheus --top 20 server.prof |\n"
+        "  tarn export --prometheus -n 20 server.prof |\n"
         "      curl --data-binary @- http://gateway/metrics/job/server\n",
     .notes =
         "The file for pprof has one sample type per metric (-sample_index=NAME): cost,\n"
         "malloc, hidden, faults, allocations, bytes, live, live_bytes, peak. Pyroscope,\n"
-        "Parca, Perfetto and speedscope read it, too.\n",
+        "Parca, Perfetto and speedscope read it, too. Tables of --sqlite:\n"
+        "docs/reference/sqlite.md\n",
     .exits = export_exits,
 };
 
@@ -94,13 +96,13 @@ int cmd_export(const std::vector<std::string>& words) {
   app.option("-o,--output FILE", arguments.output, "Write to this file (standard output)");
   app.option("-m,--metric METRIC", arguments.metric_name, "With --collapsed: the metric (cost)",
              completed_as(metric_words()));
-  app.option("--top N", arguments.top, "With --prometheus: number of sites; all others are one (100)",
+  app.option("-n,--rows N", arguments.top, "With --prometheus: number of sites; all others are one (100)",
              whole_number(1, 100000));
   add_process_option(app, arguments.process);
   if (!parse_options(app, words)) return exit_code::success;
   const export_format& format = chosen_format(app);
   require_format(app, format, "--metric", "--collapsed", "metrics");
-  require_format(app, format, "--top", "--prometheus", "sites");
+  require_format(app, format, "--rows", "--prometheus", "sites");
   const profiler::metric& what = metric_named("--metric", arguments.metric_name);
   if (format.binary_name != nullptr && arguments.output == "-" && isatty(STDOUT_FILENO) != 0) {
     throw cli_error(exit_code::usage, "this format is binary and is not written to a terminal",

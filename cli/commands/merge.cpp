@@ -14,8 +14,8 @@
 #include "cli/show/output_file.hpp"
 #include "cli/show/process_table.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/merge.hpp"
 #include "profiler/model/packed_sites.hpp"
@@ -35,14 +35,14 @@ constexpr command_text merge_text = {
     .usage = "tarn merge [OPTIONS] PROFILE... -o FILE",
     .examples =
         "  tarn profile -o build.prof -- make -j2; tarn merge build*.prof -o all.prof\n"
-        "  tarn sites all.prof                     call sites of all processes\n"
-        "  tarn sites all.prof --process cc1plus   of the processes with this name;\n"
-        "                                          flame, export and advise take it, too\n"
+        "  tarn show all.prof                     call sites of all processes\n"
+        "  tarn show all.prof --process cc1plus   of the processes with this name;\n"
+        "                                          export and advise take it, too\n"
         "  tarn report all.prof                    a page with a menu to select a process\n",
     .notes =
         "Sites are joined by file and offset, or by function and line if the file is\n"
         "another build. Threads, and the figures of each process, stay separate. Single\n"
-        "events (for tarn replay) stay in the files of the processes.\n",
+        "events stay in the files of the processes.\n",
     .exits = merge_exits,
 };
 

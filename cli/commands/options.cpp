@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tarn options: the library's options with their effective values. The answer comes from the
+// tarn doctor --options: the library's options with their effective values. The answer comes from the
 // library itself, preloaded into a child of this command, so it is what every program would get.
 #include <dlfcn.h>
 #include <fmt/core.h>
@@ -99,20 +99,6 @@ void print_table(const nlohmann::json& table) {
              profiler::printable(table["library"].get<std::string>()));
 }
 
-constexpr exit_meaning options_exits[] = {{0, "shown"}, usage_exit, refused_exit};
-
-constexpr command_text options_text = {
-    .name = "options",
-    .summary = "Show tarn's options with their effective values.",
-    .usage = "tarn options [--json]",
-    .examples =
-        "  TARN_DECAY_MS=5000 tarn options              show the effective value\n"
-        "  TARN_DECAY_MS=5000 tarn run -- ./server      run a program with it\n",
-    .notes = "Options are set by environment variables before the program starts.\n",
-    .exits = options_exits,
-    .page = "docs/reference/options.md",
-};
-
 std::string text_or_empty(const char* text) { return text != nullptr ? text : ""; }
 
 }  // namespace
@@ -141,11 +127,7 @@ int print_preloaded_options() {
   _exit(exit_code::success);
 }
 
-int cmd_options(const std::vector<std::string>& words) {
-  command app(options_text);
-  bool json = false;
-  app.add_flag("--json", json, "Print one JSON object on stdout");
-  if (!parse_options(app, words)) return exit_code::success;
+int show_options(bool json) {
   const std::string library = find_tarn_library();
   nlohmann::json table = ask_library(library);
   table["library"] = library;

@@ -187,7 +187,7 @@ void declare_options(command& app, profile_arguments& arguments) {
   arguments.declare(app, {"sample", "full", "faults"},
                     "sample (the default), full (every call) or faults (only page faults)",
                     "Name of the profile; for child processes, their ids are added");
-  app.option("-n RUNS", arguments.runs,
+  app.option("-r,--rounds N", arguments.runs,
              "Record the command this often (1), to FILE-1.prof and so on; tarn diff needs several "
              "recordings",
              whole_number(1, 200));
@@ -197,7 +197,7 @@ void declare_options(command& app, profile_arguments& arguments) {
   CLI::Option* paused =
       app.add_flag("--paused", arguments.paused,
                    "Start the program without recording it; 'tarn attach PID' begins a recording, 'tarn "
-                   "detach PID' ends it. Not with --prove");
+                   "attach --stop PID' ends it. Not with --prove");
   app.add_flag("--prove", arguments.prove, "Then run tarn prove on the profile. Not with --paused or --json")
       ->excludes(paused)
       ->excludes("--json");
@@ -268,8 +268,8 @@ int cmd_profile(const std::vector<std::string>& words) {
   require_file_name("-o", arguments.output);
   if (arguments.runs > 1) {
     if (arguments.paused || arguments.prove)
-      throw cli_error(exit_code::usage, "-n cannot be used with --paused or --prove",
-                      "Omit -n, or the other option.");
+      throw cli_error(exit_code::usage, "--rounds cannot be used with --paused or --prove",
+                      "Omit --rounds, or the other option.");
     profile_repeatedly(line, arguments.runs, arguments.output, !arguments.quiet && !arguments.json);
   }
   recording_settings settings = arguments.settings();

@@ -5,10 +5,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <random>
 
 #include "cli/commands/commands.hpp"
 #include "cli/compare/comparison_report.hpp"
+#include "cli/compare/contender.hpp"
+#include "cli/compare/plan_file.hpp"
 #include "cli/compare/proof_report.hpp"
 #include "cli/compare/proof_rounds.hpp"
 #include "cli/compare/statistics.hpp"
@@ -20,6 +25,7 @@
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -37,12 +43,14 @@ constexpr command_text prove_text = {
     .examples =
         "  tarn profile -o run.prof -- ./my_program <in.dat\n"
         "  tarn prove run.prof; tarn advise run.prof\n"
-        "  tarn prove --rounds 20 --ways jemalloc,keep-memory run.prof\n"
-        "  tarn prove --with 'redis-benchmark -q -p 7777' --ready-port 7777 \\\n"
+        "  tarn prove -r 20 --only jemalloc,keep-memory run.prof\n"
+        "  tarn advise run.prof --plan plan.json; tarn prove --plan plan.json run.prof\n"
+        "  tarn prove --load 'redis-benchmark -q -p 7777' --ready-port 7777 \\\n"
         "      --stdin /dev/null redis.prof\n",
     .notes =
         "The program is started as it was recorded: with the same arguments, folder and\n"
-        "standard input. A way is a change that needs no editing of the program.\n"
+        "standard input. A way is a change that needs no editing of the program. With\n"
+        "--plan the plan is compared with the unchanged program; nothing is stored then.\n"
         "\n"
         "A command that somebody else has recorded, or you on another machine, is shown\n"
         "first: tarn prove asks whether to run it, and needs --trust-file in scripts.\n",
@@ -54,6 +62,7 @@ struct prove_arguments {
   std::string file;
   proof_wishes wishes;
   std::string load;
+  std::string plan;
   std::string until = "load";
   int ready_port = 0;
   std::string ready_command;
@@ -62,7 +71,7 @@ struct prove_arguments {
 };
 
 void declare_server_options(command& app, prove_arguments& arguments) {
-  CLI::Option* with = app.option("--with LOAD-COMMAND", arguments.load,
+  CLI::Option* with = app.option("--load COMMAND", arguments.load,
                                  "The program is a server; run this load (a shell command) against it");
   app.option("--until-exit-of WHAT", arguments.until,
              "load (the default): the run ends with the load, and the server gets SIGTERM; program: the "
@@ -81,23 +90,24 @@ void declare_server_options(command& app, prove_arguments& arguments) {
 void declare_options(command& app, prove_arguments& arguments) {
   proof_wishes& wishes = arguments.wishes;
   app.option("profile PROFILE", arguments.file, "A profile")->required();
-  app.option("-n,--rounds N", wishes.rounds,
+  app.option("-r,--rounds N", wishes.rounds,
              "Number of timed rounds (3 to 10, as many as fit into ten minutes)",
              whole_number(1, most_rounds));
-  app.option("--limit SECONDS", wishes.limit_seconds, "Start no round that would end after this time",
+  app.option("--for SECONDS", wishes.limit_seconds, "Start no round that would end after this time",
              number_above_zero());
-  app.option("--ways NAME,...", wishes.actions.ways,
-             "Measure only these ways (of tarn, jemalloc, keep-memory, huge-pages, pool-1, ...)")
-      ->delimiter(',');
-  app.option("--malloc NAME=LIBRARY", wishes.actions.mallocs, "Add an allocator");
+  add_only_option(app, wishes.actions.ways,
+                  "Measure only these ways (of tarn, jemalloc, keep-memory, huge-pages, pool-1, ...)");
+  add_malloc_option(app, wishes.actions.mallocs);
+  app.option("--plan FILE", arguments.plan, "Measure this plan, which tarn advise --plan wrote");
   app.option("--stdin FILE", wishes.repeat.input,
              "The program's standard input, instead of the recorded one");
   app.option("--timeout SECONDS", wishes.timeout_seconds,
              "Seconds after which a run is killed and counts as failed", number_above_zero());
   declare_server_options(app, arguments);
   app.option("--seed N", wishes.seed, "Seed for the order of the runs, to repeat that order");
-  app.add_flag("--trust-file", wishes.repeat.trusted,
-               "Run the command in the profile, although you did not record it here");
+  app.add_flag(
+      "--trust-file", wishes.repeat.trusted,
+      "Run the command in the profile, although you did not record it here; load what the plan names");
   app.add_flag("--no-keep", arguments.no_keep, "Do not store the result in the profile");
   app.add_flag("--json", arguments.json, "Print all figures as one JSON object on stdout");
 }
@@ -105,7 +115,7 @@ void declare_options(command& app, prove_arguments& arguments) {
 void set_load(prove_arguments& arguments) {
   if (arguments.load.empty()) return;
   if (arguments.ready_port == 0 && arguments.ready_command.empty()) {
-    throw cli_error(exit_code::usage, "--with also needs --ready-port or --ready-command",
+    throw cli_error(exit_code::usage, "--load also needs --ready-port or --ready-command",
                     "Give the TCP port of the server: --ready-port PORT; or a command that succeeds once the "
                     "server is ready: --ready-command COMMAND");
   }
@@ -116,6 +126,86 @@ void set_load(prove_arguments& arguments) {
   load.until_load_exits = arguments.until == "load";
   arguments.wishes.load = load;
   arguments.wishes.repeat.is_server = true;
+}
+
+// CPU time, in ns.
+struct measured_saving {
+  double middle = 0;
+  double low = 0;
+  double high = 0;
+};
+
+const profiler::proof_way* way_of_plan(const proof_result& result) {
+  const auto& ways = result.proven.ways;
+  const auto found =
+      std::find_if(ways.begin(), ways.end(), [](const auto& way) { return way.kind == plan_name; });
+  return found == ways.end() || !found->failure.empty() ? nullptr : &*found;
+}
+
+measured_saving saving_of(const profiler::proof_way& way) {
+  const profiler::proven_figure& cpu = way.of(profiler::proof_metric::cpu);
+  const double before = 1e9 * cpu.before;
+  return {before * (1 - cpu.ratio), before * (1 - cpu.high), before * (1 - cpu.low)};
+}
+
+const char* verdict_of(const profiler::plan& plan, const measured_saving& measured) {
+  if (plan.saving_ns <= 0) return "nothing was predicted";
+  if (measured.middle < plan.low_ns) return "less than predicted";
+  return measured.middle > plan.high_ns ? "more than predicted" : "inside the prediction";
+}
+
+void print_plan_sites(const profiler::plan& plan, const proof_result& result) {
+  const site_report& report = result.plan_sites;
+  if (plan.sites.empty()) return;
+  if (report.processes == 0) {
+    print_note(
+        "no process reported how many blocks came from its pools: the processes ended without exit "
+        "handlers");
+    return;
+  }
+  const double runs = result.outcome.rounds + comparison_settings{}.warmup_rounds;
+  std::map<std::uint32_t, std::size_t> groups;
+  for (const profiler::plan_site& site : plan.sites) {
+    const auto [entry, is_new] = groups.try_emplace(site.group, groups.size());
+    if (!is_new) continue;
+    const auto blocks = report.blocks.find(entry->second);
+    fmt::print("{}: {} blocks per run from a {}\n", site.place.empty() ? site.type : site.place,
+               profiler::say_count(blocks != report.blocks.end() ? blocks->second / runs : 0),
+               site.use == profiler::plan_use::pool ? "pool" : "buffer pool");
+  }
+  if (report.found < report.all) {
+    print_note(
+        fmt::format("{:.0f} of the plan's {:.0f} call paths are in no module that the program loads at its "
+                    "start; if it was built again, record it again",
+                    report.all - report.found, report.all));
+  }
+}
+
+void print_plan(const profiler::plan& plan, const proof_result& result) {
+  using profiler::say_time;
+  if (const profiler::proof_way* way = way_of_plan(result)) {
+    const measured_saving measured = saving_of(*way);
+    fmt::print("\npredicted: {} of CPU time less ({} to {})\n", say_time(plan.saving_ns),
+               say_time(plan.low_ns), say_time(plan.high_ns));
+    fmt::print("measured:  {} ({} to {}): {}\n", say_time(measured.middle), say_time(measured.low),
+               say_time(measured.high), verdict_of(plan, measured));
+  }
+  print_plan_sites(plan, result);
+}
+
+nlohmann::json plan_json(const profiler::plan& plan, const proof_result& result) {
+  nlohmann::json object = {
+      {"predicted", {{"saving_ns", plan.saving_ns}, {"low_ns", plan.low_ns}, {"high_ns", plan.high_ns}}}};
+  if (const profiler::proof_way* way = way_of_plan(result)) {
+    const measured_saving measured = saving_of(*way);
+    object["measured"] = {
+        {"saving_ns", measured.middle}, {"low_ns", measured.low}, {"high_ns", measured.high}};
+    object["verdict"] = verdict_of(plan, measured);
+  }
+  object["blocks"] = nlohmann::json::object();
+  for (const auto& [group, blocks] : result.plan_sites.blocks)
+    object["blocks"][std::to_string(group)] = blocks;
+  return object;
 }
 
 void print_proof(const proof_result& result, const std::vector<profiler::advice>& advised) {
@@ -131,10 +221,12 @@ void print_proof(const proof_result& result, const std::vector<profiler::advice>
   fmt::print(stderr, "{}", render_failures(result.outcome));
 }
 
-void print_proof_json(const std::string& file, const proof_result& result,
+void print_proof_json(const prove_arguments& arguments, const proof_result& result,
                       const std::vector<profiler::advice>& advised) {
   nlohmann::json object = as_json(result);
-  object["file"] = file;
+  object["file"] = arguments.file;
+  const std::optional<profiler::plan>& plan = arguments.wishes.actions.plan;
+  if (plan) object["plan"] = plan_json(*plan, result);
   object["advice"] = nlohmann::json::array();
   for (const profiler::advice& one : advised) object["advice"].push_back(profiler::as_json(one));
   print_json_object(object);
@@ -151,7 +243,8 @@ int cmd_prove(const std::vector<std::string>& words) {
   declare_options(app, arguments);
   if (!parse_options(app, words)) return exit_code::success;
   set_load(arguments);
-  wishes.keep = !arguments.no_keep;
+  if (!arguments.plan.empty()) wishes.actions.plan = load_plan(arguments.plan, wishes.repeat.trusted);
+  wishes.keep = !arguments.no_keep && !wishes.actions.plan;
   wishes.progress = !arguments.json;
   profiler::profile p = profiler::load_profile(arguments.file);
   tell_damage(arguments.file, p.damage);
@@ -161,12 +254,13 @@ int cmd_prove(const std::vector<std::string>& words) {
     print_note(interruption_text(result));
     end_like(W_EXITCODE(0, result.interrupted_by));
   }
-  p.proven = result.proven;
+  if (!wishes.actions.plan) p.proven = result.proven;
   const std::vector<profiler::advice> advised = profiler::advise(p);
   if (arguments.json) {
-    print_proof_json(arguments.file, result, advised);
+    print_proof_json(arguments, result, advised);
   } else {
     print_proof(result, advised);
+    if (wishes.actions.plan) print_plan(*wishes.actions.plan, result);
   }
   if (result.interrupted_by != 0) {
     print_note(interruption_text(result));

@@ -20,7 +20,7 @@
 #include "cli/show/output_file.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/replay/trace.hpp"
 
 namespace tarn::cli {
@@ -37,8 +37,8 @@ constexpr command_text replay_text = {
     .usage = "tarn replay [OPTIONS] PROFILE",
     .examples =
         "  tarn profile --mode full -o run.prof -- ./my_program; tarn replay run.prof\n"
-        "  tarn replay run.prof --only system,tarn -n 10\n"
-        "  tarn replay run.prof --with snmalloc=/opt/lib/libsnmallocshim.so\n",
+        "  tarn replay run.prof --only system,tarn -r 10\n"
+        "  tarn replay run.prof --malloc snmalloc=/opt/lib/libsnmallocshim.so\n",
     .notes = "",
     .exits = replay_exits,
 };
@@ -56,13 +56,9 @@ void declare_options(command& app, replay_arguments& arguments) {
   app.option("profile PROFILE", arguments.file,
              "A profile; only --mode full records the exact order of all calls")
       ->required();
-  app.option("--with NAME=LIBRARY", arguments.with, "Add an allocator, or use another file for a known one")
-      ->allow_extra_args(false);
-  app.option("--only NAME,...", arguments.only,
-             "Measure only these (of system, tarn, 'tarn pools', jemalloc, ...)")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.option("-n,--rounds N", arguments.settings.rounds,
+  add_malloc_option(app, arguments.with);
+  add_only_option(app, arguments.only, "Measure only these (of system, tarn, 'tarn pools', jemalloc, ...)");
+  app.option("-r,--rounds N", arguments.settings.rounds,
              "Number of rounds; each replays under all of them (5)", whole_number(1, most_rounds));
   app.option("--events N", arguments.events, "Replay only the first N events (5000000)",
              whole_number(1, 200'000'000));

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.hpp"
+#include "cli/compare/applied_plan.hpp"
+#include "cli/compare/plan_file.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/launch/exit_statistics.hpp"
@@ -20,7 +22,7 @@
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -34,12 +36,12 @@ constexpr exit_meaning run_exits[] = {program_exit,
 constexpr command_text run_text = {
     .name = "run",
     .summary = "Start a program on tarn.",
-    .usage = "tarn run [--stats] [--json] -- PROGRAM ARG...",
+    .usage = "tarn run [--stats] [--json] [--plan FILE] -- PROGRAM ARG...",
     .examples =
         "  tarn run -- python3 script.py    start it on tarn; exit status is its own\n"
         "  tarn run --stats -- make -j2     print time, memory and page faults at the end\n"
         "  tarn run --json -- ./server      the same figures as one JSON object on stderr\n"
-        "  TARN_CONTENTION=on tarn run --stats -- ./server    and those of tarn's locks\n",
+        "  tarn run --plan plan.json -- ./server    with what tarn advise --plan wrote\n",
     .notes =
         "Refuses with a reason if tarn would have no effect: static, setuid, setgid and\n"
         "foreign programs, programs with a malloc of their own or with a sanitizer.\n",
@@ -65,7 +67,7 @@ constexpr command_text run_text = {
 
 nlohmann::json figures_as_json(const std::vector<std::string>& words, const foreground_result& result,
                                const exit_statistics& statistics) {
-  nlohmann::json figures = {
+  return {
       {"program", words},
       {"exit_status",
        WIFEXITED(result.wait_status) ? nlohmann::json(WEXITSTATUS(result.wait_status)) : nullptr},
@@ -78,24 +80,6 @@ nlohmann::json figures_as_json(const std::vector<std::string>& words, const fore
       {"major_faults", result.usage.ru_majflt},
       {"returned_bytes", statistics.processes > 0 ? nlohmann::json(statistics.returned) : nullptr},
       {"processes_reporting", statistics.processes}};
-  if (!statistics.locks.empty()) figures["locks"] = statistics.locks;
-  return figures;
-}
-
-// One row for each name of locks, with the number of their acquisitions and the times per acquisition or wait.
-template <class Line>
-void print_lock(const nlohmann::json& lock, Line line) {
-  const auto count = [&lock](const char* name) { return lock.value(name, 0.0); };
-  const auto mean = [](double sum, double number) {
-    return profiler::say_time(number > 0 ? sum / number : 0);
-  };
-  std::string name = lock.value("name", "");
-  if (lock.contains("object_size")) name += fmt::format(" {}", lock.value("object_size", 0));
-  const double taken = count("acquisitions");
-  line("lock", fmt::format("{}: taken {} times, held {}; {} after another thread; {} waits of {}", name,
-                           profiler::say_count(taken), mean(count("held_ns"), taken),
-                           profiler::say_share(count("transfers"), taken > 0 ? taken : 1),
-                           profiler::say_count(count("waits")), mean(count("waited_ns"), count("waits"))));
 }
 
 void print_figures(const foreground_result& result, const exit_statistics& statistics) {
@@ -116,7 +100,6 @@ void print_figures(const foreground_result& result, const exit_statistics& stati
   line("peak RSS", profiler::say_bytes(static_cast<double>(result.usage.ru_maxrss) * 1024));
   line("page faults", fmt::format("{} minor, {} major", result.usage.ru_minflt, result.usage.ru_majflt));
   line("returned", returned);
-  for (const nlohmann::json& lock : statistics.locks) print_lock(lock, line);
 }
 
 int run_with_statistics(const program_target& target, const std::vector<std::string>& words,
@@ -144,19 +127,46 @@ int run_with_statistics(const program_target& target, const std::vector<std::str
   end_like(result.wait_status);
 }
 
+// The malloc is the plan's: that of the system, tarn's, or another one.
+[[noreturn]] void run_with_plan(const std::string& file, bool trusted, const program_target& target,
+                                const std::vector<std::string>& words) {
+  const profiler::plan plan = load_plan(file, trusted);
+  const applied_plan in_place(plan);
+  const contender applied = in_place.as_contender("plan");
+  if (!applied.library.empty()) verify_contender(applied, target);
+  child_request request;
+  request.path = target.path;
+  request.arguments = words;
+  request.variables = environment_for(applied);
+  const foreground_result result = run_in_foreground(request);
+  in_place.remove_files();
+  end_like(result.wait_status);
+}
+
 }  // namespace
 
 int cmd_run(const std::vector<std::string>& words) {
   command app(run_text);
   bool statistics = false;
   bool json = false;
-  app.add_flag("-s,--stats", statistics, "Print time, peak memory and page faults on stderr at the end");
-  app.add_flag("--json", json, "Print the same figures as one JSON object on stderr");
+  bool trusted = false;
+  std::string plan;
+  CLI::Option* stats =
+      app.add_flag("-s,--stats", statistics, "Print time, peak memory and page faults on stderr at the end");
+  CLI::Option* as_json = app.add_flag("--json", json, "Print the same figures as one JSON object on stderr");
+  CLI::Option* of_plan =
+      app.option("--plan FILE", plan, "Start the program with the changes of this plan instead")
+          ->excludes(stats)
+          ->excludes(as_json);
+  app.add_flag("--trust-file", trusted,
+               "Use a library or variables that the plan names, although they could run anything")
+      ->needs(of_plan);
   const command_line line = split_command_line(words, app);
   if (!parse_options(app, line.options)) return exit_code::success;
   require_program(line, "run");
 
   environment variables = environment::current();
+  if (!plan.empty()) run_with_plan(plan, trusted, find_program(line.program, variables), line.program);
   const std::string library = find_tarn_library();
   const program_target target = find_program(line.program, variables);
   variables.prepend_preload(library);

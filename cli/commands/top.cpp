@@ -30,8 +30,8 @@
 #include "cli/show/terminal.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
-#include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
 #include "profiler/model/store_profile.hpp"
 
@@ -446,9 +446,8 @@ int top_process(pid_t process, const top_arguments& arguments) {
     if (find_control_door(process, no_door)) return top_heap(process, arguments);
     print_note(fmt::format("process {}: {}; its page faults:", process, reason));
     watch_settings settings;
-    std::optional<output_file> json;
     if (arguments.json) {
-      settings.json = &json.emplace("--json", "-");
+      settings.json = stdout;
       settings.text = stderr;
     }
     settings.interval_seconds = arguments.interval;

@@ -18,14 +18,22 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr verb all_verbs[] = {
-    {"run", cmd_run, true}, {"compare", cmd_compare}, {"cost", cmd_cost},   {"profile", cmd_profile, true},
-    {"attach", cmd_attach}, {"detach", cmd_detach},   {"dump", cmd_dump},   {"doctor", cmd_doctor},
-    {"report", cmd_report}, {"advise", cmd_advise},   {"prove", cmd_prove}, {"apply", cmd_apply},
-    {"replay", cmd_replay}, {"top", cmd_top},         {"sites", cmd_sites}, {"rss", cmd_rss},
-    {"leaks", cmd_leaks},   {"flame", cmd_flame},     {"merge", cmd_merge}, {"diff", cmd_diff},
-    {"export", cmd_export}, {"metrics", cmd_metrics}, {"serve", cmd_serve}, {"trim", cmd_trim},
-    {"set", cmd_set},       {"options", cmd_options}};
+constexpr verb all_verbs[] = {{"run", cmd_run, "Try tarn", true},
+                              {"compare", cmd_compare},
+                              {"cost", cmd_cost},
+                              {"doctor", cmd_doctor},
+                              {"profile", cmd_profile, "Find what memory costs, and where", true},
+                              {"attach", cmd_attach},
+                              {"show", cmd_show},
+                              {"report", cmd_report},
+                              {"diff", cmd_diff},
+                              {"merge", cmd_merge},
+                              {"export", cmd_export},
+                              {"advise", cmd_advise, "Decide what to change"},
+                              {"prove", cmd_prove},
+                              {"top", cmd_top, "Watch what runs"},
+                              {"control", cmd_control},
+                              {"serve", cmd_serve}};
 
 std::string man_page_of(const std::string& name) {
   std::string page;
@@ -45,9 +53,9 @@ void write_files(const std::string& folder) {
   write("man1/tarn.1", overview_man_page(all_verbs));
   define_all(all_verbs,
              [&write](const command& app) { write("man1/tarn-" + app.get_name() + ".1", man_page(app)); });
-  write("tarn.bash", bash_completion(all_verbs));
-  write("_tarn", zsh_completion(all_verbs));
-  write("tarn.fish", fish_completion(all_verbs));
+  write("tarn.bash", completion_script("bash"));
+  write("_tarn", completion_script("zsh"));
+  write("tarn.fish", completion_script("fish"));
 }
 
 }  // namespace
@@ -56,21 +64,16 @@ std::span<const verb> verbs() { return all_verbs; }
 
 int print_manual(const std::vector<std::string>& words) {
   const std::string form = words.empty() ? "" : words.front();
-  std::string text;
-  if (form == "bash" && words.size() == 1) text = bash_completion(all_verbs);
-  if (form == "zsh" && words.size() == 1) text = zsh_completion(all_verbs);
-  if (form == "fish" && words.size() == 1) text = fish_completion(all_verbs);
+  std::string text = words.size() == 1 ? completion_script(form) : "";
   if (form == "json" && words.size() == 1) text = json_text(definitions_json(all_verbs), 1) + "\n";
-  if (form == "exit-codes" && words.size() == 1) text = exit_codes_page(all_verbs);
   if (form == "files" && words.size() == 2) {
     write_files(words[1]);
     return exit_code::success;
   }
   if (form == "man" && words.size() == 2) text = man_page_of(words[1]);
   if (text.empty()) {
-    throw cli_error(
-        exit_code::usage, "--print-manual needs the name of a form",
-        "Give one of bash, zsh, fish, json, exit-codes, man tarn, man COMMAND, and files FOLDER.");
+    throw cli_error(exit_code::usage, "--print-manual needs the name of a form",
+                    "Give one of bash, zsh, fish, json, man tarn, man COMMAND, and files FOLDER.");
   }
   fmt::print("{}", text);
   return exit_code::success;

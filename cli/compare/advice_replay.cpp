@@ -13,7 +13,7 @@
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/cli_error.hpp"
 #include "profiler/analyze/experience.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/replay/trace.hpp"
 
 namespace tarn::cli {

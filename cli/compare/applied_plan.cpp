@@ -48,8 +48,8 @@ std::string library_text(const profiler::plan& plan) {
     if (group >= profiler::most_apply_groups) {
       throw cli_error(exit_code::refused,
                       fmt::format("the plan has more than {} groups of sites", profiler::most_apply_groups),
-                      "Remove the groups that save least, or select one: tarn advise FILE --plan PLAN --only "
-                      "NUMBER");
+                      "Remove the groups that save least, or select one: tarn advise FILE --plan PLAN "
+                      "--number N");
     }
     text +=
         fmt::format("{} {} {}", site.use == profiler::plan_use::pool ? "pool" : "buffers", group, site.size);

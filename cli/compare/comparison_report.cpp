@@ -231,7 +231,7 @@ std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
   }
   const std::size_t rounds = columns.front()->rounds.size();
   if (rounds < fewest_judged_rounds)
-    return {fmt::format("Verdict: none; {} cannot show a difference. More: -n 10", rounds_in_words(rounds))};
+    return {fmt::format("Verdict: none; {} cannot show a difference. More: -r 10", rounds_in_words(rounds))};
   const std::vector<pairwise_verdict> verdicts = judge_all(outcome);
   const auto decides = [](const pairwise_verdict& verdict) {
     return verdict.judged.outcome != difference::none;
@@ -255,7 +255,7 @@ std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
   }
   if (verdicts.front().judged.confidence <= 0) {
     lines.push_back(
-        fmt::format("  {} are few: only large differences show. More: -n 10", rounds_in_words(rounds)));
+        fmt::format("  {} are few: only large differences show. More: -r 10", rounds_in_words(rounds)));
   }
   return lines;
 }

@@ -49,21 +49,21 @@ std::vector<contender> installed_allocators() {
 contender parse_with(const std::string& word, const std::vector<std::string>& others) {
   const std::size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == word.size()) {
-    throw cli_error(exit_code::usage, fmt::format("--with {}: not of the form NAME=LIBRARY", word),
-                    "For example: --with snmalloc=/opt/lib/libsnmallocshim.so");
+    throw cli_error(exit_code::usage, fmt::format("--malloc {}: not of the form NAME=LIBRARY", word),
+                    "For example: --malloc snmalloc=/opt/lib/libsnmallocshim.so");
   }
   const std::string name = word.substr(0, equals);
   if (std::find(others.begin(), others.end(), name) != others.end()) {
-    throw cli_error(exit_code::usage, fmt::format("--with {}: '{}' cannot be a library's name", word, name),
+    throw cli_error(exit_code::usage, fmt::format("--malloc {}: '{}' cannot be a library's name", word, name),
                     fmt::format("'{}' is a way without an allocator; choose another name.", name));
   }
   if (profiler::printable(name) != name) {  // it is shown in tables, charts and pages
     throw cli_error(exit_code::usage,
-                    fmt::format("--with {}: the name has characters that cannot be shown", word),
+                    fmt::format("--malloc {}: the name has characters that cannot be shown", word),
                     "Choose another name.");
   }
   if (name == system_name || name.find(',') != std::string::npos) {
-    throw cli_error(exit_code::usage, fmt::format("--with {}: '{}' cannot be a library's name", word, name),
+    throw cli_error(exit_code::usage, fmt::format("--malloc {}: '{}' cannot be a library's name", word, name),
                     "'system' stands for the system's own malloc; choose another name, without commas.");
   }
   return {name, resolve_named_library(word.substr(equals + 1))};
@@ -75,7 +75,7 @@ contender parse_with(const std::string& word, const std::vector<std::string>& ot
     if (name != known.name) continue;
     throw cli_error(
         exit_code::usage, fmt::format("--only {}: {} is not installed", name, name),
-        fmt::format("Install it (Debian and Ubuntu: {}), or give its path: --with {}=/path/to/library.so",
+        fmt::format("Install it (Debian and Ubuntu: {}), or give its path: --malloc {}=/path/to/library.so",
                     known.package, name));
   }
   const std::string near = nearest_word(name, names);
@@ -89,6 +89,17 @@ bool wanted(const std::string& name, const std::vector<std::string>& only) {
 }
 
 }  // namespace
+
+CLI::Option* add_malloc_option(command& app, std::vector<std::string>& with) {
+  return app
+      .option("--malloc NAME=LIBRARY", with,
+              "Add an allocator, or use another file for a known one; may be repeated")
+      ->allow_extra_args(false);
+}
+
+CLI::Option* add_only_option(command& app, std::vector<std::string>& only, const std::string& help) {
+  return app.option("--only NAME,...", only, help)->delimiter(',')->allow_extra_args(false);
+}
 
 std::vector<contender> choose_contenders(const std::vector<std::string>& with,
                                          const std::vector<std::string>& only,

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/launch/command_line.hpp"
 #include "cli/launch/environment.hpp"
 #include "cli/launch/program_target.hpp"
 
@@ -29,6 +30,10 @@ inline constexpr const char* tarn_name = "tarn";
 std::vector<contender> choose_contenders(const std::vector<std::string>& with,
                                          const std::vector<std::string>& only,
                                          const std::vector<std::string>& others = {});
+
+// Declares "--malloc NAME=LIBRARY" and "--only NAME,...", whose values choose_contenders takes.
+CLI::Option* add_malloc_option(command& app, std::vector<std::string>& with);
+CLI::Option* add_only_option(command& app, std::vector<std::string>& only, const std::string& help);
 
 // The environment in which the program is started under `who`. A malloc that LD_PRELOAD already names is removed
 // for all contenders that do not keep it, so that "system" is the system's.

@@ -63,7 +63,8 @@ proof_actions::proof_actions(const profiler::profile& p, const program_target& t
   const std::vector<advice> advised = profiler::advise(p);
   add_variables(p, advised);
   if (has_preloads_) add_pools(p, advised);
-  keep_wanted(wishes.ways);
+  if (wishes.plan) add_plan(*wishes.plan);
+  keep_wanted(wishes.plan && wishes.ways.empty() ? std::vector<std::string>{plan_name} : wishes.ways);
   drop_unusable(target, notes);
 }
 
@@ -140,17 +141,31 @@ void proof_actions::add_pools(const profiler::profile& p, const std::vector<advi
     applied_.emplace_back(plans_.back());
     add(applied_.back().as_contender(fmt::format("pool-{}", applied_.size())), profiler::kind_name(one.kind),
         one.headline);
+    actions_.back().is_layered = true;
     profiler::proof_way& told = actions_.back().told;
     told.place = one.place;
     told.type = one.type;
     told.variables.clear();  // they name files that are removed at the end
   }
-  if (plans_.empty()) return;
+  if (!plans_.empty()) add_layer();
+}
+
+void proof_actions::add_layer() {
   plans_.emplace_back();
   plans_.back().on_tarn = true;
   applied_.emplace_back(plans_.back(), true);
-  add(applied_.back().as_contender(layer_name), layer_kind, "What the layer of tarn apply itself costs");
+  add(applied_.back().as_contender(layer_name), layer_kind, "What the layer for pools itself costs");
   actions_.back().told.variables.clear();
+}
+
+void proof_actions::add_plan(const profiler::plan& plan) {
+  if (!plan.sites.empty() && plans_.empty()) add_layer();
+  plans_.push_back(plan);
+  applied_.emplace_back(plans_.back());
+  with_plan_ = true;
+  add(applied_.back().as_contender(plan_name), plan_name, "Carry out the plan");
+  actions_.back().is_layered = !plan.sites.empty();
+  if (actions_.back().is_layered) actions_.back().told.variables.clear();
 }
 
 // Pools need the two ways whose difference is the layer's overhead, so these are kept with any pool.
@@ -163,11 +178,12 @@ void proof_actions::keep_wanted(const std::vector<std::string>& names) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string near = nearest_word(name, known);
     throw cli_error(
-        exit_code::usage, fmt::format("--ways {}: no way has this name for this profile", name),
+        exit_code::usage, fmt::format("--only {}: no way has this name for this profile", name),
         near.empty() ? "The ways are: " + join(known, ", ") : fmt::format("Did you mean '{}'?", near));
   }
-  const bool pools = std::any_of(names.begin(), names.end(),
-                                 [](const std::string& name) { return name.starts_with("pool-"); });
+  const bool pools = std::any_of(actions_.begin(), actions_.end(), [&wanted](const proof_action& action) {
+    return action.is_layered && wanted.contains(action.who.name);
+  });
   if (pools) wanted.insert({layer_name, tarn_name});
   std::erase_if(actions_,
                 [&wanted](const proof_action& action) { return !wanted.contains(action.who.name); });

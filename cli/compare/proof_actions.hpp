@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@
 
 namespace tarn::cli {
 
+// The name and the kind of the action that carries out a plan, which may be of several kinds of advice.
+inline constexpr const char* plan_name = "plan";
 // The kind of the action that preloads libtarn_apply without any pool: it measures what that layer itself costs. Pools
 // run on the same layer. The kind of any other action is kind_name() of its kind of advice.
 inline constexpr const char* layer_kind = "layer";
@@ -23,11 +26,13 @@ inline constexpr const char* layer_kind = "layer";
 struct proof_action {
   contender who;
   profiler::proof_way told;  // describes the action; its figures are still empty
+  bool is_layered = false;   // its pools run on the layer
 };
 
 struct action_wishes {
-  std::vector<std::string> ways;     // names of the actions; empty: all. A pool adds "layer" and "tarn".
-  std::vector<std::string> mallocs;  // further ones, as NAME=LIBRARY
+  std::vector<std::string> ways;       // names of the actions; empty: all. A pool adds "layer" and "tarn".
+  std::vector<std::string> mallocs;    // further ones, as NAME=LIBRARY
+  std::optional<profiler::plan> plan;  // measured as well; without `ways` it alone is
 };
 
 // Owns the temporary files that the pools' contenders name in their variables: it must outlive the runs.
@@ -39,17 +44,22 @@ class proof_actions {
                 std::vector<std::string>& notes);
 
   const std::vector<proof_action>& all() const noexcept { return actions_; }
+  // What the sites of the wished plan reported; to be called after the runs.
+  site_report plan_report() const { return with_plan_ ? applied_.back().report() : site_report{}; }
   // The program as it is, to compare the actions with.
   contender unchanged() const;
 
  private:
   void add_mallocs(const std::vector<std::string>& with);
   void add_variables(const profiler::profile& p, const std::vector<profiler::advice>& advised);
+  void add_plan(const profiler::plan& plan);
+  void add_layer();
   void add_pools(const profiler::profile& p, const std::vector<profiler::advice>& advised);
   void add(contender who, std::string kind, std::string headline);
   void keep_wanted(const std::vector<std::string>& names);
   void drop_unusable(const program_target& target, std::vector<std::string>& notes);
 
+  bool with_plan_ = false;            // the last of `applied_` is the wished plan
   bool has_preloads_ = false;         // a malloc can be preloaded into the program
   bool is_glibc_ = true;              // the program's malloc is glibc's
   std::deque<profiler::plan> plans_;  // `applied_` refers to them

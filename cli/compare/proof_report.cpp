@@ -7,7 +7,7 @@
 
 #include "cli/compare/comparison_report.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -160,7 +160,7 @@ std::string few_rounds(const profiler::proof& what) {
   if (what.rounds >= needed) return {};
   return fmt::format(
       "{} for intervals of 95 %: only differences of at least 3 % in every round are shown as "
-      "such. Use more rounds: --rounds {}, or fewer ways: --ways",
+      "such. Use more rounds: --rounds {}, or fewer ways: --only",
       what.rounds == 1 ? "1 round is not enough" : fmt::format("{} rounds are not enough", what.rounds),
       needed);
 }
@@ -171,11 +171,11 @@ void add_layer(const profiler::proof& what, std::vector<std::string>& lines) {
     const proven_figure& cpu = way.of(proof_metric::cpu);
     if (way.layer_seconds <= 0) {
       lines.push_back(fmt::format(
-          "{}: the cost of the layer of tarn apply is within noise; nothing is subtracted", way.name));
+          "{}: the cost of the layer for pools is within noise; nothing is subtracted", way.name));
       continue;
     }
     lines.push_back(fmt::format(
-        "{}: CPU time {} % with the layer of tarn apply, {} % without; the layer itself takes {}, "
+        "{}: CPU time {} % with the layer for pools, {} % without; the layer itself takes {}, "
         "which is subtracted",
         way.name, change(way.layered_ratio), change(cpu.ratio), profiler::say_time(1e9 * way.layer_seconds)));
   }

@@ -15,7 +15,7 @@
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "profiler/analyze/advice.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/known_meta.hpp"
 
@@ -83,8 +83,6 @@ std::vector<double> layer_price(const contender_result* layer, const contender_r
   for (std::size_t round = 0; round < with.size(); ++round) with[round] -= without[round];
   return with;
 }
-
-bool is_pool_way(const proof_way& way) { return way.name.starts_with("pool-"); }
 
 // Subtracts by round, so that the interval includes the uncertainty of the price.
 void take_off(std::vector<double>& values, const std::vector<double>& price) {
@@ -181,7 +179,7 @@ proof evaluate_rounds(const comparison_outcome& outcome, const std::vector<proof
       if (!way.failure.empty()) break;
       std::vector<double> values = values_of(measured.rounds, each.value);
       const std::vector<double> reference = values_of(unchanged.rounds, each.value);
-      if (is_pool_way(way) && each.metric == proof_metric::cpu) {
+      if (actions[index].is_layered && each.metric == proof_metric::cpu) {
         way.layered_ratio = median(values) / std::max(1e-9, median(reference));
         if (!price.empty()) way.layer_seconds = std::max(0.0, median(price));
         take_off(values, price);
@@ -217,10 +215,11 @@ proof_result prove_profile(const std::string& path, const profiler::profile& p, 
     if (result.interrupted_by != 0) return result;
     throw cli_error(
         exit_code::refused, "no round was complete within the limit",
-        "A round runs the program once under each way. Measure fewer ways (--ways), or allow more "
-        "time (--limit).");
+        "A round runs the program once under each way. Measure fewer ways (--only), or allow more "
+        "time (--for).");
   }
   result.proven = evaluate_rounds(result.outcome, actions.all());
+  result.plan_sites = actions.plan_report();
   result.proven.start = std::time(nullptr);
   result.proven.seconds = monotonic_seconds() - begin;
   if (wishes.load) result.proven.load = wishes.load->command;

@@ -32,6 +32,7 @@ struct proof_result {
   profiler::proof proven;
   comparison_outcome outcome;  // the unchanged program first, then the ways in the order of `proven`
   std::vector<std::string> notes;
+  site_report plan_sites;      // of the wished plan
   double program_seconds = 0;  // wall time of the unchanged program, the median
   int interrupted_by = 0;      // a signal; the results are those of the rounds completed before it
 };

@@ -107,13 +107,13 @@ void require_success(const nlohmann::json& meta) {
   if (found->contains("signal")) {
     refuse(
         fmt::format("the program was ended by signal {} when it was recorded", json_text((*found)["signal"])),
-        "tarn prove needs a run that succeeds. For a server: tarn prove --with LOAD-COMMAND");
+        "tarn prove needs a run that succeeds. For a server: tarn prove --load COMMAND");
   }
   const auto status = found->find("status");
   if (status == found->end() || *status != 0) {
     refuse(fmt::format("the program ended with status {} when it was recorded",
                        status != found->end() ? status->dump() : "?"),
-           "tarn prove needs a run that succeeds. For a server: tarn prove --with LOAD-COMMAND");
+           "tarn prove needs a run that succeeds. For a server: tarn prove --load COMMAND");
   }
 }
 

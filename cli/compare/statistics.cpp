@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cli/compare/statistics.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 

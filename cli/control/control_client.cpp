@@ -220,7 +220,8 @@ class conversation {
       used_ += static_cast<std::size_t>(bytes);
     }
     if (is_refusal_)
-      refuse(process_, profiler::printable(text_), fmt::format("See what it takes: tarn set {}", process_));
+      refuse(process_, profiler::printable(text_),
+             fmt::format("See what it takes: tarn control {}", process_));
     return true;
   }
 

@@ -333,8 +333,9 @@ http_server::http_server(const listen_address& where, std::vector<std::string> h
       host_names_(std::move(host_names)),
       takes_posts_(std::move(takes_posts)),
       answer_(std::move(answer)) {
-  throw cli_error(exit_code::refused, "this tarn was built without libmicrohttpd, and has no 'tarn serve'",
-                  "Build it where libmicrohttpd-dev is installed. Without it: tarn metrics PID, in a loop.");
+  throw cli_error(
+      exit_code::refused, "this tarn was built without libmicrohttpd, and has no 'tarn serve'",
+      "Build it where libmicrohttpd-dev is installed. Without it: tarn control --metrics PID, in a loop.");
 }
 http_server::~http_server() = default;
 

@@ -7,7 +7,7 @@
 
 #include "cli/launch/child_process.hpp"
 #include "cli/show/cli_error.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 

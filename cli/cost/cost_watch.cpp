@@ -19,7 +19,7 @@
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -52,9 +52,11 @@ class watch_log {
   }
   void finish(const fault_counters& difference, double seconds) {
     const fault_rates rates = rates_of(difference, seconds, prices_);
-    const std::string text = rates_summary(seconds, rates) + "\n" + rates_judgement(rates);
-    fmt::print(stream_, "{}\n", fold(text, terminal_width(fileno(stream_))));
-    std::fflush(stream_);
+    if (stream_ != nullptr) {
+      const std::string text = rates_summary(seconds, rates) + "\n" + rates_judgement(rates);
+      fmt::print(stream_, "{}\n", fold(text, terminal_width(fileno(stream_))));
+      std::fflush(stream_);
+    }
     write_json(seconds, rates, true);
   }
   double seconds() const { return last_at_ - begin_; }
@@ -62,9 +64,11 @@ class watch_log {
 
  private:
   void print(double now, const fault_rates& rates) {
-    if (lines_++ % lines_per_heading == 0) fmt::print(stream_, "{}\n", rates_heading(huge_));
-    fmt::print(stream_, "{}\n", rates_line(now - begin_, rates, huge_));
-    std::fflush(stream_);
+    if (stream_ != nullptr) {
+      if (lines_++ % lines_per_heading == 0) fmt::print(stream_, "{}\n", rates_heading(huge_));
+      fmt::print(stream_, "{}\n", rates_line(now - begin_, rates, huge_));
+      std::fflush(stream_);
+    }
     write_json(now - begin_, rates, false);
   }
 
@@ -73,7 +77,8 @@ class watch_log {
     nlohmann::json object = as_json(rates);
     object["seconds"] = seconds;
     object["summary"] = summary;
-    settings_.json->write(json_text(object) + "\n");
+    fmt::print(settings_.json, "{}\n", json_text(object));
+    std::fflush(settings_.json);
   }
 
   const memory_prices& prices_;
@@ -207,7 +212,7 @@ int watch_program(const std::vector<std::string>& words, const memory_prices& pr
   request.variables = environment::current();
   request.path = locate_program(words.front(), request.variables);
   request.arguments = words;
-  watch_log log(prices, settings, stderr, false);
+  watch_log log(prices, settings, settings.json != nullptr ? nullptr : stderr, false);
   foreground_look each;
   each.interval_seconds = settings.interval_seconds;
   each.look = [&log](pid_t program) {

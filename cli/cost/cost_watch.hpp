@@ -10,15 +10,14 @@
 #include <vector>
 
 #include "cli/cost/memory_prices.hpp"
-#include "cli/show/output_file.hpp"
 
 namespace tarn::cli {
 
 struct watch_settings {
   double interval_seconds = 1;
   std::optional<double> duration_seconds;
-  output_file* json = nullptr;  // one object per line, then one with the summary
-  std::FILE* text = stdout;     // output for the machine or a process; for a program it goes to stderr
+  std::FILE* json = nullptr;  // one object per line, then one with the summary
+  std::FILE* text = stdout;   // output for the machine or a process; for a program it goes to stderr
 };
 
 // All processes together; the summary names those with the most page faults. Throws cli_error if /proc cannot be
@@ -28,7 +27,8 @@ void watch_machine(const memory_prices& prices, const watch_settings& settings);
 // Throws cli_error if there is no such process. The watch ends with the process.
 void watch_process(pid_t process, const memory_prices& prices, const watch_settings& settings);
 
-// Starts the program and follows it and its descendants until it ends; lines go to stderr, as stdout is the program's.
+// Starts the program and follows it and its descendants until it ends; lines, or with `json`
+// objects instead, go to stderr, as stdout is the program's.
 // Returns its wait status. Throws cli_error (126, 127) when it cannot be started.
 int watch_program(const std::vector<std::string>& words, const memory_prices& prices,
                   const watch_settings& settings);

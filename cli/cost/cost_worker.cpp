@@ -22,8 +22,8 @@
 #include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
-#include "profiler/analyze/quantity.hpp"
 #include "profiler/collect/ticks.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/record/session.hpp"
 
 namespace tarn::cli {

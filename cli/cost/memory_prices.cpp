@@ -15,7 +15,7 @@
 #include "cli/cost/buffer_way.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/show/cli_error.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 

@@ -20,7 +20,8 @@ struct accepted_values {
 };
 
 // The bounds belong to the range.
-accepted_values whole_number(std::uint64_t least, std::uint64_t most);
+accepted_values whole_number(std::uint64_t least,
+                             std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 accepted_values number(double least, double most);
 accepted_values number_above_zero();
 // "512K", "1G" …: as parse_byte_size reads it.

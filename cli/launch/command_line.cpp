@@ -192,6 +192,22 @@ std::string render_exits(std::span<const exit_meaning> exits) {
   return text;
 }
 
+void require_fitting(const std::vector<limited_option>& options, std::string_view use,
+                     std::string_view verb) {
+  for (const limited_option& each : options) {
+    const auto& uses = each.uses;
+    if (each.option->count() == 0 || std::find(uses.begin(), uses.end(), use) != uses.end()) continue;
+    const std::string name =
+        each.option->get_positional() ? each.option->get_option_text() : names_of(each.option).front();
+    const bool is_usual = std::find(uses.begin(), uses.end(), "") != uses.end();
+    const std::vector<std::string> needed(uses.begin(), uses.end());
+    throw cli_error(exit_code::usage,
+                    is_usual ? fmt::format("{} and {} cannot be used together", use, name)
+                             : fmt::format("{} requires {}", name, join(needed, " or ")),
+                    fmt::format("See: tarn {} --help", verb));
+  }
+}
+
 command::command(const command_text& text) : CLI::App(text.summary, text.name), text_(text) {
   formatter(std::make_shared<help_formatter>());
   get_help_ptr()->description("Print this help and exit")->group(common_group);
@@ -227,16 +243,6 @@ command_line split_command_line(const std::vector<std::string>& words, const com
     if (word.size() < 2 || word.front() != '-') break;
     line.options.push_back(word);
     ++index;
-    if (word == "--with") {
-      // The first value is taken in any form, so that a malformed one is reported as such, and not taken for the
-      // program.
-      if (index < words.size() && words[index] != "--") line.options.push_back(words[index++]);
-      while (index < words.size() && words[index].front() != '-' &&
-             words[index].find('=') != std::string::npos) {
-        line.options.push_back(words[index++]);
-      }
-      continue;
-    }
     const CLI::Option* const option = option_named(app, word);
     if (option != nullptr && takes_value(option) && index < words.size() && words[index] != "--")
       line.options.push_back(words[index++]);

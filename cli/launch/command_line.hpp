@@ -85,12 +85,21 @@ bool takes_value(const CLI::Option* option);
 // The paragraph of a command's exit codes in its help.
 std::string render_exits(std::span<const exit_meaning> exits);
 
+// An option that only some uses of a command have, which other options choose: "--by tree", "--watch"; "" is the use
+// without any of these.
+struct limited_option {
+  const CLI::Option* option;
+  std::vector<std::string_view> uses;
+};
+
+// Throws cli_error (usage) if an option was given that this use does not have.
+void require_fitting(const std::vector<limited_option>& options, std::string_view use, std::string_view verb);
+
 // Calls `take` with the command that `run` defines, as `run` would parse its words by; nothing else is done.
 void define_command(int (*run)(const std::vector<std::string>& words),
                     const std::function<void(const command& app)>& take);
 
-// Splits at "--"; without one, at the first word that is neither an option nor an option's value. "--with" takes
-// several NAME=LIB.
+// Splits at "--"; without one, at the first word that is neither an option nor an option's value.
 command_line split_command_line(const std::vector<std::string>& words, const command& app);
 
 // Parses the options. Prints the help or the version and returns false if they are asked for; throws cli_error

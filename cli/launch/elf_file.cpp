@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <gelf.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,9 +13,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <system_error>
-#include <vector>
 
 namespace tarn::cli {
 
@@ -84,101 +85,24 @@ void read_segments(std::span<const std::byte> image, elf_summary& summary) {
   }
 }
 
-// A valid native ELF64 file as the loader sees it: by addresses instead of file offsets.
-class dynamic_view {
- public:
-  explicit dynamic_view(std::span<const std::byte> image) : image_(image) {
-    const auto header = read_at<Elf64_Ehdr>(image_, 0);
-    if (!header || header->e_phentsize != sizeof(Elf64_Phdr)) return;
-    std::optional<Elf64_Phdr> dynamic;
-    for (std::uint64_t index = 0; index < header->e_phnum; ++index) {
-      const auto segment = read_at<Elf64_Phdr>(image_, header->e_phoff + index * sizeof(Elf64_Phdr));
-      if (!segment) return;
-      if (segment->p_type == PT_LOAD) loads_.push_back(*segment);
-      if (segment->p_type == PT_DYNAMIC) dynamic = segment;
-    }
-    if (dynamic) read_table(*dynamic);
-  }
-
-  bool defines(std::string_view symbol) const {
-    if (symbols_ == 0 || strings_ == 0) return false;
-    return gnu_hash_ != 0 ? found_by_gnu_hash(symbol) : found_by_scan(symbol);
-  }
-
- private:
-  template <typename T>
-  std::optional<T> at(std::uint64_t address) const {
-    const auto offset = offset_of(address);
-    return offset ? read_at<T>(image_, *offset) : std::nullopt;
-  }
-
-  std::optional<std::uint64_t> offset_of(std::uint64_t address) const {
-    for (const Elf64_Phdr& load : loads_) {
-      if (address >= load.p_vaddr && address - load.p_vaddr < load.p_filesz) {
-        return load.p_offset + (address - load.p_vaddr);
-      }
-    }
-    return std::nullopt;
-  }
-
-  void read_table(const Elf64_Phdr& dynamic) {
-    for (std::uint64_t offset = 0; offset + sizeof(Elf64_Dyn) <= dynamic.p_filesz;
-         offset += sizeof(Elf64_Dyn)) {
-      const auto entry = read_at<Elf64_Dyn>(image_, dynamic.p_offset + offset);
-      if (!entry || entry->d_tag == DT_NULL) return;
-      if (entry->d_tag == DT_SYMTAB) symbols_ = entry->d_un.d_ptr;
-      if (entry->d_tag == DT_STRTAB) strings_ = entry->d_un.d_ptr;
-      if (entry->d_tag == DT_GNU_HASH) gnu_hash_ = entry->d_un.d_ptr;
-      if (entry->d_tag == DT_HASH) hash_ = entry->d_un.d_ptr;
-    }
-  }
-
-  bool matches(std::uint64_t index, std::string_view symbol) const {
-    const auto entry = at<Elf64_Sym>(symbols_ + index * sizeof(Elf64_Sym));
-    if (!entry || entry->st_shndx == SHN_UNDEF || entry->st_value == 0) return false;
-    const unsigned binding = ELF64_ST_BIND(entry->st_info);
-    if (binding != STB_GLOBAL && binding != STB_WEAK && binding != STB_GNU_UNIQUE) return false;
-    const auto offset = offset_of(strings_ + entry->st_name);
-    const auto name = offset ? string_at(image_, *offset) : std::nullopt;
-    return name && *name == symbol;
-  }
-
-  bool found_by_gnu_hash(std::string_view symbol) const {
-    std::uint32_t hash = 5381;
-    for (const char letter : symbol) hash = hash * 33 + static_cast<unsigned char>(letter);
-    const auto bucket_count = at<std::uint32_t>(gnu_hash_);
-    const auto first_hashed = at<std::uint32_t>(gnu_hash_ + 4);
-    const auto bloom_words = at<std::uint32_t>(gnu_hash_ + 8);
-    if (!bucket_count || !first_hashed || !bloom_words || *bucket_count == 0) return false;
-    const std::uint64_t buckets = gnu_hash_ + 16 + std::uint64_t{8} * *bloom_words;
-    const std::uint64_t chains = buckets + std::uint64_t{4} * *bucket_count;
-    const auto first = at<std::uint32_t>(buckets + std::uint64_t{4} * (hash % *bucket_count));
-    if (!first || *first < *first_hashed) return false;
-    for (std::uint64_t index = *first;; ++index) {
-      // Ends at the chain's last entry (lowest bit set), or at the end of the file.
-      const auto chained = at<std::uint32_t>(chains + 4 * (index - *first_hashed));
-      if (!chained) return false;
-      if ((*chained | 1U) == (hash | 1U) && matches(index, symbol)) return true;
-      if ((*chained & 1U) != 0) return false;
-    }
-  }
-
-  bool found_by_scan(std::string_view symbol) const {
-    const auto count = hash_ != 0 ? at<std::uint32_t>(hash_ + 4) : std::nullopt;
-    for (std::uint64_t index = 1; count && index < *count; ++index) {
-      if (!at<Elf64_Sym>(symbols_ + index * sizeof(Elf64_Sym))) return false;
-      if (matches(index, symbol)) return true;
-    }
-    return false;
-  }
-
-  std::span<const std::byte> image_;
-  std::vector<Elf64_Phdr> loads_;
-  std::uint64_t symbols_ = 0;
-  std::uint64_t strings_ = 0;
-  std::uint64_t gnu_hash_ = 0;
-  std::uint64_t hash_ = 0;
+struct elf_end_of {
+  void operator()(Elf* file) const { elf_end(file); }
 };
+
+bool defines(Elf* file, Elf_Scn* section, std::string_view symbol) {
+  GElf_Shdr header = {};
+  if (gelf_getshdr(section, &header) == nullptr || header.sh_type != SHT_DYNSYM) return false;
+  Elf_Data* const data = elf_getdata(section, nullptr);
+  GElf_Sym entry = {};
+  for (int index = 1; data != nullptr && gelf_getsym(data, index, &entry) != nullptr; ++index) {
+    if (entry.st_shndx == SHN_UNDEF || entry.st_value == 0) continue;
+    const unsigned binding = GELF_ST_BIND(entry.st_info);
+    if (binding != STB_GLOBAL && binding != STB_WEAK && binding != STB_GNU_UNIQUE) continue;
+    const char* const name = elf_strptr(file, header.sh_link, entry.st_name);
+    if (name != nullptr && symbol == name) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -221,7 +145,15 @@ elf_summary summarize_file(std::span<const std::byte> image) {
 bool defines_symbol(std::span<const std::byte> image, std::string_view symbol) {
   const elf_summary summary = summarize_file(image);
   if (summary.kind != file_kind::elf || !is_native(summary) || !summary.has_dynamic) return false;
-  return dynamic_view(image).defines(symbol);
+  elf_version(EV_CURRENT);
+  // libelf only reads: the file has this machine's byte order.
+  auto* const text = const_cast<char*>(reinterpret_cast<const char*>(image.data()));
+  const std::unique_ptr<Elf, elf_end_of> file(elf_memory(text, image.size()));
+  Elf_Scn* section = nullptr;
+  while (file && (section = elf_nextscn(file.get(), section)) != nullptr) {
+    if (defines(file.get(), section, symbol)) return true;
+  }
+  return false;
 }
 
 std::string machine_name(std::uint16_t machine, unsigned bits, bool big_endian) {

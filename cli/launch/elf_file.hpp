@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // elf_file: how the dynamic loader will see a file: architecture, interpreter, and whether it defines a given
-// dynamic symbol. Reads headers only, through bounds-checked views, so a damaged or hostile file gives "damaged",
-// never a crash. Not thread-safe; maps the file read-only for its lifetime.
+// dynamic symbol (by libelf). Headers are read through bounds-checked views, so a damaged or hostile file gives
+// "damaged", never a crash. Not thread-safe; maps the file read-only for its lifetime.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct elf_summary {
 
 // `image` is the whole file.
 elf_summary summarize_file(std::span<const std::byte> image);
-// Whether the loader would find `symbol` defined in this file. False for anything but a valid native 64-bit ELF
-// file.
+// Whether `symbol` is among the file's dynamic symbols and defined. False for anything but a valid native 64-bit ELF
+// file with section headers.
 bool defines_symbol(std::span<const std::byte> image, std::string_view symbol);
 
 std::string machine_name(std::uint16_t machine, unsigned bits, bool big_endian);

@@ -20,7 +20,7 @@
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/cli_error.hpp"
 #include "os/memory_pressure.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {

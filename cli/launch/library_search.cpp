@@ -211,18 +211,18 @@ std::string resolve_named_library(const std::string& name) {
   std::error_code error;
   if (name.find('/') != std::string::npos) {
     std::string path = fs::absolute(name, error).string();
-    require_usable_library(path, "--with");
+    require_usable_library(path, "--malloc");
     return path;
   }
   for (const std::string& directory : loader_directories()) {
     const fs::path candidate = fs::path(directory) / name;
     if (fs::exists(candidate, error) && is_native_library(candidate.string())) {
-      require_usable_library(candidate.string(), "--with");
+      require_usable_library(candidate.string(), "--malloc");
       return candidate.string();
     }
   }
   throw cli_error(exit_code::usage, fmt::format("no library '{}' in the folders of the dynamic loader", name),
-                  "Give its path instead: --with NAME=/path/to/" + name);
+                  "Give its path instead: --malloc NAME=/path/to/" + name);
 }
 
 bool version_less(std::string_view left, std::string_view right) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cli/manual/definitions.hpp"
 
-#include <fmt/core.h>
-
 #include <nlohmann/json.hpp>
 
 #include "cli/show/cli_error.hpp"
@@ -21,34 +19,6 @@ nlohmann::json option_json(const command& app, const CLI::Option* option) {
 std::string code_text(int code) {
   return code == exit_meaning::of_program ? std::string("other") : std::to_string(code);
 }
-
-constexpr const char* page_begin =
-    R"(# Exit codes
-
-This page is made from the definitions of the commands (`tarn --print-manual exit-codes`); each command's `--help` and manual
-page have the same list.
-
-The rule: 0 is success. 1 is a result that a script should act on. 2 is a command line that tarn does not understand, whatever
-the system is like. 125 is anything that tarn cannot do here: a file that cannot be read or written, a program that it refuses,
-a right or a library that is missing. `run` and `profile` end with 125 for wrong usage, too, so that a 2 of theirs is always
-the program's.
-
-| code | meaning |
-|---:|---|
-| 0 | success |
-| 1 | a result that differs: of `compare`, `apply`, `prove`, `diff`, `leaks` and `doctor` |
-| 2 | wrong usage (of `run` and `profile`: 125) |
-| 3 | the program fails in the same way in all runs |
-| 4 | a profile is damaged or cut off; what could be read was used, and a note on standard error says how far |
-| 125 | tarn refuses or cannot do its work, or its results cannot be written |
-| 126 | the program cannot be executed |
-| 127 | the program was not found |
-| 141 | the reader of standard output has closed the pipe; no message |
-| other | the program's own; a program that was killed by a signal ends tarn by the same signal |
-
-Errors go to standard error in two lines: what is wrong, and what to do about it. With `--json` they are one object there,
-`{"error": {"problem", "advice", "exit_code"}}`. [Mistakes](mistakes.md) lists many of them, word for word.
-)";
 
 }  // namespace
 
@@ -69,19 +39,6 @@ nlohmann::json definitions_json(std::span<const verb> verbs) {
     });
   }
   return all;
-}
-
-std::string exit_codes_page(std::span<const verb> verbs) {
-  std::string page = page_begin;
-  page += "\n## By command\n\n| command | code | meaning |\n|---|---:|---|\n";
-  define_all(verbs, [&page](const command& app) {
-    std::string name = fmt::format("`tarn {}`", app.get_name());
-    for (const exit_meaning& each : app.text().exits) {
-      page += fmt::format("| {} | {} | {} |\n", name, code_text(each.code), each.meaning);
-      name.clear();
-    }
-  });
-  return page;
 }
 
 }  // namespace tarn::cli

@@ -17,7 +17,7 @@ constexpr std::size_t help_columns = 80;
 constexpr exit_meaning all_exits[] = {
     {0, "success"},
     {1,
-     "compare, apply, prove: results differ; diff: a limit is exceeded; leaks: a block is lost; doctor: something "
+     "compare, prove: results differ; diff: a limit is exceeded; show --by leaks: a block is lost; doctor: something "
      "is missing"},
     {2, "wrong usage (of run and profile: 125)"},
     {3, "the program fails under every allocator"},
@@ -31,12 +31,11 @@ constexpr exit_meaning all_exits[] = {
 }  // namespace
 
 const char* const overview_examples =
-    "  tarn run -- python3 script.py\n"
     "  tarn run --stats -- make\n"
     "  tarn compare -- ./my_program input.dat\n"
-    "  tarn cost\n"
-    "  tarn profile -- ./my_program input.dat\n"
-    "  TARN_DECAY_MS=5000 tarn options\n";
+    "  tarn profile -o run.prof -- ./my_program input.dat\n"
+    "  tarn show run.prof; tarn report run.prof --open\n"
+    "  tarn advise run.prof; tarn prove run.prof\n";
 
 const std::span<const exit_meaning> overview_exits = all_exits;
 
@@ -59,7 +58,11 @@ std::string render_overview(std::span<const verb> verbs) {
       lines.insert(end + 1, name_column, ' ');
     text += "  " + pad_right(name, name_column - 2) + lines + "\n";
   };
-  define_all(verbs, [&add](const command& app) { add(app.get_name(), phrase_of(app)); });
+  for (const verb& each : verbs) {
+    if (each.group != nullptr) text += std::string(&each == verbs.data() ? "" : "\n") + each.group + ":\n";
+    define_command(each.run, [&add](const command& app) { add(app.get_name(), phrase_of(app)); });
+  }
+  text += "\n";
   add("help", "show this text, or the help of a command: tarn help COMMAND");
   text += std::string("\nExamples:\n") + overview_examples;
   text +=

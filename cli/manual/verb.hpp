@@ -14,6 +14,7 @@ namespace tarn::cli {
 struct verb {
   const char* name;
   int (*run)(const std::vector<std::string>& words);
+  const char* group = nullptr;  // the heading in `tarn help` that begins here
   // The exit code is the program's own, also 2, so that wrong usage is reported by 125 (exit_code::refused).
   bool passes_status = false;
 };

@@ -56,10 +56,11 @@ class paused_program {
           "process {} cannot be controlled: another tarn process uses the name of its control socket",
           program));
     } else if (!quiet_ && !json_) {
-      fmt::print(stderr,
-                 "tarn: process {} runs without recording; to begin: tarn attach {}, to end: tarn detach "
-                 "{}\n",
-                 program, program, program);
+      fmt::print(
+          stderr,
+          "tarn: process {} runs without recording; to begin: tarn attach {}, to end: tarn attach --stop "
+          "{}\n",
+          program, program, program);
     }
   }
 

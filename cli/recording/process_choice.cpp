@@ -49,9 +49,9 @@ void require_same_kind(const profile& first, const profile& other, const std::st
 
 }  // namespace
 
-void add_process_option(command& app, std::string& choice) {
-  app.option("--process PID|NAME", choice,
-             "Of a merged profile, use only this process, or all with this name");
+CLI::Option* add_process_option(command& app, std::string& choice) {
+  return app.option("--process PID|NAME", choice,
+                    "Of a merged profile, use only this process, or all with this name");
 }
 
 void require_each_once(const std::vector<std::string>& paths) {

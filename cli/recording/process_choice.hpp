@@ -14,7 +14,7 @@
 namespace tarn::cli {
 
 // Declares "--process PID|NAME".
-void add_process_option(command& app, std::string& choice);
+CLI::Option* add_process_option(command& app, std::string& choice);
 
 // Throws cli_error (usage) if two paths name the same file, whose figures would count twice.
 void require_each_once(const std::vector<std::string>& paths);

@@ -16,8 +16,8 @@
 #include "cli/show/profile_verdict.hpp"
 #include "cli/show/tree_verdict.hpp"
 #include "os/memory_pressure.hpp"
-#include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -37,17 +37,23 @@ profile_mode mode_of(const std::string& name) {
 
 }  // namespace
 
-void recording_arguments::declare(command& app, const std::vector<std::string>& modes,
-                                  const std::string& mode_help, const std::string& output_help) {
-  app.option("-m,--mode MODE", mode, mode_help, one_of(modes));
-  app.option("-o,--output FILE", output, output_help);
-  app.option("--sample SIZE", sample, "Mode sample: average number of bytes between samples (512K)",
-             byte_size(least_sample_bytes, most_sample_bytes));
-  app.option("--checkpoint SECONDS", checkpoint, "Seconds between updates of the file (5, later up to 30)",
-             number(0.1, 3600.0));
-  app.add_flag("--no-events", no_events, "Omit single events: the file is smaller, and replay is impossible");
-  app.add_flag("-q,--quiet", quiet, "Print neither progress nor a summary");
-  app.add_flag("--json", json, "Print the summary as one JSON object on stderr");
+std::vector<limited_option> recording_arguments::declare(command& app, const std::vector<std::string>& modes,
+                                                         const std::string& mode_help,
+                                                         const std::string& output_help) {
+  return {
+      {app.option("--mode MODE", mode, mode_help, one_of(modes)), {""}},
+      {app.option("-o,--output FILE", output, output_help), {"", "--dump"}},
+      {app.option("--sample SIZE", sample, "Mode sample: average number of bytes between samples (512K)",
+                  byte_size(least_sample_bytes, most_sample_bytes)),
+       {""}},
+      {app.option("--checkpoint SECONDS", checkpoint,
+                  "Seconds between updates of the file (5, later up to 30)", number(0.1, 3600.0)),
+       {""}},
+      {app.add_flag("--no-events", no_events, "Omit single events: the file is smaller"), {""}},
+      {app.add_flag("-q,--quiet", quiet, "Print neither progress nor a summary"), {""}},
+      {app.add_flag("--json", json, "Print the summary as one JSON object on stderr"),
+       {"", "--stop", "--dump"}},
+  };
 }
 
 profiler::recording_settings recording_arguments::settings() const {

@@ -19,8 +19,9 @@ inline constexpr double seconds_between_progress = 0.5;
 // The options that both commands have.
 struct recording_arguments {
   // `modes`: those that the command has; `mode_help` describes them, `output_help` the name of the file.
-  void declare(command& app, const std::vector<std::string>& modes, const std::string& mode_help,
-               const std::string& output_help);
+  // All of them belong to the use "", some also to `tarn attach --stop` and `--dump`.
+  std::vector<limited_option> declare(command& app, const std::vector<std::string>& modes,
+                                      const std::string& mode_help, const std::string& output_help);
   // Throws cli_error if the distance of samples is out of range.
   profiler::recording_settings settings() const;
 

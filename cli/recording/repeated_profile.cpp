@@ -20,7 +20,7 @@ namespace {
 void require_repeatable_input() {
   struct stat input = {};
   if (fstat(STDIN_FILENO, &input) != 0 || (!S_ISFIFO(input.st_mode) && !S_ISSOCK(input.st_mode))) return;
-  throw cli_error(exit_code::refused, "-n: the runs cannot be repeated: standard input is a pipe",
+  throw cli_error(exit_code::refused, "--rounds: the runs cannot be repeated: standard input is a pipe",
                   "Redirect standard input from a file or from /dev/null.");
 }
 
@@ -41,7 +41,7 @@ std::string name_of_run(const std::string& output, int run) {
 
 void profile_repeatedly(const command_line& line, int runs, const std::string& output, bool tells) {
   if (output.empty()) {
-    throw cli_error(exit_code::usage, "-n: several recordings need a name for their files",
+    throw cli_error(exit_code::usage, "--rounds: several recordings need a name for their files",
                     fmt::format("Give it: -o FILE.prof; the files are FILE-1.prof to FILE-{}.prof", runs));
   }
   require_repeatable_input();
@@ -55,7 +55,7 @@ void profile_repeatedly(const command_line& line, int runs, const std::string& o
     request.path = "/proc/self/exe";
     request.arguments = {"tarn", "profile"};
     request.arguments.insert(request.arguments.end(), line.options.begin(), line.options.end());
-    for (const char* word : {"-n", "1", "-o", name.c_str()}) request.arguments.emplace_back(word);
+    for (const char* word : {"-r", "1", "-o", name.c_str()}) request.arguments.emplace_back(word);
     if (tells && run < runs) request.arguments.emplace_back("-q");
     request.arguments.emplace_back("--");
     request.arguments.insert(request.arguments.end(), line.program.begin(), line.program.end());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// repeated_profile: several recordings of one command in succession: tarn profile -n. The calling process must have one
+// repeated_profile: several recordings of one command in succession: tarn profile -r. The calling process must have one
 // thread.
 #pragma once
 

@@ -233,9 +233,10 @@ nlohmann::json already_recorded(pid_t program) {
   return {
       {"problem", fmt::format("process {} is already being recorded", program)},
       {"advice",
-       fmt::format("To write its data so far: tarn dump {0}. To end a recording begun by tarn attach: tarn "
-                   "detach {0}. A recording by tarn profile lasts until the program ends.",
-                   program)}};
+       fmt::format(
+           "To write its data so far: tarn attach --dump {0}. To end a recording begun by tarn attach: tarn "
+           "attach --stop {0}. A recording by tarn profile lasts until the program ends.",
+           program)}};
 }
 
 session_answer ask_session(pid_t program, const nlohmann::json& request) {

@@ -9,7 +9,7 @@
 
 namespace tarn::cli {
 
-// The command's own exit codes; `run` otherwise passes the program's through. docs/reference/commands.md
+// The command's own exit codes; `run` otherwise passes the program's through. docs/reference/exit-codes.md
 // lists them, and scripts depend on them.
 struct exit_code {
   static constexpr int success = 0;

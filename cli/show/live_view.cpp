@@ -9,8 +9,8 @@
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
-#include "profiler/analyze/quantity.hpp"
 #include "profiler/analyze/site_group.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/model/figure_columns.hpp"
 
 namespace tarn::cli {

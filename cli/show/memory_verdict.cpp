@@ -12,7 +12,7 @@
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/memory_kinds.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
@@ -73,7 +73,7 @@ std::string render_memory_verdict(const profile& p) {
   text += '\n';
   const memory_row* const row = p.memory.highest();
   if (row == nullptr || (signal != SIGKILL && !is_near)) return text;
-  text += fmt::format("  at {}, of {} resident (all of it: tarn rss FILE):\n",
+  text += fmt::format("  at {}, of {} resident (all of it: tarn show --by rss FILE):\n",
                       profiler::say_time(static_cast<double>(row->time_ns)), say_bytes(row->resident_bytes));
   for (const holder& one : holders_of(p, *row)) {
     text += fmt::format("  {} {}  {}\n", pad_left(say_bytes(one.bytes), 10),

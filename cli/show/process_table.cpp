@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 

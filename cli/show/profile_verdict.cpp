@@ -14,8 +14,8 @@
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/missing_names.hpp"
-#include "profiler/analyze/quantity.hpp"
 #include "profiler/analyze/site_label.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 

@@ -11,8 +11,8 @@
 #include "cli/show/process_table.hpp"
 #include "cli/show/profile_verdict.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "tarn/adapters/arrow.hpp"
+#include "arrow.hpp"
 
 namespace {
 
@@ -30,7 +30,7 @@ int main() {
 #if ARROW_VERSION_MAJOR >= 21
   if (!arrow::compute::Initialize().ok()) return 1;
 #endif
-  tarn::buffer_pool columns({.name = "columns", .budget = std::size_t{256} << 20U});
+  tarn::buffer_pool columns({.name = "columns", .limit = std::size_t{256} << 20U});
   tarn::arrow_pool memory({.large = &columns, .maximum_bytes = std::int64_t{64} << 20U});
   std::int64_t sum = 0;
   for (int query = 0; query < 100; ++query) sum = sum_of_squares(1'000'000, &memory).ValueOrDie();

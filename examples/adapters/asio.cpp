@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "tarn/adapters/asio.hpp"
-#include "tarn/stats.hpp"
+#include "asio.hpp"
+#include "tarn/process.hpp"
 
 namespace {
 
@@ -102,6 +102,6 @@ int main() {
   for (const int each : same) echoed += each;
   std::printf("%d messages echoed\n", echoed);
   std::uint64_t live = 0;
-  for (const auto& pool : tarn::pools()) live += pool.live;
+  for (const auto& pool : tarn::pools()) live += pool.stats.live;
   std::printf("%llu frames are left\n", static_cast<unsigned long long>(live));
 }

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <opencv2/core.hpp>
 
-#include "tarn/adapters/opencv.hpp"
+#include "opencv.hpp"
 
 int main() {
   static tarn::buffer_pool pool({.name = "frames"});

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "tarn/adapters/protobuf.hpp"
+#include "protobuf.hpp"
 
 namespace {
 

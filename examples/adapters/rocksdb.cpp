@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "tarn/adapters/rocksdb.hpp"
+#include "rocksdb.hpp"
 
 namespace {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// buffer_pool: large buffers, 64 KiB to GiBs, that stay mapped and backed by memory between two uses.
+// buffer_pool: large buffers, 64 KiB to GiBs, that stay mapped and backed by memory between two uses; locked_buffer_pool for secrets,
+// buffer_allocator<T> for std::vector.
 //
 //     tarn::buffer_pool frames({.name = "frames"});
 //     tarn::buffer frame = frames.get(32 << 20);        // the second time: no page fault, some 100 ns
@@ -8,13 +9,13 @@
 // The page fault of a fresh page costs more than filling the page: 32 MiB from malloc or mmap, written and unmapped
 // again, take ten times as long as the writing. A pool keeps a buffer that is given back, whole and backed by memory,
 // for the next request of 80 to 100 % of its length; where none fits so well, it cuts a longer one. Idle buffers go to
-// the system after an idle time, those beyond the budget soon. The budget follows the memory that the process may use
+// the system after an idle time, those beyond the limit soon. The limit follows the memory that the process may use
 // (control groups), and shrinks when that runs short. (Best fit among idle buffers; why, and figures:
 // docs/design/0009.)
 //
 // Use it for frames, images, tensors, scratch memory of queries, I/O blocks (O_DIRECT). Do not use it for many small
-// objects (object_pool), for memory of one size that lives as long as the process, or where malloc is tarn's already
-// and no budget, prefaulting, alignment or statistics are needed: tarn's large blocks stay backed in the same page
+// objects (tarn/pool.hpp), for memory of one size that lives as long as the process, or where malloc is tarn's already
+// and no limit, prefaulting, alignment or statistics are needed: tarn's large blocks stay backed in the same page
 // heap.
 //
 // Thread safety: all members of pools except the destructor may be called by any thread; a buffer belongs to one
@@ -33,22 +34,26 @@
 #include <sys/resource.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <new>
 #include <span>
 #include <string>
-#include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
-#include "tarn/detail/buffer_abi.hpp"
+#include "tarn/detail/buffers.hpp"
 #include "tarn/detail/config.hpp"
+#include "tarn/detail/construct.hpp"
+#include "tarn/detail/milliseconds.hpp"
+#include "tarn/pool.h"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 // When the pages of a fresh buffer are faulted in.
 enum class buffer_prefault : std::uint8_t {
@@ -78,35 +83,21 @@ struct buffer_pool_options {
   buffer_huge_pages huge_pages = buffer_huge_pages::automatic;
   // Most bytes of idle buffers; 0: an eighth of the memory that the process may use. Never more than half of that
   // memory, and less while memory runs short.
-  std::size_t budget = 0;
+  std::size_t limit = 0;
   // How long an idle buffer is kept, to within half of TARN_DECAY_MS. Negative, or with TARN_DECAY_MS=-1: for ever.
-  std::chrono::milliseconds idle_time{5000};
+  milliseconds idle_time = milliseconds::of(5000);
 };
 
 // The first four as in buffer_pool_options.
 struct locked_buffer_pool_options {
   const char* name = nullptr;
   std::size_t alignment = 4096;
-  std::size_t budget = 0;
-  std::chrono::milliseconds idle_time{5000};
+  std::size_t limit = 0;
+  milliseconds idle_time = milliseconds::of(5000);
   bool wiped_on_fork = false;  // a forked child finds zeroes in the buffers, live ones included
 };
 
-struct buffer_pool_stats {
-  std::uint64_t gets;      // buffers handed out: hits + misses
-  std::uint64_t hits;      // served by idle buffers of the pool
-  std::uint64_t misses;    // served by the page heap, whose free memory may be backed too, or by the system
-  std::size_t live;        // buffers in the program's hands
-  std::size_t live_bytes;  // bytes of their spans
-  std::size_t kept;        // idle buffers
-  std::size_t kept_bytes;  // bytes of their spans
-  std::size_t leaving_bytes;       // idle beyond the budget, on their way to the system
-  std::uint64_t given_back;        // bytes given to the system so far
-  std::uint64_t prepared;          // buffers faulted in ahead of demand or by reserve()
-  std::uint64_t zeroed_by_memset;  // bytes
-  std::uint64_t zeroed_by_system;  // bytes, by fresh pages in place of used ones
-  std::size_t budget;              // bytes in effect now
-};
+using buffer_pool_stats = tarn_buffer_stats;  // tarn/pool.h
 
 // Owner of one buffer, or of none. Movable, not copyable; its destructor gives the buffer back. Not thread-safe.
 class buffer {
@@ -135,7 +126,7 @@ class buffer {
 
   // Gives the buffer back now; nothing if there is none.
   void reset() noexcept {
-    if (data_ != nullptr) tarn_buffer_give(nullptr, data_);
+    if (data_ != nullptr) tarn_buffer_give_back(nullptr, data_);
     data_ = nullptr;
     size_ = capacity_ = 0;
   }
@@ -167,62 +158,18 @@ class buffer {
   std::size_t capacity_ = 0;
 };
 
-}  // namespace TARN_POOL_MODE
-
-namespace detail {
-
-inline namespace TARN_POOL_MODE {
-
-// Aborts where exceptions are disabled.
-[[noreturn]] TARN_DETAIL_COLD inline void throw_system_error([[maybe_unused]] int error,
-                                                             [[maybe_unused]] const std::string& what) {
-#if defined(__cpp_exceptions)
-  throw std::system_error(error, std::generic_category(), what);
-#else
-  std::abort();
-#endif
-}
-
-inline tarn_buffer_pool* make_buffer_pool(tarn_buffer_request request, const char* name,
-                                          std::chrono::milliseconds idle_time) {
-  const std::string_view text = name != nullptr ? name : "buffers";
-  request.name = text.data();
-  request.name_length = text.size();
-  request.idle_ms = idle_time.count() < 0 ? -1 : idle_time.count();
-  request.checked = TARN_CHECKED_POOLS != 0;
-  tarn_buffer_pool* const pool = tarn_buffer_pool_create(&request);
-  if (pool == nullptr && errno == EINVAL) {
-    throw_system_error(EINVAL, "tarn: a buffer pool's alignment must be a power of two up to 1 GiB, not " +
-                                   std::to_string(request.alignment));
-  }
-  if (pool == nullptr) throw_bad_alloc();
-  return pool;
-}
-
-inline buffer_pool_stats stats_of(const tarn_buffer_figures& f) noexcept {
-  return {f.gets,       f.hits,          f.misses,     f.live,     f.live_bytes,       f.kept,
-          f.kept_bytes, f.leaving_bytes, f.given_back, f.prepared, f.zeroed_by_memset, f.zeroed_by_system,
-          f.budget};
-}
-
-}  // namespace TARN_POOL_MODE
-
-}  // namespace detail
-
-inline namespace TARN_POOL_MODE {
-
 class buffer_pool {
  public:
   // Takes no memory for buffers yet. Both throw std::bad_alloc; std::system_error (EINVAL) for an invalid alignment.
   buffer_pool() : buffer_pool(buffer_pool_options()) {}
   explicit buffer_pool(const buffer_pool_options& options) {
-    tarn_buffer_request request{};
+    tarn_buffer_options request = TARN_BUFFER_OPTIONS;
     request.alignment = options.alignment;
-    request.budget = options.budget;
+    request.limit = options.limit;
     request.ahead = options.ahead;
-    request.prefault = static_cast<std::uint8_t>(options.prefault);
-    request.huge = static_cast<std::uint8_t>(options.huge_pages);
-    request.zeroed = options.zeroed;
+    request.prefault = static_cast<int>(options.prefault);
+    request.huge_pages = static_cast<int>(options.huge_pages);
+    request.zeroed = options.zeroed ? 1 : 0;
     pool_ = detail::make_buffer_pool(request, options.name, options.idle_time);
   }
   buffer_pool(const buffer_pool&) = delete;
@@ -241,28 +188,23 @@ class buffer_pool {
   // Requires: from buffer::release() of this pool (which checked builds check), and not given back since. Aborts with a
   // message on a pointer that is not a live buffer. Null is allowed.
   void give_back(std::byte* data) noexcept {
-    if (data != nullptr) tarn_buffer_give(pool_, data);
+    if (data != nullptr) tarn_buffer_give_back(pool_, data);
   }
 
   // Makes idle buffers for requests of `bytes` bytes, backed by memory, until there are `count`. Throws std::bad_alloc;
-  // std::system_error (EDQUOT) if they exceed the budget. Cost: a page fault's work per page.
+  // std::system_error (EDQUOT) if they exceed the limit. Cost: a page fault's work per page.
   void reserve(std::size_t bytes, std::size_t count) {
-    if (tarn_buffer_reserve(pool_, bytes, count)) return;
+    if (tarn_buffer_reserve(pool_, bytes, count) != 0) return;
     if (errno == EDQUOT) {
-      detail::throw_system_error(EDQUOT, "tarn: " + std::to_string(count) + " buffers of " +
-                                             std::to_string(bytes) +
-                                             " bytes are more than the pool's budget of " +
-                                             std::to_string(stats().budget) + " bytes");
+      detail::throw_system_error(
+          EDQUOT, "tarn: " + std::to_string(count) + " buffers of " + std::to_string(bytes) +
+                      " bytes are more than the pool's limit of " + std::to_string(stats().limit) + " bytes");
     }
     detail::throw_bad_alloc();
   }
   // Gives all idle buffers to the system now; returns the bytes.
   std::size_t trim() noexcept { return tarn_buffer_trim(pool_); }
-  [[nodiscard]] buffer_pool_stats stats() const noexcept {
-    tarn_buffer_figures figures{};
-    tarn_buffer_get_figures(pool_, &figures);
-    return detail::stats_of(figures);
-  }
+  [[nodiscard]] buffer_pool_stats stats() const noexcept { return detail::stats_of(pool_); }
   // For buffer_allocator and buffer_resource.
   [[nodiscard]] tarn_buffer_pool* handle() const noexcept { return pool_; }
 
@@ -281,12 +223,12 @@ class locked_buffer_pool {
   // Throws as buffer_pool's constructor.
   locked_buffer_pool() : locked_buffer_pool(locked_buffer_pool_options()) {}
   explicit locked_buffer_pool(const locked_buffer_pool_options& options) {
-    tarn_buffer_request request{};
+    tarn_buffer_options request = TARN_BUFFER_OPTIONS;
     request.alignment = options.alignment;
-    request.budget = options.budget;
-    request.huge = tarn_buffer_huge_never;
-    request.locked = true;
-    request.wiped_on_fork = options.wiped_on_fork;
+    request.limit = options.limit;
+    request.huge_pages = tarn_buffer_huge_never;
+    request.locked = 1;
+    request.wiped_on_fork = options.wiped_on_fork ? 1 : 0;
     pool_ = detail::make_buffer_pool(request, options.name, options.idle_time);
   }
   locked_buffer_pool(const locked_buffer_pool&) = delete;
@@ -304,14 +246,10 @@ class locked_buffer_pool {
   [[nodiscard]] buffer try_get(std::size_t bytes) noexcept { return buffer::try_get(pool_, bytes); }
   // As buffer_pool::give_back; wipes the buffer.
   void give_back(std::byte* data) noexcept {
-    if (data != nullptr) tarn_buffer_give(pool_, data);
+    if (data != nullptr) tarn_buffer_give_back(pool_, data);
   }
   std::size_t trim() noexcept { return tarn_buffer_trim(pool_); }
-  [[nodiscard]] buffer_pool_stats stats() const noexcept {
-    tarn_buffer_figures figures{};
-    tarn_buffer_get_figures(pool_, &figures);
-    return detail::stats_of(figures);
-  }
+  [[nodiscard]] buffer_pool_stats stats() const noexcept { return detail::stats_of(pool_); }
 
  private:
   [[noreturn]] TARN_DETAIL_COLD static void throw_failure(std::size_t bytes) {
@@ -329,7 +267,98 @@ class locked_buffer_pool {
   tarn_buffer_pool* pool_ = nullptr;
 };
 
-}  // namespace TARN_POOL_MODE
+// Smaller requests do not go to a buffer pool.
+inline constexpr std::size_t least_buffer_bytes = 65536;
 
-}  // namespace TARN_ABI
+// A standard allocator for large arrays, whose memory comes from a buffer pool.
+//
+//     std::vector<std::byte, tarn::buffer_allocator<std::byte>> image;
+//     image.resize(32 << 20);              // a kept buffer as it is: no page fault, and nothing is written
+//     image.resize(0), image.shrink_to_fit();   // the buffer goes back to the pool
+//
+// Elements that are constructed without arguments are default-initialised: resize(n) of bytes or floats writes nothing,
+// and the elements' values are indeterminate until they are written. resize(n, value) writes all elements, as with
+// std::allocator. For zeroes, pass the value, or use a zeroed pool.
+//
+// Where memory comes from: arrays of 64 KiB and more from the given pool, else from the process-wide one (all options
+// at their defaults; it is never destroyed, so containers of any storage duration may use it); smaller ones from
+// operator new. A moved container takes its allocator along; two allocators are equal if their pools are the same.
+// Thread safety: as buffer_pool. Cost: as buffer_pool::get. Failure: std::bad_alloc; std::bad_array_new_length if the
+// size overflows. Do not use it for std::deque, list or map, which never ask for 64 KiB at once; nor for vectors that
+// grow by push_back to an unknown size: each growth takes a buffer and copies.
+template <class T>
+class buffer_allocator {
+ public:
+  using value_type = T;
+  using propagate_on_container_copy_assignment = std::false_type;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+  using is_always_equal = std::false_type;
+
+  // From the process-wide pool.
+  buffer_allocator() noexcept = default;
+  // Requires: no allocation after the pool's end. Memory may be freed after it.
+  explicit buffer_allocator(const buffer_pool& pool) noexcept : pool_(pool.handle()) {}
+  template <class U>
+  buffer_allocator(const buffer_allocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
+      : pool_(other.handle()) {}
+
+  [[nodiscard]] T* allocate(std::size_t count) {
+    static_assert(detail::complete<T>,
+                  "tarn: T is only declared here: include its definition before memory is taken");
+    // Every pool aligns its buffers at least to this. (Asked here, as T may be incomplete where the class is named.)
+    static_assert(alignof(T) <= 4096,
+                  "buffer_allocator: T is aligned to more than a page; use a pool of its own");
+    if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) throw_bad_length();
+    const std::size_t bytes = count * sizeof(T);
+    if (bytes >= least_buffer_bytes) return static_cast<T*>(detail::take_buffer(pool_, bytes));
+    return static_cast<T*>(::operator new(bytes, std::align_val_t{alignof(T)}));
+  }
+  // Requires: from allocate(count) of an equal allocator.
+  void deallocate(T* memory, std::size_t count) noexcept {
+    const std::size_t bytes = count * sizeof(T);
+    if (bytes >= least_buffer_bytes) return tarn_buffer_give_back(nullptr, memory);
+#if defined(__cpp_sized_deallocation)
+    ::operator delete(memory, bytes, std::align_val_t{alignof(T)});
+#else
+    ::operator delete(memory, std::align_val_t{alignof(T)});
+#endif
+  }
+
+  // Default-initialises: a trivial type's value is not written.
+  template <class U>
+  void construct(U* object) noexcept(std::is_nothrow_default_constructible_v<U>) {
+    ::new (static_cast<void*>(object)) U;
+  }
+  template <class U, class... Args>
+  void construct(U* object, Args&&... args) {
+    ::new (static_cast<void*>(object)) U(std::forward<Args>(args)...);
+  }
+
+  [[nodiscard]] tarn_buffer_pool* handle() const noexcept { return pool_; }
+
+  template <class U>
+  friend bool operator==(const buffer_allocator& a, const buffer_allocator<U>& b) noexcept {
+    return a.handle() == b.handle();
+  }
+
+ private:
+  [[noreturn]] TARN_DETAIL_COLD static void throw_bad_length() {
+#if defined(__cpp_exceptions)
+    throw std::bad_array_new_length();
+#else
+    std::abort();
+#endif
+  }
+
+  tarn_buffer_pool* pool_ = nullptr;
+};
+
+template <class T>
+  requires(!detail::is_allocated<T>)
+class buffer_allocator<T> : detail::refused_element<T> {};
+
+TARN_POOLS_END
+
+TARN_NAMESPACE_END
 }  // namespace tarn

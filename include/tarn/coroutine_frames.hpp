@@ -28,7 +28,7 @@
 // Thread safety: any thread. Lifetime: the pools are never destroyed; frames may live until the process ends.
 // Failure: std::bad_alloc. Cost of a hit: about 12 instructions; a miss as pool_of<T>().
 // Memory: for each size in use a span of 8 KiB or more, and for each thread that uses it two arrays of free slots.
-// (Magazines: tarn/object_pool.hpp; geometric sizes: tarn/pool_resource.hpp.)
+// (Magazines: tarn/pool.hpp; geometric sizes: tarn/resources.hpp.)
 #pragma once
 
 #include "tarn/detail/abi.hpp"
@@ -41,15 +41,15 @@
 
 #include "tarn/detail/config.hpp"
 #include "tarn/detail/construct.hpp"
-#include "tarn/detail/pool_abi.hpp"
+#include "tarn/detail/pool_bin.hpp"
 #include "tarn/detail/slot_sizes.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 
 namespace detail {
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 // What a thread knows of the pool of one size. (Not nested: its initialisers are needed inside the class.)
 struct frames_of_thread {
@@ -116,12 +116,12 @@ class frame_pools {
     std::memcpy(name, prefix, sizeof(prefix) - 1);
     const char* const end =
         std::to_chars(name + sizeof(prefix) - 1, name + sizeof(name), slot_sizes::size_of(index)).ptr;
-    tarn_pool_request request{};
-    request.size = slot_sizes::size_of(index);
+    tarn_pool_options request = TARN_POOL_OPTIONS;
+    request.object_size = slot_sizes::size_of(index);
     request.alignment = alignment;
     request.name = name;
     request.name_length = static_cast<std::size_t>(end - name);
-    request.checked = TARN_CHECKED_POOLS != 0;
+    request.checked = TARN_CHECKED_POOLS;
     mine.pool = tarn_pool_shared(&request);
     return mine.pool;
   }
@@ -129,11 +129,11 @@ class frame_pools {
   static inline constinit thread_local frames_of_thread mine_[slot_sizes::count] = {};
 };
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
 }  // namespace detail
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 class coroutine_frames {
  public:
@@ -221,7 +221,7 @@ template <class T>
   requires(!detail::is_allocated<T>)
 class frame_allocator<T> : detail::refused_element<T> {};
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

@@ -107,7 +107,7 @@ typedef struct tarn_pressure_callback {
  * a thread of the library that holds no lock, never inside malloc, and that exists while callbacks are registered; so it
  * may take the program's locks, allocate and free. A thread that allocates above the soft limit waits for the callbacks
  * for at most 20 ms, so they should return quickly, or free in steps. Requires: *callback stays in place until
- * tarn_off_pressure. Returns 1; 0 if no such thread can be started (option background off, the hardened library, a seccomp
+ * tarn_off_pressure. Returns 1; 0 if no such thread can be started (option background off, a seccomp
  * filter): then ask tarn_get_pressure from time to time instead. A child of fork has no such thread until it calls this
  * function or tarn_get_pressure. Not for signal handlers. */
 TARN_API int tarn_on_pressure(tarn_pressure_callback* callback) TARN_NOEXCEPT;
@@ -144,7 +144,7 @@ TARN_API void* tarn_move(void* block) TARN_NOEXCEPT;
 
 /* ---- what live blocks keep from going back ----------------------------------------------------
  * A span of memory stays in use while one of its blocks is live; the free bytes beside it are pinned. They stay resident, but
- * for whole pages of them that have been idle for a second or so. Which place in the code allocated such blocks: tarn sites
+ * for whole pages of them that have been idle for a second or so. Which place in the code allocated such blocks: tarn show
  * --by pinned. */
 
 /* Of one size of blocks, in bytes unless stated otherwise. The library owns the structure; new figures come at the end. */
@@ -205,30 +205,6 @@ TARN_API void tarn_get_stats(tarn_stats* out) TARN_NOEXCEPT;
  * `processor_threads`, the threads that use these (option cpu_caches). Returns the
  * length of the whole text without its null byte, as snprintf does. */
 TARN_API size_t tarn_stats_json(char* buffer, size_t capacity) TARN_NOEXCEPT;
-
-/* What was counted of the locks of one name while the option contention was on, and what was exchanged between depots
- * or shards. Times are in nanoseconds. New figures come at the end; the library owns the structure. */
-typedef struct tarn_lock_stats {
-  const char* name;                /* "page_heap", "depot" …; docs/explanation/scaling.md has the list */
-  uint64_t object_size;            /* of a depot: of its objects; else 0 */
-  uint64_t locks;                  /* locks of this name that were taken */
-  uint64_t acquisitions;           /* how often these were taken */
-  uint64_t transfers;              /* of these, by another thread than the last time */
-  uint64_t waits;                  /* of these, after another thread had released the lock */
-  uint64_t waited_ns;              /* the sum of these waits */
-  uint64_t held_ns;                /* how long the locks were held */
-  uint64_t held_after_transfer_ns; /* the part of held_ns that belongs to transfers */
-  uint64_t longest_held_ns;
-  uint64_t magazines;       /* full magazines that threads left in the depots or took from there */
-  uint64_t spans_moved;     /* from one depot, or shard of a pool, to another */
-  uint64_t foreign_objects; /* given back by threads of other homes or shards */
-} tarn_lock_stats;
-
-/* Calls visit(context, stats) for each name whose locks were taken while contention was counted. The last, "other", is
- * for locks of pools, recyclers and buffer pools that have ended. visit may allocate. Cost: a lock for each pool,
- * recycler and buffer pool. */
-TARN_API void tarn_visit_locks(void (*visit)(void* context, const tarn_lock_stats* stats),
-                               void* context) TARN_NOEXCEPT;
 
 /* ---- the heap profile -------------------------------------------------------------------------
  * What the program has allocated and where, estimated from samples of its allocations: malloc and its
@@ -311,7 +287,7 @@ typedef struct tarn_option {
   const char* standard; /* the default */
   const char* accepts;  /* "milliseconds, -1 for never" */
   const char* meaning;  /* one sentence */
-  const char* source;   /* "default", "environment", "program", "control" (tarn set) */
+  const char* source;   /* "default", "environment", "program", "control" (tarn control) */
 } tarn_option;
 
 /* Fills *out with option number `index`; 0 on success, ENOENT past the last one. */

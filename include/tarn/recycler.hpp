@@ -8,14 +8,14 @@
 //
 // Idle objects are bounded in bytes, in number, and by age. A generation lasts a cycle (2 s); an object that was not
 // used for two cycles is destroyed by a thread of the library, so that an unused recycler is empty after two cycles
-// and at most one second more. An object that holds more than `largest_object`, or far more memory than recent users
+// and at most one second more. An object that holds more than `limit_per_object`, or far more memory than recent users
 // needed, is destroyed when it comes back: one large request does not pin its buffer for ever. (Generations and
 // stealing as in Go's sync.Pool, whose idle objects are dropped, too. Limits in bytes, which it lacks, are what its
 // users ask for most: golang/go#23199, #27735. Why arrays and a claim by system call instead of Go's deques, and
 // figures: docs/design/0008.)
 //
 // Use it for objects whose constructor, or whose growth after it, costs more than some 100 ns. Do not use it for plain
-// memory (object_pool), for large buffers (buffer_pool), for objects that must not be destroyed on their own, such as
+// memory (tarn/pool.hpp), for large buffers (buffer_pool), for objects that must not be destroyed on their own, such as
 // connections that are counted, nor where the caller can simply keep the object: that is at least as fast.
 //
 // Thread safety: all members except the destructor may be called by any thread.
@@ -23,7 +23,7 @@
 // destroyed.
 // Cost of get() and of giving back while the thread's array has objects or room: 20 to 25 instructions each, with no
 // lock and no atomic read-modify-write; otherwise a lock and some 50 ns, or the factory.
-// Units: bytes where a name says so, else objects; times in milliseconds.
+// Units: bytes, unless a name says objects.
 #pragma once
 
 #include "tarn/detail/abi.hpp"
@@ -42,10 +42,10 @@
 
 #include "tarn/detail/config.hpp"
 #include "tarn/detail/construct.hpp"
-#include "tarn/detail/recycler_abi.hpp"
+#include "tarn/detail/milliseconds.hpp"
+#include "tarn/detail/recycler_bin.hpp"
 #include "tarn/detail/type_name.hpp"
-#include "tarn/object_pool.hpp"
-#include "tarn/recycler_stats.hpp"
+#include "tarn/pool.hpp"
 
 // With 1, for tests: one object in four that comes back is destroyed, at random, so that code which relies on getting the same
 // object again fails early. Must have the same value in all translation units of a program.
@@ -54,13 +54,15 @@
 #endif
 
 #if TARN_RECYCLER_DROPS
-#define TARN_RECYCLER_MODE dropping
+#define TARN_RECYCLERS_BEGIN inline namespace dropping {
+#define TARN_RECYCLERS_END }
 #else
-#define TARN_RECYCLER_MODE keeping
+#define TARN_RECYCLERS_BEGIN
+#define TARN_RECYCLERS_END
 #endif
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 
 // How objects of a type are reset for the next user, and how much memory they hold. Specialise it, or pass an object
 // with the same members to the recycler:
@@ -112,22 +114,24 @@ template <class Reset, class RetainedBytes>
 recycler_functions(Reset, RetainedBytes) -> recycler_functions<Reset, RetainedBytes>;
 
 struct recycler_options {
-  std::size_t maximum_bytes = 64 << 20;  // of idle objects; 0: no limit
-  std::size_t maximum_objects = 0;       // most idle objects; 0: no limit
-  std::size_t largest_object =
-      0;                       // bytes; an object that holds more is not kept; 0: an eighth of maximum_bytes
-  unsigned cycle_ms = 2000;    // length of a generation; 0: only trim() and memory pressure end one
+  std::size_t limit = 64 << 20;      // of idle objects; 0: none
+  std::size_t limit_objects = 0;     // most idle objects; 0: any number
+  std::size_t limit_per_object = 0;  // an object that holds more is not kept; 0: an eighth of `limit`
+  // Length of a generation; 0: only trim() and memory pressure end one.
+  milliseconds cycle = milliseconds::of(2000);
   const char* name = nullptr;  // in statistics; the type's name if null
 };
 
-inline namespace TARN_POOL_MODE {
-inline namespace TARN_RECYCLER_MODE {
+using recycler_stats = tarn_recycler_stats;  // tarn/pool.h
+
+TARN_POOLS_BEGIN
+TARN_RECYCLERS_BEGIN
 
 template <class T, class Hooks = recycler_hooks<T>>
 class recycler;
 
-}  // namespace TARN_RECYCLER_MODE
-}  // namespace TARN_POOL_MODE
+TARN_RECYCLERS_END
+TARN_POOLS_END
 
 namespace detail {
 
@@ -140,7 +144,7 @@ struct recycled_check {
 };
 struct no_check {};
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 // The slot of an object. The object comes first, so that the object's address is the slot's:
 //
@@ -165,16 +169,16 @@ struct recycled_deleter {
   }
 };
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 }  // namespace detail
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 // Owner of an object that was released from its recycler; destroys it.
 template <class T>
 using kept_ptr = std::unique_ptr<T, detail::recycled_deleter<T>>;
 
-inline namespace TARN_RECYCLER_MODE {
+TARN_RECYCLERS_BEGIN
 
 template <class T, class Hooks>
 class recycler {
@@ -284,9 +288,9 @@ class recycler {
 
   // Cost: some microseconds; not for hot paths.
   [[nodiscard]] recycler_stats stats() const noexcept {
-    tarn_recycler_figures figures{};
-    tarn_recycler_get_figures(state_->core, &figures);
-    return detail::stats_of(figures);
+    recycler_stats stats{};
+    tarn_recycler_get_stats(state_->core, &stats, sizeof stats);
+    return stats;
   }
   // Destroys all idle objects, except those in arrays of threads that are inside a call at this moment. Returns their
   // number.
@@ -313,18 +317,18 @@ class recycler {
   void start(const recycler_options& options) {
     constexpr std::string_view type = detail::type_name<T>();
     const std::string_view name = options.name != nullptr ? std::string_view(options.name) : type;
-    tarn_recycler_request request{};
+    tarn_recycler_options request = TARN_RECYCLER_OPTIONS;
     request.name = name.data();
     request.name_length = name.size();
-    request.maximum_bytes = options.maximum_bytes;
-    request.maximum_objects = options.maximum_objects;
-    request.cycle_ms = options.cycle_ms;
+    request.limit = options.limit;
+    request.limit_objects = options.limit_objects;
+    request.cycle_ms = options.cycle.count_or_limit();
     request.destroy = [](void* context, void* object) {
       end(static_cast<state*>(context), static_cast<T*>(object));
     };
     request.context = state_;
-    std::size_t largest = options.largest_object;
-    if (largest == 0) largest = options.maximum_bytes / eighth;
+    std::size_t largest = options.limit_per_object;
+    if (largest == 0) largest = options.limit / eighth;
     state_->largest = largest != 0 ? largest : SIZE_MAX;
     state_->core = tarn_recycler_create(&request);
     if (state_->core == nullptr) {
@@ -343,7 +347,7 @@ class recycler {
   }
 
   __attribute__((noinline)) T* take_slow() {
-    if (auto* const object = static_cast<T*>(tarn_recycler_get_slow(state_->core))) {
+    if (auto* const object = static_cast<T*>(tarn_recycler_get(state_->core))) {
       hand_out(object);
       return object;
     }
@@ -417,7 +421,7 @@ class recycler {
 
   __attribute__((noinline)) static void give_slow(state* s, T* object, std::size_t bytes) noexcept {
     if (bytes > s->largest) return drop(s, object, tarn_recycler_too_large);
-    if (tarn_recycler_give_slow(s->core, object, bytes)) return;
+    if (tarn_recycler_give_back(s->core, object, bytes) != 0) return;
     end(s, object);
   }
 
@@ -490,8 +494,8 @@ class recycler<T, Hooks> : detail::refused_type<T> {};
 template <class Factory, class Hooks = recycler_hooks<std::invoke_result_t<Factory>>>
 recycler(Factory, recycler_options = {}, Hooks = {}) -> recycler<std::invoke_result_t<Factory>, Hooks>;
 
-}  // namespace TARN_RECYCLER_MODE
-}  // namespace TARN_POOL_MODE
+TARN_RECYCLERS_END
+TARN_POOLS_END
 
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

@@ -5,15 +5,15 @@
  * time, in or out of the scope, also after its end. In C++: tarn/scope.hpp. The guide: docs/tutorials/bound-a-query.md.
  *
  *     tarn_scope_options options = TARN_SCOPE_OPTIONS;
- *     options.budget = 64 << 20;
+ *     options.limit = 64 << 20;
  *     tarn_scope query = tarn_scope_begin("query", &options);
  *     tarn_scope_entry entry;
  *     if (tarn_scope_enter(query, &entry)) { run(); tarn_scope_leave(&entry); }
  *     tarn_scope_end(query, NULL);
  *
- * Charged: spans (8 KiB and more) that the scope's blocks lie in, and large blocks. So the budget bounds resident
+ * Charged: spans (8 KiB and more) that the scope's blocks lie in, and large blocks. So the limit bounds resident
  * memory, not the sum of the requests. What freed blocks leave stays charged, and resident for the scope's next blocks, up
- * to half the budget (without one, 1 MiB or a quarter of the charge); it goes back when a budget asks for it. Not charged: typed pools, recyclers, buffer pools and
+ * to half the limit (without one, 1 MiB or a quarter of the charge); it goes back when a limit asks for it. Not charged: typed pools, recyclers, buffer pools and
  * tarn's arenas, whose memory is the process's and outlives scopes; guarded blocks (option guarded), and blocks up to
  * 2 KiB that the heap profile follows (option profile), which are reported as survivors all the same. Containers, pmr
  * resources and arenas that take their memory from malloc or new are charged as their blocks are.
@@ -34,26 +34,26 @@ extern "C" {
 /* A scope, to be copied freely: into tasks, other threads, callbacks. {NULL, 0} is no scope. It may outlive the scope:
  * its use then ends the process with a message. */
 typedef struct tarn_scope {
-  void* core;
+  void* instance; /* the library's */
   uint64_t number;
 } tarn_scope;
 
-/* What an allocation over the budget does after the callback has been asked. */
+/* What an allocation over the limit does after the callback has been asked. */
 enum {
   TARN_SCOPE_FAIL = 0, /* null and ENOMEM, std::bad_alloc */
   TARN_SCOPE_WAIT = 1, /* waits up to wait_ms for other threads to free memory of the scope, then fails */
-  TARN_SCOPE_LEND = 2  /* the parent lends: only the budgets of the parents bind */
+  TARN_SCOPE_LEND = 2  /* the parent lends: only the limits of the parents bind */
 };
 
 typedef struct tarn_scope_options {
-  size_t size;   /* sizeof(tarn_scope_options): later versions have more members at the end */
-  size_t budget; /* 0: none. At least 64 KiB. The memory of scopes inside counts, too */
-  int over;      /* TARN_SCOPE_FAIL … */
+  size_t size;  /* sizeof(tarn_scope_options): later versions have more members at the end */
+  size_t limit; /* of charged memory; 0: none. At least 64 KiB. The memory of scopes inside counts, too */
+  int over;     /* TARN_SCOPE_FAIL … */
   unsigned wait_ms;
   /* Called without locks, in the scope, by the thread whose allocation of `bytes` does not fit. It may free memory, and
    * allocate as far as that fits. Not 0: try again. An allocation within it, in whichever scope, is not announced again. It
    * must return: neither throw nor jump out. If it does not return, the thread's later allocations are not announced
-   * either, until it has left its outermost scope; budgets hold all the same. Null: none. */
+   * either, until it has left its outermost scope; limits hold all the same. Null: none. */
   int (*on_full)(void* context, tarn_scope scope, size_t bytes);
   void* context;
   /* At its end so much of the scope's memory stays backed for whoever needs memory next, until it decays; the rest goes
@@ -104,15 +104,15 @@ typedef struct tarn_scope_stats {
   const char* name; /* valid for ever */
   uint64_t live;    /* scopes that have not ended */
   uint64_t ended;
-  uint64_t budget;   /* sum over the live ones; 0: none */
+  uint64_t limit;    /* sum over the live ones; 0: none */
   uint64_t charged;  /* bytes now, with the scopes inside */
   uint64_t peak;     /* the most of any one */
-  uint64_t failures; /* allocations that failed for a budget */
+  uint64_t failures; /* allocations that failed for a limit */
   uint64_t callbacks;
   uint64_t waits;
   uint64_t survivors; /* blocks that outlived their scopes */
   uint64_t survivor_bytes;
-  uint64_t lent; /* bytes above the own budget now (TARN_SCOPE_LEND) */
+  uint64_t lent; /* bytes above the own limit now (TARN_SCOPE_LEND) */
 } tarn_scope_stats;
 
 /* Begins a scope. `name` is copied, and is the key of the statistics (at most 47 bytes; for more than 128 names, the

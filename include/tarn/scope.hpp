@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // tarn/scope.hpp: scopes: memory that is charged, bounded and ended together.
 //
-//     tarn::scope query{"query", {.budget = 64 << 20}};
+//     tarn::scope query{"query", {.limit = 64 << 20}};
 //     {
 //       auto in = query.enter();   // every malloc and new of this thread, by whatever code, is the scope's
 //       run();
 //     }
 //     const tarn::scope_report left = query.end();   // or by the destructor
 //
-// What is charged, how an allocation over the budget ends, and the costs: tarn/scope.h. A task takes `query.handle()` along
+// What is charged, how an allocation over the limit ends, and the costs: tarn/scope.h. A task takes `query.handle()` along
 // and enters by tarn::enter(handle) on whatever thread it runs. A coroutine leaves its scope before it suspends, and
 // enters again where it is resumed:
 //
@@ -31,10 +31,11 @@
 #include <utility>
 
 #include "tarn/detail/config.hpp"
+#include "tarn/detail/milliseconds.hpp"
 #include "tarn/scope.h"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 
 using scope_handle = tarn_scope;
 using scope_report = tarn_scope_report;
@@ -43,14 +44,14 @@ using scope_stats = tarn_scope_stats;
 // Stands for "part of no other scope" in scope_options::parent.
 inline constexpr scope_handle process_scope_handle{nullptr, TARN_SCOPE_PROCESS_NUMBER};
 
-// What an allocation over the budget does after the callback has been asked.
-enum class over_budget : int { fail = TARN_SCOPE_FAIL, wait = TARN_SCOPE_WAIT, lend = TARN_SCOPE_LEND };
+// What an allocation over the limit does after the callback has been asked.
+enum class over_limit : int { fail = TARN_SCOPE_FAIL, wait = TARN_SCOPE_WAIT, lend = TARN_SCOPE_LEND };
 
 // As tarn_scope_options.
 struct scope_options {
-  std::size_t budget = 0;
-  over_budget over = over_budget::fail;
-  unsigned wait_ms = 0;
+  std::size_t limit = 0;
+  over_limit over = over_limit::fail;
+  milliseconds wait{};  // at most, with over_limit::wait
   int (*on_full)(void* context, scope_handle scope, std::size_t bytes) = nullptr;
   void* context = nullptr;
   std::size_t keep = TARN_SCOPE_KEEP;
@@ -84,33 +85,33 @@ class [[nodiscard]] scope_entry {
 };
 
 [[nodiscard]] inline scope_entry enter(scope_handle scope) { return scope_entry(scope); }
-// The scope that the calling thread is in; core == nullptr: none.
+// The scope that the calling thread is in; instance == nullptr: none.
 [[nodiscard]] inline scope_handle current_scope() noexcept { return tarn_scope_current(); }
 
 // A scope that ends with the object. Ending it ends the process if a thread has entered it, or a scope inside it has not
 // ended.
 class scope {
  public:
-  // Throws std::bad_alloc, or std::invalid_argument for a budget below 64 KiB.
+  // Throws std::bad_alloc, or std::invalid_argument for a limit below 64 KiB.
   explicit scope(const char* name, const scope_options& options = {}) {
     tarn_scope_options all = TARN_SCOPE_OPTIONS;
-    all.budget = options.budget;
+    all.limit = options.limit;
     all.over = static_cast<int>(options.over);
-    all.wait_ms = options.wait_ms;
+    all.wait_ms = options.wait.count_or_limit();
     all.on_full = options.on_full;
     all.context = options.context;
     all.keep = options.keep;
     all.checked = options.checked ? 1 : 0;
     all.parent = options.parent;
     handle_ = tarn_scope_begin(name, &all);
-    if (handle_.core != nullptr) return;
+    if (handle_.instance != nullptr) return;
 #if defined(__cpp_exceptions)
-    if (errno == EINVAL) throw std::invalid_argument("tarn::scope: a budget below 64 KiB, or no name");
+    if (errno == EINVAL) throw std::invalid_argument("tarn::scope: a limit below 64 KiB, or no name");
 #endif
     detail::throw_bad_alloc();
   }
   ~scope() {
-    if (handle_.core != nullptr) tarn_scope_end(handle_, nullptr);
+    if (handle_.instance != nullptr) tarn_scope_end(handle_, nullptr);
   }
   scope(const scope&) = delete;
   scope& operator=(const scope&) = delete;
@@ -201,5 +202,5 @@ auto across(scope_entry& entry, Awaitable&& awaitable) {
   return detail::scope_crossing<kept>(entry, std::forward<Awaitable>(awaitable));
 }
 
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

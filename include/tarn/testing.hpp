@@ -12,7 +12,7 @@
 // of realloc those that move the block, and also the calls that libraries make for it (std::string, std::format, libc).
 // Bytes are those asked for; aligned requests count with the size to which the alignment rounds them up. free is not
 // counted, so memory that is freed at once counts like memory that stays. Not counted are other threads' allocations,
-// objects of tarn's pools, recyclers, buffer pools and arenas (tarn/stats.hpp counts those), and mmap.
+// objects of tarn's pools, recyclers, buffer pools and arenas (tarn/process.hpp counts those), and mmap.
 //
 // Requires: the program's malloc is tarn's: link tarn::malloc (libtarn), or preload libtarn.so. Otherwise nothing would be
 // counted, and every budget be kept; so the first count in a process tries one allocation, and throws std::logic_error if
@@ -42,7 +42,7 @@
 #include "tarn/malloc.h"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 
 // What code may allocate at most. The default allows nothing.
 struct allocation_limit {
@@ -197,5 +197,5 @@ class basic_allocation_budget {
   allocation_counter counter_;  // last: what the other members allocate does not count
 };
 
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

@@ -6,7 +6,7 @@
 
 #include "profiler/analyze/advice_rules.hpp"
 #include "profiler/analyze/function_name.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 
@@ -46,16 +46,16 @@ double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 std::string pool_change(const site_group& group, bool across) {
   const std::string type = group.type.empty() ? "T" : group.type;
   if (is_node(group.type)) {
-    return "#include <tarn/pooled_allocator.hpp>\n"
+    return "#include <tarn/pooled.hpp>\n"
            "give the container tarn::pooled_allocator<value_type> as its allocator";
   }
   if (group.type.empty()) {
-    return "#include <tarn/object_pool.hpp>\n"
+    return "#include <tarn/pool.hpp>\n"
            "T* one = tarn::pool_of<T>().create(…);  tarn::pool_of<T>().destroy(one);  // T: the struct of " +
            say_bytes(static_cast<double>(group.sizes.front().size)) + " made here";
   }
   if (across) {
-    return "#include <tarn/object_pool.hpp>\n"
+    return "#include <tarn/pool.hpp>\n"
            "static tarn::object_pool<" +
            type +
            "> pool;  // or, without changing callers:\n"
@@ -67,7 +67,7 @@ std::string pool_change(const site_group& group, bool across) {
          type + " : tarn::pooled<" + type +
          "> { … };\n"
          "// or tarn::local_pool<" +
-         type + "> where one function or request owns them: <tarn/local_pool.hpp>";
+         type + "> where one function or request owns them: <tarn/pool.hpp>";
 }
 
 // Whether the sizes are those of growing arrays: each size of a chain is about twice the one before.
@@ -242,7 +242,7 @@ std::vector<advice> advise_arenas(const advice_facts& facts) {
         "The blocks are freed one after another, as at the end of a tree or a request; an arena "
         "frees all of them at once.";
     one.change =
-        "#include <tarn/arena_resource.hpp>\n"
+        "#include <tarn/resources.hpp>\n"
         "tarn::arena arena;  // one per tree or request; std::pmr containers take tarn::arena_resource(arena)\n"
         "auto* node = arena.create<T>(…);  // no delete: the arena's end frees all";
     one.evidence = {say_count(allocations) + " allocations at " +

@@ -5,7 +5,7 @@
 
 #include "profiler/analyze/advice_rules.hpp"
 #include "profiler/analyze/experience.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
 
 namespace tarn::profiler {

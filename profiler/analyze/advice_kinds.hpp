@@ -22,8 +22,8 @@ enum class advice_kind : std::uint8_t {
   huge_pages,   // as tunable, for huge pages
   allocator,    // start the program on another allocator
   buffer_pool,  // tarn/buffer_pool.hpp
-  typed_pool,   // tarn/pooled.hpp, local_pool.hpp, pooled_allocator.hpp: one thread at a time
-  object_pool,  // tarn/object_pool.hpp: across threads
+  typed_pool,   // tarn/pool.hpp, pooled.hpp: one thread at a time
+  object_pool,  // tarn/pool.hpp: across threads
   recycler,     // tarn/recycler.hpp
   arena,        // tarn/arena.hpp
   ask_for_less,

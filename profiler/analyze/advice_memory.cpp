@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "profiler/analyze/advice_rules.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 
@@ -113,7 +113,7 @@ std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_g
       "pool keeps " +
       say_bytes(f.peak_bytes) + " backed and hands it out again.";
   one.change = group.in_array_container()
-                   ? "#include <tarn/buffer_allocator.hpp>\n"
+                   ? "#include <tarn/buffer_pool.hpp>\n"
                      "std::vector<" +
                          (group.type.empty() ? std::string("T") : group.type) + ", tarn::buffer_allocator<" +
                          (group.type.empty() ? std::string("T") : group.type) + ">> values;"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "profiler/analyze/advice_rules.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 
@@ -96,7 +96,7 @@ void prove(const proof& all, advice& one, const proof_way& way) {
   if (way.layer_seconds > 0) {
     one.evidence.push_back(
         "from that CPU time " + say_time(1e9 * way.layer_seconds) +
-        " were subtracted: the cost of the layer of tarn apply, which an edited program does not "
+        " were subtracted: the cost of the layer for pools, which an edited program does not "
         "have");
   }
   const proof_verdict verdict = verdict_of(way);

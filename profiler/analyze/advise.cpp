@@ -5,7 +5,7 @@
 
 #include "profiler/analyze/advice_proof.hpp"
 #include "profiler/analyze/advice_rules.hpp"
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// experience: how much of a saving predicted by a rule or a replay is really saved, as measured on many programs.
-// All intervals of advice are derived from it: the table experience_table.inc, which bench/advice/fitting.py
-// generates from measured residuals. Pure functions; any thread.
+// experience: how much of a saving predicted by a rule or a replay is really saved. All intervals of advice are derived
+// from it: the table experience_table.inc. Pure functions; any thread.
 #pragma once
 
 #include "profiler/analyze/advice.hpp"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/analyze/quantity.hpp"
 #include "profiler/analyze/site_label.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// plan: what `tarn apply` does to a program without changing its code: environment variables, a malloc, and sites
+// plan: what `tarn run --plan` does to a program without changing its code: environment variables, a malloc, and sites
 // whose blocks come from pools. A small JSON file, written by `tarn advise --plan`, which may be edited.
 // docs/explanation/advice.md describes it. Not thread-safe. Errors are profile_error, and say what to do.
 #pragma once

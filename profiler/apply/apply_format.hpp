@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// apply_format: the text formats in which `tarn apply` instructs the preloaded library, and in which the library
+// apply_format: the text formats in which `tarn run --plan` instructs the preloaded library, and in which the library
 // reports at its end. Plain text, as the library has no C++ library to parse JSON with.
 //
 // TARN_APPLY names a file of lines

@@ -43,7 +43,7 @@ class line {
   }
   void write_to(int file) const {
     const ssize_t written = write(file, text_, length_);
-    (void)written;  // if the report cannot be written, tarn apply notices that it is missing
+    (void)written;  // if the report cannot be written, tarn prove notices that it is missing
   }
 
  private:

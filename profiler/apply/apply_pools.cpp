@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "tarn/detail/buffer_abi.hpp"
-#include "tarn/detail/pool_abi.hpp"
+#include "tarn/detail/pool_bin.hpp"
+#include "tarn/pool.h"
 
 namespace tarn::profiler::apply_pools {
 
@@ -60,7 +60,7 @@ void open(const apply_sites& sites) noexcept {
     const char name[] = {'a', 'p', 'p', 'l', 'y', ' ', static_cast<char>('A' + number)};
     group_pools& made = groups[number];
     if (wanted.buffers) {
-      tarn_buffer_request request{};
+      tarn_buffer_options request = TARN_BUFFER_OPTIONS;
       request.alignment = buffer_alignment;
       request.name = name;
       request.name_length = sizeof name;
@@ -68,8 +68,8 @@ void open(const apply_sites& sites) noexcept {
       made.buffers = tarn_buffer_pool_create(&request);
     } else {
       made.size = (wanted.size + 15) / 16 * 16;  // malloc's alignment
-      tarn_pool_request request{};
-      request.size = made.size;
+      tarn_pool_options request = TARN_POOL_OPTIONS;
+      request.object_size = made.size;
       request.alignment = 16;
       request.name = name;
       request.name_length = sizeof name;
@@ -96,7 +96,7 @@ bool give(void* block) noexcept {
   if (number == group_count) return false;
   const group_pools& group = groups[number];
   if (group.buffers != nullptr) {
-    tarn_buffer_give(group.buffers, block);
+    tarn_buffer_give_back(group.buffers, block);
     return true;
   }
   tarn_pool_bin*& bin = bin_of(number);
@@ -108,13 +108,13 @@ std::size_t capacity_of(const void* block) noexcept { return home_of(block).capa
 
 unsigned long taken(std::size_t number) noexcept {
   if (groups[number].buffers != nullptr) {
-    tarn_buffer_figures figures{};
-    tarn_buffer_get_figures(groups[number].buffers, &figures);
+    tarn_buffer_stats figures{};
+    tarn_buffer_get_stats(groups[number].buffers, &figures, sizeof figures);
     return figures.gets;
   }
   if (groups[number].pool == nullptr) return 0;
-  tarn_pool_figures figures{};
-  tarn_pool_get_figures(groups[number].pool, &figures);
+  tarn_pool_stats figures{};
+  tarn_pool_get_stats(groups[number].pool, &figures, sizeof figures);
   return figures.hits + figures.refills;
 }
 

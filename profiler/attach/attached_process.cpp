@@ -64,11 +64,12 @@ std::string image_of(pid_t process) {
     case attach_result::already:
     case attach_result::left_over:
       throw attach_error(fmt::format("process {} is already being recorded", process),
-                         fmt::format("End that recording: tarn detach {}", process));
+                         fmt::format("End that recording: tarn attach --stop {}", process));
     case attach_result::preloaded:
       throw attach_error(
           fmt::format("process {} was started with the recorder preloaded", process),
-          fmt::format("It is recorded from its start. To write its data so far: tarn dump {}", process));
+          fmt::format("It is recorded from its start. To write its data so far: tarn attach --dump {}",
+                      process));
     case attach_result::no_session:
       throw attach_error(
           fmt::format("process {} cannot open the shared memory of this recording", process),

@@ -11,9 +11,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "profiler/analyze/quantity.hpp"
 #include "profiler/collect/clock_price.hpp"
 #include "profiler/collect/recording_process.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 

@@ -41,6 +41,10 @@ struct heaptrack_outcome {
 heaptrack_outcome export_heaptrack(const profile& p, const std::string& path,
                                    const std::function<void(std::string_view)>& take);
 
+// A database of SQLite, with its tables as docs/reference/sqlite.md has them. Throws profile_error, also where the library is
+// missing.
+void export_sqlite(const profile& p, const std::function<void(std::string_view)>& take);
+
 struct export_request {
   const profile& p;
   std::string path;    // the file that p was loaded from
@@ -83,6 +87,12 @@ inline constexpr export_format export_formats[] = {
     {"--json", "Format: JSON with all figures of all sites", profile_detail::all, nullptr, false,
      [](const export_request& from, const export_taker& take) {
        export_json(from.p, take);
+       return std::vector<std::string>();
+     }},
+    {"--sqlite", "Format: a database of SQLite, for SQL, DuckDB and pandas", profile_detail::all,
+     "profile.sqlite", false,
+     [](const export_request& from, const export_taker& take) {
+       export_sqlite(from.p, take);
        return std::vector<std::string>();
      }},
     {"--prometheus", "Format: Prometheus' text, by site", profile_detail::figures, nullptr, false,

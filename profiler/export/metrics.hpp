@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {

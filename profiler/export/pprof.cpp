@@ -48,8 +48,8 @@ class pprof_writer {
                 static_cast<std::uint64_t>(std::max(1.0, number_in_meta("sample_bytes"))));
     if (!p_.damage.empty()) out_.number(profile_field::comment, string_id("damaged: " + p_.damage));
     out_.number(profile_field::default_sample_type, string_id(shown_.front().name));
-    for (const std::string& text : strings_in_order_) out_.bytes(profile_field::string_table, text);
-    return gzipped(out_.text());
+    for (const std::string& text : strings_in_order_) out_.text(profile_field::string_table, text);
+    return gzipped(out_.whole());
   }
 
  private:
@@ -145,8 +145,8 @@ class pprof_writer {
       values.push_back(static_cast<std::uint64_t>(std::llround(std::min(9e18, each.of(p_, row.figures())))));
     }
     message sample;
-    sample.numbers(1, path);
-    sample.numbers(2, values);
+    sample.numbers(1, path.data(), path.size());
+    sample.numbers(2, values.data(), values.size());
     if (row.who != nullptr && !row.who->type.empty()) {
       message label;
       label.number(1, string_id("type"));

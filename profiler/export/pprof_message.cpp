@@ -8,14 +8,10 @@
 namespace tarn::profiler::pprof {
 
 bool message_reader::varint(std::uint64_t& out) {
-  out = 0;
-  for (unsigned shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-    const auto byte = static_cast<unsigned char>(rest_.front());
-    rest_.remove_prefix(1);
-    out |= std::uint64_t{byte & 0x7fU} << shift;
-    if (byte < 0x80) return true;
-  }
-  return false;
+  const auto* const begin = reinterpret_cast<const std::uint8_t*>(rest_.data());
+  const std::uint8_t* const end = get_varint(begin, begin + rest_.size(), out);
+  if (end != nullptr) rest_.remove_prefix(static_cast<std::size_t>(end - begin));
+  return end != nullptr;
 }
 
 bool message_reader::skip(std::size_t bytes) {

@@ -7,7 +7,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
+
+#include "base/protobuf.hpp"
 
 namespace tarn::profiler::pprof {
 
@@ -29,43 +30,20 @@ enum profile_field : unsigned {
 // Of Mapping: whether its locations have functions, files, lines and inlined frames. pprof looks for what is missing.
 inline constexpr unsigned mapping_has[] = {7, 8, 9, 10};
 
-// A field is its number and kind, then a varint, or a length and bytes.
-class message {
+class message : public protobuf::message_fields<message> {
  public:
   message() = default;
   // Begins with the fields of another one.
   explicit message(std::string_view fields) : text_(fields) {}
 
-  void number(unsigned field, std::uint64_t value) {
-    if (value == 0) return;  // the default
-    varint(field << 3);
-    varint(value);
-  }
-  void bytes(unsigned field, std::string_view value) {
-    varint(field << 3 | 2);
-    varint(value.size());
-    text_ += value;
-  }
-  void numbers(unsigned field, const std::vector<std::uint64_t>& values) {
-    message packed;
-    for (const std::uint64_t value : values) packed.varint(value);
-    bytes(field, packed.text_);
-  }
-  void nested(unsigned field, const message& value) { bytes(field, value.text_); }
+  void nested(unsigned field, const message& value) { text(field, value.text_); }
   // Whole fields of another message.
   void append(std::string_view fields) { text_ += fields; }
-  [[nodiscard]] const std::string& text() const { return text_; }
+  void append(const void* data, std::size_t bytes) { text_.append(static_cast<const char*>(data), bytes); }
+  [[nodiscard]] const std::string& whole() const { return text_; }
   std::string take() { return std::move(text_); }
 
  private:
-  void varint(std::uint64_t value) {
-    while (value >= 0x80) {
-      text_ += static_cast<char>(value | 0x80);
-      value >>= 7;
-    }
-    text_ += static_cast<char>(value);
-  }
-
   std::string text_;
 };
 

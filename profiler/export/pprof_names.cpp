@@ -140,7 +140,7 @@ class naming_writer {
     message_reader reader(from_);
     for (message_field field; reader.next(field);) {
       if (field.number == string_table) {
-        out_.bytes(string_table, printable(field.bytes));
+        out_.text(string_table, printable(field.bytes));
       } else if (field.number == location && symbols_ != nullptr) {
         add_location(field.bytes);
       } else if (field.number == mapping && symbols_ != nullptr) {
@@ -149,11 +149,11 @@ class naming_writer {
         out_.append(field.whole);
       }
       // Escapes take up to eight times as much.
-      if (out_.text().size() > from_.size() + most_growth)
+      if (out_.whole().size() > from_.size() + most_growth)
         throw profile_error("the process has sent texts that cannot be shown");
     }
-    out_.append(functions_.text());
-    out_.append(strings_.text());
+    out_.append(functions_.whole());
+    out_.append(strings_.whole());
     return out_.take();
   }
 
@@ -212,7 +212,7 @@ class naming_writer {
   std::uint64_t string_id(const std::string& text) {
     if (text.empty()) return 0;
     const auto [at, is_new] = new_strings_.try_emplace(text, string_count_ + new_strings_.size());
-    if (is_new) strings_.bytes(string_table, printable(text));
+    if (is_new) strings_.text(string_table, printable(text));
     return at->second;
   }
 

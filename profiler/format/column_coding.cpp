@@ -7,13 +7,13 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/varint.hpp"
 #include "profiler/format/chunk.hpp"
 
 namespace tarn::profiler {
 
 namespace {
 
-constexpr std::size_t most_varint_bytes = 10;
 // 2^53: above it, reals cannot represent all whole numbers
 constexpr double most_whole_real = 9007199254740992.0;
 
@@ -22,35 +22,6 @@ std::uint64_t zigzag(std::uint64_t difference) {
 }
 
 std::uint64_t unzigzag(std::uint64_t value) { return (value >> 1) ^ (std::uint64_t{0} - (value & 1)); }
-
-std::size_t varint_bytes(std::uint64_t value) {
-  return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7;
-}
-
-// Writes a varint at `at`, which must have room for most_varint_bytes; returns its end.
-std::uint8_t* put_varint(std::uint8_t* at, std::uint64_t value) {
-  while (value >= 0x80) {
-    *at++ = static_cast<std::uint8_t>(value | 0x80);
-    value >>= 7;
-  }
-  *at++ = static_cast<std::uint8_t>(value);
-  return at;
-}
-
-// Reads a varint at `at`, before `end`; null: it is cut off or exceeds 64 bits.
-const std::uint8_t* get_varint(const std::uint8_t* at, const std::uint8_t* end, std::uint64_t& value) {
-  std::uint64_t result = 0;
-  for (unsigned shift = 0; at != end && shift < 64; shift += 7) {
-    const std::uint8_t byte = *at++;
-    if (shift == 63 && byte > 1) return nullptr;
-    result |= std::uint64_t{byte & 0x7fU} << shift;
-    if (byte < 0x80) {
-      value = result;
-      return at;
-    }
-  }
-  return nullptr;
-}
 
 // Most columns hold small numbers: decodes eight single-byte values at a time if possible.
 const std::uint8_t* get_varints(const std::uint8_t* at, const std::uint8_t* end,

@@ -31,7 +31,7 @@ inline constexpr std::array<const char*, 4> proof_metric_names = {"wall_time", "
 // The results of one action.
 struct proof_way {
   std::string name;  // "jemalloc"
-  // kind_name() of the advice that it carries out; "layer": the overhead of `tarn apply` itself.
+  // kind_name() of the advice that it carries out; "layer": the overhead of the layer for pools itself.
   std::string kind;
   std::string headline;  // what the action does, in words
   std::string library;   // preloaded; empty: none

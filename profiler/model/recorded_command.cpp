@@ -5,6 +5,8 @@
 #include <charconv>
 #include <iterator>
 
+#include "base/fnv.hpp"
+
 namespace tarn::profiler {
 
 namespace {
@@ -100,8 +102,7 @@ bool is_kept_variable(std::string_view name) {
 }
 
 std::uint16_t digest_of(std::string_view value) {
-  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
-  for (const char letter : value) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;
+  const std::uint64_t hash = fnv().add(value).sum;
   return static_cast<std::uint16_t>(hash ^ (hash >> 16) ^ (hash >> 32) ^ (hash >> 48));
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/fnv.hpp"
+
 namespace tarn::profiler {
 
 inline constexpr unsigned script_tag_shift = 56;
@@ -15,12 +17,7 @@ inline constexpr std::uint64_t script_tag = 0xfe;
 constexpr bool is_script_address(std::uint64_t address) { return address >> script_tag_shift == script_tag; }
 
 constexpr std::uint64_t script_address(std::string_view function, std::string_view file, std::uint32_t line) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  const auto mix = [&hash](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3U; };
-  for (const char letter : function) mix(static_cast<unsigned char>(letter));
-  mix(0x100);
-  for (const char letter : file) mix(static_cast<unsigned char>(letter));
-  mix(line);
+  std::uint64_t hash = fnv().add(function).add(std::uint64_t{0x100}).add(file).add(std::uint64_t{line}).sum;
   hash ^= hash >> 29;
   hash *= 0x9e3779b97f4a7c15U;
   return hash >> 8 | script_tag << script_tag_shift;

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "base/fnv.hpp"
 #include "profiler/record/call_path.hpp"
 #include "profiler/record/guarded_reader.hpp"
 #include "profiler/record/own_calls.hpp"
@@ -43,7 +44,7 @@ struct identity {
 };
 
 void mix(std::uint64_t& key, std::uint64_t value) {
-  key = (key ^ value) * 0x100000001b3U;
+  key = fnv{key}.add(value).sum;
   key ^= key >> 29;
 }
 
@@ -85,7 +86,7 @@ void read_headers(const loaded_module& module, identity& into) {
 }
 
 identity identity_of(const loaded_module& module) {
-  identity found = {0xcbf29ce484222325U, 0, {}};
+  identity found = {fnv().sum, 0, {}};
   mix(found.key, module.base);
   mix(found.key, module.start);
   for (const char* letter = module.path; letter != nullptr && *letter != 0; ++letter)

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "base/random.hpp"
 #include "os/syscall.hpp"
 #include "profiler/record/module_names.hpp"
 #include "profiler/record/own_calls.hpp"
@@ -222,33 +223,11 @@ std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
 
 // ---- sampling ----
 
-std::uint64_t next_random(thread_state& thread) {
-  std::uint64_t x = thread.random != 0 ? thread.random : 1;
-  x ^= x << 13;
-  x ^= x >> 7;
-  x ^= x << 17;
-  thread.random = x;
-  return x;
-}
-
-// log2 of a number in (0, 1], with an error of about 1e-4, which is exact enough for drawing samples.
-double binary_logarithm(double value) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  const auto exponent = static_cast<double>(static_cast<int>(bits >> 52) - 1023);
-  bits = (bits & ((std::uint64_t{1} << 52) - 1)) | (std::uint64_t{1023} << 52);
-  double m = 0;
-  std::memcpy(&m, &bits, sizeof m);
-  const double t = (m - 1) / (m + 1);  // log2(m) = 2 / ln 2 * (t + t^3/3 + t^5/5 + ...)
-  const double s = t * t;
-  return exponent + 2.8853900817779268 * t * (1 + s * (1.0 / 3 + s * (1.0 / 5 + s * (1.0 / 7 + s / 9))));
-}
-
 // Bytes to the next sample, exponentially distributed.
 std::int64_t draw(thread_state& thread) {
-  const double uniform = (static_cast<double>(next_random(thread) >> 11) + 1) * 0x1p-53;
+  const double uniform = (static_cast<double>(next_random(thread.random) >> 11) + 0.5) * 0x1p-53;
   const double mean = static_cast<double>(session.header->sample_bytes);
-  return static_cast<std::int64_t>(-binary_logarithm(uniform) * 0.69314718055994531 * mean) + 1;
+  return static_cast<std::int64_t>(negative_logarithm(uniform) * mean) + 1;
 }
 
 // Whether a block of `size` bytes is recorded; wants_allocation has subtracted them from the countdown.
@@ -314,7 +293,7 @@ bool wants_usable(const thread_state& thread, std::size_t size) {
 // Records how many pages of a block are resident, before it is freed.
 void put_residency(thread_state& thread, void* block, std::size_t size) {
   if (size < large_block_bytes) return;
-  if (size < always_checked_bytes && (next_random(thread) & (check_every - 1)) != 0) return;
+  if (size < always_checked_bytes && (next_random(thread.random) & (check_every - 1)) != 0) return;
   const std::uintptr_t page = static_cast<std::uintptr_t>(getpagesize());
   // Whole pages only: the pages at both ends may be shared with other blocks.
   std::uintptr_t at = (reinterpret_cast<std::uintptr_t>(block) + page - 1) & ~(page - 1);
@@ -345,7 +324,7 @@ bool is_to_be_timed(thread_state& thread, std::size_t size) {
   }
   // Skips 0 to 2 * full_timed_every - 2 calls, uniformly distributed, so that a regular pattern in the program
   // cannot decide which calls are timed.
-  self.untimed = static_cast<std::uint8_t>((next_random(thread) >> 32) % (2 * full_timed_every - 1));
+  self.untimed = static_cast<std::uint8_t>((next_random(thread.random) >> 32) % (2 * full_timed_every - 1));
   return true;
 }
 
@@ -409,7 +388,8 @@ bool freeing(word_kind kind, void* block) {
   thread.publish();
   if (is_full() || size >= large_block_bytes) return is_to_be_timed(thread, size);
   // A random delay: see wants_free_time.
-  if (self.timed_in == 0) self.timed_in = static_cast<std::uint8_t>(8 + (next_random(thread) >> 32) % 16);
+  if (self.timed_in == 0)
+    self.timed_in = static_cast<std::uint8_t>(8 + (next_random(thread.random) >> 32) % 16);
   return false;
 }
 

@@ -27,22 +27,22 @@ std::string route_pools::open(const image_header& image) {
   const bool there = find(make_pool, "tarn_pool_create") && find(allocate_slow_, "tarn_pool_allocate_slow") &&
                      find(deallocate_slow_, "tarn_pool_deallocate_slow") &&
                      find(make_buffers, "tarn_buffer_pool_create") && find(buffer_get_, "tarn_buffer_get") &&
-                     find(buffer_give_, "tarn_buffer_give") &&
+                     find(buffer_give_, "tarn_buffer_give_back") &&
                      dlsym(RTLD_DEFAULT, "tarn_pages_take") != nullptr;
   if (!there) return "the libtarn in use has no pools";
   count_ = image.routes;
   for (std::size_t index = 0; index < count_; ++index) {
     routes_[index] = image.route[index];
     if (routes_[index].kind == route_kind::pool) {
-      tarn_pool_request request{};
-      request.size = routes_[index].size;
-      request.alignment = request.size % 16 == 0 ? 16 : 8;
+      tarn_pool_options request = TARN_POOL_OPTIONS;
+      request.object_size = routes_[index].size;
+      request.alignment = request.object_size % 16 == 0 ? 16 : 8;
       request.name = "replay";
       request.name_length = 6;
       pools_[index] = make_pool(&request);
       if (pools_[index] == nullptr) return "no memory for a pool";
     } else if (routes_[index].kind == route_kind::buffers) {
-      tarn_buffer_request request{};
+      tarn_buffer_options request = TARN_BUFFER_OPTIONS;
       request.alignment = 8192;
       request.name = "replay";
       request.name_length = 6;

@@ -9,8 +9,8 @@
 
 #include "profiler/replay/trace_image.hpp"
 #include "tarn/arena.hpp"
-#include "tarn/detail/buffer_abi.hpp"
-#include "tarn/detail/pool_abi.hpp"
+#include "tarn/detail/pool_bin.hpp"
+#include "tarn/pool.h"
 
 namespace tarn::profiler {
 
@@ -29,7 +29,7 @@ class route_pools {
   decltype(&tarn_pool_allocate_slow) allocate_slow_ = nullptr;
   decltype(&tarn_pool_deallocate_slow) deallocate_slow_ = nullptr;
   decltype(&tarn_buffer_get) buffer_get_ = nullptr;
-  decltype(&tarn_buffer_give) buffer_give_ = nullptr;
+  decltype(&tarn_buffer_give_back) buffer_give_ = nullptr;
 };
 
 class route_set {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The functions of tarn/detail/buffer_abi.hpp, and their messages about misuse.
-#include "tarn/detail/buffer_abi.hpp"
+// The functions of buffer pools in tarn/pool.h, and their messages about misuse.
+#include "tarn/pool.h"
 
 #include <atomic>
 #include <cerrno>
 #include <string_view>
 
+#include "base/known_part.hpp"
 #include "buffers/buffer_registry.hpp"
 #include "os/errno_keeper.hpp"
 #include "os/report.hpp"
@@ -17,7 +18,6 @@ namespace {
 
 constinit std::atomic<tarn_buffer_pool*> shared_pool{nullptr};
 
-constexpr std::int64_t usual_idle_ms = 5000;
 constexpr std::string_view shared_name = "buffers of the process";
 
 int error_of(buffer_failure failure) {
@@ -57,12 +57,13 @@ template <class... Parts>
 
 }  // namespace
 
-tarn_buffer_pool* tarn_buffer_pool_create(const tarn_buffer_request* request) noexcept {
-  if (!buffer_core::is_valid(*request)) {
+tarn_buffer_pool* tarn_buffer_pool_create(const tarn_buffer_options* options) noexcept {
+  const tarn_buffer_options all = known_options<tarn_buffer_options>(options, TARN_BUFFER_OPTIONS);
+  if (!buffer_core::is_valid(all)) {
     errno = EINVAL;
     return nullptr;
   }
-  tarn_buffer_pool* const pool = buffer_registry::create(*request);
+  tarn_buffer_pool* const pool = buffer_registry::create(all);
   if (pool == nullptr) errno = ENOMEM;
   return pool;
 }
@@ -71,12 +72,10 @@ tarn_buffer_pool* tarn_buffer_pool_shared() noexcept {
   // acquire: partner of the release by compare_exchange_strong() below; the pool is complete.
   tarn_buffer_pool* pool = shared_pool.load(std::memory_order_acquire);
   if (pool != nullptr) return pool;
-  tarn_buffer_request request{};
-  request.name = shared_name.data();
-  request.name_length = shared_name.size();
-  request.alignment = 1;
-  request.idle_ms = usual_idle_ms;
-  pool = tarn_buffer_pool_create(&request);
+  tarn_buffer_options options = TARN_BUFFER_OPTIONS;
+  options.name = shared_name.data();
+  options.name_length = shared_name.size();
+  pool = tarn_buffer_pool_create(&options);
   if (pool == nullptr) return nullptr;
   tarn_buffer_pool* first = nullptr;
   if (shared_pool.compare_exchange_strong(first, pool, std::memory_order_acq_rel)) return pool;
@@ -97,7 +96,7 @@ void* tarn_buffer_get(tarn_buffer_pool* pool, std::size_t bytes, std::size_t* ca
   return nullptr;
 }
 
-void tarn_buffer_give(tarn_buffer_pool* pool, void* buffer) noexcept {
+void tarn_buffer_give_back(tarn_buffer_pool* pool, void* buffer) noexcept {
   const os::errno_keeper keeper;
   span* const s = engine::map.span_of(address_of(buffer));
   span_state expected = span_state::buffer;
@@ -127,10 +126,10 @@ tarn_buffer_pool* tarn_buffer_pool_of(const void* address, std::size_t* capacity
   return static_cast<tarn_buffer_pool*>(owner);
 }
 
-bool tarn_buffer_reserve(tarn_buffer_pool* pool, std::size_t bytes, std::size_t count) noexcept {
+int tarn_buffer_reserve(tarn_buffer_pool* pool, std::size_t bytes, std::size_t count) noexcept {
   const buffer_failure failure = pool->reserve(bytes, count);
   if (failure != buffer_failure::none) errno = error_of(failure);
-  return failure == buffer_failure::none;
+  return failure == buffer_failure::none ? 1 : 0;
 }
 
 std::size_t tarn_buffer_trim(tarn_buffer_pool* pool) noexcept {
@@ -138,14 +137,16 @@ std::size_t tarn_buffer_trim(tarn_buffer_pool* pool) noexcept {
   return pool->trim();
 }
 
-void tarn_buffer_get_figures(const tarn_buffer_pool* pool, tarn_buffer_figures* out) noexcept {
-  if (!const_cast<tarn_buffer_pool*>(pool)->figures(*out, nullptr)) *out = {};
+void tarn_buffer_get_stats(const tarn_buffer_pool* pool, tarn_buffer_stats* out, std::size_t size) noexcept {
+  tarn_buffer_stats all{};
+  if (!const_cast<tarn_buffer_pool*>(pool)->figures(all, nullptr)) all = {};
+  put_known(all, out, size);
 }
 
-void tarn_buffer_visit(void (*visit)(void* context, const char* name, const tarn_buffer_figures* figures),
+void tarn_buffer_visit(void (*visit)(void* context, const char* name, const tarn_buffer_stats* figures),
                        void* context) noexcept {
   buffer_registry::for_each([visit, context](buffer_core& pool) {
-    tarn_buffer_figures figures{};
+    tarn_buffer_stats figures{};
     char name[buffer_core::longest_name + 1];
     if (pool.figures(figures, name)) visit(context, name, &figures);
   });

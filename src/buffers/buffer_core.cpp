@@ -26,32 +26,33 @@ void* memory_of(const span* s) { return reinterpret_cast<void*>(s->start); }
 
 // ---- the pool ----
 
-bool buffer_core::is_valid(const tarn_buffer_request& r) {
+bool buffer_core::is_valid(const tarn_buffer_options& r) {
   return (r.name != nullptr || r.name_length == 0) && is_power_of_two(r.alignment) &&
-         r.alignment <= largest_alignment && r.idle_ms >= -1 && r.prefault <= tarn_buffer_prefault_ahead &&
-         r.huge <= tarn_buffer_huge_never && (r.locked || !r.wiped_on_fork);
+         r.alignment <= largest_alignment && r.idle_ms >= -1 && r.prefault >= 0 &&
+         r.prefault <= tarn_buffer_prefault_ahead && r.huge_pages >= 0 &&
+         r.huge_pages <= tarn_buffer_huge_never && (r.locked != 0 || r.wiped_on_fork == 0);
 }
 
-bool buffer_core::claim(const tarn_buffer_request& request) {
+bool buffer_core::claim(const tarn_buffer_options& request) {
   os::lock_guard guard(lock_, *this);
   if (used_) return false;
   used_ = true;
   ended_ = false;
   settings_.alignment_pages = std::max(request.alignment, granule()) >> page_shift;
-  if (request.huge == tarn_buffer_huge_always) {
+  if (request.huge_pages == tarn_buffer_huge_always) {
     settings_.alignment_pages = std::max(settings_.alignment_pages, pages_per_huge_page);
   }
-  settings_.budget = request.budget;
+  settings_.budget = request.limit;
   settings_.idle_ms = request.idle_ms;
-  settings_.prefault = static_cast<tarn_buffer_prefault>(request.prefault);
+  settings_.prefault = request.prefault;
   settings_.ahead = settings_.prefault == tarn_buffer_prefault_ahead ? request.ahead : 0;
-  settings_.huge = static_cast<tarn_buffer_huge_pages>(request.huge);
-  settings_.zeroed = request.zeroed;
-  settings_.locked = request.locked;
-  settings_.wiped_on_fork = request.wiped_on_fork;
-  settings_.checked = request.checked;
+  settings_.huge = request.huge_pages;
+  settings_.zeroed = request.zeroed != 0;
+  settings_.locked = request.locked != 0;
+  settings_.wiped_on_fork = request.wiped_on_fork != 0;
+  settings_.checked = request.checked != 0;
   // A guard that fork wipes would look like a write past the buffer's end.
-  settings_.guard = request.checked && !request.wiped_on_fork ? guard_bytes : 0;
+  settings_.guard = settings_.checked && !settings_.wiped_on_fork ? guard_bytes : 0;
   const std::size_t length = std::min(request.name_length, longest_name);
   std::copy_n(request.name, length, name_);
   name_[length] = '\0';

@@ -28,7 +28,7 @@
 #include "buffers/buffer_memory.hpp"
 #include "os/mutex.hpp"
 #include "pages/kept_spans.hpp"
-#include "tarn/detail/buffer_abi.hpp"
+#include "tarn/pool.h"
 
 namespace tarn {
 
@@ -52,10 +52,10 @@ class buffer_core {
   buffer_core(const buffer_core&) = delete;
   buffer_core& operator=(const buffer_core&) = delete;
 
-  static bool is_valid(const tarn_buffer_request& request);
+  static bool is_valid(const tarn_buffer_options& request);
 
   // Makes this structure the requested pool. False if it is in use as a pool.
-  bool claim(const tarn_buffer_request& request);
+  bool claim(const tarn_buffer_options& request);
   // Ends the pool; the structure is free for the next claim() once no buffer is live. Requires: no thread gets from it
   // any more.
   void end();
@@ -85,7 +85,7 @@ class buffer_core {
   void run_errands();
 
   // Fills `out`, and `name` if it is not null. False if the structure is not a pool now.
-  [[nodiscard]] bool figures(tarn_buffer_figures& out, char* name);
+  [[nodiscard]] bool figures(tarn_buffer_stats& out, char* name);
   // Valid while the pool has live buffers or has not ended.
   [[nodiscard]] const char* name() const { return name_; }
   [[nodiscard]] bool is_checked() const { return settings_.checked; }
@@ -107,8 +107,8 @@ class buffer_core {
     std::size_t budget = 0;
     std::int64_t idle_ms = 0;
     std::size_t ahead = 0;
-    tarn_buffer_prefault prefault = tarn_buffer_prefault_never;
-    tarn_buffer_huge_pages huge = tarn_buffer_huge_automatic;
+    int prefault = tarn_buffer_prefault_never;
+    int huge = tarn_buffer_huge_automatic;
     bool zeroed = false;
     bool locked = false;
     bool wiped_on_fork = false;

@@ -211,7 +211,7 @@ buffer_failure buffer_core::reserve(std::size_t bytes, std::size_t count) {
 
 // ---- figures, fork ----
 
-bool buffer_core::figures(tarn_buffer_figures& out, char* name) {
+bool buffer_core::figures(tarn_buffer_stats& out, char* name) {
   os::lock_guard guard(lock_, *this);
   if (!used_ || ended_) return false;
   out = {};
@@ -227,7 +227,7 @@ bool buffer_core::figures(tarn_buffer_figures& out, char* name) {
   out.prepared = prepared_;
   out.zeroed_by_memset = zeroed_by_memset_;
   out.zeroed_by_system = zeroed_by_system_;
-  out.budget = budget_bytes();
+  out.limit = budget_bytes();
   if (name != nullptr) std::copy_n(name_, sizeof name_, name);
   return true;
 }

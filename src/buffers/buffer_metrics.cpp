@@ -7,14 +7,14 @@ namespace {
 
 using enum metric_kind;
 using enum metric_unit;
-using figures = tarn_buffer_figures;
+using figures = tarn_buffer_stats;
 
 constexpr metric_of<figures> rows[] = {
     {"tarn_buffer_pool_live_buffers", gauge, none, "Buffers in the hands of the program", &figures::live},
     {"tarn_buffer_pool_live_bytes", gauge, bytes, "Memory of these", &figures::live_bytes},
     {"tarn_buffer_pool_kept_buffers", gauge, none, "Idle buffers", &figures::kept},
     {"tarn_buffer_pool_kept_bytes", gauge, bytes, "Memory of these", &figures::kept_bytes},
-    {"tarn_buffer_pool_budget_bytes", gauge, bytes, "Most memory of idle buffers now", &figures::budget},
+    {"tarn_buffer_pool_budget_bytes", gauge, bytes, "Most memory of idle buffers now", &figures::limit},
     {"tarn_buffer_pool_gets", counter, none, "Buffers handed out", &figures::gets},
     {"tarn_buffer_pool_misses", counter, none, "Buffers for which memory had to be found", &figures::misses},
     {"tarn_buffer_pool_given_back_bytes", counter, bytes, "Memory of idle buffers given back to the system",

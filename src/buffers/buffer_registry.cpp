@@ -48,7 +48,7 @@ void run_errands() {
 }
 
 // The structure of a pool that has ended, now the requested pool. Null if there is none.
-tarn_buffer_pool* reuse(const tarn_buffer_request& request) {
+tarn_buffer_pool* reuse(const tarn_buffer_options& request) {
   tarn_buffer_pool* reused = nullptr;
   for_each([&](buffer_core& pool) {
     if (reused == nullptr && pool.claim(request)) reused = static_cast<tarn_buffer_pool*>(&pool);
@@ -58,7 +58,7 @@ tarn_buffer_pool* reuse(const tarn_buffer_request& request) {
 
 }  // namespace
 
-tarn_buffer_pool* create(const tarn_buffer_request& request) {
+tarn_buffer_pool* create(const tarn_buffer_options& request) {
   engine::attach_thread();
   engine::attach(engine::buffer_front);
   group.budget.refresh(pressure::process, os::now_ms());

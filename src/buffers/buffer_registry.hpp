@@ -23,7 +23,7 @@ extern constinit buffer_group group;
 extern const metric_group metrics;
 
 // Null when there is no memory.
-tarn_buffer_pool* create(const tarn_buffer_request& request);
+tarn_buffer_pool* create(const tarn_buffer_options& request);
 
 #pragma GCC visibility pop
 

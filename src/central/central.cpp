@@ -245,8 +245,8 @@ void* central::take_from_own_spans(unsigned size_class) {
   return object;
 }
 
-void central::flush(unsigned size_class, void** freed, std::size_t count, unsigned home) {
-  flush_draining(size_class, put_back_all(size_class, freed, count, true, home));
+void central::flush(unsigned size_class, void** freed, std::size_t count) {
+  flush_draining(size_class, put_back_all(size_class, freed, count, true));
 }
 
 // A single object in a full magazine may keep a span from being freed, so magazines of depots that have begun to drain
@@ -259,10 +259,8 @@ void central::flush_draining(unsigned size_class, std::uint32_t homes) {
 }
 
 // Puts objects back into the spans of all depots of the class. `given_up`: a higher limit of full magazines would have
-// kept them. `home_of_caller`: the home of the thread that frees the objects, or no_home if it is not known. Returns one
-// bit for each depot that has begun to drain.
-std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up,
-                                    unsigned home_of_caller) {
+// kept them. Returns one bit for each depot that has begun to drain.
+std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up) {
   // Objects often come back in random order, so their spans are rarely in the processor's cache: prefetch them.
   span* owners[largest_magazine];
   for (std::size_t i = 0; i < count; ++i) {
@@ -280,9 +278,6 @@ std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size
       if (TARN_LIKELY(d.home == home)) {
         const std::size_t left = put_back(d, size_class, freed, owners, count, draining);
         if (given_up) d.full_limit.note_given_up(static_cast<std::uint32_t>(count - left));
-        if (TARN_UNLIKELY(home != home_of_caller && home_of_caller != no_home &&
-                          depot_count(size_class) != 1))
-          d.counters.foreign_objects.fetch_add(count - left, std::memory_order_relaxed);
         count = left;
         continue;
       }

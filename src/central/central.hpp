@@ -52,8 +52,8 @@ class central {
   // One object from a span, for a caller without a magazine; its mark is cleared. Null: no memory.
   void* take_one(unsigned size_class, unsigned home = 0);
 
-  // Puts objects back into their spans. Ends the process if one is free already. `home`: of the calling thread.
-  void flush(unsigned size_class, void** freed, std::size_t count, unsigned home = no_home);
+  // Puts objects back into their spans. Ends the process if one is free already.
+  void flush(unsigned size_class, void** freed, std::size_t count);
 
   // Called after flushes, without a lock: gives spare spans beyond the few that the class keeps to the page heap, where
   // they coalesce with their neighbours and can serve every class.
@@ -122,23 +122,13 @@ class central {
     std::size_t partial_spans;    // of the depot, with taken and free objects
     std::size_t partial_taken;    // of their objects
     std::size_t partial_objects;  // of these spans
-    std::size_t depot_taken;      // of the objects of all spans of the depot that are not spare
-    std::size_t depot_objects;    // of these spans
-    std::uintptr_t next_from;     // the start of the span that gives the next object; 0: there is none
-    bool is_next;                 // that is the span of the object
+    bool is_next;                 // the span gives the next object
   };
   // False: the address is not in a span that is cut into objects. Takes the lock of a depot.
   bool occupancy_of(const void* object, occupancy& out);
-  // Of these figures, the ones of the span only. Takes no lock; the count is that of some moment.
-  struct fill {
-    std::size_t free;  // of the objects of the span
-    std::size_t objects;
-    std::size_t bytes;
-  };
-  // False: the address is not in a span that is cut into objects of one size (grains are not).
-  bool fill_of(const void* object, fill& out) const;
-  // Brings into the cache what fill_of() reads, for callers that ask for many objects.
-  void expect_fill_of(const void* object) const { __builtin_prefetch(map_.span_of(address_of(object))); }
+  // Whether the object is in a span that is cut into objects of one size (grains are not) and has no free one. Takes no
+  // lock; the answer is that of some moment.
+  [[nodiscard]] bool is_in_full_span(const void* object) const;
   // The spans of a class in all its depots, without spare ones. Takes their locks, one at a time.
   struct class_figures {
     std::size_t spans;      // of a grain class: not known, 0
@@ -253,8 +243,7 @@ class central {
   bool return_idle_objects(unsigned size_class, span* s, const taken_objects& held, bool dropped);
   void list_again(span* s);
   std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up);
-  std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up,
-                             unsigned home_of_caller);
+  std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up);
   void flush_draining(unsigned size_class, std::uint32_t homes);
   // Whether the bits and ties of a span of this many grains do not fit into span::inline_bits.
   static constexpr bool has_ties_apart(std::size_t grains) {

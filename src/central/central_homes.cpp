@@ -96,7 +96,6 @@ bool central::move_span(object_depot& from, object_depot& to, unsigned size_clas
   to.adopt(s);
   review(from, size_class);
   review(to, size_class);
-  to.counters.spans_moved.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 

@@ -71,7 +71,6 @@ magazine* central::take_full(unsigned size_class, unsigned home) {
 }
 
 bool central::give_full(unsigned size_class, magazine* m, unsigned home, magazine** empty) {
-  const unsigned home_of_caller = home;
   if (TARN_UNLIKELY(depot_count(size_class) != 1)) {
     // A few objects stand for all. (A span that was divided into grains has home 0.)
     const unsigned of_most = home_of(m->bottom()[0]);
@@ -90,8 +89,6 @@ bool central::give_full(unsigned size_class, magazine* m, unsigned home, magazin
   if (empty != nullptr) *empty = d.empty.pop();
   d.full.push(m);
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
-  if (TARN_UNLIKELY(home != home_of_caller))
-    d.counters.foreign_objects.fetch_add(m->count, std::memory_order_relaxed);
   // No span becomes spare while all objects wait here, so nothing else may wake decay.
   const std::size_t bytes = class_info(size_class).magazine * std::size_t{class_info(size_class).size};
   if (d.full.count() == (spare_watch_bytes + bytes - 1) / bytes)
@@ -215,7 +212,7 @@ std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, 
       m = d.full.pop();
     }
     if (m == nullptr) break;
-    draining |= put_back_all(size_class, m->bottom(), m->count, given_up, d.home);
+    draining |= put_back_all(size_class, m->bottom(), m->count, given_up);
     magazines_.deallocate(m);
   }
   return draining;

@@ -29,7 +29,7 @@ namespace tarn {
 namespace {
 
 // Of each occupancy list, spans looked at in vain before the list is left alone for this time.
-constexpr std::size_t looks = 64;
+constexpr std::size_t most_sparse_looked_at = 64;
 // Spans of which the system kept the pages before the others wait: a program may have locked some pages, or all.
 constexpr unsigned most_refused = 8;
 // Fuller spans are used before long, and hardly any of their pages are free from end to end.
@@ -78,7 +78,7 @@ struct central::taken_objects {
 span* central::take_idle_objects(object_depot& d, std::size_t size, taken_objects& out) {
   const bool may_back_unused = heap_.may_back_unused();
   os::lock_guard guard(d.lock, d);
-  span* const s = d.find_sparse(least_free_eighths, looks, [&](const span* each) {
+  span* const s = d.find_sparse(least_free_eighths, most_sparse_looked_at, [&](const span* each) {
     if (each->free_objects <= each->free_when_looked) return false;
     out.capacity = each->capacity;
     out.backed = may_back_unused ? each->capacity : each->first_unused;
@@ -157,7 +157,7 @@ std::size_t central::purge_idle_pages_of(object_depot& d, unsigned size_class, s
       if (!held.has(i)) continue;
       void* object = reinterpret_cast<void*>(held.first + i * size);
       free_mark::set(object);
-      flush_draining(size_class, put_back_all(size_class, &object, 1, false, no_home));
+      flush_draining(size_class, put_back_all(size_class, &object, 1, false));
     }
   }
   wake_decay_if_spare();

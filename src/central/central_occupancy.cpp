@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The part of central that tells how full spans are: for callers that move objects out of sparse spans, and for
 // statistics.
-#include <algorithm>
-
 #include "central/central.hpp"
 
 namespace tarn {
@@ -25,7 +23,6 @@ bool central::occupancy_of(const void* object, occupancy& out) {
         !s->contains(address_of(object))) {
       continue;
     }
-    const span* const next = best_span(d);
     out.objects = s->capacity;
     out.object_size = class_info(size_class).size;
     out.taken = out.objects - s->free_objects;
@@ -33,25 +30,17 @@ bool central::occupancy_of(const void* object, occupancy& out) {
     out.partial_objects = d.partial_slots();
     out.partial_spans = out.partial_objects / out.objects;
     out.partial_taken = out.partial_objects - static_cast<std::size_t>(d.free_slots());
-    out.depot_taken = d.taken();
-    out.depot_objects = d.slots();
-    out.next_from = next != nullptr ? next->start : 0;
-    out.is_next = next == s;
+    out.is_next = best_span(d) == s;
     return true;
   }
   return false;
 }
 
-bool central::fill_of(const void* object, fill& out) const {
+bool central::is_in_full_span(const void* object) const {
   const page_map::entry page = map_.find(address_of(object));
   auto size_class = static_cast<unsigned>(page.size_class());
   if (TARN_UNLIKELY(size_class == 0)) size_class = class_of_unlisted(object);
-  if (size_class == 0 || size_classes::is_grain(size_class)) return false;
-  out.objects = class_info(size_class).objects;
-  out.bytes = span_bytes(size_class);
-  // Another thread may divide the span into grains, of which it has more.
-  out.free = std::min<std::size_t>(page.owner()->free_objects, out.objects);
-  return true;
+  return size_class != 0 && !size_classes::is_grain(size_class) && page.owner()->free_objects == 0;
 }
 
 central::class_figures central::figures_of(unsigned size_class) {

@@ -40,8 +40,6 @@ struct depot_counters {
   std::atomic<std::uint64_t> exchanges{0};
   std::atomic<std::uint64_t> spans_made{0};
   std::atomic<std::uint64_t> spans_freed{0};
-  std::atomic<std::uint64_t> spans_moved{0};      // from another depot of the class
-  std::atomic<std::uint64_t> foreign_objects{0};  // put back by threads of other homes
 };
 
 // Verdict on a span in find_from_back(): take it; skip it; stop, the rest of the list was visited in this walk.

@@ -117,7 +117,7 @@ void profile(std::string_view arguments, answer& out) {
     return;
   }
   if (heap_profile::rate() == 0) {
-    out.refuse().put("no samples are taken; begin with: tarn set PID profile=on");
+    out.refuse().put("no samples are taken; begin with: tarn control PID profile=on");
     return;
   }
   const auto shown = is_heap ? heap_profile::view::heap : heap_profile::view::allocations;

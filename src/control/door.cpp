@@ -26,16 +26,14 @@ using os::system_call;
 constexpr int backlog = 64;
 constexpr unsigned most_names = 10;
 
-long word(const void* pointer) { return reinterpret_cast<long>(pointer); }
-
 // What the destructor of the library removes. Also copied into a forked child, which is another process.
 constinit char name_of_process[sizeof sockaddr_un::sun_path] = "";
 constinit char folder_of_process[sizeof sockaddr_un::sun_path] = "";  // "" if the folder stays
 long named_process = 0;
 
 void remove_name(const char* name, const char* own_folder) {
-  system_call(SYS_unlinkat, AT_FDCWD, word(name), 0);
-  if (*own_folder != '\0') system_call(SYS_unlinkat, AT_FDCWD, word(own_folder), AT_REMOVEDIR);
+  system_call(SYS_unlinkat, AT_FDCWD, os::as_long(name), 0);
+  if (*own_folder != '\0') system_call(SYS_unlinkat, AT_FDCWD, os::as_long(own_folder), AT_REMOVEDIR);
 }
 
 [[gnu::destructor]] void remove_at_exit() {
@@ -65,7 +63,7 @@ bool is_answered(const char* name) {
   const long descriptor = make_socket();
   if (descriptor < 0) return true;
   const sockaddr_un address = address_of(name);
-  const long result = system_call(SYS_connect, descriptor, word(&address), sizeof address);
+  const long result = system_call(SYS_connect, descriptor, os::as_long(&address), sizeof address);
   system_call(SYS_close, descriptor);
   return result != -ECONNREFUSED && result != -ENOENT;
 }
@@ -98,7 +96,7 @@ void copy_folder(char (&out)[options::longest_control_folder + 1], std::string_v
 class folder_lock {
  public:
   explicit folder_lock(const char* folder)
-      : descriptor_(system_call(SYS_openat, AT_FDCWD, word(folder),
+      : descriptor_(system_call(SYS_openat, AT_FDCWD, os::as_long(folder),
                                 O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
     constexpr int most_tries = 10;
     constexpr std::int64_t pause_ms = 20;
@@ -132,13 +130,13 @@ struct directory_entry {
 void remove_stale_sockets(const char* folder) {
   constexpr int most_asked = 64;
   const long descriptor =
-      system_call(SYS_openat, AT_FDCWD, word(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+      system_call(SYS_openat, AT_FDCWD, os::as_long(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0) return;
   alignas(8) char entries[4096] = {};
   int asked = 0;
   long bytes = 0;
   while (asked < most_asked &&
-         (bytes = system_call(SYS_getdents64, descriptor, word(entries), sizeof entries)) > 0) {
+         (bytes = system_call(SYS_getdents64, descriptor, os::as_long(entries), sizeof entries)) > 0) {
     for (long at = 0; at < bytes && asked < most_asked;) {
       const auto* const entry = reinterpret_cast<const directory_entry*>(entries + at);
       at += entry->length;
@@ -149,7 +147,7 @@ void remove_stale_sockets(const char* folder) {
       ++asked;
       char name[sizeof sockaddr_un::sun_path];
       put_name(name, folder, entry->name);
-      if (!is_answered(name)) system_call(SYS_unlinkat, AT_FDCWD, word(name), 0);
+      if (!is_answered(name)) system_call(SYS_unlinkat, AT_FDCWD, os::as_long(name), 0);
     }
   }
   system_call(SYS_close, descriptor);
@@ -160,19 +158,19 @@ bool door::open_folder(const char* folder, bool complains) {
   const auto complain = [complains](const char* about, const char* problem, long error) {
     if (complains) control::complain(about, problem, error);
   };
-  const long made = system_call(SYS_mkdirat, AT_FDCWD, word(folder), 0700);
+  const long made = system_call(SYS_mkdirat, AT_FDCWD, os::as_long(folder), 0700);
   if (made != 0 && made != -EEXIST) {
     complain(folder, " cannot be made", made);
     return false;
   }
   const long descriptor =
-      system_call(SYS_openat, AT_FDCWD, word(folder), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+      system_call(SYS_openat, AT_FDCWD, os::as_long(folder), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) {
     complain(folder, " is not a folder that the process may enter", descriptor);
     return false;
   }
   struct stat found {};
-  const long known = system_call(SYS_fstat, descriptor, word(&found));
+  const long known = system_call(SYS_fstat, descriptor, os::as_long(&found));
   system_call(SYS_close, descriptor);
   if (known == 0 && static_cast<long>(found.st_uid) == system_call(SYS_geteuid) && (found.st_mode & 077) == 0)
     return true;
@@ -183,7 +181,7 @@ bool door::open_folder(const char* folder, bool complains) {
 bool door::is_taken(bool is_locked) {
   if (!is_locked || is_answered(name_)) return true;
   // A process of this number has left it, perhaps this one before it executed another program.
-  system_call(SYS_unlinkat, AT_FDCWD, word(name_), 0);
+  system_call(SYS_unlinkat, AT_FDCWD, os::as_long(name_), 0);
   return false;
 }
 
@@ -197,7 +195,7 @@ bool door::bind_to(const char* folder, bool is_locked) {
     put_name(name_, folder, number.data());
     for (int tries = 0; tries < 2; ++tries) {
       const sockaddr_un address = address_of(name_);
-      const long result = system_call(SYS_bind, descriptor_, word(&address), sizeof address);
+      const long result = system_call(SYS_bind, descriptor_, os::as_long(&address), sizeof address);
       if (result == 0) return true;
       if (result != -EADDRINUSE) {
         complain(folder, " cannot take a socket", result);
@@ -221,13 +219,13 @@ bool door::make_own_folder(const char* beginning) {
   constexpr int most_tries = 4;
   for (int tries = 0; tries < most_tries; ++tries) {
     unsigned char random[8] = {};
-    if (system_call(SYS_getrandom, word(random), sizeof random, 0) != sizeof random) return false;
+    if (system_call(SYS_getrandom, os::as_long(random), sizeof random, 0) != sizeof random) return false;
     text_writer path(own_folder_, sizeof own_folder_ - 1);
     path.put(beginning).put('-');
     for (const unsigned char byte : random)
       path.put("0123456789abcdef"[byte >> 4]).put("0123456789abcdef"[byte & 15]);
     own_folder_[path.stored()] = '\0';
-    if (system_call(SYS_mkdirat, AT_FDCWD, word(own_folder_), 0700) == 0) return true;
+    if (system_call(SYS_mkdirat, AT_FDCWD, os::as_long(own_folder_), 0700) == 0) return true;
   }
   own_folder_[0] = '\0';
   return false;
@@ -241,7 +239,7 @@ bool door::open_standard(const char* parent) {
   if (open_folder(folder, false)) return open_in(folder);
   if (make_own_folder(folder)) {
     if (open_in(own_folder_)) return true;
-    system_call(SYS_unlinkat, AT_FDCWD, word(own_folder_), AT_REMOVEDIR);
+    system_call(SYS_unlinkat, AT_FDCWD, os::as_long(own_folder_), AT_REMOVEDIR);
     own_folder_[0] = '\0';
     return false;
   }
@@ -258,11 +256,11 @@ bool door::open_in(const char* folder) {
   const folder_lock lock(folder);
   const bool bound = bind_to(folder, lock.is_held());
   // Before the mode is set, the folder keeps others away.
-  if (!bound || system_call(SYS_fchmodat, AT_FDCWD, word(name_), 0600) != 0 ||
+  if (!bound || system_call(SYS_fchmodat, AT_FDCWD, os::as_long(name_), 0600) != 0 ||
       system_call(SYS_listen, descriptor_, backlog) != 0) {
     system_call(SYS_close, descriptor_);
     descriptor_ = -1;
-    if (bound) system_call(SYS_unlinkat, AT_FDCWD, word(name_), 0);
+    if (bound) system_call(SYS_unlinkat, AT_FDCWD, os::as_long(name_), 0);
     name_[0] = '\0';
     return false;
   }

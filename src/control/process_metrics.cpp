@@ -8,12 +8,10 @@
 
 #include "central/size_class.hpp"
 #include "os/clock.hpp"
-#include "os/contention.hpp"
 #include "os/memory.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 #include "runtime/engine.hpp"
-#include "runtime/lock_statistics.hpp"
 #include "runtime/pressure.hpp"
 #include "runtime/statistics.hpp"
 #include "tarn/malloc.h"
@@ -69,7 +67,7 @@ void visit_heap(metric_receiver to) {
   heap_figures figures;
   statistics::collect(figures);
   figures.free_in_spans = statistics::free_in_spans();
-  heap_table::give(to, nullptr, 0, figures);
+  heap_table::give(to, nullptr, figures);
 }
 
 // ---- the process ----
@@ -138,40 +136,12 @@ void visit_process(metric_receiver to) {
   figures.soft = limit(last.soft);
   figures.hard = limit(last.hard);
   figures.pressed = static_cast<std::uint64_t>(last.now);
-  process_table::give(to, nullptr, 0, figures);
-}
-
-// ---- locks ----
-
-constexpr metric_of<tarn_lock_stats> lock_rows[] = {
-    {"tarn_lock_acquisitions", counter, none, "How often locks of this name were taken",
-     &tarn_lock_stats::acquisitions},
-    {"tarn_lock_transfers", counter, none, "How often by another thread than the last time",
-     &tarn_lock_stats::transfers},
-    {"tarn_lock_waits", counter, none, "How often a thread waited for the holder", &tarn_lock_stats::waits},
-    {"tarn_lock_waited_seconds", counter, seconds, "For how long threads waited",
-     &tarn_lock_stats::waited_ns},
-    {"tarn_lock_held_seconds", counter, seconds, "For how long the locks were held",
-     &tarn_lock_stats::held_ns},
-    {"tarn_lock_spans_moved", counter, none, "Spans that went to another depot or shard",
-     &tarn_lock_stats::spans_moved},
-    {"tarn_locks", gauge, none, "Locks of this name that were taken", &tarn_lock_stats::locks},
-};
-using lock_table = metric_table<lock_rows>;
-
-void visit_locks(metric_receiver to) {
-  if (!os::contention::is_on()) return;
-  lock_statistics::visit(
-      [](void* p, const tarn_lock_stats* stats) {
-        lock_table::give(*static_cast<metric_receiver*>(p), stats->name, stats->object_size, *stats);
-      },
-      &to);
+  process_table::give(to, nullptr, figures);
 }
 
 }  // namespace
 
 constinit const metric_group heap_metrics = heap_table::group(visit_heap);
 constinit const metric_group process_metrics = process_table::group(visit_process);
-constinit const metric_group lock_metrics = lock_table::group(visit_locks, "lock", "object_size");
 
 }  // namespace tarn::control

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// process_metrics: the figures of malloc, of the process's memory and of the engine's locks, as metrics.
+// process_metrics: the figures of malloc and of the process's memory, as metrics.
 // Thread safety: the control thread.
 #pragma once
 
@@ -11,7 +11,6 @@ namespace tarn::control {
 
 extern const metric_group heap_metrics;     // those of tarn_get_stats
 extern const metric_group process_metrics;  // what the kernel says of the process and its limit
-extern const metric_group lock_metrics;     // none unless contention is counted
 
 #pragma GCC visibility pop
 

@@ -37,8 +37,6 @@ constexpr unsigned most_clients = 16;
 constexpr std::int64_t rest_ms = 100;
 constexpr unsigned unshare_first = 1U << 1;  // CLOSE_RANGE_UNSHARE of Linux 5.9
 
-long word(const void* pointer) { return reinterpret_cast<long>(pointer); }
-
 // Gives the thread a table of its own with nothing in it but standard error, for complaints until the door is open.
 // False: the kernel is too old.
 bool leave_descriptors() {
@@ -83,7 +81,7 @@ class server {
 
   void open_wake() {
     const std::uint64_t signals = std::uint64_t{1} << (os::control_wake_signal - 1);
-    wake_ = system_call(SYS_signalfd4, -1, word(&signals), sizeof signals, O_NONBLOCK | O_CLOEXEC);
+    wake_ = system_call(SYS_signalfd4, -1, os::as_long(&signals), sizeof signals, O_NONBLOCK | O_CLOEXEC);
   }
 
   // A negative descriptor is not polled.
@@ -111,8 +109,8 @@ class server {
     const std::int64_t until = fill(polled, begin);
     const std::int64_t left = std::max<std::int64_t>(until - begin, 0) + 1;
     const timespec limit{left / 1000, left % 1000 * 1000000};
-    const long ready =
-        system_call(SYS_ppoll, word(polled), first_client + most_clients, until < 0 ? 0 : word(&limit), 0, 0);
+    const long ready = system_call(SYS_ppoll, os::as_long(polled), first_client + most_clients,
+                                   until < 0 ? 0 : os::as_long(&limit), 0, 0);
     if (ready < 0 && ready != -EINTR) os::sleep_ms(rest_ms);
     const std::int64_t now = os::now_ms();
     if (ready > 0 && polled[wake_place].revents != 0) take_signal();
@@ -126,7 +124,7 @@ class server {
 
   void take_signal() {
     char about_signal[128];
-    system_call(SYS_read, wake_, word(about_signal), sizeof about_signal);
+    system_call(SYS_read, wake_, os::as_long(about_signal), sizeof about_signal);
   }
 
   void accept_clients(std::int64_t now) {

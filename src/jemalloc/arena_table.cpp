@@ -2,9 +2,7 @@
 #include "jemalloc/arena_table.hpp"
 
 #include <cerrno>
-#include <cstring>
 
-#include "base/text.hpp"
 #include "jemalloc/identity.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/front.hpp"
@@ -67,43 +65,7 @@ int arena_table::destroy(std::size_t index) {
   if (result != 0) return result;
   os::lock_guard guard(lock_, *this);
   places_[index - automatic_arenas].is_live = false;
-  std::memset(names_[index], 0, longest_name);
-  has_destroyed_ = true;
   return 0;
-}
-
-// An arena that has no name yet gets that of jemalloc.
-char* arena_table::name_locked(std::size_t index) {
-  const bool exists = index < automatic_arenas ||
-                      (index - automatic_arenas < used_ && places_[index - automatic_arenas].is_live);
-  if (!exists) return nullptr;
-  char* const name = names_[index];
-  if (*name == '\0') {
-    text_writer out(name, longest_name - 1);
-    out.put(index == 0 ? "auto_" : "manual_").number(index);
-  }
-  return name;
-}
-
-bool arena_table::set_name(std::size_t index, const char* name) {
-  os::lock_guard guard(lock_, *this);
-  char* const to = name_locked(index);
-  if (to == nullptr) return false;
-  std::memset(to, 0, longest_name);
-  for (std::size_t i = 0; i + 1 < longest_name && name[i] != '\0'; ++i) to[i] = name[i];
-  return true;
-}
-
-bool arena_table::copy_name(std::size_t index, char* out) {
-  os::lock_guard guard(lock_, *this);
-  const char* const from = name_locked(index);
-  if (from != nullptr) std::memcpy(out, from, longest_name);
-  return from != nullptr;
-}
-
-bool arena_table::has_destroyed() {
-  os::lock_guard guard(lock_, *this);
-  return has_destroyed_;
 }
 
 arena_bytes arena_table::bytes() {

@@ -31,15 +31,9 @@ class arena_table {
   // EFAULT: no such arena, or the index is 0.
   int reset(std::size_t index);
   int destroy(std::size_t index);
-  bool has_destroyed();
 
   // Sums over the arenas that the program has made.
   arena_bytes bytes();
-
-  // An arena's name. False: no such arena. Names of longest_name bytes and more are cut.
-  static constexpr std::size_t longest_name = 32;
-  bool set_name(std::size_t index, const char* name);
-  bool copy_name(std::size_t index, char* out);
 
   void validate_locked() const TARN_REQUIRES(lock_);
   void walk_locks(const os::lock_walk& walk);
@@ -49,14 +43,10 @@ class arena_table {
     scope_core* arena;
     bool is_live;
   };
-  // Null: no such arena.
-  char* name_locked(std::size_t index) TARN_REQUIRES(lock_);
 
   os::mutex lock_{os::lock_rank::pools};
   place places_[most] TARN_GUARDED_BY(lock_) = {};
-  char names_[most + 1][longest_name] TARN_GUARDED_BY(lock_) = {};
   unsigned used_ TARN_GUARDED_BY(lock_) = 0;
-  bool has_destroyed_ TARN_GUARDED_BY(lock_) = false;
 };
 
 #pragma GCC visibility push(hidden)

@@ -8,17 +8,12 @@
 #include "base/text.hpp"
 #include "jemalloc/exported.hpp"
 #include "jemalloc/message.hpp"
-#include "jemalloc/text_part.hpp"
-#include "os/report.hpp"
 #include "os/syscall.hpp"
 
 namespace tarn::jemalloc {
 namespace {
 
-constinit bool must_abort = false;
-constinit bool must_confirm = false;
-
-constexpr std::size_t most_options = 128;
+constexpr std::size_t most_options = 16;
 constexpr std::size_t longest_line = 1024;
 
 struct pair {
@@ -36,12 +31,10 @@ bool is_key(std::string_view text) {
 
 bool is_number(std::string_view text) {
   constexpr std::size_t most_digits = 18;
-  if (text.starts_with("0x")) {
-    return text.size() > 2 && text.size() <= most_digits &&
-           text.find_first_not_of("0123456789abcdefABCDEF", 2) == std::string_view::npos;
-  }
-  return !text.empty() && text.size() <= most_digits &&
-         text.find_first_not_of("0123456789") == std::string_view::npos;
+  const bool hex = text.starts_with("0x");
+  const std::string_view digits = part_of(text, hex ? 2 : 0);
+  return !digits.empty() && text.size() <= most_digits &&
+         digits.find_first_not_of(hex ? "0123456789abcdefABCDEF" : "0123456789") == std::string_view::npos;
 }
 
 bool is_valid(const conf_option& option, std::string_view value) {
@@ -52,7 +45,6 @@ bool is_valid(const conf_option& option, std::string_view value) {
     case conf_type::size:
       return is_number(value);
     case conf_type::signed_size:
-    case conf_type::signed_64:
       return value == "-1" || is_number(value);
     case conf_type::text:
       break;
@@ -88,65 +80,39 @@ class written_options {
     pair next{};
     bool malformed = false;
     while (next_pair(text, next, malformed)) {
-      if (malformed) complain_about(source, "the text ends with a comma", next.key);
+      if (malformed) complain(source, "the text ends with a comma", next.key);
       add(source, next);
     }
-    if (malformed) complain_about(source, "not of the form key:value,key:value", text);
+    if (malformed) complain(source, "not of the form key:value,key:value", text);
   }
 
   void apply() const {
     for (std::size_t i = 0; i < conf_options.count; ++i) {
       if (values_[i].data() == nullptr) continue;
-      const conf_option& option = conf_options.options[i];
-      if (option.apply != nullptr) option.apply(values_[i]);
-      if (must_confirm)
-        confirm(option, values_[i]);
-      else if (option.missing != nullptr && values_[i] != "false")
-        tell_missing(option, values_[i]);
+      if (conf_options.options[i].apply != nullptr) conf_options.options[i].apply(values_[i]);
     }
   }
 
-  [[nodiscard]] bool is_bad() const { return is_bad_; }
-
  private:
-  void complain_about(const char* source, const char* what, std::string_view text) {
-    is_bad_ = true;
-    complain(source, what, text);
-  }
-
   void add(const char* source, const pair& written) {
+    if (!is_jemalloc_option(written.key)) return complain(source, "no option of jemalloc", written.key);
+    const char* const advice = advice_for(written.key);
+    if (advice != nullptr && written.value != "false") tell_missing(written, advice);
     for (std::size_t i = 0; i < conf_options.count; ++i) {
       const conf_option& option = conf_options.options[i];
       if (option.name != written.key) continue;
-      const bool valid =
-          is_valid(option, written.value) && (option.type == conf_type::text || !written.value.empty());
-      if (!valid) return complain_about(source, "invalid value for", written.key);
+      if (!is_valid(option, written.value)) return complain(source, "invalid value for", written.key);
       values_[i] = written.value;
-      if (option.name == "abort_conf") must_abort = written.value == "true";
-      if (option.name == "confirm_conf") must_confirm = written.value == "true";
-      return;
     }
-    complain_about(source, "no option of jemalloc", written.key);
   }
 
-  static void confirm(const conf_option& option, std::string_view value) {
+  static void tell_missing(const pair& written, const char* advice) {
     text_buffer<longest_line> line;
-    line.put("tarn: MALLOC_CONF ").put(option.name).put(':').put(value);
-    if (option.counterpart != nullptr)
-      line.put(" sets ").put(option.counterpart).put('\n');
-    else
-      line.put(" has no counterpart and is ignored\n");
-    tell(line);
-  }
-
-  static void tell_missing(const conf_option& option, std::string_view value) {
-    text_buffer<longest_line> line;
-    line.put("tarn: option ").put(option.name).put(':').put(value).put(" of jemalloc has no effect: ");
-    tell(line.put(option.missing).put('\n'));
+    line.put("tarn: option ").put(written.key).put(':').put(written.value);
+    tell(line.put(" of jemalloc has no effect: ").put(advice).put('\n'));
   }
 
   std::string_view values_[most_options];
-  bool is_bad_ = false;
 };
 
 // The target of /etc/malloc.conf; empty: there is no such link.
@@ -159,21 +125,12 @@ std::string_view link_target(char* buffer, std::size_t capacity) {
 
 }  // namespace
 
-bool aborts_on_bad_conf() { return must_abort; }
-bool confirms_conf() { return must_confirm; }
-
 void read_conf() {
   static constinit char target[longest_line];
   written_options written;
   if (malloc_conf != nullptr) written.add("malloc_conf", malloc_conf);
   written.add("/etc/malloc.conf", link_target(target, sizeof target));
   if (const char* const variable = secure_getenv("MALLOC_CONF")) written.add("MALLOC_CONF", variable);
-  if (written.is_bad() && must_abort) {
-    text_buffer<longest_line> line;
-    line.put("tarn: a bad option of jemalloc ends the process (abort_conf:true)\n");
-    tell(line);
-    os::end_process();
-  }
   written.apply();
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The options of jemalloc 5.3, and what each is in tarn. docs/how-to/migrate.md has the same table for readers.
+// The options of jemalloc 5.3, what each is in tarn, and the names opt.*. docs/how-to/migrate.md has the same table for
+// readers.
+#include <array>
 #include <cstring>
 
 #include "base/text.hpp"
@@ -7,20 +9,15 @@
 #include "central/size_class.hpp"
 #include "jemalloc/conf.hpp"
 #include "jemalloc/settings.hpp"
-#include "jemalloc/text_part.hpp"
+#include "jemalloc/tree.hpp"
 
 namespace tarn::jemalloc {
 namespace {
 
-constinit bool print_at_exit = false;
-constinit char print_options[32] = "";
-
-bool is_true(std::string_view written) { return written == "true"; }
+// ---- what tarn makes of an option ----
 
 // Of a decimal or hexadecimal digit.
 std::int64_t digit_value(char c) { return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10; }
-
-// ---- what tarn makes of an option ----
 
 void apply_decay(std::string_view written) {
   constexpr std::int64_t longest = 24 * 60 * 60 * 1000;
@@ -34,12 +31,15 @@ void apply_decay(std::string_view written) {
   value.signed_number(never ? -1 : ms < longest ? ms : longest).put('\0');
   set_if_default("decay_ms", value.data());
 }
+void apply_muzzy(std::string_view written) {
+  set_muzzy_decay_ms(written.front() == '-' ? -1 : written == "0" ? 0 : muzzy_decay_ms());
+}
 // "true" is what tarn does anyway.
 void apply_background(std::string_view written) {
-  if (!is_true(written)) set_if_default("background", "off");
+  if (written == "false") set_if_default("background", "off");
 }
 void apply_tcache(std::string_view written) {
-  if (!is_true(written)) set_if_default("cache_budget", "0");
+  if (written == "false") set_if_default("cache_budget", "0");
 }
 void apply_percpu(std::string_view written) {
   if (written != "disabled") set_if_default("cpu_caches", "on");
@@ -47,18 +47,6 @@ void apply_percpu(std::string_view written) {
 void apply_thp(std::string_view written) {
   set_if_default("huge_pages", written == "always" ? "always" : written == "never" ? "never" : "auto");
 }
-void apply_print(std::string_view written) { print_at_exit = is_true(written); }
-void apply_print_options(std::string_view written) {
-  const std::size_t length =
-      written.size() < sizeof print_options ? written.size() : sizeof print_options - 1;
-  std::memcpy(print_options, written.data(), length);
-  print_options[length] = '\0';
-}
-void apply_muzzy(std::string_view written) {
-  set_muzzy_decay_ms(written.front() == '-' ? -1 : written == "0" ? 0 : muzzy_decay_ms());
-}
-// Handled while the options are read.
-void apply_nothing(std::string_view /*written*/) {}
 
 // ---- what is in effect ----
 
@@ -66,130 +54,116 @@ template <std::int64_t Value>
 std::int64_t always() {
   return Value;
 }
+constexpr auto no = always<0>;
 const char* no_text() { return ""; }
 const char* disabled() { return "disabled"; }
 const char* false_text() { return "false"; }
-const char* free_text() { return "free"; }
 const char* percpu_text() {
   return std::strcmp(option_value("cpu_caches"), "on") == 0 ? "percpu" : "disabled";
 }
 const char* thp_text() {
   const char* const value = option_value("huge_pages");
-  if (std::strcmp(value, "always") == 0) return "always";
-  return std::strcmp(value, "never") == 0 ? "never" : "default";
+  return std::strcmp(value, "always") == 0 || std::strcmp(value, "never") == 0 ? value : "default";
 }
 std::int64_t tcache_value() { return std::strcmp(option_value("cache_budget"), "0") == 0 ? 0 : 1; }
 
-constexpr auto no = always<0>;
-constexpr auto yes = always<1>;
 using type = conf_type;
 
-constexpr const char* fills_nothing = "libtarn-hardened.so.1 zeroes freed memory and checks it";
-
-// An option with a value in effect that the user cannot change, and one that only the user's text may name.
-constexpr conf_option fixed(std::string_view name, type t, std::int64_t (*value)(),
-                            const char* missing = nullptr) {
-  return {name, t, true, value, no_text, nullptr, nullptr, missing};
-}
-constexpr conf_option fixed(std::string_view name, const char* (*text)(), const char* missing = nullptr) {
-  return {name, type::text, true, no, text, nullptr, nullptr, missing};
-}
-constexpr conf_option unnamed(std::string_view name, type t, const char* missing = nullptr) {
-  return {name, t, false, no, no_text, nullptr, nullptr, missing};
-}
-
 constexpr conf_option table[] = {
-    // ---- with a counterpart ----
-    {"dirty_decay_ms", type::signed_size, true, [] { return std::int64_t{decay_ms()}; }, no_text, apply_decay,
-     "TARN_DECAY_MS"},
-    {"muzzy_decay_ms", type::signed_size, true, [] { return std::int64_t{muzzy_decay_ms()}; }, no_text,
-     apply_muzzy, "nothing; tarn frees pages at once, not lazily"},
-    {"background_thread", type::flag, true, [] { return std::int64_t{has_background_thread()}; }, no_text,
-     apply_background, "TARN_BACKGROUND"},
-    {"tcache", type::flag, true, tcache_value, no_text, apply_tcache, "TARN_CACHE_BUDGET"},
-    {"percpu_arena", type::text, true, no, percpu_text, apply_percpu, "TARN_CPU_CACHES"},
-    {"thp", type::text, true, no, thp_text, apply_thp, "TARN_HUGE_PAGES"},
-    {"stats_print", type::flag, true, [] { return std::int64_t{print_at_exit}; }, no_text, apply_print,
-     "itself"},
-    {"stats_print_opts", type::text, true, no, [] { return static_cast<const char*>(print_options); },
-     apply_print_options, "itself"},
-    {"abort_conf", type::flag, true, [] { return std::int64_t{aborts_on_bad_conf()}; }, no_text,
-     apply_nothing, "itself"},
-    {"confirm_conf", type::flag, true, [] { return std::int64_t{confirms_conf()}; }, no_text, apply_nothing,
-     "itself"},
-    // ---- without: what tarn does instead stands in docs/how-to/migrate.md ----
-    fixed("abort", type::flag, no),
-    fixed("cache_oblivious", type::flag, no),
-    fixed("metadata_thp", disabled),
-    fixed("retain", type::flag, yes),
-    fixed("dss", disabled),
-    fixed("narenas", type::number, always<1>),
-    fixed("oversize_threshold", type::size, no),
-    fixed("max_background_threads", type::size, always<1>),
-    fixed("lg_extent_max_active_fit", type::size, no),
-    fixed("stats_interval", type::signed_64, always<-1>),
-    fixed("stats_interval_opts", no_text),
-    fixed("junk", false_text, fills_nothing),
-    fixed("zero", type::flag, no, fills_nothing),
-    fixed("tcache_max", type::size, always<largest_class_size>),
-    fixed("zero_realloc", free_text),
-    fixed("trust_madvise", type::flag, no),
-    unnamed("mutex_max_spin", type::signed_64),
-    unnamed("utrace", type::flag, "tarn profile records each call"),
-    unnamed("xmalloc", type::flag, "a request without memory returns null"),
-    unnamed("experimental_infallible_new", type::flag, "operator new throws"),
-    unnamed("lg_tcache_max", type::size),
-    unnamed("tcache_nslots_small_min", type::number),
-    unnamed("tcache_nslots_small_max", type::number),
-    unnamed("tcache_nslots_large", type::number),
-    unnamed("lg_tcache_nslots_mul", type::signed_size),
-    unnamed("tcache_gc_incr_bytes", type::size),
-    unnamed("tcache_gc_delay_bytes", type::size),
-    unnamed("lg_tcache_flush_small_div", type::number),
-    unnamed("lg_tcache_flush_large_div", type::number),
-    unnamed("debug_double_free_max_scan", type::number),
-    unnamed("bin_shards", type::text),
-    unnamed("slab_sizes", type::text),
-    unnamed("san_guard_small", type::size),
-    unnamed("san_guard_large", type::size),
-    unnamed("lg_san_uaf_align", type::signed_size),
-    unnamed("hpa", type::flag),
-    unnamed("hpa_slab_max_alloc", type::size),
-    unnamed("hpa_hugification_threshold", type::size),
-    unnamed("hpa_hugification_threshold_ratio", type::text),
-    unnamed("hpa_hugify_delay_ms", type::size),
-    unnamed("hpa_min_purge_interval_ms", type::size),
-    unnamed("hpa_dirty_mult", type::text),
-    unnamed("hpa_sec_nshards", type::size),
-    unnamed("hpa_sec_max_alloc", type::size),
-    unnamed("hpa_sec_max_bytes", type::size),
-    unnamed("hpa_sec_bytes_after_flush", type::size),
-    unnamed("hpa_sec_batch_fill_extra", type::size),
-    unnamed("prof", type::flag, "use TARN_PROFILE=on, tarn profile or tarn attach"),
-    unnamed("prof_prefix", type::text),
-    unnamed("prof_active", type::flag),
-    unnamed("prof_thread_active_init", type::flag),
-    unnamed("prof_bt_max", type::number),
-    unnamed("lg_prof_sample", type::size),
-    unnamed("prof_accum", type::flag),
-    unnamed("lg_prof_interval", type::signed_size),
-    unnamed("prof_gdump", type::flag),
-    unnamed("prof_final", type::flag),
-    unnamed("prof_leak", type::flag),
-    unnamed("prof_leak_error", type::flag),
-    unnamed("prof_log", type::flag),
-    unnamed("prof_stats", type::flag),
-    unnamed("prof_sys_thread_name", type::flag),
-    unnamed("prof_time_resolution", type::text),
-    unnamed("prof_unbias", type::flag),
-    unnamed("prof_recent_alloc_max", type::signed_size),
+    {"dirty_decay_ms", type::signed_size, [] { return std::int64_t{decay_ms()}; }, no_text, apply_decay},
+    {"muzzy_decay_ms", type::signed_size, [] { return std::int64_t{muzzy_decay_ms()}; }, no_text,
+     apply_muzzy},
+    {"background_thread", type::flag, [] { return std::int64_t{has_background_thread()}; }, no_text,
+     apply_background},
+    {"tcache", type::flag, tcache_value, no_text, apply_tcache},
+    {"percpu_arena", type::text, no, percpu_text, apply_percpu},
+    {"thp", type::text, no, thp_text, apply_thp},
+    // Fixed.
+    {"abort", type::flag, no, no_text, nullptr},
+    {"dss", type::text, no, disabled, nullptr},
+    {"junk", type::text, no, false_text, nullptr},
+    {"narenas", type::number, always<1>, no_text, nullptr},
+    {"tcache_max", type::size, always<largest_class_size>, no_text, nullptr},
+    {"zero", type::flag, no, no_text, nullptr},
 };
+constexpr std::size_t count = sizeof table / sizeof *table;
+
+struct missing_part {
+  std::string_view name;
+  const char* advice;
+};
+constexpr const char* fills_nothing = "libtarn-hardened.so.1 zeroes freed memory and checks it";
+constexpr missing_part missing_parts[] = {
+    {"junk", fills_nothing},
+    {"zero", fills_nothing},
+    {"prof", "use TARN_PROFILE=on, tarn profile or tarn attach"},
+    {"stats_print", "use TARN_STATS=stderr"},
+    {"utrace", "tarn profile records each call"},
+    {"xmalloc", "a request without memory returns null"},
+    {"experimental_infallible_new", "operator new throws"},
+};
+
+// The others, each between spaces.
+constexpr std::string_view without_effect =
+    " abort_conf bin_shards cache_oblivious confirm_conf debug_double_free_max_scan hpa hpa_dirty_mult "
+    "hpa_hugification_threshold hpa_hugification_threshold_ratio hpa_hugify_delay_ms hpa_min_purge_interval_ms "
+    "hpa_sec_batch_fill_extra hpa_sec_bytes_after_flush hpa_sec_max_alloc hpa_sec_max_bytes hpa_sec_nshards "
+    "hpa_slab_max_alloc lg_extent_max_active_fit lg_prof_interval lg_prof_sample lg_san_uaf_align "
+    "lg_tcache_flush_large_div lg_tcache_flush_small_div lg_tcache_max lg_tcache_nslots_mul "
+    "max_background_threads metadata_thp mutex_max_spin oversize_threshold prof_accum prof_active prof_bt_max "
+    "prof_final prof_gdump prof_leak prof_leak_error prof_log prof_prefix prof_recent_alloc_max prof_stats "
+    "prof_sys_thread_name prof_thread_active_init prof_time_resolution prof_unbias retain san_guard_large "
+    "san_guard_small slab_sizes stats_interval stats_interval_opts stats_print_opts tcache_gc_delay_bytes "
+    "tcache_gc_incr_bytes tcache_nslots_large tcache_nslots_small_max tcache_nslots_small_min trust_madvise "
+    "zero_realloc ";
+
+// ---- opt.<name> ----
+
+int handle(const request& r) {
+  const auto& option = *static_cast<const conf_option*>(r.argument);
+  switch (option.type) {
+    case type::flag:
+      return give_only(r, option.value() != 0);
+    case type::number:
+      return give_only(r, static_cast<unsigned>(option.value()));
+    case type::size:
+      return give_only(r, static_cast<std::size_t>(option.value()));
+    case type::signed_size:
+      return give_only(r, static_cast<std::ptrdiff_t>(option.value()));
+    case type::text:
+      break;
+  }
+  return give_only(r, option.text());
+}
+
+constexpr auto make_nodes() {
+  std::array<node, count> all{};
+  for (std::size_t i = 0; i < count; ++i) all[i] = leaf(table[i].name, handle, &table[i]);
+  return all;
+}
+constexpr auto nodes = make_nodes();
 
 }  // namespace
 
-bool prints_statistics_at_exit() { return print_at_exit; }
-const char* statistics_options() { return print_options; }
+constexpr node_list opt_names{nodes.data(), count};
+constexpr conf_list conf_options{table, count};
 
-constexpr conf_list conf_options{table, sizeof table / sizeof *table};
+const char* advice_for(std::string_view name) {
+  for (const missing_part& part : missing_parts) {
+    if (part.name == name) return part.advice;
+  }
+  return nullptr;
+}
+
+bool is_jemalloc_option(std::string_view name) {
+  for (const conf_option& option : table) {
+    if (option.name == name) return true;
+  }
+  if (advice_for(name) != nullptr) return true;
+  if (name.empty() || name.find(' ') != std::string_view::npos) return false;
+  text_buffer<64> word;
+  word.put(' ').put(name).put(' ');
+  return without_effect.find(std::string_view(word.data(), word.stored())) != std::string_view::npos;
+}
 
 }  // namespace tarn::jemalloc

@@ -15,31 +15,13 @@ constinit os::mutex lock{os::lock_rank::pools};
 constinit figures current TARN_GUARDED_BY(lock){};
 std::atomic<bool> has_figures_yet{false};
 
-bin_figures figures_of_bin(unsigned size_class) {
-  const central::class_figures spans = engine::central_tier.figures_of(size_class);
-  bin_figures out{};
-  out.regions = spans.taken;
-  out.slabs = spans.spans;
-  out.nonfull_slabs = spans.with_room;
-  engine::central_tier.for_each_depot(size_class, [&out](const object_depot& d) {
-    out.fills += d.counters.refills.load(std::memory_order_relaxed);
-    out.flushes += d.counters.flushes.load(std::memory_order_relaxed);
-    out.slabs_made += d.counters.spans_made.load(std::memory_order_relaxed);
-  });
-  return out;
-}
-
 // The bytes of objects that are not in spans: live, or in caches.
 std::size_t bytes_of_objects(figures& out) {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::all; ++c) {
-    if (size_classes::is_grain(c)) {
-      bytes += engine::central_tier.figures_of(c).taken * class_info(c).size;
-    } else {
-      bin_figures& bin = out.bins[c - 1];
-      bin = figures_of_bin(c);
-      bytes += bin.regions * class_info(c).size;
-    }
+    const central::class_figures spans = engine::central_tier.figures_of(c);
+    if (!size_classes::is_grain(c)) out.bins[c - 1] = {spans.taken, spans.spans};
+    bytes += spans.taken * class_info(c).size;
   }
   return bytes;
 }
@@ -54,17 +36,14 @@ void refresh() {
   const arena_bytes made = arenas.bytes();
   // The parts are read one after the other while other threads go on, so each is bounded by the whole.
   fresh.active = stats.in_use;
-  fresh.cached = std::min<std::size_t>(stats.cached, objects);
-  fresh.small = std::min(objects - fresh.cached + made.small, fresh.active);
+  const std::size_t cached = std::min<std::size_t>(stats.cached, objects);
+  fresh.small = std::min(objects - cached + made.small, fresh.active);
   fresh.large = std::min<std::size_t>(stats.large + stats.guarded + made.large, fresh.active - fresh.small);
   fresh.allocated = fresh.small + fresh.large;
   fresh.metadata = stats.metadata;
   fresh.resident = std::max<std::size_t>(stats.resident_upper, fresh.active);
   fresh.mapped = stats.in_use + stats.free_dirty + stats.metadata;
   fresh.retained = stats.free_clean;
-  fresh.dirty = stats.free_dirty;
-  fresh.purged = stats.returned;
-  fresh.threads = static_cast<unsigned>(stats.threads);
   os::lock_guard guard(lock);
   fresh.epoch = current.epoch + 1;
   current = fresh;

@@ -14,12 +14,8 @@
 namespace tarn::jemalloc {
 
 struct bin_figures {
-  std::size_t regions;        // live objects, and objects in caches
-  std::size_t slabs;          // spans
-  std::size_t nonfull_slabs;  // of these, with free objects
-  std::uint64_t fills;        // of magazines
-  std::uint64_t flushes;
-  std::uint64_t slabs_made;
+  std::size_t regions;  // live objects, and objects in caches
+  std::size_t slabs;    // spans
 };
 
 struct figures {
@@ -32,10 +28,6 @@ struct figures {
   std::size_t mapped;
   std::size_t retained;
   std::size_t metadata;
-  std::size_t cached;
-  std::size_t dirty;
-  std::size_t purged;  // so far
-  unsigned threads;
   bin_figures bins[bin_count];
 };
 

@@ -6,7 +6,6 @@
 
 #include "base/text.hpp"
 #include "jemalloc/conf.hpp"
-#include "os/clock.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/options.hpp"
 
@@ -15,7 +14,6 @@ namespace {
 
 std::atomic<bool> has_read{false};
 std::atomic<std::ptrdiff_t> muzzy_ms{0};
-std::atomic<std::int64_t> start_ns{0};
 
 constexpr std::ptrdiff_t longest_decay_ms = 24 * 60 * 60 * 1000;
 
@@ -32,7 +30,6 @@ bool describe(const char* name, tarn_option& out) {
 
 void ensure_settings() {
   if (has_read.load(std::memory_order_relaxed) || has_read.exchange(true, std::memory_order_relaxed)) return;
-  start_ns.store(os::now_ns(), std::memory_order_relaxed);
   engine::attach_thread();  // reads TARN_…, which takes precedence
   read_conf();
 }
@@ -57,10 +54,6 @@ bool set_muzzy_decay_ms(std::ptrdiff_t ms) {
 bool has_background_thread() { return options::background_choice() != options::background::off; }
 
 bool set_background_thread(bool wanted) { return options::set("background", wanted ? "auto" : "off") == 0; }
-
-std::uint64_t uptime_ns() {
-  return static_cast<std::uint64_t>(os::now_ns() - start_ns.load(std::memory_order_relaxed));
-}
 
 const char* option_value(const char* name) {
   static thread_local tarn_option found;

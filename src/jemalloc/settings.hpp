@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 namespace tarn::jemalloc {
 
@@ -23,9 +22,6 @@ bool set_muzzy_decay_ms(std::ptrdiff_t ms);
 bool has_background_thread();
 // False: refused.
 bool set_background_thread(bool wanted);
-
-// Since the library was loaded.
-std::uint64_t uptime_ns();
 
 // tarn's value of an option ("auto"), as text that stays valid until this thread asks again.
 const char* option_value(const char* name);

@@ -1,29 +1,21 @@
 // SPDX-License-Identifier: MIT
-// thread.*: what concerns the calling thread.
-//
-// thread.arena and thread.tcache.enabled are remembered, and change nothing: malloc() always takes from the heap that
-// all threads share, through the thread's cache. (Calls with MALLOCX_ARENA and MALLOCX_TCACHE_NONE do what they say.)
+// thread.*: what concerns the calling thread. tcache.*: explicit caches. Each is a number; allocations that name it use
+// the cache of the calling thread.
+#include <atomic>
 #include <cstdint>
 
-#include "jemalloc/arena_table.hpp"
-#include "jemalloc/identity.hpp"
 #include "jemalloc/tree.hpp"
 #include "runtime/engine.hpp"
 
 namespace tarn::jemalloc {
 namespace {
 
-struct thread_values {
-  unsigned arena = 0;
-  bool cache_enabled = true;
-  // What the pointers of thread.allocatedp and thread.deallocatedp lead to.
-  engine::traffic counted;
-};
-thread_local constinit thread_values mine;
+// What the pointers of thread.allocatedp and thread.deallocatedp lead to.
+thread_local constinit engine::traffic traffic_of_caller;
 
 engine::traffic& counted() {
-  mine.counted = engine::traffic_of_thread();
-  return mine.counted;
+  traffic_of_caller = engine::traffic_of_thread();
+  return traffic_of_caller;
 }
 
 void flush() {
@@ -33,20 +25,9 @@ void flush() {
 // From now on the thread's slow calls of malloc keep the figures up to date. The next call of each size is one: a client
 // may look whether its malloc is counted here, and believes that this is another library if it sees nothing.
 engine::traffic& followed() {
-  engine::noted_traffic = &mine.counted;
+  engine::noted_traffic = &traffic_of_caller;
   flush();
   return counted();
-}
-
-int handle_arena(const request& r) {
-  const unsigned before = mine.arena;
-  unsigned wanted = before;
-  if (const int wrong = take(r, wanted)) return wrong;
-  if (const int wrong = give(r, before)) return wrong;
-  if (wanted >= arenas.count()) return EFAULT;
-  if (!arenas.exists(wanted)) return EAGAIN;
-  mine.arena = wanted;
-  return 0;
 }
 
 int handle_allocated(const request& r) { return give_only(r, counted().allocated); }
@@ -54,42 +35,45 @@ int handle_deallocated(const request& r) { return give_only(r, counted().freed);
 int handle_allocatedp(const request& r) { return give_only(r, &followed().allocated); }
 int handle_deallocatedp(const request& r) { return give_only(r, &followed().freed); }
 
-int handle_cache_enabled(const request& r) {
-  const bool before = mine.cache_enabled;
-  if (r.fresh != nullptr) {
-    if (const int wrong = take(r, mine.cache_enabled)) return wrong;
-    if (!mine.cache_enabled) flush();
-  }
-  return give(r, before);
-}
-
 int handle_cache_flush(const request& r) {
   if (const int refused = refuse_values(r)) return refused;
   flush();
   return 0;
 }
 
-// No profiling: as jemalloc without --enable-prof.
-int handle_no_profiling(const request& /*r*/) { return ENOENT; }
+// As many as the flags of mallocx have room for (12 bits, less the two values for "the thread's" and "none").
+constexpr unsigned most_caches = 4094;
 
-constexpr node cache_nodes[] = {leaf("enabled", handle_cache_enabled), leaf("flush", handle_cache_flush)};
+// The numbers go round: two caches with the same number are the same, as all are.
+int handle_create(const request& r) {
+  static constinit std::atomic<unsigned> made{0};  // relaxed: a number carries no data
+  if (const int refused = refuse_write(r)) return refused;
+  if (const int wrong = require_room<unsigned>(r)) return wrong;
+  return give(r, made.fetch_add(1, std::memory_order_relaxed) % most_caches);
+}
+
+int handle_destroy(const request& r) {
+  unsigned number = 0;
+  if (const int refused = refuse_read(r)) return refused;
+  if (const int wrong = require(r, number)) return wrong;
+  return number < most_caches ? 0 : EFAULT;
+}
+
+constexpr node cache_nodes[] = {leaf("flush", handle_cache_flush)};
 constexpr node_list cache_names = list_of(cache_nodes);
-constexpr node prof_nodes[] = {leaf("name", handle_no_profiling), leaf("active", handle_no_profiling)};
-constexpr node_list prof_of_thread_names = list_of(prof_nodes);
 
 constexpr node nodes[] = {
-    leaf("arena", handle_arena),
     leaf("allocated", handle_allocated),
     leaf("allocatedp", handle_allocatedp),
     leaf("deallocated", handle_deallocated),
     leaf("deallocatedp", handle_deallocatedp),
     inner("tcache", cache_names),
-    inner("prof", prof_of_thread_names),
-    leaf("idle", handle_cache_flush),
 };
+constexpr node explicit_nodes[] = {leaf("create", handle_create), leaf("destroy", handle_destroy)};
 
 }  // namespace
 
 constexpr node_list thread_names = list_of(nodes);
+constexpr node_list tcache_names = list_of(explicit_nodes);
 
 }  // namespace tarn::jemalloc

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "jemalloc/tree.hpp"
 
-#include "jemalloc/text_part.hpp"
-
 #include <cstdint>
+
+#include "base/text.hpp"
 
 namespace tarn::jemalloc {
 namespace {

@@ -56,16 +56,12 @@ int find(const std::size_t* mib, std::size_t length, const node** found);
 // The names below those of the root, each list in a file of its own.
 extern const node_list arena_names;  // one node, for every index
 extern const node_list arenas_names;
-extern const node_list config_names;
-extern const node_list experimental_names;
 extern const node_list opt_names;
-extern const node_list prof_names;
 extern const node_list stats_names;
 extern const node_list tcache_names;
 extern const node_list thread_names;
 
-// Which indices arena.<i> and stats.arenas.<i> accept.
+// Which indices arena.<i> accepts.
 bool is_arena_index(std::size_t index);
-bool has_figures(std::size_t index);
 
 }  // namespace tarn::jemalloc

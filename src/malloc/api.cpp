@@ -12,7 +12,6 @@
 #include "malloc/pinning.hpp"
 #include "runtime/allocation_counts.hpp"
 #include "runtime/heap_profile.hpp"
-#include "runtime/lock_statistics.hpp"
 #include "runtime/options.hpp"
 #include "runtime/statistics.hpp"
 
@@ -95,10 +94,6 @@ size_t tarn_stats_json(char* buffer, size_t capacity) noexcept {
   statistics::write_json(out, false);
   if (capacity != 0) buffer[out.stored()] = '\0';
   return out.size();
-}
-
-void tarn_visit_locks(void (*visit)(void*, const tarn_lock_stats*), void* context) noexcept {
-  lock_statistics::visit(visit, context);
 }
 
 int tarn_profile_start(size_t rate) noexcept { return heap_profile::start(rate) ? 0 : EINVAL; }

@@ -11,10 +11,9 @@ namespace tarn::moving {
 
 bool would_help(const void* block, double ratio) {
   // Most blocks that are asked for lie in full spans, once the others have moved: no lock for these.
-  central::fill filled{};
-  if (block != nullptr && engine::central_tier.fill_of(block, filled) && filled.free == 0) return false;
+  if (block == nullptr || engine::central_tier.is_in_full_span(block)) return false;
   central::occupancy of_span{};
-  if (block == nullptr || !engine::central_tier.occupancy_of(block, of_span)) return false;
+  if (!engine::central_tier.occupancy_of(block, of_span)) return false;
   if (of_span.taken == of_span.objects || of_span.is_next || of_span.partial_spans < 2) return false;
   // taken / objects <= ratio * partial_taken / partial_objects
   return static_cast<double>(of_span.taken) * static_cast<double>(of_span.partial_objects) <=

@@ -26,16 +26,11 @@ constexpr std::size_t largest_in_class = largest_class_size - kept_bytes;
 // attacker who controls a size could empty caches and quarantines.
 template <class Take>
 void* take_or_gather(std::size_t size, Take take) {
-  void* block = take();
+  void* const block = take();
   if (TARN_LIKELY(block != nullptr) || !engine::heap.may_be_met(size)) return block;
-  engine::gathering tries;
-  do {
+  return engine::take_after_reclaim(take, [] {
     if constexpr (hardened_build) hardened_block::release_quarantine();
-    if (!tries.goes_on()) break;
-    block = take();
-  } while (block == nullptr);
-  if (block == nullptr) tries.end_in_vain();
-  return block;
+  });
 }
 
 void* allocate_guarded(unsigned size_class, std::size_t size, const scope_core* scope = nullptr) {
@@ -251,7 +246,7 @@ unsigned home_of_thread() {
 void put_into_span(unsigned size_class, void* object) {
   free_mark::set(object);
   engine::apart.freed += class_info(size_class).size;
-  engine::central_tier.flush(size_class, &object, 1, home_of_thread());
+  engine::central_tier.flush(size_class, &object, 1);
   engine::central_tier.settle(size_class);
 }
 

@@ -22,8 +22,6 @@ constexpr int inaccessible = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 constexpr int window_tries = 8;
 constexpr int random_tries = 3;
 
-bool failed(long result) { return result < 0 && result >= -4095; }
-
 long map_inaccessible(std::uintptr_t at, std::size_t bytes) {
   return system_call(SYS_mmap, static_cast<long>(at), static_cast<long>(bytes), PROT_NONE,
                      inaccessible | (at != 0 ? MAP_FIXED_NOREPLACE : 0), -1, 0);

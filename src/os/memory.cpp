@@ -34,10 +34,6 @@ constexpr int readable_writable = PROT_READ | PROT_WRITE;
 constexpr const char* huge_setting = "/sys/kernel/mm/transparent_hugepage/enabled";
 constexpr int private_anonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 
-long as_long(const void* p) { return static_cast<long>(address_of(p)); }
-
-bool failed(long result) { return result < 0 && result >= -4095; }
-
 long map(std::size_t bytes, int protection, int extra_flags) {
   return system_call(SYS_mmap, 0, static_cast<long>(bytes), protection, private_anonymous | extra_flags, -1,
                      0);

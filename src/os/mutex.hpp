@@ -20,8 +20,6 @@
 // repaired. Locks that the thread held before, when a signal handler forks, are left alone.
 // Invariants: word == 0 if it has no holder; nested only with forking (validate()).
 // While a thread waits for a lock, the structures guarded by its other locks are consistent; see take_for_fork().
-// While contention is counted (contention.hpp), lock() and unlock() take their slow paths, because the word that they
-// compare with is then one that no lock has.
 #pragma once
 
 #include <atomic>
@@ -30,7 +28,6 @@
 
 #include "base/compiler.hpp"
 #include "base/thread_safety.hpp"
-#include "os/contention.hpp"
 #include "os/futex.hpp"
 #include "os/invariant.hpp"
 #include "os/probe.hpp"
@@ -51,8 +48,8 @@ inline void processor_pause() {
 inline constinit thread_local bool is_unsettled_child = false;
 void settle_forked_child();
 
-// A lock without a rank, free when zeroed. `Counted`: contention is counted while that is on.
-template <bool Counted>
+// A lock without a rank, free when zeroed. `Settles`: the end of a section may settle a forked child.
+template <bool Settles>
 class TARN_CAPABILITY basic_mutex {
  public:
   constexpr basic_mutex() = default;
@@ -62,11 +59,11 @@ class TARN_CAPABILITY basic_mutex {
   // lock() and unlock() are what the analysis is told, not what it can follow.
   void lock() TARN_ACQUIRE() TARN_NOT_ANALYZED {
     // try_lock() acquires: this thread sees what the last holder wrote before its unlock().
-    if (TARN_UNLIKELY(!try_lock(self(), detour()))) lock_slow();
+    if (TARN_UNLIKELY(!try_lock(self()))) lock_slow();
   }
 
   void unlock() TARN_RELEASE() TARN_NOT_ANALYZED {
-    word_type expected = self() | detour();
+    word_type expected = self();
     // release: partner of the acquire in try_lock().
     if (TARN_UNLIKELY(!word_.compare_exchange_strong(expected, 0, std::memory_order_release,
                                                      std::memory_order_relaxed))) {
@@ -157,13 +154,8 @@ class TARN_CAPABILITY basic_mutex {
   static word_type self() { return reinterpret_cast<word_type>(__builtin_thread_pointer()) & ~flags; }
   static bool is_mine(word_type word) { return (word & ~flags) == self(); }
 
-  // 0, or all ones: a word that no lock has.
-  static word_type detour() {
-    return Counted ? contention::detour.load(std::memory_order_relaxed) : word_type{0};
-  }
-  static bool is_counting() { return Counted && contention::is_on(); }
-
-  bool try_lock(word_type wanted, word_type expected = 0) {
+  bool try_lock(word_type wanted) {
+    word_type expected = 0;
     // acquire: partner of the release in unlock() and release().
     return word_.compare_exchange_strong(expected, wanted, std::memory_order_acquire,
                                          std::memory_order_relaxed);
@@ -184,17 +176,10 @@ class TARN_CAPABILITY basic_mutex {
   TARN_COLD void lock_slow() {
     const word_type word = word_.load(std::memory_order_relaxed);
     if (is_mine(word) && (word & forking) != 0) {
-      // What the thread that forks does under the locks that fork holds does not count.
       word_.fetch_or(nested, std::memory_order_relaxed);
       return;
     }
-    std::uint64_t waited = 0;
-    if (word != 0 || !try_lock(self())) {
-      const std::uint64_t begin = is_counting() ? contention::ticks() : 0;
-      wait();
-      if (begin != 0) waited = contention::ticks() - begin;
-    }
-    if (is_counting()) contention::note_taken(this, self(), waited);
+    wait();
   }
 
   void wait() {
@@ -214,13 +199,12 @@ class TARN_CAPABILITY basic_mutex {
       word_.fetch_and(~nested, std::memory_order_relaxed);
       return;
     }
-    if (is_counting()) contention::note_release(this);
     // Read again: a signal handler may have marked the lock since.
     const bool was_marked = (word_.load(std::memory_order_relaxed) & flags) != 0;
     release();
     if (!was_marked) return;
     has_waited_for_section = false;
-    if constexpr (Counted) {
+    if constexpr (Settles) {
       if (TARN_UNLIKELY(is_unsettled_child)) settle_forked_child();
     }
   }

@@ -39,4 +39,9 @@ inline long system_call(long number, long a = 0, long b = 0, long c = 0, long d 
 #error "tarn runs on x86-64 and aarch64"
 #endif
 
+// What a call that has failed returns is -errno.
+inline bool failed(long result) { return result < 0 && result >= -4095; }
+
+inline long as_long(const void* pointer) { return reinterpret_cast<long>(pointer); }
+
 }  // namespace tarn::os

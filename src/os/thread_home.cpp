@@ -50,7 +50,7 @@ void map_home(load_values& out) {
   const std::size_t bytes = 3 * page + engine_threads * part;
   const long home = system_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_NONE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (home < 0 && home >= -4095) return;
+  if (failed(home)) return;
   const long control = home + static_cast<long>(page);
   if (system_call(SYS_mprotect, control, static_cast<long>(page), PROT_READ | PROT_WRITE) != 0 ||
       system_call(SYS_madvise, control, static_cast<long>(page), MADV_WIPEONFORK) != 0) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/fnv.hpp"
 #include "os/hardened_guard.hpp"
 #include "os/memory.hpp"
 
@@ -20,16 +21,11 @@ struct home {
 
 home homes[most_kinds];
 
-// FNV-1a (Fowler, Noll, Vo), of 64 bits; never 0. Two kinds with equal keys would share their address space.
+// Never 0. Two kinds with equal keys would share their address space.
 std::uint64_t key_of(const kind& of) {
-  constexpr std::uint64_t prime = 0x100000001b3;
-  std::uint64_t key = 0xcbf29ce484222325;
-  const auto add = [&key](std::uint64_t value) { key = (key ^ value) * prime; };
-  for (const char* at = of.name; *at != '\0'; ++at) add(static_cast<unsigned char>(*at));
-  add(of.layout.size);
-  add(of.layout.alignment);
-  add(of.huge ? 1 : 0);
-  return key | 1;
+  fnv key;
+  key.add(std::string_view(of.name)).add(of.layout.size).add(of.layout.alignment).add(of.huge ? 1U : 0U);
+  return key.sum | 1;
 }
 
 // The entry of the kind, by open addressing with linear probing; null if all entries have other kinds.

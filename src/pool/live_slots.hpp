@@ -9,7 +9,7 @@
 // Thread safety: as tarn_pool_take_snapshot().
 #pragma once
 
-#include "tarn/detail/pool_abi.hpp"
+#include "tarn/detail/pool_bin.hpp"
 
 namespace tarn::live_slots {
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The functions of tarn/detail/pool_abi.hpp.
-#include "tarn/detail/pool_abi.hpp"
+// The functions of pools in tarn/pool.h and tarn/detail/pool_bin.hpp.
+#include "tarn/detail/pool_bin.hpp"
 
 #include <cerrno>
 #include <string_view>
 
+#include "base/known_part.hpp"
 #include "os/errno_keeper.hpp"
 #include "os/memory_marks.hpp"
 #include "os/report.hpp"
@@ -40,6 +41,34 @@ void deallocate(tarn_pool& pool, tarn_pool_bin** where, void* object) {
   pool.settle();
 }
 
+// Where the calling thread keeps its bin of the pool; `none` if it has no such place.
+tarn_pool_bin** place_of_bin(const tarn_pool& pool, tarn_pool_bin** none) {
+  const bool has_entry = !pool.shared && !pool.is_single() && pool.number < tarn_pool_local_bins.count;
+  return has_entry ? &tarn_pool_local_bins.bins[pool.number] : none;
+}
+
+tarn_pool_stats stats_of(const tarn_pool& const_pool) {
+  auto* const pool = const_cast<tarn_pool*>(&const_pool);
+  // Both figures must be of one moment, or `live` is wrong; so they are read until `taken` stayed the same meanwhile.
+  // The background thread moves slots between the two, too.
+  constexpr int most_tries = 20;
+  std::size_t taken = pool->taken();
+  std::size_t cached = pool_registry::cached(pool);
+  for (int tries = 0; tries < most_tries && pool->taken() != taken; ++tries) {
+    taken = pool->taken();
+    cached = pool_registry::cached(pool);
+  }
+  tarn_pool_stats out{};
+  out.live = taken > cached ? taken - cached : 0;
+  out.peak = pool->peak();
+  out.bytes = pool->bytes();
+  out.cached = cached;
+  out.hits = pool->hits();
+  out.refills = pool->refills();
+  out.object_bytes = pool->layout().size;
+  return out;
+}
+
 void report_leak(const char* name, std::size_t live) {
   text_buffer<1200> line;
   line.put("tarn: the pool of ").put(std::string_view(name).substr(0, 600)).put(" ends while ").number(live);
@@ -57,20 +86,19 @@ std::atomic<bool> some_ended_early{false};
   if (!some_ended_early.load(std::memory_order_relaxed)) return;
   pool_registry::pools.for_each([](const tarn_pool& pool) {
     if (!pool.ended_early.load(std::memory_order_relaxed)) return;
-    tarn_pool_figures figures{};
-    tarn_pool_get_figures(&pool, &figures);
+    const tarn_pool_stats figures = stats_of(pool);
     if (figures.live != 0) report_leak(pool.name(), figures.live);
   });
 }
 
 }  // namespace
 
-tarn_pool* tarn_pool_create(const tarn_pool_request* request) noexcept {
-  return pool_registry::create(*request);
+tarn_pool* tarn_pool_create(const tarn_pool_options* options) noexcept {
+  return pool_registry::create(known_options<tarn_pool_options>(options, TARN_POOL_OPTIONS));
 }
 
-tarn_pool* tarn_pool_shared(const tarn_pool_request* request) noexcept {
-  return pool_registry::find_or_create(*request);
+tarn_pool* tarn_pool_shared(const tarn_pool_options* options) noexcept {
+  return pool_registry::find_or_create(known_options<tarn_pool_options>(options, TARN_POOL_OPTIONS));
 }
 
 std::size_t tarn_pool_destroy(tarn_pool* pool) noexcept {
@@ -115,10 +143,14 @@ void tarn_pool_deallocate(void* object) noexcept {
   if (owner == nullptr) os::fatal("destroy of a pointer that is in no pool", object);
   if (owner->is_checked()) checked_slots::take_back(owner, object);
   tarn_pool_bin* none = &detail::no_bin.bin;
-  const bool has_entry = !owner->shared && owner->number < tarn_pool_local_bins.count;
   if (!owner->is_checked()) memory_marks::poison(object, owner->layout().size);
-  deallocate(*owner, has_entry && !owner->is_single() ? &tarn_pool_local_bins.bins[owner->number] : &none,
-             object);
+  deallocate(*owner, place_of_bin(*owner, &none), object);
+}
+
+void* tarn_pool_allocate(tarn_pool* pool) noexcept {
+  tarn_pool_bin* none = &detail::no_bin.bin;
+  tarn_pool_bin** const bin = place_of_bin(*pool, &none);
+  return pool->is_checked() ? tarn_pool_checked_allocate(pool, bin) : tarn_pool_allocate_slow(pool, bin);
 }
 
 void* tarn_pool_checked_allocate(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
@@ -141,35 +173,19 @@ void tarn_pool_check(const tarn_pool* pool, const void* object, const char* what
   checked_slots::check(const_cast<tarn_pool*>(pool), object, what);
 }
 
-bool tarn_pool_reserve(tarn_pool* pool, std::size_t objects) noexcept {
-  if (pool->reserve(objects)) return true;
+int tarn_pool_reserve(tarn_pool* pool, std::size_t objects) noexcept {
+  if (pool->reserve(objects)) return 1;
   errno = ENOMEM;
-  return false;
+  return 0;
 }
 
 std::size_t tarn_pool_trim(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
-  return pool_registry::trim(pool, pool_bin::is_void(*bin) ? nullptr : static_cast<pool_bin*>(*bin));
+  return pool_registry::trim(
+      pool, bin == nullptr || pool_bin::is_void(*bin) ? nullptr : static_cast<pool_bin*>(*bin));
 }
 
-void tarn_pool_get_figures(const tarn_pool* const_pool, tarn_pool_figures* out) noexcept {
-  auto* const pool = const_cast<tarn_pool*>(const_pool);
-  // Both figures must be of one moment, or `live` is wrong; so they are read until `taken` stayed the same meanwhile.
-  // The background thread moves slots between the two, too.
-  constexpr int most_tries = 20;
-  std::size_t taken = pool->taken();
-  std::size_t cached = pool_registry::cached(pool);
-  for (int tries = 0; tries < most_tries && pool->taken() != taken; ++tries) {
-    taken = pool->taken();
-    cached = pool_registry::cached(pool);
-  }
-  *out = {};
-  out->live = taken > cached ? taken - cached : 0;
-  out->peak = pool->peak();
-  out->bytes = pool->bytes();
-  out->cached = cached;
-  out->hits = pool->hits();
-  out->refills = pool->refills();
-  out->object_bytes = pool->layout().size;
+void tarn_pool_get_stats(const tarn_pool* pool, tarn_pool_stats* out, std::size_t size) noexcept {
+  put_known(stats_of(*pool), out, size);
 }
 
 const tarn_pool_snapshot* tarn_pool_take_snapshot(const tarn_pool* pool) noexcept {
@@ -177,11 +193,10 @@ const tarn_pool_snapshot* tarn_pool_take_snapshot(const tarn_pool* pool) noexcep
 }
 void tarn_pool_drop_snapshot(const tarn_pool_snapshot* snapshot) noexcept { live_slots::drop(snapshot); }
 
-void tarn_pool_visit(void (*visit)(void* context, const char* name, const tarn_pool_figures* figures),
+void tarn_pool_visit(void (*visit)(void* context, const char* name, const tarn_pool_stats* figures),
                      void* context) noexcept {
   pool_registry::pools.for_each([visit, context](const tarn_pool& pool) {
-    tarn_pool_figures figures{};
-    tarn_pool_get_figures(&pool, &figures);
+    const tarn_pool_stats figures = stats_of(pool);
     visit(context, pool.name(), &figures);
   });
 }

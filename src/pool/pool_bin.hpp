@@ -36,7 +36,7 @@ struct pool_bin : tarn_pool_bin, engine::front_bin<tarn_pool, pool_bin>, magazin
   magazine* take_full() { return shard->take_full(); }
   static bool give_full(magazine* m, magazine*& empty) { return pool_core::give_full(m, empty); }
   std::size_t refill(magazine* m);
-  void flush(void* const* slots, std::size_t count) { core->flush(slots, count, shard); }
+  void flush(void* const* slots, std::size_t count) { core->flush(slots, count); }
   [[nodiscard]] bool drains() const { return shard->draining(); }
 
   pool_bin() { make_void(); }

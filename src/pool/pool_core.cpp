@@ -54,15 +54,16 @@ std::size_t magazine_for(std::size_t size, std::size_t wanted) {
 
 }  // namespace
 
-pool_core::pool_core(const tarn_pool_request& request, const char* name)
-    : pool_shared(slot_layout(request.size, request.alignment), name,
-                  magazine_for(slot_layout(request.size, request.alignment).size, request.magazine_length),
-                  request.huge_pages),
+pool_core::pool_core(const tarn_pool_options& request, const char* name)
+    : pool_shared(
+          slot_layout(request.object_size, request.alignment), name,
+          magazine_for(slot_layout(request.object_size, request.alignment).size, request.magazine_length),
+          request.huge_pages),
       owner(request.owner),
-      chunk_objects_(std::max<std::size_t>(request.chunk_objects, 1)),
-      maximum_bytes_(request.maximum_bytes),
-      checked_(request.checked),
-      single_(request.single_thread),
+      objects_per_span_(std::max<std::size_t>(request.objects_per_span, 1)),
+      limit_(request.limit),
+      checked_(request.checked != 0),
+      single_(request.single_thread != 0),
       // A checked pool has one shard, whose lock guards all its books.
       shard_limit_(request.single_thread || request.checked
                        ? 1
@@ -129,15 +130,15 @@ span* pool_core::new_span() {
   std::size_t pages = 0;
   // The bytes are added before the span exists, so that threads that grow the pool at once do not exceed its limit.
   do {
-    pages = layout_.span_pages(before, chunk_objects_, huge_);
-    if (maximum_bytes_ != 0) {
-      const std::size_t left = maximum_bytes_ - std::min(before, maximum_bytes_);
+    pages = layout_.span_pages(before, objects_per_span_, huge_);
+    if (limit_ != 0) {
+      const std::size_t left = limit_ - std::min(before, limit_);
       pages = std::min(pages, left >> page_shift);
       if (pages << page_shift < layout_.size) return nullptr;
     }
   } while (!bytes_.compare_exchange_weak(before, before + (pages << page_shift), std::memory_order_relaxed));
   if constexpr (hardened_build) {
-    const std::size_t most = maximum_bytes_ != 0 ? pages : ~std::size_t{0};
+    const std::size_t most = limit_ != 0 ? pages : ~std::size_t{0};
     if (span* const s = hardened_type_home::take({name_, layout_, huge_}, most)) {
       bytes_.fetch_add(s->bytes() - (pages << page_shift), std::memory_order_relaxed);
       review_size();
@@ -271,14 +272,14 @@ std::size_t pool_core::take_anywhere(magazine* m, std::size_t most) {
 }
 
 // In parts, as the arrays lie on the stack, which may be a coroutine's.
-void pool_core::flush(void* const* freed, std::size_t count, const pool_shard* home) {
+void pool_core::flush(void* const* freed, std::size_t count) {
   for (std::size_t part = 0; count != 0; freed += part, count -= part) {
     part = std::min(count, flushed_at_once);
-    flush_part(freed, part, home);
+    flush_part(freed, part);
   }
 }
 
-void pool_core::flush_part(void* const* freed, std::size_t count, const pool_shard* home) {
+void pool_core::flush_part(void* const* freed, std::size_t count) {
   // Spans of objects that were freed in random order are rarely in the cache: prefetches all before the first is
   // needed.
   span* owners[flushed_at_once];
@@ -296,10 +297,7 @@ void pool_core::flush_part(void* const* freed, std::size_t count, const pool_sha
       fatal("destroy of a pointer that is not one of its objects", freed[0]);
     }
     bool drains = false;
-    const std::size_t left = shard->put(freed, owners, count, others, drains);
-    if (TARN_UNLIKELY(os::contention::is_on()) && home != nullptr && home != shard)
-      engine::pool_exchanges.foreign_objects.fetch_add(count - left, std::memory_order_relaxed);
-    count = left;
+    count = shard->put(freed, owners, count, others, drains);
     // The shard has begun to drain: full magazines go back, because a single slot in one may keep a whole span in use.
     if (TARN_UNLIKELY(drains)) put_back(shard->take_idle_magazines(true));
     freed = others;

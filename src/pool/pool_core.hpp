@@ -22,7 +22,7 @@
 #include "pool/pool_shared.hpp"
 #include "pool/slot_layout.hpp"
 #include "runtime/front_registry.hpp"
-#include "tarn/detail/pool_abi.hpp"
+#include "tarn/detail/pool_bin.hpp"
 
 namespace tarn {
 
@@ -44,7 +44,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   static constexpr unsigned standard_shards = 32;
 
   // The pool keeps `name`.
-  pool_core(const tarn_pool_request& request, const char* name);
+  pool_core(const tarn_pool_options& request, const char* name);
 
   // The pool that the address lies in a span of, or null.
   static tarn_pool* owner_of(const void* address);
@@ -66,7 +66,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   // 0 when there is no memory or the pool's limit is reached. May call the system.
   std::size_t refill(pool_shard& own, magazine* m, std::size_t most);
   // Puts slots back into their spans. Aborts on a pointer that is not a slot of the pool, or free already.
-  void flush(void* const* freed, std::size_t count, const pool_shard* home = nullptr);
+  void flush(void* const* freed, std::size_t count);
   // Puts the slots of a chain of magazines back, and frees the magazines. Requires: note_moving() has counted the
   // slots.
   void put_back(magazine* all);
@@ -133,10 +133,10 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
 
   // Used by pool_registry, guarded by its lock.
   pool_bin* own_bin = nullptr;  // the bin of a single-threaded pool
-  bool bin_is_owners = false;   // own_bin lies in memory of the pool's owner (tarn_pool_request::own_bin)
+  bool bin_is_owners = false;   // own_bin lies in memory of the pool's owner (tarn_pool_options::own_bin)
   bool shared = false;          // a process-wide pool, found by name
 
-  const void* const owner;  // tarn_pool_request::owner
+  const void* const owner;  // tarn_pool_options::owner
   std::atomic<bool> ended_early{
       false};  // with live objects; whether they are a leak is known at the process's exit
 
@@ -150,7 +150,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   // Moves a fresh span to `own` that reserve() has left in the first shard. False when there is none.
   bool take_reserved(pool_shard& own);
   static constexpr std::size_t flushed_at_once = 128;
-  void flush_part(void* const* freed, std::size_t count, const pool_shard* home);
+  void flush_part(void* const* freed, std::size_t count);
   // Moves a span with free slots to `own` from a shard that can spare it. False when there is none.
   bool take_spared(pool_shard& own);
   // Decides by bytes() whether the pool is larger than the processor's caches. If two threads decide differently at
@@ -168,8 +168,8 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   void destroy_span(span* s, page_backing backing);
   void release_empty_spans(std::size_t keep, page_backing backing);
 
-  std::size_t chunk_objects_;
-  std::size_t maximum_bytes_;
+  std::size_t objects_per_span_;
+  std::size_t limit_;
   std::atomic<bool> beyond_caches_{
       false};  // larger than the caches: slots are reused in the order of their addresses
   std::atomic<bool> lost_slots_{false};  // a fork has left slots that belong to nobody

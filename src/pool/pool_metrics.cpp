@@ -7,7 +7,7 @@ namespace {
 
 using enum metric_kind;
 using enum metric_unit;
-using figures = tarn_pool_figures;
+using figures = tarn_pool_stats;
 
 constexpr metric_of<figures> rows[] = {
     {"tarn_pool_live_objects", gauge, none, "Objects of the typed pool in the hands of the program",

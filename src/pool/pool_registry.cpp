@@ -17,9 +17,9 @@ constinit engine::front_registry<tarn_pool, pool_bin> pools{os::lock_rank::pools
 
 namespace {
 
-bool is_valid(const tarn_pool_request& r) {
+bool is_valid(const tarn_pool_options& r) {
   constexpr std::size_t largest_object = slot_layout::largest_size;
-  return (r.name != nullptr || r.name_length == 0) && r.size != 0 && r.size <= largest_object &&
+  return (r.name != nullptr || r.name_length == 0) && r.object_size != 0 && r.object_size <= largest_object &&
          is_power_of_two(r.alignment) && r.alignment <= largest_object &&
          r.shards <= pool_core::most_shards && r.magazine_length <= largest_magazine;
 }
@@ -127,7 +127,7 @@ constinit const engine::front engine::pool_front{
 
 namespace pool_registry {
 
-tarn_pool* create(const tarn_pool_request& request) {
+tarn_pool* create(const tarn_pool_options& request) {
   if (!is_valid(request)) {
     errno = EINVAL;
     return nullptr;
@@ -147,19 +147,19 @@ tarn_pool* create(const tarn_pool_request& request) {
   return pool;
 }
 
-tarn_pool* find_or_create(const tarn_pool_request& request) {
+tarn_pool* find_or_create(const tarn_pool_options& request) {
   if (!is_valid(request)) {
     errno = EINVAL;
     return nullptr;
   }
   engine::attach_thread();
   engine::attach(engine::pool_front);
-  const slot_layout wanted(request.size, request.alignment);
+  const slot_layout wanted(request.object_size, request.alignment);
   os::lock_guard guard(pools.lock());
   tarn_pool* found = nullptr;
   pools.for_each_locked([&](tarn_pool& pool) {
     if (pool.shared && pool.layout().size == wanted.size && pool.layout().alignment == wanted.alignment &&
-        pool.is_checked() == request.checked && pool.name() == engine::front_name(request)) {
+        pool.is_checked() == (request.checked != 0) && pool.name() == engine::front_name(request)) {
       found = &pool;
     }
   });

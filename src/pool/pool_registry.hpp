@@ -16,9 +16,9 @@ namespace tarn::pool_registry {
 #pragma GCC visibility push(hidden)
 
 // Null with errno ENOMEM, or EINVAL for an invalid request.
-tarn_pool* create(const tarn_pool_request& request);
+tarn_pool* create(const tarn_pool_options& request);
 // The shared pool of this name, size and alignment; created if there is none. Null as above.
-tarn_pool* find_or_create(const tarn_pool_request& request);
+tarn_pool* find_or_create(const tarn_pool_options& request);
 // Destroys the pool if no object is live. Returns the number of live objects; if not 0, the pool stays and keeps its
 // memory.
 // Requires: no thread uses the pool.

@@ -241,7 +241,6 @@ bool pool_shard::move_span_to(pool_shard& other) {
     other.account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
   note_change_locked();
   other.note_change_locked();
-  engine::pool_exchanges.spans_moved.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 

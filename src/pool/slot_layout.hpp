@@ -47,7 +47,8 @@ struct slot_layout {
   }
 
   // The pages of the next span of a pool that has `pool_bytes` bytes of spans.
-  [[nodiscard]] std::size_t span_pages(std::size_t pool_bytes, std::size_t chunk_objects, bool huge) const {
+  [[nodiscard]] std::size_t span_pages(std::size_t pool_bytes, std::size_t objects_per_span,
+                                       bool huge) const {
     std::size_t bytes = least_span_bytes;
     if (huge) {
       bytes = huge_page_size;
@@ -56,8 +57,8 @@ struct slot_layout {
       while (bytes > least_span_bytes && bytes / size > most_objects) bytes /= 2;
     }
     const std::size_t most = most_in_span(huge);
-    const std::size_t chunk_bytes = size * (chunk_objects < most ? chunk_objects : most);
-    std::size_t pages = pages_for(bytes > chunk_bytes ? bytes : chunk_bytes);
+    const std::size_t least_bytes = size * (objects_per_span < most ? objects_per_span : most);
+    std::size_t pages = pages_for(bytes > least_bytes ? bytes : least_bytes);
     while ((pages << page_shift) % size * tail_waste_divisor > pages << page_shift) ++pages;
     return pages;
   }

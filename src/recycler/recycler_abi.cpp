@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The functions of tarn/detail/recycler_abi.hpp.
-#include "tarn/detail/recycler_abi.hpp"
+// The functions of recyclers in tarn/pool.h and tarn/detail/recycler_bin.hpp.
+#include "tarn/detail/recycler_bin.hpp"
 
 #include <cerrno>
 #include <cstddef>
 
+#include "base/fnv.hpp"
+#include "base/known_part.hpp"
+#include "base/random.hpp"
 #include "os/clock.hpp"
 #include "os/errno_keeper.hpp"
 #include "os/memory_marks.hpp"
@@ -22,17 +25,14 @@ static_assert(offsetof(tarn_recycler_bin, top) == 0 && offsetof(tarn_recycler_bi
 
 namespace {
 
-// FNV-1a; http://www.isthe.com/chongo/tech/comp/fnv/
 std::uint64_t sum_of(const void* object, std::size_t bytes) {
-  std::uint64_t sum = 0xcbf29ce484222325U;
-  const auto* const at = static_cast<const unsigned char*>(object);
-  for (std::size_t i = 0; i < bytes; ++i) sum = (sum ^ at[i]) * 0x100000001b3U;
+  std::uint64_t sum = fnv().add({static_cast<const char*>(object), bytes}).sum;
   // Padding bytes are included, so valgrind takes the sum for uninitialised; declares it initialised.
   memory_marks::show(&sum, sizeof sum);
   return sum;
 }
 
-constinit thread_local std::uint32_t random_state = 0;
+constinit thread_local std::uint64_t random_state = 0;
 
 using source = recycler_core::source;
 
@@ -62,9 +62,14 @@ void* get_from_others(tarn_recycler& recycler, recycler_bin* bin) {
 
 }  // namespace
 
-tarn_recycler* tarn_recycler_create(const tarn_recycler_request* request) noexcept {
+tarn_recycler* tarn_recycler_create(const tarn_recycler_options* options) noexcept {
+  const tarn_recycler_options all = known_options<tarn_recycler_options>(options, TARN_RECYCLER_OPTIONS);
+  if (all.destroy == nullptr || (all.name == nullptr && all.name_length != 0)) {
+    errno = EINVAL;
+    return nullptr;
+  }
   caretaker::stop_at_exit();
-  return recycler_registry::create(*request);
+  return recycler_registry::create(all);
 }
 
 void tarn_recycler_close(tarn_recycler* recycler) noexcept { recycler_registry::close(recycler); }
@@ -73,7 +78,7 @@ void tarn_recycler_free(tarn_recycler* recycler) noexcept { recycler_registry::f
 
 std::size_t tarn_recycler_number(const tarn_recycler* recycler) noexcept { return recycler->number; }
 
-void* tarn_recycler_get_slow(tarn_recycler* recycler) noexcept {
+void* tarn_recycler_get(tarn_recycler* recycler) noexcept {
   const os::errno_keeper keeper;
   caretaker::run_inline_if_no_thread();
   void* object = get_from_others(*recycler, recycler_registry::bin_of(recycler));
@@ -83,9 +88,9 @@ void* tarn_recycler_get_slow(tarn_recycler* recycler) noexcept {
   return object;
 }
 
-bool tarn_recycler_give_slow(tarn_recycler* recycler, void* object, std::size_t bytes) noexcept {
+int tarn_recycler_give_back(tarn_recycler* recycler, void* object, std::size_t bytes) noexcept {
   const os::errno_keeper keeper;
-  if (recycler->closed.load(std::memory_order_relaxed)) return false;
+  if (recycler->closed.load(std::memory_order_relaxed)) return 0;
   recycler_bin* const bin = recycler_registry::bin_of(recycler);
   bool kept = false;
   if (bin != nullptr && detail::enter(bin)) {
@@ -96,13 +101,13 @@ bool tarn_recycler_give_slow(tarn_recycler* recycler, void* object, std::size_t 
     kept = recycler->give_one(object, bytes);
   }
   if (!kept) {
-    recycler->note_drop(tarn_recycler_over_budget);
+    recycler->note_drop(tarn_recycler_over_limit);
   } else if (!recycler->watched.load(std::memory_order_relaxed) &&
              !recycler->watched.exchange(true, std::memory_order_relaxed)) {
     caretaker::wake();
   }
   caretaker::run_inline_if_no_thread();
-  return kept;
+  return kept ? 1 : 0;
 }
 
 void tarn_recycler_note_drop(tarn_recycler* recycler, tarn_recycler_drop reason) noexcept {
@@ -110,16 +115,9 @@ void tarn_recycler_note_drop(tarn_recycler* recycler, tarn_recycler_drop reason)
 }
 
 bool tarn_recycler_draws_drop(tarn_recycler* recycler) noexcept {
-  // Xorshift; G. Marsaglia, "Xorshift RNGs", Journal of Statistical Software, 2003.
-  std::uint32_t x = random_state;
-  if (x == 0)
-    x = static_cast<std::uint32_t>(os::now_ms()) ^
-        static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(&random_state) >> 4) ^ 0x9e3779b9U;
-  x ^= x << 13;
-  x ^= x >> 17;
-  x ^= x << 5;
-  random_state = x != 0 ? x : 1;
-  const bool drops = (x >> 8) % 4 == 0;
+  if (random_state == 0)
+    random_state = static_cast<std::uint64_t>(os::now_ns()) ^ reinterpret_cast<std::uintptr_t>(&random_state);
+  const bool drops = next_random(random_state) % 4 == 0;
   if (drops) recycler->note_drop(tarn_recycler_at_random);
   return drops;
 }
@@ -128,14 +126,16 @@ std::size_t tarn_recycler_trim(tarn_recycler* recycler) noexcept {
   return recycler_registry::end_generation(recycler, true);
 }
 
-void tarn_recycler_get_figures(tarn_recycler* recycler, tarn_recycler_figures* out) noexcept {
-  recycler_registry::get_figures(recycler, *out);
+void tarn_recycler_get_stats(tarn_recycler* recycler, tarn_recycler_stats* out, std::size_t size) noexcept {
+  tarn_recycler_stats all{};
+  recycler_registry::get_figures(recycler, all);
+  put_known(all, out, size);
 }
 
-void tarn_recycler_visit(void (*visit)(void* context, const char* name, const tarn_recycler_figures* figures),
+void tarn_recycler_visit(void (*visit)(void* context, const char* name, const tarn_recycler_stats* figures),
                          void* context) noexcept {
   recycler_registry::recyclers.for_each([visit, context](tarn_recycler& recycler) {
-    tarn_recycler_figures figures{};
+    tarn_recycler_stats figures{};
     recycler_registry::get_figures(&recycler, figures);
     visit(context, recycler.name(), &figures);
   });

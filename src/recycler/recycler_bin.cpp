@@ -175,7 +175,7 @@ recycler_magazine* recycler_bin::take_all() {
   return all;
 }
 
-void recycler_bin::add_to(tarn_recycler_figures& out) const {
+void recycler_bin::add_to(tarn_recycler_stats& out) const {
   const auto add = [&out](tarn_recycler_entry* begin, const tarn_recycler_entry* end) {
     for (const tarn_recycler_entry* e = begin; e != end; ++e) {
       ++out.objects;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // recycler_bin: one thread's magazines of one recycler: loaded (in use), spare (full), and empty.
 //
-// Owner: its thread, which is inside the bin between enter() and leave() (tarn/detail/recycler_abi.hpp). Other threads
+// Owner: its thread, which is inside the bin between enter() and leave() (tarn/detail/recycler_bin.hpp). Other threads
 // may take the spare magazine at any time, and everything else while they have the bin claimed and the owner is
 // outside.
 // Invariants: loaded == null and top is void_top(), or loaded->begin() <= top <= loaded->end(); objects lie below top;
@@ -55,7 +55,7 @@ struct recycler_bin : tarn_recycler_bin, engine::front_bin<tarn_recycler, recycl
   // objects are discarded.
   recycler_magazine* take_all();
   // By a thread that has claimed the bin: adds the idle objects and their bytes to `out`.
-  void add_to(tarn_recycler_figures& out) const;
+  void add_to(tarn_recycler_stats& out) const;
   // In a forked child: adds the payments of the bin's places.
   void add_to(recycler_payment& sum) const;
   // Checks the invariants. By the owner, inside.

@@ -2,7 +2,7 @@
 // recycler_budget: how many bytes and objects a recycler may keep, and how many are reserved ("paid") by places of its
 // magazines. An object is kept only in a place that has paid its bytes.
 //
-// Thread safety: any thread. Invariant: paid bytes <= maximum_bytes and paid objects <= maximum_objects, at every
+// Thread safety: any thread. Invariant: paid bytes <= most_bytes and paid objects <= most_objects, at every
 // moment; each is the sum over all places of all magazines of the recycler.
 #pragma once
 
@@ -28,8 +28,8 @@ struct recycler_payment {
 class recycler_budget {
  public:
   // 0: no limit.
-  recycler_budget(std::size_t maximum_bytes, std::size_t maximum_objects)
-      : bytes_{.most = limit(maximum_bytes)}, objects_{.most = limit(maximum_objects)} {}
+  recycler_budget(std::size_t most_bytes, std::size_t most_objects)
+      : bytes_{.most = limit(most_bytes)}, objects_{.most = limit(most_objects)} {}
 
   // Reserves bytes and objects. False, and nothing is reserved, if a limit would be exceeded.
   bool pay(std::size_t bytes, std::size_t objects) {

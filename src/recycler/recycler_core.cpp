@@ -5,13 +5,13 @@
 #include "os/clock.hpp"
 
 namespace tarn {
-recycler_core::recycler_core(const tarn_recycler_request& request, const char* name)
+recycler_core::recycler_core(const tarn_recycler_options& request, const char* name)
     : generation_began_ms(os::now_ms()),
       name_(name),
       cycle_ms_(request.cycle_ms),
       destroy_(request.destroy),
       context_(request.context),
-      budget_(request.maximum_bytes, request.maximum_objects) {}
+      budget_(request.limit, request.limit_objects) {}
 
 recycler_magazine* recycler_core::take_magazine() {
   os::lock_guard guard(lock_, *this);
@@ -96,7 +96,7 @@ std::size_t recycler_core::destroy_chain(recycler_magazine* all) {
   return objects;
 }
 
-void recycler_core::get_figures(tarn_recycler_figures& out) {
+void recycler_core::get_figures(tarn_recycler_stats& out) {
   const auto got = [this](source from) {
     return got_[static_cast<unsigned>(from)].load(std::memory_order_relaxed);
   };
@@ -105,8 +105,15 @@ void recycler_core::get_figures(tarn_recycler_figures& out) {
   out.stolen = got(source::stolen);
   out.victims = got(source::victim);
   out.misses = got(source::miss);
-  for (unsigned i = 0; i < tarn_recycler_drops; ++i)
-    out.dropped[i] = dropped_[i].load(std::memory_order_relaxed);
+  const auto dropped = [this](tarn_recycler_drop why) {
+    return dropped_[why].load(std::memory_order_relaxed);
+  };
+  out.over_limit = dropped(tarn_recycler_over_limit);
+  out.too_large = dropped(tarn_recycler_too_large);
+  out.oversized = dropped(tarn_recycler_oversized);
+  out.at_random = dropped(tarn_recycler_at_random);
+  out.unfit = dropped(tarn_recycler_unfit);
+  out.aged = dropped(tarn_recycler_aged);
   out.objects = out.bytes = 0;
   os::lock_guard guard(lock_, *this);
   for (recycler_magazine* list : {fresh_, victims_}) {

@@ -33,7 +33,7 @@ struct recycler_bin;
 class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin> {
  public:
   // The recycler keeps `name`.
-  recycler_core(const tarn_recycler_request& request, const char* name);
+  recycler_core(const tarn_recycler_options& request, const char* name);
 
   [[nodiscard]] const char* name() const { return name_; }
   [[nodiscard]] std::string_view shown_name() const { return std::string_view(name_).substr(0, 600); }
@@ -74,7 +74,7 @@ class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin>
   // Counts hits of threads without a bin, or of bins that are unlinked.
   void note_hits(std::uint64_t hits) { hits_.fetch_add(hits, std::memory_order_relaxed); }
   // The figures without those of bins.
-  void get_figures(tarn_recycler_figures& out);
+  void get_figures(tarn_recycler_stats& out);
 
   // Set: the caretaker has to visit the recycler, as objects may have become idle since this was cleared.
   std::atomic<bool> watched{false};

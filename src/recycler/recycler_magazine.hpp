@@ -20,7 +20,7 @@
 #include "os/invariant.hpp"
 #include "recycler/recycler_budget.hpp"
 #include "runtime/engine.hpp"
-#include "tarn/detail/recycler_abi.hpp"
+#include "tarn/detail/recycler_bin.hpp"
 
 namespace tarn {
 

@@ -7,7 +7,7 @@ namespace {
 
 using enum metric_kind;
 using enum metric_unit;
-using figures = tarn_recycler_figures;
+using figures = tarn_recycler_stats;
 
 constexpr metric_of<figures> rows[] = {
     {"tarn_recycler_idle_objects", gauge, none, "Constructed objects that wait for their next use",

@@ -74,7 +74,7 @@ std::size_t with_claimed(tarn_recycler* recycler, bool for_good, Visit visit) {
 
 }  // namespace
 
-tarn_recycler* create(const tarn_recycler_request& request) {
+tarn_recycler* create(const tarn_recycler_options& request) {
   tarn_recycler* const recycler = recyclers.create(engine::recycler_front, request);
   if (recycler == nullptr) errno = ENOMEM;
   return recycler;
@@ -158,7 +158,7 @@ std::int64_t end_due_generations(std::int64_t now_ms, bool all) {
   return next;
 }
 
-void get_figures(tarn_recycler* recycler, tarn_recycler_figures& out) {
+void get_figures(tarn_recycler* recycler, tarn_recycler_stats& out) {
   recycler->get_figures(out);
   with_claimed(recycler, false, [&out](recycler_bin* bin) { bin->add_to(out); });
   // Objects that moved meanwhile may be counted twice; there are never more than are paid for.
@@ -168,6 +168,7 @@ void get_figures(tarn_recycler* recycler, tarn_recycler_figures& out) {
   for (const recycler_bin* b = recycler->bins; b != nullptr; b = b->next) {
     out.hits += b->hits();
   }
+  out.gets = out.hits + out.victims + out.misses;
 }
 
 }  // namespace tarn::recycler_registry

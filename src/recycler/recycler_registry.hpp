@@ -14,7 +14,7 @@
 namespace tarn::recycler_registry {
 
 // Null when there is no memory.
-tarn_recycler* create(const tarn_recycler_request& request);
+tarn_recycler* create(const tarn_recycler_options& request);
 // Destroys the idle objects; from then on none is kept. Waits until the recycler is not pinned. Requires: no other
 // thread is inside a call.
 void close(tarn_recycler* recycler);
@@ -34,7 +34,7 @@ std::size_t end_generation(tarn_recycler* recycler, bool all);
 // milliseconds to call again; -1 when no recycler has idle objects.
 std::int64_t end_due_generations(std::int64_t now_ms, bool all);
 
-void get_figures(tarn_recycler* recycler, tarn_recycler_figures& out);
+void get_figures(tarn_recycler* recycler, tarn_recycler_stats& out);
 
 #pragma GCC visibility push(hidden)
 extern engine::front_registry<tarn_recycler, recycler_bin> recyclers;

@@ -54,16 +54,26 @@ class gathering {
   bool is_brief_ = false;
 };
 
+// For a request that has found no memory: take() after each try, which prepare() precedes, while it returns null.
+template <class Take, class Prepare>
+auto* take_after_reclaim(Take take, Prepare prepare) {
+  decltype(take()) taken = nullptr;
+  gathering tries;
+  while (taken == nullptr) {
+    prepare();
+    if (!tries.goes_on()) break;
+    taken = take();
+  }
+  if (taken == nullptr) tries.end_in_vain();
+  return taken;
+}
+
 // take(), repeated after reclaim() while it returns null. Free objects in caches may make whole spans. Several tries,
 // because another thread may be reclaiming at the same time and hold some of them.
 template <class Take>
 auto* take_or_reclaim(Take take) {
-  auto* taken = take();
-  if (TARN_LIKELY(taken != nullptr)) return taken;
-  gathering tries;
-  while (taken == nullptr && tries.goes_on()) taken = take();
-  if (taken == nullptr) tries.end_in_vain();
-  return taken;
+  auto* const taken = take();
+  return TARN_LIKELY(taken != nullptr) ? taken : take_after_reclaim(take, [] {});
 }
 
 // Registers the fork handlers; only the first call has an effect. Call without a lock: it may allocate.

@@ -18,7 +18,6 @@ constinit byte_samples profile_samples;
 constinit heap_samples samples{metadata, map, central_tier};
 constinit std::atomic<std::size_t> large_bytes{0};
 constinit std::atomic<bool> scopes_checked{false};
-constinit exchange_counters pool_exchanges;
 constinit thread_cache no_cache{thread_cache::empty_tag{}};
 
 thread_local constinit thread_cache* local_cache = &no_cache;

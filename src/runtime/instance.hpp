@@ -48,13 +48,6 @@ extern std::atomic<std::size_t> large_bytes;
 // Blocks that outlive their scopes become inaccessible (option scopes).
 extern std::atomic<bool> scopes_checked;
 
-// Between the shards of all pools.
-struct exchange_counters {
-  std::atomic<std::uint64_t> spans_moved{0};
-  std::atomic<std::uint64_t> foreign_objects{0};  // while contention is counted
-};
-extern exchange_counters pool_exchanges;
-
 // The cache of a thread that has none of its own: every access misses.
 extern thread_cache no_cache;
 

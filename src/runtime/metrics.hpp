@@ -2,7 +2,7 @@
 // metrics: what a part of the engine counts, as tables from which the control socket makes OpenMetrics text
 // (control/openmetrics.hpp). A part has a structure of figures, a table of metric_of (one for each metric: which figure
 // it shows), and a metric_group, which metric_table makes of the table and of a function that visits the figures of each
-// member (each typed pool, each lock). A front names its group in its table (front.hpp); others are listed in
+// member (each typed pool, each scope). A front names its group in its table (front.hpp); others are listed in
 // control/openmetrics.cpp.
 //
 // Names follow Prometheus' conventions: tarn_, then what is counted, with its unit in plural at the end. The text of a
@@ -17,8 +17,7 @@
 namespace tarn {
 
 enum class metric_kind : std::uint8_t { gauge, counter };
-// Values of `seconds` are given in nanoseconds.
-enum class metric_unit : std::uint8_t { none, bytes, seconds };
+enum class metric_unit : std::uint8_t { none, bytes };
 
 struct metric {
   const char* name;  // "tarn_pool_bytes"
@@ -32,18 +31,17 @@ inline constexpr std::uint64_t no_value = ~std::uint64_t{0};
 
 // Whoever wants the values of a group.
 struct metric_receiver {
-  // `member`: the value of the group's label; copied before the call returns. `number`: that of its second label.
+  // `member`: the value of the group's label; copied before the call returns.
   // `values`: one for each metric of the group.
-  void (*receive)(void* context, const char* member, std::uint64_t number, const std::uint64_t* values);
+  void (*receive)(void* context, const char* member, const std::uint64_t* values);
   void* context;
 };
 
 struct metric_group {
   static constexpr unsigned most_metrics = 32;
 
-  // Values of members that agree in their labels are added.
-  const char* label;         // null: there is one member, and its metrics have no label
-  const char* number_label;  // null: there is no second label
+  // Values of members of one label are added.
+  const char* label;  // null: there is one member, and its metrics have no label
   const metric* metrics;
   unsigned count;  // at most most_metrics
   void (*visit)(metric_receiver to);
@@ -64,9 +62,8 @@ template <const auto& rows>
 class metric_table {
  public:
   // `visit`: calls give() for each member.
-  static constexpr metric_group group(void (*visit)(metric_receiver), const char* label = nullptr,
-                                      const char* number_label = nullptr) {
-    return {label, number_label, shown.metrics, count, visit};
+  static constexpr metric_group group(void (*visit)(metric_receiver), const char* label = nullptr) {
+    return {label, shown.metrics, count, visit};
   }
   // The same for a function that visits the figures of each member, with the member's name.
   template <auto each>
@@ -75,11 +72,10 @@ class metric_table {
   }
 
   template <class Figures>
-  static void give(const metric_receiver& to, const char* member, std::uint64_t number,
-                   const Figures& figures) {
+  static void give(const metric_receiver& to, const char* member, const Figures& figures) {
     std::uint64_t values[count];
     for (unsigned i = 0; i < count; ++i) values[i] = figures.*rows[i].figure;
-    to.receive(to.context, member, number, values);
+    to.receive(to.context, member, values);
   }
 
  private:
@@ -99,7 +95,7 @@ class metric_table {
 
   template <class Figures>
   static void give_named(void* to, const char* member, const Figures* figures) {
-    give(*static_cast<const metric_receiver*>(to), member, 0, *figures);
+    give(*static_cast<const metric_receiver*>(to), member, *figures);
   }
 };
 

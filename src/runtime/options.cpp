@@ -11,7 +11,6 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "os/contention.hpp"
 #include "os/mutex.hpp"
 #include "os/report.hpp"
 #include "os/thread.hpp"
@@ -255,13 +254,6 @@ bool apply_limit(const char* value) {
   return true;
 }
 
-bool apply_contention(const char* value) {
-  const bool on = std::strcmp(value, "on") == 0;
-  if (!on && std::strcmp(value, "off") != 0) return false;
-  os::contention::set(on);
-  return true;
-}
-
 bool apply_control(const char* value) {
   const std::size_t length = std::strlen(value);
   const bool on = std::strcmp(value, "on") == 0;
@@ -288,7 +280,7 @@ struct entry {
   const char* accepts;
   const char* meaning;
   bool (*apply)(const char*);
-  bool by_socket;            // `tarn set` may change it in a process that runs
+  bool by_socket;            // `tarn control` may change it in a process that runs
   void (*follow)() = [] {};  // called after a change, without the lock
 };
 
@@ -334,11 +326,8 @@ constexpr entry table[] = {
      apply_scopes, true},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics, false},
-    {"contention", "off", "on or off",
-     "whether the statistics count how often each lock is taken and waited for, and for how long it is held",
-     apply_contention, true},
     {"control", "off", "on, off or a folder's absolute path of at most 88 characters",
-     "whether the process answers tarn metrics, tarn trim and others at a socket, which only its user can reach: "
+     "whether the process answers tarn control, top and serve at a socket, which only its user can reach: "
      "in /tmp/tarn-UID, or in this folder",
      apply_control, false, follow_control},
 };

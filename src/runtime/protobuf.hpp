@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// protobuf: writes messages in protobuf's wire format: varints and byte strings only.
+// protobuf: writes messages in protobuf's wire format, in memory of a fixed size and in pieces.
 //
 // Owner: a local variable. Thread safety: used by one thread.
 #pragma once
@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+
+#include "base/protobuf.hpp"
 
 namespace tarn::protobuf {
 
@@ -43,61 +45,25 @@ class output {
 
 // A message in memory. Fields that do not fit are left out, and complete() is false.
 template <std::size_t Capacity>
-class message {
+class message : public message_fields<message<Capacity>> {
  public:
-  message& number(unsigned field, std::uint64_t value) {
-    if (value == 0) return *this;  // the default
-    varint(field << 3U);
-    varint(value);
-    return *this;
-  }
-  message& text(unsigned field, std::string_view value) {
-    varint(field << 3U | 2U);
-    varint(value.size());
-    bytes(value.data(), value.size());
-    return *this;
-  }
-  // A packed repeated field.
-  template <class Value>
-  message& numbers(unsigned field, const Value* values, std::size_t count) {
-    std::size_t length = 0;
-    for (std::size_t i = 0; i < count; ++i) length += length_of(values[i]);
-    varint(field << 3U | 2U);
-    varint(length);
-    for (std::size_t i = 0; i < count; ++i) varint(values[i]);
-    return *this;
-  }
-
-  // Writes the message as a field of the outermost message.
-  void write(output& to, unsigned field) const {
-    message<20> head;
-    head.varint(field << 3U | 2U);
-    head.varint(size_);
-    head.write_content(to);
-    write_content(to);
-  }
-  void write_content(output& to) const { to.put(content_, size_); }
-
-  void varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7U) byte(static_cast<unsigned char>(value | 0x80U));
-    byte(static_cast<unsigned char>(value));
-  }
-  [[nodiscard]] bool complete() const { return complete_; }
-
- private:
-  static std::size_t length_of(std::uint64_t value) {
-    std::size_t length = 1;
-    for (; value >= 0x80; value >>= 7U) ++length;
-    return length;
-  }
-  void byte(unsigned char value) { bytes(&value, 1); }
-  void bytes(const void* data, std::size_t n) {
+  void append(const void* data, std::size_t n) {
     complete_ = complete_ && n <= Capacity - size_;
     if (!complete_) return;
     std::memcpy(content_ + size_, data, n);
     size_ += n;
   }
+  // Writes the message as a field of the outermost message.
+  void write(output& to, unsigned field) const {
+    message<20> before;
+    before.head(field, size_).write_content(to);
+    write_content(to);
+  }
+  void write_content(output& to) const { to.put(content_, size_); }
 
+  [[nodiscard]] bool complete() const { return complete_; }
+
+ private:
   std::size_t size_ = 0;
   bool complete_ = true;
   char content_[Capacity];
@@ -105,10 +71,7 @@ class message {
 
 // Writes a string as a field of the outermost message.
 inline void write_text(output& to, unsigned field, std::string_view value) {
-  message<20> head;
-  head.varint(field << 3U | 2U);
-  head.varint(value.size());
-  head.write_content(to);
+  message<20>().head(field, value.size()).write_content(to);
   to.put(value.data(), value.size());
 }
 

@@ -7,11 +7,9 @@
 #include <cstring>
 
 #include "base/units.hpp"
-#include "os/contention.hpp"
 #include "os/report.hpp"
 #include "os/syscall.hpp"
 #include "runtime/engine.hpp"
-#include "runtime/lock_statistics.hpp"
 #include "runtime/options.hpp"
 
 namespace tarn::statistics {
@@ -64,53 +62,12 @@ void put_json_string(text_writer& out, const char* text) {
   if (where != nullptr && std::strcmp(where, "stderr") == 0) os::keep_standard_error();
 }
 
-// "locks": one object for each name; nothing if contention is not counted.
-struct lock_field {
-  const char* name;
-  std::uint64_t tarn_lock_stats::*value;
-};
-constexpr lock_field lock_fields[] = {
-    {"object_size", &tarn_lock_stats::object_size},
-    {"locks", &tarn_lock_stats::locks},
-    {"acquisitions", &tarn_lock_stats::acquisitions},
-    {"transfers", &tarn_lock_stats::transfers},
-    {"waits", &tarn_lock_stats::waits},
-    {"waited_ns", &tarn_lock_stats::waited_ns},
-    {"held_ns", &tarn_lock_stats::held_ns},
-    {"held_after_transfer_ns", &tarn_lock_stats::held_after_transfer_ns},
-    {"longest_held_ns", &tarn_lock_stats::longest_held_ns},
-    {"magazines", &tarn_lock_stats::magazines},
-    {"spans_moved", &tarn_lock_stats::spans_moved},
-    {"foreign_objects", &tarn_lock_stats::foreign_objects},
-};
-
-void write_locks(text_writer& out) {
-  if (!os::contention::is_on()) return;
-  out.put(", \"locks\": [");
-  struct context {
-    text_writer& out;
-    const char* separator;
-  } state{out, ""};
-  lock_statistics::visit(
-      [](void* p, const tarn_lock_stats* stats) {
-        auto& [to, separator] = *static_cast<context*>(p);
-        to.put(separator).put("{\"name\": \"").put(stats->name).put('"');
-        separator = ", ";
-        for (const lock_field& f : lock_fields) {
-          if (stats->*f.value != 0) to.put(", \"").put(f.name).put("\": ").number(stats->*f.value);
-        }
-        to.put('}');
-      },
-      &state);
-  out.put(']');
-}
-
 // The program's own destructors may run before or after this one; the figures are those of this moment.
 [[gnu::destructor]] void write_at_exit() {
   const char* where = options::statistics_at_exit();
   if (where == nullptr) return;
-  // Not on the stack: with the figures of all locks the line may be long, and the program's stack short.
-  static constinit char text[32 * kib];
+  // Not on the stack: the program's may be short.
+  static constinit char text[4 * kib];
   text_writer line(text, sizeof text);
   write_json(line, true);
   line.put('\n');
@@ -178,7 +135,6 @@ void write_json(text_writer& out, bool with_process) {
     first = false;
     out.put('"').put(f.name).put("\": ").number(stats.*f.value);
   }
-  write_locks(out);
   out.put(", \"free_in_spans\": ")
       .number(std::min(free_in_spans(), stats.in_use - stats.large - stats.cached));
   out.put(", \"processor_cached\": ").number(engine::processors.cached_bytes());

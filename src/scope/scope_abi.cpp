@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The functions of tarn/scope.h.
-#include <cerrno>
-#include <cstring>
-
+#include "base/known_part.hpp"
 #include "scope/scope_entry.hpp"
 #include "scope/scope_registry.hpp"
 #include "tarn/scope.h"
@@ -10,9 +8,7 @@
 using namespace tarn;
 
 tarn_scope tarn_scope_begin(const char* name, const tarn_scope_options* options) noexcept {
-  tarn_scope_options all = TARN_SCOPE_OPTIONS;
-  if (options != nullptr) std::memcpy(&all, options, options->size < sizeof all ? options->size : sizeof all);
-  return scope_registry::begin(name, all);
+  return scope_registry::begin(name, known_options<tarn_scope_options>(options, TARN_SCOPE_OPTIONS));
 }
 
 int tarn_scope_enter(tarn_scope scope, tarn_scope_entry* entry) noexcept {
@@ -32,9 +28,7 @@ void tarn_scope_end(tarn_scope scope, tarn_scope_report* report) noexcept {
 void tarn_scope_get_stats(tarn_scope scope, tarn_scope_stats* out, size_t size) noexcept {
   tarn_scope_stats all{};
   scope_registry::collect(scope, all);
-  const size_t known = size < sizeof all ? size : sizeof all;
-  std::memcpy(out, &all, known);
-  std::memset(reinterpret_cast<char*>(out) + known, 0, size - known);
+  put_known(all, out, size);
 }
 
 void tarn_scope_visit(void (*visit)(void*, const tarn_scope_stats*), void* context) noexcept {

@@ -55,7 +55,7 @@ struct scope_instance : engine::front_instance<scope_instance, scope_bin> {
 
   // Ends the process if the scope has ended.
   static scope_instance& of(tarn_scope scope) {
-    auto* const instance = static_cast<scope_instance*>(scope.core);
+    auto* const instance = static_cast<scope_instance*>(scope.instance);
     if (TARN_UNLIKELY(instance == nullptr || instance->id.load(std::memory_order_relaxed) != scope.number))
       os::fatal("use of a scope that has ended, or is none", instance);
     return *instance;

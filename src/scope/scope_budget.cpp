@@ -121,7 +121,7 @@ bool scope_core::add_charge(std::size_t bytes, scope_core*& full) {
 }
 
 bool scope_core::would_exceed(std::size_t charged, std::size_t bytes) const {
-  return options_.budget != 0 && options_.over != TARN_SCOPE_LEND && charged + bytes > options_.budget;
+  return options_.limit != 0 && options_.over != TARN_SCOPE_LEND && charged + bytes > options_.limit;
 }
 
 // Call without a lock: it may wake threads.

@@ -7,7 +7,7 @@ namespace tarn {
 
 constinit scope_core process_scope{0};
 constinit scope_names names_of_scopes;
-constinit metadata_pool scope_chunks{sizeof(scope_chunk), cache_line};
+constinit metadata_pool scope_regions{sizeof(scope_region), cache_line};
 
 static_assert(objects::words(class_info(scope_core::least_class).objects) <= span::inline_words);
 
@@ -48,10 +48,10 @@ void scope_core::validate_locked() const {
   std::size_t small = 0;
   std::size_t in_lists = 0;
   std::size_t listed = 0;
-  for (const scope_chunk* chunk = chunks_; chunk != nullptr; chunk = chunk->next) {
-    TARN_INVARIANT("scope_core", this, chunk->owner.load(std::memory_order_relaxed) == this);
+  for (const scope_region* region = regions_; region != nullptr; region = region->next) {
+    TARN_INVARIANT("scope_core", this, region->owner.load(std::memory_order_relaxed) == this);
     std::size_t used = 0;
-    for_each_span(chunk, [&](const span* s) {
+    for_each_span(region, [&](const span* s) {
       used += s->pages;
       own += s->list != clean ? s->bytes() : 0;
       empty += s->list == dirty ? s->bytes() : 0;
@@ -64,7 +64,7 @@ void scope_core::validate_locked() const {
           s->list == dirty || s->list == clean || (s->list == cut && is_cut(s) && s->free_objects != 0);
       listed += static_cast<std::size_t>(has_list);
     });
-    TARN_INVARIANT("scope_core", this, chunk->used == used);
+    TARN_INVARIANT("scope_core", this, region->used == used);
   }
   const auto count = [&](const span_list& list) {
     list.validate();

@@ -2,12 +2,12 @@
 // scope_core: the memory of one scope, or of one arena that the program has made through jemalloc's names: its blocks lie
 // in spans of its own, so that all that is free goes back at once when it ends, or all of it when it is reset.
 //
-// The scope takes chunks from the page heap and cuts spans from them:
+// The scope takes regions from the page heap and cuts spans from them:
 //
-//     chunk:  | cut: 64 B | cut: 640 B | dirty | (given back) | cut: 64 B | clean |
+//     region:  | cut: 64 B | cut: 640 B | dirty | (given back) | cut: 64 B | clean |
 //
 //   cut      cut into objects as a span of the size class is (objects.hpp)
-//   large    one large block: a chunk of one span
+//   large    one large block: a region of one span
 //   dirty    empty; its memory waits for the scope's next span
 //   clean    not used yet: it has no memory
 //
@@ -18,14 +18,14 @@
 // scopes around it. So   resident memory of the scope  <=  own_bytes_  <=  charged  <=  budget   at every moment; with
 // `lends`, the last one holds for the scopes around only.
 //
-// Thread safety: any thread, for blocks that it owns. When a scope ends, the chunks of its survivors get another owner,
+// Thread safety: any thread, for blocks that it owns. When a scope ends, the regions of its survivors get another owner,
 // under the locks of both; so who wants the scope of a block reads it, takes its lock and looks again (with_owner()).
 // Structures are type-stable: begin() makes one another scope's, and one that has been given back to the system reads as
 // zeros, which is a scope without memory. Locks of two scopes are held together only by finish() and by fork: that with the higher `order` first.
 // Idle scopes. A scope that has had empty spans is listed by the one around it, which is listed by the next one, and so on,
 // so that who finds a scope full, or the system without memory, looks at what others have left, and at nobody else. Lists and links are guarded by
 // a lock of their own, which is taken last.
-// Invariants, under the lock: each span of a chunk has owner == the chunk, and the chunk `used` pages of such spans; a
+// Invariants, under the lock: each span of a region has owner == the region, and the region `used` pages of such spans; a
 // span is in room_[its class] if it is cut, accessible and has free objects, in dirty_ or clean_ if it is such a span,
 // and in no list otherwise; own_bytes_ == the sum over spans that are not clean; dirty_bytes_ == the sum over dirty_;
 // own_bytes_ + leaving_bytes_ <= charged().
@@ -52,11 +52,11 @@ class scope_core;
 struct scope_bin;
 
 // Memory that the page heap gave in one piece.
-struct scope_chunk {
-  scope_chunk* free_link = nullptr;  // of the metadata pool
+struct scope_region {
+  scope_region* free_link = nullptr;  // of the metadata pool
   std::atomic<scope_core*> owner{nullptr};
-  scope_chunk* next = nullptr;
-  scope_chunk* previous = nullptr;
+  scope_region* next = nullptr;
+  scope_region* previous = nullptr;
   std::uintptr_t start = 0;
   std::uint32_t pages = 0;
   std::uint32_t used = 0;            // pages that have not been given back
@@ -64,7 +64,7 @@ struct scope_chunk {
 };
 
 // Empty spans that a thread takes out of a scope, until their charge is taken off; on that thread's stack. The spans are
-// in no chunk.
+// in no region.
 struct scope_leaving {
   span_list spans;
   std::size_t bytes = 0;           // of them, as far as they are charged
@@ -121,7 +121,7 @@ class scope_core {
   // What has changed in the span before the owner changed is seen.
   static scope_core& owner_of(const span* s) {
     // acquire: partner of the release in sort_out_locked().
-    return *chunk_of(s)->owner.load(std::memory_order_acquire);
+    return *region_of(s)->owner.load(std::memory_order_acquire);
   }
   // Whether a block can begin at the address: an object, or a large block.
   static bool is_object(const span* s, const void* block) {
@@ -198,20 +198,20 @@ class scope_core {
 
   static bool is_cut(const span* s) { return s->size_class != 0; }
   static bool is_withheld(const span* s) { return s->list == cut_withheld || s->list == large_withheld; }
-  static scope_chunk* chunk_of(const span* s) {
-    return static_cast<scope_chunk*>(s->owner.load(std::memory_order_relaxed));
+  static scope_region* region_of(const span* s) {
+    return static_cast<scope_region*>(s->owner.load(std::memory_order_relaxed));
   }
   template <class Work>
   static auto with_owner(const span* s, Work work);
   template <class Visit>
-  static void for_each_span(const scope_chunk* chunk, Visit visit);
+  static void for_each_span(const scope_region* region, Visit visit);
 
   // Pages.
   bool pay(std::size_t bytes, scope_bin* bin);
   bool ask(scope_core& full, std::size_t bytes, scope_bin* bin, int& tries, std::int64_t& waits_until);
   span* take(std::size_t pages, std::size_t alignment, kind how, page_heap::use use, scope_bin* bin);
   span* take_empty_locked(std::size_t pages, kind from) TARN_REQUIRES(lock_);
-  span* take_chunk(std::size_t pages, std::size_t alignment, page_heap::use use);
+  span* take_region(std::size_t pages, std::size_t alignment, page_heap::use use);
   void detach_locked(span* s, scope_leaving& to) TARN_REQUIRES(lock_);
   static void give_back(span_list& leaving, std::size_t keep);
   void begin_leaving_locked(scope_leaving& l) TARN_REQUIRES(lock_);
@@ -231,7 +231,7 @@ class scope_core {
   struct departure;
   void sort_out_locked(scope_core* heir, departure& d) TARN_NOT_ANALYZED;
   void inherit_locked(span* s, departure& d) TARN_REQUIRES(lock_);
-  static void hand_over_locked(scope_chunk* chunk, scope_core* heir) TARN_NOT_ANALYZED;
+  static void hand_over_locked(scope_region* region, scope_core* heir) TARN_NOT_ANALYZED;
   void empty_lists_locked() TARN_REQUIRES(lock_);
   static void withhold(span* s);
   static void give_back_withheld(scope_leaving& l);
@@ -251,7 +251,7 @@ class scope_core {
   std::atomic<std::uint32_t> waiters_{0};
 
   os::mutex lock_{os::lock_rank::scope};
-  scope_chunk* chunks_ TARN_GUARDED_BY(lock_) = nullptr;
+  scope_region* regions_ TARN_GUARDED_BY(lock_) = nullptr;
   span_list room_[size_classes::count] TARN_GUARDED_BY(lock_);
   span_list dirty_ TARN_GUARDED_BY(lock_);
   span_list clean_ TARN_GUARDED_BY(lock_);
@@ -269,24 +269,24 @@ class scope_core {
 template <class Work>
 auto scope_core::with_owner(const span* s, Work work) {
   for (;;) {
-    const scope_chunk* const chunk = chunk_of(s);
+    const scope_region* const region = region_of(s);
     // The span has been given back: the pointer that led here is stale.
-    if (chunk == nullptr) os::fatal("double free, or a pointer into memory that is free", s);
-    scope_core* const core = chunk->owner.load(std::memory_order_relaxed);
+    if (region == nullptr) os::fatal("double free, or a pointer into memory that is free", s);
+    scope_core* const core = region->owner.load(std::memory_order_relaxed);
     if (core == nullptr) os::fatal("double free, or a pointer into memory that is free", s);
     os::lock_guard guard(core->lock_, *core);
-    if (chunk_of(s) == chunk && chunk->owner.load(std::memory_order_relaxed) == core) return work(*core);
+    if (region_of(s) == region && region->owner.load(std::memory_order_relaxed) == core) return work(*core);
   }
 }
 
 // In the order of addresses. visit(s) may change the span.
 template <class Visit>
-void scope_core::for_each_span(const scope_chunk* chunk, Visit visit) {
-  const std::uintptr_t end = chunk->start + (std::size_t{chunk->pages} << page_shift);
-  for (std::uintptr_t at = chunk->start; at < end;) {
+void scope_core::for_each_span(const scope_region* region, Visit visit) {
+  const std::uintptr_t end = region->start + (std::size_t{region->pages} << page_shift);
+  for (std::uintptr_t at = region->start; at < end;) {
     // What has been given back belongs to others: another thread may have constructed its span a moment ago.
     span* const s = engine::map.visible_span_of(at);
-    if (s == nullptr || chunk_of(s) != chunk || !s->contains(at)) {
+    if (s == nullptr || region_of(s) != region || !s->contains(at)) {
       at += page_size;
       continue;
     }
@@ -299,8 +299,8 @@ void scope_core::for_each_span(const scope_chunk* chunk, Visit visit) {
 // What scopes without a parent leave, and whatever an ended scope's survivors go to. Nobody enters it.
 extern constinit scope_core process_scope;
 extern constinit scope_names names_of_scopes;
-// Structures of chunks.
-extern constinit metadata_pool scope_chunks;
+// Structures of regions.
+extern constinit metadata_pool scope_regions;
 #pragma GCC visibility pop
 
 }  // namespace tarn

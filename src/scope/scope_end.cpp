@@ -32,10 +32,10 @@ struct scope_core::departure {
   span_run run_;  // neighbours that leave and have not been joined yet
 };
 
-// A span leaves its chunk. Spans of a chunk come in the order of their addresses.
+// A span leaves its region. Spans of a region come in the order of their addresses.
 void scope_core::departure::add(span* s) {
   left.bytes += s->list != clean ? s->bytes() : 0;
-  chunk_of(s)->used -= s->pages;
+  region_of(s)->used -= s->pages;
   s->size_class = 0;
   s->owner.store(nullptr, std::memory_order_relaxed);
   s->state.store(span_state::purging, std::memory_order_relaxed);
@@ -85,23 +85,23 @@ void scope_core::inherit_locked(span* s, departure& d) {
   }
 }
 
-// What is left of a chunk.
-void scope_core::hand_over_locked(scope_chunk* chunk, scope_core* heir) {
-  if (chunk->used == 0) {
-    chunk->owner.store(nullptr, std::memory_order_relaxed);
-    scope_chunks.deallocate(chunk);
+// What is left of a region.
+void scope_core::hand_over_locked(scope_region* region, scope_core* heir) {
+  if (region->used == 0) {
+    region->owner.store(nullptr, std::memory_order_relaxed);
+    scope_regions.deallocate(region);
   } else if (heir != nullptr) {
-    chain::insert(heir->chunks_, chunk);
+    chain::insert(heir->regions_, region);
     // release: partner of the acquire in owner_of(), so that a thread in the heir's scope that frees a block without a
     // lock sees that the block's span is being withheld.
-    chunk->owner.store(heir, std::memory_order_release);
+    region->owner.store(heir, std::memory_order_release);
   }
 }
 
-// Divides all chunks into what leaves and what stays, for `heir`; null: all leaves. Requires: the locks of both.
+// Divides all regions into what leaves and what stays, for `heir`; null: all leaves. Requires: the locks of both.
 void scope_core::sort_out_locked(scope_core* heir, departure& d) {
-  while (scope_chunk* const chunk = chain::pop(chunks_)) {
-    for_each_span(chunk, [&](span* s) TARN_NOT_ANALYZED {
+  while (scope_region* const region = chain::pop(regions_)) {
+    for_each_span(region, [&](span* s) TARN_NOT_ANALYZED {
       const bool is_live = s->list != dirty && s->list != clean && s->free_objects != s->capacity;
       if (is_live && heir != nullptr) {
         d.end_run();
@@ -111,7 +111,7 @@ void scope_core::sort_out_locked(scope_core* heir, departure& d) {
       }
     });
     d.end_run();
-    hand_over_locked(chunk, heir);
+    hand_over_locked(region, heir);
   }
   empty_lists_locked();
   begin_leaving_locked(d.left);

@@ -12,7 +12,7 @@ using figures = tarn_scope_stats;
 
 constexpr metric_of<figures> rows[] = {
     {"tarn_scope_live_scopes", gauge, none, "Scopes of this name that have not ended", &figures::live},
-    {"tarn_scope_budget_bytes", gauge, bytes, "Sum of their budgets; 0 if they have none", &figures::budget},
+    {"tarn_scope_budget_bytes", gauge, bytes, "Sum of their budgets; 0 if they have none", &figures::limit},
     {"tarn_scope_charged_bytes", gauge, bytes, "Memory that is charged to them", &figures::charged},
     {"tarn_scope_peak_bytes", gauge, bytes, "The most that was charged to one of this name", &figures::peak},
     {"tarn_scope_ended_scopes", counter, none, "Scopes that have ended", &figures::ended},
@@ -24,8 +24,7 @@ constexpr metric_of<figures> rows[] = {
 using table = metric_table<rows>;
 
 void visit_metrics(metric_receiver to) {
-  visit([](void* p, const figures* f) { table::give(*static_cast<metric_receiver*>(p), f->name, 0, *f); },
-        &to);
+  visit([](void* p, const figures* f) { table::give(*static_cast<metric_receiver*>(p), f->name, *f); }, &to);
 }
 
 }  // namespace

@@ -205,7 +205,7 @@ void scope_core::put_back(void* const* at, std::size_t count) {
         if (owner.free_locked(s, at, end) != freed::object)
           os::fatal("double free, detected when the block returned to its span", *at);
         s = at != end ? span_of(*at) : nullptr;
-      } while (s != nullptr && chunk_of(s)->owner.load(std::memory_order_relaxed) == core);
+      } while (s != nullptr && region_of(s)->owner.load(std::memory_order_relaxed) == core);
       has_much = owner.dirty_bytes_ > owner.most_dirty();
       return 0;
     });

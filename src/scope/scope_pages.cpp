@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// scope_core's pages: chunks from the page heap, the spans that are cut from them, and how empty ones leave.
+// scope_core's pages: regions from the page heap, the spans that are cut from them, and how empty ones leave.
 #include <algorithm>
 #include <cstdint>
 #include <new>
@@ -10,16 +10,16 @@
 namespace tarn {
 namespace {
 
-// Chunks for cut spans: an eighth of what the scope has, within these bounds.
-constexpr std::size_t least_chunk = 64 * kib;
-constexpr std::size_t most_chunk = 1 * mib;
-constexpr std::size_t chunk_divisor = 8;
+// Regions for cut spans: an eighth of what the scope has, within these bounds.
+constexpr std::size_t least_region = 64 * kib;
+constexpr std::size_t most_region = 1 * mib;
+constexpr std::size_t region_divisor = 8;
 // An arena keeps so many bytes of empty spans; a scope as many as dirty_of_scope, this part of what it has, or half its
 // budget.
 constexpr std::size_t dirty_of_arena = 64 * kib;
 constexpr std::size_t dirty_divisor = 4;
 // A search for an empty span looks at so many.
-constexpr int most_looks = 16;
+constexpr int most_chunks_looked_at = 16;
 
 // Of the calling thread. A purge of the page heap may run a period of decay, which ends others within.
 thread_local constinit scope_leaving* innermost_leaving = nullptr;
@@ -30,7 +30,7 @@ thread_local constinit scope_leaving* innermost_leaving = nullptr;
 span* scope_core::take_empty_locked(std::size_t pages, kind from) {
   span_list& list = from == dirty ? dirty_ : clean_;
   span* best = nullptr;
-  int looks = most_looks;
+  int looks = most_chunks_looked_at;
   for (span* s = list.front(); s != nullptr && looks != 0; s = s->next, --looks) {
     if (s->pages >= pages && (best == nullptr || s->pages < best->pages)) best = s;
   }
@@ -79,14 +79,14 @@ span* scope_core::take(std::size_t pages, std::size_t alignment, kind how, page_
       return s;
     }
   }
-  span* const s = take_chunk(pages, alignment, use);
+  span* const s = take_region(pages, alignment, use);
   if (s == nullptr) uncharge(bytes);
   return s;
 }
 
-// The first span of a new chunk, whose rest waits. Requires: the span is paid for.
-span* scope_core::take_chunk(std::size_t pages, std::size_t alignment, page_heap::use use) {
-  void* const memory = scope_chunks.allocate(engine::metadata);
+// The first span of a new region, whose rest waits. Requires: the span is paid for.
+span* scope_core::take_region(std::size_t pages, std::size_t alignment, page_heap::use use) {
+  void* const memory = scope_regions.allocate(engine::metadata);
   if (memory == nullptr) return nullptr;
   std::size_t own = 0;
   {
@@ -94,8 +94,8 @@ span* scope_core::take_chunk(std::size_t pages, std::size_t alignment, page_heap
     own = own_bytes_;
   }
   const std::size_t wanted =
-      use == page_heap::use::sparse && alignment <= 1 && pages < (least_chunk >> page_shift)
-          ? std::clamp(own / chunk_divisor, least_chunk, most_chunk) >> page_shift
+      use == page_heap::use::sparse && alignment <= 1 && pages < (least_region >> page_shift)
+          ? std::clamp(own / region_divisor, least_region, most_region) >> page_shift
           : pages;
   const auto take_pages = [=](std::size_t length) {
     return engine::central_tier.take_pages(length, alignment, span_state::purging, use);
@@ -103,26 +103,26 @@ span* scope_core::take_chunk(std::size_t pages, std::size_t alignment, page_heap
   span* s = wanted > pages ? take_pages(wanted) : nullptr;
   if (s == nullptr) s = engine::take_or_reclaim([&] { return take_pages(pages); });
   if (s == nullptr) {
-    scope_chunks.deallocate(memory);
+    scope_regions.deallocate(memory);
     return nullptr;
   }
-  auto* const chunk = new (memory) scope_chunk;
-  chunk->start = s->start;
-  chunk->pages = chunk->used = s->pages;
-  chunk->name = row_;
+  auto* const region = new (memory) scope_region;
+  region->start = s->start;
+  region->pages = region->used = s->pages;
+  region->name = row_;
   s->size_class = 0;
   s->list = large;
   s->capacity = 1;
   s->free_objects = 0;
-  s->owner.store(chunk, std::memory_order_relaxed);
-  chunk->owner.store(this, std::memory_order_relaxed);
+  s->owner.store(region, std::memory_order_relaxed);
+  region->owner.store(this, std::memory_order_relaxed);
   s->state.store(span_state::scoped, std::memory_order_relaxed);
   span* const rest = s->pages > pages ? engine::heap.split(s, pages) : nullptr;
   if (s->pages > pages) {  // no memory for a structure
     s->owner.store(nullptr, std::memory_order_relaxed);
     s->state.store(span_state::purging, std::memory_order_relaxed);
     engine::heap.deallocate(s);
-    scope_chunks.deallocate(chunk);
+    scope_regions.deallocate(region);
     return nullptr;
   }
   scope_core* full = nullptr;
@@ -135,12 +135,12 @@ span* scope_core::take_chunk(std::size_t pages, std::size_t alignment, page_heap
   }
   {
     os::lock_guard guard(lock_, *this);
-    chain::insert(chunks_, chunk);
+    chain::insert(regions_, region);
     own_bytes_ += s->bytes();
     if (rest != nullptr && !is_kept) {
       rest->owner.store(nullptr, std::memory_order_relaxed);
       rest->state.store(span_state::purging, std::memory_order_relaxed);
-      chunk->used -= rest->pages;
+      region->used -= rest->pages;
     } else if (rest != nullptr && rest->list == clean) {
       clean_.push_front(rest);
     } else if (rest != nullptr) {
@@ -156,18 +156,18 @@ span* scope_core::take_chunk(std::size_t pages, std::size_t alignment, page_heap
 
 // The span, which is in no list, leaves the scope; its charge remains.
 void scope_core::detach_locked(span* s, scope_leaving& to) {
-  scope_chunk* const chunk = chunk_of(s);
+  scope_region* const region = region_of(s);
   own_bytes_ -= s->list != clean ? s->bytes() : 0;
-  chunk->used -= s->pages;
+  region->used -= s->pages;
   s->size_class = 0;
   s->owner.store(nullptr, std::memory_order_relaxed);
   s->state.store(span_state::purging, std::memory_order_relaxed);
   to.spans.push_back(s);
   to.bytes += s->bytes();
-  if (chunk->used != 0) return;
-  chain::erase(chunks_, chunk);
-  chunk->owner.store(nullptr, std::memory_order_relaxed);
-  scope_chunks.deallocate(chunk);
+  if (region->used != 0) return;
+  chain::erase(regions_, region);
+  region->owner.store(nullptr, std::memory_order_relaxed);
+  scope_regions.deallocate(region);
 }
 
 // Gives spans to the page heap; about `keep` bytes of them stay backed.
@@ -227,7 +227,7 @@ void scope_core::forget_leaving() {
 std::size_t scope_core::most_dirty() const {
   if (this == &process_scope) return 0;
   if (index != 0) return dirty_of_arena;
-  return std::max({dirty_of_scope, own_bytes_ / dirty_divisor, options_.budget / 2});
+  return std::max({dirty_of_scope, own_bytes_ / dirty_divisor, options_.limit / 2});
 }
 
 // Gives back what most_dirty() does not allow. Without a budget it stays backed until it decays.
@@ -236,7 +236,7 @@ void scope_core::trim_dirty() {
   std::size_t keep = 0;
   {
     os::lock_guard guard(lock_, *this);
-    keep = options_.budget != 0 ? 0 : SIZE_MAX;
+    keep = options_.limit != 0 ? 0 : SIZE_MAX;
     while (dirty_bytes_ > most_dirty()) {
       span* const s = dirty_.back();
       dirty_.remove(s);

@@ -34,13 +34,13 @@ constinit std::atomic<std::uint64_t> last_number{TARN_SCOPE_PROCESS_NUMBER};
 
 bool is_valid(const char* name, const tarn_scope_options& o) {
   return name != nullptr && o.over >= TARN_SCOPE_FAIL && o.over <= TARN_SCOPE_LEND &&
-         (o.budget == 0 || o.budget >= least_budget);
+         (o.limit == 0 || o.limit >= least_budget);
 }
 
 // The memory of the scope that the new one is to be part of.
 scope_core& parent_of(const tarn_scope& asked) {
-  if (asked.core == nullptr && asked.number == TARN_SCOPE_PROCESS_NUMBER) return process_scope;
-  if (asked.core != nullptr) return *scope_instance::of(asked).memory;
+  if (asked.instance == nullptr && asked.number == TARN_SCOPE_PROCESS_NUMBER) return process_scope;
+  if (asked.instance != nullptr) return *scope_instance::of(asked).memory;
   return current_scope_bin != nullptr ? *current_scope_bin->memory : process_scope;
 }
 
@@ -69,7 +69,7 @@ void walk_locks(const os::lock_walk& walk) {
   if (!walk.backwards) {
     walk.visit(cores_lock);
   } else {
-    walk.visit(scope_chunks.lock());
+    walk.visit(scope_regions.lock());
     walk.visit(names_of_scopes.lock());
     walk.visit(scope_core::idle_lock());
     walk.visit(process_scope.lock());
@@ -83,7 +83,7 @@ void walk_locks(const os::lock_walk& walk) {
     walk.visit(process_scope.lock());
     walk.visit(scope_core::idle_lock());
     walk.visit(names_of_scopes.lock());
-    walk.visit(scope_chunks.lock());
+    walk.visit(scope_regions.lock());
   }
 }
 
@@ -170,10 +170,10 @@ void release_empty() {
 namespace {
 
 void add_live(const scope_core& memory, tarn_scope_stats& out) {
-  out.budget += memory.options().budget;
+  out.limit += memory.options().limit;
   out.charged += memory.charged();
   if (out.peak < memory.peak()) out.peak = memory.peak();
-  const std::size_t budget = memory.options().budget;
+  const std::size_t budget = memory.options().limit;
   if (budget != 0 && memory.charged() > budget) out.lent += memory.charged() - budget;
 }
 
@@ -224,7 +224,7 @@ bool has_idle_cores() {
 }
 
 bool has_work() {
-  if (scopes.has_work() || has_idle_cores() || scope_chunks.has_work()) return true;
+  if (scopes.has_work() || has_idle_cores() || scope_regions.has_work()) return true;
   bool work = false;
   os::lock_guard guard(scopes.lock());
   scopes.for_each_locked([&work](scope_instance& scope) { work = work || scope.memory->has_idle(); });
@@ -250,7 +250,7 @@ void age() TARN_NOT_ANALYZED {
   scopes.for_each([](scope_instance& scope) { scope.memory->age(); });
   scopes.age();
   cores.age(cores_lock);
-  scope_chunks.age(engine::metadata);
+  scope_regions.age(engine::metadata);
 }
 
 // Called while fork holds all locks.
@@ -258,7 +258,7 @@ void forget_leaving() TARN_NOT_ANALYZED {
   process_scope.forget_leaving();
   cores.for_each_carved(true, [](void* core) { static_cast<scope_core*>(core)->forget_leaving(); });
   cores.forget_holds();
-  scope_chunks.forget_holds();
+  scope_regions.forget_holds();
 }
 
 void reclaim() {
@@ -297,11 +297,11 @@ bool fault_handler::describe_other(std::uintptr_t address, text_writer& out) {
   const span* const s = scope_core::span_of(reinterpret_cast<const void*>(address));
   if (s == nullptr || (s->list != scope_core::cut_withheld && s->list != scope_core::large_withheld))
     return false;
-  const auto* const chunk = static_cast<const scope_chunk*>(s->owner.load(std::memory_order_relaxed));
-  if (chunk == nullptr || chunk->name == nullptr) return false;
+  const auto* const region = static_cast<const scope_region*>(s->owner.load(std::memory_order_relaxed));
+  if (region == nullptr || region->name == nullptr) return false;
   out.put("tarn: access to ").pointer(reinterpret_cast<const void*>(address)).put(": it lies in a block");
   if (s->size_class != 0) out.put(" of at most ").number(class_info(s->size_class).size).put(" bytes");
-  out.put(" that has outlived its scope \"").put(static_cast<const char*>(chunk->name->text)).put("\"\n");
+  out.put(" that has outlived its scope \"").put(static_cast<const char*>(region->name->text)).put("\"\n");
   return true;
 }
 

@@ -100,19 +100,6 @@ class byte_samples {
     for (; halvings != 0; --halvings) sum = sum * (2 - sum);
     return sum;
   }
-  // -ln(u), for u in (0, 1).
-  static double negative_logarithm(double u) {
-    // u = m * 2^-e with m in [0.7, 1.4]; ln m = 2 artanh((m - 1) / (m + 1)).
-    int halvings = 0;
-    for (; u < 0x1p-32; halvings += 32) u *= 0x1p32;
-    for (; u < 0.7071; ++halvings) u *= 2;
-    const double z = (u - 1) / (u + 1);
-    const double square = z * z;
-    double sum = 0;
-    for (int n = 13; n > 0; n -= 2) sum = sum * square + 1.0 / n;
-    constexpr double ln_2 = 0.693147180559945309;
-    return halvings * ln_2 - 2 * z * sum;
-  }
 
  private:
   // In (0, 1).

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t magazine_limit = 16 * kib;
 constexpr std::size_t largest_cached = 32 * kib;
 // Objects in a magazine while the class is draining (object_depot::draining).
-constexpr std::size_t most_while_draining = 12;
+constexpr std::size_t most_of_processor_while_draining = 12;
 
 constexpr std::size_t processor_capacity(unsigned size_class) {
   const auto& info = class_info(size_class);
@@ -123,7 +123,7 @@ class processor_caches::owned_bin : public magazine_bin<owned_bin> {
   void**& limit() { return limit_; }
   [[nodiscard]] std::size_t most() const { return table_->most[class_]; }
   [[nodiscard]] std::size_t most_now() const {
-    return drains() ? std::min(most(), most_while_draining) : most();
+    return drains() ? std::min(most(), most_of_processor_while_draining) : most();
   }
   bool raise_most() { return raise_to(std::max(most() * 2, first_capacity(class_))); }
   magazine* new_magazine() {
@@ -146,7 +146,7 @@ class processor_caches::owned_bin : public magazine_bin<owned_bin> {
   std::size_t refill(magazine* m) {
     return caches_.central_.refill(class_, m, std::min<std::size_t>(most_now(), m->capacity), home());
   }
-  void flush(void** objects, std::size_t count) { caches_.central_.flush(class_, objects, count, home()); }
+  void flush(void** objects, std::size_t count) { caches_.central_.flush(class_, objects, count); }
   [[nodiscard]] bool drains() const { return caches_.central_.draining(class_, home()); }
 
  private:

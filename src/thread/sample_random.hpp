@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// sample_random: random numbers for the choice of samples (splitmix64).
+// sample_random: random numbers for the choice of samples.
 //
 // Thread safety: any thread. Two concurrent callers may get the same number.
 #pragma once
@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/random.hpp"
+
 namespace tarn {
 
 class sample_random {
@@ -19,11 +21,9 @@ class sample_random {
   std::uint64_t next() {
     std::uint64_t state = state_.load(std::memory_order_relaxed);
     if (state == 0) state = seed();
-    state += 0x9e3779b97f4a7c15U;
+    const std::uint64_t random = next_random(state);
     state_.store(state, std::memory_order_relaxed);
-    std::uint64_t mixed = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9U;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
-    return mixed ^ (mixed >> 31);
+    return random;
   }
 
  private:

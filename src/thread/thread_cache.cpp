@@ -110,7 +110,7 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
   }
   void flush(void** objects, std::size_t count) {
     cache_.note_put_back(class_, count);
-    central_tier().flush(class_, objects, count, cache_.home);
+    central_tier().flush(class_, objects, count);
   }
   [[nodiscard]] bool drains() const { return draining() && !cache_.is_one_way(class_); }
 

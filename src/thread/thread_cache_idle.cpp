@@ -18,7 +18,7 @@
 //        else               the owner has not read it and cannot read it any more: the object is taken.
 // Guarded pops: classes above fine_end pop between enter() and leave(), so after step 1 nobody pops them, and the
 // topmost object may be taken too. So a sleeping thread keeps at most one object of each class up to
-// size_classes::fine_end. tests/model/sleeper.pml explores the interleavings.
+// size_classes::fine_end. tests/weak_memory/sleeper_models.cpp explores the executions.
 #include <algorithm>
 
 #include "os/process_fence.hpp"

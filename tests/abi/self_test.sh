@@ -18,7 +18,7 @@ cat >library.c <<'TEXT'
 #include <tarn/malloc.h>
 void tarn_get_stats(tarn_stats* out) { out->version = 2; }
 int tarn_option_at(size_t index, tarn_option* out) { return out == 0 ? (int)index : 0; }
-void tarn_visit_locks(void (*visit)(void*, const tarn_lock_stats*), void* context) { visit(context, 0); }
+void tarn_visit_pinned(void (*visit)(void*, const tarn_pinned*), void* context) { visit(context, 0); }
 void malloc_stats(void) {}
 TEXT
 compare() {
@@ -41,7 +41,7 @@ header=include/tarn/malloc.h
 expect 1 's/^  uint64_t returned; /  uint64_t inserted;\n&/' $header
 expect 1 's/^  uint64_t returned; /  uint32_t returned; /' $header
 expect 1 's/^} tarn_option;/  const char* unit;\n&/' $header
-expect 1 '/tarn_visit_locks/d' library.c
+expect 1 '/tarn_visit_pinned/d' library.c
 expect 1 's/^} tarn_stats;/  uint64_t appended;\n&/' $header
 expect 1 '/malloc_stats/d' library.c
 expect 0 's/^void malloc_stats(void)/void malloc_stats(int more)/' library.c

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: `tarn advise`, `replay`, `apply` and `top` on real recordings, with the real recorder and libtarn."""
+"""End-to-end: `tarn advise`, `prove --plan`, `run --plan`, `replay` and `top` on real recordings, with the real recorder and libtarn."""
 import fcntl
 import glob
 import json
@@ -58,7 +58,7 @@ int main() { unsigned long x = 1; for (long i = 0; i < 150000000; ++i) x = x * 6
 
 
 def record(path, words, mode="full"):
-    subprocess.run([settings.tarn, "profile", "-q", "-m", mode, "-o", path, "--", *words], env=environment(), check=True,
+    subprocess.run([settings.tarn, "profile", "-q", "--mode", mode, "-o", path, "--", *words], env=environment(), check=True,
                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
 
 
@@ -80,14 +80,17 @@ class advice(Base):
         self.assertIn("GLIBC_TUNABLES", text)
         self.assertIn("main", text)
         number = str(1 + kinds.index("buffer pool"))
-        self.assertEqual(tarn("advise", "--estimate", self.path("b.prof"), "--plan", self.path("p.json"), "--only", number).returncode, 0)
-        applied = tarn("apply", "--json", "-n", "3", "--touch", "0", self.path("p.json"), "--", program)
-        self.assertEqual(applied.returncode, 0, applied.stderr)
-        figures = json.loads(applied.stdout)
-        faults = {one["name"]: one["metrics"]["minor_faults"]["median"] for one in figures["contenders"]}
-        self.assertLess(faults["applied"], faults["plain"] / 5)
-        self.assertEqual(figures["blocks"]["0"], 4 * 20)  # a warm-up and three rounds
-        self.assertGreater(figures["measured"]["saving_ns"], 0)
+        self.assertEqual(tarn("advise", "--estimate", self.path("b.prof"), "--plan", self.path("p.json"), "--number", number).returncode, 0)
+        size = os.path.getsize(self.path("b.prof"))
+        proven = tarn("prove", "--json", "-r", "3", "--plan", self.path("p.json"), self.path("b.prof"))
+        self.assertEqual(proven.returncode, 0, proven.stderr)
+        figures = json.loads(proven.stdout)
+        self.assertEqual({one["name"] for one in figures["ways"]}, {"tarn", "layer", "plan"})
+        faults = {one["name"]: one["metrics"]["minor_faults"]["median"] for one in figures["runs"]}
+        self.assertLess(faults["plan"], faults["unchanged"] / 5)
+        self.assertEqual(figures["plan"]["blocks"]["0"], 4 * 20)  # a warm-up and three rounds
+        self.assertGreater(figures["plan"]["measured"]["saving_ns"], 0)
+        self.assertEqual(os.path.getsize(self.path("b.prof")), size)  # a plan's result is not the profile's
 
     def test_a_plan_with_variables(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
@@ -95,23 +98,23 @@ class advice(Base):
         self.assertEqual(tarn("advise", "--estimate", self.path("b.prof"), "--plan", self.path("p.json")).returncode, 0)
         with open(self.path("p.json"), encoding="utf-8") as file:
             self.assertIn("GLIBC_TUNABLES", json.load(file)["variables"])
-        once = tarn("apply", "--once", self.path("p.json"), "--", "sh", "-c", "echo $GLIBC_TUNABLES; exit 3")
+        once = tarn("run", "--plan", self.path("p.json"), "--", "sh", "-c", "echo $GLIBC_TUNABLES; exit 3")
         self.assertEqual(once.returncode, 3, once.stderr)
         self.assertIn("trim_threshold", once.stdout)
 
     def test_pools_serve_their_site_alone(self):
         program = self.compile("nodes", NODES, "-O2", "-g")
         record(self.path("n.prof"), [program])
-        advised = tarn("advise", "--estimate", "--least", "0", "--json", self.path("n.prof"))
+        advised = tarn("advise", "--estimate", "--min", "0", "--json", self.path("n.prof"))
         kinds = [one["kind"] for one in json.loads(advised.stdout)["advice"]]
         self.assertIn("typed pool", kinds)
         number = str(1 + kinds.index("typed pool"))
         self.assertEqual(
-            tarn("advise", "--estimate", "--least", "0", self.path("n.prof"), "--plan", self.path("p.json"), "--only",
+            tarn("advise", "--estimate", "--min", "0", self.path("n.prof"), "--plan", self.path("p.json"), "--number",
                  number).returncode, 0)
-        applied = tarn("apply", "--json", "-n", "1", "-w", "0", "--touch", "0", self.path("p.json"), "--", program)
-        self.assertEqual(applied.returncode, 0, applied.stderr)
-        blocks = json.loads(applied.stdout)["blocks"]["0"]
+        proven = tarn("prove", "--json", "-r", "1", "--plan", self.path("p.json"), self.path("n.prof"))
+        self.assertEqual(proven.returncode, 0, proven.stderr)
+        blocks = json.loads(proven.stdout)["plan"]["blocks"]["0"] / 2  # a warm-up and a round
         self.assertGreater(blocks, 500)  # a slot that is freed and allocated again in one magazine counts once
         self.assertLessEqual(blocks, 300 * 500)
 
@@ -128,7 +131,7 @@ class advice(Base):
     def test_replay(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         record(self.path("b.prof"), [program])
-        result = tarn("replay", "--json", "-n", "2", "--only", "system,tarn,tarn pools", self.path("b.prof"))
+        result = tarn("replay", "--json", "-r", "2", "--only", "system,tarn,tarn pools", self.path("b.prof"))
         self.assertEqual(result.returncode, 0, result.stderr)
         ways = {one["name"]: one for one in json.loads(result.stdout)["ways"]}
         self.assertEqual(set(ways), {"system", "tarn", "tarn pools"})
@@ -140,14 +143,14 @@ class advice(Base):
         # 20 buffers of 8,192 pages each: under malloc each buffer faults again, a pool faults in one buffer once.
         self.assertGreater(ways["system"]["rounds"][0]["faults"], 19 * 8192)
         self.assertLess(ways["tarn pools"]["rounds"][0]["faults"], 3 * 8192)
-        replayed = tarn("advise", "--replay", "-n", "1", "--json", self.path("b.prof"))
+        replayed = tarn("advise", "--replay", "-r", "1", "--json", self.path("b.prof"))
         self.assertEqual(replayed.returncode, 0, replayed.stderr)
         self.assertEqual(json.loads(replayed.stdout)["advice"][0]["grade"], "replayed")
 
     def test_a_sampled_recording_is_replayed(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         record(self.path("s.prof"), [program], "sample")
-        replayed = tarn("advise", "-n", "1", "--json", self.path("s.prof"))
+        replayed = tarn("advise", "-r", "1", "--json", self.path("s.prof"))
         self.assertEqual(replayed.returncode, 0, replayed.stderr)
         found = json.loads(replayed.stdout)
         first = found["advice"][0]
@@ -168,7 +171,7 @@ class advice(Base):
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
         self.assert_refused(tarn("replay", none), 125, "no events", "--no-events")
         self.assert_refused(tarn("advise", "--replay", none), 125, "no events")
-        self.assertIn("estimates only", tarn("advise", "--least", "0", none).stderr)
+        self.assertIn("estimates only", tarn("advise", "--min", "0", none).stderr)
         self.assert_refused(tarn("advise", self.path("none.prof")), 125, "none.prof")
         other = self.write("other", "text\n")
         self.assert_refused(tarn("advise", other), 125, other)
@@ -176,7 +179,7 @@ class advice(Base):
         record(self.path("f.prof"), [program])
         with open(self.path("f.prof"), "r+b") as file:
             file.truncate(os.path.getsize(self.path("f.prof")) * 2 // 3)
-        cut = tarn("replay", "-n", "1", "--only", "system", self.path("f.prof"))
+        cut = tarn("replay", "-r", "1", "--only", "system", self.path("f.prof"))
         self.assertIn("tarn: ", cut.stderr)
         self.assertIn(cut.returncode, (4, 125))
 
@@ -184,29 +187,30 @@ class advice(Base):
         library = shutil.copy(settings.library, self.path("evil.so"))
         for plan in ({"malloc": library}, {"variables": {"LD_PRELOAD": library}}, {"variables": {"LD_AUDIT": library}}):
             path = self.write("p.json", json.dumps({"tarn_plan": 1, **plan}))
-            self.assert_refused(tarn("apply", "--once", path, "--", "true"), 125, "evil.so", "--trust-file")
+            self.assert_refused(tarn("run", "--plan", path, "--", "true"), 125, "evil.so", "--trust-file")
         self.write("p.json", json.dumps({"tarn_plan": 1, "malloc": library}))
-        self.assertEqual(tarn("apply", "--once", "--trust-file", path, "--", "true").returncode, 0)
+        self.assertEqual(tarn("run", "--trust-file", "--plan", path, "--", "true").returncode, 0)
 
     def test_plans_that_cannot_be_used(self):
-        self.assert_refused(tarn("apply", self.path("none.json"), "--", "true"), 125, "cannot read")
-        self.assert_refused(tarn("apply", self.write("p.json", "{}"), "--", "true"), 125, "not a plan")
-        self.assert_refused(tarn("apply", self.write("q.json", '{"tarn_plan": 1}'), "--", "true"), 125, "changes nothing")
-        self.assert_refused(tarn("apply", self.write("q.json", '{"tarn_plan": 1}')), 2)
-        self.assert_refused(tarn("apply"), 2)
+        self.assert_refused(tarn("run", "--plan", self.path("none.json"), "--", "true"), 125, "cannot read")
+        self.assert_refused(tarn("run", "--plan", self.write("p.json", "{}"), "--", "true"), 125, "not a plan")
+        self.assert_refused(tarn("run", "--plan", self.write("q.json", '{"tarn_plan": 1}'), "--", "true"), 125, "changes nothing")
+        self.assert_refused(tarn("run", "--plan", self.write("q.json", '{"tarn_plan": 1}')), 125, "no program given")
+        self.assert_refused(tarn("run", "--stats", "--plan", self.path("q.json"), "--", "true"), 125, "cannot be used together")
         many = [{"use": "pool", "size": 8, "group": i, "frames": [{"module": "a", "offset": "0x1"}]} for i in range(33)]
-        self.assert_refused(tarn("apply", self.write("m.json", json.dumps({"tarn_plan": 1, "sites": many})), "--", "true"),
+        self.assert_refused(tarn("run", "--plan", self.write("m.json", json.dumps({"tarn_plan": 1, "sites": many})), "--", "true"),
                             125, "32 groups")
 
     def test_sites_of_another_build_are_reported(self):
         site = {"use": "pool", "size": 64, "group": 0, "place": "x", "frames": [{"module": "/bin/x", "build_id": "00ff", "offset": "0x10"}]}
-        result = tarn("apply", "-n", "1", "-w", "0", "--touch", "0",
-                      self.write("p.json", json.dumps({"tarn_plan": 1, "sites": [site]})), "--", "true")
+        record(self.path("t.prof"), ["true"])
+        result = tarn("prove", "-r", "1", "--plan", self.write("p.json", json.dumps({"tarn_plan": 1, "sites": [site]})),
+                      self.path("t.prof"))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("built again", result.stderr)
         self.assertIn("0 blocks per run", result.stdout)
         # The variables that carry the plan are no options of the library, which is preloaded as well.
-        once = tarn("apply", "--once", self.path("p.json"), "--", "true")
+        once = tarn("run", "--plan", self.path("p.json"), "--", "true")
         self.assertEqual((once.returncode, once.stderr), (0, ""))
 
 

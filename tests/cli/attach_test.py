@@ -52,7 +52,7 @@ class AttachBase(ProfileBase):
     def attach(self, pid, *options, mode="full"):
         """Starts `tarn attach` and returns its process. It writes x.prof."""
         self.path = os.path.join(self.folder, "x.prof")
-        tarn = subprocess.Popen([settings.tarn, "attach", "-m", mode, "-o", self.path, *options, str(pid)],
+        tarn = subprocess.Popen([settings.tarn, "attach", "--mode", mode, "-o", self.path, *options, str(pid)],
                                 stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment(),
                                 cwd=self.folder)
         self.addCleanup(tarn.stderr.close)
@@ -74,7 +74,7 @@ class AttachBase(ProfileBase):
         return result
 
     def detach(self, tarn, pid):
-        result = self.tarn("detach", str(pid))
+        result = self.tarn("attach", "--stop", str(pid))
         self.assertEqual(tarn.wait(timeout=30), 0)
         self.said = tarn.stderr.read()
         return result
@@ -136,7 +136,7 @@ class attach(AttachBase):
         target.ask("burst 1 1000")
         time.sleep(0.3)
         self.detach(tarn, target.pid)
-        known = json.loads(self.tarn("rss", "--json", self.path).stdout)
+        known = json.loads(self.tarn("show", "--by", "rss", "--json", self.path).stdout)
         self.assertLess(known["peak_resident_bytes"], 40 << 20)
         self.assertFalse(known["peak_exact"])
 
@@ -176,7 +176,7 @@ class attach(AttachBase):
         target = Target(self)
         target.process.stdin.write("sleep\n")
         time.sleep(0.1)
-        tarn = self.attach(target.pid, "--json", "-d", "0.5")
+        tarn = self.attach(target.pid, "--json", "--for", "0.5")
         self.assertEqual(target.process.stdout.readline(), "whole\n")
         self.assertEqual(tarn.wait(timeout=30), 0)
         summary = json.loads(tarn.stderr.read())
@@ -233,7 +233,7 @@ class attach(AttachBase):
         target.ask("burst 1 123")
         tarn.send_signal(signal.SIGINT)
         self.assertEqual(self.count(self.finished(tarn), "burst_make"), (123, 123))
-        tarn = self.attached(target.pid, "--duration", "0.3")
+        tarn = self.attached(target.pid, "--for", "0.3")
         target.ask("burst 1 45")
         self.assertEqual(self.count(self.finished(tarn), "burst_make"), (45, 45))
         self.assertIn("longest stop", self.said)
@@ -257,22 +257,22 @@ class attach(AttachBase):
         target = Target(self)
         tarn = self.attached(target.pid)
         target.ask("burst 1 50")
-        path = self.tarn("dump", str(target.pid)).stdout.strip()
+        path = self.tarn("attach", "--dump", str(target.pid)).stdout.strip()
         self.assertEqual(path, f"tarn-{target.pid}-dump-1.prof")
         self.assertEqual(self.count(self.dump(os.path.join(self.folder, path)), "burst_make"), (50, 50))
         target.ask("burst 1 50")
-        self.tarn("dump", "-o", "y.prof", str(target.pid))
+        self.tarn("attach", "--dump", "-o", "y.prof", str(target.pid))
         self.assertEqual(self.count(self.dump(os.path.join(self.folder, "y.prof")), "burst_make"), (100, 100))
         self.detach(tarn, target.pid)
 
     def test_dump_under_profile(self):
-        target = Target(self, settings.tarn, "profile", "-m", "full", "-o", os.path.join(self.folder, "x.prof"), "--",
+        target = Target(self, settings.tarn, "profile", "--mode", "full", "-o", os.path.join(self.folder, "x.prof"), "--",
                         stderr=subprocess.DEVNULL)
         child = self.child_of(target)
         target.ask("burst 1 50")
-        self.tarn("dump", "-o", "y.prof", child)
+        self.tarn("attach", "--dump", "-o", "y.prof", child)
         self.assertEqual(self.count(self.dump(os.path.join(self.folder, "y.prof")), "burst_make"), (50, 50))
-        self.assertIn("already being recorded", self.tarn("detach", child, code=125).stderr)
+        self.assertIn("already being recorded", self.tarn("attach", "--stop", child, code=125).stderr)
         self.assertIn("already being recorded", self.tarn("attach", child, code=125).stderr)
 
     def test_a_recorder_after_another_library_in_ld_preload(self):
@@ -287,7 +287,7 @@ class attach(AttachBase):
               return next(bytes);
             }""")
         path = os.path.join(self.folder, "x.prof")
-        target = Target(self, settings.tarn, "profile", "-q", "-m", "full", "-o", path, "--", "env",
+        target = Target(self, settings.tarn, "profile", "-q", "--mode", "full", "-o", path, "--", "env",
                         f"LD_PRELOAD={front}:{settings.recorder}")
         target.ask("burst 1 20000")
         target.process.stdin.write("\n")
@@ -359,7 +359,7 @@ int main(int count, char** words) {
     def attach_often(self, code, codes=(0,)):
         process = self.start(code)
         for _ in range(self.ROUNDS):
-            tarn = self.attach(process.pid, "-d", "0.02", "--no-events", mode="sample")
+            tarn = self.attach(process.pid, "--for", "0.02", "--no-events", mode="sample")
             said = tarn.communicate(timeout=30)[1]
             self.assertIn(tarn.returncode, codes, said)
             self.goes_on(process)
@@ -439,7 +439,7 @@ static void start(void) { pthread_t t; pthread_create(&t, 0, loop, step); pthrea
 
 class paused(AttachBase):
     def begin(self):
-        target = Target(self, settings.tarn, "profile", "--paused", "-m", "full", "-o",
+        target = Target(self, settings.tarn, "profile", "--paused", "--mode", "full", "-o",
                         os.path.join(self.folder, "x.prof"), "--", stderr=subprocess.DEVNULL)
         return target, self.child_of(target)
 
@@ -448,12 +448,12 @@ class paused(AttachBase):
         target.ask("burst 1 1000")
         with open(f"/proc/{child}/maps", encoding="utf-8") as file:
             self.assertNotIn("libtarn", file.read())
-        self.assertIn("is paused", self.tarn("dump", child, code=125).stderr)
+        self.assertIn("is paused", self.tarn("attach", "--dump", child, code=125).stderr)
         for count in (20, 30):
             self.tarn("attach", child)
             target.ask(f"burst 1 {count}")
             self.assertIn("already being recorded", self.tarn("attach", child, code=125).stderr)
-            self.tarn("detach", child)
+            self.tarn("attach", "--stop", child)
             target.ask("burst 1 1000")
         target.process.stdin.write("\n")
         self.assertEqual(target.process.wait(timeout=20), 0)
@@ -536,9 +536,9 @@ class refused(AttachBase):
     def test_recorded_already(self):
         target = Target(self)
         tarn = self.attached(target.pid)
-        self.refuses(target.pid, "already being recorded", "tarn dump")
+        self.refuses(target.pid, "already being recorded", "tarn attach --dump")
         self.detach(tarn, target.pid)
-        self.assertIn("not being recorded", self.tarn("detach", str(target.pid), code=125).stderr)
+        self.assertIn("not being recorded", self.tarn("attach", "--stop", str(target.pid), code=125).stderr)
 
     def test_traced(self):
         target = Target(self)
@@ -629,7 +629,7 @@ class attach_rights(AttachBase):
                           ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs"]):
                 target = Target(self, *words, "env", "-i", f"LD_PRELOAD={library}")
                 os.unlink(proof)
-                tarn = self.attach(target.pid, "-d", "0.1")
+                tarn = self.attach(target.pid, "--for", "0.1")
                 said = tarn.communicate(timeout=30)[1]
                 self.assertEqual(tarn.returncode, 0, said)
                 self.assertFalse(os.path.exists(proof), (name, words))
@@ -650,7 +650,7 @@ class attach_rights(AttachBase):
         self.assertEqual(os.stat(self.path).st_uid, NOBODY)
         target.ask("busy 8")
         for _ in range(5):
-            tarn = self.attach(target.pid, "-d", "0.02", "--no-events", mode="sample")
+            tarn = self.attach(target.pid, "--for", "0.02", "--no-events", mode="sample")
             said = tarn.communicate(timeout=30)[1]
             self.assertEqual(tarn.returncode, 0, said)
         self.assertEqual(target.ask("calm"), "0")
@@ -747,7 +747,7 @@ while True:
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.addCleanup(process.stdout.close)
-        tarn = self.attach(process.pid, "-d", "0.5")
+        tarn = self.attach(process.pid, "--for", "0.5")
         rounds = 0
         while tarn.poll() is None:
             rounds += 1
@@ -773,7 +773,7 @@ while True:
         load = subprocess.Popen(["redis-benchmark", "-p", port, "-n", "60000", "-c", "20", "-t", "set,lpush", "--csv"],
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(0.2)
-        tarn = self.attach(server.pid, "-d", "0.6", "--no-events")
+        tarn = self.attach(server.pid, "--for", "0.6", "--no-events")
         output, errors = load.communicate(timeout=100)
         self.assertEqual(load.returncode, 0, errors)
         self.assertEqual(errors, "")

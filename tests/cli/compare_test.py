@@ -17,13 +17,13 @@ class compare(Base):
         return tarn("compare", "--touch", "0", *words, variables=variables)
 
     def test_table_and_verdict(self):
-        result = self.compare("-n", "6", "--only", "system,tarn", "--", "sh", "-c", "exit 0")
+        result = self.compare("-r", "6", "--only", "system,tarn", "--", "sh", "-c", "exit 0")
         self.assertEqual(result.returncode, 0, result.stderr)
         for phrase in ("wall time", "CPU time", "peak RSS", "page faults", "medians of 6 rounds", "Verdict"):
             self.assertIn(phrase, result.stdout)
 
     def test_json_has_every_run(self):
-        result = self.compare("-n", "3", "--only", "tarn,twin", "--with", f"twin={settings.library}",
+        result = self.compare("-r", "3", "--only", "tarn,twin", "--malloc", f"twin={settings.library}",
                               "--json", "--seed", "5", "--", "true")
         self.assertEqual(result.returncode, 0, result.stderr)
         report = json.loads(result.stdout)
@@ -36,21 +36,21 @@ class compare(Base):
     def test_a_real_difference_is_found(self):
         script = self.write("biased", '#!/bin/sh\n[ -n "$LD_PRELOAD" ] && sleep 0.15\nsleep 0.01\n')
         # With 12 rounds the verdict stands even if other load disturbs two of them.
-        report = json.loads(self.compare("-n", "12", "--only", "system,tarn", "--json", "--", script).stdout)
+        report = json.loads(self.compare("-r", "12", "--only", "system,tarn", "--json", "--", script).stdout)
         wall = [one for one in report["verdicts"] if one["metric"] == "wall time"]
         self.assertEqual([one["outcome"] for one in wall], ["more"])
         self.assertGreater(wall[0]["ratio"], 1.5)
 
     def test_small_programs_keep_their_own_peak_memory(self):
         program = self.compile("tiny", "int main() { return 0; }")
-        report = json.loads(tarn("compare", "-n", "3", "--touch", "64", "--only", "system", "--json", "--",
+        report = json.loads(tarn("compare", "-r", "3", "--touch", "64", "--only", "system", "--json", "--",
                                  program).stdout)
         peak = report["contenders"][0]["metrics"]["peak_rss_bytes"]["median"]
         self.assertLess(peak, 4 << 20)
         self.assertGreater(peak, 100 << 10)
 
     def test_same_failure_everywhere_is_the_programs(self):
-        words = ("-n", "3", "--only", "system,tarn")
+        words = ("-r", "3", "--only", "system,tarn")
         result = self.compare(*words, "--", "sh", "-c", "echo because >&2; exit 4")
         self.assertEqual(result.returncode, 3)
         self.assertIn("every allocator alike (exit status 4)", result.stderr)
@@ -59,7 +59,7 @@ class compare(Base):
         self.assertEqual(self.compare("-i", *words, "--", "sh", "-c", "exit 4").returncode, 0)
 
     def test_failure_under_one_allocator(self):
-        result = self.compare("-n", "3", "--only", "system,tarn", "--", "sh", "-c",
+        result = self.compare("-r", "3", "--only", "system,tarn", "--", "sh", "-c",
                               '[ -z "$LD_PRELOAD" ] || { echo broken >&2; kill -ABRT $$; }')
         self.assertEqual(result.returncode, 1)
         self.assertIn("fails under tarn: killed by signal 6", result.stderr)
@@ -67,7 +67,7 @@ class compare(Base):
 
     def test_timeout_counts_as_failure_and_leaves_nothing_running(self):
         marker = os.path.join(self.folder, "pid")
-        result = self.compare("-n", "3", "--timeout", "0.5", "--only", "tarn", "--", "sh", "-c",
+        result = self.compare("-r", "3", "--timeout", "0.5", "--only", "tarn", "--", "sh", "-c",
                               f"sleep 60 & echo $! > {marker}; wait")
         self.assertEqual(result.returncode, 1)
         self.assertIn("still running after 0.5 s", result.stderr)
@@ -102,7 +102,7 @@ class compare(Base):
 
     def test_the_time_left_counts_down_while_a_run_lasts(self):
         ours, theirs = pty.openpty()
-        with subprocess.Popen([settings.tarn, "compare", "--touch", "0", "-w", "0", "-n", "2", "--only", "system",
+        with subprocess.Popen([settings.tarn, "compare", "--touch", "0", "-w", "0", "-r", "2", "--only", "system",
                                "--", "sleep", "2.3"], stdout=subprocess.DEVNULL, stderr=theirs) as process:
             os.close(theirs)
             shown = b""
@@ -120,20 +120,20 @@ class compare(Base):
 
     def test_output_and_input(self):
         given = self.write("given", "from file\n")
-        words = ("-n", "1", "-w", "0", "--only", "system", "--input", given)
+        words = ("-r", "1", "-w", "0", "--only", "system", "--stdin", given)
         self.assertIn("from file", self.compare("--show-output", *words, "--", "cat").stdout)
         self.assertNotIn("from file", self.compare(*words, "--", "cat").stdout)
-        missing = self.compare("--only", "system", "--input", "/no/such", "--", "cat")
+        missing = self.compare("--only", "system", "--stdin", "/no/such", "--", "cat")
         self.assert_refused(missing, 125, "cannot open /no/such")
 
     def test_unloadable_contender_is_left_out_and_named(self):
         plain = self.compile("libplain.so", "int plain() { return 1; }", "-shared", "-fPIC")
-        result = self.compare("-n", "1", "--only", "system,plain", "--with", f"plain={plain}", "--", "true")
+        result = self.compare("-r", "1", "--only", "system,plain", "--malloc", f"plain={plain}", "--", "true")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("plain left out", result.stderr)
 
     def test_a_preloaded_malloc_does_not_pose_as_the_systems(self):
-        result = self.compare("-n", "1", "--only", "system", "--show-output", "--", "sh", "-c",
+        result = self.compare("-r", "1", "--only", "system", "--show-output", "--", "sh", "-c",
                               "echo preload=${LD_PRELOAD-none}", variables={"LD_PRELOAD": settings.library})
         self.assertIn("preload=none", result.stdout)
         self.assertIn("removed from all runs", result.stderr)
@@ -144,14 +144,14 @@ class compare(Base):
                                "-shared", "-fPIC")
         program = self.compile("linked", "int main() { return 0; }", "-Wl,--no-as-needed", "-x", "none",
                                library, f"-Wl,-rpath,{self.folder}")
-        result = self.compare("-n", "1", "--only", "system,tarn", "--", program)
+        result = self.compare("-r", "1", "--only", "system,tarn", "--", program)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("'system' is the program as it is: its malloc comes from " + library, result.stderr)
 
     def test_bad_arguments(self):
         self.assert_refused(self.compare("--only", "systm", "--", "true"), 2, "'system'")
-        self.assert_refused(self.compare("--with", "nothing", "--", "true"), 2, "NAME=LIBRARY")
-        self.assert_refused(self.compare("--with", "system=/x.so", "--", "true"), 2, "cannot be a library's")
-        self.assert_refused(self.compare("--with", "x=libno-such-thing.so", "--", "true"), 2, "no library")
-        self.assert_refused(self.compare("-n", "0", "--", "true"), 2)
+        self.assert_refused(self.compare("--malloc", "nothing", "--", "true"), 2, "NAME=LIBRARY")
+        self.assert_refused(self.compare("--malloc", "system=/x.so", "--", "true"), 2, "cannot be a library's")
+        self.assert_refused(self.compare("--malloc", "x=libno-such-thing.so", "--", "true"), 2, "no library")
+        self.assert_refused(self.compare("-r", "0", "--", "true"), 2)
         self.assert_refused(self.compare("--", "no-such-program-xyzzy"), 127)

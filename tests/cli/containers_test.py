@@ -98,7 +98,7 @@ class containers(ProfileBase):
         self.assertEqual(len(list(self.limited("run", "--", "true"))), len(LIMITS))
 
     def test_compare(self):
-        self.assertEqual(len(list(self.limited("compare", "-n", "1", "--only", "system,tarn", "--", "true"))), len(LIMITS))
+        self.assertEqual(len(list(self.limited("compare", "-r", "1", "--only", "system,tarn", "--", "true"))), len(LIMITS))
 
     def test_doctor_knows_the_limit(self):
         for mib, _, said in self.limited("doctor", "--json"):
@@ -114,7 +114,7 @@ class containers(ProfileBase):
 
     def test_attach_beside_a_service(self):
         warm = Target(self)
-        self.warm("attach", "-d", "0.1", "-o", "x.prof", str(warm.pid))
+        self.warm("attach", "--for", "0.1", "-o", "x.prof", str(warm.pid))
         groups = {mib: Group(self, mib, f"attach-{mib}") for mib in LIMITS}
         for mib, group in groups.items():
             with self.subTest(mib=mib):
@@ -122,7 +122,7 @@ class containers(ProfileBase):
                 service.ask(f"keep {2 * mib * MIB // 3 // 208}")
                 before = group.peak()
                 self.assertGreater(before, 0.6 * mib * MIB)
-                self.inside(group, "attach", "-d", "0.1", "-o", "x.prof", str(service.pid))
+                self.inside(group, "attach", "--for", "0.1", "-o", "x.prof", str(service.pid))
                 self.assertEqual(service.ask("burst 1 10").split()[0], warm.ask("burst 1 10").split()[0])
                 self.assertLessEqual(group.peak() - before, mib * MIB // 16 + OWN_BYTES)
                 service.end()
@@ -143,7 +143,7 @@ class containers(ProfileBase):
         self.assertIn("killed by signal 9", first)
         self.assertIn("limit of its control group is 64 MiB", first)
         self.assertRegex(said.stderr, r"MiB +\S+ %  live blocks: eat")
-        shown = subprocess.run([settings.tarn, "rss", "x.prof"], capture_output=True, text=True, check=True, cwd=self.folder)
+        shown = subprocess.run([settings.tarn, "show", "--by", "rss", "x.prof"], capture_output=True, text=True, check=True, cwd=self.folder)
         self.assertIn("limit of the control group 64 MiB", shown.stdout.splitlines()[0])
 
     def test_limits_of_the_process(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: `tarn metrics`, `serve`, `trim`, `set`, `dump --format pprof` and `top`, which ask a running process, with the
+"""End-to-end: `tarn control --metrics`, `serve`, `trim`, `set`, `dump --format pprof` and `top`, which ask a running process, with the
 real library."""
 import http.client
 import json
@@ -102,7 +102,7 @@ class ControlBase(Base):
 class control(ControlBase):
     def test_metrics_have_the_heaps_figures(self):
         process = Process(self)
-        text = tarn("metrics", process.pid).stdout
+        text = tarn("control", "--metrics", process.pid).stdout
         self.assertTrue(text.endswith("# EOF\n"))
         all_figures = figures(text)
         self.assertGreater(all_figures["tarn_in_use_bytes"], 20000 * 1000)
@@ -129,36 +129,34 @@ class control(ControlBase):
                 seen.add(sample)
 
     def test_metrics_of_two_processes_have_labels(self):
-        one, two = Process(self), Process(self, TARN_CONTENTION="on")
-        text = tarn("metrics", one.pid, two.pid).stdout
+        one, two = Process(self), Process(self)
+        text = tarn("control", "--metrics", one.pid, two.pid).stdout
         self.check_text(text)
         for process in (one, two):
             self.assertIn(f'tarn_in_use_bytes{{pid="{process.pid}",program="', text)
-        self.assertIn('lock="', text)
 
     def test_trim_gives_back_what_is_free(self):
         process = Process(self, TARN_DECAY_MS="-1")
         process.ask("free")
-        result = json.loads(tarn("trim", "--json", process.pid).stdout)
+        result = json.loads(tarn("control", "--trim", "--json", process.pid).stdout)
         self.assertGreater(result["given_back_bytes"], 10 << 20)
-        self.assertIn("given back:", tarn("trim", "--keep", "1M", process.pid).stdout)
+        self.assertIn("given back:", tarn("control", "--trim", "--keep", "1M", process.pid).stdout)
 
     def test_set_changes_and_shows_options(self):
         process = Process(self)
-        self.assertEqual(tarn("set", process.pid, "decay_ms=50", "TARN_CONTENTION=on").stdout,
-                         "decay_ms=50\ncontention=on\n")
-        table = {row["name"]: row for row in json.loads(tarn("set", "--json", process.pid).stdout)}
+        self.assertEqual(tarn("control", process.pid, "decay_ms=50", "TARN_CACHE_BUDGET=5M").stdout,
+                         "decay_ms=50\ncache_budget=5M\n")
+        table = {row["name"]: row for row in json.loads(tarn("control", "--json", process.pid).stdout)}
         self.assertEqual((table["decay_ms"]["value"], table["decay_ms"]["source"]), ("50", "control"))
         self.assertFalse(table["control"]["settable"])
-        self.assertIn("only before the program starts", tarn("set", process.pid).stdout)
-        self.assertIn("tarn_lock_acquisitions_total", tarn("metrics", process.pid).stdout)
+        self.assertIn("only before the program starts", tarn("control", process.pid).stdout)
 
     def test_set_says_what_is_wrong(self):
         process = Process(self)
-        self.assert_refused(tarn("set", process.pid, "bogus=1"), 125, "is no option", "decay_ms")
-        self.assert_refused(tarn("set", process.pid, "decay_ms=soon"), 125, "milliseconds", "it stays 1000")
-        self.assert_refused(tarn("set", process.pid, "control=off"), 125, "while the program runs")
-        self.assert_refused(tarn("set", process.pid, "decay_ms"), 2, "OPTION=VALUE")
+        self.assert_refused(tarn("control", process.pid, "bogus=1"), 125, "is no option", "decay_ms")
+        self.assert_refused(tarn("control", process.pid, "decay_ms=soon"), 125, "milliseconds", "it stays 1000")
+        self.assert_refused(tarn("control", process.pid, "control=off"), 125, "while the program runs")
+        self.assert_refused(tarn("control", process.pid, "decay_ms"), 2, "OPTION=VALUE")
 
     def test_top_shows_rows(self):
         process = Process(self)
@@ -172,15 +170,15 @@ class control(ControlBase):
     def test_dump_as_pprof_needs_samples(self):
         process = Process(self)
         path = os.path.join(self.folder, "x.pb.gz")
-        result = tarn("dump", "--format", "pprof", "-o", path, process.pid)
-        if "is no option" in tarn("set", process.pid, "profile=on").stderr:
+        result = tarn("control", "--samples", "heap", "-o", path, process.pid)
+        if "is no option" in tarn("control", process.pid, "profile=on").stderr:
             self.assert_refused(result, 125, "profile")
             self.assertFalse(os.path.exists(path))
 
     def test_a_process_without_a_door(self):
         for pid, *phrases in ((str(os.getpid()), "no control socket", "TARN_CONTROL=on"), ("4194303", "has ended, or does not exist")):
-            self.assert_refused(tarn("metrics", pid), 125, *phrases)
-        self.assert_refused(tarn("metrics", "x"), 2, "not a process id")
+            self.assert_refused(tarn("control", "--metrics", pid), 125, *phrases)
+        self.assert_refused(tarn("control", "--metrics", "x"), 2, "not a process id")
         for word in ("0", "99999999999"):
             self.assert_refused(tarn("top", "--once", word), 2, "not a process id", "pgrep")
 
@@ -189,12 +187,12 @@ class control(ControlBase):
         process.process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.process.pid, os.WSTOPPED | os.WNOWAIT)
         begin = time.monotonic()
-        self.assert_refused(tarn("metrics", process.pid), 125, "stopped", f"kill -CONT {process.pid}")
+        self.assert_refused(tarn("control", "--metrics", process.pid), 125, "stopped", f"kill -CONT {process.pid}")
         self.assertLess(time.monotonic() - begin, 10)
         process.process.send_signal(signal.SIGCONT)
-        self.assertEqual(tarn("metrics", process.pid).returncode, 0)
+        self.assertEqual(tarn("control", "--metrics", process.pid).returncode, 0)
         process.end()
-        self.assert_refused(tarn("trim", process.pid), 125, "has ended, or does not exist")
+        self.assert_refused(tarn("control", "--trim", process.pid), 125, "has ended, or does not exist")
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_another_user_is_refused(self):
@@ -202,7 +200,7 @@ class control(ControlBase):
         os.chmod(self.folder, 0o755)
         binary = shutil.copy(settings.tarn, os.path.join(self.folder, "tarn"))
         os.chmod(binary, 0o755)
-        result = subprocess.run([binary, "metrics", process.pid], capture_output=True, text=True, user=NOBODY, group=NOBODY,
+        result = subprocess.run([binary, "control", "--metrics", process.pid], capture_output=True, text=True, user=NOBODY, group=NOBODY,
                                 extra_groups=[], env=environment(), timeout=60, check=False)
         self.assertEqual((result.returncode, result.stdout), (125, ""))
         self.assertIn("another user", result.stderr)
@@ -219,7 +217,7 @@ class control(ControlBase):
         for _ in range(200):
             time.sleep(0.05)
             children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
-            result = tarn("metrics", children[0]) if children else None
+            result = tarn("control", "--metrics", children[0]) if children else None
             if result and result.returncode == 0:
                 break
             if outer.poll() is not None or library_is_hidden:
@@ -404,8 +402,8 @@ class serve(ControlBase):
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_rules_and_dashboard_name_metrics_that_exist(self):
-        process = Process(self, TARN_CONTENTION="on")
-        text = tarn("metrics", process.pid).stdout
+        process = Process(self)
+        text = tarn("control", "--metrics", process.pid).stdout
         known = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")}
         known |= {"tarn_pool_bytes", "tarn_up"}  # this program has no pools
         for file in ("tarn-rules.yml", "grafana-dashboard.json"):
@@ -427,7 +425,7 @@ class serve(ControlBase):
                                        f"--storage.tsdb.path={self.folder}/data"], stdout=log, stderr=log)
         self.addCleanup(prometheus.wait)
         self.addCleanup(prometheus.kill)
-        asked = figures(tarn("metrics", process.pid).stdout)
+        asked = figures(tarn("control", "--metrics", process.pid).stdout)
         for name in ("tarn_in_use_bytes", "tarn_refills_total", "tarn_span_free_bytes"):
             self.assertEqual(self.query(port, name), asked[name], name)
 

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 import unittest
-import xml.etree.ElementTree
 
 from harness import Base, environment, settings, tarn
 
@@ -35,7 +34,7 @@ NOBODY = 65534
 
 def quick(*words, **more):
     """`tarn cost` with few ways and two rounds."""
-    return tarn("cost", "-n", "2", "--only", "system,mmap", *words, **more)
+    return tarn("cost", "-r", "2", "--only", "system,mmap", *words, **more)
 
 
 def forbid_perf_event_open(error):
@@ -57,11 +56,9 @@ class cost(Base):
     """Times, which are valid only while nothing else runs."""
 
     def test_figures(self):
-        target = os.path.join(self.folder, "cost.json")
-        result = quick("--json", target, "16M", "--seed", "3")
+        result = quick("--json", "16M", "--seed", "3")
         self.assertEqual(result.returncode, 0, result.stderr)
-        with open(target, encoding="utf-8") as file:
-            report = json.load(file)
+        report = json.loads(result.stdout)
         self.assertEqual((report["rounds"], report["sizes"], report["seed"]), (2, [16 * MIB], 3))
         ways = {one["way"]: one for one in report["results"]}
         self.assertEqual(list(ways), ["recycled", "system", "mmap"])
@@ -87,7 +84,7 @@ class cost(Base):
         # Other load may disturb one or two attempts; the median of five to nine must agree within 10 %.
         while len(ratios) < 9:
             apart = [self.loop("mmap", 32 * MIB)]
-            report = json.loads(tarn("cost", "-n", "5", "--only", "mmap", "--json", "-", "32M").stdout)
+            report = json.loads(tarn("cost", "-r", "5", "--only", "mmap", "--json", "32M").stdout)
             apart.append(self.loop("mmap", 32 * MIB))
             total = next(one["true_total_seconds"] for one in report["results"] if one["way"] == "mmap")
             ratios.append(total / statistics.mean(apart))
@@ -99,7 +96,7 @@ class cost(Base):
         """By default glibc keeps a freed buffer of 4 MiB. The malloc option of tarn's own process must not apply."""
         if "glibc" not in platform.libc_ver()[0]:
             self.skipTest("no glibc")
-        report = json.loads(tarn("cost", "-n", "1", "--only", "system", "--json", "-", "4M").stdout)
+        report = json.loads(tarn("cost", "-r", "1", "--only", "system", "--json", "4M").stdout)
         system = next(one for one in report["results"] if one["way"] == "system")
         self.assertLess(system["metrics"]["faults"]["median"], 100, system)
 
@@ -123,37 +120,20 @@ class cost_command(Base):
         self.assertNotIn("mmap-huge", result.stdout)
 
     def test_every_way(self):
-        result = tarn("cost", "-n", "1", "--json", "-", "2M")
+        result = tarn("cost", "-r", "1", "--json", "2M")
         self.assertEqual(result.returncode, 0, result.stderr)
         ways = [one["way"] for one in json.loads(result.stdout)["results"]]
         self.assertEqual(ways[:3], ["recycled", "system", "tarn"])
         self.assertEqual(ways[-3:], ["mmap", "mmap-huge", "mmap-populate"])
 
-    def test_chart_and_page(self):
-        picture, page = (os.path.join(self.folder, name) for name in ("cost.svg", "cost.html"))
-        with open(picture, "w", encoding="utf-8") as file:
-            file.write("x" * 100000)
-        result = quick("4M", "--svg", picture, "--html", page)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertTrue(quick("1M", "--svg", "-").stdout.startswith("<svg "))
-        with open(picture, encoding="utf-8") as file:
-            text = file.read()
-        root = xml.etree.ElementTree.fromstring(text)
-        self.assertTrue(root.tag.endswith("svg"))
-        self.assertIn("mmap", [node.text for node in root.iter() if node.tag.endswith("text")])
-        with open(page, encoding="utf-8") as file:
-            html = file.read()
-        self.assertIn("<svg ", html)
-        self.assertNotRegex(html.replace("http://www.w3.org/2000/svg", ""), r"https?:|src=|href=")
-
     def test_a_preloaded_malloc_takes_no_part(self):
-        result = quick("--json", "-", "1M", variables={"LD_PRELOAD": settings.library})
+        result = quick("--json", "1M", variables={"LD_PRELOAD": settings.library})
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("removed from all runs", result.stderr)
 
     def test_an_unloadable_allocator_is_left_out_and_named(self):
         plain = self.compile("libplain.so", "int plain() { return 1; }", "-shared", "-fPIC")
-        result = tarn("cost", "-n", "1", "--only", "system,plain", "--with", f"plain={plain}", "1M")
+        result = tarn("cost", "-r", "1", "--only", "system,plain", "--malloc", f"plain={plain}", "1M")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("plain left out", result.stderr)
 
@@ -166,14 +146,14 @@ class cost_command(Base):
                       return __libc_malloc(n);
                     }"""
         poor = self.compile("libpoor.so", source, "-shared", "-fPIC")
-        result = tarn("cost", "-n", "2", "--only", "poor", "--with", f"poor={poor}", "2M", "4M")
+        result = tarn("cost", "-r", "2", "--only", "poor", "--malloc", f"poor={poor}", "2M", "4M")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("poor, 4 MiB: not measured: cannot allocate 4 MiB: Cannot allocate memory", result.stderr)
         self.assertNotIn("poor, 2 MiB: not measured", result.stderr)
         self.assertIn("poor", result.stdout)
 
     def test_works_within_limited_address_space(self):
-        result = subprocess.run(["sh", "-c", f"ulimit -v 400000; exec {settings.tarn} cost -n 1 --only system 1M 256M"],
+        result = subprocess.run(["sh", "-c", f"ulimit -v 400000; exec {settings.tarn} cost -r 1 --only system 1M 256M"],
                                 capture_output=True, text=True, timeout=60, check=False, env=environment())
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("256 MiB skipped", result.stderr)
@@ -192,7 +172,7 @@ class cost_command(Base):
         self.check_restricted(command, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/")
 
     def check_restricted(self, command=None, **how):
-        words = (["cost", "-n", "1", "--only", "system,mmap", "2M"], ["cost", "--watch", "--for", "0.2"],
+        words = (["cost", "-r", "1", "--only", "system,mmap", "2M"], ["cost", "--watch", "--for", "0.2"],
                  ["cost", "--watch", str(os.getpid()), "--for", "0.2"])
         for one in words:
             result = subprocess.run([command or settings.tarn, *one], capture_output=True, text=True, timeout=60,
@@ -202,17 +182,13 @@ class cost_command(Base):
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertTrue("true" in result.stdout or "average over" in result.stdout, result.stdout)
 
-    def test_interruption_leaves_no_file(self):
-        target = os.path.join(self.folder, "cost.json")
-        with subprocess.Popen([settings.tarn, "cost", "-n", "100", "--json", target], env=environment(),
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-            deadline = time.monotonic() + 20
-            while not os.path.exists(target) and time.monotonic() < deadline:
-                time.sleep(0.001)
+    def test_interruption(self):
+        with subprocess.Popen([settings.tarn, "cost", "-r", "100"], env=environment(), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as process:
+            time.sleep(0.5)
             process.send_signal(signal.SIGINT)
-            errors = process.communicate(timeout=30)[1]
-        self.assertEqual(process.returncode, -signal.SIGINT)
-        self.assertFalse(os.path.exists(target))
+            output, errors = process.communicate(timeout=30)
+        self.assertEqual((process.returncode, output), (-signal.SIGINT, ""))
         self.assertEqual(errors.count("interrupted; no figures"), 1, errors)
 
     def test_bad_arguments(self):
@@ -222,11 +198,9 @@ class cost_command(Base):
         refused(quick("99999999G"), 125, "99,999,999 GiB skipped", "too small for all of the sizes", "tarn cost 8M")
         refused(tarn("cost", "--only", "systm"), 2, "no way has this name", "'system'")
         refused(tarn("cost", "--only", "mmap-hug"), 2, "'mmap-huge'")
-        refused(tarn("cost", "--with", "mmap=libx.so"), 2, "cannot be a library's name")
-        refused(tarn("cost", "--svg", "/no/such/folder/x.svg"), 125, "--svg /no/such/folder/x.svg", "cannot write there")
+        refused(tarn("cost", "--malloc", "mmap=libx.so"), 2, "cannot be a library's name")
         refused(quick("--interval", "2"), 2, "--interval", "requires --watch")
-        refused(quick("-n", "0"), 2)
-        refused(quick("--svg", "-", "--html", "-"), 2, "only one of --json, --svg and --html")
+        refused(quick("-r", "0"), 2)
         refused(tarn("cost", "--wach"), 2, "--watch")
         refused(tarn("cost", "8M", "--watch"), 2, "--watch must come before")
         self.assertEqual(tarn("--cost-worker").returncode, 2)
@@ -262,12 +236,10 @@ class watch(Base):
 
     def test_process(self):
         busy = self.start_refaulting()
-        target = os.path.join(self.folder, "watch.json")
-        result = tarn("cost", "--watch", "--for", "1", "--interval", "0.25", "--json", target, str(busy.pid))
+        result = tarn("cost", "--watch", "--for", "1", "--interval", "0.25", "--json", str(busy.pid))
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(f"({busy.pid})", result.stdout)
-        with open(target, encoding="utf-8") as file:
-            text = file.read()
+        self.assertIn(f"({busy.pid})", result.stderr)
+        text = result.stdout
         rates = self.rates(text)
         self.assertEqual(len(rates), 4)
         summary = json.loads(text.splitlines()[-1])
@@ -277,7 +249,7 @@ class watch(Base):
 
     def test_process_at_rest(self):
         with subprocess.Popen(["sleep", "60"]) as idle:
-            result = tarn("cost", "--watch", "--for", "0.5", "--json", "-", str(idle.pid))
+            result = tarn("cost", "--watch", "--for", "0.5", "--json", str(idle.pid))
             idle.kill()
         summary = json.loads(result.stdout.splitlines()[-1])
         self.assertLess(summary["faults_per_second"], 100)
@@ -312,10 +284,8 @@ class watch(Base):
         self.assertIn("average over", result.stderr)
 
     def test_program_counts_are_whole(self):
-        target = os.path.join(self.folder, "watch.json")
-        tarn("cost", "--watch", "--json", target, sys.executable, "-c", REFAULT, "20")
-        with open(target, encoding="utf-8") as file:
-            summary = json.loads(file.read().splitlines()[-1])
+        result = tarn("cost", "--watch", "--json", "--", sys.executable, "-c", REFAULT, "20")
+        summary = json.loads([line for line in result.stderr.splitlines() if line.startswith("{")][-1])
         faults = summary["faults_per_second"] * summary["seconds"]
         small = open("/sys/kernel/mm/transparent_hugepage/enabled").read().find("[always]") < 0
         if small and os.sysconf("SC_PAGE_SIZE") == 4096:
@@ -345,10 +315,7 @@ class watch(Base):
             self.assertEqual(seen.count("average over"), 1, seen)
 
     def test_bad_arguments(self):
-        self.assert_refused(tarn("cost", "--watch", "--svg", "x.svg"), 2, "--svg cannot be used with --watch")
+        self.assert_refused(tarn("cost", "--watch", "--seed", "1"), 2, "--watch and --seed cannot be used together")
         self.assert_refused(tarn("cost", "--watch", "--for", "2", "--", "sleep", "1"), 2, "--for cannot be used")
         self.assert_refused(tarn("cost", "--watch", "--interval", "0"), 2)
-        refused = tarn("cost", "--watch", "--json", "/no/such/x")
-        self.assertEqual(refused.returncode, 125)
-        self.assertIn("cannot write there", json.loads(refused.stderr)["error"]["problem"])
         self.assert_refused(tarn("cost", "--watch", "1", "2"), 2)

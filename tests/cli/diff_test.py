@@ -15,7 +15,7 @@ class DiffBase(ProfileBase):
                               timeout=100, env=self.environment(), **more)
 
     def record(self, name, runs, *words, mode="full", program=None, status=END, options=(), **more):
-        result = self.tarn("profile", "--mode", mode, "-n", str(runs), "-o", name + ".prof", *options, "--",
+        result = self.tarn("profile", "--mode", mode, "-r", str(runs), "-o", name + ".prof", *options, "--",
                            program or settings.profile_target, *words, **more)
         self.assertEqual(result.returncode, status, result.stderr)
         self.result = result
@@ -52,7 +52,7 @@ class diff(DiffBase):
         self.assertIn("1 recording before, 1 recording after", result.stdout)
         self.assertRegex(result.stdout, r"cost +[^\n]+ ± +[0-9.]+ %")
         self.assertRegex(result.stdout, r"allocations +[^\n]+ exact")
-        self.assertIn("To record several: tarn profile -n 5", result.stderr)
+        self.assertIn("To record several: tarn profile -r 5", result.stderr)
 
     def test_one_file_or_an_empty_side_is_refused(self):
         one, = self.record("x", 2, "churn", "5000")[:1]
@@ -77,11 +77,11 @@ class diff(DiffBase):
         self.assertEqual(len(glob.glob(self.folder + "/once-?.prof")), 2)
 
     def test_programs_that_cannot_be_repeated(self):
-        for words, phrase in ((("-n", "3"), "need a name"), (("-n", "3", "-o", "x.prof", "--paused"), "cannot be")):
+        for words, phrase in ((("-r", "3"), "need a name"), (("-r", "3", "-o", "x.prof", "--paused"), "cannot be")):
             result = self.tarn("profile", *words, "--", "true", stdin=subprocess.DEVNULL)
             self.assertEqual(result.returncode, 125)
             self.assertIn(phrase, result.stderr)
-        result = self.tarn("profile", "-n", "3", "-o", "x.prof", "--", "cat", input="text")
+        result = self.tarn("profile", "-r", "3", "-o", "x.prof", "--", "cat", input="text")
         self.assertEqual(result.returncode, 125)
         self.assertIn("standard input is a pipe", result.stderr)
 

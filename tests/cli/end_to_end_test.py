@@ -22,7 +22,7 @@ from foreign_test import foreign
 from harness import settings
 from hostile_test import hostile
 from malloc_time_test import malloc_time, short_threads
-from manual_test import manual_bash, manual_fish, manual_forms, manual_readers, manual_zsh
+from manual_test import manual_bash, manual_fish, manual_forms, manual_readers, manual_spellings, manual_zsh
 from mistakes_test import every_option, mistakes
 from output_test import output
 from peers_test import answers, sessions
@@ -36,7 +36,7 @@ from trees_test import trees
 from usage_test import options, real_library, usage
 
 GROUPS = {group.__name__: group for group in (advice, answers, attach, attach_rights, attach_safely, compare, containers, control, cost, cost_command, diff, diff_of_times, foreign, hostile, leaks,
-                                              malloc_time, manual_bash, manual_fish, manual_forms, manual_readers, manual_zsh, mistakes,
+                                              malloc_time, manual_bash, manual_fish, manual_forms, manual_readers, manual_spellings, manual_zsh, mistakes,
                                               every_option, options, output, paused, profile, profile_life, prove, real_library,
                                               refusals, refused, rss, run, sandbox, serve, servers, sessions, short_threads, signals, top, trees,
                                               usage, watch)}

@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import subprocess
-import xml.etree.ElementTree
 
 from harness import Base, environment, settings, tarn
 from peers_test import Process, Recorder, body
@@ -112,10 +111,6 @@ def html_page(output):
     return page.tags
 
 
-def svg(output):
-    return collections.Counter(each.tag for each in xml.etree.ElementTree.fromstring(text(output)).iter())
-
-
 LABEL = r'[a-z_]+="(?:[^"\\]|\\[\\"n])*"'
 
 
@@ -192,48 +187,50 @@ def anything(output):
 # program; {pid}: a process that runs it; {peer}: a process that answers anything at its control socket; {recorder}: one for which
 # somebody answers anything in place of its recorder.
 Row = collections.namedtuple("Row", "words form file codes", defaults=(None, (0,)))
-RUNS = "-n 1 -w 0 --touch 0"
+RUNS = "-r 1 -w 0 --touch 0"
 ROWS = [Row(*row) for row in (
-    ("sites -n 0 {a}", text), ("sites --full-names {a}", text), ("sites --json -n 0 {a}", json_object), ("sites --by pinned {a}", text, None, (0, 125)),
-    ("sites --by pinned --json {a}", json_object, None, (0, 125)), ("flame {a}", text), ("flame --inverted {a}", text),
-    ("flame --json {a}", json_object), ("rss {a}", text), ("rss --over-time {a}", text), ("rss --json -n 0 {a}", json_object),
-    ("leaks {a}", text, None, (0, 1, 125)), ("leaks --reachable {a}", text, None, (0, 1, 125)), ("leaks --json {a}", json_object, None, (0, 1, 125)),
+    ("show -n 0 {a}", text), ("show --full-names {a}", text), ("show --json -n 0 {a}", json_object),
+    ("show --by pinned {a}", text, None, (0, 125)), ("show --by pinned --json {a}", json_object, None, (0, 125)),
+    ("show --by tree {a}", text), ("show --by tree --inverted {a}", text), ("show --by tree --json {a}", json_object),
+    ("show --by rss {a}", text), ("show --by rss --over-time {a}", text), ("show --by rss --json -n 0 {a}", json_object),
+    ("show --by leaks {a}", text, None, (0, 1, 125)), ("show --by leaks --reachable {a}", text, None, (0, 1, 125)),
+    ("show --by leaks --json {a}", json_object, None, (0, 1, 125)),
     ("diff {a} {b}", text), ("diff --json {a} {b}", json_object),
     ("advise {a}", text), ("advise --estimate --plan {out} {a}", text, json_object), ("advise --json {a}", json_object),
     ("report {a} -o -", html_page), ("report --no-source {a} -o {out}", text, html_page),
     ("report --json {a} {b} -o {out}", json_object, html_page), ("merge {a} {b} -o {out}", text, anything),
     ("merge --json {a} {b} -o {out}", json_object, anything),
     ("export --json {a}", json_object), ("export --collapsed {a}", collapsed), ("export --prometheus {a}", prometheus),
-    ("export --heaptrack {a}", heaptrack), ("export --pprof {a}", pprof), ("export --pprof {a} -o {out}", nothing, pprof),
-    ("replay -n 1 --events 1000 {a}", text, None, (0, 125)), ("replay -n 1 --json --events 1000 {a}", json_object, None, (0, 125)),
-    ("prove -n 1 --trust-file --ways keep-memory --no-keep {a}", text, None, (0, 125)),
-    ("prove -n 1 --trust-file --ways keep-memory --json {a}", json_object, None, (0, 125)),
-    (f"apply {RUNS} --trust-file {{plan}} -- {{program}}", text), (f"apply {RUNS} --json --trust-file {{plan}} -- {{program}}", json_object),
-    ("apply --once --trust-file {plan} -- {program}", anything),
+    ("export --heaptrack {a}", heaptrack), ("export --sqlite {a} -o {out}", nothing, anything, (0, 125)), ("export --pprof {a}", pprof), ("export --pprof {a} -o {out}", nothing, pprof),
+    ("replay -r 1 --events 1000 {a}", text, None, (0, 125)), ("replay -r 1 --json --events 1000 {a}", json_object, None, (0, 125)),
+    ("prove -r 1 --trust-file --only keep-memory --no-keep {a}", text, None, (0, 125)),
+    ("prove -r 1 --trust-file --only keep-memory --json {a}", json_object, None, (0, 125)),
+    ("prove -r 1 --trust-file --plan {plan} {a}", text, None, (0, 125)), ("prove -r 1 --trust-file --plan {plan} --json {a}", json_object, None, (0, 125)),
+    ("run --plan {plan} --trust-file -- {program}", anything),
     (f"compare {RUNS} --only system -- {{program}}", text), (f"compare {RUNS} --json --only system -- {{program}}", json_object),
-    ("profile -m full -o {out} -- {program}", nothing, anything), ("profile --json -n 2 -m faults -o {out} -- {program}", nothing),
+    ("profile --mode full -o {out} -- {program}", nothing, anything), ("profile --json -r 2 --mode faults -o {out} -- {program}", nothing),
     ("profile --prove -o {out} -- /bin/true {evil}", text, anything, (0, 125)),
     ("run --stats -- {program}", anything), ("run --stats --json -- {program}", anything),
     ("top --once --for 3 -- {program} stay now", text), ("top --once --json --for 3 -- {program} stay now", json_lines),
     ("top --once {peer}", text), ("top --once --json {peer}", json_lines),
-    ("cost -n 1 --only {markup} --with {markup_way} --svg {out} 64K", text, svg), ("cost -n 1 --only {markup} --with {markup_way} --html {out} 64K", text, html_page),
-    ("cost -n 1 --only {markup} --with {markup_way} --json {out} 64K", text, json_object),
-    ("cost -n 1 --with {evil_way} 64K", nothing, None, (2,)), ("compare --with {evil_way} -- true", nothing, None, (2,)),
-    ("cost --watch --for 0.2 --interval 0.1 {pid}", text), ("cost --watch --json {out} --for 0.2 --interval 0.1 {pid}", text, json_lines),
-    ("attach -d 0.3 -o {out} {pid}", text, anything, (0, 125)), ("attach --json -d 0.3 -o {out} {pid}", text, anything, (0, 125)),
-    ("dump {recorder}", text, None, (0, 125)), ("dump --json {recorder}", text, None, (0, 125)),
-    ("dump --format pprof -o {out} {peer}", text, pprof), ("dump --view allocs --format pprof --json -o {out} {peer}", json_object, pprof),
-    ("detach {recorder}", text, None, (0, 125)), ("detach --json {recorder}", text, None, (0, 125)),
-    ("metrics {peer}", prometheus), ("metrics {peer} {peer}", text), ("metrics --json {peer}", json_object),
-    ("trim {peer}", text), ("trim --json {peer}", json_object), ("set {peer}", text), ("set --json {peer}", json_object), ("set {peer} decay_ms=1", text),
+    ("cost -r 1 --only {markup} --malloc {markup_way} 64K", text), ("cost -r 1 --only {markup} --malloc {markup_way} --json 64K", json_object),
+    ("cost -r 1 --malloc {evil_way} 64K", nothing, None, (2,)), ("compare --malloc {evil_way} -- true", nothing, None, (2,)),
+    ("cost --watch --for 0.2 --interval 0.1 {pid}", text), ("cost --watch --json --for 0.2 --interval 0.1 {pid}", json_lines),
+    ("attach --for 0.3 -o {out} {pid}", text, anything, (0, 125)), ("attach --json --for 0.3 -o {out} {pid}", text, anything, (0, 125)),
+    ("attach --dump {recorder}", text, None, (0, 125)), ("attach --dump --json {recorder}", text, None, (0, 125)),
+    ("control --samples heap -o {out} {peer}", text, pprof), ("control --samples allocs --json -o {out} {peer}", json_object, pprof),
+    ("attach --stop {recorder}", text, None, (0, 125)), ("attach --stop --json {recorder}", text, None, (0, 125)),
+    ("control --metrics {peer}", prometheus), ("control --metrics {peer} {peer}", text), ("control --metrics --json {peer}", json_object),
+    ("control --trim {peer}", text), ("control --trim --json {peer}", json_object), ("control {peer}", text), ("control --json {peer}", json_object),
+    ("control {peer} decay_ms=1", text),
     ("serve --listen 127.0.0.1:0 {evil}", text), ("serve --listen 127.0.0.1:0 --json {peer}", json_object),
-    ("options", text), ("options --json", json_object), ("doctor", text, None, (0, 1)), ("doctor --json", json_object, None, (0, 1)),
+    ("doctor --options", text), ("doctor --options --json", json_object), ("doctor", text, None, (0, 1)), ("doctor --json", json_object, None, (0, 1)),
 )]
 # Options that change what is done, not how it is written. All others need a row.
-NOT_A_FORM = set("""--help --color --version --process --metric --sort --filter -n --min --depth --fail-if --suppressions --at --replay
---rounds --only --least --open --top --output --with --events --seed --limit --malloc --stdin --timeout --until-exit-of --ready-port
---ready-command --runs --warmup --input --touch --ignore-failure --quiet-output --show-output --mode --sample --checkpoint --no-events
---quiet --debug-path --paused --interval --for --program-output --duration --keep --listen --host-name""".split())
+NOT_A_FORM = set("""--help --color --version --process --metric --filter --rows --min --depth --fail-if --suppressions --at --replay
+--rounds --only --number --open --output --load --events --seed --malloc --stdin --timeout --until-exit-of --ready-port --ready-command
+--warmup --touch --ignore-failure --show-output --mode --sample --checkpoint --no-events --quiet --debug-path --paused --interval --for
+--program-output --keep --listen --host-name""".split())
 
 
 class foreign(Base):
@@ -338,7 +335,7 @@ class foreign(Base):
 
     def test_profiles_of_a_program(self):
         path = os.path.join(self.folder, f"recorded{TEXT}.prof")
-        said = subprocess.run([settings.tarn, "profile", "-m", "full", "-o", path, "--", self.program, TEXT], capture_output=True,
+        said = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", self.program, TEXT], capture_output=True,
                               env=environment(MALLOC_EVIL=TEXT), check=True)
         text(said.stderr)
         other = shutil.copy(path, os.path.join(self.folder, "other.prof"))

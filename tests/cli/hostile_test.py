@@ -26,10 +26,10 @@ class hostile(Base):
 
     def test_names_of_files_and_arguments(self):
         missing = os.path.join(self.folder, NAME)
-        for words in (["sites", missing], ["flame", missing], ["diff", missing, missing], ["report", missing],
+        for words in (["show", missing], ["show", "--by", "tree", missing], ["diff", missing, missing], ["report", missing],
                       ["advise", missing], ["export", "--json", missing], ["replay", missing], ["run", "--", missing],
-                      ["compare", "--", missing], ["profile", "--", missing], ["apply", missing, "--", "true"],
-                      ["top", missing], [NAME], ["sites", f"--{NAME}"], ["profile", "-o", f"{missing}/x", "--", "true"]):
+                      ["compare", "--", missing], ["profile", "--", missing], ["run", "--plan", missing, "--", "true"],
+                      ["top", missing], [NAME], ["show", f"--{NAME}"], ["profile", "-o", f"{missing}/x", "--", "true"]):
             result = run(*words)
             self.assertNotEqual(result.returncode, 0)
             self.assert_safe(result.stdout + result.stderr, words[:1])
@@ -37,7 +37,7 @@ class hostile(Base):
     def test_a_program_whose_name_has_control_characters(self):
         program = self.write(NAME, "#!/bin/sh\n/bin/ls / >/dev/null\n")
         for words in (["profile", "-o", os.path.join(self.folder, "p.prof"), "--", program, NAME],
-                      ["compare", "-n", "1", "-w", "0", "--only", "system", "--", program, NAME]):
+                      ["compare", "-r", "1", "-w", "0", "--only", "system", "--", program, NAME]):
             result = run(*words)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assert_safe(result.stdout + result.stderr, words[:1])
@@ -76,7 +76,7 @@ class hostile(Base):
             result = run("profile", "--mode", mode, "-o", profile, "--", settings.hostile_session, str(user))
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(result.stdout, b"child 0\n", result.stderr)
-            self.assertEqual(run("sites", profile).returncode, 0)
+            self.assertEqual(run("show", profile).returncode, 0)
             known = json.loads(run("export", "--json", profile).stdout)
             self.assertEqual(known["lost_events"], 0)
             self.assertFalse([one for one in known["meta"]["refused"] if "overwritten" in one])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A program with known leaks, which its first argument chooses. `tarn leaks` and LeakSanitizer must both find them.
+// A program with known leaks, which its first argument chooses. `tarn show --by leaks` and LeakSanitizer must both find them.
 #include <pthread.h>
 #include <unistd.h>
 

@@ -11,9 +11,14 @@ import shutil
 import subprocess
 import time
 
-from harness import Base, tarn
+from harness import Base, settings, tarn
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# What the first table of docs/reference/exit-codes.md says; its second one has the other meanings.
+GENERAL_EXITS = {"2": "wrong usage", "4": "the profile is damaged; what could be read was used",
+                 "125": "tarn cannot do it; the message says why", "126": "the program is not executable",
+                 "127": "the program is not found", "other": "the program's own; it may also end by the program's signal"}
 
 
 def manual(*words):
@@ -60,35 +65,17 @@ class manual_forms(Manual):
             found = {name for entry in entries for name in re.findall(r"\\fB(-[^\\]*)\\fR", entry)}
             self.assertEqual(found, self.options_of(verb), verb)
 
-    def test_bash(self):
-        self.need("bash")
-        script = os.path.join(self.folder, "tarn.bash")
-        with open(script, "w", encoding="utf-8") as file:
-            file.write(manual("bash"))
-        asked = f". {script}; " + "".join(f'_tarn_verb {verb}; echo "$options"; ' for verb in self.verbs)
-        lines = subprocess.run(["bash", "--norc", "-c", asked], capture_output=True, text=True,
-                               check=True).stdout.splitlines()
-        for verb, line in zip(self.verbs, lines, strict=True):
-            self.assertEqual(set(line.split()), self.options_of(verb), verb)
-
-    def test_zsh(self):
-        text = manual("zsh")
-        cases = dict(re.findall(r"(?m)^    ([a-z]+)\)\n((?:      .*\n(?:        .*\n)*))", text))
+    def test_completion(self):
         for verb in self.verbs:
-            found = set()
-            for spec in re.findall(r"(?m)^ +'[^']*'(\{[^}]*\}|--?[a-zA-Z-]+[=+]?)'\[", cases[verb]):
-                found |= {name.rstrip("=+") for name in spec.strip("{}").split(",")}
-            self.assertEqual(found, self.options_of(verb), verb)
+            kind, *words = tarn("__complete", verb, "--").stdout.splitlines()
+            self.assertEqual(kind, "words")
+            self.assertEqual({word.split("\t")[0] for word in words}, self.options_of(verb), verb)
 
-    def test_fish(self):
-        found = {verb: set() for verb in self.verbs}
-        for verb, rest in re.findall(r"(?m)^complete -c tarn -n '__tarn_at ([a-z]+)'(.*)$", manual("fish")):
-            names = rest.split(" -d ")[0]
-            if verb in found:
-                found[verb] |= {"--" + name for name in re.findall(r" -l (\S+)", names)}
-                found[verb] |= {"-" + name for name in re.findall(r" -s (\S)", names)}
-        for verb in self.verbs:
-            self.assertEqual(found[verb], self.options_of(verb), verb)
+    def test_completion_tells_files_programs_and_nothing(self):
+        for words, answer in ((["run", "--plan", ""], "files"), (["show", ""], "files .prof"), (["profile", "--debug-path", ""], "folders"),
+                              (["run", ""], "program 2"), (["run", "--", "ls", "-"], "program 3"), (["top", "x"], "program 2"),
+                              (["prove", "--load", ""], ""), (["diff", "a", "--", "b"], "files .prof")):
+            self.assertEqual(tarn("__complete", *words).stdout.splitlines()[0], answer, words)
 
     def test_the_command_accepts_these_options_and_no_others(self):
         """An option with a value is refused without one, a flag with one; the help accepts neither."""
@@ -102,9 +89,14 @@ class manual_forms(Manual):
                         self.assertIn(f"{name} takes no value", tarn(verb, f"{name}=x").stderr)
 
     def test_exit_codes(self):
+        rows = []
+        for verb, about in self.verbs.items():
+            particular = [f"**{one['code']}** {one['meaning']}" for one in about["exits"]
+                          if GENERAL_EXITS.get(one["code"]) != one["meaning"]]
+            rows.append(f"| `tarn {verb}` | {', '.join(one['code'] for one in about['exits'])} | {'. '.join(particular)} |")
         with open(os.path.join(ROOT, "docs/reference/exit-codes.md"), encoding="utf-8") as file:
-            self.assertEqual(file.read(), manual("exit-codes"),
-                             "make it again: tarn --print-manual exit-codes >docs/reference/exit-codes.md")
+            listed = file.read().split("|---|---|---|\n")[1].splitlines()
+        self.assertEqual(sorted(listed), sorted(rows))
         for verb, about in self.verbs.items():
             codes = [one["code"] for one in about["exits"]]
             self.assertEqual(len(codes), len(set(codes)), verb)
@@ -122,6 +114,79 @@ class manual_forms(Manual):
     def test_unknown_forms(self):
         for words in ([], ["pdf"], ["man"], ["man", "nothing"], ["bash", "more"]):
             self.assert_refused(tarn("--print-manual", *words), 2, "--print-manual")
+
+
+# What an option means, by its names as the help shows them, and its value. Each meaning has one spelling in all commands.
+# A new option takes the spelling of its meaning, or is a meaning of its own and gets a row.
+MEANINGS = {
+    "the help": ("-h,--help", ""), "colour": ("--color", "WHEN"), "the version": ("-V,--version", ""), "JSON": ("--json", ""),
+    # what is shown, and how much of it
+    "rows to show": ("-n,--rows", "N"), "the metric": ("-m,--metric", "METRIC"), "a text in names": ("-f,--filter", "TEXT"),
+    "the least share": ("--min", "PERCENT"), "levels of a tree": ("--depth", "N"), "the view of a profile": ("--by", "VIEW"),
+    "callers below": ("--inverted", ""), "whole names": ("--full-names", ""), "the time of a reading": ("--at", "WHEN"),
+    "all readings": ("--over-time", ""), "reachable blocks": ("--reachable", ""), "known leaks": ("--suppressions", "FILE"),
+    "a process of a merged profile": ("--process", "PID|NAME"), "a limit of a change": ("--fail-if", "EXPR"),
+    "options in effect": ("--options", ""), "one row": ("--once", ""),
+    # how often, how long
+    "repetitions": ("-r,--rounds", "N"), "rounds that do not count": ("-w,--warmup", "N"), "how long at most": ("--for", "SECONDS"),
+    "the limit of one run": ("--timeout", "SECONDS"), "time between rows": ("--interval", "SECONDS"),
+    "time between updates of the file": ("--checkpoint", "SECONDS"), "the random order": ("--seed", "N"),
+    # what is measured
+    "a further allocator": ("--malloc", "NAME=LIBRARY"), "only these": ("--only", "NAME,..."), "memory touched before": ("--touch", "MIB"),
+    "page faults live": ("--watch", ""), "the plan": ("--plan", "FILE"), "one piece of advice": ("--number", "N"),
+    "must be replayed": ("--replay", ""), "not replayed": ("--estimate", ""), "the result is not stored": ("--no-keep", ""),
+    "a foreign file is trusted": ("--trust-file", ""),
+    # the program that is started
+    "its standard input": ("--stdin", "FILE"), "its output is shown": ("--show-output", ""), "its output goes to a file": ("--program-output", "FILE"),
+    "any end is success": ("-i,--ignore-failure", ""), "its load": ("--load", "COMMAND"), "what ends the run": ("--until-exit-of", "WHAT"),
+    "ready by port": ("--ready-port", "PORT"), "ready by command": ("--ready-command", "COMMAND"), "figures at its end": ("-s,--stats", ""),
+    # recording
+    "what is recorded": ("--mode", "MODE"), "distance of samples": ("--sample", "SIZE"), "no single events": ("--no-events", ""),
+    "where names are": ("--debug-path", "FOLDER"), "recorded later": ("--paused", ""), "proven at once": ("--prove", ""),
+    "end the recording": ("--stop", ""), "what is known so far": ("--dump", ""), "no messages": ("-q,--quiet", ""),
+    # what is written
+    "the file": ("-o,--output", "FILE"), "a browser": ("--open", ""), "no source lines": ("--no-source", ""), "for pprof": ("--pprof", ""),
+    "for flame graphs": ("--collapsed", ""), "for heaptrack": ("--heaptrack", ""), "for Prometheus": ("--prometheus", ""),
+    "for SQL": ("--sqlite", ""),
+    # a running process
+    "give memory back": ("--trim", ""), "what stays": ("--keep", "SIZE"), "figures": ("--metrics", ""), "own samples": ("--samples", "VIEW"),
+    "the address": ("--listen", "ADDRESS:PORT"), "the server's name": ("--host-name", "NAME"),
+}
+# Words that earlier commands, or other tools, have for one of these meanings: an option of this name would be a second spelling.
+OTHER_WORDS = {
+    "rows to show": "--top --limit --most --max --count --lines", "the metric": "--sort --order --key", "the least share": "--least --threshold",
+    "repetitions": "--runs --repeat --iterations --times --samples-count", "how long at most": "--duration --seconds --limit --time",
+    "a further allocator": "--with --allocator --add", "only these": "--ways --allocators --select --choose", "its standard input": "--input",
+    "the file": "--out --file --to", "JSON": "--format", "a process of a merged profile": "--pid", "time between rows": "--every --delay",
+    "no messages": "--silent", "its load": "--load-command", "the plan": "--apply",
+}
+
+
+class manual_spellings(Manual):
+    """An option that means the same has the same name, letter and value in every command."""
+
+    def test_each_meaning_has_one_spelling(self):
+        spellings = {names: (meaning, value) for meaning, (names, value) in MEANINGS.items()}
+        self.assertEqual(len(spellings), len(MEANINGS), "two meanings have the same spelling")
+        second = {word: meaning for meaning, words in OTHER_WORDS.items() for word in words.split()}
+        used = set()
+        for verb, about in self.verbs.items():
+            for option in about["options"]:
+                if option["positional"]:
+                    continue
+                names = ",".join(sorted(option["names"], key=len))
+                for name in option["names"]:
+                    self.assertNotIn(name, second, f"tarn {verb} {name}: the name for '{second.get(name)}' is another one")
+                self.assertIn(names, spellings, f"tarn {verb} {names}: it has no meaning in this test, or the meaning has another spelling")
+                self.assertEqual(option["value"], spellings[names][1], f"tarn {verb} {names}")
+                used.add(names)
+        self.assertEqual(set(spellings) - used, set(), "no command has these")
+
+    def test_each_letter_and_each_name_has_one_meaning(self):
+        parts = [part for names, _ in MEANINGS.values() for part in names.split(",")]
+        self.assertEqual(len(parts), len(set(parts)))
+        self.assertEqual(set(OTHER_WORDS) - set(MEANINGS), set())
+        self.assertFalse({word for words in OTHER_WORDS.values() for word in words.split()} & set(parts))
 
 
 class manual_readers(Manual):
@@ -197,6 +262,7 @@ class Shells(Manual):
     def setUp(self):
         super().setUp()
         tarn("--print-manual", "files", self.folder)
+        self.path = os.path.dirname(os.path.abspath(settings.tarn)) + ":" + os.environ["PATH"]  # the scripts ask tarn
         for name in ("a.prof", "with blank.prof", "other.txt", "plan.json"):
             self.write(name, "", 0o644)
         os.mkdir(os.path.join(self.folder, "deep"))
@@ -208,19 +274,19 @@ class Shells(Manual):
         options = sorted(name for name in self.options_of("profile") if name.startswith("--"))
         questions = {
             "tarn pro": {"profile", "prove"},
-            "tarn help opt": {"options"},
+            "tarn help exp": {"export"},
             "tarn profile --mode ": {"sample", "full", "faults"},
             "tarn profile --mode=fu": {"full"},
             "tarn profile --quiet --mo": {"--mode"},
-            "tarn sites --sort ma": {"malloc"},
-            "tarn sites --color al": {"always"},
-            "tarn apply pl": {"plan.json"},
-            "tarn sites wi": {"with blank.prof"},
+            "tarn show --metric ma": {"malloc"},
+            "tarn show --color al": {"always"},
+            "tarn run --plan pl": {"plan.json"},
+            "tarn show wi": {"with blank.prof"},
             "tarn report --output oth": {"other.txt"},
             "tarn profile --debug-path de": {"deep"},
         }
-        answers = self.ask([*questions, "tarn profile --", "tarn sites ", "tarn run -- tru", "tarn run tru",
-                            "tarn apply plan.json tru", "tarn cost --watch -- tru", "tarn run -- ls --mo",
+        answers = self.ask([*questions, "tarn profile --", "tarn show ", "tarn run -- tru", "tarn run tru",
+                            "tarn run --plan plan.json tru", "tarn cost --watch -- tru", "tarn run -- ls --mo",
                             f"tarn attach {str(os.getpid())[:-1]}"])
         answers = [{re.sub(r"^--[a-z-]+=", "", one).rstrip("/ ").replace("\\", "") for one in answer} for answer in answers]
         for (line, expected), answer in zip(questions.items(), answers):
@@ -229,7 +295,7 @@ class Shells(Manual):
         self.assertEqual(sorted(profile), options)
         self.assertTrue({"a.prof", "with blank.prof", "deep"} <= sites, sites)
         self.assertFalse({"other.txt", "plan.json"} & sites, sites)
-        for line, answer in zip(("run --", "run", "apply plan.json", "cost --watch --"), programs, strict=True):
+        for line, answer in zip(("run --", "run", "run --plan plan.json", "cost --watch --"), programs, strict=True):
             self.assertIn("true", answer, line)
         self.assertNotIn("--mode", after_program)
         self.assertIn(str(os.getpid()), process)
@@ -244,7 +310,7 @@ class manual_bash(Shells):
             words = re.findall(r"=|[^ =]+", line) + ([""] if line.endswith(" ") else [])
             script.append("ask " + " ".join(shlex.quote(word) for word in words))
         result = subprocess.run(["bash", "--norc", "-c", "\n".join(script)], capture_output=True, text=True,
-                                check=False, cwd=self.folder)
+                                check=False, cwd=self.folder, env={**os.environ, "PATH": self.path})
         self.assertEqual(result.stderr, "")
         first, _, rest = result.stdout.partition("\n")
         self.assertEqual(first, "complete -F _tarn tarn")
@@ -257,9 +323,9 @@ class manual_bash(Shells):
     def test_bash_with_the_tab_key(self):
         self.need("bash")
         setup = f". {self.folder}/tarn.bash"
-        shown = typed_in(["bash", "--norc", "--noprofile", "-i"], "tarn profile --mode=fu", {"SETUP": setup}, self.folder)
+        shown = typed_in(["bash", "--norc", "--noprofile", "-i"], "tarn profile --mode=fu", {"SETUP": setup, "PATH": self.path}, self.folder)
         self.assertIn("--mode=full", shown)
-        shown = typed_in(["bash", "--norc", "--noprofile", "-i"], "tarn sites wi", {"SETUP": setup}, self.folder)
+        shown = typed_in(["bash", "--norc", "--noprofile", "-i"], "tarn show wi", {"SETUP": setup, "PATH": self.path}, self.folder)
         self.assertIn("with\\ blank.prof", shown)
 
 
@@ -271,7 +337,7 @@ class manual_fish(Shells):
         home = os.path.join(self.folder, ".home")
         os.makedirs(home, exist_ok=True)
         result = subprocess.run(["fish", "--no-config", "-c", "\n".join(script)], capture_output=True, text=True, check=False,
-                                cwd=self.folder, env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home})
+                                cwd=self.folder, env={**os.environ, "PATH": self.path, "HOME": home, "XDG_CONFIG_HOME": home})
         self.assertEqual(result.stderr, "")
         return [{one.split("\t")[0] for one in answer.split("\n") if one}
                 for answer in result.stdout.split("--end--\n")[:-1]]
@@ -313,7 +379,7 @@ PS1='ready> '
         target = os.path.join(self.folder, ".answers")
         if child == 0:
             os.chdir(self.folder)
-            os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "TERM": "dumb", "PS1": "start> ", "ANSWERS": target})
+            os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "PATH": self.path, "TERM": "dumb", "PS1": "start> ", "ANSWERS": target})
         shown = b""
 
         def read_until(text, count):

@@ -23,15 +23,15 @@ class output(Base):
         profile = self.profile
         yield from (["--help"], ["--version"], ["help"])
         commands = re.findall(r"^  ([a-z]+) {2,}", tarn("help").stdout, re.MULTILINE)
-        self.assertGreater(len(commands), 20)
+        self.assertGreater(len(commands), 15)
         for command in commands:
             yield [command, "--help"] if command != "help" else [command, "run"]
-        yield from (["options"], ["options", "--json"], ["doctor"], ["doctor", "--json"], ["sites", profile],
-                    ["sites", "--json", profile], ["leaks", profile], ["leaks", "--json", profile], ["flame", profile], ["flame", "--json", profile],
+        yield from (["doctor", "--options"], ["doctor", "--options", "--json"], ["doctor"], ["doctor", "--json"], ["show", profile],
+                    ["show", "--json", profile], ["show", "--by", "leaks", profile], ["show", "--by", "leaks", "--json", profile], ["show", "--by", "tree", profile], ["show", "--by", "tree", "--json", profile],
                     ["diff", profile, profile], ["diff", "--json", profile, profile], ["advise", profile],
                     ["advise", "--json", profile], ["report", profile, "-o", "-"],
-                    ["compare", "-n", "1", "-w", "0", "--only", "system", "--", "true"],
-                    ["apply", "-n", "1", "-w", "0", "--touch", "0", "--trust-file", self.plan, "--", "true"])
+                    ["compare", "-r", "1", "-w", "0", "--only", "system", "--", "true"],
+                    ["compare", "-r", "1", "-w", "0", "--touch", "0", "--only", "system", "--json", "--", "true"])
         for form in ("json", "collapsed", "prometheus", "pprof", "heaptrack"):
             yield ["export", f"--{form}", profile]
 

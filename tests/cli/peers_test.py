@@ -94,7 +94,7 @@ class sessions(PeerBase):
             os.chmod(os.path.join(self.folder, name), 0o755)
         who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         state = os.path.join(self.folder, "state")
-        result = subprocess.run([os.path.join(self.folder, "tarn"), "profile", "-q", "-m", "full", "-o", path, "--", "/bin/sh", "-c",
+        result = subprocess.run([os.path.join(self.folder, "tarn"), "profile", "-q", "--mode", "full", "-o", path, "--", "/bin/sh", "-c",
                                  f"echo x >> {mark}; /bin/true"], capture_output=True, text=True, stdin=subprocess.DEVNULL,
                                 check=False, cwd=self.folder, timeout=60, **who,
                                 env=environment(TARN_RECORDER=os.path.join(self.folder, "recorder.so"), XDG_STATE_HOME=state))
@@ -107,11 +107,11 @@ class sessions(PeerBase):
         os.chmod(path, 0o644)
         answer = json.dumps({"recording": int(self.pid), "path": path, "files": [{"path": "/etc/passwd"}]}).encode()
         Recorder(self, self.pid, answer, path, NOBODY)
-        for verb in ("dump", "detach"):
-            self.assert_refused(self.run_tarn(verb, self.pid), 125, "is not being recorded by this user")
+        for option in ("--dump", "--stop"):
+            self.assert_refused(self.run_tarn("attach", option, self.pid), 125, "is not being recorded by this user")
             self.assertEqual(self.files, [])
         # And nobody keeps the program from being recorded.
-        result = self.run_tarn("attach", "-d", "0.1", "-o", os.path.join(self.folder, "mine.prof"), self.pid,
+        result = self.run_tarn("attach", "--for", "0.1", "-o", os.path.join(self.folder, "mine.prof"), self.pid,
                                TARN_RECORDER=settings.recorder)
         self.assertIn("recording process", result.stderr)
 
@@ -120,7 +120,7 @@ class sessions(PeerBase):
         path = self.record(mark, NOBODY if os.geteuid() == 0 else None)
         self.assertEqual(len(open(mark, encoding="utf-8").read()), 2)
         Recorder(self, self.pid, b"{}", path)  # of this user, with a file of somebody else's
-        result = self.run_tarn("dump", self.pid)
+        result = self.run_tarn("attach", "--dump", self.pid)
         self.assertEqual(result.stdout, f"tarn-{self.pid}-dump-1.prof\n", result.stderr)
         copy = os.path.join(self.folder, "cwd", result.stdout.strip())
         self.assertEqual(os.stat(copy).st_uid, os.geteuid())
@@ -129,7 +129,7 @@ class sessions(PeerBase):
         self.assert_refused(self.run_tarn("prove", "--rounds", "1", mine), 125, "the command in it would run with your rights",
                             "--trust-file", "/bin/sh '-c'")
         self.assertEqual(len(open(mark, encoding="utf-8").read()), 2)
-        result = self.run_tarn("prove", "--rounds", "1", "--ways", "keep-memory", "--trust-file", mine, seconds=60)
+        result = self.run_tarn("prove", "--rounds", "1", "--only", "keep-memory", "--trust-file", mine, seconds=60)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertGreater(len(open(mark, encoding="utf-8").read()), 2)
 
@@ -138,7 +138,7 @@ class sessions(PeerBase):
         path = self.record(mark)
         for answer, status in ((b"n\n", 125), (b"\n", 125), (b"y\n", 0)):
             here, there = pty.openpty()
-            process = subprocess.Popen([settings.tarn, "prove", "--rounds", "1", "--ways", "keep-memory", path], stdin=there,
+            process = subprocess.Popen([settings.tarn, "prove", "--rounds", "1", "--only", "keep-memory", path], stdin=there,
                                        stderr=there, stdout=subprocess.DEVNULL, env=environment())
             os.close(there)
             os.write(here, answer)
@@ -158,24 +158,24 @@ class sessions(PeerBase):
                        b'{"files":[1,{"path":5},[]]}', b'{"problem":{},"advice":[]}', b"{}"):
             with self.subTest(answer[:20]):
                 recorder = Recorder(self, self.pid, answer)
-                for verb in ("dump", "detach"):
-                    result = self.run_tarn(verb, self.pid)
+                for option in ("--dump", "--stop"):
+                    result = self.run_tarn("attach", option, self.pid)
                     self.assertIn(result.returncode, (0, 125))
-                    self.assertEqual(self.files, [], (verb, answer[:20]))
-                    self.run_tarn(verb, "--json", self.pid)
+                    self.assertEqual(self.files, [], (option, answer[:20]))
+                    self.run_tarn("attach", option, "--json", self.pid)
                 os.kill(recorder.process, 9)
                 time.sleep(0.05)
 
     def test_names_that_no_recorder_has(self):
         for name in ("0123456789abcdeg", "0123456789abcdef0", "", "0" * 60):
             recorder = Recorder(self, self.pid, b'{"files":[]}', name=name)
-            self.assert_refused(self.run_tarn("detach", self.pid), 125, "is not being recorded by this user")
+            self.assert_refused(self.run_tarn("attach", "--stop", self.pid), 125, "is not being recorded by this user")
             os.kill(recorder.process, 9)
 
     def test_texts_of_an_answer_reach_the_terminal_escaped(self):
         for answer in ({"files": [{"path": "/tmp/" + ESCAPES}], ESCAPES: [ESCAPES]}, {"problem": ESCAPES, "advice": ESCAPES}):
             recorder = Recorder(self, self.pid, json.dumps(answer, ensure_ascii=False).encode())
-            for words in (["detach"], ["detach", "--json"], ["dump"], ["dump", "--json"]):
+            for words in (["attach", "--stop"], ["attach", "--stop", "--json"], ["attach", "--dump"], ["attach", "--dump", "--json"]):
                 self.run_tarn(*words, self.pid)
                 self.assertEqual(self.files, [])
             os.kill(recorder.process, 9)
@@ -187,7 +187,7 @@ class sessions(PeerBase):
         self.addCleanup(os.close, os.open(pipe, os.O_RDWR))  # whoever reads from it waits
         for path in (pipe, "/dev/zero", "/", "/etc/passwd", "/dev/null"):
             recorder = Recorder(self, self.pid, b"{}", path)
-            self.assertEqual(self.run_tarn("dump", self.pid).returncode, 125, path)
+            self.assertEqual(self.run_tarn("attach", "--dump", self.pid).returncode, 125, path)
             self.assertEqual(self.files, [], path)
             os.kill(recorder.process, 9)
             time.sleep(0.05)
@@ -260,8 +260,8 @@ def endless(connection):
         connection.sendall(b"x" * 65536)
 
 
-VERBS = (["metrics"], ["metrics", "--json"], ["trim"], ["trim", "--json"], ["set"], ["set", "--json"], ["set", "decay_ms=1"],
-         ["top", "--once"], ["top", "--once", "--json"], ["dump", "--format", "pprof"], ["dump", "--format", "pprof", "--json"])
+VERBS = (["control", "--metrics"], ["control", "--metrics", "--json"], ["control", "--trim"], ["control", "--trim", "--json"], ["control"], ["control", "--json"], ["control", "decay_ms=1"],
+         ["top", "--once"], ["top", "--once", "--json"], ["control", "--samples", "heap"], ["control", "--samples", "heap", "--json"])
 
 
 class answers(PeerBase):
@@ -283,7 +283,7 @@ class answers(PeerBase):
         for text in (b"", b"\n", b"x", b"tarn/1 ok -1\n", b"tarn/1 ok 5\nabc", b"tarn/1 ok\n", b"tarn/2 ok 1\nx", b"tarn/1 what 1\nx",
                      b"\xff" * 100, b"tarn/1 ok 99999999999999999999\n"):
             process = Process(self, {name: text for name in ("metrics", "stats", "options", "set", "trim", "profile", "help")})
-            for result in self.ask(process, (["metrics"], ["set"], ["trim"], ["dump", "--format", "pprof"])):
+            for result in self.ask(process, (["control", "--metrics"], ["control"], ["control", "--trim"], ["control", "--samples", "heap"])):
                 self.assertEqual((result.returncode, result.stdout), (125, ""), text)
                 self.assert_nothing_was_written()
 
@@ -307,33 +307,33 @@ class answers(PeerBase):
         for result in self.ask(process):
             self.assertIn("is longer than", result.stderr)
         self.assert_nothing_was_written()
-        for result in self.ask(Process(self, {name: b"tarn/1 error 4097\n" for name in most}), (["metrics"], ["set"], ["trim"])):
+        for result in self.ask(Process(self, {name: b"tarn/1 error 4097\n" for name in most}), (["control", "--metrics"], ["control"], ["control", "--trim"])):
             self.assertIn("is longer than 4096 bytes", result.stderr)
         for number in (b"1" * 60000 + b"\n", b"12x\n", b"12", b"-1\n", b"\n"):
-            self.assertEqual(self.ask(Process(self, {"trim": body(number)}), (["trim"],))[0].returncode, 125, number[:9])
-        options = self.ask(Process(self, {"options": body(b"a\t\t\tyes\t\n" * 2000)}), (["set", "--json"],))[0].stdout
+            self.assertEqual(self.ask(Process(self, {"trim": body(number)}), (["control", "--trim"],))[0].returncode, 125, number[:9])
+        options = self.ask(Process(self, {"options": body(b"a\t\t\tyes\t\n" * 2000)}), (["control", "--json"],))[0].stdout
         self.assertEqual(len(json.loads(options)), 1000)
         process = Process(self, {"stats": body(b'{"a":' * 100000 + b"1" + b"}" * 100000), "trim": body(b"1" * 60000),
                                  "profile": body(b"\x0a\xff\xff\xff\xff\x0f")})
-        for result in self.ask(process, (["metrics", "--json"], ["trim"], ["dump", "--format", "pprof"])):
+        for result in self.ask(process, (["control", "--metrics", "--json"], ["control", "--trim"], ["control", "--samples", "heap"])):
             self.assertEqual(result.returncode, 125)
         self.assert_nothing_was_written()
 
     def test_no_end_and_no_beginning(self):
         process = Process(self, endless)
-        for result in self.ask(process, (["metrics"], ["set"], ["dump", "--format", "pprof"])):
+        for result in self.ask(process, (["control", "--metrics"], ["control"], ["control", "--samples", "heap"])):
             self.assertIn("is longer than", result.stderr)
         # A letter each half second is progress, but there is a limit for all of it.
         slow = [Process(self, drip), Process(self, never)]
         with concurrent.futures.ThreadPoolExecutor() as at_once:
-            for result in at_once.map(lambda process: self.ask(process, (["metrics"],))[0], slow):
+            for result in at_once.map(lambda process: self.ask(process, (["control", "--metrics"],))[0], slow):
                 self.assertEqual(result.returncode, 125)
                 self.assertIn("does not answer in time", result.stderr)
         self.assert_nothing_was_written()
 
     def test_another_process_behind_the_socket(self):
         process = Process(self, {"metrics": body(b"tarn_a 1\n")}, own=False)
-        for result in self.ask(process, (["metrics"], ["dump", "--format", "pprof"])):
+        for result in self.ask(process, (["control", "--metrics"], ["control", "--samples", "heap"])):
             self.assertEqual((result.returncode, result.stdout), (125, ""))
             self.assertIn("answers in its place", result.stderr)
         self.assert_nothing_was_written()
@@ -344,7 +344,7 @@ class answers(PeerBase):
         os.makedirs(cwd)
         victim = self.write("victim", "precious")
         os.symlink(victim, os.path.join(cwd, f"tarn-{process.pid}-heap-1.pb.gz"))
-        result = self.run_tarn("dump", "--format", "pprof", str(process.pid))
+        result = self.run_tarn("control", "--samples", "heap", str(process.pid))
         self.assertEqual(result.stdout, f"tarn-{process.pid}-heap-2.pb.gz\n")
         with open(victim, encoding="utf-8") as file:
             self.assertEqual(file.read(), "precious")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""End-to-end tests of `tarn sites`, `flame`, `diff` and `export` on synthetic profiles.
+"""End-to-end tests of `tarn show`, `diff` and `export` on synthetic profiles.
 
 Usage: profile_files_test.py --tarn BIN --make-profile BIN
 """
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import unittest
@@ -45,12 +46,12 @@ class views(Profiles):
         self.assertLess(by_site, totals["cost"])  # the total includes the faults of no site
         self.assertGreater(by_site, 0.9 * totals["cost"])
         for metric in METRICS:
-            sites = json.loads(self.run_tarn("sites", "-n", "0", "--sort", metric, "--json", path).stdout)
+            sites = json.loads(self.run_tarn("show", "-n", "0", "--metric", metric, "--json", path).stdout)
             self.assertAlmostEqual(sites["total"] / totals[metric], 1)
             self.assertAlmostEqual(sites["shown"] / sites["total"], 1)
             self.assertAlmostEqual(sum(row[metric] for row in sites["sites"]) / totals[metric], 1)
             for inverted in ([], ["--inverted"]):
-                tree = json.loads(self.run_tarn("flame", "--metric", metric, "--json", *inverted, path).stdout)
+                tree = json.loads(self.run_tarn("show", "--by", "tree", "--metric", metric, "--json", *inverted, path).stdout)
                 self.assertAlmostEqual(tree["value"] / totals[metric], 1)
                 self.check_tree(tree)
             lines = self.run_tarn("export", "--collapsed", "--metric", metric, path).stdout.splitlines()
@@ -70,28 +71,28 @@ class views(Profiles):
 
     def test_sites(self):
         path = self.make("a.tarn")
-        lines = self.run_tarn("sites", "-n", "3", path).stdout.splitlines()
+        lines = self.run_tarn("show", "-n", "3", path).stdout.splitlines()
         self.assertEqual(len(lines), 5)
         self.assertEqual(lines[0].split(), [*METRICS, "type", "where"])
         self.assertIn("image::decoder::decode  decoder.cpp:10", lines[1])
         self.assertRegex(lines[-1], r"^\d+ of 202 sites: [\d.]+ s of [\d.]+ s in total \([\d.]+ %\)$")
-        lines = self.run_tarn("sites", "--filter", "json::parser", path).stdout.splitlines()
+        lines = self.run_tarn("show", "--filter", "json::parser", path).stdout.splitlines()
         self.assertTrue(all("json::" in line for line in lines[1:-1]))
         self.assertIn("sites that match", lines[-1])
-        self.assertIn("0 of 0", self.run_tarn("sites", "--filter", "no such thing", path).stdout)
+        self.assertIn("0 of 0", self.run_tarn("show", "--filter", "no such thing", path).stdout)
 
     def test_flame(self):
         path = self.make("a.tarn")
-        text = self.run_tarn("flame", path).stdout
+        text = self.run_tarn("show", "--by", "tree", path).stdout
         self.assertIn("main  main.cpp:40", text)
-        self.assertIn("[faults outside of allocated memory]", self.run_tarn("flame", "--min", "0", path).stdout)
-        self.assertNotIn("decode", self.run_tarn("flame", "--depth", "2", path).stdout)
-        inverted = self.run_tarn("flame", "--inverted", "--depth", "1", path).stdout.splitlines()
+        self.assertIn("[faults outside of allocated memory]", self.run_tarn("show", "--by", "tree", "--min", "0", path).stdout)
+        self.assertNotIn("decode", self.run_tarn("show", "--by", "tree", "--depth", "2", path).stdout)
+        inverted = self.run_tarn("show", "--by", "tree", "--inverted", "--depth", "1", path).stdout.splitlines()
         self.assertIn("image::decoder::decode", inverted[2])
 
     def test_sample_mode_and_no_symbols(self):
         path = self.make("a.tarn", 100, 50, 1, "sample", "nosymbols")
-        result = self.run_tarn("sites", path)
+        result = self.run_tarn("show", path)
         self.assertIn("?? (order_server+0x", result.stdout)
         self.assertIn("/opt/exchange/bin/order_server: the file does not exist any more", result.stderr)
 
@@ -122,6 +123,13 @@ class views(Profiles):
                                    ("cost>x", "no number"), ("cost>5M", "ns, us, ms or s"),
                                    ("bytes>5ms", "none, K, M or G"), ("cost>nan", "no number")):
             self.assert_refused(tarn("diff", path, path, "--fail-if", expression), 2, "--fail-if", phrase)
+
+
+# The call path of a site, innermost first.
+PATH = """WITH RECURSIVE path(depth, stack) AS (
+  SELECT 0, stack FROM sites WHERE id = ?
+  UNION ALL SELECT depth + 1, parent FROM path JOIN stacks ON stacks.id = stack WHERE parent <> 0)
+SELECT function, file, line FROM path JOIN stacks ON stacks.id = stack JOIN frames USING (address) ORDER BY depth, position"""
 
 
 class exports(Profiles):
@@ -178,6 +186,49 @@ class exports(Profiles):
             number, unit = re.search(rf"{phrase}: ([\d.]+)([BKMG])", text).groups()
             self.assertLess(abs(float(number) * units[unit] / totals[metric] - 1), 0.05, phrase)
 
+    def test_sqlite(self):
+        path, hostile, output = self.make("a.tarn"), self.make("h.tarn", 1000, 40, 1, "full", "hostile"), os.path.join(self.folder, "a.sqlite")
+        result = tarn("export", "--sqlite", path, "-o", output)
+        if "libsqlite3" in result.stderr:
+            self.assert_refused(result, 125, "libsqlite3")
+            self.skipTest("libsqlite3 is not installed; apt-get install libsqlite3-0")
+        self.assertEqual(result.stderr, "")
+        whole = json.loads(self.run_tarn("export", "--json", path).stdout)
+        database = sqlite3.connect(output)
+        self.assertEqual(database.execute("PRAGMA integrity_check").fetchall(), [("ok",)])
+        self.assertEqual(database.execute("PRAGMA user_version").fetchall(), [(1,)])
+        totals = self.totals(path)
+        for metric in METRICS:
+            total, = database.execute("SELECT total FROM metrics WHERE name = ?", (metric,)).fetchone()
+            summed, = database.execute(f"SELECT SUM({metric}) FROM sites").fetchone()
+            self.assertAlmostEqual(total / totals[metric], 1)
+            self.assertAlmostEqual(summed / totals[metric], 1)
+        info = dict(database.execute("SELECT name, value FROM info"))
+        self.assertEqual({name: info.get(name) for name in ("pid", "mode", "program")},
+                         {name: whole["meta"].get(name) for name in ("pid", "mode", "program")})
+        for number, site in enumerate(whole["sites"], 1):
+            row = database.execute("SELECT type, allocations, bytes_at_peak, cost FROM sites WHERE id = ?", (number,)).fetchone()
+            figures = site["figures"]
+            self.assertEqual(row[0], site["type"])
+            self.assertEqual(row[1], figures["allocations"])
+            self.assertEqual(row[2], figures["bytes_at_peak"])
+            self.assertAlmostEqual(row[3], site["cost_ns"]["total"], delta=1)
+            found = database.execute(PATH, (number,)).fetchall()
+            self.assertEqual(found, [(frame["function"], frame["file"], frame["line"]) for frame in site["frames"]])
+            sizes = database.execute("SELECT size, count, exact FROM sizes WHERE site = ?", (number,)).fetchall()
+            self.assertEqual(sizes, [(each["size"], each["count"], each["exact"]) for each in site["sizes"]])
+        for table, rows in (("threads", whole["threads"]), ("counters", whole["counters"]), ("modules", whole["modules"]),
+                            ("memory", whole["memory"]["over_time"]), ("memory_parts", whole["memory"]["parts"])):
+            self.assertEqual(database.execute(f"SELECT COUNT(*) FROM {table}").fetchone(), (len(rows),), table)
+        database.close()
+        # Names are data, whatever they contain.
+        self.run_tarn("export", "--sqlite", hostile, "-o", output)
+        database = sqlite3.connect(output)
+        names = {row[0] for row in database.execute("SELECT function FROM frames UNION SELECT type FROM sites")}
+        known = json.loads(self.run_tarn("export", "--json", hostile).stdout)
+        self.assertTrue({frame["function"] for site in known["sites"] for frame in site["frames"]} <= names)
+        database.close()
+
     def test_standard_output(self):
         path = self.make("a.tarn")
         result = subprocess.run([settings.tarn, "export", "--pprof", path], capture_output=True, check=True)
@@ -191,8 +242,8 @@ class exports(Profiles):
         self.assert_refused(tarn("export", "--pprof", "--metric", "peak", path), 2, "requires --collapsed")
         self.assert_refused(tarn("export", "--collapsed", "--metric", "peaks", path), 2, "Did you mean 'peak'?")
         self.assert_refused(tarn("export", "--pprof", path, "-o", "/nowhere/at/all"), 125, "cannot write there")
-        self.assert_refused(tarn("sites", "--sort", "costt", path), 2, "Did you mean 'cost'?")
-        self.assert_refused(tarn("flame"), 2, "PROFILE is missing")
+        self.assert_refused(tarn("show", "--metric", "costt", path), 2, "Did you mean 'cost'?")
+        self.assert_refused(tarn("show", "--by", "tree"), 2, "PROFILE is missing")
 
 
 class damage(Profiles):
@@ -200,7 +251,7 @@ class damage(Profiles):
         empty = self.write("empty.tarn", "")
         text = self.write("text.tarn", "no profile\n")
         gone = os.path.join(self.folder, "gone.tarn")
-        for command in (["sites"], ["flame"], ["diff", text], ["export", "--collapsed"]):
+        for command in (["show"], ["show", "--by", "tree"], ["diff", text], ["export", "--collapsed"]):
             self.assert_refused(tarn(*command, empty), 125, "is not a profile" if command[0] == "diff" else "is empty",
                                 "tarn profile -- PROGRAM")
             self.assert_refused(tarn(*command, gone), 125, "tarn profile -- PROGRAM")
@@ -214,12 +265,12 @@ class damage(Profiles):
             whole = file.read()
         with open(path, "wb") as file:
             file.write(whole[:-200])
-        result = self.run_tarn("sites", path, code=4)
+        result = self.run_tarn("show", path, code=4)
         self.assertIn("the file ends within a chunk", result.stderr)
         self.assertIn("20 of 202 sites", result.stdout)  # only names are lost
 
     def test_help(self):
-        for command in ("sites", "flame", "diff", "export"):
+        for command in ("show", "diff", "export"):
             text = self.run_tarn(command, "--help").stdout
             self.assertIn(f"Usage: tarn {command}", text)
             self.assertIn("Exit codes", text)

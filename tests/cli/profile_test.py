@@ -87,7 +87,7 @@ class profile(ProfileBase):
         whole = self.bundle(settings.profile_target)
         below = ["./" + os.path.basename(whole[0]), "--library-path", ".", "./" + os.path.basename(whole[3])]
         for words in (whole, below):
-            result = subprocess.run([settings.tarn, "profile", "-m", "full", "-o", path, "--", *words, "exact", "10"],
+            result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", *words, "exact", "10"],
                                     capture_output=True, text=True, check=False, env=self.environment(), cwd=self.folder)
             self.assertEqual(result.returncode, END, result.stderr)
             self.assertEqual(self.figures(self.dump(path), "touch_all")["allocations"], 10)
@@ -286,7 +286,7 @@ class profile_life(ProfileBase):
 
     def test_a_program_that_goes_on_in_the_background_is_recorded(self):
         program = self.compile("server", self.DAEMON, "-g", "-O1")
-        result = subprocess.run([settings.tarn, "profile", "-m", "full", "-o", "x.prof", "--", program], capture_output=True,
+        result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", "x.prof", "--", program], capture_output=True,
                                 text=True, check=False, timeout=30, cwd=self.folder, env=self.environment())
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("goes on in the background", result.stderr)

@@ -24,22 +24,21 @@ from harness import Base, environment, settings, tarn
 make_profile = ""
 
 # Commands that read no profile.
-NO_PROFILE = {"run", "compare", "cost", "profile", "attach", "detach", "dump", "doctor", "top", "options", "metrics", "trim", "set", "serve",
-              "help"}
+NO_PROFILE = {"run", "compare", "cost", "profile", "attach", "doctor", "top", "control", "serve", "help"}
 
 # The others: their exit status, and the words that make them read profile A (or A and B) and print. OUT is a file.
 PRINTING = [
-    (0, "sites A"), (0, "sites -n 0 A"), (0, "sites -n 0 --json A"), (0, "flame A"), (0, "flame -i A"), (0, "flame --json A"),
-    (0, "rss A"), (0, "rss --over-time A"), (0, "rss --json A"), (125, "leaks A"), (125, "leaks --reachable -n 0 A"),
-    (125, "leaks --json -n 0 A"), (0, "diff A B"), (0, "diff -n 0 --json A B"), (0, "diff A B -- B A"),
+    (0, "show A"), (0, "show -n 0 A"), (0, "show -n 0 --json A"), (0, "show --by tree A"), (0, "show --by tree --inverted A"),
+    (0, "show --by tree --json A"), (0, "show --by rss A"), (0, "show --by rss --over-time A"), (0, "show --by rss --json A"),
+    (125, "show --by leaks A"), (125, "show --by leaks --reachable -n 0 A"), (125, "show --by leaks --json -n 0 A"), (0, "diff A B"), (0, "diff -n 0 --json A B"), (0, "diff A B -- B A"),
     (0, "advise A"), (0, "advise --json A"),
     (0, "report -o - A"), (0, "export --json A"), (0, "export --collapsed A"),
     (0, "export --prometheus A"), (0, "export --pprof A"), (0, "export --heaptrack A"),
 ]
 WRITING = ["report -o OUT A", "report -o OUT A B", "merge -o OUT A B", "export --json -o OUT A", "export --pprof -o OUT A",
-           "export --heaptrack -o OUT A", "export --collapsed -o OUT A", "export --prometheus -o OUT A"]
+           "export --heaptrack -o OUT A", "export --collapsed -o OUT A", "export --prometheus -o OUT A", "export --sqlite -o OUT A"]
 # These read the profile and then run its program. A synthetic profile has none, so they refuse it.
-RUNNING = ["prove --rounds 1 A", "replay --only nothing A", "apply A -- true"]
+RUNNING = ["prove --rounds 1 A", "prove --plan A A"]
 
 
 class Profiles(Base):
@@ -203,8 +202,8 @@ class width(Profiles):
     def test_eighty_columns(self):
         for mode in ("full", "sample"):
             a, b = self.make("a.prof", 1000, 400, 1, mode), self.make("b.prof", 1000, 430, 2, mode)
-            for text in ("sites A", "sites --sort peak A", "leaks --reachable A", "rss A",
-                         "rss --over-time A"):
+            for text in ("show A", "show --metric peak A", "show --by leaks --reachable A", "show --by rss A",
+                         "show --by rss --over-time A"):
                 with self.subTest(words=text, mode=mode):
                     lines = self.on_terminal(self.words(text, a, b), 80)
                     self.assertGreater(len(lines), 8)
@@ -213,18 +212,18 @@ class width(Profiles):
 
     def test_columns_that_have_no_room_are_named(self):
         a = self.make("a.prof", 1000, 400, 1, "sample")
-        whole = tarn("sites", a).stdout.splitlines()
+        whole = tarn("show", a).stdout.splitlines()
         names = whole[0].split()
         self.assertEqual(names, ["cost", "malloc", "hidden", "faults", "allocations", "bytes", "live", "live_bytes", "peak",
                                  "type", "where"])
-        lines = self.on_terminal(["sites", "--sort", "peak", a], 80)
+        lines = self.on_terminal(["show", "--metric", "peak", a], 80)
         shown = lines[0].split()
         self.assertIn("peak", shown)
         self.assertEqual(shown[-1], "where")
         left_out = next(line for line in lines if line.startswith("no room for "))
         self.assertEqual(set(left_out[len("no room for "):].split(", ")) | set(shown), set(names))
         self.assertIn("less -S", "\n".join(lines))
-        self.assertNotIn("no room", "\n".join(self.on_terminal(["sites", a], 250)))
+        self.assertNotIn("no room", "\n".join(self.on_terminal(["show", a], 250)))
 
 
 class memory(Profiles):

@@ -103,7 +103,7 @@ class prove(Base):
     def test_work_that_is_done_once_is_noted(self):
         script = self.write("once", "#!/bin/sh\ntest -e done || sleep 1\n: >done\n")
         self.record([script])
-        proof = self.prove("--rounds", "1", "--ways", "keep-memory")
+        proof = self.prove("--rounds", "1", "--only", "keep-memory")
         self.assertTrue(any("may not do the same work" in note for note in proof["notes"]), proof["notes"])
 
     def test_tunables_are_proven_and_the_advice_says_so(self):
@@ -111,7 +111,7 @@ class prove(Base):
         self.record([program])
         before = json.loads(tarn("advise", "--estimate", "--json", self.path("p.prof")).stdout)["advice"][0]
         self.assertEqual((before["kind"], before["grade"]), ("tunable", "estimated"))
-        proof = self.prove("--rounds", "3", "--ways", "keep-memory,tarn")
+        proof = self.prove("--rounds", "3", "--only", "keep-memory,tarn")
         self.assertEqual(proof["rounds"], 3)
         self.assertEqual(set(self.ways(proof)), {"keep-memory", "tarn"})
         keep = self.ways(proof)["keep-memory"]["figures"]
@@ -136,14 +136,14 @@ class prove(Base):
 
     def test_where_nothing_gains_it_says_so(self):
         self.record([self.compile("arithmetic", ARITHMETIC, "-O2", "-g")])
-        result = tarn("prove", "--rounds", "1", "--ways", "keep-memory", self.path("p.prof"))
+        result = tarn("prove", "--rounds", "1", "--only", "keep-memory", self.path("p.prof"))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("no gain", result.stdout)
         self.assertIn("1 round is not enough", result.stdout)
 
     def test_pools_with_and_without_the_layer(self):
-        self.record([self.compile("nodes", NODES, "-O2", "-g")], "-m", "full")
-        proof = self.prove("--rounds", "3", "--ways", "pool-1")
+        self.record([self.compile("nodes", NODES, "-O2", "-g")], "--mode", "full")
+        proof = self.prove("--rounds", "3", "--only", "pool-1")
         ways = self.ways(proof)
         self.assertEqual(set(ways), {"tarn", "pool-1", "layer"})
         for way in ways.values():
@@ -153,7 +153,7 @@ class prove(Base):
         pool = ways["pool-1"]
         self.assertAlmostEqual(pool["layered_ratio"] * pool["figures"]["cpu_time"]["before"], runs["pool-1"], delta=1e-6)
         self.assertGreaterEqual(pool["layer_seconds"], 0)
-        self.assertTrue(any("layer of tarn apply" in line for line in proof["verdict"]), proof["verdict"])
+        self.assertTrue(any("layer for pools" in line for line in proof["verdict"]), proof["verdict"])
 
     def test_arguments_folder_input_and_variables_are_as_they_were(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
@@ -166,11 +166,11 @@ class prove(Base):
         with open(self.path("in.txt"), encoding="utf-8") as file:
             os.lseek(file.fileno(), len("first\n"), os.SEEK_SET)
             self.record([script, "a b\nc"], stdin=file, WANTED_INPUT="second\n", MALLOC_ARENA_TEST="3")
-        proof = self.prove("--rounds", "1", "--ways", "keep-memory", WANTED_INPUT="second\n")
+        proof = self.prove("--rounds", "1", "--only", "keep-memory", WANTED_INPUT="second\n")
         self.assertEqual(proof["command"], [script, "a b\nc"])
         self.assertEqual(proof["notes"], [])
         # Variables whose values the recording does not keep have their present values in the repeats.
-        changed = tarn("prove", "--rounds", "1", "--ways", "keep-memory", self.path("p.prof"),
+        changed = tarn("prove", "--rounds", "1", "--only", "keep-memory", self.path("p.prof"),
                        variables={"WANTED_INPUT": "other"})
         self.assertEqual(changed.returncode, 3, changed.stderr)
         self.assertIn("exit status 5", changed.stderr)
@@ -183,11 +183,11 @@ class prove(Base):
         self.record(["sh", "-c", "exit 3"], status=3)
         self.assert_refused(tarn("prove", self.path("p.prof")), 125, "status 3")
         self.record(["sh", "-c", "kill -TERM $$"], status=-signal.SIGTERM)
-        self.assert_refused(tarn("prove", self.path("p.prof")), 125, "signal 15", "--with")
+        self.assert_refused(tarn("prove", self.path("p.prof")), 125, "signal 15", "--load")
         self.record([program, "1"], stdin=subprocess.PIPE)
         self.assert_refused(tarn("prove", self.path("p.prof")), 125, "pipe", "--stdin")
-        self.prove("--rounds", "1", "--ways", "keep-memory", "--stdin", "/dev/null")
-        self.assert_refused(tarn("prove", "--ways", "keep-memori", "--stdin", "/dev/null", self.path("p.prof")), 2,
+        self.prove("--rounds", "1", "--only", "keep-memory", "--stdin", "/dev/null")
+        self.assert_refused(tarn("prove", "--only", "keep-memori", "--stdin", "/dev/null", self.path("p.prof")), 2,
                             "keep-memory")
         self.compile("buffers", BUFFERS.replace("33554432", "33554433"), "-O2", "-g")
         self.assert_refused(tarn("prove", "--stdin", "/dev/null", self.path("p.prof")), 125, "has changed since")
@@ -197,7 +197,7 @@ class prove(Base):
         subprocess.run([settings.make_profile, made], check=True)
         self.assert_refused(tarn("prove", made), 125, "how its program was started")
         self.assert_refused(tarn("prove", self.path("none.prof")), 125, "none.prof")
-        self.assert_refused(tarn("prove", "--with", "true", self.path("p.prof")), 2, "--ready-port")
+        self.assert_refused(tarn("prove", "--load", "true", self.path("p.prof")), 2, "--ready-port")
 
     def test_a_terminal_is_refused(self):
         leader, follower = pty.openpty()
@@ -230,19 +230,19 @@ class prove(Base):
     def test_results_go_only_into_a_whole_file(self):
         self.record([self.compile("arithmetic", ARITHMETIC, "-O2", "-g")])
         before = os.path.getsize(self.path("p.prof"))
-        self.prove("--rounds", "1", "--ways", "keep-memory", "--no-keep")
+        self.prove("--rounds", "1", "--only", "keep-memory", "--no-keep")
         self.assertEqual(os.path.getsize(self.path("p.prof")), before)
         with open(self.path("p.prof"), "ab") as file:
             file.write(b"damage")
-        self.assert_refused(tarn("prove", "--rounds", "1", "--ways", "keep-memory", self.path("p.prof")), 125,
+        self.assert_refused(tarn("prove", "--rounds", "1", "--only", "keep-memory", self.path("p.prof")), 125,
                             "nothing can be added")
-        self.prove("--rounds", "1", "--ways", "keep-memory", "--no-keep", status=4)  # the profile is damaged
+        self.prove("--rounds", "1", "--only", "keep-memory", "--no-keep", status=4)  # the profile is damaged
 
     def test_interrupted_it_keeps_complete_rounds(self):
         runs = self.path("runs")
         self.record([self.compile("buffers", BUFFERS, "-O2", "-g"), "4"], COUNT_RUNS=runs)
         os.remove(runs)
-        process = subprocess.Popen([settings.tarn, "prove", "--rounds", "100", "--ways", "keep-memory", self.path("p.prof")],
+        process = subprocess.Popen([settings.tarn, "prove", "--rounds", "100", "--only", "keep-memory", self.path("p.prof")],
                                    env=environment(COUNT_RUNS=runs), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 60  # until 5 runs: the warm-up, a round, and one run of the next
@@ -258,10 +258,10 @@ class prove(Base):
 
     def test_the_limit_ends_the_rounds(self):
         self.record([self.compile("buffers", BUFFERS, "-O2", "-g"), "4"])
-        self.assert_refused(tarn("prove", "--limit", "0.01", "--ways", "keep-memory", self.path("p.prof")), 125,
-                            "no round was complete", "--limit")
+        self.assert_refused(tarn("prove", "--for", "0.01", "--only", "keep-memory", self.path("p.prof")), 125,
+                            "no round was complete", "--for")
         for limit in ("3", "40"):  # the second if the machine is too busy for the first
-            result = tarn("prove", "--json", "--rounds", "200", "--limit", limit, "--ways", "keep-memory", self.path("p.prof"))
+            result = tarn("prove", "--json", "--rounds", "200", "--for", limit, "--only", "keep-memory", self.path("p.prof"))
             if result.returncode == 0:
                 break
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -290,19 +290,19 @@ class prove(Base):
         self.wait_for(port)
         recorder.terminate()  # reaches the server
         self.assertEqual(recorder.wait(30), 0)
-        options = ("--rounds", "1", "--ways", "keep-memory", "--ready-port", port)
-        proof = self.prove(*options, "--with", f"{sys.executable} {load} {port}")
+        options = ("--rounds", "1", "--only", "keep-memory", "--ready-port", port)
+        proof = self.prove(*options, "--load", f"{sys.executable} {load} {port}")
         self.assertIn("load.py", proof["load"])
         figures = self.ways(proof)["keep-memory"]["figures"]
         self.assertGreater(figures["peak_rss"]["before"], 20 << 20)  # the server's memory, not the load's
         self.assertGreater(figures["wall_time"]["before"], 0)
-        failing = tarn("prove", *options, "--with", "exit 3", self.path("p.prof"))
+        failing = tarn("prove", *options, "--load", "exit 3", self.path("p.prof"))
         self.assertEqual(failing.returncode, 3, failing.stderr)
         self.assertIn("the load failed: exit status 3", failing.stderr)
         with socket.create_server(("127.0.0.1", int(port))):
-            taken = tarn("prove", *options, "--with", "true", self.path("p.prof"))
+            taken = tarn("prove", *options, "--load", "true", self.path("p.prof"))
             self.assertIn("another process already answers", taken.stderr)
-        never = tarn("prove", "--rounds", "1", "--ways", "keep-memory", "--timeout", "1", "--with", "sleep 60", "--ready-port",
+        never = tarn("prove", "--rounds", "1", "--only", "keep-memory", "--timeout", "1", "--load", "sleep 60", "--ready-port",
                      port, self.path("p.prof"))
         self.assertIn("still running", never.stderr)
 

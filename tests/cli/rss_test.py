@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: `tarn rss` is compared with the kernel's figures, `tarn leaks` with LeakSanitizer."""
+"""End-to-end: `tarn show --by rss` is compared with the kernel's figures, `tarn show --by leaks` with LeakSanitizer."""
 import json
 import os
 import re
@@ -12,7 +12,7 @@ from profile_test import MIB, ProfileBase
 class rss(ProfileBase):
     def split(self, *words, mode="full", options=()):
         self.profile(*words, mode=mode, options=options)
-        result = subprocess.run([settings.tarn, "rss", "--json", "-n", "0", os.path.join(self.folder, "x.prof")],
+        result = subprocess.run([settings.tarn, "show", "--by", "rss", "--json", "-n", "0", os.path.join(self.folder, "x.prof")],
                                 capture_output=True, text=True, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout)
@@ -55,22 +55,22 @@ class rss(ProfileBase):
               usleep(200000);
             }""", "-O0")
         path = os.path.join(self.folder, "x.prof")
-        subprocess.run([settings.tarn, "profile", "-q", "-m", "full", "-o", path, "--", program], check=True, env=self.environment())
-        at = json.loads(subprocess.run([settings.tarn, "rss", "--json", path], capture_output=True, check=True).stdout)["at"]
+        subprocess.run([settings.tarn, "profile", "-q", "--mode", "full", "-o", path, "--", program], check=True, env=self.environment())
+        at = json.loads(subprocess.run([settings.tarn, "show", "--by", "rss", "--json", path], capture_output=True, check=True).stdout)["at"]
         self.assert_near(at["live"], 20000 * 2000, 0.1)
 
     def test_a_planted_culprit_pins_most_memory(self):
         for seed in range(1, 11):
             self.profile("pinned", str(seed), mode="full")
             grown, live = (int(word) for word in re.search(r"^(-?\d+) (\d+)$", self.result.stdout, re.MULTILINE).groups())
-            result = subprocess.run([settings.tarn, "sites", "--by", "pinned", "--json",
+            result = subprocess.run([settings.tarn, "show", "--by", "pinned", "--json",
                                      os.path.join(self.folder, "x.prof")], capture_output=True, text=True, check=False)
             self.assertEqual(result.returncode, 0, result.stderr)
             pinned = json.loads(result.stdout)
             self.assertIn("pin_culprit", pinned["sites"][0]["function"], f"seed {seed}: {pinned['sites'][:3]}")
             self.assertGreater(pinned["sites"][0]["pinned_bytes"], 3 * pinned["sites"][1]["pinned_bytes"])
             self.assertIn("pool", pinned["sites"][0]["would_help"])
-            total = subprocess.run([settings.tarn, "rss", "--at", "end", "--json", os.path.join(self.folder, "x.prof")],
+            total = subprocess.run([settings.tarn, "show", "--by", "rss", "--at", "end", "--json", os.path.join(self.folder, "x.prof")],
                                    capture_output=True, text=True, check=True)
             at = json.loads(total.stdout)["at"]
             self.assert_near(pinned["pinned_bytes"] + pinned["near_no_block_bytes"], at["kept"], 0.01)
@@ -79,7 +79,7 @@ class rss(ProfileBase):
 
     def test_a_sampled_profile_does_not_tell_who_pins_memory(self):
         self.profile("pinned", "1", mode="sample")
-        result = subprocess.run([settings.tarn, "sites", "--by", "pinned", os.path.join(self.folder, "x.prof")],
+        result = subprocess.run([settings.tarn, "show", "--by", "pinned", os.path.join(self.folder, "x.prof")],
                                 capture_output=True, text=True, check=False)
         self.assert_refused(result, 125, "does not tell which blocks pin memory")
 
@@ -91,7 +91,7 @@ class rss(ProfileBase):
         os.rename(source, path)
         self.profile("exact", "1", mode="full")
         subprocess.run([settings.tarn, "merge", path, source, "-o", merged], check=True, capture_output=True)
-        result = subprocess.run([settings.tarn, "rss", merged], capture_output=True, text=True, check=False)
+        result = subprocess.run([settings.tarn, "show", "--by", "rss", merged], capture_output=True, text=True, check=False)
         self.assert_refused(result, 125, "does not contain what the resident memory consisted of")
 
 
@@ -108,7 +108,7 @@ class leaks(ProfileBase):
         return path
 
     def leaks(self, path, *options):
-        result = subprocess.run([settings.tarn, "leaks", "--json", *options, path], capture_output=True, text=True,
+        result = subprocess.run([settings.tarn, "show", "--by", "leaks", "--json", *options, path], capture_output=True, text=True,
                                 check=False)
         return result.returncode, json.loads(result.stdout), result.stderr
 
@@ -142,7 +142,7 @@ class leaks(ProfileBase):
         other = self.write("other.supp", "leak:lose_ring\n", 0o644)
         self.assertEqual(self.leaks(path, "--suppressions", other)[0], 1)
         wrong = self.write("wrong.supp", "leak:a\nrace:b\n", 0o644)
-        result = subprocess.run([settings.tarn, "leaks", "--suppressions", wrong, path], capture_output=True, text=True,
+        result = subprocess.run([settings.tarn, "show", "--by", "leaks", "--suppressions", wrong, path], capture_output=True, text=True,
                                 check=False)
         self.assert_refused(result, 125, "wrong.supp:2", "leak:PATTERN")
 

@@ -194,7 +194,7 @@ class sandbox(ProfileBase):
         program = self.compile("closes", PROGRAM, "-pthread", "-O1", "-fno-builtin")
         for kind in ("refused", "vfork"):
             path = self.record(program, "full", "prctl", kind, "1000")
-            told = subprocess.run([settings.tarn, "leaks", path], capture_output=True, text=True, check=False)
+            told = subprocess.run([settings.tarn, "show", "--by", "leaks", path], capture_output=True, text=True, check=False)
             self.assertNotIn("not known", told.stdout + told.stderr)
 
     def test_a_program_whose_collector_has_gone_pays_nothing_for_the_recorder(self):

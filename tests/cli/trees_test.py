@@ -48,7 +48,7 @@ class trees(ProfileBase):
         return result.stdout if status == 0 else result.stderr
 
     def sites(self, *words):
-        listed = json.loads(self.tarn("sites", *words, "--json", "-n", "0"))["sites"]
+        listed = json.loads(self.tarn("show", *words, "--json", "-n", "0"))["sites"]
         return {site["function"]: site["allocations"] for site in listed}
 
     def churned(self, *words):
@@ -124,10 +124,10 @@ class trees(ProfileBase):
         self.assertEqual(counts, {0, 20000, 30000})
         self.assertEqual(self.churned("all.prof", "--process", "cli_profile_target"), 50000)
         # A site is one row, although each process has the program at another address.
-        whole = json.loads(self.tarn("sites", "all.prof", "--json", "-n", "0", "--filter", "churn"))["sites"]
-        one = json.loads(self.tarn("sites", files[0], "--json", "-n", "0", "--filter", "churn"))["sites"]
+        whole = json.loads(self.tarn("show", "all.prof", "--json", "-n", "0", "--filter", "churn"))["sites"]
+        one = json.loads(self.tarn("show", files[0], "--json", "-n", "0", "--filter", "churn"))["sites"]
         self.assertEqual(len(whole), max(len(one), 1))
-        flame = json.loads(self.tarn("flame", "all.prof", "--metric", "allocations", "--json"))
+        flame = json.loads(self.tarn("show", "--by", "tree", "all.prof", "--metric", "allocations", "--json"))
         self.assertAlmostEqual(flame["value"], sum(row["allocations"] for row in rows), delta=1)
         for words in (["export", "--json", "all.prof"], ["export", "--pprof", "-o", "all.pb.gz", "all.prof"],
                       ["advise", "all.prof"], ["report", "all.prof"], ["diff", "all.prof", "all.prof"],
@@ -146,8 +146,8 @@ class trees(ProfileBase):
         self.tarn("merge", "x.prof", "text.prof", "-o", "all.prof", status=125)
         self.assertFalse(os.path.exists(self.folder + "/all.prof"))
         self.tarn("merge", "x.prof", "-o", "all.prof")
-        self.assertIn("sh", self.tarn("sites", "all.prof", "--process", "nobody", status=2))
-        self.assertIn("no such process", self.tarn("sites", "x.prof", "--process", "7", status=2))
+        self.assertIn("sh", self.tarn("show", "all.prof", "--process", "nobody", status=2))
+        self.assertIn("no such process", self.tarn("show", "x.prof", "--process", "7", status=2))
         self.assertIn("single events", self.tarn("replay", "all.prof", status=125))
         self.assertIn("/dev/full", self.tarn("merge", "x.prof", "-o", "/dev/full", status=125))
 

@@ -8,7 +8,6 @@
 
 #include "expect_abort.hpp"
 #include "tarn/arena.hpp"
-#include "tarn/scratch_arena.hpp"
 
 namespace tarn {
 namespace {

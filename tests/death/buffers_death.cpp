@@ -77,11 +77,11 @@ TEST_F(buffers_death, after_the_pool_has_ended) {
   pool.reset();
   EXPECT_TARN_ABORT(
       {
-        tarn_buffer_give(nullptr, data);
-        tarn_buffer_give(nullptr, data);
+        tarn_buffer_give_back(nullptr, data);
+        tarn_buffer_give_back(nullptr, data);
       },
       "give-back of a pointer that is not a buffer, or not any more", data);
-  tarn_buffer_give(nullptr, data);
+  tarn_buffer_give_back(nullptr, data);
 }
 
 TEST_F(buffers_death, malloc_and_pools_do_not_mix) {

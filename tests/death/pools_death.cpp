@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "expect_abort.hpp"
-#include "tarn/local_pool.hpp"
 #include "tarn/malloc.h"
-#include "tarn/object_pool.hpp"
+#include "tarn/pool.hpp"
 #include "tarn/pooled.hpp"
 
 static_assert(TARN_CHECKED_POOLS == 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Misuse of checked recyclers: each kind ends the process at once, with a line that names error, type and address.
+#include <chrono>
 #include <cstdint>
 
 #include "expect_abort.hpp"
@@ -22,22 +23,22 @@ T* hidden(T* p) {
 }
 
 TEST(recycler_death, double_give_back) {
-  recycler<parser> parsers({.cycle_ms = 0});
+  recycler<parser> parsers({.cycle = std::chrono::milliseconds(0)});
   parser* const p = parsers.take();
   parsers.give_back(p);
   EXPECT_TARN_ABORT(parsers.give_back(hidden(p)), "double give-back of parser", p);
 }
 
 TEST(recycler_death, give_back_of_what_is_on_the_stack) {
-  recycler<parser> parsers({.cycle_ms = 0});
+  recycler<parser> parsers({.cycle = std::chrono::milliseconds(0)});
   parser own;
   EXPECT_EXIT(parsers.give_back(hidden(&own)), testing::KilledBySignal(SIGABRT),
               "give-back in the pool of .*parser.*, of a pointer that is in no pool");
 }
 
 TEST(recycler_death, give_back_to_another_recycler) {
-  recycler<parser> parsers({.cycle_ms = 0});
-  recycler<parser> others({.cycle_ms = 0});
+  recycler<parser> parsers({.cycle = std::chrono::milliseconds(0)});
+  recycler<parser> others({.cycle = std::chrono::milliseconds(0)});
   parser* const p = parsers.take();
   EXPECT_TARN_ABORT(others.give_back(hidden(p)),
                     "give-back of an object of another recycler to the one of parser", p);
@@ -48,7 +49,7 @@ TEST(recycler_death, write_after_give_back_is_seen_when_the_object_is_handed_out
 #if TARN_DETAIL_ASAN
   GTEST_SKIP() << "AddressSanitizer detects the write at once";
 #endif
-  recycler<parser> parsers({.cycle_ms = 0});
+  recycler<parser> parsers({.cycle = std::chrono::milliseconds(0)});
   parser* const p = parsers.take();
   parsers.give_back(p);
   EXPECT_TARN_ABORT(
@@ -63,7 +64,7 @@ TEST(recycler_death, write_after_give_back_is_seen_when_the_object_ends) {
 #if TARN_DETAIL_ASAN
   GTEST_SKIP() << "AddressSanitizer detects the write at once";
 #endif
-  recycler<parser> parsers({.cycle_ms = 0});
+  recycler<parser> parsers({.cycle = std::chrono::milliseconds(0)});
   parser* const p = parsers.take();
   parsers.give_back(p);
   EXPECT_TARN_ABORT(

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Copies examples/ to an empty folder, builds it there with an installed tarn alone, as a user would, and runs the tests
-# that it brings. With names of examples it builds only these; with the word meson the folder meson/.
+# that it brings. With names of examples it builds only these; with the word meson or adapters that folder.
 # Usage: examples_test.sh CMAKE PREFIX SCRATCH CC CXX [EXAMPLE…]
 set -eu
 cmake=$1 prefix=$2 scratch=$3 cc=$4 cxx=$5
@@ -27,7 +27,10 @@ if [ "${1-}" = meson ]; then
 fi
 
 only='.'
-if [ $# -gt 0 ]; then
+if [ "${1-}" = adapters ]; then
+  cd adapters
+  shift
+elif [ $# -gt 0 ]; then
   only="^example.($(IFS='|' && echo "$*"))\$"
 fi
 "$cmake" -B build -G Ninja -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF >configure.log || { cat configure.log; exit 1; }

@@ -38,7 +38,7 @@ def long_options(text):
 
 class Options(unittest.TestCase):
     def test_the_table_is_what_the_library_has(self):
-        listed = json.loads(output_of("options", "--json"))
+        listed = json.loads(output_of("doctor", "--options", "--json"))
         listed = listed["options"] if isinstance(listed, dict) else listed
         table = re.findall(r"^\| `(\w+)` \| `(TARN_\w+)` \| `([^`]*)` \|", OPTIONS.read_text(), re.M)
         self.assertEqual({row[0]: (row[1], row[2]) for row in table},

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "tarn/arena.hpp"
-#include "tarn/scratch_arena.hpp"
 
 namespace tarn::fuzz {
 namespace {

@@ -12,8 +12,8 @@
 #include "model.hpp"
 #include "sources.hpp"
 #include "tarn/arena.hpp"
-#include "tarn/arena_resource.hpp"
-#include "tarn/buffer_allocator.hpp"
+#include "tarn/buffer_pool.hpp"
+#include "tarn/resources.hpp"
 
 namespace tarn::fuzz {
 

@@ -8,8 +8,8 @@
 #include "arenas.hpp"
 #include "model.hpp"
 #include "sources.hpp"
-#include "tarn/local_pool.hpp"
-#include "tarn/pooled_allocator.hpp"
+#include "tarn/pool.hpp"
+#include "tarn/pooled.hpp"
 
 namespace tarn::fuzz {
 

@@ -11,9 +11,9 @@
 #include "model.hpp"
 #include "tarn/buffer_pool.hpp"
 #include "tarn/malloc.h"
-#include "tarn/object_pool.hpp"
-#include "tarn/pool_resource.hpp"
+#include "tarn/pool.hpp"
 #include "tarn/recycler.hpp"
+#include "tarn/resources.hpp"
 #include "workers.hpp"
 #if !TARN_FUZZ_SHARED
 #include "runtime/engine.hpp"

@@ -119,7 +119,6 @@ int main(int count, char** arguments) {
     for (const char* way : {"strict", "strict by number"}) expect_good(run_again(60, way), way);
   }
 #if defined(__x86_64__)
-  setenv("TARN_CONTENTION", "on", 1);
   expect_good(run_again(60, "no counter"), "without the counter");
 #endif
   measured("no system call beyond %zu allowed ones%s", sizeof allowed / sizeof *allowed, clock);

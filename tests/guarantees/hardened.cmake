@@ -11,7 +11,7 @@
 #   46                            canaries report most of its misuse first, in other words
 #   misuse_use_after_free, 40     go on behind writes that this build ends the process for (misuse_overrun has those cases)
 #   34_fork_handlers_static, 34_fork_first_allocation, 16_dlopen_tarn   link or load another library
-if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY)
+if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY AND NOT TARN_QUICK_TESTS)
   foreach(name misuse_overrun misuse_size)
     add_executable(guarantee_${name} ${name}.cpp)
     tarn_guarantee_target(guarantee_${name})

@@ -10,8 +10,7 @@
 
 #include "tarn/arena.hpp"
 #include "tarn/buffer_pool.hpp"
-#include "tarn/local_pool.hpp"
-#include "tarn/object_pool.hpp"
+#include "tarn/pool.hpp"
 #include "tarn/recycler.hpp"
 
 namespace {

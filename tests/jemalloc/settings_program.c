@@ -19,7 +19,7 @@ int main(int count, char** names) {
     }
     if (strcmp(name, "print_to_message") == 0) {
       malloc_message = NULL;
-      malloc_stats_print(NULL, NULL, "gmda");
+      malloc_stats_print(NULL, NULL, NULL);
       continue;
     }
     union {
@@ -39,7 +39,7 @@ int main(int count, char** names) {
       printf("%s=%u\n", name, value.number);
     } else if (result != 0) {
       printf("%s: %s\n", name, error_name(result));
-    } else if (strcmp(name, "version") == 0 || strstr(name, "thp") != NULL || strstr(name, "opts") != NULL ||
+    } else if (strcmp(name, "version") == 0 || strstr(name, "thp") != NULL ||
                strstr(name, "percpu") != NULL) {
       printf("%s=%s\n", name, value.text);
     } else {

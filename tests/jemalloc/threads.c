@@ -58,12 +58,6 @@ static void ask(void) {
   length = sizeof allocated;
   REQUIRE(mallctl("stats.allocated", &allocated, &length, NULL, 0) == 0);
   REQUIRE(mallctl("stats.active", &active, &length, NULL, 0) == 0);
-  void* block = malloc(40);
-  size_t answer[6];
-  length = sizeof answer;
-  REQUIRE(mallctl("experimental.utilization.query", answer, &length, &block, sizeof block) == 0);
-  REQUIRE(answer[1] <= answer[2] && answer[2] != 0);
-  free(block);
 }
 
 static void* work(void* number) {

@@ -52,14 +52,6 @@ int main(void) {
   show("max_background_threads := 100000",
        mallctl("max_background_threads", NULL, NULL, &threads, sizeof threads));
 
-  const char* word = "primary";
-  const char* old_word = NULL;
-  length = sizeof old_word;
-  show("arena.0.dss := nonsense",
-       mallctl("arena.0.dss", NULL, NULL, &(const char*){"nonsense"}, sizeof word));
-  show("arena.0.dss := primary", mallctl("arena.0.dss", &old_word, &length, &word, sizeof word));
-  printf("arena.0.dss\t%s\n", old_word);
-
   /* Explicit caches. */
   unsigned cache = 7;
   length = 2;
@@ -70,9 +62,6 @@ int main(void) {
   void* in_cache = mallocx(100, MALLOCX_TCACHE(cache));
   REQUIRE(in_cache != NULL);
   dallocx(in_cache, MALLOCX_TCACHE(cache));
-  show("tcache.flush", mallctl("tcache.flush", NULL, NULL, &cache, sizeof cache));
-  show("tcache.flush without a number", mallctl("tcache.flush", NULL, NULL, NULL, 0));
-  show("tcache.flush read", mallctl("tcache.flush", &cache, &length, NULL, 0));
   show("tcache.destroy of two bytes", mallctl("tcache.destroy", NULL, NULL, &cache, 2));
   show("tcache.destroy", mallctl("tcache.destroy", NULL, NULL, &cache, sizeof cache));
 
@@ -90,21 +79,10 @@ int main(void) {
   printf("arenas.create\tindex is the last one: %d, one more arena: %d\n", arena == count, more == count + 1);
 
   char name[64];
-  snprintf(name, sizeof name, "arena.%u.initialized", arena);
-  bool is_there = false;
-  length = sizeof is_there;
-  show("initialized", mallctl(name, &is_there, &length, NULL, 0));
-  printf("initialized\t%d\n", is_there);
   char* block = mallocx(1000, MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE | MALLOCX_ZERO);
   char* large = mallocx(3000000, MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE | MALLOCX_ALIGN(4096));
   REQUIRE(block != NULL && large != NULL && (uintptr_t)large % 4096 == 0);
   for (size_t i = 0; i < 1000; ++i) REQUIRE(block[i] == 0);
-  unsigned found = 12345;
-  length = sizeof found;
-  show("arenas.lookup", mallctl("arenas.lookup", &found, &length, &block, sizeof block));
-  printf("arenas.lookup\tits arena: %d\n", found == arena);
-  show("arenas.lookup of a large block", mallctl("arenas.lookup", &found, &length, &large, sizeof large));
-  printf("arenas.lookup of a large block\tits arena: %d\n", found == arena);
   block = rallocx(block, 5000, MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE);
   REQUIRE(block != NULL && sallocx(block, 0) >= 5000);
   dallocx(block, MALLOCX_TCACHE_NONE);
@@ -128,34 +106,12 @@ int main(void) {
   show("destroy again", mallctl(name, NULL, NULL, NULL, 0));
   snprintf(name, sizeof name, "arena.%u.reset", arena);
   show("reset of a destroyed arena", mallctl(name, NULL, NULL, NULL, 0));
-  snprintf(name, sizeof name, "arena.%u.initialized", arena);
-  length = sizeof is_there;
-  show("initialized", mallctl(name, &is_there, &length, NULL, 0));
-  printf("initialized\t%d\n", is_there);
   snprintf(name, sizeof name, "stats.arenas.%u.small.allocated", arena);
   length = sizeof bytes;
   show("figures of a destroyed arena", mallctl(name, &bytes, &length, NULL, 0));
-  show("figures of all destroyed arenas",
-       mallctl("stats.arenas.4097.small.allocated", &bytes, &length, NULL, 0));
   unsigned again = 0;
   length = sizeof again;
   REQUIRE(mallctl("arenas.create", &again, &length, NULL, 0) == 0);
   printf("arenas.create\tgives a destroyed index again: %d\n", again == arena);
-
-  unsigned own = 0;
-  unsigned before = 99;
-  length = sizeof before;
-  own = again;
-  show("thread.arena := a made one", mallctl("thread.arena", &before, &length, &own, sizeof own));
-  REQUIRE(mallctl("thread.arena", &before, &length, NULL, 0) == 0);
-  printf("thread.arena\treads so: %d\n", before == own);
-  own = 1000000;
-  show("thread.arena := none", mallctl("thread.arena", NULL, NULL, &own, sizeof own));
-  bool enabled = false;
-  bool was = false;
-  length = sizeof was;
-  show("thread.tcache.enabled := false",
-       mallctl("thread.tcache.enabled", &was, &length, &enabled, sizeof enabled));
-  printf("thread.tcache.enabled\twas %d\n", was);
   return 0;
 }

@@ -20,7 +20,7 @@ IN_HOOKS = {
     "apply": """
         memcpy memset memcmp memchr strlen strrchr pthread_self getauxval __errno_location __libc_stack_end tarn_malloc tarn_calloc
         tarn_memalign tarn_aligned_alloc tarn_posix_memalign tarn_valloc tarn_pvalloc tarn_pool_of tarn_pool_allocate_slow
-        tarn_pool_deallocate_slow tarn_buffer_pool_of tarn_buffer_get tarn_buffer_give""",
+        tarn_pool_deallocate_slow tarn_buffer_pool_of tarn_buffer_get tarn_buffer_give_back""",
     # Beside the engine's other folders, whose imports check_libraries.py lists.
     "sampling": "memcpy memmove memset memcmp getauxval",
 }
@@ -30,8 +30,8 @@ OUTSIDE = {
     "recorder": """dlsym dlopen dl_iterate_phdr gnu_get_libc_version pthread_key_create pthread_mutex_trylock
         pthread_mutex_unlock __register_atfork abort""",
     "apply": """
-        dlsym dl_iterate_phdr getenv open close read write fstat mmap munmap readlink abort tarn_pool_shared tarn_pool_get_figures
-        tarn_buffer_pool_create tarn_buffer_get_figures""",
+        dlsym dl_iterate_phdr getenv open close read write fstat mmap munmap readlink abort tarn_pool_shared tarn_pool_get_stats
+        tarn_buffer_pool_create tarn_buffer_get_stats""",
     "sampling": "",
 }
 # What the linker and the compiler add.

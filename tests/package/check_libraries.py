@@ -37,7 +37,7 @@ IMPORTS = """
 PUBLIC = """
     tarn_malloc tarn_calloc tarn_realloc tarn_reallocarray tarn_free tarn_free_sized tarn_free_aligned_sized
     tarn_posix_memalign tarn_aligned_alloc tarn_memalign tarn_valloc tarn_pvalloc tarn_usable_size
-    tarn_good_size tarn_trim tarn_on_pressure tarn_off_pressure tarn_get_pressure tarn_would_move tarn_would_move_each tarn_move tarn_visit_pinned tarn_pinned_by tarn_get_stats tarn_get_stats_sized tarn_stats_json tarn_count_begin tarn_count_end tarn_visit_locks tarn_profile_start tarn_profile_stop tarn_profile_write
+    tarn_good_size tarn_trim tarn_on_pressure tarn_off_pressure tarn_get_pressure tarn_would_move tarn_would_move_each tarn_move tarn_visit_pinned tarn_pinned_by tarn_get_stats tarn_get_stats_sized tarn_stats_json tarn_count_begin tarn_count_end tarn_profile_start tarn_profile_stop tarn_profile_write
     tarn_profile_dump tarn_visit_profile tarn_option_at tarn_set_option tarn_version
     tarn_scope_begin tarn_scope_enter tarn_scope_leave tarn_scope_current tarn_scope_end tarn_scope_get_stats tarn_scope_visit""".split()
 

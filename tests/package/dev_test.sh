@@ -18,7 +18,7 @@ stand_in() { printf '#!/bin/sh\n%s\n' "$2" >"$1" && chmod +x "$1"; }
   stand_in "$scratch/bin/sudo" 'exit 1'
   stand_in "$scratch/bin/ninja" ''
   mkdir -p "$scratch/a clone/build/release/bin"
-  stand_in "$scratch/a clone/build/release/bin/tarn" 'printf "%s\n" "$PWD" "$*"'
+  stand_in "$scratch/a clone/build/release/bin/tarn-compare" 'printf "%s\n" "$PWD" "$*"'
 }
 # The compiler that answers whether a header is there.
 export PATH=$scratch/bin:$PATH CXX=true
@@ -36,18 +36,18 @@ answers() {
 cd "$scratch/elsewhere"
 answers 0 './dev COMMAND'
 answers 2 "unknown command 'biuld'" biuld
-answers 2 "there is no preset 'relese'; there are: dev release" build relese
+answers 2 "there is no preset 'relese'; there are: quick dev release" build relese
 answers 2 "build takes one preset" build dev release
-answers 2 "test takes --long or nothing" test --lon
+answers 2 "test takes --full, --long or nothing" test --lon
 answers 2 "release does not know '--chek'" release --chek
 answers 2 "there is no packaging/rpm; there are:" release rpm
 answers 2 "site takes no argument" site here
 answers 2 "there are no artefacts in build/artefacts" release --check
 # PROGRAM is one of the folder of the call, and its arguments arrive as they are.
-answers 0 "compare -n 3 -- ./program a b" run -n 3 -- ./program 'a b'
+answers 0 "-r 3 -- ./program a b" run -r 3 -- ./program 'a b'
 grep -qxF "$scratch/elsewhere" "$scratch/output" || fail "./dev run -- ./program starts it in $(head -n 1 "$scratch/output")"
 # CXX may have a launcher before the compiler, and options behind it.
-CXX='ccache true -m64' answers 0 "compare -- true -m64 -std=c++20 -fsyntax-only" run
+CXX='ccache true -m64' answers 0 "-- build/workloads/order_service" run
 # What is missing is named, with the command that installs it.
 CXX=false answers 2 "missing: libcli11-dev libfmt-dev" build
 echo "./dev answers as it should"

@@ -2,6 +2,8 @@
 // Uses every public template of include/tarn once. Explicit instantiations compile all members that are not templates
 // themselves; main() calls the others. tools/check_headers.sh compiles this file with each compiler and mode and fails
 // if it does not name a template of include/tarn; tests/package runs it. Ends with status 0, or aborts.
+#include <chrono>
+#include <climits>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
@@ -13,21 +15,14 @@
 #include <vector>
 
 #include "tarn/arena.hpp"
-#include "tarn/arena_resource.hpp"
-#include "tarn/buffer_allocator.hpp"
 #include "tarn/buffer_pool.hpp"
 #include "tarn/coroutine_frames.hpp"
-#include "tarn/local_pool.hpp"
-#include "tarn/object_pool.hpp"
-#include "tarn/pool_resource.hpp"
+#include "tarn/pool.hpp"
 #include "tarn/pooled.hpp"
-#include "tarn/pooled_allocator.hpp"
-#include "tarn/pressure.hpp"
-#include "tarn/profile.hpp"
+#include "tarn/process.hpp"
 #include "tarn/recycler.hpp"
+#include "tarn/resources.hpp"
 #include "tarn/scope.hpp"
-#include "tarn/scratch_arena.hpp"
-#include "tarn/stats.hpp"
 #include "tarn/testing.hpp"
 
 namespace {
@@ -53,6 +48,7 @@ struct derived : named {
   int more = 0;
 };
 
+template struct tarn::named_stats<tarn_pool_stats>;
 template class tarn::buffer_allocator<char>;
 template class tarn::buffer_allocator<double>;
 template class tarn::buffer_allocator<line_of_cache>;
@@ -117,7 +113,13 @@ void use_pools() {
   use_pool(own);
   const tarn::pool_ptr<point, tarn::owner_deleter<point>> unique = own.make_unique(1.0, 2.0);
   require(unique->x == 1 && own.make_shared(1.0, 2.0)->y == 2);
-  static_assert(tarn::chunk_objects<point> == 64);
+  static_assert(tarn::milliseconds(std::chrono::hours(1)).count() == 3'600'000);
+  static_assert(tarn::milliseconds(std::chrono::microseconds(1)).count() == 1, "rounded up");
+  static_assert(tarn::milliseconds(std::chrono::duration<double>(0.5)).count() == 500);
+  static_assert(tarn::milliseconds(std::chrono::milliseconds(-1)).count() == -1);
+  static_assert(tarn::milliseconds(std::chrono::hours::max()).count() == INT64_MAX);
+  static_assert(tarn::milliseconds(std::chrono::hours::max()).count_or_limit() == UINT_MAX);
+  static_assert(tarn::objects_per_span<point> == 64);
   std::size_t visits = 0;
   own.for_each([&visits](point& each) { visits += each.x == 1 ? 1U : 0U; });
   require(visits == 1 && local.erase_if([](const point&) { return true; }) == 0);
@@ -204,14 +206,14 @@ struct at_once {
 };
 
 void use_scopes() {
-  tarn::scope query("query", {.budget = 1 << 20});
+  tarn::scope query("query", {.limit = 1 << 20});
   {
     tarn::scope_entry in = query.enter();
     auto crossing = tarn::across(in, at_once{});
     require(crossing.await_ready() && crossing.await_resume() == 5);
     crossing.await_suspend(std::coroutine_handle<>(std::noop_coroutine()));
     require(crossing.await_resume() == 5);
-    require(tarn::current_scope().core == query.handle().core);
+    require(tarn::current_scope().instance == query.handle().instance);
   }
   require(query.end().blocks == 0);
   int names = 0;

@@ -54,10 +54,10 @@ esac
 cd "$scratch"
 rm -f of_true.prof
 "$prefix/bin/tarn" profile -o of_true.prof -- true >/dev/null 2>profile.log || { cat profile.log; exit 1; }
-"$prefix/bin/tarn" sites of_true.prof >/dev/null
-# A plan with a pool makes tarn apply preload libtarn_apply.so.
+"$prefix/bin/tarn" show of_true.prof >/dev/null
+# A plan with a pool makes tarn run --plan preload libtarn_apply.so.
 printf '{"tarn_plan": 1, "sites": [{"use": "pool", "size": 64, "frames": [{"module": "/bin/true", "offset": "0x1"}]}]}' >plan.json
-"$prefix/bin/tarn" apply --once plan.json -- true
+"$prefix/bin/tarn" run --plan plan.json -- true
 
 libraries=$(dirname "$(find "$prefix" -name libtarn.so)")
 "$cxx" -std=c++20 -static -I"$prefix/include" "$here/consumer/consumer.cpp" -o "$scratch/with_nothing_shared" \

@@ -18,7 +18,7 @@ struct declared;
 struct abstract { virtual void f() = 0; virtual ~abstract() = default; };
 """
 HEADERS = "".join(f"#include <tarn/{name}.hpp>\n" for name in (
-    "arena", "buffer_allocator", "coroutine_frames", "local_pool", "object_pool", "pooled", "pooled_allocator", "recycler"))
+    "arena", "buffer_pool", "coroutine_frames", "pool", "pooled", "recycler"))
 
 NOT_HELD = ("node&", "node&&", "const node", "volatile node", "void()")
 WHOLE = "T must be the type of whole objects"

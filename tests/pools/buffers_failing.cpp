@@ -143,8 +143,8 @@ int use_all() {
   tarn::buffer_pool ready({.name = "ready",
                            .prefault = tarn::buffer_prefault::in_get,
                            .huge_pages = tarn::buffer_huge_pages::always,
-                           .budget = 4 * mib});
-  tarn::locked_buffer_pool locked({.name = "locked", .budget = 100000});
+                           .limit = 4 * mib});
+  tarn::locked_buffer_pool locked({.name = "locked", .limit = 100000});
   int refusals = use(plain, false, "plain") + use(zeroed, true, "zeroed") + use(ready, false, "ready");
   // Where RLIMIT_MEMLOCK is low, these requests fail without injected failures too, which the caller accounts for.
   errno = 0;

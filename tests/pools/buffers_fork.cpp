@@ -15,7 +15,7 @@ const int forks = pools_test::under_asan ? 20 : 100;
 
 tarn::buffer_pool pool({.name = "forked",
                         .prefault = tarn::buffer_prefault::ahead,
-                        .budget = 4 * guarantee::mib});
+                        .limit = 4 * guarantee::mib});
 tarn::locked_buffer_pool locked({.name = "locked", .wiped_on_fork = true});
 
 void fill(const tarn::buffer& b, int value) { memset(b.data(), value, b.size()); }

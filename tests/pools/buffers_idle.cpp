@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Four buffers of 32 MiB are taken, written and given back; after that, the program calls no function of the pool. At
 // half of the idle time their memory is still resident; after the idle time it has been returned to the system.
+#include <chrono>
+
 #include "program.hpp"
 #include "tarn/buffer_pool.hpp"
 
@@ -35,7 +37,7 @@ int main() {
   guarantee::start();
   if (!pools_test::measurable) guarantee::skip("resident memory includes the sanitizer's");
   guarantee::need_own_memory_figures();
-  if (tarn::buffer_pool().stats().budget < 128 * guarantee::mib) {
+  if (tarn::buffer_pool().stats().limit < 128 * guarantee::mib) {
     guarantee::skip("the process may not use enough memory");
   }
   idle(std::chrono::milliseconds(1000));

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "program.hpp"
-#include "tarn/buffer_allocator.hpp"
 #include "tarn/buffer_pool.hpp"
 
 namespace {
@@ -49,7 +48,7 @@ struct ends_early {
   void* const memory = tarn_buffer_get(shared, size, &capacity);
   TARN_CHECK(memory != nullptr && capacity >= size, "no buffer before constructors");
   memset(memory, 1, capacity);
-  tarn_buffer_give(shared, memory);
+  tarn_buffer_give_back(shared, memory);
 }
 
 struct of_thread {

@@ -36,7 +36,7 @@ void loop(tarn::buffer_pool& pool, std::size_t bytes) {
 int main() {
   guarantee::start();
   if (!pools_test::measurable) guarantee::skip("page faults include the sanitizer's");
-  if (tarn::buffer_pool().stats().budget < 64 * guarantee::mib) {
+  if (tarn::buffer_pool().stats().limit < 64 * guarantee::mib) {
     guarantee::skip("the process may not use enough memory");
   }
   for (const std::size_t mib : {8, 16, 32}) {

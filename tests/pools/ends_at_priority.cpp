@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -51,7 +52,7 @@ struct slow {
 // A pool and a recycler that have been used; its destructor ends both.
 struct both {
   tarn::object_pool<order> pool;
-  tarn::recycler<slow> recycler{{.cycle_ms = 10}};
+  tarn::recycler<slow> recycler{{.cycle = std::chrono::milliseconds(10)}};
 
   both() {
     std::vector<order*> orders(30'000);

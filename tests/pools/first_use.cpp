@@ -10,7 +10,7 @@
 
 #include "program.hpp"
 #include "tarn/malloc.h"
-#include "tarn/pooled_allocator.hpp"
+#include "tarn/pooled.hpp"
 
 namespace {
 

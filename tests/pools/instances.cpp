@@ -70,7 +70,7 @@ void many_at_once(std::size_t pools, unsigned threads) {
 
 void maximum(unsigned threads) {
   constexpr std::size_t limit = 256 * guarantee::kib;
-  order_pool pool({.maximum_bytes = limit});
+  order_pool pool({.limit = limit});
   std::vector<std::vector<order*>> taken(threads);
   for (int round = 0; round < 20; ++round) {
     {
@@ -114,7 +114,7 @@ void maximum(unsigned threads) {
 
 // At the maximum, a thread can use an idle thread's free slots, except those (at most 252) in its loaded magazine.
 void maximum_with_an_idle_thread() {
-  order_pool pool({.maximum_bytes = 256 * guarantee::kib});
+  order_pool pool({.limit = 256 * guarantee::kib});
   std::atomic<int> stage{0};
   std::jthread other([&] {
     std::vector<order*> objects;

@@ -19,7 +19,7 @@
 #include "../memory_group.hpp"
 #include "program.hpp"
 #include "tarn/buffer_pool.hpp"
-#include "tarn/pressure.hpp"
+#include "tarn/process.hpp"
 #include "tarn/recycler.hpp"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "program.hpp"
-#include "tarn/pooled_allocator.hpp"
+#include "tarn/pooled.hpp"
 
 namespace {
 

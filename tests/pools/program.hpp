@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "../guarantees/check.hpp"
-#include "tarn/object_pool.hpp"
-#include "tarn/stats.hpp"
+#include "tarn/pool.hpp"
+#include "tarn/process.hpp"
 
 #if defined(__has_feature)
 #define TARN_TEST_FEATURE(x) __has_feature(x)

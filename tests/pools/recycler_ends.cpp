@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <thread>
@@ -37,9 +38,9 @@ struct last_of_all {
 } last_of_all_objects;
 
 std::optional<parsers::handle> before_it;  // destroyed after the recycler
-parsers quick({.cycle_ms = 1, .name = "quick"});
+parsers quick({.cycle = std::chrono::milliseconds(1), .name = "quick"});
 std::optional<parsers::handle> after_it;  // destroyed before the recycler
-parsers still({.cycle_ms = 0, .name = "still"});
+parsers still({.cycle = std::chrono::milliseconds(0), .name = "still"});
 
 thread_local std::optional<parsers::handle> of_thread;
 

@@ -36,7 +36,7 @@ struct caller {
 };
 
 void check_destructors() {
-  tarn::recycler<caller> callers({.cycle_ms = 100, .name = "callers"});
+  tarn::recycler<caller> callers({.cycle = std::chrono::milliseconds(100), .name = "callers"});
   {
     const auto one = callers.get();
     const auto two = callers.get();
@@ -61,7 +61,7 @@ void fork_in_handler(int) {
 }
 
 int start_threads_beside_forks() {
-  tarn::recycler<std::string> texts({.cycle_ms = 10, .name = "texts"});
+  tarn::recycler<std::string> texts({.cycle = std::chrono::milliseconds(10), .name = "texts"});
   struct sigaction action {};
   action.sa_handler = fork_in_handler;
   action.sa_flags = SA_RESTART;

@@ -68,7 +68,7 @@ bool may_enter_user_namespace() {
 
 int main() {
   if (!has_gates() || !may_enter_user_namespace()) return 77;  // skipped
-  tarn::recycler<parser> parsers({.cycle_ms = 300, .name = "parsers"});
+  tarn::recycler<parser> parsers({.cycle = std::chrono::milliseconds(300), .name = "parsers"});
   { auto one = parsers.get(); }
   TARN_CHECK(wait_until([] { return count_tasks() > 1; }),
              "the recycler has no thread while an object waits");

@@ -7,13 +7,13 @@
 #include <tuple>
 
 #include "program.hpp"
-#include "tarn/local_pool.hpp"
+#include "tarn/pool.hpp"
 
 namespace {
 
-tarn_pool_request good() {
-  tarn_pool_request request{};
-  request.size = 64;
+tarn_pool_options good() {
+  tarn_pool_options request = TARN_POOL_OPTIONS;
+  request.object_size = 64;
   request.alignment = 8;
   request.name = "requests";
   request.name_length = 8;
@@ -22,7 +22,7 @@ tarn_pool_request good() {
 
 template <class Change>
 void expect_refused(const char* what, int error, Change change) {
-  tarn_pool_request request = good();
+  tarn_pool_options request = good();
   change(request);
   errno = 0;
   tarn_pool* const pool = tarn_pool_create(&request);
@@ -37,25 +37,25 @@ void expect_refused(const char* what, int error, Change change) {
 
 template <class Change>
 void expect_met(const char* what, Change change) {
-  tarn_pool_request request = good();
+  tarn_pool_options request = good();
   change(request);
   tarn_pool* const pool = tarn_pool_create(&request);
   TARN_CHECK(pool != nullptr, "create with %s: errno %d", what, errno);
   tarn_pool_bin* none = &tarn::detail::no_bin.bin;
   static void* slots[10000];
-  const std::size_t count = request.size < 1U << 20 ? 10000 : 50;
+  const std::size_t count = request.object_size < 1U << 20 ? 10000 : 50;
   for (std::size_t i = 0; i < count; ++i) {
     void*& slot = slots[i];
     slot = tarn::detail::pop(none);
     if (slot == nullptr) slot = tarn_pool_allocate_slow(pool, &none);
-    tarn::detail::unpoison(slot, request.size);
+    tarn::detail::unpoison(slot, request.object_size);
     TARN_CHECK(slot != nullptr, "no slot with %s", what);
     TARN_CHECK(reinterpret_cast<std::uintptr_t>(slot) % request.alignment == 0, "slot %p with %s", slot,
                what);
-    memset(slot, 1, request.size);
+    memset(slot, 1, request.object_size);
   }
-  tarn_pool_figures figures{};
-  tarn_pool_get_figures(pool, &figures);
+  tarn_pool_stats figures{};
+  tarn_pool_get_stats(pool, &figures, sizeof figures);
   const std::size_t at_most = count * figures.object_bytes * 5 / 4 + (4U << 20);
   TARN_CHECK(figures.bytes <= at_most, "with %s, %zu slots of %llu bytes take %llu bytes", what, count,
              static_cast<unsigned long long>(figures.object_bytes),
@@ -94,12 +94,12 @@ void long_names() {
 int main() {
   guarantee::start();
   const auto set = [](auto member, auto value) {
-    return [member, value](tarn_pool_request& request) { request.*member = value; };
+    return [member, value](tarn_pool_options& request) { request.*member = value; };
   };
-  using request = tarn_pool_request;
-  expect_refused("size 0", EINVAL, set(&request::size, 0U));
-  expect_refused("size 2^40", EINVAL, set(&request::size, std::size_t{1} << 40));
-  expect_refused("size SIZE_MAX", EINVAL, set(&request::size, SIZE_MAX));
+  using request = tarn_pool_options;
+  expect_refused("size 0", EINVAL, set(&request::object_size, 0U));
+  expect_refused("size 2^40", EINVAL, set(&request::object_size, std::size_t{1} << 40));
+  expect_refused("size SIZE_MAX", EINVAL, set(&request::object_size, SIZE_MAX));
   expect_refused("alignment 0", EINVAL, set(&request::alignment, 0U));
   expect_refused("alignment 24", EINVAL, set(&request::alignment, 24U));
   expect_refused("alignment 2^40", EINVAL, set(&request::alignment, std::size_t{1} << 40));
@@ -118,13 +118,13 @@ int main() {
     r.name = name.data();
     r.name_length = name.size();
   });
-  expect_met("size 1", set(&request::size, 1U));
-  expect_met("alignment 1 MiB", [](request& r) { r.size = r.alignment = 1U << 20; });
-  expect_met("100000 objects per span", set(&request::chunk_objects, 100000U));
-  expect_met("SIZE_MAX objects per span", set(&request::chunk_objects, SIZE_MAX));
+  expect_met("size 1", set(&request::object_size, 1U));
+  expect_met("alignment 1 MiB", [](request& r) { r.object_size = r.alignment = 1U << 20; });
+  expect_met("100000 objects per span", set(&request::objects_per_span, 100000U));
+  expect_met("SIZE_MAX objects per span", set(&request::objects_per_span, SIZE_MAX));
   expect_met("64 shards", set(&request::shards, 64U));
   expect_met("a magazine of 1", set(&request::magazine_length, 1U));
   expect_met("a magazine of 252", set(&request::magazine_length, 252U));
-  expect_met("huge pages", set(&request::huge_pages, true));
+  expect_met("huge pages", set(&request::huge_pages, 1));
   long_names();
 }

@@ -8,7 +8,7 @@
 
 #include "program.hpp"
 #include "tarn/detail/pages.hpp"
-#include "tarn/local_pool.hpp"
+#include "tarn/pool.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "program.hpp"
-#include "tarn/local_pool.hpp"
+#include "tarn/pool.hpp"
 
 namespace {
 

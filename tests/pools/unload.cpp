@@ -23,7 +23,7 @@ std::size_t pools_of_the_plugin() {
   for (const tarn::named_pool_stats& each : tarn::pools()) {
     if (each.name.find("of_the_plugin_alone") == std::string::npos) continue;
     ++found;
-    TARN_CHECK(each.live == 0, "%zu objects of the unloaded plugin are live", each.live);
+    TARN_CHECK(each.stats.live == 0, "%zu objects of the unloaded plugin are live", each.stats.live);
   }
   return found;
 }

@@ -3,7 +3,7 @@
 // and an object_pool.
 #include "unload_plugin.hpp"
 
-#include "tarn/object_pool.hpp"
+#include "tarn/pool.hpp"
 
 struct of_the_plugin_alone {
   std::uint64_t words[5] = {1, 2, 3, 4, 5};

@@ -16,8 +16,8 @@ cat >work.cpp <<'CODE'
 #include <thread>
 #include <vector>
 
-#include <tarn/object_pool.hpp>
-#include <tarn/pooled_allocator.hpp>
+#include <tarn/pool.hpp>
+#include <tarn/pooled.hpp>
 #include <tarn/recycler.hpp>
 
 struct order {

@@ -73,7 +73,7 @@ double end_in_us(bool survive, std::size_t keep) {
   std::vector<double> times;
   std::vector<void*> all(blocks);
   for (int r = 0; r < 21; ++r) {
-    tarn::scope s("costs", {.budget = std::size_t{64} << 20, .keep = keep});
+    tarn::scope s("costs", {.limit = std::size_t{64} << 20, .keep = keep});
     {
       const tarn::scope_entry in = s.enter();
       for (void*& block : all) {
@@ -105,7 +105,7 @@ int main(int count, char** arguments) {
   double inside = 0;
   double inside_batch = 0;
   {
-    const tarn::scope s("costs", {.budget = std::size_t{64} << 20});
+    const tarn::scope s("costs", {.limit = std::size_t{64} << 20});
     const tarn::scope_entry in = s.enter();
     inside = pairs();
     inside_batch = batches();

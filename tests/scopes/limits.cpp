@@ -58,7 +58,7 @@ void* kept[2000];
 
 void use_a_scope() {
   tarn_scope_options options = TARN_SCOPE_OPTIONS;
-  options.budget = 4 * mib;
+  options.limit = 4 * mib;
   const tarn_scope s = tarn_scope_begin("stack", &options);
   tarn_scope_entry entry;
   if (tarn_scope_enter(s, &entry) == 0) std::abort();

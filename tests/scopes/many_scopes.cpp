@@ -101,7 +101,7 @@ void check(bool holds, const char* what, std::size_t have, std::size_t most) {
 
 // Fills a scope to its budget, frees all but a few blocks, and ends it.
 void run_scope(worker& w, std::mt19937& random, std::barrier<>& full) {
-  tarn::scope s("many", {.budget = budget});
+  tarn::scope s("many", {.limit = budget});
   std::size_t left = random() % 4;
   std::vector<void*> stay;
   {

@@ -36,7 +36,7 @@ int free_reserve(void* reserve, tarn::scope_handle /*scope*/, std::size_t /*byte
 template <class Work>
 void in_scope(const char* program, std::uint64_t most_survivors, Work work) {
   void* reserve = nullptr;
-  tarn::scope s(program, {.budget = budget, .on_full = free_reserve, .context = &reserve});
+  tarn::scope s(program, {.limit = budget, .on_full = free_reserve, .context = &reserve});
   bool is_clean = false;
   {
     const tarn::scope_entry in = s.enter();
@@ -122,7 +122,7 @@ int main() {
   }
   // The process lives, and what fits works, in and out of a scope.
   check(!sqlite_fills_a_table(1000) && !json_parses("[1]"), "process", "goes on");
-  tarn::scope s("after", {.budget = budget});
+  tarn::scope s("after", {.limit = budget});
   {
     const tarn::scope_entry in = s.enter();
     check(!sqlite_fills_a_table(1000) && !json_parses("[1]") && !regex_compiles(5), "process",

@@ -17,10 +17,9 @@
 
 #include "rounds.hpp"
 #include "runtime/engine.hpp"
-#include "tarn/buffer_allocator.hpp"
 #include "tarn/buffer_pool.hpp"
 #include "tarn/malloc.h"
-#include "tarn/stats.hpp"
+#include "tarn/process.hpp"
 
 namespace tarn {
 namespace {
@@ -100,7 +99,7 @@ void churn(Pool& pool, int steps, bool zeroed) {
   }
   EXPECT_EQ(damaged.load(), 0);
   EXPECT_EQ(pool.stats().live, 0U);
-  EXPECT_LE(pool.stats().kept_bytes, pool.stats().budget);
+  EXPECT_LE(pool.stats().kept_bytes, pool.stats().limit);
 }
 
 class buffers_stress : public testing::Test {
@@ -118,29 +117,30 @@ TEST_F(buffers_stress, ordinary) {
 
 TEST_F(buffers_stress, little_budget_and_time) {
   tarn_set_option("decay_ms", "20");
-  buffer_pool pool({.budget = 8 * mib, .idle_time = std::chrono::milliseconds(10)});
+  buffer_pool pool({.limit = 8 * mib, .idle_time = std::chrono::milliseconds(10)});
   churn(pool, rounds(4000), false);
   tarn_set_option("decay_ms", "1000");
 }
 
 TEST_F(buffers_stress, zeroed_and_ahead) {
-  buffer_pool pool({.zeroed = true, .prefault = buffer_prefault::ahead, .ahead = 2, .budget = 64 * mib});
+  buffer_pool pool({.zeroed = true, .prefault = buffer_prefault::ahead, .ahead = 2, .limit = 64 * mib});
   churn(pool, rounds(1000), true);
 }
 
 TEST_F(buffers_stress, aligned_huge) {
-  buffer_pool pool({.alignment = 2 * mib, .huge_pages = buffer_huge_pages::always, .budget = 64 * mib});
+  buffer_pool pool({.alignment = 2 * mib, .huge_pages = buffer_huge_pages::always, .limit = 64 * mib});
   churn(pool, rounds(1000), false);
 }
 
 TEST_F(buffers_stress, trimmed_and_looked_at_meanwhile) {
-  buffer_pool pool({.budget = 32 * mib});
+  buffer_pool pool({.limit = 32 * mib});
   std::atomic<bool> done{false};
   std::thread other([&] {
     while (!done.load(std::memory_order_relaxed)) {
       tarn::trim();
       pool.trim();
-      for (const named_buffer_pool_stats& stats : tarn::buffer_pools()) EXPECT_GE(stats.gets, stats.hits);
+      for (const named_buffer_pool_stats& each : tarn::buffer_pools())
+        EXPECT_GE(each.stats.gets, each.stats.hits);
       std::this_thread::yield();
     }
   });
@@ -151,7 +151,7 @@ TEST_F(buffers_stress, trimmed_and_looked_at_meanwhile) {
 
 // Another thread uses malloc at the same time, whose memory comes from the same page heap.
 TEST_F(buffers_stress, beside_malloc) {
-  buffer_pool pool({.budget = 32 * mib});
+  buffer_pool pool({.limit = 32 * mib});
   std::atomic<bool> done{false};
   std::thread other([&] {
     std::mt19937_64 random(99);
@@ -176,7 +176,7 @@ TEST_F(buffers_stress, pools_come_and_go) {
   tarn_set_option("decay_ms", "20");
   for (int round = 0; round < rounds(200); ++round) {
     std::optional<buffer_pool> pool(
-        std::in_place, buffer_pool_options{.prefault = buffer_prefault::ahead, .budget = 2 * mib});
+        std::in_place, buffer_pool_options{.prefault = buffer_prefault::ahead, .limit = 2 * mib});
     std::vector<buffer> all;
     for (int i = 0; i < 8; ++i) all.push_back(pool->get(100000 + 50000 * static_cast<std::size_t>(i)));
     for (const buffer& b : all) stamp(b, static_cast<std::uint64_t>(round));

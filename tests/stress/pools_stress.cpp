@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "rounds.hpp"
-#include "tarn/local_pool.hpp"
-#include "tarn/object_pool.hpp"
-#include "tarn/stats.hpp"
+#include "tarn/pool.hpp"
+#include "tarn/process.hpp"
 
 namespace tarn {
 namespace {
@@ -120,8 +119,8 @@ TEST(pools_stress, trimmed_meanwhile) {
   std::thread trimmer([&] {
     while (!done.load(std::memory_order_relaxed)) {
       tarn::trim();
-      for (const named_pool_stats& stats : tarn::pools())
-        EXPECT_LE(stats.cached * stats.object_bytes, std::size_t{1} << 32);
+      for (const named_pool_stats& each : tarn::pools())
+        EXPECT_LE(each.stats.cached * each.stats.object_bytes, std::size_t{1} << 32);
       std::this_thread::yield();
     }
   });

@@ -122,7 +122,7 @@ void churn(recycler_of_owned& pool, std::uint64_t operations, std::uint64_t limi
 
 TEST(recycler_stress, no_object_has_two_owners) {
   {
-    recycler_of_owned pool({.maximum_bytes = 0, .largest_object = 0, .cycle_ms = 1});
+    recycler_of_owned pool({.limit = 0, .limit_per_object = 0, .cycle = std::chrono::milliseconds(1)});
     churn(pool, operations_per_thread(1000000), UINT64_MAX);
   }
   EXPECT_EQ(alive, 0);
@@ -130,7 +130,7 @@ TEST(recycler_stress, no_object_has_two_owners) {
 
 TEST(recycler_stress, the_budget_is_kept) {
   {
-    recycler_of_owned pool({.maximum_bytes = 20000, .largest_object = 1000, .cycle_ms = 5});
+    recycler_of_owned pool({.limit = 20000, .limit_per_object = 1000, .cycle = std::chrono::milliseconds(5)});
     churn(pool, operations_per_thread(500000), 20000);
     EXPECT_GT(pool.stats().hits, 0U);
   }
@@ -139,7 +139,7 @@ TEST(recycler_stress, the_budget_is_kept) {
 
 TEST(recycler_stress, threads_come_and_go) {
   {
-    recycler_of_owned pool({.maximum_objects = 100, .cycle_ms = 1});
+    recycler_of_owned pool({.limit_objects = 100, .cycle = std::chrono::milliseconds(1)});
     for (int round = 0; round < testing_support::rounds(40); ++round) {
       in_threads(threads, [&](unsigned index) {
         std::vector<held> own;
@@ -159,7 +159,7 @@ TEST(recycler_stress, recyclers_come_and_go) {
   for (int round = 0; round < testing_support::rounds(200); ++round) {
     std::vector<held> late;
     {
-      recycler_of_owned pool({.cycle_ms = 1});
+      recycler_of_owned pool({.cycle = std::chrono::milliseconds(1)});
       in_threads(3, [&](unsigned index) {
         for (std::uint64_t i = 0; i < 20; ++i) {
           held h{pool.get(), index * 100 + i + 1};

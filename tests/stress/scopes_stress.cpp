@@ -53,7 +53,7 @@ class scopes_stress : public testing::Test {
 
   // One scope: most blocks are freed by this thread, some handed to others, some outlive it.
   void run_scope(std::mt19937& random, int steps) {
-    scope s("stress", {.budget = 4 * mib, .keep = random() % 2 == 0 ? 0U : 1U << 20});
+    scope s("stress", {.limit = 4 * mib, .keep = random() % 2 == 0 ? 0U : 1U << 20});
     std::vector<stamped_block> mine;
     std::size_t handed = 0;
     {
@@ -116,7 +116,7 @@ TEST_F(scopes_stress, scopes_of_four_threads_in_turn) {
 
 TEST_F(scopes_stress, one_scope_for_several_threads) {
   for (int round = 0; round < rounds(10); ++round) {
-    scope s("shared", {.budget = 8 * mib});
+    scope s("shared", {.limit = 8 * mib});
     std::atomic<std::size_t> live{0};
     std::vector<std::vector<stamped_block>> left(4);
     in_threads(4, [&](unsigned t) {

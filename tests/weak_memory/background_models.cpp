@@ -35,7 +35,7 @@ model thread_leaves() {
     t.store(state, leaving, order::relaxed);
     if (!without("thread's fence")) t.full_fence();
     int expected = leaving;
-    if (t.load(dirty, order::relaxed) != 0 &&
+    if (!without("second look") && t.load(dirty, order::relaxed) != 0 &&
         t.compare_exchange(state, expected, running, order::relaxed, order::relaxed)) {
       return;
     }
@@ -47,6 +47,7 @@ model thread_leaves() {
     int seen = t.load(state, order::relaxed);
     if (seen == running || seen == wanted) return;
     if (seen == leaving) {
+      if (without("wait for leaving")) return;
       if (t.compare_exchange(state, seen, wanted, order::relaxed, order::relaxed)) {
         if (without("end of wait")) {
           await_none(t, state, order::acquire);
@@ -69,7 +70,8 @@ model thread_leaves() {
       [](machine& m) { m.set_initial(state, running); }};
 }
 const registered leaves("background.thread_leaves",
-                        {"thread's fence", "freeing thread's fence", "acquire", "end of wait"},
+                        {"thread's fence", "second look", "freeing thread's fence", "wait for leaving",
+                         "acquire", "end of wait"},
                         thread_leaves);
 
 // hold_background_thread() against start() and start_claimed() of src/os/thread.cpp: while it holds the background
@@ -82,7 +84,8 @@ model held_off() {
     int expected = none;
     if (!t.compare_exchange(state, expected, running, order::acquire, order::relaxed)) return;
     if (!without("starter's fence")) t.full_fence();
-    if (t.load(holds, order::relaxed) == 0) t.read(rights);  // what the new thread inherits
+    if (t.load(holds, order::relaxed) == 0 || without("look at holds"))
+      t.read(rights);  // what the new thread inherits
     t.store(state, none, unless("release", order::release));
     t.futex_wake(state, true);
   };
@@ -95,39 +98,83 @@ model held_off() {
   return {2, 1, {starter, holder}, {}, {}};
 }
 const registered held_protocol("background.held_off",
-                               {"starter's fence", "holder's fence", "acquire", "release"}, held_off);
+                               {"starter's fence", "look at holds", "holder's fence", "acquire", "release"},
+                               held_off);
 
-// is_held() against release_background_thread() of src/os/thread.cpp: memory is freed during a hold. Either the thread
-// that ends the hold sees `wished`, or the thread that sets `wished` sees that the hold has ended; one of them starts
-// the background thread.
-model wish_for_thread() {
-  enum : unsigned { state, holds, wished };
-  const auto start = [](thread& t) {
-    int expected = none;
-    t.compare_exchange(state, expected, running, order::acquire, order::relaxed);
-  };
-  const auto freeing = [=](thread& t) {
-    bool held = t.load(holds, order::relaxed) != 0;
-    if (held) {
-      t.store(wished, 1, order::relaxed);
-      if (!without("wisher's fence")) t.full_fence();
-      held = t.load(holds, order::relaxed) != 0;
-    }
-    if (!held) start(t);
-  };
-  const auto holder = [=](thread& t) {
-    if (t.fetch_add(holds, -1, order::relaxed) != 1) return;
-    if (!without("holder's fence")) t.full_fence();
-    if (t.exchange(wished, 0, order::relaxed) != 0) start(t);
-  };
-  return {
-      3,
-      0,
-      {freeing, holder, holder},
-      [](const machine& m) { return m.last(state) != running ? "memory is left, and no thread" : nullptr; },
-      [](machine& m) { m.set_initial(holds, 2); }};
+// is_held() and start() against release_background_thread() of src/os/thread.cpp: memory is freed during a hold. Either
+// the thread that ends the hold sees `wished`, or the thread that sets `wished` sees that the hold has ended; one of them
+// starts the background thread. A start that has given way to a hold tries again if the hold has ended meanwhile.
+namespace hold {
+enum : unsigned { state, holds, wished, places };
+
+bool is_held(thread& t) {
+  if (t.load(holds, order::relaxed) == 0) return false;
+  if (!without("wish")) t.store(wished, 1, order::relaxed);
+  if (!without("wisher's fence")) t.full_fence();
+  return t.load(holds, order::relaxed) != 0;
 }
-const registered wish("background.wish_for_thread", {"wisher's fence", "holder's fence"}, wish_for_thread);
+
+void start(thread& t) {
+  for (bool again = true; again;) {
+    int expected = none;
+    if (!t.compare_exchange(state, expected, running, order::acquire, order::relaxed)) return;
+    t.full_fence();
+    if (!is_held(t)) return;
+    t.store(state, none, order::release);
+    t.futex_wake(state, true);
+    t.full_fence();
+    again = t.load(holds, order::relaxed) == 0 && !without("second try");
+  }
+}
+
+void release(thread& t) {
+  if (t.fetch_add(holds, -1, order::relaxed) != 1) return;
+  if (!without("holder's fence")) t.full_fence();
+  if (t.exchange(wished, 0, order::relaxed) != 0 && !without("start at release")) start(t);
+}
+
+const char* thread_runs(const machine& m) {
+  return m.last(state) != running ? "memory is left, and no thread" : nullptr;
+}
+
+void freeing(thread& t) {
+  if (!is_held(t)) start(t);
+}
+
+model wish_for_thread() {
+  return {places, 0, {freeing, release, release}, thread_runs, [](machine& m) { m.set_initial(holds, 2); }};
+}
+const registered wish("background.wish_for_thread",
+                      {"wish", "wisher's fence", "holder's fence", "start at release"}, wish_for_thread);
+
+// The hold began after the freeing thread had looked, so the start may give way, while the hold ends.
+model start_gives_way() {
+  return {places, 0, {start, release}, thread_runs, [](machine& m) { m.set_initial(holds, 1); }};
+}
+const registered gives_way("background.start_gives_way", {"second try"}, start_gives_way);
+
+// A background thread that ends because of a hold, with memory left, leaves word for the end of the hold.
+model leaves_for_hold() {
+  const auto background = [](thread& t) {
+    for (bool stays = true; stays;) {
+      t.store(state, leaving, order::relaxed);
+      t.full_fence();
+      int expected = leaving;
+      stays = !is_held(t) && t.compare_exchange(state, expected, running, order::relaxed, order::relaxed);
+      if (stays) t.await(holds, 1, order::relaxed);
+    }
+    leave_stack(t, state);
+  };
+  const auto holder = [](thread& t) {
+    t.fetch_add(holds, 1, order::relaxed);
+    t.full_fence();
+    await_none(t, state, order::acquire);
+    release(t);
+  };
+  return {places, 0, {background, holder}, thread_runs, [](machine& m) { m.set_initial(state, running); }};
+}
+const registered leaves_word("background.leaves_for_hold", {"wish"}, leaves_for_hold);
+}  // namespace hold
 
 // hold_background_thread() against a sleeping background thread: the bell wakes the thread, which then sees the hold.
 // Covers: src/os/thread.cpp: bell.exchange acquire, bell.exchange release

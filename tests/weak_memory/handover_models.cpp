@@ -134,12 +134,12 @@ model list_taken_as_a_whole() {
 }
 const registered type_home("handover.type_home", {"acquire", "release"}, list_taken_as_a_whole);
 
-// enter() and leave() of include/tarn/detail/recycler_abi.hpp against with_claimed() of recycler_registry.cpp: the
+// enter() and leave() of include/tarn/detail/recycler_bin.hpp against with_claimed() of recycler_registry.cpp: the
 // owner executes no fence between its store of `busy` and its load of `claimed`; the claimer's membarrier() provides
 // one. The signal fence in enter() keeps the compiler from exchanging the two; without it the model executes them in
 // the other order. The bin is a plain variable. A pop stores an odd and an even number in `taken` for 1 and 0 in `busy`.
-// Covers: include/tarn/detail/recycler_abi.hpp: atomic_signal_fence seq_cst
-// Covers: include/tarn/detail/recycler_abi.hpp: claimed.load acquire, inside.store release
+// Covers: include/tarn/detail/recycler_bin.hpp: atomic_signal_fence seq_cst
+// Covers: include/tarn/detail/recycler_bin.hpp: claimed.load acquire, inside.store release
 // Covers: src/recycler/recycler_bin.hpp: busy.load acquire, taken.load acquire
 // Covers: src/recycler/recycler_registry.cpp: claimed.store release
 // Covers: src/recycler/recycler_bin.cpp: claimed.store release
@@ -182,6 +182,31 @@ const registered protocol("handover.recycler_claim",
                           {"membarrier", "signal fence", "busy", "owner's acquire", "owner's release",
                            "claimer's acquire", "claimer's release"},
                           one_claimer);
+
+// A claimer must not take another one's claim for its own, and end it. Each thread uses the bin once.
+model two_claimers() {
+  const auto once = [](thread& t) {
+    t.store(busy, 1, order::relaxed);
+    if (t.load(claimed, order::acquire) == 0) t.write(bin, 1);
+    t.store(busy, 0, order::release);
+  };
+  const auto claimer_of_three = [](thread& t) {
+    t.lock(lock);
+    const int claim = t.read(number) + 1;
+    t.write(number, claim);
+    t.store(claimed, claim, order::relaxed);
+    t.unlock(lock);
+    t.process_fence(3);
+    t.lock(lock);
+    if (t.load(claimed, order::relaxed) == claim || without("number")) {
+      if (t.load(busy, order::acquire) == 0) t.write(bin, 7);
+      t.store(claimed, 0, order::release);
+    }
+    t.unlock(lock);
+  };
+  return {4, 2, {once, claimer_of_three, claimer_of_three}, {}, {}};
+}
+const registered two("handover.recycler_two_claims", {"number"}, two_claimers);
 }  // namespace claim
 
 }  // namespace

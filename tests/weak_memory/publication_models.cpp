@@ -9,10 +9,10 @@ namespace {
 // own and uses the first one's. The two pools are plain variables.
 // tarn_buffer_pool_shared(), shared_slot_pool::prepare(), object_pool::pairs():
 // Covers: src/buffers/buffer_abi.cpp: shared_pool.load acquire, shared_pool.compare_exchange_strong acq_rel
-// Covers: include/tarn/pool_resource.hpp: pool_.load acquire, pool_.compare_exchange_strong acq_rel,
-// Covers: include/tarn/pool_resource.hpp: pool_.compare_exchange_strong acquire
-// Covers: include/tarn/object_pool.hpp: pairs_.load acquire, pairs_.compare_exchange_strong acq_rel,
-// Covers: include/tarn/object_pool.hpp: pairs_.compare_exchange_strong acquire
+// Covers: include/tarn/detail/slot_pools.hpp: pool_.load acquire, pool_.compare_exchange_strong acq_rel,
+// Covers: include/tarn/detail/slot_pools.hpp: pool_.compare_exchange_strong acquire
+// Covers: include/tarn/pool.hpp: pairs_.load acquire, pairs_.compare_exchange_strong acq_rel,
+// Covers: include/tarn/pool.hpp: pairs_.compare_exchange_strong acquire
 model made_once() {
   enum : unsigned { pool };
   const auto user = [](int mine) {
@@ -162,8 +162,8 @@ const registered map("publication.page_map",
                      {"word before pointer", "program's release", "program's acquire"}, page_map);
 
 // A value that is published once, after the data that it leads to (a plain variable).
-// shared_slot_pool::number_ of include/tarn/pool_resource.hpp, by which a thread finds its bin of the pool:
-// Covers: include/tarn/pool_resource.hpp: number_.store release, number_.load acquire
+// shared_slot_pool::number_ of include/tarn/detail/slot_pools.hpp, by which a thread finds its bin of the pool:
+// Covers: include/tarn/detail/slot_pools.hpp: number_.store release, number_.load acquire
 // The address of the guarded blocks, whose slots and length are prepared before:
 // Covers: src/guarded/guarded_blocks.cpp: base_.load acquire, base_.store release
 // Covers: src/guarded/guarded_blocks.hpp: base_.load acquire

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How the background thread (the taker) empties the loaded magazine of a sleeping thread (the owner), which may wake at
 // any moment (src/thread/thread_cache_idle.cpp), under the memory model of C++ and so of aarch64: other threads may see
-// the owner's stores to slots and to `top` in any order, until a membarrier. tests/model/sleeper.pml has more rounds
-// and operations, with the store buffer of x86-64. Used by one thread.
+// the owner's stores to slots and to `top` in any order, until a membarrier. Used by one thread.
 //
 // The magazine has three slots, which are full at first. The owner does a few operations of its choice. For each object
 // a plain variable says where it is; a thread that takes the object reads and writes that variable. So a data race is a

@@ -17,7 +17,7 @@ class Program:
          the line that ends it (SIGTERM, unless named).
     rounds: where `run` has {rounds}, what stands there. While tarn attaches, which takes a run of some seconds, it is so many
          times as many.
-    own: what a profile must name: a regular expression over the lines of `tarn sites`. Empty: the program has no names of its own.
+    own: what a profile must name: a regular expression over the lines of `tarn show`. Empty: the program has no names of its own.
     without: the ways that cannot be, each with the reason.
     """
     name: str

@@ -45,7 +45,7 @@ def attach_to(tarn: Tarn, process: int, profile: Path) -> str:
     """Attaches for a while and detaches. Returns what went wrong; "" is success; "ended" if the process ended before."""
     if not is_alive(process):
         return "ended"
-    words = [tarn.command, "attach", "-q", "--duration", str(ATTACHED_SECONDS), "-o", str(profile), str(process)]
+    words = [tarn.command, "attach", "-q", "--for", str(ATTACHED_SECONDS), "-o", str(profile), str(process)]
     started = time.monotonic()
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
@@ -81,10 +81,10 @@ def names_in(tarn: Tarn, way: str, profile: Path, own: str) -> str:
         return "" if all(each.stat().st_size > 0 for each in files) else "an empty profile"
     seen = []
     for each in files:
-        words = [tarn.command, "sites", "-n", "0", "--full-names", str(each)]
+        words = [tarn.command, "show", "-n", "0", "--full-names", str(each)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode != 0:
-            return f"tarn sites: {done.stderr.strip()[:200]}"
+            return f"tarn show: {done.stderr.strip()[:200]}"
         if not own or re.search(own, done.stdout):
             return ""
         seen += done.stdout.splitlines()

@@ -2,7 +2,7 @@
 # Configuring and building the presets, and running their tests. Sourced by ./dev.
 # shellcheck shell=bash
 
-presets='dev release bench asan-ubsan tsan aarch64'
+presets='quick dev release bench asan-ubsan tsan aarch64'
 
 check_cmake() {
   local version
@@ -18,7 +18,15 @@ configure() {
   local testing=OFF
   check_cmake
   is_there '<gtest/gtest.h>' && testing=ON
+  use_compiler_cache
   step "Configuring $1" "build/log/$1-configure.log" cmake --preset "$1" -DTARN_BUILD_TESTS=$testing
+}
+
+# Where ccache is installed, a fresh build folder compiles through it; precompiled headers need the sloppiness.
+use_compiler_cache() {
+  command -v ccache >/dev/null 2>&1 || return 0
+  export CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER-ccache} CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache}
+  export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS-pch_defines,time_macros} CCACHE_BASEDIR=${CCACHE_BASEDIR-$PWD}
 }
 
 # build PRESET [TARGET…]: all of it, or the targets.

@@ -6,21 +6,20 @@ dev_help() {
   cat <<'TEXT'
 ./dev COMMAND …
 
-  run [OPTION…] [-- PROGRAM ARG…]   build tarn, then run PROGRAM under the system's malloc, tarn and the other
-                                    allocators that are installed, and print the table; without PROGRAM, the
-                                    C++ compiler and python3 on work that comes with tarn. OPTION… go to
-                                    `tarn compare`, e.g. -n 5
-  test [--long]                     check, build and test: unit, stress and death tests, the guarantees, real
-                                    programs, and the first two under sanitizers; clang-tidy reads what the
-                                    last ten commits changed, or what differs from TIDY_BASE=COMMIT. --long adds
-                                    what takes hours, and clang-tidy on everything
+  run [OPTION…] [-- PROGRAM ARG…]   run PROGRAM under the system's malloc, tarn and the other allocators that are
+                                    installed, and print the table; without PROGRAM, a service that comes with
+                                    tarn (tools/workloads/). Builds only what that needs, and the rest after it.
+                                    OPTION… go to `tarn compare`, e.g. -r 5
+  test [--full | --long]            check, build and test in a few minutes: unit and death tests, the guarantees, pools
+                                    and the command, with internal checks. --full is what a landing has besides: the
+                                    libraries that users install, real programs, other compilers, sanitizers;
+                                    clang-tidy reads what the last ten commits changed, or what differs from
+                                    TIDY_BASE=COMMIT. --long adds what takes hours. Which test is where: tests/tiers.txt
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
-  bench [--pools | --recyclers | --buffers | --profiler | --advice | --scaling | --jemalloc] [ARG…]
+  bench [--pools | --recyclers | --buffers | --profiler] [ARG…]
                                     build and run the benchmarks, of malloc, of the typed pools, of the recycler,
-                                    of buffer pools, or of the profiler and its advice, or the model of many
-                                    processors, or redis-server on jemalloc and on libtarn-jemalloc; --help after
-                                    it lists ARG…
+                                    of buffer pools, or of the profiler; --help after it lists ARG…
   site                              build the documents as a site into build/site/html, and check its links
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
   release [--key KEY] [NAME…]       make what users download into build/artefacts: an artefact for each folder of
@@ -35,33 +34,36 @@ TEXT
 }
 
 dev_run() {
-  local options=()
+  local options=() program=()
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
     options+=("$1")
     shift
   done
   [ $# -eq 0 ] || shift
   need "$needs_build" "$wants_build$wants_peers"
-  build_release_products || fail 1 "the release build failed" "Read the messages above; ./dev build repeats it."
-  local tarn=$PWD/build/release/bin/tarn
-
+  build release tarn_compare || fail 1 "the release build failed" "Read the messages above; ./dev build repeats it."
+  local compare=$PWD/build/release/bin/tarn-compare status=0
   if [ $# -gt 0 ]; then
-    cd "$called_from" || exit 1
-    exec "$tarn" compare "${options[@]}" -- "$@"
+    (cd "$called_from" && exec "$compare" "${options[@]}" -- "$@") || status=$?
+  else
+    build_workload || fail 1 "the program to measure was not built" "Read the messages above."
+    printf '\nA service that parses orders in JSON and keeps the newest (tools/workloads/order_service.cpp):\n\n'
+    "$compare" "${options[@]}" -- build/workloads/order_service || status=$?
+    printf '\nYour own program: ./dev run -- PROGRAM ARG…\n'
   fi
-  # The interpreter itself, not a wrapper around it.
-  local python compiler status=0
-  python=$(python3 -c 'import sys; print(sys.executable)')
+  printf '\nNow the rest of tarn is built: the command with its other verbs, and the libraries to link (Ctrl-C stops it).\n'
+  build_release_products || fail 1 "the release build failed" "Read the messages above; ./dev build repeats it."
+  echo "Built: build/release/bin/tarn. What it can do: build/release/bin/tarn help"
+  exit $status
+}
+
+# The program that ./dev run measures, as its users would compile it.
+build_workload() {
+  local compiler
   find_compiler
-  compiler[0]=$(command -v "${compiler[0]}")
-  printf '\nThe C++ compiler (%s) on a large source, tools/workloads/heavy_headers.cpp:\n\n' "${compiler[0]##*/}"
-  "$tarn" compare "${options[@]}" -- "${compiler[@]}" -std=c++20 -fsyntax-only tools/workloads/heavy_headers.cpp ||
-    status=$?
-  printf '\npython3 on JSON, tools/workloads/json_rows.py, its objects taken from malloc (PYTHONMALLOC=malloc):\n\n'
-  PYTHONMALLOC=malloc "$tarn" compare "${options[@]}" -- "$python" tools/workloads/json_rows.py || status=$?
-  [ $status -eq 0 ] || fail 1 "tarn compare failed (status $status)" \
-    "Read the message above; build/release/bin/tarn compare --help lists its options."
-  printf '\nYour own program: ./dev run -- PROGRAM ARG…\n'
+  mkdir -p build/workloads &&
+    step "Compiling the program to measure" build/log/workload.log \
+      "${compiler[@]}" -std=c++20 -O2 -pthread tools/workloads/order_service.cpp -o build/workloads/order_service
 }
 
 dev_build() {
@@ -87,7 +89,7 @@ dev_build() {
 dev_bench() {
   local suite=malloc
   case ${1:-} in
-    --pools | --recyclers | --buffers | --profiler | --advice | --scaling | --jemalloc)
+    --pools | --recyclers | --buffers | --profiler)
       suite=${1#--}
       shift
       ;;
@@ -97,10 +99,8 @@ dev_bench() {
   esac
   local wants=wants_$suite
   need "$needs_build$needs_bench" "${!wants}"
-  # The tests are left out: they take longer to build than the benchmarks. The jemalloc suite runs one test program.
-  local targets=(bench/all tarn_products)
-  [ "$suite" != jemalloc ] || targets+=(jemalloc_defragment)
-  build bench "${targets[@]}" || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
+  # The tests are left out: they take longer to build than the benchmarks.
+  build bench bench/all tarn_products || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
   exec "$(python_with matplotlib || echo python3)" bench/run.py "$suite" "$@"
 }
 
@@ -129,8 +129,8 @@ is_version_16() {
 check_format() {
   local tool
   tool=$(llvm_tool clang-format)
-  if ! is_version_16 "$tool"; then
-    echo "formatting: not checked, it wants clang-format 16 and this is $("$tool" --version)"
+  if [ -z "$tool" ] || ! is_version_16 "$tool"; then
+    echo "formatting: not checked, it wants clang-format 16 and this is ${tool:+$("$tool" --version)}"
     return 0
   fi
   git ls-files --cached --others --exclude-standard '*.hpp' '*.cpp' '*.h' '*.c' |
@@ -156,9 +156,10 @@ base_commit() {
   git rev-parse --quiet --verify "${TIDY_BASE:-HEAD~10}^{commit}"
 }
 
+# By g++, and by clang++ where check_headers_with is "all".
 check_headers() {
-  local clang
-  clang=$(llvm_tool clang++)
+  local clang=''
+  [ "${check_headers_with:-}" != all ] || clang=$(llvm_tool clang++)
   # shellcheck disable=SC2086 # no clang, no argument
   tools/check_headers.sh g++ $clang
 }
@@ -173,61 +174,119 @@ dev_check() {
 # run_checks [COMMIT]: of clang-tidy's files those that differ from COMMIT, which takes minutes less.
 run_checks() {
   local status=0
-  step "Checking text and licences" build/log/text.log python3 tools/check_text.py || status=1
-  step "Checking the order of folders" build/log/layers.log python3 tools/check_layers.py || status=1
-  step "Checking public headers" build/log/headers.log check_headers || status=1
-  step "Checking the formatting" build/log/format.log check_format || status=1
-  grep '^formatting: not checked' build/log/format.log
+  check_headers_with=all run_quick_checks || status=1
   configure dev && step "Checking with clang-tidy" build/log/tidy.log check_tidy "$@" || status=1
   grep '^clang-tidy: ' build/log/tidy.log
   return $status
 }
 
+run_quick_checks() {
+  local status=0
+  step "Checking text and licences" build/log/text.log python3 tools/check_text.py || status=1
+  step "Checking the order of folders" build/log/layers.log python3 tools/check_layers.py || status=1
+  step "Weighing the rooms" build/log/weight.log python3 tools/weight.py || status=1
+  step "Checking public headers" build/log/headers.log check_headers || status=1
+  step "Checking the formatting" build/log/format.log check_format || status=1
+  grep '^formatting: not checked' build/log/format.log
+  return $status
+}
+
 dev_test() {
-  local long='' wants="$wants_build$wants_peers$wants_check$wants_compilers$wants_tests"
+  local tier=quick
   case "$#:${1:-}" in
     0:) ;;
-    1:--long) long=1 wants+=$wants_long ;;
-    *) fail_usage "test takes --long or nothing, not '$*'" ;;
+    1:--full | 1:--long) tier=${1#--} ;;
+    *) fail_usage "test takes --full, --long or nothing, not '$*'" ;;
   esac
-  need "$needs_build$needs_check$needs_tests${long:+$needs_bench}" "$wants"
-
-  local started=$SECONDS quick=(-LE '^long$') base=()
+  local started=$SECONDS
   failed=()
-  if [ -z "$long" ]; then
-    mapfile -t base < <(base_commit)
-  else
-    quick=()
-  fi
-  if run_checks "${base[@]}"; then
-    closing_lines+=("check: 100% tests passed, 0 tests failed out of 1")
-  else
-    closing_lines+=("check: 0% tests passed, 1 tests failed out of 1")
-    failed+=(check)
-  fi
-  local status=0
-  check_compilers ${long:+ON} || status=$?
-  case $status in
-    0) closing_lines+=("compilers: 100% tests passed, 0 tests failed out of 1") ;;
-    77) closing_lines+=("compilers: not run") ;;
-    *)
-      closing_lines+=("compilers: 0% tests passed, 1 tests failed out of 1")
-      failed+=(compilers)
-      ;;
-  esac
-  # The engine's internal checks: aborts here, all the rest under the sanitizers, which exclude tests of aborts.
-  test_preset dev death_tests -L '^death$' "${quick[@]}"
-  test_preset release all "${quick[@]}"
-  test_preset asan-ubsan engine_tests -L '^(unit|stress)$' "${quick[@]}"
-  test_preset tsan engine_tests -L '^(unit|stress)$' "${quick[@]}"
-  [ -z "$long" ] || test_preset bench all -L '^bench$'
-  [ -z "$long" ] || test_aarch64
-
-  printf '\nAfter %d s:\n' $((SECONDS - started))
+  "test_$tier"
+  printf '\nAfter %d s%s:\n' $((SECONDS - started)) "$(minutes_budget "${1:-}" $((SECONDS - started)))"
   printf '  %s\n' "${closing_lines[@]}"
   sum_of_closing_lines
   [ ${#failed[@]} -eq 0 ] || fail 1 "failed: ${failed[*]}" \
     "Read the messages above. One test again: ctest --test-dir build/PRESET -R NAME --output-on-failure"
+}
+
+# minutes_budget --TIER SECONDS: how that stands to the minutes in tools/weight.txt, which are for two processors.
+minutes_budget() {
+  local minutes
+  minutes=$(sed -nE "s/^minutes:test$1 +([0-9]+).*/\1/p" tools/weight.txt)
+  [ -z "$minutes" ] || [ "$2" -le $((minutes * 60)) ] || printf ', more than the %d minutes of tools/weight.txt' "$minutes"
+}
+
+# The tiers: tests/tiers.txt.
+test_quick() {
+  need "$needs_build$needs_tests" "$wants_quick"
+  echo "build/quick will take about 0.5 GB."
+  account check run_quick_checks
+  local left_out=long
+  models_may_differ || left_out='long|model'
+  test_preset quick all -LE "^($left_out)\$" -E "$(tests_not_in_quick | paste -sd'|')"
+}
+
+test_full() {
+  need "$needs_build$needs_check$needs_tests" "$wants_build$wants_peers$wants_check$wants_compilers$wants_tests"
+  local base=()
+  mapfile -t base < <(base_commit)
+  account check run_checks "${base[@]}"
+  account compilers check_compilers
+  test_preset release all -LE '^long$'
+  account tiers check_tiers
+  test_sanitizers -LE '^long$'
+}
+
+test_long() {
+  need "$needs_build$needs_check$needs_tests$needs_bench" \
+    "$wants_build$wants_peers$wants_check$wants_compilers$wants_tests$wants_long"
+  account check run_checks
+  account compilers check_compilers ON
+  test_preset quick all
+  test_preset release all
+  test_sanitizers
+  test_preset bench all -L '^bench$'
+  test_aarch64
+}
+
+test_sanitizers() {
+  test_preset asan-ubsan engine_tests -L '^(unit|stress)$' "$@"
+  test_preset tsan engine_tests -L '^(unit|stress)$' "$@"
+}
+
+# Whether the protocols that models cover may differ from those of the commit before this one, or of the main line before a
+# merge; where there is none, they may.
+models_may_differ() {
+  ! git diff --quiet HEAD~1 -- src include tests/model tests/weak_memory 2>/dev/null
+}
+
+# The names that tests/tiers.txt leaves to the tier full, one per line, as patterns without groups: CTest has nine of them.
+tests_not_in_quick() {
+  sed -nE 's/^tests +[a-z]+ +//p' tests/tiers.txt | tr -s ' ' '\n' | sed 's/[.]/[.]/g; s/[*]/.*/g; s/.*/^&$/'
+}
+
+# Each name in tests/tiers.txt is that of a test; a misspelt one would leave a slow test in the tier quick.
+check_tiers() {
+  local names pattern status=0
+  names=$(ctest --test-dir build/release -N | sed -nE 's/^ *Test +#[0-9]+: //p')
+  while read -r pattern; do
+    grep -q "$pattern" <<<"$names" || { echo "tests/tiers.txt: no test has the name $pattern" && status=1; }
+  done < <(tests_not_in_quick)
+  return $status
+}
+
+# account NAME COMMAND…: counts as one test; status 77: not run.
+account() {
+  local name=$1 status=0
+  shift
+  "$@" || status=$?
+  case $status in
+    0) closing_lines+=("$name: 100% tests passed, 0 tests failed out of 1") ;;
+    77) closing_lines+=("$name: not run") ;;
+    *)
+      closing_lines+=("$name: 0% tests passed, 1 tests failed out of 1")
+      failed+=("$name")
+      ;;
+  esac
 }
 
 # Under qemu-user, and a part on Debian's kernel for aarch64. Why forks, misuse and sandboxes are left to the latter:

@@ -38,7 +38,7 @@ has_root_of_compilers() {
 compile_with() {
   local folder=${3:-build/compilers/${1##*/}}
   # The C parts are a handful of files, which this system's C compiler builds.
-  CXX=$1 cmake --preset release -B "$folder" -DTARN_BUILD_TESTS="$2" -DTARN_WERROR=ON || return
+  CXX=$1 cmake --preset release -B "$folder" -DTARN_BUILD_TESTS="$2" -DTARN_WERROR=ON -DTARN_ENGINE_UNITY=ON || return
   # The one source that is generated.
   cmake -D PAGE=profiler/report/bundle/report.html -D SOURCE="$folder/profiler/report/report_page.cpp" \
     -P profiler/report/embed.cmake || return

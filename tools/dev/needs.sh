@@ -18,6 +18,7 @@ python3               python3
 <nlohmann/json.hpp>   nlohmann-json3-dev
 <zstd.h>              libzstd-dev
 <microhttpd.h>        libmicrohttpd-dev
+<sqlite3.h>           libsqlite3-dev
 <zlib.h>              zlib1g-dev
 <elfutils/libdw.h>    libdw-dev
 <gelf.h>              libelf-dev'
@@ -41,6 +42,9 @@ gpg                gpg
 wants_release_check='
 debootstrap  debootstrap
 unshare      util-linux'
+# Another version is not asked.
+wants_quick='
+clang-format-16  clang-format-16'
 needs_check='
 git                                                                           git
 clang-format-16|clang-format-17|clang-format-15|clang-format-14|clang-format  clang-format-16|clang-format
@@ -52,7 +56,7 @@ clang++-16|clang++-17|clang++-18|clang++-15|clang++  clang-16|clang
 wants_compilers='
 debootstrap  debootstrap
 unshare      util-linux'
-compilers_root_packages=g++,clang-19,cmake,ninja-build,python3,libcli11-dev,libfmt-dev,nlohmann-json3-dev,libzstd-dev,libmicrohttpd-dev,zlib1g-dev,libdw-dev,libelf-dev,libiberty-dev,libgtest-dev
+compilers_root_packages=g++,clang-19,cmake,ninja-build,python3,libcli11-dev,libfmt-dev,nlohmann-json3-dev,libzstd-dev,libmicrohttpd-dev,libsqlite3-dev,zlib1g-dev,libdw-dev,libelf-dev,libiberty-dev,libgtest-dev
 needs_tests='
 <gtest/gtest.h>  libgtest-dev
 git              git
@@ -115,52 +119,11 @@ wants_pools=$wants_peers'
 <boost/pool/object_pool.hpp>                                            libboost-dev
 /usr/lib/*/libboost_container.so                                        libboost-container-dev
 /usr/include/foonathan_memory/foonathan/memory/memory_pool.hpp          libfoonathan-memory-dev'
-# The programs of bench/advice/programs.py.
-wants_advice='
-sqlite3       sqlite3
-lua5.4        lua5.4
-perl          perl
-tclsh         tcl
-jq            jq
-xz            xz-utils
-zstd          zstd
-sort          coreutils
-git           git
-g++           g++
-node          nodejs
-gawk          gawk
-bzip2         bzip2
-openssl       openssl
-gs            ghostscript
-ruby          ruby
-php           php-cli
-guile         guile-3.0
-xmllint       libxml2-utils
-xsltproc      xsltproc
-rsvg-convert  librsvg2-bin
-gnuplot       gnuplot-nox
-dot           graphviz
-m4            m4
-bc            bc
-cmake         cmake
-setpriv       util-linux'
 # What the profiler is measured with and beside.
 wants_profiler='
 sqlite3                                        sqlite3
 /usr/lib/heaptrack/libheaptrack_preload.so     heaptrack'
-# What binds a workload of the model to its processors.
-wants_scaling='
-taskset  util-linux'
-# The program that runs on jemalloc and on tarn instead.
-wants_jemalloc='
-redis-server  redis-server
-redis-cli     redis-tools'
-# What its recycler is measured beside and with. Maven fetches Netty and JMH itself.
-wants_recyclers=$wants_peers'
-<simdjson.h>  libsimdjson-dev
-go            golang-go
-javac         default-jdk-headless
-mvn           maven'
+wants_recyclers=$wants_peers
 
 # The words of the C++ compiler into the caller's array compiler: what CXX names, which may have options behind it and, for
 # the build, a launcher before it (CXX='ccache g++ -m64').
@@ -289,10 +252,17 @@ apt_install() {
   apt_choose "$1" "$2"
   [ ${#all[@]} -gt 0 ] || return 0
   echo "Installing by apt-get: ${all[*]}"
+  apt_cost "${all[@]}"
   become_root || return
   # Once more with fresh lists: those of an older day name packages that are gone.
   apt_get_install "${all[@]}" || { apt_update && apt_get_install "${all[@]}"; } ||
     echo "apt-get could not install all of that; its messages are in build/log/apt.log"
+}
+
+# What that will take, in apt-get's words.
+apt_cost() {
+  LC_ALL=C apt-get --assume-no install --no-install-recommends "$@" 2>/dev/null |
+    sed -nE 's/^(Need to get .*|After this operation, .*)$/  \1/p'
 }
 
 # Another apt-get, such as the one that runs by itself after a system's start, is waited for.

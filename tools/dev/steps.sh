@@ -32,7 +32,8 @@ step() {
       shown=$SECONDS
       count=$(step_count "$log")
       [ ! -t 1 ] || printf '\r\033[K'
-      printf '%s %s %s(%d s so far)' "$(step_clock)" "$title" "${count:+$count }" $((SECONDS - started))
+      printf '%s %s %s(%d s so far%s)' "$(step_clock)" "$title" "${count:+$count }" $((SECONDS - started)) \
+        "$(step_rest "$count" $((SECONDS - started)))"
       [ -t 1 ] || printf '\n'
     fi
     sleep 0.2
@@ -47,6 +48,14 @@ step() {
     step_failure "$log"
   fi
   return "$status"
+}
+
+# step_rest COUNT SECONDS: how long yet, if the rest goes as fast as what is done: a tenth of it, at least.
+step_rest() {
+  local done=${1%/*} all=${1#*/}
+  if [ -n "$1" ] && [ "$done" -gt 0 ] && [ $((done * 10)) -ge "$all" ]; then
+    printf ', about %d s more' $(($2 * (all - done) / done))
+  fi
 }
 
 step_count() {

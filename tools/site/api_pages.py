@@ -21,7 +21,7 @@ HEADERS = ROOT / "include/tarn"
 PUBLIC = {"public-func", "public-static-func", "public-attrib", "public-static-attrib", "public-type", "user-defined",
           "friend", "func", "typedef", "enum", "var"}
 # Base classes whose members are those of each class that is derived from them.
-SHARED_BASES = {"pool_front"}
+SHARED_BASES = {"pool_front", "pool_iteration"}
 
 
 class ApiError(Exception):
@@ -52,8 +52,7 @@ def doxygen():
 
 def plain(name):
     """A name or type without the namespaces that users do not write."""
-    name = re.sub(r"\b(?:tarn::)?(?:detail::)?(?:pools|recyclers)::", "", name)
-    name = re.sub(r"\b(?:pools|recyclers)::|\btarn::", "", name)
+    name = re.sub(r"\b(?:tarn::)?detail::|\btarn::", "", name)
     name = re.sub(r"<\s+", "<", re.sub(r"\s+>", ">", name))
     return re.sub(r" ([*&]+)(?=\w)", r"\1 ", re.sub(r" ([*&]+)(?=[,)>]|$)", r"\1", name)).strip()
 

@@ -25,6 +25,7 @@ class Scopes:
         return all(self.open)
 
     def take(self, code):
+        code = re.sub(r"\bTARN_[A-Z]+_(?:BEGIN|END)\b", "", code)  # stand for nothing, or open a namespace inside another
         for char in re.sub(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', '""', code):
             if char == "{":
                 head = re.sub(r"template\s*<[^{};]*>(?=\s*(?:class|struct|union|inline|requires|using|\w))", "", self.statement)

@@ -8,7 +8,7 @@
 #include <vector>
 
 #ifdef WITH_CALLBACK
-#include <tarn/pressure.hpp>
+#include <tarn/process.hpp>
 #endif
 
 class answer_cache {

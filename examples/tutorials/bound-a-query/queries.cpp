@@ -18,7 +18,7 @@ std::size_t answer(const std::string& text, int rows) {
 }
 
 void run(const std::string& text, int rows) {
-  tarn::scope query("query", {.budget = 8 << 20});
+  tarn::scope query("query", {.limit = 8 << 20});
   std::size_t found = 0;
   try {
     const auto in = query.enter();

@@ -22,7 +22,7 @@
 #endif
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace in_catch2 {
 
 #if defined(CATCH_VERSION_MAJOR) && CATCH_VERSION_MAJOR >= 3
@@ -63,5 +63,5 @@ class allocation_budget : public basic_allocation_budget<report_failure> {
 };
 
 }  // namespace in_catch2
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

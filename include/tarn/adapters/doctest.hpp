@@ -21,7 +21,7 @@
 #endif
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace in_doctest {
 
 // A failure that is not fatal, at the line where the budget was made.
@@ -44,5 +44,5 @@ class allocation_budget : public basic_allocation_budget<report_failure> {
 };
 
 }  // namespace in_doctest
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

@@ -22,7 +22,7 @@
 #include "tarn/testing.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace in_googletest {
 
 // Calls `code`; success if it allocates no more than the limit.
@@ -71,5 +71,5 @@ inline ::testing::PolymorphicMatcher<at_most_matcher> at_most(const allocation_l
 }
 
 }  // namespace in_googletest
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

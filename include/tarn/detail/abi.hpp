@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The first thing that each C++ header of tarn includes: the language and the compiler that it needs, and the names of the two inline
-// namespaces that give all its templates and types their linker names. Defines no type. docs/reference/abi.md has the rules.
+// The first thing that each C++ header of tarn includes: the language and the compiler that it needs, and the macros that open
+// and close the inline namespaces in its names for the linker. Defines no type. docs/reference/abi.md has the rules.
 //
-// TARN_ABI: the number of the ABI, the one in the name libtarn.so.1. It changes when something changes that these headers
-// compile into programs, so code of two versions in one program never takes the other's templates for its own.
+// TARN_NAMESPACE_BEGIN, TARN_NAMESPACE_END: around everything in namespace tarn. They stand for nothing under ABI 1 (the number
+// in the name libtarn.so.1), so that compilers, debuggers and the pages of the API show the names that users write:
+// tarn::object_pool<order>. Under another number they are `inline namespace abi2 {` and `}`: the number changes when something
+// changes that these headers compile into programs, so code of two versions in one program never takes the other's templates for
+// its own.
 //
-// TARN_CHECKED_POOLS: 1 in a program whose pools detect misuse (docs/how-to/which-pool.md); the same in all of its translation
-// units. Checked and unchecked templates have different linker names, so that a mixture is a link error or harmless, never
-// one pool that is used as both.
+// TARN_POOLS_BEGIN, TARN_POOLS_END: around what differs with TARN_CHECKED_POOLS: 1 in a program whose pools detect misuse
+// (docs/how-to/which-pool.md), the same in all of its translation units. Checked and unchecked templates have different linker
+// names, so that a mixture is a link error or harmless, never one pool that is used as both.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -27,14 +30,17 @@
 #include <tarn needs GCC 12>
 #endif
 
-#define TARN_ABI abi1
-
 #ifndef TARN_CHECKED_POOLS
 #define TARN_CHECKED_POOLS 0
 #endif
 
+#define TARN_NAMESPACE_BEGIN
+#define TARN_NAMESPACE_END
+
 #if TARN_CHECKED_POOLS
-#define TARN_POOL_MODE checked
+#define TARN_POOLS_BEGIN inline namespace checked {
+#define TARN_POOLS_END }
 #else
-#define TARN_POOL_MODE unchecked
+#define TARN_POOLS_BEGIN
+#define TARN_POOLS_END
 #endif

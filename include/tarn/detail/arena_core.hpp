@@ -31,10 +31,10 @@ extern "C" {
 }
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace detail {
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 inline constexpr std::size_t block_alignment = 16;
 inline constexpr std::size_t first_block = 8 * 1024;
@@ -190,10 +190,10 @@ struct arena_core {
 #endif
 };
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
 }  // namespace detail
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn
 
 #include "tarn/detail/arena_slow_paths.hpp"  // IWYU pragma: export

@@ -17,10 +17,10 @@
 #include "tarn/detail/arena_core.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace detail {
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 // ---- memory ----
 
@@ -305,8 +305,8 @@ inline arena_mark_record* arena_core::marks_before(const arena_marker& marker) n
 }
 #endif
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
 }  // namespace detail
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

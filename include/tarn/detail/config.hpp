@@ -34,7 +34,7 @@ extern "C" void __asan_unpoison_memory_region(void const volatile* address, std:
 #endif
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace detail {
 
 // Aborts where exceptions are disabled.
@@ -59,5 +59,5 @@ TARN_DETAIL_INLINE void unpoison([[maybe_unused]] void* memory, [[maybe_unused]]
 }
 
 }  // namespace detail
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

@@ -11,7 +11,7 @@
 #include "tarn/detail/config.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace detail {
 
 // Where T is a reference, an array and so on, no member of a front can be declared. Each front has a specialisation for such
@@ -66,5 +66,5 @@ TARN_DETAIL_INLINE T* construct(void* memory, Args&&... args) noexcept(
 }
 
 }  // namespace detail
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

@@ -13,10 +13,10 @@
 #include <system_error>
 
 #include "tarn/detail/config.hpp"
-#include "tarn/detail/pool_abi.hpp"
+#include "tarn/detail/pool_bin.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace detail {
 
 [[noreturn]] TARN_DETAIL_COLD inline void throw_no_snapshot([[maybe_unused]] int error) {
@@ -65,7 +65,7 @@ class live_objects {
   const tarn_pool_snapshot* snapshot_;
 };
 
-inline namespace TARN_POOL_MODE {
+TARN_POOLS_BEGIN
 
 // The members that object_pool and local_pool share (CRTP). Requires of Self: tarn_pool* core_or_null() const, and
 // destroy(T*).
@@ -107,8 +107,8 @@ class pool_iteration {
   [[nodiscard]] const Self& self() const { return static_cast<const Self&>(*this); }
 };
 
-}  // namespace TARN_POOL_MODE
+TARN_POOLS_END
 
 }  // namespace detail
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

@@ -15,7 +15,7 @@
 #include <cstdint>
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace detail::slot_sizes {
 
 inline constexpr std::size_t step = 8;
@@ -107,5 +107,5 @@ constexpr bool sizes_hold() {
 static_assert(sizes_hold());
 
 }  // namespace detail::slot_sizes
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

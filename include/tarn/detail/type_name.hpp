@@ -8,7 +8,7 @@
 #include <string_view>
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace detail {
 
 template <class T>
@@ -31,5 +31,5 @@ constexpr std::string_view type_name() {
 }
 
 }  // namespace detail
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

@@ -20,7 +20,7 @@
 #include "tarn/detail/config.hpp"
 
 namespace tarn {
-inline namespace TARN_ABI {
+TARN_NAMESPACE_BEGIN
 namespace detail {
 
 // For resources that one thread at a time uses.
@@ -109,5 +109,5 @@ class upstream_blocks {
 };
 
 }  // namespace detail
-}  // namespace TARN_ABI
+TARN_NAMESPACE_END
 }  // namespace tarn

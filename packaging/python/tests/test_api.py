@@ -25,16 +25,6 @@ class OnTarn(unittest.TestCase):
         self.assertLess(after["in_use"], during["in_use"] - size // 2)
         self.assertGreater(during["reserved"], 0)
 
-    def test_stats_longer_than_the_first_buffer(self):
-        tarn_memory.set_option("contention", "on")
-        try:
-            blocks = [bytearray(1000 + 700 * number) for number in range(400)]
-            del blocks
-            tarn_memory.trim()
-            self.assertIsInstance(tarn_memory.stats()["locks"], list)
-        finally:
-            tarn_memory.set_option("contention", "off")
-
     def test_trim(self):
         block = bytearray(64 << 20)
         block[::4096] = b"\1" * len(block[::4096])

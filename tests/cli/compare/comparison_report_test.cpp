@@ -60,7 +60,7 @@ TEST(comparison_report, tells_when_rounds_are_few) {
 TEST(comparison_report, one_round_is_not_many_and_decides_nothing) {
   const auto outcome = outcome_with({result_of("system", 1, 10, 1), result_of("tarn", 0.5, 10, 1)});
   EXPECT_NE(render_table(outcome, false).find("medians of 1 round; below"), std::string::npos);
-  EXPECT_EQ(verdict_text(outcome).find("Verdict: none; 1 round cannot show a difference. More: -n 10"), 0U);
+  EXPECT_EQ(verdict_text(outcome).find("Verdict: none; 1 round cannot show a difference. More: -r 10"), 0U);
   const auto two = outcome_with({result_of("system", 1, 10, 2), result_of("tarn", 0.5, 10, 2)});
   EXPECT_NE(render_table(two, false).find("medians of 2 rounds; below"), std::string::npos);
   EXPECT_EQ(verdict_text(two).find("Verdict: none; 2 rounds cannot show a difference"), 0U);

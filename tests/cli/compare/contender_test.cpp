@@ -31,17 +31,17 @@ std::string libm() {
 }
 
 TEST(contender, a_library_has_a_name_of_its_own) {
-  const std::string example = " | For example: --with snmalloc=/opt/lib/libsnmallocshim.so";
+  const std::string example = " | For example: --malloc snmalloc=/opt/lib/libsnmallocshim.so";
   for (const char* word : {"snmalloc", "=lib.so", "name=", ""})
     EXPECT_EQ(contender_refusal({word}, {"system"}),
-              "--with " + std::string(word) + ": not of the form NAME=LIBRARY" + example);
+              "--malloc " + std::string(word) + ": not of the form NAME=LIBRARY" + example);
   EXPECT_EQ(
       contender_refusal({"system=/lib/x.so"}, {}),
-      "--with system=/lib/x.so: 'system' cannot be a library's name | 'system' stands for the system's own malloc; "
+      "--malloc system=/lib/x.so: 'system' cannot be a library's name | 'system' stands for the system's own malloc; "
       "choose another name, without commas.");
   EXPECT_EQ(
       contender_refusal({"pools=/lib/x.so"}, {}, {"pools"}),
-      "--with pools=/lib/x.so: 'pools' cannot be a library's name | 'pools' is a way without an allocator; choose "
+      "--malloc pools=/lib/x.so: 'pools' cannot be a library's name | 'pools' is a way without an allocator; choose "
       "another name.");
 }
 

@@ -17,10 +17,10 @@ std::string anew(std::string_view text, metrics_format format = metrics_format::
 constexpr const char* sent =
     "# TYPE tarn_in_use_bytes gauge\n# UNIT tarn_in_use_bytes bytes\n# HELP tarn_in_use_bytes Memory in use.\n"
     "tarn_in_use_bytes 7\n"
-    "# TYPE tarn_lock_waited_seconds counter\n# UNIT tarn_lock_waited_seconds seconds\n"
-    "# HELP tarn_lock_waited_seconds For how long.\n"
-    "tarn_lock_waited_seconds_total{lock=\"a \\\"b\\\" \\\\\",object_size=\"8\"} 0.250000000\n"
-    "tarn_lock_waited_seconds_total{lock=\"c\",object_size=\"18446744073709551615\"} 18446744073709551615\n";
+    "# TYPE tarn_x_waited_seconds counter\n# UNIT tarn_x_waited_seconds seconds\n"
+    "# HELP tarn_x_waited_seconds For how long.\n"
+    "tarn_x_waited_seconds_total{x=\"a \\\"b\\\" \\\\\",object_size=\"8\"} 0.250000000\n"
+    "tarn_x_waited_seconds_total{x=\"c\",object_size=\"18446744073709551615\"} 18446744073709551615\n";
 
 TEST(openmetrics, what_a_process_sends_comes_out_as_it_is) {
   EXPECT_EQ(anew(std::string(sent) + "# EOF\n"), std::string(sent) + "# EOF\n");

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Table, sentences, JSON and chart of `tarn cost` from a made-up outcome; the worker's cycles and the machine's prices.
+// Table, sentences and JSON of `tarn cost` from a made-up outcome; the worker's cycles and the machine's prices.
 #include "cli/cost/cost_report.hpp"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "cli/cost/cost_chart.hpp"
 #include "cli/cost/memory_prices.hpp"
 
 namespace tarn::cli {
@@ -129,50 +128,6 @@ TEST(cost_report, json_has_every_run) {
   EXPECT_NEAR(system["true_total_seconds"].get<double>(), 10e-3, 1e-9);
   EXPECT_NEAR(system["timer_share"].get<double>(), 0.1, 1e-6);
   EXPECT_TRUE(object["results"][0]["timer_share"].is_null());
-}
-
-std::size_t count_of(const std::string& text, const std::string& word) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
-  return count;
-}
-
-TEST(cost_chart, one_bar_for_each_way_and_nothing_from_elsewhere) {
-  const std::string svg = render_cost_svg(some_outcome());
-  EXPECT_EQ(svg.rfind("<svg ", 0), 0U);
-  EXPECT_EQ(count_of(svg, "class=\"range\""), 3U);
-  EXPECT_EQ(count_of(svg, "http"), 1U) << "the SVG namespace and no other address";
-  EXPECT_EQ(count_of(svg, "nan"), 0U);
-  EXPECT_EQ(count_of(svg, "inf"), 0U);
-  EXPECT_NE(svg.find("1 ms per MiB, a timer sees 10 %"), std::string::npos);
-  EXPECT_NE(svg.find("next to nothing; keeps 10 MiB after free"), std::string::npos);
-  EXPECT_NE(svg.find("class=\"seen\""), std::string::npos);
-  EXPECT_NE(svg.find("class=\"hidden\""), std::string::npos);
-}
-
-TEST(cost_chart, names_cannot_break_the_markup) {
-  cost_outcome outcome = some_outcome();
-  outcome.ways[1].name = "a<b>&\"c\"\x01";
-  for (const std::string& text : {render_cost_svg(outcome), render_cost_html(outcome, {"x < y"})}) {
-    EXPECT_EQ(text.find("a<b"), std::string::npos);
-    EXPECT_NE(text.find("a&lt;b&gt;&amp;&quot;c&quot;\\x01"), std::string::npos);
-  }
-}
-
-TEST(cost_chart, page_has_the_table_too) {
-  const std::string page = render_cost_html(some_outcome(), {"a note"});
-  EXPECT_EQ(page.rfind("<!DOCTYPE html>", 0), 0U);
-  for (const char* word : {"<svg ", "<table>", "9.80 to 10.1 ms", "a note.", "</html>"}) {
-    EXPECT_NE(page.find(word), std::string::npos) << word;
-  }
-}
-
-TEST(cost_chart, an_outcome_without_figures_is_an_empty_chart) {
-  cost_outcome outcome = some_outcome();
-  for (cost_result& result : outcome.results) result.rounds.clear();
-  const std::string svg = render_cost_svg(outcome);
-  EXPECT_EQ(count_of(svg, "nan") + count_of(svg, "inf"), 0U);
-  EXPECT_NE(svg.find("</svg>"), std::string::npos);
 }
 
 TEST(cost_worker, faults_are_those_of_the_buffer) {

@@ -54,12 +54,6 @@ TEST(command_line, the_help_has_the_usage_the_values_and_the_end) {
   EXPECT_EQ(help.find("--stats N"), std::string::npos) << help;
 }
 
-TEST(command_line, with_takes_several) {
-  const command_line line = split_command_line({"--with", "a=/a.so", "b=/b.so", "prog", "x=y"}, app);
-  EXPECT_EQ(line.options, (std::vector<std::string>{"--with", "a=/a.so", "b=/b.so"}));
-  EXPECT_EQ(line.program, (std::vector<std::string>{"prog", "x=y"}));
-}
-
 TEST(command_line, no_value_is_taken_from_after_the_dashes) {
   const command_line line = split_command_line({"-n", "--", "ls"}, app);
   EXPECT_EQ(line.options, std::vector<std::string>{"-n"});

@@ -40,7 +40,7 @@ class profile_copy_test : public testing::Test {
   std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
 };
 
-// As `tarn dump` gets it: open.
+// As `tarn attach --dump` gets it: open.
 std::string copy_of(const std::string& path, const std::string& to) {
   const open_file file(open(path.c_str(), O_RDONLY | O_NONBLOCK));
   return copy_profile(file.number(), 7, to, {getpid(), getuid(), getgid()});

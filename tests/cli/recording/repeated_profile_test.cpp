@@ -22,7 +22,7 @@ std::string repetition_refusal(const std::string& output) {
 TEST(repeated_profile, files_need_a_name) {
   EXPECT_EQ(
       repetition_refusal(""),
-      "2 -n: several recordings need a name for their files | Give it: -o FILE.prof; the files are FILE-1.prof "
+      "2 --rounds: several recordings need a name for their files | Give it: -o FILE.prof; the files are FILE-1.prof "
       "to FILE-3.prof");
 }
 
@@ -36,7 +36,7 @@ TEST(repeated_profile, a_pipe_cannot_be_read_again) {
   for (const int each : {ends[0], ends[1], before}) close(each);
   EXPECT_EQ(
       refusal,
-      "125 -n: the runs cannot be repeated: standard input is a pipe | Redirect standard input from a file or from "
+      "125 --rounds: the runs cannot be repeated: standard input is a pipe | Redirect standard input from a file or from "
       "/dev/null.");
 }
 

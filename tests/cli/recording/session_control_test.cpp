@@ -66,8 +66,8 @@ TEST(session_control, a_problem_is_an_error_with_advice) {
   answering_session session([](const nlohmann::json&) { return already_recorded(77); });
   EXPECT_EQ(
       session_refusal({{"verb", "attach"}}),
-      "process 77 is already being recorded | To write its data so far: tarn dump 77. To end a recording begun by "
-      "tarn attach: tarn detach 77. A recording by tarn profile lasts until the program ends.");
+      "process 77 is already being recorded | To write its data so far: tarn attach --dump 77. To end a recording begun by "
+      "tarn attach: tarn attach --stop 77. A recording by tarn profile lasts until the program ends.");
 }
 
 TEST(session_control, an_empty_answer_is_given_later) {

@@ -20,12 +20,12 @@ TEST(advice_calls, a_pool_is_written_as_the_type_allows) {
   site& one = program.add({"insert()"}, 72, 1e6);
   EXPECT_EQ(
       of_group(advise_pool, program)->change,
-      "#include <tarn/object_pool.hpp>\n"
+      "#include <tarn/pool.hpp>\n"
       "T* one = tarn::pool_of<T>().create(…);  tarn::pool_of<T>().destroy(one);  // T: the struct of 72 B made "
       "here");
   one.type = "std::_Rb_tree_node<std::pair<const long, order> >";
   EXPECT_EQ(of_group(advise_pool, program)->change,
-            "#include <tarn/pooled_allocator.hpp>\n"
+            "#include <tarn/pooled.hpp>\n"
             "give the container tarn::pooled_allocator<value_type> as its allocator");
   one.type = "order";
   EXPECT_EQ(of_group(advise_pool, program)->headline, "A typed pool for order");

@@ -93,9 +93,8 @@ TEST(advice_memory, a_vectors_buffer_comes_from_an_allocator) {
   one.figures.peak_bytes = 1 << 20;
   one.figures.faults = one.figures.fault_pages = 256000;
   const advice_facts facts = facts_of(program.p);
-  EXPECT_EQ(
-      advise_buffer_pool(facts, facts.groups.at(0))->change,
-      "#include <tarn/buffer_allocator.hpp>\nstd::vector<pixel, tarn::buffer_allocator<pixel>> values;");
+  EXPECT_EQ(advise_buffer_pool(facts, facts.groups.at(0))->change,
+            "#include <tarn/buffer_pool.hpp>\nstd::vector<pixel, tarn::buffer_allocator<pixel>> values;");
 }
 
 TEST(advice_memory, less_is_asked_for_where_half_of_much_memory_is_never_touched) {

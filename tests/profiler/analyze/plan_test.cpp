@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Plans for `tarn apply`: which frames identify a site, writing and reading, errors in plan files.
+// Plans for `tarn run --plan`: which frames identify a site, writing and reading, errors in plan files.
 #include "profiler/analyze/plan.hpp"
 
 #include <gtest/gtest.h>

@@ -14,9 +14,9 @@
 #include <type_traits>
 
 #include "profiler/apply/apply_format.hpp"
-#include "tarn/detail/buffer_abi.hpp"
-#include "tarn/detail/pool_abi.hpp"
+#include "tarn/detail/pool_bin.hpp"
 #include "tarn/malloc.h"
+#include "tarn/pool.h"
 #include "tests/profiler/apply/plan.hpp"
 
 extern "C" {

@@ -53,7 +53,7 @@ struct profile_text {
   unsigned strings = 0;
 
   unsigned text(std::string_view word) {
-    out.bytes(pprof::string_table, word);
+    out.text(pprof::string_table, word);
     return strings++;
   }
   void module(std::uint64_t id, std::uint64_t start, std::uint64_t end, std::uint64_t offset, unsigned path) {
@@ -87,8 +87,10 @@ profile_text written_profile() {
   p.place(2, 2, 0x10010);
   p.place(3, 0, 0x30000);
   message values;
-  values.numbers(1, {1, 2, 3});
-  values.numbers(2, {7});
+  constexpr std::uint64_t path[] = {1, 2, 3};
+  constexpr std::uint64_t value[] = {7};
+  values.numbers(1, path, 3);
+  values.numbers(2, value, 1);
   p.out.nested(pprof::sample, values);
   return p;
 }
@@ -131,7 +133,7 @@ rlim_t used_memory() {
 }
 
 TEST(pprof_names, an_address_gets_its_function) {
-  const std::string before = written_profile().out.text();
+  const std::string before = written_profile().out.whole();
   pprof_names names = names_of_self();
   const std::string after = names.add(before);
   const auto places = fields_of(after, pprof::location);
@@ -158,7 +160,7 @@ TEST(pprof_names, an_address_gets_its_function) {
 
 TEST(pprof_names, pprof_looks_no_further_where_all_have_names) {
   pprof_names names = names_of_self();
-  const std::string named = names.add(written_profile().out.text());
+  const std::string named = names.add(written_profile().out.whole());
   const auto modules = fields_of(named, pprof::mapping);
   ASSERT_EQ(modules.size(), 2U);
   for (const unsigned field : pprof::mapping_has) {
@@ -169,19 +171,19 @@ TEST(pprof_names, pprof_looks_no_further_where_all_have_names) {
 
 TEST(pprof_names, a_later_profile_is_named_from_what_is_known) {
   pprof_names names = names_of_self();
-  const std::string first = names.add(written_profile().out.text());
-  EXPECT_EQ(names.add(written_profile().out.text()), first);
+  const std::string first = names.add(written_profile().out.whole());
+  EXPECT_EQ(names.add(written_profile().out.whole()), first);
   // Other modules at these addresses: nothing of the first profile is true any more.
   profile_text other;
   other.text("");
   other.module(1, address_of_function() - 16, address_of_function() + 16, 0, other.text("/nowhere/else"));
   other.place(1, 1, address_of_function());
-  EXPECT_EQ(names.add(other.out.text()), other.out.text());
+  EXPECT_EQ(names.add(other.out.whole()), other.out.whole());
 }
 
 TEST(pprof_names, a_profile_with_names_stays_as_it_is) {
   pprof_names names = names_of_self();
-  const std::string named = names.add(written_profile().out.text());
+  const std::string named = names.add(written_profile().out.whole());
   EXPECT_EQ(names.add(named), named);
 }
 
@@ -201,7 +203,7 @@ TEST(pprof_names, what_is_no_profile_is_refused) {
       return false;
     }
   };
-  const std::string whole = written_profile().out.text();
+  const std::string whole = written_profile().out.whole();
   for (std::size_t length = 0; length < whole.size(); ++length) (void)is_taken(whole.substr(0, length));
   for (const std::string_view text :
        {"\n", "error: no profile", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\x22\x7f"})
@@ -219,12 +221,12 @@ TEST(pprof_names, texts_are_printable_and_unknown_fields_are_left_out) {
   profile_text p;
   p.text("");
   p.text("\x1b]0;owned\x07\xff");
-  p.out.bytes(99, "\x1b[2J");
+  p.out.text(99, "\x1b[2J");
   p.out.number(7, 1);
   message named;
   named.number(1, 1);
   p.out.nested(pprof::function, named);
-  const std::string after = names_of_self().add(p.out.text());
+  const std::string after = names_of_self().add(p.out.whole());
   EXPECT_EQ(after.find('\x1b'), std::string::npos);
   EXPECT_EQ(fields_of(after, pprof::string_table)[1].bytes, "\\x1b]0;owned\\x07\\xff");
   EXPECT_EQ(fields_of(after, 7).size(), 1U);

@@ -158,7 +158,7 @@ class OwnCode(Base):
     def places(self, *words):
         """(function, file, line) of the sites' places -> number of allocations."""
         self.profile(*words)
-        text = self.run_checked(settings.tarn, "sites", "--json", "-n", "0", self.path("x.prof")).stdout
+        text = self.run_checked(settings.tarn, "show", "--json", "-n", "0", self.path("x.prof")).stdout
         counts = {}
         for row in json.loads(text)["sites"]:
             place = (row["function"], os.path.basename(row["file"]), row["line"])
@@ -311,7 +311,7 @@ class DebugFiles(Base):
     def test_without_debug_information_there_are_no_names(self):
         program, _, _ = self.strip()
         self.assertNotIn("first_maker", self.labels(program))
-        self.assertIn("code without names: program", self.run_checked(settings.tarn, "sites", self.path("x.prof")).stdout)
+        self.assertIn("code without names: program", self.run_checked(settings.tarn, "show", self.path("x.prof")).stdout)
 
     def test_folder_by_build_id(self):
         program, debug, build_id = self.strip()
@@ -416,7 +416,7 @@ class Python(Base):
         self.assert_path(counts, "Table.__init__", "in_native_callback", "main", "<module>", count=1)
         self.assert_path(counts, *["deep"] * 31, "main.<locals>.<listcomp>" if self.minor(python) == 11 else "main")
         self.assertEqual(known["lost_events"], 0)
-        rows = json.loads(self.run_checked(settings.tarn, "sites", "--json", "-n", "0", self.path("x.prof")).stdout)["sites"]
+        rows = json.loads(self.run_checked(settings.tarn, "show", "--json", "-n", "0", self.path("x.prof")).stdout)["sites"]
         lines = {(os.path.basename(row["file"]), row["line"]) for row in rows}
         for text in ("return [bytearray(BYTES) for", "yield bytearray", "self.rows = bytearray(BYTES)", "json.loads(json",
                      "if levels else"):

@@ -20,7 +20,7 @@ case $1 in
     cd "$page"
     node_modules/.bin/tsc --noEmit
     node build.mjs --check
-    exec node "$tests/report/units_test.mjs" "$page" "$tests/analyze/quantities.json"
+    exec node "$tests/report/units_test.mjs" "$page" "$tests/format/quantities.json"
     ;;
   browser | looks)
     command -v chromium >/dev/null || skip "no chromium"

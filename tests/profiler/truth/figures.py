@@ -133,11 +133,11 @@ def record(settings, words, variables, mode, target):
     """Records a program; returns the summary and the rows of sites."""
     if os.path.exists(target):
         os.remove(target)
-    result = subprocess.run([*settings.prefix, settings.tarn, "profile", "-m", mode, "--no-events", "--json", "-o", target, "--", *words],
+    result = subprocess.run([*settings.prefix, settings.tarn, "profile", "--mode", mode, "--no-events", "--json", "-o", target, "--", *words],
                             env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                             text=True, check=True)
     summary = json.loads(result.stderr[result.stderr.index("{"):])
-    listed = subprocess.run([settings.tarn, "sites", "--json", "-n", "0", target], capture_output=True, text=True, check=True)
+    listed = subprocess.run([settings.tarn, "show", "--json", "-n", "0", target], capture_output=True, text=True, check=True)
     return summary["program"], json.loads(listed.stdout)["sites"]
 
 

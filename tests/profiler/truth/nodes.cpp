@@ -9,7 +9,7 @@
 #include <vector>
 
 #ifdef TARN_CHANGED
-#include <tarn/object_pool.hpp>
+#include <tarn/pool.hpp>
 #endif
 
 namespace {

@@ -65,10 +65,10 @@ class Bench:
 
     def record(self, name, rounds):
         """Makes the recordings of one side; returns their files and their costs in ns."""
-        run(self.tarn, "profile", "--mode", "sample", "-n", str(self.recordings), "-o",
+        run(self.tarn, "profile", "--mode", "sample", "-r", str(self.recordings), "-o",
             os.path.join(self.folder, name + ".prof"), "--", self.program, str(rounds))
         files = sorted(glob.glob(os.path.join(self.folder, name + "-*.prof")))
-        return files, [json.loads(run(self.tarn, "sites", "--json", path).stdout)["total"] for path in files]
+        return files, [json.loads(run(self.tarn, "show", "--json", path).stdout)["total"] for path in files]
 
     def pair(self, name, rounds, more_rounds, beside_load):
         with Load(beside_load):

@@ -93,7 +93,7 @@ class Truth:
     def advise(self, case):
         profile = self.path(case.name + ".prof")
         variables = {**self.environment, **case.variables}
-        subprocess.run([self.settings.tarn, "profile", "-q", "--no-events", "-m", case.mode, "-o", profile, "--", *case.words],
+        subprocess.run([self.settings.tarn, "profile", "-q", "--no-events", "--mode", case.mode, "-o", profile, "--", *case.words],
                        env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
         text = subprocess.run([self.settings.tarn, "advise", "--json", profile], env=variables, check=True,
                               capture_output=True, text=True).stdout

@@ -5,15 +5,15 @@
 #include <cstdint>
 
 #include "base/units.hpp"
-#include "tarn/detail/buffer_abi.hpp"
 #include "tarn/malloc.h"
+#include "tarn/pool.h"
 
 namespace {
 
 using tarn::mib;
 
 tarn_buffer_pool* make_pool(bool checked) {
-  tarn_buffer_request request{};
+  tarn_buffer_options request = TARN_BUFFER_OPTIONS;
   request.name = "of";
   request.name_length = 2;
   request.alignment = 1;
@@ -33,7 +33,7 @@ TEST(buffer_abi, the_pool_and_length_of_a_live_buffer_are_found) {
     EXPECT_EQ(found, length);
     tarn_buffer_pool_destroy(pool);
     EXPECT_EQ(tarn_buffer_pool_of(buffer, &found), pool) << "live buffers outlive their pool";
-    tarn_buffer_give(nullptr, buffer);
+    tarn_buffer_give_back(nullptr, buffer);
     EXPECT_EQ(tarn_buffer_pool_of(buffer, &found), nullptr);
     tarn_buffer_pool_destroy(other);
   }
@@ -59,7 +59,7 @@ TEST(buffer_abi, an_address_that_begins_no_live_buffer_has_no_pool) {
     EXPECT_EQ(found, 1U);
   }
   tarn_free(block);
-  tarn_buffer_give(pool, buffer);
+  tarn_buffer_give_back(pool, buffer);
   std::size_t found = 1;
   EXPECT_EQ(tarn_buffer_pool_of(buffer, &found), nullptr) << "it is kept, and not live";
   tarn_buffer_pool_destroy(pool);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // buffer_allocator and buffer_resource: which arrays come from the pool, equality, moves and failure.
-#include "tarn/buffer_allocator.hpp"
+#include "tarn/buffer_pool.hpp"
+#include "tarn/resources.hpp"
 
 #include <gtest/gtest.h>
 

@@ -87,18 +87,19 @@ class buffer_core_test : public testing::Test {
   }
 
   static constexpr std::size_t budget = 64 * mib;
-  const tarn_buffer_request request_{.name = "",
+  const tarn_buffer_options request_{.size = sizeof(tarn_buffer_options),
+                                     .name = "",
                                      .name_length = 0,
                                      .alignment = 1,
-                                     .budget = budget,
+                                     .limit = budget,
                                      .idle_ms = -1,
                                      .ahead = 1,
                                      .prefault = tarn_buffer_prefault_ahead,
-                                     .huge = tarn_buffer_huge_never,
-                                     .zeroed = false,
-                                     .locked = false,
-                                     .wiped_on_fork = false,
-                                     .checked = false};
+                                     .huge_pages = tarn_buffer_huge_never,
+                                     .zeroed = 0,
+                                     .locked = 0,
+                                     .wiped_on_fork = 0,
+                                     .checked = 0};
   buffer_group group_;
   std::unique_ptr<buffer_core> owner_ = std::make_unique<buffer_core>(group_);
   buffer_core& pool_ = *owner_;
@@ -106,18 +107,18 @@ class buffer_core_test : public testing::Test {
 
 TEST_F(buffer_core_test, a_request_beyond_a_limit_is_refused) {
   ASSERT_TRUE(buffer_core::is_valid(request_));
-  void (*const changes[])(tarn_buffer_request&) = {
-      [](tarn_buffer_request& r) { r.name = nullptr, r.name_length = 1; },
-      [](tarn_buffer_request& r) { r.alignment = 0; },
-      [](tarn_buffer_request& r) { r.alignment = 96 * kib; },
-      [](tarn_buffer_request& r) { r.alignment = 2 * buffer_core::largest_alignment; },
-      [](tarn_buffer_request& r) { r.idle_ms = -2; },
-      [](tarn_buffer_request& r) { r.prefault = tarn_buffer_prefault_ahead + 1; },
-      [](tarn_buffer_request& r) { r.huge = tarn_buffer_huge_never + 1; },
-      [](tarn_buffer_request& r) { r.wiped_on_fork = true; },
+  void (*const changes[])(tarn_buffer_options&) = {
+      [](tarn_buffer_options& r) { r.name = nullptr, r.name_length = 1; },
+      [](tarn_buffer_options& r) { r.alignment = 0; },
+      [](tarn_buffer_options& r) { r.alignment = 96 * kib; },
+      [](tarn_buffer_options& r) { r.alignment = 2 * buffer_core::largest_alignment; },
+      [](tarn_buffer_options& r) { r.idle_ms = -2; },
+      [](tarn_buffer_options& r) { r.prefault = tarn_buffer_prefault_ahead + 1; },
+      [](tarn_buffer_options& r) { r.huge_pages = tarn_buffer_huge_never + 1; },
+      [](tarn_buffer_options& r) { r.wiped_on_fork = true; },
   };
   for (const auto& beyond : changes) {
-    tarn_buffer_request request = request_;
+    tarn_buffer_options request = request_;
     beyond(request);
     EXPECT_FALSE(buffer_core::is_valid(request)) << &beyond - changes;
     if (request.wiped_on_fork) {
@@ -161,7 +162,7 @@ TEST_F(buffer_core_test, a_buffer_got_ready_does_not_exceed_the_budget) {
     errands.join();
   }
   ASSERT_TRUE(seen);
-  tarn_buffer_figures figures;
+  tarn_buffer_stats figures;
   ASSERT_TRUE(pool_.figures(figures, nullptr));
   EXPECT_LE(figures.kept_bytes, budget);
   EXPECT_EQ(figures.leaving_bytes, 0U);

@@ -23,7 +23,7 @@
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/restore.hpp"
-#include "tarn/stats.hpp"
+#include "tarn/process.hpp"
 
 namespace tarn {
 namespace {
@@ -231,7 +231,7 @@ TEST_F(buffer_pool_test, zeroed_also_where_others_have_written) {
 
 // Memory that reserve() has zeroed in advance is not zeroed again.
 TEST_F(buffer_pool_test, zeroed_in_advance) {
-  buffer_pool pool({.zeroed = true, .budget = 64 * mib});
+  buffer_pool pool({.zeroed = true, .limit = 64 * mib});
   pool.reserve(20 * mib, 1);
   const std::uint64_t before = pool.stats().zeroed_by_memset + pool.stats().zeroed_by_system;
   buffer first = pool.get(8 * mib);
@@ -245,7 +245,7 @@ TEST_F(buffer_pool_test, zeroed_in_advance) {
 }
 
 TEST_F(buffer_pool_test, the_budget_holds) {
-  buffer_pool pool({.budget = 20 * mib});
+  buffer_pool pool({.limit = 20 * mib});
   std::vector<buffer> all;
   for (int i = 0; i < 8; ++i) all.push_back(pool.get(5 * mib));
   all.clear();
@@ -301,7 +301,7 @@ TEST_F(buffer_pool_test, trim) {
 }
 
 TEST_F(buffer_pool_test, reserve) {
-  buffer_pool pool({.budget = 40 * mib});
+  buffer_pool pool({.limit = 40 * mib});
   pool.reserve(8 * mib, 3);
   EXPECT_EQ(pool.stats().kept, 3U);
   EXPECT_EQ(pool.stats().prepared, 3U);
@@ -315,7 +315,7 @@ TEST_F(buffer_pool_test, reserve) {
     FAIL();
   } catch (const std::system_error& error) {
     EXPECT_EQ(error.code().value(), EDQUOT);
-    EXPECT_NE(std::string(error.what()).find("budget"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("limit"), std::string::npos);
   }
   EXPECT_THROW(pool.reserve(std::size_t{1} << 50, 1), std::bad_alloc);
   pool.reserve(8 * mib, 0);
@@ -383,15 +383,15 @@ TEST_F(buffer_pool_test, names_in_statistics) {
   const buffer b = pool.get(1 * mib);
   bool found = false;
   bool found_other = false;
-  for (const named_buffer_pool_stats& stats : tarn::buffer_pools()) {
-    if (stats.name == "frames") {
+  for (const named_buffer_pool_stats& each : tarn::buffer_pools()) {
+    if (each.name == "frames") {
       found = true;
-      EXPECT_EQ(stats.gets, 1U);
-      EXPECT_EQ(stats.misses, 1U);
-      EXPECT_EQ(stats.live, 1U);
-      EXPECT_EQ(stats.live_bytes, pool.stats().live_bytes);
+      EXPECT_EQ(each.stats.gets, 1U);
+      EXPECT_EQ(each.stats.misses, 1U);
+      EXPECT_EQ(each.stats.live, 1U);
+      EXPECT_EQ(each.stats.live_bytes, pool.stats().live_bytes);
     }
-    found_other = found_other || stats.name == longer.substr(0, 127);
+    found_other = found_other || each.name == longer.substr(0, 127);
   }
   EXPECT_TRUE(found);
   EXPECT_TRUE(found_other);
@@ -451,7 +451,7 @@ TEST_F(buffer_pool_background, idle_buffers_go_although_nobody_calls) {
 TEST_F(buffer_pool_background, what_is_beyond_the_budget_goes_soon) {
   if (!has_background_thread) GTEST_SKIP() << "there is no background thread under sanitizers";
   tarn_set_option("decay_ms", "-1");
-  buffer_pool pool({.budget = 1 * mib});
+  buffer_pool pool({.limit = 1 * mib});
   (void)pool.get(32 * mib);
   EXPECT_LE(pool.stats().kept_bytes, 1 * mib);
   EXPECT_TRUE(wait_until([&] { return pool.stats().given_back >= 32 * mib; }));

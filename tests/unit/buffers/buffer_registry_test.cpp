@@ -9,16 +9,16 @@
 
 #include "runtime/engine.hpp"
 #include "runtime/front.hpp"
-#include "tarn/detail/buffer_abi.hpp"
+#include "tarn/pool.h"
 
 namespace tarn {
 namespace {
 
-tarn_buffer_request request_for(std::int64_t idle_ms) {
-  tarn_buffer_request request{};
+tarn_buffer_options request_for(std::int64_t idle_ms) {
+  tarn_buffer_options request = TARN_BUFFER_OPTIONS;
   request.name = "";
   request.alignment = 1;
-  request.budget = 64 * mib;
+  request.limit = 64 * mib;
   request.idle_ms = idle_ms;
   return request;
 }
@@ -29,8 +29,8 @@ std::vector<buffer_core*> all() {
   return pools;
 }
 
-tarn_buffer_figures figures_of(buffer_core& pool) {
-  tarn_buffer_figures out{};
+tarn_buffer_stats figures_of(buffer_core& pool) {
+  tarn_buffer_stats out{};
   EXPECT_TRUE(pool.figures(out, nullptr));
   return out;
 }
@@ -39,7 +39,7 @@ void get_and_give(tarn_buffer_pool* pool) {
   std::size_t capacity = 0;
   void* const buffer = tarn_buffer_get(pool, mib, &capacity);
   ASSERT_NE(buffer, nullptr);
-  tarn_buffer_give(pool, buffer);
+  tarn_buffer_give_back(pool, buffer);
 }
 
 // Two pools; of the first, buffers stay until they are trimmed.

@@ -27,11 +27,7 @@ TEST(central_occupancy, counts_taken_objects) {
   ASSERT_TRUE(c.occupancy_of(objects[0], out));
   EXPECT_EQ(out.objects, per_span);
   EXPECT_EQ(out.bytes, span_bytes(observed_class));
-  central::fill filled{};
-  ASSERT_TRUE(c.fill_of(objects[0], filled));
-  EXPECT_EQ(filled.objects, out.objects);
-  EXPECT_EQ(filled.bytes, out.bytes);
-  EXPECT_EQ(filled.free, out.objects - out.taken);
+  EXPECT_EQ(c.is_in_full_span(objects[0]), out.taken == out.objects);
   const std::size_t taken = out.taken;
   free_mark::set(objects[0]);
   c.flush(observed_class, objects.data(), 1);
@@ -53,11 +49,8 @@ TEST(central_occupancy, knows_only_objects) {
   int on_stack = 0;
   EXPECT_FALSE(engine::central_tier.occupancy_of(&on_stack, out));
   EXPECT_FALSE(engine::central_tier.occupancy_of(nullptr, out));
-  central::fill filled{};
-  EXPECT_FALSE(engine::central_tier.fill_of(&on_stack, filled));
-  EXPECT_FALSE(engine::central_tier.fill_of(nullptr, filled));
-  engine::central_tier.expect_fill_of(&on_stack);
-  engine::central_tier.expect_fill_of(nullptr);
+  EXPECT_FALSE(engine::central_tier.is_in_full_span(&on_stack));
+  EXPECT_FALSE(engine::central_tier.is_in_full_span(nullptr));
 }
 
 }  // namespace

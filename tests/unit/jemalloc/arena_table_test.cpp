@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// arena_table: indices, names, destroyed arenas, and the most that there may be.
+// arena_table: indices, destroyed arenas, and the most that there may be; names that do not exist.
 #include "jemalloc/arena_table.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <cstring>
+#include <cstdint>
 #include <vector>
 
 #include "jemalloc/exported.hpp"
@@ -23,7 +23,6 @@ TEST(arena_table, gives_the_index_of_a_destroyed_arena_again) {
   EXPECT_TRUE(arenas.exists(first));
   EXPECT_EQ(arenas.destroy(first), 0);
   EXPECT_FALSE(arenas.exists(first));
-  EXPECT_TRUE(arenas.has_destroyed());
   EXPECT_EQ(arenas.destroy(first), EFAULT);
   EXPECT_EQ(arenas.reset(first), EFAULT);
   unsigned again = 0;
@@ -51,31 +50,20 @@ TEST(arena_table, is_not_made_for_a_caller_without_room) {
   EXPECT_EQ(mallctlbymib(nullptr, 3, nullptr, nullptr, nullptr, 0), EINVAL);
 }
 
-TEST(arena_table, looks_only_blocks_up) {
-  unsigned index = 77;
-  std::size_t length = sizeof index;
-  void* nowhere = &index;
-  EXPECT_EQ(mallctl("arenas.lookup", &index, &length, &nowhere, sizeof nowhere), EINVAL);
-  void* null = nullptr;
-  EXPECT_EQ(mallctl("arenas.lookup", &index, &length, &null, sizeof null), EINVAL);
-  EXPECT_EQ(index, 77U);
-  void* block = mallocx(100, 0);
-  EXPECT_EQ(mallctl("arenas.lookup", &index, &length, &block, sizeof block), 0);
-  EXPECT_EQ(index, 0U);
-  dallocx(block, 0);
-}
-
-TEST(arena_table, names_arenas) {
-  unsigned index = 0;
-  ASSERT_EQ(arenas.create(index), 0);
-  char name[arena_table::longest_name];
-  ASSERT_TRUE(arenas.copy_name(0, name));
-  EXPECT_STREQ(name, "auto_0");
-  ASSERT_TRUE(arenas.set_name(index, "a name that is longer than the thirty-one bytes"));
-  ASSERT_TRUE(arenas.copy_name(index, name));
-  EXPECT_EQ(std::strlen(name), arena_table::longest_name - 1);
-  EXPECT_EQ(arenas.destroy(index), 0);
-  EXPECT_FALSE(arenas.copy_name(index, name));
+// What jemalloc has and no program was found to ask for.
+TEST(arena_table, other_names_of_jemalloc_are_unknown) {
+  for (const char* name :
+       {"prof.active", "thread.prof.name", "thread.arena", "thread.idle", "config.prof", "opt.retain",
+        "tcache.flush", "arena.0.dss", "arena.0.name", "arenas.lookup", "arenas.quantum",
+        "arenas.bin.0.slab_size", "stats.metadata_thp", "stats.arenas.4097.pactive",
+        "stats.arenas.0.bins.0.nslabs", "experimental.utilization.query", "approximate_stats.active"}) {
+    std::uint64_t value = 0;
+    std::size_t length = sizeof value;
+    EXPECT_EQ(mallctl(name, &value, &length, nullptr, 0), ENOENT) << name;
+    std::size_t mib[8];
+    std::size_t parts = 8;
+    EXPECT_EQ(mallctlnametomib(name, mib, &parts), ENOENT) << name;
+  }
 }
 
 TEST(arena_table, has_an_end) {

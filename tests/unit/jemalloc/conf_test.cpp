@@ -18,11 +18,20 @@ TEST(conf, each_option_is_listed_once_and_has_a_value) {
     EXPECT_NE(option.value, nullptr);
     ASSERT_NE(option.text, nullptr);
     EXPECT_NE(option.text(), nullptr);
-    EXPECT_EQ(option.apply != nullptr, option.counterpart != nullptr) << option.name;
+    EXPECT_TRUE(is_jemalloc_option(option.name)) << option.name;
     if (option.type == conf_type::flag) {
       EXPECT_TRUE(option.value() == 0 || option.value() == 1) << option.name;
     }
   }
+}
+
+TEST(conf, knows_the_options_without_effect) {
+  for (const char* name : {"prof", "retain", "hpa", "abort_conf", "zero_realloc", "xmalloc"})
+    EXPECT_TRUE(is_jemalloc_option(name)) << name;
+  for (const char* name : {"", "nonsense", "retain hpa", "zero_reallo", " "})
+    EXPECT_FALSE(is_jemalloc_option(name)) << name;
+  EXPECT_NE(advice_for("prof"), nullptr);
+  EXPECT_EQ(advice_for("retain"), nullptr);
 }
 
 }  // namespace

@@ -35,10 +35,5 @@ TEST(figures, follow_the_heap_at_a_refresh) {
   EXPECT_LT(allocated(), before + mib);
 }
 
-TEST(figures, sizes_rise) {
-  for (unsigned i = 1; i < large_count; ++i) EXPECT_GT(large_size(i), large_size(i - 1));
-  EXPECT_GT(large_size(0), largest_class_size);
-}
-
 }  // namespace
 }  // namespace tarn::jemalloc

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // arena_resource: containers of std::pmr in an arena, alignment, failure, equality.
-#include "tarn/arena_resource.hpp"
+#include "tarn/resources.hpp"
 
 #include <gtest/gtest.h>
 

@@ -19,8 +19,8 @@ using testing_support::request_of;
 
 constexpr std::size_t size = 48;
 
-tarn_pool_request checked_request() {
-  tarn_pool_request request = request_of(size);
+tarn_pool_options checked_request() {
+  tarn_pool_options request = request_of(size);
   request.checked = true;
   return request;
 }
@@ -119,7 +119,7 @@ TEST_F(checked_slots_test, finds_a_broken_invariant) {
 
 // The records lie in the span itself while they are short, and in memory of their own else.
 TEST(checked_slots, the_records_of_all_slots_of_a_span_are_apart) {
-  tarn_pool_request request = request_of(4);
+  tarn_pool_options request = request_of(4);
   request.checked = true;
   own_pool own(request);
   const own_pool::slots taken = own.get(own.pool.first_shard(), 200);

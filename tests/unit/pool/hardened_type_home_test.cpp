@@ -11,9 +11,8 @@
 
 #include "../../system_probes.hpp"
 #include "base/units.hpp"
-#include "tarn/local_pool.hpp"
 #include "tarn/malloc.h"
-#include "tarn/object_pool.hpp"
+#include "tarn/pool.hpp"
 
 namespace {
 

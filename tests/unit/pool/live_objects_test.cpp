@@ -16,9 +16,8 @@
 #include <vector>
 
 #include "pool/pool_support.hpp"
-#include "tarn/local_pool.hpp"
-#include "tarn/object_pool.hpp"
-#include "tarn/stats.hpp"
+#include "tarn/pool.hpp"
+#include "tarn/process.hpp"
 
 namespace {
 

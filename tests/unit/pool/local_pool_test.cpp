@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // local_pool: objects, failure, reserve, trim, moves to another thread, leaks.
-#include "tarn/local_pool.hpp"
+#include "tarn/pool.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // object_pool and pool_of: objects and pointers to them, limits, threads, and in which order slots are handed out.
-#include "tarn/object_pool.hpp"
+#include "tarn/pool.hpp"
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ struct limited {
 }  // namespace
 
 template <>
-inline constexpr std::size_t tarn::chunk_objects<limited> = 8;
+inline constexpr std::size_t tarn::objects_per_span<limited> = 8;
 
 namespace {
 
@@ -153,7 +153,7 @@ TEST(object_pool, null_is_destroyed_without_effect) {
 }
 
 TEST(object_pool, the_maximum_is_kept_and_objects_given_back_make_room) {
-  tarn::object_pool<limited> pool({.maximum_bytes = 32768});
+  tarn::object_pool<limited> pool({.limit = 32768});
   std::vector<limited*> objects;
   while (limited* const object = pool.try_create()) {
     objects.push_back(object);
@@ -180,7 +180,7 @@ TEST(object_pool, reserved_memory_is_the_pools_at_once) {
   for (limited* object : objects) pool.destroy(object);
   tarn::object_pool<limited> prepared({.initial_capacity = 50});
   EXPECT_GE(prepared.stats().bytes, 50 * sizeof(limited));
-  tarn::object_pool<limited> bounded({.maximum_bytes = 32768});
+  tarn::object_pool<limited> bounded({.limit = 32768});
   EXPECT_THROW(bounded.reserve(1000), std::bad_alloc);
 }
 

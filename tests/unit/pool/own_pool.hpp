@@ -33,9 +33,9 @@ class pool_shard_test_access {
 
 namespace testing_support {
 
-inline tarn_pool_request request_of(std::size_t size, unsigned shards = 1) {
-  tarn_pool_request request{};
-  request.size = size;
+inline tarn_pool_options request_of(std::size_t size, unsigned shards = 1) {
+  tarn_pool_options request = TARN_POOL_OPTIONS;
+  request.object_size = size;
   request.alignment = 4;
   request.name = "";
   request.shards = shards;
@@ -46,7 +46,7 @@ struct own_pool {
   using slots = std::vector<void*>;
   using source = pool_shard::source;
 
-  explicit own_pool(const tarn_pool_request& request)
+  explicit own_pool(const tarn_pool_options& request)
       : owner(std::make_unique<tarn_pool>(request, name.c_str())), pool(*owner) {
     engine::attach_thread();
   }

@@ -19,9 +19,8 @@
 #include <vector>
 
 #include "tarn/arena.hpp"
-#include "tarn/arena_resource.hpp"
-#include "tarn/buffer_allocator.hpp"
-#include "tarn/pool_resource.hpp"
+#include "tarn/buffer_pool.hpp"
+#include "tarn/resources.hpp"
 
 namespace {
 

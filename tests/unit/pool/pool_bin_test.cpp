@@ -21,10 +21,10 @@ class pool_bin_test : public testing::Test {
   static constexpr std::size_t size = 32;
   static constexpr std::size_t most = 60;
 
-  static tarn_pool_request request(std::size_t maximum_bytes = 0) {
-    tarn_pool_request out = request_of(size);
+  static tarn_pool_options request(std::size_t maximum_bytes = 0) {
+    tarn_pool_options out = request_of(size);
     out.magazine_length = most;
-    out.maximum_bytes = maximum_bytes;
+    out.limit = maximum_bytes;
     return out;
   }
   explicit pool_bin_test(std::size_t maximum_bytes = 0) : own_(request(maximum_bytes)) {

@@ -51,7 +51,7 @@ TEST(pool_core, a_new_bin_gets_a_shard_without_bins_then_a_new_one_then_that_wit
 }
 
 TEST(pool_core, a_checked_pool_has_one_shard) {
-  tarn_pool_request request = request_of(64, 8);
+  tarn_pool_options request = request_of(64, 8);
   request.checked = true;
   own_pool own(request);
   EXPECT_EQ(&own.pool.assign_shard_locked(), &own.pool.assign_shard_locked());
@@ -103,14 +103,14 @@ TEST(pool_core, no_more_is_reserved_than_the_machine_has) {
 }
 
 TEST(pool_core, at_its_limit_it_takes_what_other_shards_have) {
-  tarn_pool_request request = request_of(1024, 2);
-  request.maximum_bytes = 64 * kib;
+  tarn_pool_options request = request_of(1024, 2);
+  request.limit = 64 * kib;
   own_pool own(request);
   tarn_pool& pool = own.pool;
   pool_shard& first = pool.assign_shard_locked();
   pool_shard& second = pool.assign_shard_locked();
   const own_pool::slots taken = own.get(first, 1000);
-  EXPECT_EQ(pool.bytes(), request.maximum_bytes);
+  EXPECT_EQ(pool.bytes(), request.limit);
   EXPECT_EQ(taken.size(), 64U);
   EXPECT_TRUE(own.get(second, 10).empty());
   own.give({taken.back()});

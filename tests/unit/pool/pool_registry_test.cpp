@@ -16,21 +16,21 @@ namespace {
 
 using testing_support::request_of;
 
-using change = std::function<void(tarn_pool_request&)>;
+using change = std::function<void(tarn_pool_options&)>;
 
 TEST(pool_registry, a_request_beyond_a_limit_is_refused) {
   const change changes[] = {
-      [](tarn_pool_request& r) { r.size = 0; },
-      [](tarn_pool_request& r) { r.size = slot_layout::largest_size + 1; },
-      [](tarn_pool_request& r) { r.alignment = 0; },
-      [](tarn_pool_request& r) { r.alignment = 24; },
-      [](tarn_pool_request& r) { r.alignment = 2 * slot_layout::largest_size; },
-      [](tarn_pool_request& r) { r.shards = pool_core::most_shards + 1; },
-      [](tarn_pool_request& r) { r.magazine_length = largest_magazine + 1; },
-      [](tarn_pool_request& r) { r.name = nullptr, r.name_length = 1; },
+      [](tarn_pool_options& r) { r.object_size = 0; },
+      [](tarn_pool_options& r) { r.object_size = slot_layout::largest_size + 1; },
+      [](tarn_pool_options& r) { r.alignment = 0; },
+      [](tarn_pool_options& r) { r.alignment = 24; },
+      [](tarn_pool_options& r) { r.alignment = 2 * slot_layout::largest_size; },
+      [](tarn_pool_options& r) { r.shards = pool_core::most_shards + 1; },
+      [](tarn_pool_options& r) { r.magazine_length = largest_magazine + 1; },
+      [](tarn_pool_options& r) { r.name = nullptr, r.name_length = 1; },
   };
   for (const change& beyond : changes) {
-    tarn_pool_request request = request_of(64);
+    tarn_pool_options request = request_of(64);
     beyond(request);
     for (const auto make : {pool_registry::create, pool_registry::find_or_create}) {
       errno = 0;
@@ -41,7 +41,7 @@ TEST(pool_registry, a_request_beyond_a_limit_is_refused) {
 }
 
 TEST(pool_registry, a_request_at_the_limits_is_met) {
-  tarn_pool_request request = request_of(slot_layout::largest_size);
+  tarn_pool_options request = request_of(slot_layout::largest_size);
   request.alignment = slot_layout::largest_size;
   request.shards = pool_core::most_shards;
   request.magazine_length = largest_magazine;
@@ -54,8 +54,8 @@ TEST(pool_registry, a_request_at_the_limits_is_met) {
 }
 
 TEST(pool_registry, a_first_capacity_that_cannot_be_had) {
-  tarn_pool_request request = request_of(4096);
-  request.maximum_bytes = 64 * kib;
+  tarn_pool_options request = request_of(4096);
+  request.limit = 64 * kib;
   request.initial_capacity = 17;
   errno = 0;
   EXPECT_EQ(pool_registry::create(request), nullptr);
@@ -69,7 +69,7 @@ TEST(pool_registry, a_first_capacity_that_cannot_be_had) {
 
 // Two requests that differ in the size alone may have the same slots.
 TEST(pool_registry, a_shared_pool_is_one_for_each_name_layout_and_kind) {
-  tarn_pool_request request = request_of(60);
+  tarn_pool_options request = request_of(60);
   request.alignment = 8;
   request.name = "registry test";
   request.name_length = 13;
@@ -77,14 +77,14 @@ TEST(pool_registry, a_shared_pool_is_one_for_each_name_layout_and_kind) {
   ASSERT_NE(pool, nullptr);
   EXPECT_EQ(pool_registry::find_or_create(request), pool);
   const std::vector<std::pair<change, bool>> changes = {
-      {[](tarn_pool_request& r) { r.size = 64; }, true},
-      {[](tarn_pool_request& r) { r.size = 65; }, false},
-      {[](tarn_pool_request& r) { r.alignment = 16; }, false},
-      {[](tarn_pool_request& r) { r.name_length = 12; }, false},
-      {[](tarn_pool_request& r) { r.checked = true; }, false},
+      {[](tarn_pool_options& r) { r.object_size = 64; }, true},
+      {[](tarn_pool_options& r) { r.object_size = 65; }, false},
+      {[](tarn_pool_options& r) { r.alignment = 16; }, false},
+      {[](tarn_pool_options& r) { r.name_length = 12; }, false},
+      {[](tarn_pool_options& r) { r.checked = true; }, false},
   };
   for (const auto& [apply, is_same] : changes) {
-    tarn_pool_request other = request;
+    tarn_pool_options other = request;
     apply(other);
     EXPECT_EQ(pool_registry::find_or_create(other) == pool, is_same);
   }
@@ -110,7 +110,7 @@ TEST(pool_registry, a_pool_with_live_objects_does_not_end) {
 }
 
 TEST(pool_registry, a_pool_that_is_released_takes_its_objects_along) {
-  tarn_pool_request request = request_of(1024);
+  tarn_pool_options request = request_of(1024);
   request.initial_capacity = 100;
   tarn_pool* const pool = pool_registry::create(request);
   ASSERT_NE(pool, nullptr);

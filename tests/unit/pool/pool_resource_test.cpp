@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // pool_resource and local_pool_resource: blocks of all sizes and alignments, upstream, release, threads.
-#include "tarn/pool_resource.hpp"
+#include "tarn/resources.hpp"
 
 #include <gtest/gtest.h>
 

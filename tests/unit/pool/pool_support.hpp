@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "tarn/detail/pool_abi.hpp"
+#include "tarn/detail/pool_bin.hpp"
 
 #if defined(__has_feature)
 #define TARN_TEST_FEATURE(x) __has_feature(x)
@@ -77,7 +77,7 @@ inline pool_sum pools_named(std::string_view part, std::string_view other = "") 
     pool_sum sum;
   } s{part, other, {}};
   tarn_pool_visit(
-      [](void* context, const char* name, const tarn_pool_figures* figures) {
+      [](void* context, const char* name, const tarn_pool_stats* figures) {
         auto* const in = static_cast<search*>(context);
         const std::string_view text(name);
         if (text.find(in->part) == text.npos || text.find(in->other) == text.npos) return;

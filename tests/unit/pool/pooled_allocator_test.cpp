@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // pooled_allocator: the allocator requirements, all containers compared with those of std::allocator, threads, ends of
 // threads and of the program; and node_of.
-#include "tarn/pooled_allocator.hpp"
+#include "tarn/pooled.hpp"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // scratch_arena: scopes, results in the caller's arena, threads and their ends.
-#include "tarn/scratch_arena.hpp"
+#include "tarn/arena.hpp"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

@@ -14,8 +14,8 @@
 #include "../../system_probes.hpp"
 #include "base/hardened.hpp"
 #include "tarn/malloc.h"
+#include "tarn/process.hpp"
 #include "tarn/recycler.hpp"
-#include "tarn/stats.hpp"
 
 namespace {
 
@@ -89,7 +89,7 @@ class caretaker_thread_test : public caretaker_test {
   }
 };
 
-constexpr tarn::recycler_options slow_cycle{.cycle_ms = 60'000};
+constexpr tarn::recycler_options slow_cycle{.cycle = std::chrono::milliseconds(60'000)};
 
 TEST_F(caretaker_thread_test, lives_while_an_object_is_idle) {
   {
@@ -118,7 +118,7 @@ TEST_F(caretaker_thread_test, a_hold_ends_it_and_the_last_release_starts_it_agai
 
 // Its thread-local data has destructors.
 TEST_F(caretaker_thread_test, a_hold_waits_for_a_thread_that_ends_by_itself) {
-  tarn::recycler<object_with_slow_end> objects({.cycle_ms = 20});
+  tarn::recycler<object_with_slow_end> objects({.cycle = std::chrono::milliseconds(20)});
   static_cast<void>(objects.get());
   ASSERT_TRUE(comes_true([] { return slow_end::begun.load(); }));
   caretaker::hold();
@@ -141,7 +141,7 @@ TEST_F(caretaker_thread_test, a_hold_without_a_thread_starts_none) {
 
 TEST_F(caretaker_test, without_a_thread_the_callers_end_generations_that_are_due) {
   ASSERT_EQ(tarn_set_option("background", "off"), 0);
-  tarn::recycler<kept_object> objects({.cycle_ms = 20});
+  tarn::recycler<kept_object> objects({.cycle = std::chrono::milliseconds(20)});
   make_idle(objects);
   EXPECT_FALSE(lives());
   caretaker::run_inline_if_no_thread();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Compiled with TARN_RECYCLER_DROPS=1: a recycler drops one returned object in four at random.
 #include <gtest/gtest.h>
+#include <chrono>
 
 #include <string>
 
@@ -11,7 +12,7 @@ static_assert(TARN_RECYCLER_DROPS == 1);
 namespace {
 
 TEST(dropping_recycler, drops_one_object_in_four) {
-  tarn::recycler<std::string> strings({.cycle_ms = 0});
+  tarn::recycler<std::string> strings({.cycle = std::chrono::milliseconds(0)});
   constexpr int uses = 4000;
   for (int i = 0; i < uses; ++i) strings.get()->assign(100, 'x');
   const tarn::recycler_stats stats = strings.stats();

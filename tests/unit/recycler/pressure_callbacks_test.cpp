@@ -17,7 +17,7 @@
 #include "../../system_probes.hpp"
 #include "../broken_invariant.hpp"
 #include "base/hardened.hpp"
-#include "tarn/pressure.hpp"
+#include "tarn/process.hpp"
 #include "tarn/recycler.hpp"
 
 namespace tarn {
@@ -151,7 +151,7 @@ TEST_F(on_pressure_test, is_called_above_the_soft_limit_and_not_below) {
 TEST_F(on_pressure_test, is_called_ever_less_often_while_it_frees_nothing) {
   if (hardened_build) GTEST_SKIP() << "the hardened build has no thread";
   std::atomic<int> calls{0};
-  recycler<std::string> others({.cycle_ms = 10});
+  recycler<std::string> others({.cycle = std::chrono::milliseconds(10)});
   void* const block = std::memset(tarn_malloc(1 << 20), 1, 1 << 20);
   ASSERT_EQ(tarn_set_option("limit", "64K"), 0);
   const auto registration = on_pressure([&](const tarn_pressure&) { ++calls; });

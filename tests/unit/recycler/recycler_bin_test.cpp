@@ -14,11 +14,12 @@
 namespace tarn {
 namespace {
 
-tarn_recycler_request request_of(std::size_t maximum_bytes, std::size_t maximum_objects) {
-  return {.name = "",
+tarn_recycler_options request_of(std::size_t most_bytes, std::size_t maximum_objects) {
+  return {.size = sizeof(tarn_recycler_options),
+          .name = "",
           .name_length = 0,
-          .maximum_bytes = maximum_bytes,
-          .maximum_objects = maximum_objects,
+          .limit = most_bytes,
+          .limit_objects = maximum_objects,
           .cycle_ms = 0,
           .destroy = [](void* /*context*/, void* object) { *static_cast<int*>(object) = -1; },
           .context = nullptr};
@@ -26,8 +27,8 @@ tarn_recycler_request request_of(std::size_t maximum_bytes, std::size_t maximum_
 
 // A bin of a recycler of its own.
 struct own_bin {
-  explicit own_bin(std::size_t maximum_bytes = 0, std::size_t maximum_objects = 0)
-      : recycler(request_of(maximum_bytes, maximum_objects), "") {
+  explicit own_bin(std::size_t most_bytes = 0, std::size_t maximum_objects = 0)
+      : recycler(request_of(most_bytes, maximum_objects), "") {
     engine::attach_thread();
     bin.core = &recycler;
     bin.join();
@@ -123,7 +124,7 @@ TEST(recycler_bin, figures_and_payments_are_those_of_its_places) {
   own_bin own(100'000, 0);
   own.give(4, 100);
   EXPECT_EQ(own.bin.get(), &own.objects[3]);
-  tarn_recycler_figures figures{};
+  tarn_recycler_stats figures{};
   own.bin.add_to(figures);
   EXPECT_EQ(figures.objects, 3U);
   EXPECT_EQ(figures.bytes, 300U);

@@ -18,10 +18,11 @@ namespace {
 
 TEST(recycler_core, finds_a_broken_invariant) {
   engine::attach_thread();
-  const tarn_recycler_request request{.name = "",
+  const tarn_recycler_options request{.size = sizeof(tarn_recycler_options),
+                                      .name = "",
                                       .name_length = 0,
-                                      .maximum_bytes = 0,
-                                      .maximum_objects = 0,
+                                      .limit = 0,
+                                      .limit_objects = 0,
                                       .cycle_ms = 0,
                                       .destroy = nullptr,
                                       .context = nullptr};

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "pool/pool_support.hpp"
-#include "tarn/stats.hpp"
+#include "tarn/process.hpp"
 
 #include "../../system_probes.hpp"
 
@@ -40,7 +40,7 @@ struct parser {
 };
 
 // No generation ends by itself in most tests.
-constexpr tarn::recycler_options still{.cycle_ms = 0};
+constexpr tarn::recycler_options still{.cycle = std::chrono::milliseconds(0)};
 
 class recycler : public testing::Test {
  protected:
@@ -201,20 +201,20 @@ TEST_F(recycler, a_factory_that_throws_leaves_nothing_behind) {
 // ---- bounds ----
 
 TEST_F(recycler, no_more_objects_wait_than_the_maximum) {
-  tarn::recycler<parser> parsers({.maximum_objects = 10, .cycle_ms = 0});
+  tarn::recycler<parser> parsers({.limit_objects = 10, .cycle = std::chrono::milliseconds(0)});
   {
     std::vector<tarn::recycler<parser>::handle> out;
     for (int i = 0; i < 50; ++i) out.push_back(parsers.get());
   }
   const tarn::recycler_stats stats = parsers.stats();
   EXPECT_EQ(stats.objects, 10U);
-  EXPECT_EQ(stats.over_budget, 40U);
+  EXPECT_EQ(stats.over_limit, 40U);
   EXPECT_EQ(parser::ended, 40);
 }
 
 TEST_F(recycler, no_more_bytes_wait_than_the_maximum) {
   constexpr std::size_t each = 10000;
-  tarn::recycler<std::string> strings({.maximum_bytes = 20 * each, .cycle_ms = 0});
+  tarn::recycler<std::string> strings({.limit = 20 * each, .cycle = std::chrono::milliseconds(0)});
   for (int round = 0; round < 3; ++round) {
     std::vector<tarn::recycler<std::string>::handle> out;
     for (int i = 0; i < 50; ++i) {
@@ -231,7 +231,7 @@ TEST_F(recycler, no_more_bytes_wait_than_the_maximum) {
 
 TEST_F(recycler, places_that_a_thread_has_paid_for_stay_reserved_while_they_are_empty) {
   constexpr std::size_t each = 10000;
-  tarn::recycler<std::string> strings({.maximum_bytes = 20 * (each + 100), .cycle_ms = 0});
+  tarn::recycler<std::string> strings({.limit = 20 * (each + 100), .cycle = std::chrono::milliseconds(0)});
   const auto fill = [&](std::size_t count, std::size_t bytes) {
     std::vector<tarn::recycler<std::string>::handle> out;
     for (std::size_t i = 0; i < count; ++i) {
@@ -251,7 +251,7 @@ TEST_F(recycler, places_that_a_thread_has_paid_for_stay_reserved_while_they_are_
 }
 
 TEST_F(recycler, an_object_above_the_largest_is_not_kept) {
-  tarn::recycler<std::string> strings({.largest_object = 1000, .cycle_ms = 0});
+  tarn::recycler<std::string> strings({.limit_per_object = 1000, .cycle = std::chrono::milliseconds(0)});
   { strings.get()->resize(2000); }
   EXPECT_EQ(strings.stats().too_large, 1U);
   { strings.get()->resize(500); }
@@ -292,7 +292,7 @@ TEST_F(recycler, trim_destroys_all_that_waits) {
 }
 
 TEST_F(recycler, is_empty_after_two_cycles_without_a_call) {
-  tarn::recycler<parser> parsers({.cycle_ms = 200});
+  tarn::recycler<parser> parsers({.cycle = std::chrono::milliseconds(200)});
   std::atomic<bool> ends = false;
   // Objects of two threads: this one, which sleeps below, and one that waits.
   std::thread other([&] {
@@ -316,7 +316,8 @@ TEST_F(recycler, is_empty_after_two_cycles_without_a_call) {
 }
 
 TEST_F(recycler, what_is_used_in_every_cycle_stays) {
-  tarn::recycler<parser> parsers({.cycle_ms = 300});  // a busy machine may stop the thread for a while
+  tarn::recycler<parser> parsers(
+      {.cycle = std::chrono::milliseconds(300)});  // a busy machine may stop the thread for a while
   const parser* const first = parsers.get().get();
   for (int i = 0; i < 60; ++i) {
     std::this_thread::sleep_for(20ms);
@@ -326,7 +327,7 @@ TEST_F(recycler, what_is_used_in_every_cycle_stays) {
 }
 
 TEST_F(recycler, an_object_of_the_older_generation_is_used_before_one_is_built) {
-  tarn::recycler<parser> parsers({.cycle_ms = 300});
+  tarn::recycler<parser> parsers({.cycle = std::chrono::milliseconds(300)});
   { auto p = parsers.get(); }
   // On a slow machine two cycles may end during one sleep: the object is destroyed, and the next turn has a new one.
   EXPECT_TRUE(within(10s,
@@ -422,7 +423,7 @@ TEST_F(recycler, objects_pass_from_thread_to_thread) {
 // ---- figures ----
 
 TEST_F(recycler, shows_up_by_name) {
-  tarn::recycler<parser> parsers({.cycle_ms = 0, .name = "the parsers"});
+  tarn::recycler<parser> parsers({.cycle = std::chrono::milliseconds(0), .name = "the parsers"});
   { auto p = parsers.get(); }
   bool found = false;
   for (const tarn::named_recycler_stats& each : tarn::recyclers()) {

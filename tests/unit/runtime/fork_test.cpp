@@ -209,7 +209,8 @@ TEST(fork, amid_a_section_while_a_thread_is_in_a_scope) {
 
 TEST(fork, amid_a_section_while_a_thread_is_in_a_recycler) {
   const auto destroy = [](void*, void*) {};
-  tarn_recycler* const recycler = recycler_registry::create({"entered", 7, 0, 0, 0, destroy, nullptr});
+  tarn_recycler* const recycler =
+      recycler_registry::create({sizeof(tarn_recycler_options), "entered", 7, 0, 0, 0, destroy, nullptr});
   {
     const stays_inside other([recycler](auto stay) {
       recycler_bin* const bin = recycler_registry::bin_of(recycler);

@@ -30,10 +30,9 @@ void visit_named(void (*visit)(void* context, const char* name, const test_figur
 
 std::string received(const metric_group& group) {
   std::string out;
-  group.visit({[](void* to, const char* member, std::uint64_t number, const std::uint64_t* values) {
-                 *static_cast<std::string*>(to) += std::string(member) + ' ' + std::to_string(number) + ' ' +
-                                                   std::to_string(values[0]) + ' ' +
-                                                   std::to_string(values[1]) + '\n';
+  group.visit({[](void* to, const char* member, const std::uint64_t* values) {
+                 *static_cast<std::string*>(to) += std::string(member) + ' ' + std::to_string(values[0]) +
+                                                   ' ' + std::to_string(values[1]) + '\n';
                },
                &out});
   return out;
@@ -42,23 +41,21 @@ std::string received(const metric_group& group) {
 TEST(metrics, a_table_shows_the_figure_of_each_row) {
   constexpr metric_group group = figure_table::group(
       [](metric_receiver to) {
-        figure_table::give(to, "all", 7, test_figures{5, 6});
+        figure_table::give(to, "all", test_figures{5, 6});
       },
-      "x", "size");
+      "x");
   EXPECT_STREQ(group.label, "x");
-  EXPECT_STREQ(group.number_label, "size");
   ASSERT_EQ(group.count, 2U);
   EXPECT_STREQ(group.metrics[0].name, "tarn_x_bytes");
   EXPECT_EQ(group.metrics[0].unit, metric_unit::bytes);
   EXPECT_EQ(group.metrics[1].kind, metric_kind::counter);
   EXPECT_STREQ(group.metrics[1].help, "Calls of x");
-  EXPECT_EQ(received(group), "all 7 6 5\n");
+  EXPECT_EQ(received(group), "all 6 5\n");
 }
 
 TEST(metrics, a_function_that_visits_figures_with_names_is_one_of_the_group) {
   constexpr metric_group group = figure_table::group_of<visit_named>("x");
-  EXPECT_EQ(group.number_label, nullptr);
-  EXPECT_EQ(received(group), "a 0 2 1\nb 0 4 3\n");
+  EXPECT_EQ(received(group), "a 2 1\nb 4 3\n");
 }
 
 }  // namespace

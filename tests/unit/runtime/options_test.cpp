@@ -38,10 +38,10 @@ std::string value_of(const std::string& name) {
 
 TEST(options, the_table_is_complete_and_ends) {
   const auto options = all_options();
-  EXPECT_EQ(options.size(), 15U);
+  EXPECT_EQ(options.size(), 14U);
   for (const char* name :
        {"decay_ms", "cache_budget", "large_cache", "limit", "huge_pages", "background", "cpu_caches",
-        "deep_binding", "guarded", "profile", "profile_file", "scopes", "stats", "contention", "control"}) {
+        "deep_binding", "guarded", "profile", "profile_file", "scopes", "stats", "control"}) {
     ASSERT_EQ(options.count(name), 1U) << name;
     EXPECT_NE(std::string(options.at(name).meaning), "");
     EXPECT_NE(std::string(options.at(name).accepts), "");
@@ -68,10 +68,9 @@ TEST(options, good_values) {
       {"background", "off"},      {"background", "on"},     {"background", "auto"},
       {"cpu_caches", "off"},      {"cpu_caches", "on"},     {"cpu_caches", "auto"},
       {"deep_binding", "on"},     {"deep_binding", "off"},  {"stats", "stderr"},
-      {"stats", "/tmp/file.txt"}, {"stats", "off"},         {"contention", "on"},
-      {"contention", "off"},      {"limit", "none"},        {"limit", "90%"},
-      {"limit", "512m,1G"},       {"limit", "auto,95%"},    {"limit", "none,100%"},
-      {"limit", "1G,90%"},        {"limit", "auto,none"},
+      {"stats", "/tmp/file.txt"}, {"stats", "off"},         {"limit", "none"},
+      {"limit", "90%"},           {"limit", "512m,1G"},     {"limit", "auto,95%"},
+      {"limit", "none,100%"},     {"limit", "1G,90%"},      {"limit", "auto,none"},
   };
   for (const auto& [name, value] : good) {
     EXPECT_EQ(tarn_set_option(name, value), 0) << name << "=" << value;
@@ -108,7 +107,6 @@ TEST(options, bad_values_change_nothing) {
       {"cpu_caches", ""},
       {"background", "ON"},
       {"stats", ""},
-      {"contention", "yes"},
       {"guarded", ""},
       {"guarded", "0"},
       {"guarded", "65536,"},
@@ -160,10 +158,6 @@ TEST(options, a_value_takes_effect) {
   EXPECT_STREQ(options::statistics_at_exit(), "/some/where");
   ASSERT_EQ(tarn_set_option("stats", "off"), 0);
   EXPECT_EQ(options::statistics_at_exit(), nullptr);
-  ASSERT_EQ(tarn_set_option("contention", "on"), 0);
-  EXPECT_TRUE(os::contention::is_on());
-  ASSERT_EQ(tarn_set_option("contention", "off"), 0);
-  EXPECT_FALSE(os::contention::is_on());
 }
 
 // ---- options from the environment: the engine reads it once, so each case runs in a process of its own ----
@@ -208,7 +202,7 @@ TEST(options, an_unknown_name_in_the_environment_is_reported_with_those_there_ar
       text.find(
           "tarn: TARN_DECAY is not an option and is ignored; the options are TARN_DECAY_MS, "
           "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_LIMIT, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_CPU_CACHES, TARN_DEEP_BINDING, TARN_GUARDED, "
-          "TARN_PROFILE, TARN_PROFILE_FILE, TARN_SCOPES, TARN_STATS, TARN_CONTENTION, TARN_CONTROL\n"),
+          "TARN_PROFILE, TARN_PROFILE_FILE, TARN_SCOPES, TARN_STATS, TARN_CONTROL\n"),
       std::string::npos)
       << text;
   EXPECT_NE(text.find("tarn: TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE is not an option"),

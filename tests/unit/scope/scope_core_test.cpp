@@ -24,7 +24,7 @@ class scope_core_test_access {
   static std::size_t& own_bytes(scope_core& c) { return c.own_bytes_; }
   static std::size_t& dirty_bytes(scope_core& c) { return c.dirty_bytes_; }
   static std::size_t& leaving_bytes(scope_core& c) { return c.leaving_bytes_; }
-  static scope_chunk* chunks(scope_core& c) { return c.chunks_; }
+  static scope_region* regions(scope_core& c) { return c.regions_; }
   // As release_empty(), which does both.
   static void take_out_empty(scope_core& c, scope_leaving& l) TARN_NOT_ANALYZED {
     os::lock_guard guard(c.lock_);
@@ -43,7 +43,7 @@ class scope_core_test : public testing::Test {
  protected:
   void begin(std::size_t budget, scope_core& parent = process_scope) {
     tarn_scope_options options = TARN_SCOPE_OPTIONS;
-    options.budget = budget;
+    options.limit = budget;
     core->begin(names_of_scopes.row("core"), options, parent);
   }
   scope_core_test() { begin(0); }
@@ -83,7 +83,7 @@ TEST_F(scope_core_test, charges_its_spans_and_those_around_it) {
   const std::size_t before = process_scope.charged();
   void* const small = core->allocate(100, 1);
   void* const large = core->allocate(mib / 2, 1);
-  // The rest of the small block's chunk is charged if it may be resident.
+  // The rest of the small block's region is charged if it may be resident.
   const std::size_t charged = core->charged();
   EXPECT_GE(charged, page_size + mib / 2);
   EXPECT_LE(charged, 64 * kib + mib / 2);
@@ -280,7 +280,7 @@ TEST_F(scope_core_test, finds_a_broken_invariant) {
     access::leaving_bytes(*core) += core->charged();
     expect(access::leaving_bytes(*core), "own_bytes_ + leaving_bytes_ <= charged()");
     access::leaving_bytes(*core) -= core->charged();
-    expect(access::chunks(*core)->used, "chunk->used == used");
+    expect(access::regions(*core)->used, "region->used == used");
   }
   scope_core::deallocate(scope_core::span_of(block), block);
 }

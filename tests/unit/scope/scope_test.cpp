@@ -28,7 +28,7 @@ namespace {
 bool is_in(const scope& s, const void* block) {
   const span* const found = scope_core::span_of(block);
   return found != nullptr &&
-         &scope_core::owner_of(found) == static_cast<scope_instance*>(s.handle().core)->memory;
+         &scope_core::owner_of(found) == static_cast<scope_instance*>(s.handle().instance)->memory;
 }
 bool is_in_none(const void* block) { return scope_core::span_of(block) == nullptr; }
 
@@ -38,7 +38,7 @@ TEST(scope, holds_what_its_threads_allocate) {
   std::vector<void*> inside;
   {
     const scope_entry in = s.enter();
-    EXPECT_EQ(current_scope().core, s.handle().core);
+    EXPECT_EQ(current_scope().instance, s.handle().instance);
     for (const std::size_t size : {0UL, 8UL, 100UL, 2000UL, 50000UL, 300000UL, 5000000UL}) {
       inside.push_back(tarn_malloc(size));
       inside.push_back(tarn_calloc(1, size));
@@ -58,7 +58,7 @@ TEST(scope, holds_what_its_threads_allocate) {
     for (void* const block : inside) tarn_free(block);
   }).join();
   EXPECT_EQ(s.end().blocks, 0U);
-  EXPECT_EQ(current_scope().core, nullptr);
+  EXPECT_EQ(current_scope().instance, nullptr);
 }
 
 TEST(scope, calloc_zeroes_memory_that_was_used_before) {
@@ -102,7 +102,7 @@ TEST(scope, nests_in_any_order) {
 }
 
 TEST(scope, a_budget_ends_in_a_clean_error) {
-  scope s("small", {.budget = mib});
+  scope s("small", {.limit = mib});
   const scope_entry in = s.enter();
   std::vector<void*> blocks;
   while (void* const block = tarn_malloc(1000)) blocks.push_back(block);
@@ -130,7 +130,7 @@ TEST(scope, realloc_to_fewer_bytes_needs_no_budget) {
                                  {65'536, 20'000},
                                  {20'000, 5000},
                                  {200, 17}}) {
-    const tarn::scope s("test shrinking", {.budget = mib});
+    const tarn::scope s("test shrinking", {.limit = mib});
     const scope_entry in = s.enter();
     auto* const block = static_cast<unsigned char*>(tarn_malloc(from));
     std::memset(block, 7, from);
@@ -165,7 +165,7 @@ TEST(scope, the_callback_may_free_memory) {
     mine.blocks.clear();
     return 1;
   };
-  scope s("hoard", {.budget = mib, .on_full = on_full, .context = &h});
+  scope s("hoard", {.limit = mib, .on_full = on_full, .context = &h});
   const scope_entry in = s.enter();
   for (int i = 0; i < 3000; ++i) {
     void* const block = tarn_malloc(1000);
@@ -178,7 +178,7 @@ TEST(scope, the_callback_may_free_memory) {
 }
 
 TEST(scope, waits_until_another_thread_frees) {
-  scope s("waits", {.budget = mib, .over = over_budget::wait, .wait_ms = 20000});
+  scope s("waits", {.limit = mib, .over = over_limit::wait, .wait = std::chrono::milliseconds(20000)});
   const scope_entry in = s.enter();
   void* const large = tarn_malloc(mib - 16384);
   std::thread other([&s, large] {
@@ -193,7 +193,7 @@ TEST(scope, waits_until_another_thread_frees) {
 }
 
 TEST(scope, waits_no_longer_than_it_may) {
-  scope s("waits", {.budget = mib, .over = over_budget::wait, .wait_ms = 20});
+  scope s("waits", {.limit = mib, .over = over_limit::wait, .wait = std::chrono::milliseconds(20)});
   const scope_entry in = s.enter();
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(tarn_malloc(2 * mib), nullptr);
@@ -201,8 +201,8 @@ TEST(scope, waits_no_longer_than_it_may) {
 }
 
 TEST(scope, the_parent_lends) {
-  scope outer("outer", {.budget = 4 * mib});
-  scope inner("inner", {.budget = mib, .over = over_budget::lend, .parent = outer.handle()});
+  scope outer("outer", {.limit = 4 * mib});
+  scope inner("inner", {.limit = mib, .over = over_limit::lend, .parent = outer.handle()});
   const scope_entry in = inner.enter();
   void* const a = tarn_malloc(3 * mib);
   EXPECT_NE(a, nullptr);
@@ -213,9 +213,9 @@ TEST(scope, the_parent_lends) {
 }
 
 TEST(scope, what_one_child_has_left_serves_the_next) {
-  scope outer("outer", {.budget = 2 * mib});
-  scope a("a", {.budget = 2 * mib, .parent = outer.handle()});
-  scope b("b", {.budget = 2 * mib, .parent = outer.handle()});
+  scope outer("outer", {.limit = 2 * mib});
+  scope a("a", {.limit = 2 * mib, .parent = outer.handle()});
+  scope b("b", {.limit = 2 * mib, .parent = outer.handle()});
   {
     const scope_entry in = a.enter();
     tarn_free(tarn_malloc(mib + mib / 2));
@@ -227,7 +227,7 @@ TEST(scope, what_one_child_has_left_serves_the_next) {
 }
 
 TEST(scope, what_a_scope_further_inside_has_left_serves_too) {
-  scope outer("outer", {.budget = 2 * mib});
+  scope outer("outer", {.limit = 2 * mib});
   scope middle("middle", {.parent = outer.handle()});
   scope inner("inner", {.parent = middle.handle()});
   scope b("b", {.parent = outer.handle()});
@@ -246,7 +246,7 @@ TEST(scope, what_a_scope_further_inside_has_left_serves_too) {
 }
 
 TEST(scope, what_a_full_scope_has_left_itself_serves_those_inside) {
-  scope outer("outer", {.budget = 2 * mib});
+  scope outer("outer", {.limit = 2 * mib});
   {
     const scope_entry in = outer.enter();
     tarn_free(tarn_malloc(mib));
@@ -260,7 +260,7 @@ TEST(scope, what_a_full_scope_has_left_itself_serves_those_inside) {
 }
 
 TEST(scope, a_refusal_takes_nothing_of_other_scopes) {
-  scope other("other tenant", {.budget = 64 * mib});
+  scope other("other tenant", {.limit = 64 * mib});
   scope request("request", {.parent = other.handle()});
   {
     const scope_entry in = request.enter();
@@ -268,7 +268,7 @@ TEST(scope, a_refusal_takes_nothing_of_other_scopes) {
   }
   const std::size_t warm = request.stats().charged;
   EXPECT_GE(warm, mib);
-  scope tenant("tenant", {.budget = 128 * kib});
+  scope tenant("tenant", {.limit = 128 * kib});
   scope query("query", {.parent = tenant.handle()});
   const scope_entry in = query.enter();
   EXPECT_EQ(tarn_malloc(mib), nullptr);
@@ -302,8 +302,8 @@ TEST(scope, an_exception_leaves_it) {
         throw std::runtime_error("x");
       },
       std::runtime_error);
-  EXPECT_EQ(current_scope().core, nullptr);
-  EXPECT_THROW(scope("tiny", {.budget = 1000}), std::invalid_argument);
+  EXPECT_EQ(current_scope().instance, nullptr);
+  EXPECT_THROW(scope("tiny", {.limit = 1000}), std::invalid_argument);
 }
 
 TEST(scope, survivors_have_their_bytes_and_are_freed_after_the_end) {
@@ -438,7 +438,7 @@ TEST(scope, survivors_that_the_heap_profile_follows_are_reported_with_their_call
 // Another thread has freed it, and its pages have left the scope, when the end walks over the samples.
 TEST(scope, a_large_survivor_that_is_freed_during_the_end_is_no_block_of_a_class) {
   scope s("freed at its end");
-  scope_core& core = *static_cast<scope_instance*>(s.handle().core)->memory;
+  scope_core& core = *static_cast<scope_instance*>(s.handle().instance)->memory;
   void* const elsewhere = tarn_malloc(mib);
   ASSERT_EQ(tarn_profile_start(1), 0);
   live_sample* const sample =
@@ -455,7 +455,7 @@ TEST(scope, a_large_survivor_that_is_freed_during_the_end_is_no_block_of_a_class
 TEST(scope, a_budget_holds_while_the_heap_profile_follows_many_blocks) {
   constexpr std::size_t budget = 64 * mib;
   for (const std::size_t size : {3000UL, 20000UL, 250000UL}) {
-    scope s("followed and bounded", {.budget = budget});
+    scope s("followed and bounded", {.limit = budget});
     ASSERT_EQ(tarn_profile_start(65536), 0);
     std::vector<void*> blocks;
     blocks.reserve(budget / size * 3);
@@ -554,7 +554,7 @@ TEST(scope, a_checked_one_allows_to_free_survivors) {
 }
 
 TEST(scope, a_forked_child_goes_on_inside) {
-  scope s("forks", {.budget = 8 * mib});
+  scope s("forks", {.limit = 8 * mib});
   const scope_entry in = s.enter();
   void* const block = tarn_malloc(100);
   const pid_t child = fork();
@@ -638,7 +638,7 @@ task goes_on_after_a_refusal(const tarn::scope& s, bool& is_inside) {
   try {
     co_await across(in, refused());
   } catch (const std::runtime_error&) {
-    is_inside = current_scope().core == s.handle().core;
+    is_inside = current_scope().instance == s.handle().instance;
   }
 }
 
@@ -647,7 +647,7 @@ TEST(scope, a_coroutine_whose_await_throws_is_in_it_again) {
   bool is_inside = false;
   const task t = goes_on_after_a_refusal(s, is_inside);
   EXPECT_TRUE(is_inside);
-  EXPECT_EQ(current_scope().core, nullptr);
+  EXPECT_EQ(current_scope().instance, nullptr);
   t.handle.destroy();
 }
 
@@ -656,7 +656,7 @@ TEST(scope, goes_along_with_a_coroutine) {
   std::optional<std::thread> thread;
   std::vector<void*> blocks;
   const task t = runs_on_two_threads(s, thread, blocks);
-  EXPECT_EQ(current_scope().core, nullptr);
+  EXPECT_EQ(current_scope().instance, nullptr);
   thread->join();
   ASSERT_EQ(blocks.size(), 2U);
   EXPECT_TRUE(is_in(s, blocks[0]) && is_in(s, blocks[1]));
@@ -666,7 +666,7 @@ TEST(scope, goes_along_with_a_coroutine) {
 }
 
 TEST(scope, what_does_not_fit_around_it_is_no_peak) {
-  scope outer("outer", {.budget = mib});
+  scope outer("outer", {.limit = mib});
   scope_options inside;
   inside.parent = outer.handle();
   scope inner("inner", inside);
@@ -685,7 +685,7 @@ TEST(scope, a_callback_that_throws_is_forgotten_where_the_thread_leaves) {
     if (++calls == 1) throw std::runtime_error("x");
     return 0;
   };
-  scope s("throws", {.budget = mib, .on_full = on_full});
+  scope s("throws", {.limit = mib, .on_full = on_full});
   void* (*volatile allocate)(std::size_t) = tarn_malloc;  // the compiler does not know that it does not throw
   EXPECT_THROW(
       {
@@ -711,7 +711,7 @@ int enter_another(void* other, tarn_scope /*scope*/, std::size_t /*bytes*/) {
 
 TEST(scope, a_callback_is_not_called_within_another_ones) {
   tarn_scope_options options = TARN_SCOPE_OPTIONS;
-  options.budget = mib;
+  options.limit = mib;
   options.on_full = enter_another;
   tarn_scope other{};
   options.context = &other;

@@ -14,12 +14,6 @@ TEST(byte_samples, the_probability_is_that_of_libm) {
     EXPECT_NEAR(byte_samples::probability(x) / -std::expm1(-x), 1, 1e-9) << x;
 }
 
-TEST(byte_samples, the_logarithm_is_that_of_libm) {
-  for (double u = 0x1p-54; u < 1; u *= 1.0371)
-    EXPECT_NEAR(byte_samples::negative_logarithm(u), -std::log(u), 1e-9) << u;
-  EXPECT_NEAR(byte_samples::negative_logarithm(1 - 0x1p-54), 0, 1e-9);
-}
-
 TEST(byte_samples, the_epoch_changes_with_the_mean) {
   byte_samples samples;
   EXPECT_EQ(samples.mean(), 0U);

@@ -33,7 +33,8 @@
 #define MALLOCX_TCACHE_NONE MALLOCX_TCACHE(-1)
 #define MALLOCX_ARENA(a) ((((int)(a)) + 1) << 20)
 
-/* Indices for "arena.<i>.…" and "stats.arenas.<i>.…": all arenas, and those that were destroyed. */
+/* Indices for "arena.<i>.…" and "stats.arenas.<i>.…": all arenas, and those that were destroyed
+ * (which have no figures here). */
 #define MALLCTL_ARENAS_ALL 4096
 #define MALLCTL_ARENAS_DESTROYED 4097
 

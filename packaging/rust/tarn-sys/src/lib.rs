@@ -72,26 +72,6 @@ pub struct tarn_stats {
     pub guarded_blocks: u64,
 }
 
-/// What was counted of the locks of one name.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct tarn_lock_stats {
-    pub name: *const c_char,
-    pub object_size: u64,
-    pub locks: u64,
-    pub acquisitions: u64,
-    pub transfers: u64,
-    pub waits: u64,
-    pub waited_ns: u64,
-    pub held_ns: u64,
-    pub held_after_transfer_ns: u64,
-    pub longest_held_ns: u64,
-    pub magazines: u64,
-    pub spans_moved: u64,
-    pub foreign_objects: u64,
-}
-
 /// Counts a thread's allocations from `tarn_count_begin` to `tarn_count_end`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -155,10 +135,6 @@ extern "C" {
     pub fn tarn_get_stats(out: *mut tarn_stats);
     pub fn tarn_get_stats_sized(out: *mut tarn_stats, size: usize) -> usize;
     pub fn tarn_stats_json(buffer: *mut c_char, capacity: usize) -> usize;
-    pub fn tarn_visit_locks(
-        visit: Option<unsafe extern "C" fn(context: *mut c_void, stats: *const tarn_lock_stats)>,
-        context: *mut c_void,
-    );
     pub fn tarn_profile_start(rate: usize) -> c_int;
     pub fn tarn_profile_stop();
     pub fn tarn_profile_write(

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::mem::{offset_of, size_of};
-use tarn_sys::{tarn_lock_stats, tarn_option, tarn_pinned, tarn_pressure, tarn_stats};
+use tarn_sys::{tarn_option, tarn_pinned, tarn_pressure, tarn_stats};
 
 fn header() -> String {
     let path = concat!(env!("TARN_INCLUDE"), "/tarn/malloc.h");
@@ -47,8 +47,6 @@ macro_rules! check {
 fn structures_have_the_header_s_members() {
     check!(tarn_stats: version reserved resident_upper in_use cached free_dirty free_clean large metadata returned
         huge_advised populated threads refills flushes exchanges spans_made spans_freed guarded guarded_blocks);
-    check!(tarn_lock_stats: name object_size locks acquisitions transfers waits waited_ns held_ns held_after_transfer_ns
-        longest_held_ns magazines spans_moved foreign_objects);
     check!(tarn_pressure: level used soft hard excess);
     check!(tarn_pinned: object_size spans sparse_spans span_bytes taken pinned_bytes);
     check!(tarn_option: name value standard accepts meaning source);

@@ -13,7 +13,7 @@ use core::ffi::{c_void, CStr};
 use core::ptr;
 
 pub use options::{options, set_option, OptionError, OptionInfo};
-pub use statistics::{locks, stats, stats_json, LockStats, Stats};
+pub use statistics::{stats, stats_json, Stats};
 
 /// The allocator. All its values are the same heap, which `tarn_malloc` and, with the feature `override`, malloc share.
 ///

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-//! Statistics of the heap and of its locks.
+//! Statistics of the heap.
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::ffi::{c_char, c_void, CStr};
-use core::ptr;
+use core::ffi::c_char;
 
 /// One snapshot of the heap, in bytes unless stated otherwise. The figures are exact when no other thread allocates meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,62 +109,4 @@ pub fn stats_json() -> String {
         }
         text.reserve(length + 1024); // figures grow between two calls
     }
-}
-
-/// What was counted of the locks of one name while the option `contention` was on. Times are in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LockStats {
-    /// "page_heap", "depot" …
-    pub name: String,
-    /// Of a depot: of its objects; otherwise 0.
-    pub object_size: u64,
-    /// Locks of this name that were taken.
-    pub locks: u64,
-    /// How often these were taken.
-    pub acquisitions: u64,
-    /// Of these, by another thread than the last time.
-    pub transfers: u64,
-    /// Of these, after another thread had released the lock.
-    pub waits: u64,
-    /// The sum of these waits.
-    pub waited_ns: u64,
-    /// How long the locks were held.
-    pub held_ns: u64,
-    /// The longest time that one was held.
-    pub longest_held_ns: u64,
-}
-
-/// The locks that were taken while the option `contention` was on; empty if it never was.
-///
-/// ```
-/// tarn::set_option("contention", "on")?;
-/// // … work …
-/// for lock in tarn::locks() {
-///     println!("{}: {} waits, {} ns", lock.name, lock.waits, lock.waited_ns);
-/// }
-/// # Ok::<(), tarn::OptionError>(())
-/// ```
-#[must_use]
-pub fn locks() -> Vec<LockStats> {
-    unsafe extern "C" fn visit(context: *mut c_void, stats: *const tarn_sys::tarn_lock_stats) {
-        // SAFETY: the vector that locks() passes, and a structure that is valid during the call.
-        let (found, raw) = unsafe { (&mut *context.cast::<Vec<LockStats>>(), &*stats) };
-        found.push(LockStats {
-            // SAFETY: a text that ends in a null byte.
-            name: unsafe { CStr::from_ptr(raw.name) }.to_string_lossy().into_owned(),
-            object_size: raw.object_size,
-            locks: raw.locks,
-            acquisitions: raw.acquisitions,
-            transfers: raw.transfers,
-            waits: raw.waits,
-            waited_ns: raw.waited_ns,
-            held_ns: raw.held_ns,
-            longest_held_ns: raw.longest_held_ns,
-        });
-    }
-    let mut found = Vec::new();
-    // SAFETY: visit() is called before this call returns, and may allocate.
-    unsafe { tarn_sys::tarn_visit_locks(Some(visit), ptr::from_mut(&mut found).cast()) };
-    found
 }

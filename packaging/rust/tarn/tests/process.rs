@@ -80,20 +80,6 @@ fn flush_thread_empties_the_cache_and_keeps_pages() {
 }
 
 #[test]
-fn locks_are_counted_on_request() {
-    let _alone = alone();
-    tarn::set_option("contention", "on").unwrap();
-    drop((0..100).map(|row| vec![1u8; 300_000 + 8192 * row]).collect::<Vec<_>>());
-    tarn::trim(0);
-    let locks = tarn::locks();
-    let json = tarn::stats_json();
-    tarn::set_option("contention", "off").unwrap();
-    let heap = locks.iter().find(|lock| lock.name == "page_heap").expect("the page heap's lock was taken");
-    assert!(heap.acquisitions > 0 && heap.held_ns >= heap.longest_held_ns);
-    assert!(json.contains("\"locks\"") && !tarn::stats_json().contains("\"locks\""));
-}
-
-#[test]
 fn version_and_sizes() {
     assert_eq!(tarn::version(), env!("CARGO_PKG_VERSION"));
     assert!((1..5000).all(|size| tarn::good_size(size) >= size));

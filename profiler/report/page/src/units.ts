@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// units: times, bytes, counts and shares as profiler/analyze/quantity.hpp spells them, with a space before the unit where
+// units: times, bytes, counts and shares as profiler/format/quantity.hpp spells them, with a space before the unit where
 // no line may break; and exact figures, for tooltips.
 
 export type unit = "ns" | "bytes" | "count";

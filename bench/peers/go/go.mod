@@ -1,3 +1,0 @@
-module tarn.bench/recyclers
-
-go 1.19

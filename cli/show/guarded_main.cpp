@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "cli/show/guarded_main.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <exception>
+#include <string_view>
+#include <system_error>
+
+#include "cli/show/cli_error.hpp"
+#include "cli/show/output_file.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+// Only tarn's own words count, which are those before "--".
+bool wants_json(const std::vector<std::string>& words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  return std::find(words.begin(), end, "--json") != end;
+}
+
+cli_error output_error(const std::system_error& error) {
+  if (!std::string_view(error.what()).starts_with("cannot write to file")) return as_cli_error(error);
+  return not_written("standard output", error.code().value());
+}
+
+int report(const cli_error& error, bool json) {
+  print_error(error, json);
+  return error.code();
+}
+
+}  // namespace
+
+int guarded_main(int count, char** values, int (*run)(const std::vector<std::string>& words)) {
+  // A file beyond RLIMIT_FSIZE is reported as an error instead of ending the process. Exec restores the default for
+  // started programs.
+  std::signal(SIGXFSZ, [](int) {});
+  std::vector<std::string> words;
+  for (int index = 1; index < count; ++index) words.emplace_back(values[index]);
+  const bool json = wants_json(words);
+  try {
+    const int status = run(words);
+    flush_standard_output();
+    return status;
+  } catch (const closed_pipe&) {
+    return exit_code::closed_pipe;
+  } catch (const std::system_error& error) {  // fmt's, when it cannot print
+    if (error.code().value() == EPIPE) return exit_code::closed_pipe;
+    return report(output_error(error), json);
+  } catch (const cli_error& error) {
+    return report(error, json);
+  } catch (const std::exception& error) {
+    return report(as_cli_error(error), json);
+  }
+}
+
+}  // namespace tarn::cli

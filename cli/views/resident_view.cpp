@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// What the resident memory of a whole process consisted of: malloc's blocks by site, memory that malloc
+// kept, the program's own mappings, files, stacks and others. A row (memory_row) is one reading of /proc/PID/smaps. The
+// kinds of a row add up to its sum(); resident_bytes is VmRSS, read just before, so it may differ a little. The profile
+// has sites and files only for the row of the peak, which is that with most memory resident and in use, and for the last one.
+#include "cli/views/profile_views.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
+#include "cli/show/memory_verdict.hpp"
+#include "cli/show/profile_view.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/analyze/memory_kinds.hpp"
+#include "profiler/format/quantity.hpp"
+#include "profiler/model/known_meta.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+using profiler::memory_kind;
+using profiler::memory_kinds;
+using profiler::memory_row;
+using profiler::placed_memory;
+using profiler::profile;
+
+// Empty if it is below half a percent, or below one byte.
+std::string margin(double variance, double bytes) {
+  const double half = profiler::margin_of(variance);
+  return half < 0.005 * bytes || half < 1 ? "" : fmt::format(" ± {}", profiler::say_bytes(half));
+}
+
+std::string say_limit(const profile& p) {
+  const double limit = profiler::number_in(p.meta, "memory_limit_bytes");
+  return limit > 0 ? fmt::format("; limit of the control group {}", profiler::say_bytes(limit)) : "";
+}
+
+void print_split(const profile& p, const memory_row& row, std::size_t most, bool colour) {
+  fmt::print(
+      "{}\n",
+      paint(fmt::format("resident {} at {}; {} {} at the peak{}", profiler::say_bytes(row.resident_bytes),
+                        profiler::say_time(static_cast<double>(row.time_ns)),
+                        profiler::flag_in(p.meta, "peak_resident_exact") ? "exactly" : "at least",
+                        profiler::say_bytes(peak_resident_bytes(p)), say_limit(p)),
+            style::bold, colour));
+  // All but the name: indentation, bytes, space, margin.
+  constexpr std::size_t other_columns = 12 + 10 + 2 + 11;
+  const std::size_t terminal = terminal_width(STDOUT_FILENO);
+  const std::size_t left =
+      terminal == 0 ? 0 : std::max<std::size_t>(terminal, other_columns + 30) - other_columns;
+  for (const memory_kind& kind : memory_kinds) {
+    const double bytes = row.*kind.member;
+    if (bytes <= 0) continue;
+    const std::string error = kind.member == &memory_row::live ? margin(row.live_variance, bytes) : "";
+    fmt::print("{}  {}  {}{}\n", pad_left(profiler::say_bytes(bytes), 10),
+               pad_left(profiler::say_share(bytes, row.sum()), 7),
+               paint(text_of(kind, p), style::bold, colour), error);
+    const std::vector<placed_memory> parts = placed_parts(p, row, kind);
+    for (std::size_t index = 0; index < parts.size() && index < most; ++index) {
+      fmt::print("{}{}  {}{}\n", std::string(12, ' '), pad_left(profiler::say_bytes(parts[index].bytes), 10),
+                 show_frame(parts[index].where, left), margin(parts[index].variance, parts[index].bytes));
+    }
+  }
+  fmt::print("{}  {}  sum of all mappings\n", pad_left(profiler::say_bytes(row.sum()), 10),
+             pad_left("100 %", 7));
+}
+
+void print_over_time(const profile& p, bool colour) {
+  std::vector<std::vector<std::string>> cells(1);
+  cells[0] = {"time", "resident"};
+  for (const memory_kind& kind : memory_kinds) cells[0].emplace_back(kind.name);
+  for (const memory_row& row : p.memory.rows) {
+    auto& line = cells.emplace_back();
+    line.push_back(profiler::say_time(static_cast<double>(row.time_ns)));
+    line.push_back(profiler::say_bytes(row.resident_bytes));
+    for (const memory_kind& kind : memory_kinds) line.push_back(profiler::say_bytes(row.*kind.member));
+  }
+  std::vector<std::size_t> widths, by_priority;
+  for (std::size_t column = 0; column < cells[0].size(); ++column) {
+    std::size_t widest = 0;
+    for (const auto& line : cells) widest = std::max(widest, line[column].size());
+    widths.push_back(widest + 2);
+    by_priority.push_back(column);
+  }
+  const std::vector<bool> stays = fitting_columns(widths, by_priority, terminal_width(STDOUT_FILENO));
+  for (std::size_t index = 0; index < cells.size(); ++index) {
+    std::string text;
+    for (std::size_t column = 0; column < widths.size(); ++column) {
+      if (stays[column]) text += pad_left(cells[index][column], widths[column]);
+    }
+    fmt::print("{}\n", index == 0 ? paint(text, style::bold, colour) : text);
+  }
+  const std::string left_out = join(columns_without_room(cells[0], stays), ", ");
+  if (!left_out.empty())
+    fmt::print("{}\n",
+               paint(fmt::format("no room for {} (--json, or | less -S)", left_out), style::faint, colour));
+}
+
+nlohmann::json row_json(const memory_row& row) {
+  nlohmann::json one = {{"time_ns", row.time_ns},
+                        {"resident_bytes", row.resident_bytes},
+                        {"sum", row.sum()},
+                        {"live_margin", profiler::margin_of(row.live_variance)}};
+  for (const memory_kind& kind : memory_kinds) one[kind.name] = row.*kind.member;
+  return one;
+}
+
+void print_json(const profile& p, const memory_row& row, std::size_t most) {
+  nlohmann::json all = {{"peak_resident_bytes", peak_resident_bytes(p)},
+                        {"memory_limit_bytes", profiler::number_in(p.meta, "memory_limit_bytes")},
+                        {"peak_exact", profiler::flag_in(p.meta, "peak_resident_exact")}};
+  all["at"] = row_json(row);
+  all["parts"] = nlohmann::json::object();
+  for (const memory_kind& kind : memory_kinds) {
+    nlohmann::json parts = nlohmann::json::array();
+    for (const placed_memory& part : placed_parts(p, row, kind)) {
+      if (parts.size() == most) break;
+      parts.push_back({{"name", show_frame(part.where, 0)},
+                       {"bytes", part.bytes},
+                       {"margin", profiler::margin_of(part.variance)}});
+    }
+    if (!parts.empty()) all["parts"][kind.name] = std::move(parts);
+  }
+  all["over_time"] = nlohmann::json::array();
+  for (const memory_row& each : p.memory.rows) all["over_time"].push_back(row_json(each));
+  print_json_object(all);
+}
+
+void require_memory(const profile& p, const std::string& path) {
+  if (!p.memory.rows.empty()) return;
+  const std::string problem = path + ": it does not contain what the resident memory consisted of";
+  if (p.meta.contains("processes")) {
+    throw cli_error(
+        exit_code::refused, problem,
+        "It is a merged profile. Its processes had their peaks at different times and count shared "
+        "pages several times, so their parts cannot be added. Give the file of one process.");
+  }
+  throw cli_error(exit_code::refused, problem,
+                  "The program ended at once, or tarn was not allowed to read its /proc/PID/smaps. Record it "
+                  "again, as the program's user.");
+}
+
+}  // namespace
+
+int show_resident(const view_request& asked) {
+  const std::size_t most = asked.most_rows(5);
+  const profile p = load_for_command(asked.path, profiler::profile_detail::figures);
+  require_memory(p, asked.path);
+  const memory_row& row = asked.at == "end" ? p.memory.rows.back() : *p.memory.highest();
+  if (asked.json) {
+    print_json(p, row, most);
+  } else if (asked.over_time) {
+    print_over_time(p, wants_colour(STDOUT_FILENO));
+  } else {
+    print_split(p, row, most, wants_colour(STDOUT_FILENO));
+  }
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+#include "cli/views/profile_views.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "cli/recording/process_choice.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
+#include "cli/show/profile_view.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/analyze/missing_names.hpp"
+#include "profiler/analyze/site_label.hpp"
+#include "profiler/format/quantity.hpp"
+#include "profiler/model/figure_columns.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+using profiler::metric;
+using profiler::metric_row;
+using profiler::profile;
+
+// A row of the table: the sites whose paths would look the same, with the same function and the same nearest
+// callers.
+struct site_line {
+  const metric_row* row;  // the first of these sites
+  profiler::source_frame where;
+  double key;
+  profiler::site_figures figures;  // of all
+  std::size_t sites = 0;
+};
+
+void add(profiler::site_figures& sum, const profiler::site_figures& more) {
+  for (const profiler::figure_column& each : profiler::figure_columns) sum.*each.member += more.*each.member;
+}
+
+bool matches(const profile& p, const metric_row& row, const std::string& filter) {
+  if (filter.empty()) return true;
+  if (row.who != nullptr && row.who->type.find(filter) != std::string::npos) return true;
+  const auto frames = row.frames(p);
+  return std::any_of(frames.begin(), frames.end(), [&filter](const profiler::source_frame& frame) {
+    return frame.function.find(filter) != std::string::npos || frame.file.find(filter) != std::string::npos;
+  });
+}
+
+std::string type_of(const metric_row& row) {
+  if (row.who == nullptr || row.who->type.empty()) return "";
+  // A guessed type is marked by "?".
+  const bool sure = row.who->evidence == profiler::type_evidence::allocator;
+  return row.who->type + (sure ? "" : "?");
+}
+
+// The cells of one metric: figure and margin of sampling, each aligned.
+class figure_cells {
+ public:
+  figure_cells(const profile& p, const std::vector<site_line>& lines, const metric& what) {
+    values_.emplace_back(what.name);
+    margins_.emplace_back();
+    for (const site_line& line : lines) {
+      const double value = what.of(p, line.figures);
+      values_.push_back(say(what.unit, value));
+      margins_.push_back(profiler::say_margin(margin_of(p, what, line.figures), value));
+    }
+    std::size_t width = 0;
+    for (const std::string& margin : margins_) width = std::max(width, display_width(margin));
+    if (width == 0) return;
+    for (std::size_t row = 1; row < values_.size(); ++row)
+      values_[row] += " " + pad_right(margins_[row], width);
+  }
+  [[nodiscard]] const std::vector<std::string>& texts() const noexcept { return values_; }
+
+ private:
+  std::vector<std::string> values_;
+  std::vector<std::string> margins_;
+};
+
+// The table: as many metrics and the type as the terminal has room for, then the place.
+class site_table {
+ public:
+  site_table(const profile& p, const std::vector<site_line>& lines, const metric& sort) : sort_(sort) {
+    for (const metric& each : profiler::metrics()) {
+      columns_.push_back({std::string(each.name), figure_cells(p, lines, each).texts(), &each});
+    }
+    table_column& types = columns_.emplace_back(table_column{"type", {"type"}, nullptr});
+    for (const site_line& line : lines)
+      types.cells.push_back(cut_to_width(type_of(*line.row), most_type_columns));
+    for (const table_column& each : columns_) {
+      std::size_t widest = 0;
+      for (const std::string& cell : each.cells) widest = std::max(widest, display_width(cell));
+      widths_.push_back(widest + gap);
+    }
+  }
+
+  // Chooses the columns for a terminal of that width (0: no terminal). Returns the width left for the places; 0:
+  // any.
+  std::size_t fit(std::size_t terminal) {
+    if (terminal == 0) {
+      stays_.assign(columns_.size(), true);
+      return 0;
+    }
+    std::vector<std::size_t> by_priority;
+    for (std::size_t column = 0; column < columns_.size(); ++column) {
+      const bool is_key = columns_[column].what == &sort_;
+      by_priority.insert(is_key ? by_priority.begin() : by_priority.end(), column);
+    }
+    stays_ = fitting_columns(widths_, by_priority, terminal > least_place ? terminal - least_place : 1);
+    std::size_t used = 0;
+    for (std::size_t column = 0; column < columns_.size(); ++column)
+      used += stays_[column] ? widths_[column] : 0;
+    return terminal > used ? terminal - used : 1;
+  }
+
+  void print(const std::vector<std::string>& places, bool colour) const {
+    for (std::size_t row = 0; row <= places.size(); ++row) {
+      std::string text;
+      for (std::size_t column = 0; column < columns_.size(); ++column) {
+        if (stays_[column]) text += cell(column, row, colour && row > 0);
+      }
+      text += row == 0 ? "where" : places[row - 1];
+      fmt::print("{}\n", row == 0 ? paint(text, style::bold, colour) : text);
+    }
+    std::vector<std::string> names;
+    for (const table_column& each : columns_) names.push_back(each.name);
+    const std::vector<std::string> left_out = columns_without_room(names, stays_);
+    if (left_out.empty()) return;
+    for (const std::string& line :
+         {fmt::format("no room for {}", join(left_out, ", ")),
+          std::string("(widen the terminal, or use --metric METRIC, --json, or | less -S)")})
+      fmt::print("{}\n", paint(line, style::faint, colour));
+  }
+
+ private:
+  static constexpr std::size_t gap = 2;
+  static constexpr std::size_t least_place = 30;
+  static constexpr std::size_t most_type_columns = 32;
+
+  struct table_column {
+    std::string name;
+    std::vector<std::string> cells;  // [0] is the heading
+    const metric* what = nullptr;    // null: the column of types
+  };
+
+  std::string cell(std::size_t column, std::size_t row, bool colour) const {
+    const table_column& one = columns_[column];
+    const std::size_t width = widths_[column] - gap;
+    const std::string text =
+        one.what == nullptr ? pad_right(one.cells[row], width) : pad_left(one.cells[row], width);
+    return paint(text, one.what == &sort_ ? style::bold : style::plain, colour) + std::string(gap, ' ');
+  }
+
+  const metric& sort_;
+  std::vector<table_column> columns_;
+  std::vector<std::size_t> widths_;  // including the gap between columns
+  std::vector<bool> stays_;
+};
+
+void print_table(const profile& p, const std::vector<site_line>& lines, const metric& sort, name_form form,
+                 bool colour) {
+  site_table table(p, lines, sort);
+  const std::size_t left = table.fit(terminal_width(STDOUT_FILENO));
+  const std::vector<std::string> places = show_paths(
+      lines.size(), [&](std::size_t index) { return lines[index].row->frames(p); },
+      form == name_form::whole ? 0 : left, form);
+  table.print(places, colour);
+}
+
+nlohmann::json row_json(const profile& p, const site_line& line) {
+  nlohmann::json row = {{"function", line.where.function},
+                        {"file", line.where.file},
+                        {"line", line.where.line},
+                        {"type", line.row->who == nullptr ? "" : line.row->who->type}};
+  nlohmann::json margins = nlohmann::json::object();
+  for (const metric& each : profiler::metrics()) {
+    row[std::string(each.name)] = each.of(p, line.figures);
+    if (each.variance != nullptr) margins[std::string(each.name)] = margin_of(p, each, line.figures);
+  }
+  row["margins"] = std::move(margins);
+  return row;
+}
+
+void print_json(const profile& p, const std::vector<site_line>& lines, double shown, double total,
+                const metric& sort) {
+  print_json_rows({{"metric", sort.name}, {"shown", shown}, {"total", total}}, "sites", lines.size(),
+                  [&](std::size_t index) { return row_json(p, lines[index]); });
+}
+
+struct site_lines {
+  std::vector<site_line> lines;  // by the metric, descending
+  std::size_t found = 0;         // sites that match
+  double total = 0;              // of all sites
+};
+
+site_lines lines_of(const profile& p, const std::vector<metric_row>& rows, const metric& sort,
+                    const std::string& filter) {
+  site_lines result;
+  std::map<std::string, std::size_t> known;  // index into `lines` by place and type
+  for (const metric_row& row : rows) {
+    const double key = sort.of(p, row.figures());
+    result.total += key;
+    if (!matches(p, row, filter)) continue;
+    const auto frames = row.frames(p);
+    const auto [at, is_new] = known.try_emplace(place_key(p, frames) + type_of(row), result.lines.size());
+    if (is_new) result.lines.push_back({&row, frames[profiler::own_frame(frames)], 0, {}, 0});
+    site_line& line = result.lines[at->second];
+    line.key += key;
+    add(line.figures, row.figures());
+    ++line.sites;
+    ++result.found;
+  }
+  std::stable_sort(result.lines.begin(), result.lines.end(),
+                   [](const site_line& a, const site_line& b) { return a.key > b.key; });
+  return result;
+}
+
+}  // namespace
+
+int show_sites(const view_request& asked) {
+  const metric& sort = metric_named("--metric", asked.metric);
+  const profile p = load_for_command(asked.path, asked.process, profiler::profile_detail::figures);
+  const std::vector<metric_row> rows = profiler::metric_rows(p);
+  auto [lines, found, total] = lines_of(p, rows, sort, asked.filter);
+  lines.resize(std::min(lines.size(), asked.most_rows(20)));
+  double shown = 0;
+  std::size_t shown_sites = 0;
+  for (const site_line& line : lines) {
+    shown += line.key;
+    shown_sites += line.sites;
+  }
+  if (asked.json) {
+    print_json(p, lines, shown, total, sort);
+    return exit_code::success;
+  }
+  const bool colour = wants_colour(STDOUT_FILENO);
+  const name_form form = asked.full_names ? name_form::whole : name_form::shortened;
+  if (!lines.empty()) print_table(p, lines, sort, form, colour);
+  fmt::print("{}\n",
+             paint(fmt::format("{} of {} {}: {} of {} in total ({})", shown_sites, found,
+                               asked.filter.empty() ? "sites" : "sites that match", say(sort.unit, shown),
+                               say(sort.unit, total), profiler::say_share(shown, total)),
+                   style::faint, colour));
+  if (const std::string names = profiler::missing_names(p); !names.empty()) fmt::print("{}\n", names);
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// The spelling of quantities: the table of quantities.json, by which units_test.mjs tests the report's page, and what
+// only the C++ side has.
+#include "profiler/format/quantity.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace tarn::profiler {
+namespace {
+
+TEST(quantity, the_table) {
+  const std::map<std::string, std::string (*)(double)> spellings = {
+      {"ns", say_time},
+      {"bytes", say_bytes},
+      {"count", say_count},
+      {"share", [](double part) { return say_share(part); }},
+      {"margin", [](double part) { return say_margin(part); }}};
+  std::ifstream file(QUANTITIES);
+  const nlohmann::json table = nlohmann::json::parse(file);
+  ASSERT_GT(table.size(), 60U);
+  for (const auto& [index, row] : table.items())
+    EXPECT_EQ(spellings.at(row[0])(row[1]), row[2].get<std::string>()) << row;
+}
+
+TEST(quantity, the_value_is_the_rounded_number_of_the_text) {
+  EXPECT_EQ(spelled(base_unit::ns, 1.0456e9, 4).text, "1.046 s");
+  EXPECT_DOUBLE_EQ(spelled(base_unit::ns, 1.0456e9, 4).value, 1.046e9);
+  EXPECT_EQ(spelled(base_unit::ns, 12.3e6, 4).text, "12.30 ms");
+  EXPECT_DOUBLE_EQ(spelled(base_unit::bytes, 1.23456 * 0x1p20, 4).value, 1.235 * 0x1p20);
+  EXPECT_EQ(spelled(base_unit::count, 409512, 4).text, "409.5k");
+  EXPECT_DOUBLE_EQ(spelled(base_unit::count, 409512, 4).value, 409500);
+  EXPECT_EQ(spelled(base_unit::count, 0.4).value, 0);
+  EXPECT_DOUBLE_EQ(spelled(base_unit::ns, -12340).value, -12300);
+}
+
+TEST(quantity, the_largest_unit_that_leaves_a_whole_number) {
+  EXPECT_EQ(say_exactly(8 << 20), "8 MiB");
+  EXPECT_EQ(say_exactly(1536 << 10), "1,536 KiB");
+  EXPECT_EQ(say_exactly(std::uint64_t{1} << 31), "2 GiB");
+  EXPECT_EQ(say_exactly(1000000), "1,000,000 B");
+  EXPECT_EQ(say_exactly(0), "0 B");
+}
+
+}  // namespace
+}  // namespace tarn::profiler
