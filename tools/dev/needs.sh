@@ -252,8 +252,8 @@ apt_install() {
   apt_choose "$1" "$2"
   [ ${#all[@]} -gt 0 ] || return 0
   echo "Installing by apt-get: ${all[*]}"
-  apt_cost "${all[@]}"
   become_root || return
+  apt_cost "${all[@]}"
   # Once more with fresh lists: those of an older day name packages that are gone.
   apt_get_install "${all[@]}" || { apt_update && apt_get_install "${all[@]}"; } ||
     echo "apt-get could not install all of that; its messages are in build/log/apt.log"
@@ -261,7 +261,7 @@ apt_install() {
 
 # What that will take, in apt-get's words.
 apt_cost() {
-  LC_ALL=C apt-get --assume-no install --no-install-recommends "$@" 2>/dev/null |
+  LC_ALL=C as_root apt-get --assume-no install --no-install-recommends "$@" 2>/dev/null |
     sed -nE 's/^(Need to get .*|After this operation, .*)$/  \1/p'
 }
 
