@@ -261,7 +261,7 @@ apt_install() {
 
 # What that will take, in apt-get's words.
 apt_cost() {
-  LC_ALL=C as_root apt-get --assume-no install --no-install-recommends "$@" 2>/dev/null |
+  as_root env LC_ALL=C apt-get --assume-no install --no-install-recommends "$@" 2>/dev/null |
     sed -nE 's/^(Need to get .*|After this operation, .*)$/  \1/p'
 }
 
