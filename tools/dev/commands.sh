@@ -46,6 +46,7 @@ dev_run() {
   if [ $# -gt 0 ]; then
     (cd "$called_from" && exec "$compare" "${options[@]}" -- "$@") || status=$?
   else
+    [ ${#options[@]} -gt 0 ] || options=(-r 5)
     build_workload || fail 1 "the program to measure was not built" "Read the messages above."
     printf '\nA service that parses orders in JSON and keeps the newest (tools/workloads/order_service.cpp):\n\n'
     "$compare" "${options[@]}" -- build/workloads/order_service || status=$?
