@@ -26,6 +26,30 @@ inline std::string_view take_until(std::string_view& text, char separator) {
   return part;
 }
 
+// Removes the decimal number at the beginning of `text`. False: there is no digit, or the number is 2^64 or more.
+constexpr bool take_number(std::string_view& text, std::uint64_t& out) {
+  std::uint64_t value = 0;
+  std::size_t digits = 0;
+  for (; digits < text.size() && text[digits] >= '0' && text[digits] <= '9'; ++digits) {
+    if (__builtin_mul_overflow(value, 10U, &value) ||
+        __builtin_add_overflow(value, static_cast<unsigned>(text[digits] - '0'), &value))
+      return false;
+  }
+  text.remove_prefix(digits);
+  out = value;
+  return digits != 0;
+}
+
+// Copies `text` with small letters, and a null byte behind it. False: there is no room.
+template <std::size_t room>
+bool copy_lower(std::string_view text, char (&out)[room]) {
+  if (text.size() >= room) return false;
+  char* end = out;
+  for (const char c : text) *end++ = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  *end = '\0';
+  return true;
+}
+
 class text_writer {
  public:
   text_writer(char* buffer, std::size_t capacity) : buffer_(buffer), capacity_(capacity) {}
@@ -43,6 +67,14 @@ class text_writer {
     const std::size_t room = capacity_ - stored();
     if (!text.empty() && room != 0) std::memcpy(buffer_ + size_, text.data(), std::min(room, text.size()));
     size_ += text.size();
+    return *this;
+  }
+  // For what stands between quotation marks.
+  text_writer& put_escaped(std::string_view text) {
+    for (const char c : text) {
+      if (c == '"' || c == '\\') put('\\');
+      put(static_cast<unsigned char>(c) < 0x20 ? '?' : c);
+    }
     return *this;
   }
   text_writer& number(std::uint64_t value) {

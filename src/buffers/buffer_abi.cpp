@@ -33,26 +33,29 @@ int error_of(buffer_failure failure) {
   return ENOMEM;
 }
 
-template <class... Parts>
-[[noreturn]] void fatal(const void* buffer, Parts... parts) {
-  text_buffer<600> line;
-  (line.put(parts), ...);
-  line.put('\0');
-  os::fatal(line.data(), buffer);
+// The span of a live buffer that begins at the address; null: none does.
+span* live_buffer_at(const void* address) {
+  span* const s = engine::map.span_of(address_of(address));
+  const bool is_live = s != nullptr && s->start == address_of(address) &&
+                       s->state.load(std::memory_order_relaxed) == span_state::buffer;
+  return is_live ? s : nullptr;
+}
+buffer_core* owner_of(const span* s) {
+  return static_cast<buffer_core*>(s->owner.load(std::memory_order_relaxed));
 }
 
 // Ends the process with a message. `s`: the span that the page map has for the address, or null.
 [[noreturn]] void misused(const void* buffer, const span* s) {
   const span_state state = s != nullptr ? s->state.load(std::memory_order_relaxed) : span_state::free;
-  const auto* const owner =
-      s != nullptr ? static_cast<buffer_core*>(s->owner.load(std::memory_order_relaxed)) : nullptr;
+  const auto* const owner = s != nullptr ? owner_of(s) : nullptr;
   if (owner != nullptr && s->contains(address_of(buffer))) {
     if (state == span_state::buffer)
-      fatal(buffer, "give-back of a pointer into a buffer of the pool ", owner->name(), ", not to its start");
+      os::fatal_at(buffer, "give-back of a pointer into a buffer of the pool ", owner->name(),
+                   ", not to its start");
     if (state == span_state::kept && s->start == address_of(buffer))
-      fatal(buffer, "double give-back of a buffer of the pool ", owner->name());
+      os::fatal_at(buffer, "double give-back of a buffer of the pool ", owner->name());
   }
-  fatal(buffer, "give-back of a pointer that is not a buffer, or not any more");
+  os::fatal_at(buffer, "give-back of a pointer that is not a buffer, or not any more");
 }
 
 }  // namespace
@@ -98,15 +101,12 @@ void* tarn_buffer_get(tarn_buffer_pool* pool, std::size_t bytes, std::size_t* ca
 
 void tarn_buffer_give_back(tarn_buffer_pool* pool, void* buffer) noexcept {
   const os::errno_keeper keeper;
-  span* const s = engine::map.span_of(address_of(buffer));
+  span* const s = live_buffer_at(buffer);
+  if (s == nullptr) misused(buffer, engine::map.span_of(address_of(buffer)));
   span_state expected = span_state::buffer;
-  if (s == nullptr || s->start != address_of(buffer) ||
-      s->state.load(std::memory_order_relaxed) != span_state::buffer) {
-    misused(buffer, s);
-  }
-  auto* const owner = static_cast<buffer_core*>(s->owner.load(std::memory_order_relaxed));
+  buffer_core* const owner = owner_of(s);
   if (pool != nullptr && pool != owner && pool->is_checked()) {
-    fatal(buffer, "give-back to the pool ", pool->name(), ", of a buffer of the pool ", owner->name());
+    os::fatal_at(buffer, "give-back to the pool ", pool->name(), ", of a buffer of the pool ", owner->name());
   }
   // Of two threads that give the same buffer back, one changes the state; the other ends the process.
   if (!s->state.compare_exchange_strong(expected, span_state::kept, std::memory_order_relaxed)) {
@@ -116,12 +116,9 @@ void tarn_buffer_give_back(tarn_buffer_pool* pool, void* buffer) noexcept {
 }
 
 tarn_buffer_pool* tarn_buffer_pool_of(const void* address, std::size_t* capacity) noexcept {
-  const span* const s = engine::map.span_of(address_of(address));
-  if (s == nullptr || s->start != address_of(address) ||
-      s->state.load(std::memory_order_relaxed) != span_state::buffer) {
-    return nullptr;
-  }
-  auto* const owner = static_cast<buffer_core*>(s->owner.load(std::memory_order_relaxed));
+  const span* const s = live_buffer_at(address);
+  if (s == nullptr) return nullptr;
+  buffer_core* const owner = owner_of(s);
   *capacity = owner->usable_bytes(s);
   return static_cast<tarn_buffer_pool*>(owner);
 }

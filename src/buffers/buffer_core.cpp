@@ -17,9 +17,6 @@ namespace {
 
 constexpr unsigned char guard_byte = 0xb5;
 
-// Buffers' lengths and addresses are multiples of this.
-std::size_t granule() { return std::max(page_size, os::system_page_size()); }
-
 void* memory_of(const span* s) { return reinterpret_cast<void*>(s->start); }
 
 }  // namespace
@@ -38,7 +35,7 @@ bool buffer_core::claim(const tarn_buffer_options& request) {
   if (used_) return false;
   used_ = true;
   ended_ = false;
-  settings_.alignment_pages = std::max(request.alignment, granule()) >> page_shift;
+  settings_.alignment_pages = std::max(request.alignment, os::page_unit()) >> page_shift;
   if (request.huge_pages == tarn_buffer_huge_always) {
     settings_.alignment_pages = std::max(settings_.alignment_pages, pages_per_huge_page);
   }
@@ -58,7 +55,7 @@ bool buffer_core::claim(const tarn_buffer_options& request) {
   name_[length] = '\0';
   wanted_pages_ = 0;
   forked_ = false;
-  gets_ = hits_ = given_back_ = prepared_ = zeroed_by_memset_ = zeroed_by_system_ = 0;
+  counted_ = {};
   return true;
 }
 
@@ -71,18 +68,18 @@ void buffer_core::end() {
     evict_locked(0);
   }
   discard_leaving(0);
-  os::lock_guard guard(lock_, *this);
-  unpin_locked();
+  unpin();
 }
 
 // The count may be 0 already in a forked child, where after_fork_in_child() resets it.
-void buffer_core::unpin_locked() {
+void buffer_core::unpin() {
+  os::lock_guard guard(lock_, *this);
   if (pins_ != 0) --pins_;
   free_if_ended_locked();
 }
 
 void buffer_core::free_if_ended_locked() {
-  if (ended_ && live_ == 0 && pins_ == 0 && leaving_.empty()) used_ = false;
+  if (ended_ && counted_.live == 0 && pins_ == 0 && leaving_.empty()) used_ = false;
 }
 
 std::size_t buffer_core::budget_bytes() const { return group_.budget.of(settings_.budget); }
@@ -90,7 +87,7 @@ std::size_t buffer_core::budget_bytes() const { return group_.budget.of(settings
 // The length of a span for the request; 0: too long for any machine.
 std::size_t buffer_core::pages_for_request(std::size_t bytes) const {
   if (bytes > largest) return 0;
-  return align_up(std::max(bytes, smallest) + settings_.guard, granule()) >> page_shift;
+  return align_up(std::max(bytes, smallest) + settings_.guard, os::page_unit()) >> page_shift;
 }
 
 std::size_t buffer_core::usable_bytes(const span* s) const { return s->bytes() - settings_.guard; }
@@ -115,10 +112,10 @@ buffer_core::find_result buffer_core::find_locked(std::size_t pages) {
     }
   }
   if (result.found != nullptr) {
-    ++hits_;
+    ++counted_.hits;
     result.is_longer = !kept_spans::fits(result.found->pages, pages);
   }
-  ++gets_;
+  ++counted_.gets;
   result.errands = note_demand_locked(pages);
   return result;
 }
@@ -212,8 +209,8 @@ void buffer_core::zero(span* s, bool used) {
   const auto zeroed = used ? buffer_memory::zero_used(s, may_drop(), is_huge())
                            : buffer_memory::zero_new(s, may_drop(), is_huge());
   os::lock_guard guard(lock_, *this);
-  zeroed_by_memset_ += zeroed.by_memset;
-  zeroed_by_system_ += zeroed.by_system;
+  counted_.zeroed_by_memset += zeroed.by_memset;
+  counted_.zeroed_by_system += zeroed.by_system;
 }
 
 // Makes the span a buffer.
@@ -223,8 +220,8 @@ void buffer_core::hand_out(span* s) {
     os::lock_guard guard(lock_, *this);
     // Under the lock, which fork takes, too: so no fork finds LeakSanitizer's own lock taken.
     memory_marks::register_leak_root(memory_of(s), s->bytes());
-    ++live_;
-    live_bytes_ += s->bytes();
+    ++counted_.live;
+    counted_.live_bytes += s->bytes();
   }
   // The owner is set before. Relaxed: the program's passing of the pointer to another thread orders both stores.
   s->state.store(span_state::buffer, std::memory_order_relaxed);
@@ -256,11 +253,9 @@ span* buffer_core::get(std::size_t bytes, std::size_t* capacity, buffer_failure&
     s = take_fresh(pages, failure);
   }
   if (s == nullptr) {
-    {
-      os::lock_guard guard(lock_, *this);
-      --gets_;
-      if (result.found != nullptr) --hits_;
-    }
+    os::lock_guard guard(lock_, *this);
+    --counted_.gets;
+    if (result.found != nullptr) --counted_.hits;
     return nullptr;
   }
   if (result.found == nullptr && settings_.prefault != tarn_buffer_prefault_never && !settings_.locked) {
@@ -288,8 +283,8 @@ void buffer_core::take_back(span* s) {
   {
     os::lock_guard guard(lock_, *this);
     memory_marks::unregister_leak_root(memory_of(s), bytes);
-    --live_;
-    live_bytes_ -= bytes;
+    --counted_.live;
+    counted_.live_bytes -= bytes;
     ended = ended_;
     if (ended) {
       ++pins_;
@@ -321,9 +316,8 @@ void buffer_core::check_guard(const span* s) const {
   memory_marks::unpoison(reinterpret_cast<void*>(s->end() - guard_bytes), guard_bytes);
   for (std::uintptr_t at = s->end() - guard_bytes; at < s->end(); ++at) {
     if (*reinterpret_cast<const unsigned char*>(at) == guard_byte) continue;
-    text_buffer<300> line;
-    line.put("write past the end of a buffer of the pool ").put(name_).put('\0');
-    os::fatal(line.data(), reinterpret_cast<const void*>(at));
+    os::fatal_at(reinterpret_cast<const void*>(at), "write past the end of a buffer of the pool ",
+                 static_cast<const char*>(name_));
   }
 }
 

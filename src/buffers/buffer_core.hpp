@@ -15,10 +15,10 @@
 //
 // Structures of pools are never given back to the system, so that a stale pointer still leads to such a structure.
 // Thread safety: any thread. The lock guards the members marked so, and is never held across a system call.
-// Invariants: live_bytes_ = sum over spans in state `buffer` that this pool owns; live_ = their number;
-//   leaving_bytes_ = sum over leaving_; hits_ <= gets_;
+// Invariants: counted_.live_bytes = sum over spans in state `buffer` that this pool owns; counted_.live = their number;
+//   leaving_bytes_ = sum over leaving_; counted_.hits <= counted_.gets;
 //   kept_.pages() <= the budget whenever the lock is free (the group's part of the budget may shrink meanwhile);
-//   used_, unless the pool has ended and live_ = 0, pins_ = 0 and leaving_ is empty.
+//   used_, unless the pool has ended and counted_.live = 0, pins_ = 0 and leaving_ is empty.
 #pragma once
 
 #include <cstddef>
@@ -140,12 +140,15 @@ class buffer_core {
   void zero(span* s, bool used);
   void hand_out(span* s);
 
+  void keep_backed_locked(span* s) TARN_REQUIRES(lock_);
   void start_leaving_locked(span* s) TARN_REQUIRES(lock_);
+  span* pop_leaving_locked() TARN_REQUIRES(lock_);
   void evict_locked(std::size_t keep_bytes) TARN_REQUIRES(lock_);
   void settle();
+  void disown(span* s) const;
   std::size_t discard(span* s);
   void release_to_heap(span* s);
-  void unpin_locked() TARN_REQUIRES(lock_);
+  void unpin();
   void free_if_ended_locked() TARN_REQUIRES(lock_);
   std::size_t discard_leaving(std::size_t keep_bytes);
   bool prepare_one();
@@ -172,14 +175,7 @@ class buffer_core {
   // that a forked child can free it.
   span* preparing_ TARN_GUARDED_BY(lock_) = nullptr;
   const void* preparer_ TARN_GUARDED_BY(lock_) = nullptr;
-  std::uint64_t gets_ TARN_GUARDED_BY(lock_) = 0;
-  std::uint64_t hits_ TARN_GUARDED_BY(lock_) = 0;
-  std::uint64_t live_ TARN_GUARDED_BY(lock_) = 0;
-  std::uint64_t live_bytes_ TARN_GUARDED_BY(lock_) = 0;
-  std::uint64_t given_back_ TARN_GUARDED_BY(lock_) = 0;
-  std::uint64_t prepared_ TARN_GUARDED_BY(lock_) = 0;
-  std::uint64_t zeroed_by_memset_ TARN_GUARDED_BY(lock_) = 0;
-  std::uint64_t zeroed_by_system_ TARN_GUARDED_BY(lock_) = 0;
+  tarn_buffer_stats counted_ TARN_GUARDED_BY(lock_) = {};  // figures() sets the rest
 };
 
 inline void buffer_core::validate_locked() const {
@@ -188,12 +184,12 @@ inline void buffer_core::validate_locked() const {
   std::size_t leaving_sum = 0;
   for (const span* s = leaving_.front(); s != nullptr; s = s->next) leaving_sum += s->bytes();
   TARN_INVARIANT("buffer_core", this, leaving_bytes_ == leaving_sum);
-  TARN_INVARIANT("buffer_core", this, (live_ == 0) == (live_bytes_ == 0));
-  TARN_INVARIANT("buffer_core", this, hits_ <= gets_);
+  TARN_INVARIANT("buffer_core", this, (counted_.live == 0) == (counted_.live_bytes == 0));
+  TARN_INVARIANT("buffer_core", this, counted_.hits <= counted_.gets);
   // The part of the budget that cannot shrink.
   TARN_INVARIANT("buffer_core", this,
                  settings_.budget == 0 || kept_.pages() << page_shift <= settings_.budget);
-  TARN_INVARIANT("buffer_core", this, used_ || (live_ == 0 && pins_ == 0 && leaving_.empty()));
+  TARN_INVARIANT("buffer_core", this, used_ || (counted_.live == 0 && pins_ == 0 && leaving_.empty()));
 }
 
 template <class Visit>

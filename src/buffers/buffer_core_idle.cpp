@@ -13,23 +13,27 @@ namespace tarn {
 
 // ---- one span, which only the caller uses ----
 
-// Gives the span to the system; returns the bytes. Ends a pin, which the caller has made.
-std::size_t buffer_core::discard(span* s) {
+void buffer_core::disown(span* s) const {
   if (settings_.locked) buffer_memory::unlock(s, settings_.wiped_on_fork);
   memory_marks::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
   s->owner.store(nullptr, std::memory_order_relaxed);
+}
+
+// Gives the span to the system; returns the bytes. Ends a pin, which the caller has made.
+std::size_t buffer_core::discard(span* s) {
+  disown(s);
   const std::size_t bytes = engine::heap.release_to_system(s);
-  os::lock_guard guard(lock_, *this);
-  given_back_ += bytes;
-  unpin_locked();
+  {
+    os::lock_guard guard(lock_, *this);
+    counted_.given_back += bytes;
+  }
+  unpin();
   return bytes;
 }
 
 // Gives the span to the page heap, with its memory.
 void buffer_core::release_to_heap(span* s) {
-  if (settings_.locked) buffer_memory::unlock(s, settings_.wiped_on_fork);
-  memory_marks::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
-  s->owner.store(nullptr, std::memory_order_relaxed);
+  disown(s);
   engine::heap.deallocate(s);
 }
 
@@ -38,6 +42,15 @@ void buffer_core::release_to_heap(span* s) {
 void buffer_core::start_leaving_locked(span* s) {
   leaving_bytes_ += s->bytes();
   leaving_.push_back(s);
+}
+
+// The oldest leaving span; ends with a pin. Null if there is none.
+span* buffer_core::pop_leaving_locked() {
+  span* const s = leaving_.pop_front();
+  if (s == nullptr) return nullptr;
+  leaving_bytes_ -= s->bytes();
+  ++pins_;
+  return s;
 }
 
 void buffer_core::evict_locked(std::size_t keep_bytes) {
@@ -56,9 +69,7 @@ std::size_t buffer_core::discard_leaving(std::size_t keep_bytes) {
     {
       os::lock_guard guard(lock_, *this);
       if (leaving_bytes_ <= keep_bytes) return bytes;
-      s = leaving_.pop_front();
-      leaving_bytes_ -= s->bytes();
-      ++pins_;
+      s = pop_leaving_locked();
     }
     bytes += discard(s);
   }
@@ -120,18 +131,23 @@ void buffer_core::give_to_heap(bool only_if_locked) {
       os::lock_guard guard(lock_, *this);
       if (only_if_locked && !settings_.locked) return;
       evict_locked(0);
-      s = leaving_.pop_front();
-      if (s == nullptr) return;
-      leaving_bytes_ -= s->bytes();
-      ++pins_;
+      s = pop_leaving_locked();
     }
+    if (s == nullptr) return;
     release_to_heap(s);
-    os::lock_guard guard(lock_, *this);
-    unpin_locked();
+    unpin();
   }
 }
 
 // ---- ahead of demand ----
+
+// Keeps a span that has just been backed by memory; the oldest kept ones make room.
+void buffer_core::keep_backed_locked(span* s) {
+  memory_marks::poison(reinterpret_cast<void*>(s->start), s->bytes());
+  kept_.insert(s, os::now_ms(), settings_.zeroed || settings_.locked);
+  ++counted_.prepared;
+  evict_locked(budget_bytes());
+}
 
 void buffer_core::run_errands() {
   do {
@@ -168,18 +184,13 @@ bool buffer_core::prepare_one() {
     preparing_ = nullptr;
     keep = s != nullptr && !ended_;
     if (keep) {
-      memory_marks::poison(reinterpret_cast<void*>(s->start), s->bytes());
-      kept_.insert(s, os::now_ms(), settings_.zeroed || settings_.locked);
-      ++prepared_;
-      // Other buffers may have come back meanwhile.
-      evict_locked(budget_bytes());
+      keep_backed_locked(s);
     } else if (s == nullptr) {
       wanted_pages_ = 0;
     }
   }
   if (s != nullptr && !keep) release_to_heap(s);
-  os::lock_guard guard(lock_, *this);
-  unpin_locked();
+  unpin();
   return keep;
 }
 
@@ -197,12 +208,8 @@ buffer_failure buffer_core::reserve(std::size_t bytes, std::size_t count) {
     span* const s = take_fresh(pages, failure);
     if (s == nullptr) return failure;
     buffer_memory::prefault(s);
-    memory_marks::poison(reinterpret_cast<void*>(s->start), s->bytes());
     os::lock_guard guard(lock_, *this);
-    kept_.insert(s, os::now_ms(), settings_.zeroed || settings_.locked);
-    ++prepared_;
-    // The oldest kept spans, of other lengths, make room.
-    evict_locked(budget_bytes());
+    keep_backed_locked(s);
   }
   settle();
   decay::wake();
@@ -214,19 +221,11 @@ buffer_failure buffer_core::reserve(std::size_t bytes, std::size_t count) {
 bool buffer_core::figures(tarn_buffer_stats& out, char* name) {
   os::lock_guard guard(lock_, *this);
   if (!used_ || ended_) return false;
-  out = {};
-  out.gets = gets_;
-  out.hits = hits_;
-  out.misses = gets_ - hits_;
-  out.live = live_;
-  out.live_bytes = live_bytes_;
+  out = counted_;
+  out.misses = out.gets - out.hits;
   out.kept = kept_.count();
   out.kept_bytes = kept_.pages() << page_shift;
   out.leaving_bytes = leaving_bytes_;
-  out.given_back = given_back_;
-  out.prepared = prepared_;
-  out.zeroed_by_memset = zeroed_by_memset_;
-  out.zeroed_by_system = zeroed_by_system_;
   out.limit = budget_bytes();
   if (name != nullptr) std::copy_n(name_, sizeof name_, name);
   return true;

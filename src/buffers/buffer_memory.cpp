@@ -84,9 +84,8 @@ void prefault(const span* s) {
 }
 
 void advise_huge(const span* s) {
-  const std::uintptr_t start = align_up(s->start, huge_page_size);
-  const std::uintptr_t end = align_down(s->end(), huge_page_size);
-  if (start < end) os::advise_huge(reinterpret_cast<void*>(start), end - start);
+  const os::address_range whole = os::whole_units(s->start, s->end(), huge_page_size);
+  if (!whole.empty()) os::advise_huge(whole.memory(), whole.bytes());
 }
 
 bool lock(const span* s, bool wiped_on_fork) {

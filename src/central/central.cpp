@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "os/probe.hpp"
 
@@ -41,8 +40,7 @@ constexpr std::size_t least_kept = 2 * mib;
 }
 
 constexpr bool has_bits_apart(std::size_t objects) { return objects::words(objects) > span::inline_words; }
-static_assert(!has_bits_apart(class_info(2).objects),
-              "of the classes, central::bits_ is for the smallest only");
+static_assert(!has_bits_apart(class_info(2).objects), "of the classes, the smallest only has its bits apart");
 static_assert(2 * objects::words(size_classes::most_grains) <= objects::words(class_info(1).objects));
 
 }  // namespace
@@ -66,7 +64,7 @@ span* central::take_pages(std::size_t pages, std::size_t alignment, span_state s
 bool central::add_span(object_depot& d, unsigned size_class, page_heap::source from, std::size_t wanted) {
   const auto& info = class_info(size_class);
   const bool apart = has_bits_apart(info.objects);
-  void* bits = apart ? bits_.allocate(metadata_) : nullptr;
+  void* bits = apart ? blocks_.allocate(bytes_apart) : nullptr;
   if (apart && bits == nullptr) return false;
   const std::size_t fence = hardened_build ? hardened_fence::pages_due(span_bytes(size_class)) : 0;
   span* s = take_pages(info.span_pages + fence, 1, span_state::cut,
@@ -76,7 +74,7 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
     s = nullptr;
   }
   if (s == nullptr) {
-    if (apart) bits_.deallocate(bits);
+    if (apart) blocks_.deallocate(bits, bytes_apart);
     return false;
   }
   s->free_bits = apart ? static_cast<std::uint64_t*>(bits) : s->inline_bits;
@@ -122,7 +120,7 @@ void central::destroy_span(span* s) {
   std::uint64_t* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
   if constexpr (hardened_build) hardened_fence::lower(heap_, map_, s);
   heap_.deallocate(s);
-  if (apart != nullptr) bits_.deallocate(apart);
+  if (apart != nullptr) blocks_.deallocate(apart, bytes_apart);
 }
 
 // Updates `draining` and the class's bit in sparse_ after the counts of its depot have changed. True if the class has
@@ -216,10 +214,7 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, 
   if (found == 0) purge_before_growth(size_class);
   add_spans(source::any);
   TARN_PROBE(refill, class_info(size_class).size, found);
-  if (found != most) {
-    std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
-                 found * sizeof(void*));
-  }
+  m->close_gap(most, found);
   if constexpr (hardened_build) riffle(m->bottom(), found);
   d.counters.refills.fetch_add(1, std::memory_order_relaxed);
   return found;

@@ -26,6 +26,7 @@
 #include "central/objects.hpp"
 #include "central/size_class.hpp"
 #include "os/node.hpp"
+#include "pages/block_store.hpp"
 #include "pages/metadata_pool.hpp"
 #include "pages/page_heap.hpp"
 #include "pages/page_map.hpp"
@@ -42,8 +43,8 @@ class central {
   static constexpr unsigned most_homes = 16;
   static constexpr unsigned no_home = most_homes;
 
-  constexpr central(metadata_arena& metadata, page_map& map, page_heap& heap)
-      : metadata_(metadata), map_(map), heap_(heap) {}
+  constexpr central(metadata_arena& metadata, block_store& blocks, page_map& map, page_heap& heap)
+      : metadata_(metadata), blocks_(blocks), map_(map), heap_(heap) {}
 
   // Fills the empty magazine `m` with at most `most` free objects, those at the lowest addresses on top. Returns their
   // number; 0: no memory. May make system calls.
@@ -170,8 +171,6 @@ class central {
   page_map& map() { return map_; }
   page_heap& heap() { return heap_; }
 
-  os::mutex& bits_lock() { return bits_.lock(); }
-
   // Checks the sums over the depots. Takes the locks of all of them at once, in their order, as fork does.
   void validate() TARN_NOT_ANALYZED;
 
@@ -245,6 +244,8 @@ class central {
   std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up);
   std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up);
   void flush_draining(unsigned size_class, std::uint32_t homes);
+  // Of the bits of a span that do not fit into span::inline_bits: the smallest class and the smallest grains have such.
+  static constexpr std::size_t bytes_apart = objects::words(class_info(1).objects) * sizeof(std::uint64_t);
   // Whether the bits and ties of a span of this many grains do not fit into span::inline_bits.
   static constexpr bool has_ties_apart(std::size_t grains) {
     return 2 * objects::words(grains) > span::inline_words;
@@ -278,11 +279,10 @@ class central {
   void destroy_span(span* s);
 
   metadata_arena& metadata_;
+  block_store& blocks_;
   page_map& map_;
   page_heap& heap_;
   magazine_store magazines_;
-  // Bits of spans that do not fit into span::inline_bits: spans of the smallest class and of the smallest grains.
-  metadata_pool bits_{objects::words(class_info(1).objects) * sizeof(std::uint64_t), cache_line};
   alignas(separation) std::atomic<std::size_t> spare_bytes_{0};
   std::atomic<bool> spare_news_{false};
   // sparse_: one bit per depot, set while it is sparse, written under the depot's lock. has_grains_: a span has been

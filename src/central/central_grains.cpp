@@ -70,7 +70,7 @@ bool central::divide_span(object_depot& from, unsigned size_class) {
   if (grain == 0) return false;
   const std::size_t size = class_info(grain).size;
   const std::size_t grains = (std::size_t{class_info(size_class).span_pages} << page_shift) / size;
-  void* const apart = has_ties_apart(grains) ? bits_.allocate(metadata_) : nullptr;
+  void* const apart = has_ties_apart(grains) ? blocks_.allocate(bytes_apart) : nullptr;
   if (has_ties_apart(grains) && apart == nullptr) return false;
   object_depot& to = depots_[grain];
   span* s = nullptr;
@@ -92,7 +92,7 @@ bool central::divide_span(object_depot& from, unsigned size_class) {
       review(from, size_class);
     }
   }
-  if (s == nullptr && apart != nullptr) bits_.deallocate(apart);
+  if (s == nullptr && apart != nullptr) blocks_.deallocate(apart, bytes_apart);
   return s != nullptr;
 }
 

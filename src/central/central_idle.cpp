@@ -32,11 +32,8 @@ std::size_t most_full_magazines(const object_depot& d, unsigned size_class, std:
 
 // Of a full magazine of the class, without its objects.
 constexpr std::size_t bytes_of_magazine(unsigned size_class) {
-  std::size_t slots = largest_magazine;
-  for (const std::size_t capacity : magazine_store::capacities) {
-    if (capacity >= class_info(size_class).magazine) slots = std::min(slots, capacity);
-  }
-  return slots * sizeof(void*);
+  return magazine_store::capacities[magazine_store::index_for(class_info(size_class).magazine)] *
+         sizeof(void*);
 }
 
 }  // namespace

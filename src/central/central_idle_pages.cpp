@@ -58,18 +58,10 @@ struct central::taken_objects {
       found += static_cast<std::size_t>(std::popcount(bits[w]));
     return found;
   }
-  // Calls visit(from, to) for each run of system pages that lie wholly in these objects, or before the first object of
-  // the span.
+  // Calls visit(range) for each run of whole system pages in these objects, or before the first object of the span.
   template <class Visit>
   void for_each_run(std::size_t size, Visit visit) const {
-    const std::size_t page = os::system_page_size();
-    for (std::size_t i = 0; i < backed; ++i) {
-      const std::size_t begin = i;
-      while (i < backed && has(i)) ++i;
-      const std::uintptr_t low = align_up(begin == 0 ? start : first + begin * size, page);
-      const std::uintptr_t high = align_down(first + i * size, page);
-      if (i != begin && low < high) visit(low, high);
-    }
+    objects::for_each_page_run(bits, backed, start, first, size, visit);
   }
 };
 
@@ -86,7 +78,7 @@ span* central::take_idle_objects(object_depot& d, std::size_t size, taken_object
     out.first = objects::first_of(each);
     std::copy_n(each->free_bits, objects::words(each->capacity), out.bits);
     bool has_pages = false;
-    out.for_each_run(size, [&](std::uintptr_t, std::uintptr_t) { has_pages = true; });
+    out.for_each_run(size, [&](const os::address_range&) { has_pages = true; });
     return has_pages;
   });
   if (s == nullptr) return nullptr;
@@ -143,12 +135,12 @@ std::size_t central::purge_idle_pages_of(object_depot& d, unsigned size_class, s
     if (s == nullptr) break;
     bool dropped = false;
     bool refused = false;
-    held.for_each_run(size, [&](std::uintptr_t from, std::uintptr_t to) {
+    held.for_each_run(size, [&](const os::address_range& run) {
       if (refused) return;
-      refused = !heap_.purge_within(s, from, to - from);
+      refused = !heap_.purge_within(s, run.start, run.bytes());
       if (refused) return;
       dropped = true;
-      purged += to - from;
+      purged += run.bytes();
     });
     seen += held.count() * size;
     if (refused) ++times_refused;

@@ -18,12 +18,6 @@ std::atomic<bool> refused{false};
 // The owner of a fence. Its address only: nobody reads it.
 char is_fence = 0;
 
-// The whole system pages of a fence.
-std::uintptr_t first_page(const span* fence) { return align_up(fence->start, os::system_page_size()); }
-std::size_t page_bytes(const span* fence) {
-  return align_down(fence->end(), os::system_page_size()) - first_page(fence);
-}
-
 }  // namespace
 
 std::size_t pages_due(std::size_t span_bytes) {
@@ -38,7 +32,8 @@ bool raise(page_heap& heap, span* s, std::size_t pages) {
   span* const fence = heap.split(s, pages);
   if (fence == nullptr) return false;
   fence->state.store(span_state::purging, std::memory_order_relaxed);
-  if (os::mark_guard(reinterpret_cast<void*>(first_page(fence)), page_bytes(fence))) {
+  const os::address_range whole = os::whole_units(fence->start, fence->end());
+  if (os::mark_guard(whole.memory(), whole.bytes())) {
     fence->owner.store(&is_fence, std::memory_order_relaxed);
     live_pages.fetch_add(fence->pages, std::memory_order_relaxed);
   } else {
@@ -53,7 +48,8 @@ void lower(page_heap& heap, const page_map& map, const span* s) {
   if (fence == nullptr || fence->owner.load(std::memory_order_relaxed) != &is_fence ||
       fence->start != s->end() || os::has_entered_sandbox())
     return;
-  if (!os::remove_guard(reinterpret_cast<void*>(first_page(fence)), page_bytes(fence))) return;
+  const os::address_range whole = os::whole_units(fence->start, fence->end());
+  if (!os::remove_guard(whole.memory(), whole.bytes())) return;
   fence->owner.store(nullptr, std::memory_order_relaxed);
   live_pages.fetch_sub(fence->pages, std::memory_order_relaxed);
   heap.deallocate(fence);

@@ -13,9 +13,9 @@
 // Invariants, while no cache has it loaded: slots[0] == null; count <= capacity; slots[1] to slots[count] are not null.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 
 #include "base/units.hpp"
@@ -33,6 +33,12 @@ struct magazine {
   void* slots[1] = {nullptr};      // capacity + 1 of them, and one that is no object's
 
   [[nodiscard]] constexpr void** bottom() { return slots + 1; }
+  // After a refill from the top: moves the last `found` of the first `most` objects to the bottom.
+  void close_gap(std::size_t most, std::size_t found) {
+    if (found == most) return;
+    std::memmove(static_cast<void*>(bottom()), static_cast<const void*>(bottom() + (most - found)),
+                 found * sizeof(void*));
+  }
   void validate() const {
     TARN_INVARIANT("magazine", this, slots[0] == nullptr);
     TARN_INVARIANT("magazine", this, count <= capacity);
@@ -53,16 +59,19 @@ inline constexpr magazine empty_magazine{};
 constexpr magazine* no_magazine() { return const_cast<magazine*>(&empty_magazine); }
 
 // Memory for magazines of three capacities: a cache starts with a small one and replaces it as demand grows.
-class magazine_store {
+class magazine_store : public metadata_pools<3> {
  public:
   static constexpr std::size_t sizes = 3;
   static constexpr std::size_t capacities[sizes] = {12, 60, largest_magazine};
 
-  constexpr magazine_store() = default;
+  constexpr magazine_store()
+      : metadata_pools{{{bytes_for(capacities[0]), cache_line},
+                        {bytes_for(capacities[1]), cache_line},
+                        {bytes_for(capacities[2]), cache_line}}} {}
 
   // An empty magazine of capacities[index] slots. Null: no memory.
   magazine* allocate(metadata_arena& arena, std::size_t index) {
-    void* memory = pools_[index].allocate(arena);
+    void* memory = pools[index].allocate(arena);
     if (memory == nullptr) return nullptr;
     auto* m = new (memory) magazine;
     m->capacity = static_cast<std::uint16_t>(capacities[index]);
@@ -70,36 +79,18 @@ class magazine_store {
     return m;
   }
   // The index of the smallest magazine that holds this many objects.
-  static std::size_t index_for(std::size_t objects) {
+  static constexpr std::size_t index_for(std::size_t objects) {
     std::size_t index = 0;
     while (index + 1 < sizes && capacities[index] < objects) ++index;
     return index;
   }
-  void deallocate(magazine* m) { pools_[m->size_index].deallocate(m); }
-
-  // A period of decay.
-  void age(metadata_arena& arena) {
-    for (metadata_pool& pool : pools_) pool.age(arena);
-  }
-  [[nodiscard]] bool has_work() {
-    return std::any_of(pools_, pools_ + sizes, [](metadata_pool& pool) { return pool.has_work(); });
-  }
-  void forget_holds() {
-    for (metadata_pool& pool : pools_) pool.forget_holds();
-  }
-  void walk_locks(const os::lock_walk& walk) {
-    for (metadata_pool& pool : pools_) walk.visit(pool.lock());
-  }
+  void deallocate(magazine* m) { pools[m->size_index].deallocate(m); }
 
  private:
   // With a slot above the last one, for the mark of thread/processor_caches.hpp. (It takes the rest of a cache line.)
   static constexpr std::size_t bytes_for(std::size_t capacity) {
     return sizeof(magazine) + (capacity + 1) * sizeof(void*);
   }
-
-  metadata_pool pools_[sizes] = {{bytes_for(capacities[0]), cache_line},
-                                 {bytes_for(capacities[1]), cache_line},
-                                 {bytes_for(capacities[2]), cache_line}};
 };
 
 }  // namespace tarn

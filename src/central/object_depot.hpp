@@ -119,10 +119,9 @@ class alignas(separation) object_depot {
     link(s, spare_list);
   }
 
-  // A spare span, else a partial span of the list with the most free objects; null if there is none.
+  // A spare span, else sparsest(); null if there is none.
   [[nodiscard]] span* most_free() const TARN_REQUIRES(lock) {
-    if (!spare_.empty() || filled_ == 0) return spare_.front();
-    return partial_[std::bit_width(filled_) - 1].front();
+    return spare_.empty() ? sparsest() : spare_.front();
   }
   // Adds a span that remove() has taken out of a depot.
   void adopt(span* s) TARN_REQUIRES(lock) {

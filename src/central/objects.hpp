@@ -14,6 +14,7 @@
 #include "base/compiler.hpp"
 #include "central/size_class.hpp"
 #include "os/invariant.hpp"
+#include "os/memory.hpp"
 #include "pages/span.hpp"
 
 namespace tarn {
@@ -49,6 +50,22 @@ inline void set_all_free(std::uint64_t* bits, std::size_t capacity) {
   }
 }
 
+constexpr std::uint64_t bit_of(std::size_t index) { return std::uint64_t{1} << (index % bits_per_word); }
+
+// Calls visit(range) for each run of whole system pages in the objects whose bits are set. What lies before the first
+// object, from `start` on, counts as part of it.
+template <class Visit>
+void for_each_page_run(const std::uint64_t* bits, std::size_t count, std::uintptr_t start,
+                       std::uintptr_t first, std::size_t size, Visit visit) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t begin = i;
+    while (i < count && (bits[i / bits_per_word] & bit_of(i)) != 0) ++i;
+    const os::address_range run =
+        os::whole_units(begin == 0 ? start : first + begin * size, first + i * size);
+    if (i != begin && !run.empty()) visit(run);
+  }
+}
+
 // Marks the object free. False: it was free already.
 inline bool set_free(span* s, std::size_t index) {
   std::uint64_t& word = s->free_bits[index / bits_per_word];
@@ -77,7 +94,6 @@ std::size_t take_free(span* s, std::size_t most, Visit visit) {
 
 // A span of grains has as many tie bits behind its free bits: set if the next grain belongs to the same block.
 inline std::uint64_t* ties(const span* s) { return s->free_bits + words(s->capacity); }
-inline std::uint64_t bit_of(std::size_t index) { return std::uint64_t{1} << (index % bits_per_word); }
 inline bool is_tied(const span* s, std::size_t index) {
   return (ties(s)[index / bits_per_word] & bit_of(index)) != 0;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "control/client.hpp"
 
-#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -25,9 +24,7 @@ constexpr std::size_t heading_room = 48;
 // Reserves address space; pages are used as they are written. Less if the process may not have so much.
 char* map_answer(std::size_t& bytes) {
   for (bytes = client::longest_answer; bytes >= 64 * kib; bytes /= 8) {
-    const long memory = system_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (!os::failed(memory)) return reinterpret_cast<char*>(memory);
+    if (void* const memory = os::reserve(bytes, os::system_page_size())) return static_cast<char*>(memory);
   }
   return nullptr;
 }
@@ -36,16 +33,13 @@ char* map_answer(std::size_t& bytes) {
 void shorten(char* memory, std::size_t& mapped, std::size_t used) {
   const std::size_t kept = align_up(used, os::system_page_size());
   if (kept >= mapped) return;
-  if (system_call(SYS_munmap, os::as_long(memory + kept), static_cast<long>(mapped - kept)) == 0)
-    mapped = kept;
+  if (os::release_own(memory + kept, mapped - kept)) mapped = kept;
 }
 
 bool may_ask(long descriptor) {
   struct ucred peer {};
   unsigned length = sizeof peer;
-  if (system_call(SYS_getsockopt, descriptor, SOL_SOCKET, SO_PEERCRED, os::as_long(&peer),
-                  os::as_long(&length)) != 0)
-    return false;
+  if (system_call(SYS_getsockopt, descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
   return peer.uid == 0 || static_cast<long>(peer.uid) == system_call(SYS_geteuid);
 }
 
@@ -60,7 +54,7 @@ void client::begin(long descriptor, std::int64_t now_ms) {
 }
 
 void client::drop() {
-  if (memory_ != nullptr) system_call(SYS_munmap, os::as_long(memory_), static_cast<long>(mapped_));
+  if (memory_ != nullptr) os::release_own(memory_, mapped_);
   memory_ = nullptr;
   if (descriptor_ >= 0) system_call(SYS_close, descriptor_);
   descriptor_ = -1;
@@ -86,16 +80,16 @@ void client::step(std::int64_t now_ms) {
 }
 
 void client::read() {
-  const long bytes = system_call(SYS_recvfrom, descriptor_, os::as_long(request_ + used_),
-                                 static_cast<long>(longest_request - used_), MSG_DONTWAIT);
+  const long bytes =
+      system_call(SYS_recvfrom, descriptor_, request_ + used_, longest_request - used_, MSG_DONTWAIT);
   if (bytes == -EAGAIN || bytes == -EINTR) return;
   if (bytes <= 0) return drop();
   used_ += static_cast<std::size_t>(bytes);
 }
 
 void client::write(std::int64_t now_ms) {
-  const long bytes = system_call(SYS_sendto, descriptor_, os::as_long(memory_ + sent_),
-                                 static_cast<long>(end_ - sent_), MSG_DONTWAIT | MSG_NOSIGNAL);
+  const long bytes =
+      system_call(SYS_sendto, descriptor_, memory_ + sent_, end_ - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (bytes == -EAGAIN || bytes == -EINTR) return;
   if (bytes <= 0) return drop();
   sent_ += static_cast<std::size_t>(bytes);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "base/units.hpp"
 #include "control/client.hpp"
@@ -54,9 +53,7 @@ void name_settable(answer& out) {
 void refuse_value(const char* name, const char* value, answer& out) {
   out.refuse().put("'").put(value).put("' is not valid: ").put(name).put(" takes ");
   tarn_option o{};
-  for (std::size_t i = 0; options::describe(i, o) == 0; ++i) {
-    if (std::strcmp(o.name, name) == 0) out.put(o.accepts).put("; it stays ").put(o.value);
-  }
+  if (options::describe(name, o) == 0) out.put(o.accepts).put("; it stays ").put(o.value);
 }
 
 void set(std::string_view arguments, answer& out) {
@@ -66,21 +63,16 @@ void set(std::string_view arguments, answer& out) {
   }
   char name[64];
   char value[client::longest_request];
-  const std::size_t equals = arguments.find('=');
-  // Without one, `equals` is the largest number.
-  if (equals >= sizeof name || arguments.size() - equals > sizeof value) {
+  std::string_view wanted = arguments;
+  std::string_view key = take_until(wanted, '=');
+  const bool has_value = key.size() != arguments.size();
+  // As the variable is spelled, too.
+  if (key.starts_with("TARN_")) key.remove_prefix(5);
+  if (!has_value || !copy_lower(key, name) || wanted.size() >= sizeof value) {
     out.refuse().put("set takes OPTION=VALUE; options: ");
     return name_settable(out);
   }
-  // As the variable is spelled, too.
-  std::string_view key = part_of(arguments, 0, equals);
-  if (key.starts_with("TARN_")) key.remove_prefix(5);
-  for (std::size_t i = 0; i < key.size(); ++i)
-    name[i] = key[i] >= 'A' && key[i] <= 'Z' ? static_cast<char>(key[i] + 32) : key[i];
-  name[key.size()] = '\0';
-  const std::string_view wanted = part_of(arguments, equals + 1);
-  std::memcpy(value, wanted.data(), wanted.size());
-  value[wanted.size()] = '\0';
+  *std::copy(wanted.begin(), wanted.end(), value) = '\0';
   switch (options::set_by_socket(name, value)) {
     case 0:
       out.put(name).put('=').put(value).put('\n');
@@ -100,12 +92,9 @@ void set(std::string_view arguments, answer& out) {
 // Not tarn_trim(), which runs destructors of the program for objects of recyclers.
 void trim(std::string_view arguments, answer& out) {
   std::size_t keep = 0;
-  for (const char c : arguments) {
-    if (c < '0' || c > '9' || keep > SIZE_MAX / 100) {
-      out.refuse().put("trim takes a number of bytes to keep, or nothing");
-      return;
-    }
-    keep = keep * 10 + static_cast<unsigned>(c - '0');
+  if (!arguments.empty() && (!take_number(arguments, keep) || !arguments.empty())) {
+    out.refuse().put("trim takes a number of bytes to keep, or nothing");
+    return;
   }
   out.number(engine::trim(keep)).put('\n');
 }

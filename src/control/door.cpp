@@ -32,8 +32,8 @@ constinit char folder_of_process[sizeof sockaddr_un::sun_path] = "";  // "" if t
 long named_process = 0;
 
 void remove_name(const char* name, const char* own_folder) {
-  system_call(SYS_unlinkat, AT_FDCWD, os::as_long(name), 0);
-  if (*own_folder != '\0') system_call(SYS_unlinkat, AT_FDCWD, os::as_long(own_folder), AT_REMOVEDIR);
+  system_call(SYS_unlinkat, AT_FDCWD, name, 0);
+  if (*own_folder != '\0') system_call(SYS_unlinkat, AT_FDCWD, own_folder, AT_REMOVEDIR);
 }
 
 [[gnu::destructor]] void remove_at_exit() {
@@ -63,16 +63,16 @@ bool is_answered(const char* name) {
   const long descriptor = make_socket();
   if (descriptor < 0) return true;
   const sockaddr_un address = address_of(name);
-  const long result = system_call(SYS_connect, descriptor, os::as_long(&address), sizeof address);
+  const long result = system_call(SYS_connect, descriptor, &address, sizeof address);
   system_call(SYS_close, descriptor);
   return result != -ECONNREFUSED && result != -ENOENT;
 }
 
 // The number at the beginning of a socket's name; 0: it is not one of ours.
-long process_of(const char* name) {
-  long process = 0;
-  for (; *name >= '0' && *name <= '9' && process < 100000000; ++name) process = process * 10 + (*name - '0');
-  return *name == '\0' || *name == '.' ? process : 0;
+long process_of(std::string_view name) {
+  std::uint64_t process = 0;
+  const bool is_ours = take_number(name, process) && (name.empty() || name.starts_with('.'));
+  return is_ours && process < 1000000000 ? static_cast<long>(process) : 0;
 }
 
 void put_name(char (&out)[sizeof sockaddr_un::sun_path], const char* folder, const char* name) {
@@ -96,8 +96,8 @@ void copy_folder(char (&out)[options::longest_control_folder + 1], std::string_v
 class folder_lock {
  public:
   explicit folder_lock(const char* folder)
-      : descriptor_(system_call(SYS_openat, AT_FDCWD, os::as_long(folder),
-                                O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
+      : descriptor_(
+            system_call(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
     constexpr int most_tries = 10;
     constexpr std::int64_t pause_ms = 20;
     for (int tries = 0; descriptor_ >= 0 && !held_ && tries < most_tries; ++tries) {
@@ -130,13 +130,13 @@ struct directory_entry {
 void remove_stale_sockets(const char* folder) {
   constexpr int most_asked = 64;
   const long descriptor =
-      system_call(SYS_openat, AT_FDCWD, os::as_long(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+      system_call(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0) return;
   alignas(8) char entries[4096] = {};
   int asked = 0;
   long bytes = 0;
   while (asked < most_asked &&
-         (bytes = system_call(SYS_getdents64, descriptor, os::as_long(entries), sizeof entries)) > 0) {
+         (bytes = system_call(SYS_getdents64, descriptor, entries, sizeof entries)) > 0) {
     for (long at = 0; at < bytes && asked < most_asked;) {
       const auto* const entry = reinterpret_cast<const directory_entry*>(entries + at);
       at += entry->length;
@@ -147,7 +147,7 @@ void remove_stale_sockets(const char* folder) {
       ++asked;
       char name[sizeof sockaddr_un::sun_path];
       put_name(name, folder, entry->name);
-      if (!is_answered(name)) system_call(SYS_unlinkat, AT_FDCWD, os::as_long(name), 0);
+      if (!is_answered(name)) system_call(SYS_unlinkat, AT_FDCWD, name, 0);
     }
   }
   system_call(SYS_close, descriptor);
@@ -158,19 +158,19 @@ bool door::open_folder(const char* folder, bool complains) {
   const auto complain = [complains](const char* about, const char* problem, long error) {
     if (complains) control::complain(about, problem, error);
   };
-  const long made = system_call(SYS_mkdirat, AT_FDCWD, os::as_long(folder), 0700);
+  const long made = system_call(SYS_mkdirat, AT_FDCWD, folder, 0700);
   if (made != 0 && made != -EEXIST) {
     complain(folder, " cannot be made", made);
     return false;
   }
   const long descriptor =
-      system_call(SYS_openat, AT_FDCWD, os::as_long(folder), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+      system_call(SYS_openat, AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) {
     complain(folder, " is not a folder that the process may enter", descriptor);
     return false;
   }
   struct stat found {};
-  const long known = system_call(SYS_fstat, descriptor, os::as_long(&found));
+  const long known = system_call(SYS_fstat, descriptor, &found);
   system_call(SYS_close, descriptor);
   if (known == 0 && static_cast<long>(found.st_uid) == system_call(SYS_geteuid) && (found.st_mode & 077) == 0)
     return true;
@@ -181,7 +181,7 @@ bool door::open_folder(const char* folder, bool complains) {
 bool door::is_taken(bool is_locked) {
   if (!is_locked || is_answered(name_)) return true;
   // A process of this number has left it, perhaps this one before it executed another program.
-  system_call(SYS_unlinkat, AT_FDCWD, os::as_long(name_), 0);
+  system_call(SYS_unlinkat, AT_FDCWD, name_, 0);
   return false;
 }
 
@@ -195,7 +195,7 @@ bool door::bind_to(const char* folder, bool is_locked) {
     put_name(name_, folder, number.data());
     for (int tries = 0; tries < 2; ++tries) {
       const sockaddr_un address = address_of(name_);
-      const long result = system_call(SYS_bind, descriptor_, os::as_long(&address), sizeof address);
+      const long result = system_call(SYS_bind, descriptor_, &address, sizeof address);
       if (result == 0) return true;
       if (result != -EADDRINUSE) {
         complain(folder, " cannot take a socket", result);
@@ -219,13 +219,13 @@ bool door::make_own_folder(const char* beginning) {
   constexpr int most_tries = 4;
   for (int tries = 0; tries < most_tries; ++tries) {
     unsigned char random[8] = {};
-    if (system_call(SYS_getrandom, os::as_long(random), sizeof random, 0) != sizeof random) return false;
+    if (system_call(SYS_getrandom, random, sizeof random, 0) != sizeof random) return false;
     text_writer path(own_folder_, sizeof own_folder_ - 1);
     path.put(beginning).put('-');
     for (const unsigned char byte : random)
       path.put("0123456789abcdef"[byte >> 4]).put("0123456789abcdef"[byte & 15]);
     own_folder_[path.stored()] = '\0';
-    if (system_call(SYS_mkdirat, AT_FDCWD, os::as_long(own_folder_), 0700) == 0) return true;
+    if (system_call(SYS_mkdirat, AT_FDCWD, own_folder_, 0700) == 0) return true;
   }
   own_folder_[0] = '\0';
   return false;
@@ -239,7 +239,7 @@ bool door::open_standard(const char* parent) {
   if (open_folder(folder, false)) return open_in(folder);
   if (make_own_folder(folder)) {
     if (open_in(own_folder_)) return true;
-    system_call(SYS_unlinkat, AT_FDCWD, os::as_long(own_folder_), AT_REMOVEDIR);
+    system_call(SYS_unlinkat, AT_FDCWD, own_folder_, AT_REMOVEDIR);
     own_folder_[0] = '\0';
     return false;
   }
@@ -256,11 +256,11 @@ bool door::open_in(const char* folder) {
   const folder_lock lock(folder);
   const bool bound = bind_to(folder, lock.is_held());
   // Before the mode is set, the folder keeps others away.
-  if (!bound || system_call(SYS_fchmodat, AT_FDCWD, os::as_long(name_), 0600) != 0 ||
+  if (!bound || system_call(SYS_fchmodat, AT_FDCWD, name_, 0600) != 0 ||
       system_call(SYS_listen, descriptor_, backlog) != 0) {
     system_call(SYS_close, descriptor_);
     descriptor_ = -1;
-    if (bound) system_call(SYS_unlinkat, AT_FDCWD, os::as_long(name_), 0);
+    if (bound) system_call(SYS_unlinkat, AT_FDCWD, name_, 0);
     name_[0] = '\0';
     return false;
   }

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "control/openmetrics.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <span>
 #include <string_view>
 
 #include "control/process_metrics.hpp"
-#include "os/syscall.hpp"
+#include "os/memory.hpp"
 #include "runtime/front.hpp"
+#include "runtime/statistics.hpp"
 
 namespace tarn::control {
 namespace {
 
 // Groups that belong to no front. A part of the engine adds its own here.
-constexpr const metric_group* groups[] = {&heap_metrics, &process_metrics};
+constexpr const metric_group* groups[] = {&statistics::metrics, &process_metrics};
 
 struct member {
   static constexpr std::size_t longest_name = 160;
@@ -27,13 +26,10 @@ struct member {
 // In memory of its own, whose pages are used as members come.
 class gathered {
  public:
-  explicit gathered(unsigned metrics) : metrics_(metrics) {
-    const long memory = os::system_call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
-                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (!os::failed(memory)) members_ = reinterpret_cast<member*>(memory);
-  }
+  explicit gathered(unsigned metrics)
+      : metrics_(metrics), members_(static_cast<member*>(os::reserve(bytes, os::system_page_size()))) {}
   ~gathered() {
-    if (members_ != nullptr) os::system_call(SYS_munmap, reinterpret_cast<long>(members_), bytes);
+    if (members_ != nullptr) os::release_own(members_, bytes);
   }
   gathered(const gathered&) = delete;
   gathered& operator=(const gathered&) = delete;
@@ -42,7 +38,7 @@ class gathered {
   [[nodiscard]] std::span<const member> all() const { return {members_, count_}; }
 
  private:
-  static constexpr long bytes = (most_members + 1) * sizeof(member);
+  static constexpr std::size_t bytes = (most_members + 1) * sizeof(member);
 
   static void receive(void* to, const char* name, const std::uint64_t* values) {
     static_cast<gathered*>(to)->add(name, values);
@@ -66,22 +62,13 @@ class gathered {
   }
 
   const unsigned metrics_;
-  member* members_ = nullptr;
+  member* const members_;
   unsigned count_ = 0;
 };
 
-void put_escaped(text_writer& out, std::string_view text) {
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out.put('\\');
-    out.put(static_cast<unsigned char>(c) < 0x20 ? '?' : c);
-  }
-}
-
 void put_labels(text_writer& out, const metric_group& group, const member& m) {
   if (group.label == nullptr) return;
-  out.put('{').put(group.label).put("=\"");
-  put_escaped(out, m.name);
-  out.put("\"}");
+  out.put('{').put(group.label).put("=\"").put_escaped(m.name).put("\"}");
 }
 
 void put_family(text_writer& out, const metric& m) {

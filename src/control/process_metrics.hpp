@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// process_metrics: the figures of malloc and of the process's memory, as metrics.
+// process_metrics: the figures of the process's memory, as metrics.
 // Thread safety: the control thread.
 #pragma once
 
@@ -9,7 +9,6 @@ namespace tarn::control {
 
 #pragma GCC visibility push(hidden)
 
-extern const metric_group heap_metrics;     // those of tarn_get_stats
 extern const metric_group process_metrics;  // what the kernel says of the process and its limit
 
 #pragma GCC visibility pop

@@ -81,7 +81,7 @@ class server {
 
   void open_wake() {
     const std::uint64_t signals = std::uint64_t{1} << (os::control_wake_signal - 1);
-    wake_ = system_call(SYS_signalfd4, -1, os::as_long(&signals), sizeof signals, O_NONBLOCK | O_CLOEXEC);
+    wake_ = system_call(SYS_signalfd4, -1, &signals, sizeof signals, O_NONBLOCK | O_CLOEXEC);
   }
 
   // A negative descriptor is not polled.
@@ -109,8 +109,8 @@ class server {
     const std::int64_t until = fill(polled, begin);
     const std::int64_t left = std::max<std::int64_t>(until - begin, 0) + 1;
     const timespec limit{left / 1000, left % 1000 * 1000000};
-    const long ready = system_call(SYS_ppoll, os::as_long(polled), first_client + most_clients,
-                                   until < 0 ? 0 : os::as_long(&limit), 0, 0);
+    const long ready =
+        system_call(SYS_ppoll, polled, first_client + most_clients, until < 0 ? nullptr : &limit, 0, 0);
     if (ready < 0 && ready != -EINTR) os::sleep_ms(rest_ms);
     const std::int64_t now = os::now_ms();
     if (ready > 0 && polled[wake_place].revents != 0) take_signal();
@@ -124,7 +124,7 @@ class server {
 
   void take_signal() {
     char about_signal[128];
-    system_call(SYS_read, wake_, os::as_long(about_signal), sizeof about_signal);
+    system_call(SYS_read, wake_, about_signal, sizeof about_signal);
   }
 
   void accept_clients(std::int64_t now) {
@@ -152,7 +152,7 @@ class server {
 void tarn::os::control_thread_body() {
   using namespace tarn;
   engine::begin_bare_thread();
-  system_call(SYS_prctl, PR_SET_NAME, reinterpret_cast<long>("tarn-control"));
+  system_call(SYS_prctl, PR_SET_NAME, "tarn-control");
   for (;;) {
     begin_control_thread();
     const unsigned setting = options::control_setting();

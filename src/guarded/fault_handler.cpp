@@ -92,7 +92,7 @@ bool reset_action(int signal) {
 // the kernel for a broken signal frame, would not be raised again.
 bool send_again(int signal, const siginfo_t& info) {
   return os::system_call(SYS_rt_tgsigqueueinfo, os::system_call(SYS_getpid), os::system_call(SYS_gettid),
-                         signal, reinterpret_cast<long>(&info)) == 0;
+                         signal, &info) == 0;
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {

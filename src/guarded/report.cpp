@@ -30,8 +30,8 @@ void begin() {
   while (reporting.exchange(1, std::memory_order_acquire) != 0) {
     if (!os::futex_wait(&reporting, 1, wait_for_other_ms)) os::end_process();
   }
-  const long length = os::system_call(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
-                                      reinterpret_cast<long>(program_path), sizeof program_path - 1);
+  const long length =
+      os::system_call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program_path, sizeof program_path - 1);
   program_path[length > 0 ? length : 0] = '\0';
 }
 

@@ -118,8 +118,7 @@ class written_options {
 // The target of /etc/malloc.conf; empty: there is no such link.
 std::string_view link_target(char* buffer, std::size_t capacity) {
   constexpr const char* path = "/etc/malloc.conf";
-  const long length = os::system_call(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>(path),
-                                      reinterpret_cast<long>(buffer), static_cast<long>(capacity));
+  const long length = os::system_call(SYS_readlinkat, AT_FDCWD, path, buffer, capacity);
   return length > 0 ? std::string_view(buffer, static_cast<std::size_t>(length)) : std::string_view{};
 }
 

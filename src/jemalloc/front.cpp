@@ -5,11 +5,12 @@
 #include "jemalloc/arena_table.hpp"
 #include "jemalloc/figures.hpp"
 
-constinit const tarn::engine::front tarn::engine::jemalloc_front{.order = front::jemalloc,
-                                                                 .walk_locks = [](const os::lock_walk& w) {
-                                                                   if (!w.backwards)
-                                                                     w.visit(tarn::jemalloc::figures_lock());
-                                                                   tarn::jemalloc::arenas.walk_locks(w);
-                                                                   if (w.backwards)
-                                                                     w.visit(tarn::jemalloc::figures_lock());
-                                                                 }};
+namespace {
+constexpr tarn::os::lock_walk::part locks[] = {
+    [](const tarn::os::lock_walk& w) { w.visit(tarn::jemalloc::figures_lock()); },
+    [](const tarn::os::lock_walk& w) { tarn::jemalloc::arenas.walk_locks(w); },
+};
+}  // namespace
+
+constinit const tarn::engine::front tarn::engine::jemalloc_front{
+    .order = front::jemalloc, .walk_locks = [](const os::lock_walk& w) { w.all(locks); }};

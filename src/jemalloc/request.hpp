@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cerrno>
-#include <climits>
 #include <cstddef>
 #include <cstring>
 
@@ -68,13 +67,6 @@ template <class Value>
 int give_only(const request& r, const Value& value) {
   const int refused = refuse_write(r);
   return refused != 0 ? refused : give(r, value);
-}
-
-// The index at the given place of the name. EFAULT: it is none.
-inline int index_at(const request& r, std::size_t place, unsigned& out) {
-  if (r.mib[place] > UINT_MAX) return EFAULT;
-  out = static_cast<unsigned>(r.mib[place]);
-  return 0;
 }
 
 }  // namespace tarn::jemalloc

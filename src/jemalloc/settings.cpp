@@ -17,13 +17,6 @@ std::atomic<std::ptrdiff_t> muzzy_ms{0};
 
 constexpr std::ptrdiff_t longest_decay_ms = 24 * 60 * 60 * 1000;
 
-bool describe(const char* name, tarn_option& out) {
-  for (std::size_t i = 0; options::describe(i, out) == 0; ++i) {
-    if (std::strcmp(out.name, name) == 0) return true;
-  }
-  return false;
-}
-
 [[gnu::constructor]] void at_load() { ensure_settings(); }
 
 }  // namespace
@@ -57,12 +50,13 @@ bool set_background_thread(bool wanted) { return options::set("background", want
 
 const char* option_value(const char* name) {
   static thread_local tarn_option found;
-  return describe(name, found) ? found.value : "";
+  return options::describe(name, found) == 0 ? found.value : "";
 }
 
 void set_if_default(const char* name, const char* value) {
   tarn_option found;
-  if (describe(name, found) && std::strcmp(found.source, "default") == 0) options::set(name, value);
+  if (options::describe(name, found) == 0 && std::strcmp(found.source, "default") == 0)
+    options::set(name, value);
 }
 
 }  // namespace tarn::jemalloc

@@ -8,21 +8,11 @@
 namespace tarn::jemalloc {
 namespace {
 
-// A decimal number. False: the text is none, or too large.
-bool parse_index(std::string_view text, std::size_t& out) {
-  constexpr std::size_t base = 10;
-  out = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9' || out > (SIZE_MAX - (base - 1)) / base) return false;
-    out = out * base + static_cast<std::size_t>(c - '0');
-  }
-  return !text.empty();
-}
-
 // The child that the part of a name leads to, and its number. Null: there is none.
 const node* child_of(const node& parent, std::string_view part, std::size_t& number) {
   if (parent.has_index != nullptr) {
-    return parse_index(part, number) && parent.has_index(number) ? parent.children->nodes : nullptr;
+    return take_number(part, number) && part.empty() && parent.has_index(number) ? parent.children->nodes
+                                                                                 : nullptr;
   }
   const node_list& all = *parent.children;
   for (std::size_t i = 0; i < all.count; ++i) {

@@ -4,8 +4,8 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 
+#include "base/known_part.hpp"
 #include "malloc/entry_points.hpp"
 #include "malloc/hardened_block.hpp"
 #include "malloc/moving.hpp"
@@ -76,9 +76,7 @@ size_t tarn_pinned_by(const void* block) noexcept { return pinning::bytes_by(blo
 size_t tarn_get_stats_sized(tarn_stats* out, size_t size) noexcept {
   tarn_stats all = {};
   statistics::collect(all);
-  const size_t known = size < sizeof all ? size : sizeof all;
-  std::memcpy(out, &all, known);
-  std::memset(reinterpret_cast<char*>(out) + known, 0, size - known);
+  put_known(all, out, size);
   return sizeof all;
 }
 
@@ -106,19 +104,7 @@ int tarn_profile_write(void (*write)(void*, const char*, size_t), void* context)
 int tarn_profile_dump(int fd) noexcept { return heap_profile::dump(fd); }
 
 int tarn_visit_profile(void (*visit)(void*, const tarn_profile_site*), void* context) noexcept {
-  struct forward {
-    void (*visit)(void*, const tarn_profile_site*);
-    void* context;
-    static void call(void* self, const heap_profile::site& s) {
-      const tarn_profile_site out{s.frames,         s.count,       s.live_blocks, s.live_bytes,
-                                  s.resident_bytes, s.blocks,      s.bytes,       s.samples,
-                                  s.live_samples,   s.lifetime_ms, s.lifetimes,   s.number};
-      const auto& to = *static_cast<const forward*>(self);
-      to.visit(to.context, &out);
-    }
-  } to{visit, context};
-  static_assert(tarn_profile_lifetimes == site_figures::lifetime_classes);
-  return heap_profile::visit_sites(forward::call, &to) ? 0 : ENOMEM;
+  return heap_profile::visit_sites(visit, context) ? 0 : ENOMEM;
 }
 
 void tarn_count_begin(tarn_allocation_count* count) noexcept {

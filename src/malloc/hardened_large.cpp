@@ -52,23 +52,11 @@ void give_protected_end(std::uintptr_t start) {
   if (place.load(std::memory_order_relaxed) == start) place.store(0, std::memory_order_relaxed);
 }
 
-// The whole system pages of a range.
-struct whole_pages {
-  std::uintptr_t start;
-  std::uintptr_t end;
-
-  whole_pages(std::uintptr_t first, std::uintptr_t last)
-      : start(align_up(first, os::system_page_size())), end(align_down(last, os::system_page_size())) {}
-  [[nodiscard]] bool empty() const { return start >= end; }
-  [[nodiscard]] void* address() const { return reinterpret_cast<void*>(start); }
-  [[nodiscard]] std::size_t bytes() const { return end - start; }
-};
-
 // Removes the guard of a span that leaves the quarantine and gives it to the page heap; if the system refuses, queues
 // it in `refused`.
 void let_go(span* s, page_backing backing) {
-  const whole_pages all(s->start, s->end());
-  if (!all.empty() && !os::remove_guard(all.address(), all.bytes())) {
+  const os::address_range all = os::whole_units(s->start, s->end());
+  if (!all.empty() && !os::remove_guard(all.memory(), all.bytes())) {
     s->next = refused.load(std::memory_order_relaxed);
     // release: partner of the acquire in retry_refused().
     while (!refused.compare_exchange_weak(s->next, s, std::memory_order_release, std::memory_order_relaxed)) {
@@ -100,10 +88,10 @@ void retry_refused() {
 
 // Makes the whole span inaccessible. True if it has no memory any more, and cannot get any.
 bool guard_all(const span* s) {
-  const whole_pages all(s->start, s->end());
+  const os::address_range all = os::whole_units(s->start, s->end());
   if (all.empty()) return false;
-  const bool guarded = (all.bytes() < marked_below && os::mark_guard(all.address(), all.bytes())) ||
-                       os::protect_guard(all.address(), all.bytes());
+  const bool guarded = (all.bytes() < marked_below && os::mark_guard(all.memory(), all.bytes())) ||
+                       os::protect_guard(all.memory(), all.bytes());
   return guarded && all.bytes() == s->bytes();
 }
 
@@ -114,10 +102,9 @@ std::size_t guard_pages() { return guard_pages_for(os::system_page_size()); }
 std::size_t usable_bytes(const span* s) { return s->bytes() - (guard_pages() << page_shift); }
 
 void guard_end(span* s) {
-  const whole_pages guard(s->start + usable_bytes(s), s->end());
-  if (guard.empty() || os::mark_guard(guard.address(), guard.bytes()) || !take_protected_end(s->start))
-    return;
-  if (!os::protect_guard(guard.address(), guard.bytes())) give_protected_end(s->start);
+  const os::address_range guard = os::whole_units(s->start + usable_bytes(s), s->end());
+  if (guard.empty() || os::mark_guard(guard.memory(), guard.bytes()) || !take_protected_end(s->start)) return;
+  if (!os::protect_guard(guard.memory(), guard.bytes())) give_protected_end(s->start);
 }
 
 void retire(span* s) {

@@ -17,8 +17,7 @@ bool serves(std::size_t size, std::size_t alignment, unsigned size_class, std::s
   if (alignment == 16 && size < 16) size = 16;
   const bool is_large = has_no_class(size, alignment);
   if (size_class != 0) return !is_large && aligned_class_of(object_size(size), alignment) == size_class;
-  const std::size_t page = os::system_page_size() > page_size ? os::system_page_size() : page_size;
-  return is_large && usable == align_up(size == 0 ? 1 : size, page);
+  return is_large && usable == align_up(size == 0 ? 1 : size, os::page_unit());
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr std::size_t shrink_divisor = 8;
 // The span's length: whole pages of tarn and of the system. (Only whole pages of the system can have a mapping of their
 // own.)
 std::size_t block_pages(std::size_t size) {
-  return align_up(std::max<std::size_t>(size, 1), std::max(page_size, os::system_page_size())) >> page_shift;
+  return align_up(std::max<std::size_t>(size, 1), os::page_unit()) >> page_shift;
 }
 
 // A new span for a block that has grown. Below copied_below, copying into backed memory costs less than page faults, so

@@ -57,44 +57,19 @@ std::new_handler current_handler() {
 
 bool too_large(std::size_t size) { return size > entry::largest_request; }
 
-TARN_COLD void* new_slow(std::size_t size, std::size_t alignment) {
+// `throws`: if there is no memory and no new-handler; else null.
+TARN_COLD void* new_slow(std::size_t size, std::size_t alignment, bool throws) {
   for (;;) {
     if (!too_large(size)) {
       if (void* block = alignment == 0 ? allocate(size) : allocate_aligned(alignment, size)) return block;
     }
     const std::new_handler handler = current_handler();
-    if (handler == nullptr) throw_bad_alloc();
+    if (handler == nullptr) {
+      if (!throws) return nullptr;
+      throw_bad_alloc();
+    }
     handler();
   }
-}
-
-// The nothrow forms return null if a new-handler throws, as the standard's default versions do.
-TARN_COLD void* new_nothrow_slow(std::size_t size, std::size_t alignment) noexcept {
-  try {
-    for (;;) {
-      if (!too_large(size)) {
-        if (void* block = alignment == 0 ? allocate(size) : allocate_aligned(alignment, size)) return block;
-      }
-      const std::new_handler handler = current_handler();
-      if (handler == nullptr) return nullptr;
-      handler();
-    }
-  } catch (...) {
-    return nullptr;
-  }
-}
-
-TARN_ALWAYS_INLINE void* new_object(std::size_t size) {
-  if (TARN_LIKELY(is_fine(size))) {
-    void* const object = pop_fine(size);
-    if (TARN_LIKELY(object != nullptr)) return object;
-  }
-  return new_slow(size, 0);
-}
-
-TARN_ALWAYS_INLINE void* new_aligned(std::size_t size, std::align_val_t alignment) {
-  void* const object = pop_aligned(static_cast<std::size_t>(alignment), size);
-  return TARN_LIKELY(object != nullptr) ? object : new_slow(size, static_cast<std::size_t>(alignment));
 }
 
 // What a form that throws returns; null if it throws.
@@ -105,6 +80,24 @@ TARN_COLD void* null_if_thrown(void* (*form)(Arguments...), Arguments... argumen
   } catch (...) {
     return nullptr;
   }
+}
+
+// The nothrow forms return null if a new-handler throws, as the standard's default versions do.
+void* new_nothrow_slow(std::size_t size, std::size_t alignment) noexcept {
+  return null_if_thrown(new_slow, size, alignment, false);
+}
+
+TARN_ALWAYS_INLINE void* new_object(std::size_t size) {
+  if (TARN_LIKELY(is_fine(size))) {
+    void* const object = pop_fine(size);
+    if (TARN_LIKELY(object != nullptr)) return object;
+  }
+  return new_slow(size, 0, true);
+}
+
+TARN_ALWAYS_INLINE void* new_aligned(std::size_t size, std::align_val_t alignment) {
+  void* const object = pop_aligned(static_cast<std::size_t>(alignment), size);
+  return TARN_LIKELY(object != nullptr) ? object : new_slow(size, static_cast<std::size_t>(alignment), true);
 }
 
 // Whether the name leads to tarn's definition, which the linker also knows by a hidden name.

@@ -74,8 +74,7 @@ clock_function find_in_vdso() {
 timespec read(clockid_t clock) {
   timespec now{};
   const clock_function quick = *vdso_clock;
-  if (quick == nullptr || quick(clock, &now) != 0)
-    system_call(SYS_clock_gettime, clock, reinterpret_cast<long>(&now));
+  if (quick == nullptr || quick(clock, &now) != 0) system_call(SYS_clock_gettime, clock, &now);
   return now;
 }
 

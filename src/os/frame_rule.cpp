@@ -43,24 +43,16 @@ struct reader {
     at += sizeof value;
     return value;
   }
-  std::uint64_t unsigned_number() {  // ULEB128
-    std::uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const auto byte = take<std::uint8_t>();
-      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if ((byte & 0x80) == 0) return value;
-    }
-    failed = true;
-    return 0;
-  }
-  std::int64_t signed_number() {  // SLEB128
+  std::uint64_t unsigned_number() { return little_endian_base_128(false); }
+  std::int64_t signed_number() { return static_cast<std::int64_t>(little_endian_base_128(true)); }
+  std::uint64_t little_endian_base_128(bool is_signed) {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
       const auto byte = take<std::uint8_t>();
       value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
       if ((byte & 0x80) != 0) continue;
-      if ((byte & 0x40) != 0 && shift + 7 < 64) value |= ~std::uint64_t{0} << (shift + 7);
-      return static_cast<std::int64_t>(value);
+      if (is_signed && (byte & 0x40) != 0 && shift + 7 < 64) value |= ~std::uint64_t{0} << (shift + 7);
+      return value;
     }
     failed = true;
     return 0;
@@ -109,6 +101,15 @@ struct reader {
   }
 };
 
+// What lies behind the length of an entry. It fails if the entry is damaged or has a 64-bit length.
+reader content_of(const unsigned char* entry) {
+  reader in{entry, entry + 4};
+  const auto length = in.take<std::uint32_t>();
+  in.failed = length == 0 || length == 0xffffffff;
+  in.end = in.failed ? in.at : in.at + length;
+  return in;
+}
+
 // Where a register of the caller is: in the register still, in memory, or nowhere.
 enum class saved : std::uint8_t { not_here, at_offset, lost };
 
@@ -140,12 +141,9 @@ struct common_entry {
 
 // False: the entry is damaged, or has a 64-bit length, an unknown version or an unknown augmentation.
 bool parse_common_entry(const unsigned char* at, common_entry& out) {
-  reader in{at, at + 4};
-  const auto length = in.take<std::uint32_t>();
-  if (length == 0 || length == 0xffffffff) return false;
-  in.end = in.at + length;
+  reader in = content_of(at);
   out.end = in.end;
-  if (in.take<std::uint32_t>() != 0) return false;
+  if (in.take<std::uint32_t>() != 0 || in.failed) return false;
   const auto version = in.take<std::uint8_t>();
   if (version != 1 && version != 3) return false;
   const auto* augmentation = reinterpret_cast<const char*>(in.at);
@@ -406,12 +404,10 @@ int look_at_module(dl_phdr_info* info, std::size_t, void* context) {
 frame_rule parse_entry(std::uintptr_t pc, const unsigned char* entry) {
   frame_rule rule;
   rule.kind = rule_kind::frame_pointer;  // returned if the entry is damaged, unknown, or not that of `pc`
-  reader in{entry, entry + 4};
-  const auto length = in.take<std::uint32_t>();
-  if (length == 0 || length == 0xffffffff) return rule;
-  in.end = in.at + length;
+  reader in = content_of(entry);
   const unsigned char* common_at = in.at;  // the next word is the distance back to the CIE
   common_at -= in.take<std::uint32_t>();
+  if (in.failed) return rule;
   common_entry common;
   if (!parse_common_entry(common_at, common)) return rule;
   const std::uintptr_t begin = in.pointer(common.pointer_encoding);

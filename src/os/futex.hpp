@@ -22,13 +22,12 @@ inline bool futex_wait(futex_word* word, std::uint32_t expected, std::int64_t mi
   limit.tv_sec = milliseconds / 1000;
   limit.tv_nsec = (milliseconds % 1000) * 1000000;
   constexpr long timed_out = -110;
-  return system_call(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
-                     static_cast<long>(expected),
-                     milliseconds < 0 ? 0 : reinterpret_cast<long>(&limit)) != timed_out;
+  return system_call(SYS_futex, word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, expected,
+                     milliseconds < 0 ? nullptr : &limit) != timed_out;
 }
 
 inline void futex_wake(futex_word* word, int sleepers) {
-  system_call(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, sleepers);
+  system_call(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, sleepers);
 }
 
 inline void sleep_ms(std::int64_t milliseconds) {

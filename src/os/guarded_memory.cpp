@@ -23,17 +23,16 @@ constexpr int window_tries = 8;
 constexpr int random_tries = 3;
 
 long map_inaccessible(std::uintptr_t at, std::size_t bytes) {
-  return system_call(SYS_mmap, static_cast<long>(at), static_cast<long>(bytes), PROT_NONE,
-                     inaccessible | (at != 0 ? MAP_FIXED_NOREPLACE : 0), -1, 0);
+  return system_call(SYS_mmap, at, bytes, PROT_NONE, inaccessible | (at != 0 ? MAP_FIXED_NOREPLACE : 0), -1,
+                     0);
 }
 
 void unmap(std::uintptr_t at, std::size_t bytes) {
-  if (bytes != 0) system_call(SYS_munmap, static_cast<long>(at), static_cast<long>(bytes));
+  if (bytes != 0) system_call(SYS_munmap, at, bytes);
 }
 
 bool protect(void* address, std::size_t bytes, int protection) {
-  return system_call(SYS_mprotect, static_cast<long>(address_of(address)), static_cast<long>(bytes),
-                     protection) == 0;
+  return system_call(SYS_mprotect, address, bytes, protection) == 0;
 }
 
 std::uint64_t random_number() {
@@ -68,7 +67,7 @@ std::uintptr_t reserve_at(std::uintptr_t start, std::size_t bytes, bool& no_memo
   const std::uintptr_t first = start - guard_bytes;
   const long result = map_inaccessible(first, all);
   no_memory = result == -ENOMEM;
-  if (failed(result)) return 0;
+  if (is_error(result)) return 0;
   // An emulator may treat the address as a hint only.
   if (static_cast<std::uintptr_t>(result) == first) return start;
   unmap(static_cast<std::uintptr_t>(result), all);
@@ -80,7 +79,7 @@ std::uintptr_t reserve_anywhere(std::size_t bytes, std::size_t alignment) {
   const std::size_t exact = bytes + 2 * guard_bytes;
   for (const std::size_t room : {exact, exact + alignment}) {
     const long result = map_inaccessible(0, room);
-    if (failed(result)) return 0;
+    if (is_error(result)) return 0;
     const auto first = static_cast<std::uintptr_t>(result);
     const std::uintptr_t start = align_up(first + guard_bytes, alignment);
     if (start - guard_bytes + exact <= first + room) {
@@ -126,7 +125,7 @@ guarded_range extend_guarded(std::uintptr_t end, std::size_t bytes) {
   if (TARN_TSAN || bytes < guard_bytes) return {};
   const std::uintptr_t behind = end + guard_bytes;
   const long result = map_inaccessible(behind, bytes);
-  if (failed(result)) return {};
+  if (is_error(result)) return {};
   void* const start = reinterpret_cast<void*>(end);
   if (static_cast<std::uintptr_t>(result) == behind && allow_access(start, bytes)) {
     return {start, bytes, true, true};

@@ -25,7 +25,7 @@ std::atomic<bool> has_markers{false};
 std::atomic<bool> has_protected{false};
 
 bool succeeds(long number, void* address, std::size_t bytes, int argument) {
-  return system_call(number, static_cast<long>(address_of(address)), static_cast<long>(bytes), argument) == 0;
+  return system_call(number, address, bytes, argument) == 0;
 }
 
 }  // namespace

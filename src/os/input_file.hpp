@@ -23,7 +23,7 @@ class input_file {
   // Null: reads as an empty file.
   explicit input_file(const char* path) {
     if (path == nullptr) return;
-    descriptor_ = system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(path), O_RDONLY | O_CLOEXEC);
+    descriptor_ = system_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     constexpr long first_other = 3;
     if (descriptor_ < 0 || descriptor_ >= first_other) return;
     const long low = descriptor_;
@@ -40,16 +40,14 @@ class input_file {
   std::size_t read(char* out, std::size_t most) {
     if (descriptor_ < 0) return 0;
     long got = -EINTR;
-    while (got == -EINTR)
-      got = system_call(SYS_read, descriptor_, reinterpret_cast<long>(out), static_cast<long>(most));
+    while (got == -EINTR) got = system_call(SYS_read, descriptor_, out, most);
     return got > 0 ? static_cast<std::size_t>(got) : 0;
   }
 
   // False: these bytes cannot all be read.
   bool read_at(std::uint64_t place, void* out, std::size_t bytes) {
     return descriptor_ >= 0 &&
-           system_call(SYS_pread64, descriptor_, reinterpret_cast<long>(out), static_cast<long>(bytes),
-                       static_cast<long>(place)) == static_cast<long>(bytes);
+           system_call(SYS_pread64, descriptor_, out, bytes, place) == static_cast<long>(bytes);
   }
 
  private:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "os/memory.hpp"
 
-#include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
@@ -15,6 +14,7 @@
 
 #include "base/units.hpp"
 #include "os/clock.hpp"
+#include "os/input_file.hpp"
 #include "os/memory_calls.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
@@ -35,18 +35,11 @@ constexpr const char* huge_setting = "/sys/kernel/mm/transparent_hugepage/enable
 constexpr int private_anonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 
 long map(std::size_t bytes, int protection, int extra_flags) {
-  return system_call(SYS_mmap, 0, static_cast<long>(bytes), protection, private_anonymous | extra_flags, -1,
-                     0);
+  return system_call(SYS_mmap, 0, bytes, protection, private_anonymous | extra_flags, -1, 0);
 }
 
 bool advise(void* address, std::size_t bytes, int advice) {
-  return !in_strict_mode() &&
-         system_call(SYS_madvise, as_long(address), static_cast<long>(bytes), advice) == 0;
-}
-
-// Memory that no caller has seen.
-bool release_fresh(void* address, std::size_t bytes) {
-  return system_call(SYS_munmap, as_long(address), static_cast<long>(bytes)) == 0;
+  return !in_strict_mode() && system_call(SYS_madvise, address, bytes, advice) == 0;
 }
 
 // The effect of MADV_DONTNEED on a fresh page.
@@ -59,13 +52,13 @@ enum class dropping : std::uint8_t {
 // ThreadSanitizer does not know that the page is new, whatever was at its address before.
 __attribute__((no_sanitize("thread"))) dropping try_dropping() {
   const long page = map(system_page_size(), readable_writable, MAP_NORESERVE);
-  if (failed(page)) return dropping::refused;
+  if (is_error(page)) return dropping::refused;
   auto* const byte = reinterpret_cast<volatile unsigned char*>(page);
   *byte = 1;
   dropping found = dropping::refused;
   if (advise(reinterpret_cast<void*>(page), system_page_size(), MADV_DONTNEED))
     found = *byte == 0 ? dropping::works : dropping::pretended;
-  release_fresh(reinterpret_cast<void*>(page), system_page_size());
+  release_own(reinterpret_cast<void*>(page), system_page_size());
   return found;
 }
 
@@ -91,21 +84,21 @@ void* map_aligned(std::size_t bytes, std::size_t alignment, std::size_t lead, in
   std::uintptr_t start = 0;
   if (lead == 0) {
     const long exact = map(bytes, protection, flags);
-    if (failed(exact)) return nullptr;
+    if (is_error(exact)) return nullptr;
     start = static_cast<std::uintptr_t>(exact);
     if ((start & (alignment - 1)) == 0) return reinterpret_cast<void*>(start);
-    release_fresh(reinterpret_cast<void*>(start), bytes);
+    release_own(reinterpret_cast<void*>(start), bytes);
   }
   // Map enough to align, and unmap the surplus at both ends.
   const std::size_t with_room = bytes + alignment;
   const long wide = map(with_room, protection, flags);
-  if (failed(wide)) return nullptr;
+  if (is_error(wide)) return nullptr;
   start = static_cast<std::uintptr_t>(wide);
   const std::uintptr_t aligned = align_up(start + lead, alignment) - lead;
   const std::size_t before = aligned - start;
   const std::size_t after = with_room - before - bytes;
-  if (before != 0) release_fresh(reinterpret_cast<void*>(start), before);
-  if (after != 0) release_fresh(reinterpret_cast<void*>(aligned + bytes), after);
+  if (before != 0) release_own(reinterpret_cast<void*>(start), before);
+  if (after != 0) release_own(reinterpret_cast<void*>(aligned + bytes), after);
   return reinterpret_cast<void*>(aligned);
 }
 
@@ -124,9 +117,7 @@ std::size_t machine_bytes() {
   if (bytes != 0) return bytes;
   if (in_sandbox()) return SIZE_MAX;
   struct sysinfo info {};
-  bytes = system_call(SYS_sysinfo, reinterpret_cast<long>(&info)) == 0
-              ? (info.totalram + info.totalswap) * info.mem_unit
-              : SIZE_MAX;
+  bytes = system_call(SYS_sysinfo, &info) == 0 ? (info.totalram + info.totalswap) * info.mem_unit : SIZE_MAX;
   found.store(bytes, std::memory_order_relaxed);
   return bytes;
 }
@@ -150,12 +141,12 @@ bool can_reserve(std::size_t bytes) {
   void* const room = reserve_inaccessible(bytes, system_page_size());
   if (room == nullptr) return false;
   if (dropping_now() == dropping::refused) unlock_from_memory(room, bytes);
-  const long result = system_call(SYS_mprotect, as_long(room), static_cast<long>(bytes), readable_writable);
-  release_fresh(room, bytes);
+  const long result = system_call(SYS_mprotect, room, bytes, readable_writable);
+  release_own(room, bytes);
   if (result == 0 || result == -ENOMEM) return result == 0;
   // A sandbox forbids mprotect: reserve_guarded() then reserves memory without guards.
   void* const writable = reserve(bytes, system_page_size());
-  if (writable != nullptr) release_fresh(writable, bytes);
+  if (writable != nullptr) release_own(writable, bytes);
   return writable != nullptr;
 }
 
@@ -170,6 +161,8 @@ bool purge(void* address, std::size_t bytes) {
   return drop_heard(address, bytes) && dropping_now() != dropping::pretended;
 }
 
+bool release_own(void* address, std::size_t bytes) { return system_call(SYS_munmap, address, bytes) == 0; }
+
 bool purge_own(void* address, std::size_t bytes) {
   return advise(address, bytes, MADV_DONTNEED) && dropping_now() != dropping::pretended;
 }
@@ -182,8 +175,7 @@ bool purge_free(void* address, std::size_t bytes) {
 }
 
 bool find_resident(void* address, std::size_t bytes, unsigned char* pages) {
-  return !in_strict_mode() &&
-         system_call(SYS_mincore, as_long(address), static_cast<long>(bytes), as_long(pages)) == 0;
+  return !in_strict_mode() && system_call(SYS_mincore, address, bytes, pages) == 0;
 }
 
 bool populate(void* address, std::size_t bytes) { return advise(address, bytes, MADV_POPULATE_WRITE); }
@@ -193,25 +185,19 @@ bool advise_huge(void* address, std::size_t bytes) { return advise(address, byte
 bool advise_no_huge(void* address, std::size_t bytes) { return advise(address, bytes, MADV_NOHUGEPAGE); }
 
 bool huge_pages_everywhere() {
-  char text[64] = {};
-  const long file =
-      system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(huge_setting), O_RDONLY | O_CLOEXEC);
-  if (failed(file)) return false;
-  system_call(SYS_read, file, reinterpret_cast<long>(text), sizeof(text) - 1);
-  system_call(SYS_close, file);
-  return std::string_view(text).find("[always]") != std::string_view::npos;
+  char text[64];
+  input_file file(huge_setting);
+  return std::string_view(text, file.read(text, sizeof text)).find("[always]") != std::string_view::npos;
 }
 
 bool lock_in_memory(void* address, std::size_t bytes) {
-  if (system_call(SYS_mlock, as_long(address), static_cast<long>(bytes)) == 0) return true;
+  if (system_call(SYS_mlock, address, bytes) == 0) return true;
   // mlock may have marked the range as locked before it failed to back the pages.
   unlock_from_memory(address, bytes);
   return false;
 }
 
-void unlock_from_memory(void* address, std::size_t bytes) {
-  system_call(SYS_munlock, as_long(address), static_cast<long>(bytes));
-}
+void unlock_from_memory(void* address, std::size_t bytes) { system_call(SYS_munlock, address, bytes); }
 
 void set_dumped(void* address, std::size_t bytes, bool dumped) {
   advise(address, bytes, dumped ? MADV_DODUMP : MADV_DONTDUMP);
@@ -228,17 +214,14 @@ void* reserve_inaccessible(std::size_t bytes, std::size_t alignment, std::size_t
 
 void* move_mapping(void* from, std::size_t bytes, void* wanted) {
   // With MREMAP_DONTUNMAP and without MREMAP_FIXED, the new address is a hint.
-  const long moved =
-      system_call(SYS_mremap, as_long(from), static_cast<long>(bytes), static_cast<long>(bytes),
-                  MREMAP_MAYMOVE | MREMAP_DONTUNMAP, as_long(wanted));
-  return failed(moved) ? nullptr : reinterpret_cast<void*>(moved);
+  const long moved = system_call(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, wanted);
+  return is_error(moved) ? nullptr : reinterpret_cast<void*>(moved);
 }
 
 bool extend_mapping(void* end, std::size_t bytes) {
   // Grows the mapping of the last page: the range may consist of several mappings.
   const std::size_t last = system_page_size();
-  return !failed(system_call(SYS_mremap, as_long(end) - static_cast<long>(last), static_cast<long>(last),
-                             static_cast<long>(last + bytes), 0));
+  return !is_error(system_call(SYS_mremap, address_of(end) - last, last, last + bytes, 0));
 }
 
 void copy_to_zeroes(void* to, const void* from, std::size_t bytes) {

@@ -5,12 +5,34 @@
 // Thread safety: all functions may be called by any thread. Failure is reported by the result.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+
+#include "base/units.hpp"
 
 namespace tarn::os {
 
 // The system's page size, found at run time: 4 KiB to 64 KiB.
 std::size_t system_page_size();
+
+// The larger one of the system's page and tarn's.
+inline std::size_t page_unit() { return std::max(page_size, system_page_size()); }
+
+// A part of the address space, [start, end).
+struct address_range {
+  std::uintptr_t start = 0;
+  std::uintptr_t end = 0;
+
+  [[nodiscard]] bool empty() const { return start >= end; }
+  [[nodiscard]] void* memory() const { return reinterpret_cast<void*>(start); }
+  [[nodiscard]] std::size_t bytes() const { return end - start; }
+};
+// What lies in whole units of [start, end); it may be empty.
+inline address_range whole_units(std::uintptr_t start, std::uintptr_t end,
+                                 std::size_t unit = system_page_size()) {
+  return {align_up(start, unit), align_down(end, unit)};
+}
 
 // The machine's memory plus swap space in bytes, as the first call found it; SIZE_MAX: the system does not tell.
 std::size_t machine_bytes();
@@ -38,7 +60,9 @@ bool release(void* address, std::size_t bytes);
 // refuses, a page is locked in memory, or the system only pretends to drop memory.
 bool purge(void* address, std::size_t bytes);
 
-// The same for the engine's own structures, which the program has never seen: nobody listens for them.
+// The same as release() and purge() for the engine's own structures, which the program has never seen: nobody listens
+// for them.
+bool release_own(void* address, std::size_t bytes);
 bool purge_own(void* address, std::size_t bytes);
 
 // The same as purge() for free memory: also undoes locks that the program has left on it (mlock), unless the program has locked

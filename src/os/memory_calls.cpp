@@ -77,8 +77,7 @@ bool must_not_be_heard() { return !may_call_out && memory_calls_are_heard(); }
 
 bool unmap_heard(void* address, std::size_t bytes) {
   if (in_strict_mode()) return false;
-  if (TARN_LIKELY(!unmapping_is_heard()))
-    return system_call(SYS_munmap, static_cast<long>(address_of(address)), static_cast<long>(bytes)) == 0;
+  if (TARN_LIKELY(!unmapping_is_heard())) return system_call(SYS_munmap, address, bytes) == 0;
   return call_out(
       [](void* context) {
         auto& r = *static_cast<request*>(context);
@@ -90,8 +89,7 @@ bool unmap_heard(void* address, std::size_t bytes) {
 bool drop_heard(void* address, std::size_t bytes) {
   if (in_strict_mode()) return false;
   if (TARN_LIKELY(!advice_is_heard())) {
-    return system_call(SYS_madvise, static_cast<long>(address_of(address)), static_cast<long>(bytes),
-                       MADV_DONTNEED) == 0;
+    return system_call(SYS_madvise, address, bytes, MADV_DONTNEED) == 0;
   }
   return call_out(
       [](void* context) {

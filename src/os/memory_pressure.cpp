@@ -40,12 +40,7 @@ class text_lines {
 std::uint64_t number_in(std::string_view text, std::uint64_t otherwise) {
   if (text.empty() || text[0] < '0' || text[0] > '9') return otherwise;
   std::uint64_t value = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') break;
-    if (value > unlimited / 10 - 1) return unlimited;
-    value = value * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  return value;
+  return take_number(text, value) ? value : unlimited;
 }
 
 bool lists(std::string_view list, std::string_view word) {

@@ -310,6 +310,13 @@ struct lock_walk {
   void (*visit)(mutex&);
   bool backwards = false;
 
+  // Calls each part, which visits its locks; the last one first if the walk goes backwards.
+  using part = void (*)(const lock_walk&);
+  template <std::size_t count>
+  void all(const part (&parts)[count]) const {
+    for (std::size_t i = 0; i < count; ++i) parts[backwards ? count - 1 - i : i](*this);
+  }
+
   template <class Members>
   void list(mutex& m, Members members) const {
     if (!backwards) visit(m);

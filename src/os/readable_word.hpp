@@ -21,8 +21,7 @@ enum class word_state : std::uint8_t {
 // argument and then fails with EINVAL, or with EFAULT if it cannot be read.
 inline word_state ask_for_word(std::uintptr_t address) {
   constexpr long no_way = -1;
-  const long result =
-      system_call(SYS_rt_sigprocmask, no_way, static_cast<long>(address), 0, sizeof(std::uint64_t));
+  const long result = system_call(SYS_rt_sigprocmask, no_way, address, 0, sizeof(std::uint64_t));
   return result == -EINVAL   ? word_state::readable
          : result == -EFAULT ? word_state::unreadable
                              : word_state::unknown;

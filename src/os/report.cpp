@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+
 #include "base/compiler.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
@@ -23,7 +25,7 @@ struct file_identity {
 // False: the descriptor is not open.
 bool ask_identity(long descriptor, file_identity& out) {
   struct stat now {};
-  if (system_call(SYS_fstat, descriptor, reinterpret_cast<long>(&now)) != 0) return false;
+  if (system_call(SYS_fstat, descriptor, &now) != 0) return false;
   out = {now.st_dev, now.st_ino};
   return true;
 }
@@ -41,31 +43,30 @@ file_identity duplicated{};
 // to. Noted at load, not at the first allocation: a sandbox may be active by then.
 [[gnu::constructor(101)]] void note_standard_error() { has_standard_error = ask_identity(2, standard_error); }
 
-bool write_all(long descriptor, const char* text, std::size_t size) {
-  while (size != 0) {
-    const long written =
-        system_call(SYS_write, descriptor, reinterpret_cast<long>(text), static_cast<long>(size));
-    if (written == -4) continue;  // EINTR
-    if (written <= 0) return false;
-    text += written;
-    size -= static_cast<std::size_t>(written);
-  }
-  return true;
-}
-
 // The program may have closed all unknown descriptors and reused the number for a file of its own: compare the file.
 bool has_duplicate() { return duplicate >= 0 && is_file(duplicate, duplicated); }
 
 }  // namespace
 
+long write_all(long descriptor, const char* text, std::size_t size) {
+  while (size != 0) {
+    const long written = system_call(SYS_write, descriptor, text, size);
+    if (written == -EINTR) continue;
+    if (written <= 0) return written != 0 ? written : -EIO;
+    text += written;
+    size -= static_cast<std::size_t>(written);
+  }
+  return 0;
+}
+
 void write_line(const text_writer& line) {
-  if (!has_standard_error || write_all(2, line.data(), line.stored())) return;
+  if (!has_standard_error || write_all(2, line.data(), line.stored()) == 0) return;
   if (has_duplicate()) write_all(duplicate, line.data(), line.stored());
 }
 
 void write_notice(const text_writer& line) {
   if (has_entered_sandbox() || !has_standard_error) return;
-  if (is_file(2, standard_error) && write_all(2, line.data(), line.stored())) return;
+  if (is_file(2, standard_error) && write_all(2, line.data(), line.stored()) == 0) return;
   if (has_duplicate()) write_all(duplicate, line.data(), line.stored());
 }
 
@@ -97,10 +98,10 @@ TARN_COLD void end_process() {
 }
 
 bool append_to_file(const char* path, const text_writer& text) {
-  const long descriptor = system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(path),
-                                      O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  const long descriptor =
+      system_call(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor < 0) return false;
-  const bool written = write_all(descriptor, text.data(), text.stored());
+  const bool written = write_all(descriptor, text.data(), text.stored()) == 0;
   system_call(SYS_close, descriptor);
   return written;
 }

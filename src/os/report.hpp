@@ -24,9 +24,20 @@ void forget_standard_error();
 
 // Writes "tarn: <what>: <pointer>" and ends the process: the heap can no longer be trusted.
 [[noreturn]] void fatal(const char* what, const void* pointer);
+// The same with `what` in parts.
+template <class... Parts>
+[[noreturn, gnu::cold, gnu::noinline]] void fatal_at(const void* pointer, Parts... parts) {
+  text_buffer<1400> what;
+  (what.put(parts), ...);
+  what.put('\0');
+  fatal(what.data(), pointer);
+}
 
 // Sends SIGABRT to the calling thread, and SIGKILL if the process survives that.
 [[noreturn]] void end_process();
+
+// Writes all bytes. 0, or -errno.
+long write_all(long descriptor, const char* text, std::size_t size);
 
 // Appends text to a file, which is created if necessary. False: that failed.
 bool append_to_file(const char* path, const text_writer& text);

@@ -32,7 +32,7 @@ namespace {
 bool kernel_restarts() {
 #if defined(__aarch64__)
   utsname name{};
-  if (system_call(SYS_uname, reinterpret_cast<long>(&name)) != 0) return false;
+  if (system_call(SYS_uname, &name) != 0) return false;
   constexpr const char* broken_releases[] = {"6.19", "7.0"};
   for (const char* const broken : broken_releases) {
     const std::size_t length = std::strlen(broken);

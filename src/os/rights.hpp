@@ -19,7 +19,7 @@ class capabilities {
   static capabilities of(long thread) {
     capabilities out;
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, static_cast<int>(thread)};
-    system_call(SYS_capget, reinterpret_cast<long>(&header), reinterpret_cast<long>(out.words_));
+    system_call(SYS_capget, &header, out.words_);
     return out;
   }
   bool operator==(const capabilities& other) const {

@@ -41,13 +41,13 @@ class field_finder {
 // If the file cannot be opened, assume a filter. A kernel without seccomp has no such field.
 filter look_for_filter() {
   const char* const path = "/proc/self/status";
-  const long file = system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(path), O_RDONLY | O_CLOEXEC);
+  const long file = system_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return filter::inherited;
   field_finder finder("\nSeccomp:\t");
   char text[1024] = {};
   char mode = 0;
   long count = 0;
-  while (mode == 0 && (count = system_call(SYS_read, file, reinterpret_cast<long>(text), sizeof text)) > 0) {
+  while (mode == 0 && (count = system_call(SYS_read, file, text, sizeof text)) > 0) {
     mode = finder.look(text, count);
   }
   system_call(SYS_close, file);

@@ -32,7 +32,7 @@ class alignas(sealed_unit) sealed {
   // If the system refuses, the value is set but stays writable.
   void seal(const T& value) {
     value_ = value;
-    system_call(SYS_mprotect, reinterpret_cast<long>(this), static_cast<long>(sizeof *this), PROT_READ);
+    system_call(SYS_mprotect, this, sizeof *this, PROT_READ);
   }
 
   const T* operator->() const { return &value_; }

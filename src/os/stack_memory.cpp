@@ -25,8 +25,7 @@ std::uintptr_t page_start(std::uintptr_t address, std::uintptr_t page) { return 
 
 bool populates(std::uintptr_t address) {
   const auto page = static_cast<std::uintptr_t>(getauxval(AT_PAGESZ));
-  return os::system_call(SYS_madvise, static_cast<long>(page_start(address, page)), static_cast<long>(page),
-                         MADV_POPULATE_READ) == 0;
+  return os::system_call(SYS_madvise, page_start(address, page), page, MADV_POPULATE_READ) == 0;
 }
 
 // An emulator may accept any advice, even for the page of the null pointer: check that it refuses that one.

@@ -5,11 +5,13 @@
 
 #include <sys/syscall.h>
 
+#include <type_traits>
+
 namespace tarn::os {
 
 #if defined(__x86_64__)
 
-inline long system_call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
+inline long call_kernel(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
   long result = 0;
   register long r10 asm("r10") = d;
   register long r8 asm("r8") = e;
@@ -23,7 +25,7 @@ inline long system_call(long number, long a = 0, long b = 0, long c = 0, long d 
 
 #elif defined(__aarch64__)
 
-inline long system_call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
+inline long call_kernel(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
   register long x8 asm("x8") = number;
   register long x0 asm("x0") = a;
   register long x1 asm("x1") = b;
@@ -39,9 +41,22 @@ inline long system_call(long number, long a = 0, long b = 0, long c = 0, long d 
 #error "tarn runs on x86-64 and aarch64"
 #endif
 
-// What a call that has failed returns is -errno.
-inline bool failed(long result) { return result < 0 && result >= -4095; }
+template <class Value>
+long argument(Value value) {
+  if constexpr (std::is_pointer_v<Value>) {
+    return reinterpret_cast<long>(value);
+  } else {
+    return static_cast<long>(value);
+  }
+}
 
-inline long as_long(const void* pointer) { return reinterpret_cast<long>(pointer); }
+// The arguments are numbers and pointers.
+template <class... Arguments>
+long system_call(long number, Arguments... arguments) {
+  return call_kernel(number, argument(arguments)...);
+}
+
+// Whether a result, which may be an address, is -errno.
+constexpr bool is_error(long result) { return result < 0 && result >= -4095; }
 
 }  // namespace tarn::os

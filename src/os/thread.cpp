@@ -43,7 +43,7 @@ void give_ordinary_scheduling(long thread) {
   const long policy = system_call(SYS_sched_getscheduler, 0) & ~reset_on_fork;
   if (policy == fifo || policy == round_robin) {
     const int priority = 0;
-    system_call(SYS_sched_setscheduler, thread, 0, reinterpret_cast<long>(&priority));
+    system_call(SYS_sched_setscheduler, thread, 0, &priority);
   }
   if (nice_of_this_thread() < at_load->nice)
     system_call(SYS_setpriority, PRIO_PROCESS, thread, at_load->nice);
@@ -51,7 +51,7 @@ void give_ordinary_scheduling(long thread) {
   const long bytes = processors_of_this_thread(mine);
   if (bytes == at_load->processors_bytes &&
       std::memcmp(&mine, &at_load->processors, static_cast<std::size_t>(bytes)) != 0) {
-    system_call(SYS_sched_setaffinity, thread, bytes, reinterpret_cast<long>(&at_load->processors));
+    system_call(SYS_sched_setaffinity, thread, bytes, &at_load->processors);
   }
 }
 
@@ -107,8 +107,7 @@ void plan_next_try(thread_state& t, bool started) {
 bool start(thread_control* c, thread_state& t) {
   std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t before = 0;
-  system_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&all), reinterpret_cast<long>(&before),
-              sizeof all);
+  system_call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
   bool is_there = is_own_process(c);
   std::uint32_t expected = none;
   // acquire: the last thread has left the stack; partner: the kernel's store.
@@ -119,11 +118,11 @@ bool start(thread_control* c, thread_state& t) {
     if (thread != 0) plan_next_try(t, is_there);
     if (is_there) break;
     t.state.store(none, std::memory_order_release);  // partner: the acquires in await_state() and above
-    system_call(SYS_futex, reinterpret_cast<long>(&t.state), FUTEX_WAKE, INT_MAX);
+    system_call(SYS_futex, &t.state, FUTEX_WAKE, INT_MAX);
     full_fence();  // partner: the one in release_background_thread(), which may have found our claim
     is_there = thread == 0 && c->holds.load(std::memory_order_relaxed) == 0;
   }
-  system_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&before), 0, sizeof before);
+  system_call(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof before);
   return is_there;
 }
 
@@ -142,8 +141,7 @@ bool await_state(thread_state& t, int tries, Done done) {
     // acquire: partner of the release in start(), and of the kernel's store.
     const std::uint32_t seen = t.state.load(std::memory_order_acquire);
     if (done(seen)) return true;
-    const long result = system_call(SYS_futex, reinterpret_cast<long>(&t.state), FUTEX_WAIT, seen,
-                                    reinterpret_cast<long>(&limit));
+    const long result = system_call(SYS_futex, &t.state, FUTEX_WAIT, seen, &limit);
     if (result == timed_out && --tries <= 0) return false;
   }
 }
@@ -316,7 +314,7 @@ void await_end_of_thread(long thread) {
   const long process = system_call(SYS_getpid);
   for (int i = 0; i < tries && system_call(SYS_tgkill, process, thread, 0) == exists; ++i) {
     const timespec pause{0, 20000};
-    if (i > 0) system_call(SYS_nanosleep, reinterpret_cast<long>(&pause), 0);
+    if (i > 0) system_call(SYS_nanosleep, &pause, 0);
   }
 }
 

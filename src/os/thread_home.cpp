@@ -48,13 +48,13 @@ void map_home(load_values& out) {
   out.data_bytes = data_bytes_needed();
   const std::size_t part = stack_part(out.data_bytes) + page;
   const std::size_t bytes = 3 * page + engine_threads * part;
-  const long home = system_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_NONE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (failed(home)) return;
+  const long home =
+      system_call(SYS_mmap, 0, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (is_error(home)) return;
   const long control = home + static_cast<long>(page);
-  if (system_call(SYS_mprotect, control, static_cast<long>(page), PROT_READ | PROT_WRITE) != 0 ||
-      system_call(SYS_madvise, control, static_cast<long>(page), MADV_WIPEONFORK) != 0) {
-    system_call(SYS_munmap, home, static_cast<long>(bytes));
+  if (system_call(SYS_mprotect, control, page, PROT_READ | PROT_WRITE) != 0 ||
+      system_call(SYS_madvise, control, page, MADV_WIPEONFORK) != 0) {
+    system_call(SYS_munmap, home, bytes);
     return;
   }
   out.control = reinterpret_cast<thread_control*>(control);
@@ -67,9 +67,7 @@ void map_home(load_values& out) {
 bool has_robust_list() {
   void* head = nullptr;
   std::size_t bytes = 0;
-  return system_call(SYS_get_robust_list, 0, reinterpret_cast<long>(&head), reinterpret_cast<long>(&bytes)) ==
-             0 &&
-         head != nullptr;
+  return system_call(SYS_get_robust_list, 0, &head, &bytes) == 0 && head != nullptr;
 }
 
 [[gnu::constructor(101)]] void note_load_values() {
@@ -102,7 +100,7 @@ void note_process(thread_control* c) {
 long nice_of_this_thread() { return 20 - system_call(SYS_getpriority, PRIO_PROCESS, 0); }
 
 long processors_of_this_thread(processor_set& out) {
-  const long bytes = system_call(SYS_sched_getaffinity, 0, sizeof out, reinterpret_cast<long>(&out));
+  const long bytes = system_call(SYS_sched_getaffinity, 0, sizeof out, &out);
   return bytes > 0 ? bytes : 0;
 }
 

@@ -5,7 +5,6 @@
 // Thread safety: any thread. A request takes at most twice its bytes.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 
@@ -14,38 +13,27 @@
 
 namespace tarn {
 
-class block_store {
+class block_store : public metadata_pools<19> {
  public:
   static constexpr std::size_t least = 64;
   // Enough for the table of a thread that uses two million object_pools.
   static constexpr std::size_t most = 16 * mib;
 
-  constexpr explicit block_store(metadata_arena& arena) : arena_(arena) {}
+  constexpr explicit block_store(metadata_arena& arena)
+      : metadata_pools{{pool_of(0), pool_of(1), pool_of(2), pool_of(3), pool_of(4), pool_of(5), pool_of(6),
+                        pool_of(7), pool_of(8), pool_of(9), pool_of(10), pool_of(11), pool_of(12),
+                        pool_of(13), pool_of(14), pool_of(15), pool_of(16), pool_of(17), pool_of(18)}},
+        arena_(arena) {}
 
   // At least `bytes` bytes, not zeroed; null when there is no memory, or bytes > most.
   void* allocate(std::size_t bytes) {
-    return bytes <= most ? pools_[index_of(bytes)].allocate(arena_) : nullptr;
+    return bytes <= most ? pools[index_of(bytes)].allocate(arena_) : nullptr;
   }
   // Requires: `bytes` as passed to allocate().
-  void deallocate(void* block, std::size_t bytes) { pools_[index_of(bytes)].deallocate(block); }
-
-  // A period of decay.
-  void age() {
-    for (metadata_pool& pool : pools_) pool.age(arena_);
-  }
-  [[nodiscard]] bool has_work() {
-    return std::any_of(pools_, pools_ + sizes, [](metadata_pool& pool) { return pool.has_work(); });
-  }
-  void forget_holds() {
-    for (metadata_pool& pool : pools_) pool.forget_holds();
-  }
-  void walk_locks(const os::lock_walk& walk) {
-    for (metadata_pool& pool : pools_) walk.visit(pool.lock());
-  }
+  void deallocate(void* block, std::size_t bytes) { pools[index_of(bytes)].deallocate(block); }
 
  private:
-  static constexpr std::size_t sizes = 19;
-  static_assert(least << (sizes - 1) == most);
+  static_assert(least << 18 == most);
   static std::size_t index_of(std::size_t bytes) {
     return bytes <= least ? 0 : static_cast<std::size_t>(std::bit_width((bytes - 1) / least));
   }
@@ -54,10 +42,6 @@ class block_store {
   }
 
   metadata_arena& arena_;
-  metadata_pool pools_[sizes] = {pool_of(0),  pool_of(1),  pool_of(2),  pool_of(3),  pool_of(4),
-                                 pool_of(5),  pool_of(6),  pool_of(7),  pool_of(8),  pool_of(9),
-                                 pool_of(10), pool_of(11), pool_of(12), pool_of(13), pool_of(14),
-                                 pool_of(15), pool_of(16), pool_of(17), pool_of(18)};
 };
 
 }  // namespace tarn

@@ -11,12 +11,9 @@ namespace {
 
 bool is_filled(std::uintptr_t start, std::size_t bytes) {
   unsigned char resident[fill_evidence::longest / (4 * kib)];
-  const std::size_t whole = os::system_page_size();
-  const std::uintptr_t first = align_up(start, whole);
-  const std::uintptr_t last = align_down(start + bytes, whole);
-  if (first >= last || !os::find_resident(reinterpret_cast<void*>(first), last - first, resident))
-    return false;
-  const std::size_t pages = (last - first) / whole;
+  const os::address_range whole = os::whole_units(start, start + bytes);
+  if (whole.empty() || !os::find_resident(whole.memory(), whole.bytes(), resident)) return false;
+  const std::size_t pages = whole.bytes() / os::system_page_size();
   const auto gaps = static_cast<std::size_t>(
       std::count_if(resident, resident + pages, [](unsigned char p) { return (p & 1) == 0; }));
   return gaps <= pages / fill_evidence::gap_divisor;

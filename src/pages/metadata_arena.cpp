@@ -45,7 +45,7 @@ void* metadata_arena::borrow_scratch(std::size_t bytes) {
     if (scratch_bytes_ >= bytes) return scratch_;
   }
   // Addresses that are left behind: at most as many as are used.
-  const std::size_t unit = std::max(page_size, os::system_page_size());
+  const std::size_t unit = os::page_unit();
   const std::size_t room = std::max(std::bit_ceil(bytes), unit);
   void* const memory = allocate_sparse(room, unit);
   os::lock_guard guard(lock_, *this);

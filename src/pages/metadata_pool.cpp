@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "base/chain.hpp"
 #include "os/invariant.hpp"
 #include "os/memory.hpp"
 
@@ -20,15 +21,11 @@ constexpr std::size_t least_run = 8;  // structures: longer ones have whole page
 constexpr std::size_t most_run_bytes = 4 * mib;
 constexpr std::size_t runs_at_once = 64;
 
-std::size_t page_unit() { return std::max(page_size, os::system_page_size()); }
-
 }  // namespace
 
 metadata_pool::run* metadata_pool::new_run_locked(std::uintptr_t start, std::size_t count, bool is_counted) {
-  run* const r = spare_runs_;
-  if (r == nullptr) return nullptr;
-  spare_runs_ = r->next;
-  return new (r) run{nullptr, start, count, is_counted};
+  run* const r = chain::pop(spare_runs_);
+  return r != nullptr ? new (r) run{nullptr, start, count, is_counted} : nullptr;
 }
 
 bool metadata_pool::ensure_spare_runs(metadata_arena& arena) {
@@ -44,8 +41,7 @@ bool metadata_pool::ensure_spare_runs(metadata_arena& arena) {
 }
 
 void* metadata_pool::take_locked(bool& is_counted) {
-  if (link* const single = loose_) {
-    loose_ = single->next;
+  if (link* const single = chain::pop(loose_)) {
     --loose_count_;
     lowest_ = std::min(lowest_, loose_count_);
     is_counted = true;
@@ -55,11 +51,7 @@ void* metadata_pool::take_locked(bool& is_counted) {
   if (r == nullptr) return nullptr;
   is_counted = r->is_counted;
   void* const last = reinterpret_cast<void*>(r->start + --r->count * bytes_);
-  if (r->count == 0) {
-    runs_ = r->next;
-    r->next = spare_runs_;
-    spare_runs_ = r;
-  }
+  if (r->count == 0) chain::push(spare_runs_, chain::pop(runs_));
   return last;
 }
 
@@ -84,14 +76,13 @@ void* metadata_pool::allocate(metadata_arena& arena) {
     const std::size_t count = run_bytes / bytes_;
     void* start = nullptr;
     if (count >= least_run && ensure_spare_runs(arena))
-      start = arena.allocate_sparse(align_up(count * bytes_, page_unit()), page_unit());
+      start = arena.allocate_sparse(align_up(count * bytes_, os::page_unit()), os::page_unit());
     void* const single = start == nullptr ? arena.allocate(bytes_, alignment_) : nullptr;
     os::lock_guard guard(lock_);
     obtained_ += start != nullptr ? count : 1;
     if (start == nullptr) return single;
     if (run* const r = new_run_locked(address_of(start), count, false)) {
-      r->next = runs_;
-      runs_ = r;
+      chain::push(runs_, r);
     } else {  // other threads have taken the spare ones
       push_loose_locked(start);
       arena.note_used(static_cast<std::ptrdiff_t>(bytes_));
@@ -143,7 +134,6 @@ bool metadata_pool::sort_held(metadata_arena& arena, std::size_t count) {
 // Makes runs of adjacent structures that have whole pages. The others are loose again. False: none are left.
 bool metadata_pool::make_runs_locked() {
   constexpr std::size_t at_once = 1024;
-  const std::uintptr_t unit = page_unit();
   for (const std::size_t begin = sorted_.next;
        sorted_.next < sorted_.count && sorted_.next - begin < at_once;) {
     const std::uintptr_t start = sorted_.addresses[sorted_.next];
@@ -151,13 +141,12 @@ bool metadata_pool::make_runs_locked() {
     for (; sorted_.next < sorted_.count && sorted_.addresses[sorted_.next] == end; ++sorted_.next)
       end += bytes_;
     run* r = nullptr;
-    if (align_up(start, unit) < align_down(end, unit)) {
+    if (!os::whole_units(start, end, os::page_unit()).empty()) {
       r = new_run_locked(start, (end - start) / bytes_, true);
       has_returns_ = has_returns_ || r == nullptr;  // the next period goes on
     }
     if (r != nullptr) {
-      r->next = going_;
-      going_ = r;
+      chain::push(going_, r);
       continue;
     }
     for (std::uintptr_t at = start; at != end; at += bytes_) push_loose_locked(reinterpret_cast<void*>(at));
@@ -167,31 +156,23 @@ bool metadata_pool::make_runs_locked() {
 
 // What is held, or on its way, is free as before.
 void metadata_pool::end_aging_locked() {
-  while (link* const single = held_) {
-    held_ = single->next;
-    push_loose_locked(single);
-  }
+  while (link* const single = chain::pop(held_)) push_loose_locked(single);
   while (sorted_.next < sorted_.count)
     push_loose_locked(reinterpret_cast<void*>(sorted_.addresses[sorted_.next++]));
-  while (run* const r = going_) {
-    going_ = r->next;
-    r->next = runs_;
-    runs_ = r;
-  }
+  chain::prepend(runs_, going_);
+  going_ = nullptr;
   aging_ = nullptr;
 }
 
 void metadata_pool::give_back(metadata_arena& arena) {
-  const std::uintptr_t unit = page_unit();
   run* r = nullptr;
   {
     os::lock_guard guard(lock_);
     r = going_;
   }
   for (; r != nullptr; r = r->next) {
-    const std::uintptr_t start = align_up(r->start, unit);
-    const std::uintptr_t end = align_down(r->start + r->count * bytes_, unit);
-    if (!os::purge_own(reinterpret_cast<void*>(start), end - start)) continue;
+    const os::address_range whole = os::whole_units(r->start, r->start + r->count * bytes_, os::page_unit());
+    if (!os::purge_own(whole.memory(), whole.bytes())) continue;
     r->is_counted = false;
     arena.note_used(-static_cast<std::ptrdiff_t>(r->count * bytes_));
   }

@@ -15,6 +15,7 @@
 // Invariants (validate_locked()): loose_count_ is the length of loose_; lowest_ <= loose_count_; no run is empty.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -90,6 +91,26 @@ class metadata_pool {
   link* held_ TARN_GUARDED_BY(lock_) = nullptr;
   sorted sorted_ TARN_GUARDED_BY(lock_) = {};
   run* going_ TARN_GUARDED_BY(lock_) = nullptr;
+};
+
+// Pools for structures of several sizes.
+template <std::size_t count>
+struct metadata_pools {
+  metadata_pool pools[count];
+
+  // As metadata_pool's.
+  void age(metadata_arena& arena) {
+    for (metadata_pool& pool : pools) pool.age(arena);
+  }
+  [[nodiscard]] bool has_work() {
+    return std::any_of(pools, pools + count, [](metadata_pool& pool) { return pool.has_work(); });
+  }
+  void forget_holds() {
+    for (metadata_pool& pool : pools) pool.forget_holds();
+  }
+  void walk_locks(const os::lock_walk& walk) {
+    for (metadata_pool& pool : pools) walk.visit(pool.lock());
+  }
 };
 
 }  // namespace tarn

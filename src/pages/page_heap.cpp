@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "base/chain.hpp"
 #include "base/hardened.hpp"
 #include "os/memory.hpp"
 
@@ -41,8 +42,7 @@ bool page_heap::ensure_span_structs() {
     auto* const s = new (memory) span;
     s->retire();
     os::lock_guard guard(lock_, *this);
-    s->next = spare_structs_;
-    spare_structs_ = s;
+    chain::push(spare_structs_, s);
     ++spare_count_;
   }
   os::lock_guard guard(lock_, *this);
@@ -69,10 +69,8 @@ void page_heap::age_structs() {
   while (idle > span_group) {
     os::lock_guard guard(lock_, *this);
     for (std::size_t i = 0; i < at_once && idle > span_group && spare_count_ > span_group; ++i, --idle) {
-      span* const s = spare_structs_;
-      spare_structs_ = s->next;
+      span_store_.deallocate(chain::pop(spare_structs_));
       --spare_count_;
-      span_store_.deallocate(s);
     }
     least_spare_ = std::min(least_spare_, spare_count_);
     if (spare_count_ <= span_group) break;
@@ -81,9 +79,8 @@ void page_heap::age_structs() {
 }
 
 span* page_heap::new_span_locked() {
-  span* s = spare_structs_;
+  span* const s = chain::pop(spare_structs_);
   if (s == nullptr) return nullptr;
-  spare_structs_ = s->next;
   --spare_count_;
   least_spare_ = std::min(least_spare_, spare_count_);
   s->next = nullptr;
@@ -94,8 +91,7 @@ span* page_heap::new_span_locked() {
 
 void page_heap::recycle_struct_locked(span* s) {
   s->retire();
-  s->next = spare_structs_;
-  spare_structs_ = s;
+  chain::push(spare_structs_, s);
   ++spare_count_;
 }
 
@@ -142,19 +138,31 @@ void page_heap::coalesce_locked(span* s) {
       after != nullptr && after->state.load(std::memory_order_relaxed) == span_state::free &&
       after->start == s->end() && may_join(s, after)) {
     remove_locked(after);
-    s->pages += after->pages;
-    s->dirty_pages += after->dirty_pages;
-    s->borders = joined_borders(s->borders, after->borders);
-    recycle_struct_locked(after);
+    append_locked(s, after);
   }
   insert_locked(s);
 }
 
-// `rest` was the end of `s`: it lies in the same mapping, and a border behind it is no longer behind `s`.
-void page_heap::inherit_mapping(span* s, span* rest) {
+// Cuts `s` to its first `pages` pages and returns the rest, which lies in the same mapping; a border behind it is no
+// longer behind `s`. The caller sets the dirty pages of both. Null: there is no span structure.
+span* page_heap::cut_end_locked(span* s, std::size_t pages) {
+  span* const rest = new_span_locked();
+  if (rest == nullptr) return nullptr;
+  rest->start = s->start + (pages << page_shift);
+  rest->pages = static_cast<std::uint32_t>(s->pages - pages);
+  s->pages = static_cast<std::uint32_t>(pages);
   rest->own_mapping = s->own_mapping;
   rest->borders = s->borders & all_behind;
   s->borders &= all_before;
+  return rest;
+}
+
+// `after` becomes the end of `s`.
+void page_heap::append_locked(span* s, span* after) {
+  s->pages += after->pages;
+  s->dirty_pages += after->dirty_pages;
+  s->borders = joined_borders(s->borders, after->borders);
+  recycle_struct_locked(after);
 }
 
 // The span of the heap that `address`, the first or last byte of a span's neighbour, belongs to. Null: the address does
@@ -167,11 +175,8 @@ span* page_heap::span_around(std::uintptr_t address) const {
 // Cuts `s`, which is in no list, to its first `pages` pages and returns the rest, also in no list. Requires: a span
 // structure is available. Neither part has state `free`, so coalescing one does not join the other.
 span* page_heap::cut_locked(span* s, std::size_t pages) {
-  span* const rest = new_span_locked();
+  span* const rest = cut_end_locked(s, pages);
   s->state.store(span_state::purging, std::memory_order_relaxed);
-  rest->start = s->start + (pages << page_shift);
-  rest->pages = static_cast<std::uint32_t>(s->pages - pages);
-  s->pages = static_cast<std::uint32_t>(pages);
   // Unless all pages are equal, count the dirty pages of the shorter part and subtract.
   if (s->dirty_pages == 0) {
     rest->dirty_pages = 0;
@@ -186,7 +191,6 @@ span* page_heap::cut_locked(span* s, std::size_t pages) {
     rest->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(rest->start, rest->pages));
     s->dirty_pages -= rest->dirty_pages;
   }
-  inherit_mapping(s, rest);
   return rest;
 }
 
@@ -401,10 +405,7 @@ bool page_heap::extend(span* s, std::size_t pages) {
     remove_locked(after);
     if (after->pages > more) coalesce_locked(cut_locked(after, more));
     first_use_.take_locked(after->start, after->end());
-    s->pages = static_cast<std::uint32_t>(pages);
-    s->dirty_pages += after->dirty_pages;
-    s->borders = joined_borders(s->borders, after->borders);
-    recycle_struct_locked(after);
+    append_locked(s, after);
     map_.set_ends(s);
     account_in_use(static_cast<std::ptrdiff_t>(more));
   }
@@ -417,13 +418,9 @@ bool page_heap::shrink(span* s, std::size_t pages) {
   span* rest = nullptr;
   {
     os::lock_guard guard(lock_, *this);
-    rest = new_span_locked();
+    rest = cut_end_locked(s, pages);
     if (rest == nullptr) return false;
-    rest->start = s->start + (pages << page_shift);
-    rest->pages = static_cast<std::uint32_t>(s->pages - pages);
     rest->dirty_pages = s->dirty_pages;
-    inherit_mapping(s, rest);
-    s->pages = static_cast<std::uint32_t>(pages);
     map_.set_ends(s);
     map_.set_ends(rest);
   }
@@ -453,22 +450,19 @@ span* page_heap::split(span* s, std::size_t pages) {
 
 span* page_heap::split_prepared(span* s, std::size_t pages) {
   os::lock_guard guard(lock_, *this);
-  span* const rest = new_span_locked();
+  const std::size_t all = s->pages;
+  span* const rest = cut_end_locked(s, pages);
   if (rest == nullptr) return nullptr;
-  rest->start = s->start + (pages << page_shift);
-  rest->pages = static_cast<std::uint32_t>(s->pages - pages);
   // Both parts stay correct if a dirty span counts as dirty from end to end: no page is called clean that may be dirty.
   if (s->dirty_pages != 0) {
-    map_.set_backing(s->start, s->pages, page_backing::young);
-    s->dirty_pages = static_cast<std::uint32_t>(pages);
+    map_.set_backing(s->start, all, page_backing::young);
+    s->dirty_pages = s->pages;
     rest->dirty_pages = rest->pages;
   } else {
     rest->dirty_pages = 0;
   }
-  inherit_mapping(s, rest);
   rest->owner.store(s->owner.load(std::memory_order_relaxed), std::memory_order_relaxed);
   rest->state.store(s->state.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  s->pages = static_cast<std::uint32_t>(pages);
   map_.set_ends(s);
   map_.set_ends(rest);
   return rest;

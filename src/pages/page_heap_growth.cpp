@@ -67,7 +67,7 @@ os::guarded_range page_heap::reserve_step(std::size_t least) {
   // same length, which are likely to follow, leave no rest that nothing fits in.
   while (range.start == nullptr && bytes > least) {
     bytes = std::max(bytes / 2 / least * least, least);
-    range = reserve(bytes, std::max(page_size, os::system_page_size()), newest_end, newest_start);
+    range = reserve(bytes, os::page_unit(), newest_end, newest_start);
   }
   return range;
 }

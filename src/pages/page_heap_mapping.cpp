@@ -38,7 +38,7 @@ constexpr std::size_t least_backed_divisor = 4;
 // So a program that writes only a header backs one page, and a block that is filled is backed by huge pages except for
 // its first page.
 std::size_t page_heap::lead_of(std::size_t alignment) const {
-  return touch_.everywhere() && alignment <= 1 ? std::max(page_size, os::system_page_size()) : 0;
+  return touch_.everywhere() && alignment <= 1 ? os::page_unit() : 0;
 }
 
 bool page_heap::may_map(std::size_t pages, std::size_t least_bytes) {

@@ -67,7 +67,7 @@ bool page_heap::purge_within(const span* s, std::uintptr_t start, std::size_t by
 void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which,
                           purge_result& result) {
   // Only whole system pages, which may be larger than tarn's.
-  const std::size_t whole = std::max(os::system_page_size(), page_size);
+  const std::size_t whole = os::page_unit();
   const std::uintptr_t from = align_up(first, whole);
   const std::uintptr_t to = std::max(align_down(last, whole), from);
   std::uintptr_t at = from;

@@ -22,6 +22,7 @@
 
 #include "base/units.hpp"
 #include "os/invariant.hpp"
+#include "pages/linked_list.hpp"
 
 namespace tarn {
 
@@ -159,46 +160,6 @@ constexpr std::uint8_t joined_borders(std::uint8_t first, std::uint8_t second) {
   return static_cast<std::uint8_t>((first & all_before) | (second & all_behind));
 }
 
-// Doubly linked, through span::next and span::previous: s->next->previous == s, and the last span is tail_.
-class span_list {
- public:
-  void validate() const {
-    const span* last = nullptr;
-    for (const span* s = head_; s != nullptr; last = s, s = s->next)
-      TARN_INVARIANT("span_list", this, s->previous == last);
-    TARN_INVARIANT("span_list", this, tail_ == last);
-  }
-
-  [[nodiscard]] bool empty() const { return head_ == nullptr; }
-  [[nodiscard]] span* front() const { return head_; }
-  [[nodiscard]] span* back() const { return tail_; }
-
-  void push_front(span* s) {
-    s->previous = nullptr;
-    s->next = head_;
-    (head_ != nullptr ? head_->previous : tail_) = s;
-    head_ = s;
-  }
-  void push_back(span* s) {
-    s->next = nullptr;
-    s->previous = tail_;
-    (tail_ != nullptr ? tail_->next : head_) = s;
-    tail_ = s;
-  }
-  void remove(span* s) {
-    (s->previous != nullptr ? s->previous->next : head_) = s->next;
-    (s->next != nullptr ? s->next->previous : tail_) = s->previous;
-    s->next = s->previous = nullptr;
-  }
-  span* pop_front() {
-    span* s = head_;
-    if (s != nullptr) remove(s);
-    return s;
-  }
-
- private:
-  span* head_ = nullptr;
-  span* tail_ = nullptr;
-};
+using span_list = linked_list<span>;
 
 }  // namespace tarn

@@ -8,14 +8,8 @@
 
 namespace tarn {
 
-namespace {
-
-std::size_t page_unit() { return std::max(page_size, os::system_page_size()); }
-
-}  // namespace
-
 // Whole pages, so that no page of a slab that goes back has something else in it.
-std::size_t structure_store::slab_bytes() const { return align_up(bytes_ * per_slab, page_unit()); }
+std::size_t structure_store::slab_bytes() const { return align_up(bytes_ * per_slab, os::page_unit()); }
 
 void structure_store::note_used(std::ptrdiff_t structures) {
   arena_.note_used(structures * static_cast<std::ptrdiff_t>(bytes_));
@@ -32,7 +26,7 @@ bool structure_store::add_slab() {
     slabs_ = more;
     room_ = room;
   }
-  void* const start = arena_.allocate_sparse(slab_bytes(), page_unit());
+  void* const start = arena_.allocate_sparse(slab_bytes(), os::page_unit());
   if (start == nullptr) return false;
   slabs_[count_++] = {static_cast<char*>(start), all, 0, false, nullptr, false};
   return true;

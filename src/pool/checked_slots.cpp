@@ -11,15 +11,6 @@
 namespace tarn {
 namespace {
 
-// One line: what is wrong, which type, which pointer.
-template <class... Parts>
-[[noreturn]] void fatal(const void* object, Parts... parts) {
-  text_buffer<2500> line;
-  (line.put(parts), ...);
-  line.put('\0');
-  os::fatal(line.data(), object);
-}
-
 // A span's three books lie one after the other in span::free_bits; each has one bit per slot:
 //
 //     free_bits
@@ -38,22 +29,24 @@ enum : unsigned { live_book = 1, filled_book = 2 };
 tarn_pool& checked_slots::check(tarn_pool* pool, const void* object, const char* what) {
   pool_shard* const shard = pool_shard::owner_of(object);
   if (shard == nullptr) {
-    if (pool == nullptr) fatal(object, what, " of a pointer that is in no pool");
-    fatal(object, what, " in the pool of ", pool->shown_name(), ", of a pointer that is in no pool");
+    if (pool == nullptr) os::fatal_at(object, what, " of a pointer that is in no pool");
+    os::fatal_at(object, what, " in the pool of ", pool->shown_name(), ", of a pointer that is in no pool");
   }
   auto* const owner = static_cast<tarn_pool*>(&shard->pool());
   const std::string_view name = owner->shown_name();
   if (pool != nullptr && owner != pool) {
     if (name == pool->shown_name())
-      fatal(object, what, " in the pool of ", name, ", of an object of another pool of that name");
-    fatal(object, what, " in the pool of ", pool->shown_name(), ", of an object of the pool of ", name);
+      os::fatal_at(object, what, " in the pool of ", name, ", of an object of another pool of that name");
+    os::fatal_at(object, what, " in the pool of ", pool->shown_name(), ", of an object of the pool of ",
+                 name);
   }
   if (!owner->is_checked())
-    fatal(object, what, " by checked code, of an object of the unchecked pool of ", name);
+    os::fatal_at(object, what, " by checked code, of an object of the unchecked pool of ", name);
   const span* const s = engine::map.span_of(address_of(object));
   const slot_layout::position at = owner->layout_.find(s, address_of(object));
   const std::size_t book_words = owner->book_words(s);
-  if (!at.is_exact) fatal(object, what, " of a pointer into an object of ", name, ", not to its start");
+  if (!at.is_exact)
+    os::fatal_at(object, what, " of a pointer into an object of ", name, ", not to its start");
   bool known = false;
   bool live = false;
   {
@@ -61,8 +54,8 @@ tarn_pool& checked_slots::check(tarn_pool* pool, const void* object, const char*
     known = at.index < s->capacity;
     live = known && (word_of(s->free_bits, book_words, live_book, at.index) & bit_of(at.index)) != 0;
   }
-  if (!known) fatal(object, what, " of a pointer that never was an object of ", name);
-  if (!live) fatal(object, "double ", what, " of ", name);
+  if (!known) os::fatal_at(object, what, " of a pointer that never was an object of ", name);
+  if (!live) os::fatal_at(object, "double ", what, " of ", name);
   return *owner;
 }
 
@@ -94,8 +87,8 @@ void checked_slots::hand_out(tarn_pool& pool, void* object) {
   const auto* const bytes = static_cast<const unsigned char*>(object);
   for (std::size_t i = 0; filled && i < size; ++i) {
     if (bytes[i] != pattern)
-      fatal(object, "write after destroy of ", pool.shown_name(),
-            ", detected when its memory was allocated again");
+      os::fatal_at(object, "write after destroy of ", pool.shown_name(),
+                   ", detected when its memory was allocated again");
   }
   memory_marks::renew(object, size);
 }
@@ -118,7 +111,7 @@ tarn_pool& checked_slots::take_back(tarn_pool* pool, void* object) {
     if (os::is_check_due(book_words)) validate_locked(owner, s);
   }
   // Another thread has destroyed the object since the check above.
-  if (!was_live) fatal(object, "double destroy of ", owner.shown_name());
+  if (!was_live) os::fatal_at(object, "double destroy of ", owner.shown_name());
   return owner;
 }
 

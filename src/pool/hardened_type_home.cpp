@@ -48,26 +48,14 @@ void put(home& h, span* first, span* last) {
   }
 }
 
-struct whole_pages {
-  std::uintptr_t start;
-  std::uintptr_t end;
-
-  explicit whole_pages(const span* s)
-      : start(align_up(s->start, os::system_page_size())),
-        end(align_down(s->end(), os::system_page_size())) {}
-  [[nodiscard]] bool empty() const { return start >= end; }
-  [[nodiscard]] void* address() const { return reinterpret_cast<void*>(start); }
-  [[nodiscard]] std::size_t bytes() const { return end - start; }
-};
-
 }  // namespace
 
 bool keep(const kind& of, span* s) {
   home* const h = home_of(of);
   if (h == nullptr) return false;
   s->state.store(span_state::purging, std::memory_order_relaxed);
-  const whole_pages all(s);
-  if (!all.empty() && !os::mark_guard(all.address(), all.bytes())) os::purge(all.address(), all.bytes());
+  const os::address_range all = os::whole_units(s->start, s->end());
+  if (!all.empty() && !os::mark_guard(all.memory(), all.bytes())) os::purge(all.memory(), all.bytes());
   put(*h, s, s);
   return true;
 }
@@ -86,10 +74,10 @@ span* take(const kind& of, std::size_t most_pages) {
   for (span* s = rest; s != nullptr; s = s->next) last = s;
   if (rest != nullptr) put(*h, rest, last);
   if (found == nullptr) return nullptr;
-  const whole_pages whole(found);
+  const os::address_range whole = os::whole_units(found->start, found->end());
   found->next = found->previous = nullptr;
   // If the system does not remove the guard, the span is never used again.
-  if (!whole.empty() && !os::remove_guard(whole.address(), whole.bytes())) return nullptr;
+  if (!whole.empty() && !os::remove_guard(whole.memory(), whole.bytes())) return nullptr;
   found->state.store(span_state::pooled, std::memory_order_relaxed);
   return found;
 }

@@ -130,7 +130,7 @@ outcome fill(tarn_pool& pool, void* memory, std::size_t bytes, room& needed, con
 
 void pause() {
   const timespec time{0, pause_ns};
-  os::system_call(SYS_nanosleep, reinterpret_cast<long>(&time));
+  os::system_call(SYS_nanosleep, &time);
 }
 
 }  // namespace

@@ -114,9 +114,7 @@ pool_shard& pool_core::assign_shard_locked(unsigned node) {
 }
 
 void pool_shared::fatal(const char* what, const void* pointer) const {
-  text_buffer<1300> line;
-  line.put(what).put(", in the pool of ").put(shown_name()).put('\0');
-  os::fatal(line.data(), pointer);
+  os::fatal_at(pointer, what, ", in the pool of ", shown_name());
 }
 
 // ---- spans ----
@@ -238,10 +236,7 @@ std::size_t pool_core::refill(pool_shard& own, magazine* m, std::size_t most) {
     found = take_anywhere(m, most);
     break;
   }
-  if (found != most) {
-    std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
-                 found * sizeof(void*));
-  }
+  m->close_gap(most, found);
   return found;
 }
 

@@ -153,16 +153,16 @@ bool pool_shard::give_full(magazine* m, magazine*& empty) {
   if (draining() || depot_.full_hint() >= pool_.most_waiting()) return false;
   os::lock_guard guard(depot_.lock, *this);
   depot_.full.push(m);
-  empty = empties_.pop();
+  empty = depot_.empty.pop();
   return true;
 }
 
 // ---- empty magazines ----
 
 magazine* pool_shard::take_empty(std::size_t slots) {
-  if (empties_hint() != 0) {
+  if (depot_.empty_hint() != 0) {
     os::lock_guard guard(depot_.lock, *this);
-    if (magazine* const m = empties_.pop()) return m;
+    if (magazine* const m = depot_.empty.pop()) return m;
   }
   magazine* const first = pool_magazine::allocate_some(slots);
   if (first == nullptr) return nullptr;
@@ -172,19 +172,19 @@ magazine* pool_shard::take_empty(std::size_t slots) {
 }
 
 void pool_shard::leave_empty(magazine* m) {
-  if (m->capacity < pool_.most_in_magazine() || empties_hint() >= pool_.most_waiting()) {
+  if (m->capacity < pool_.most_in_magazine() || depot_.empty_hint() >= pool_.most_waiting()) {
     return pool_magazine::deallocate(m);
   }
   m->count = 0;
   os::lock_guard guard(depot_.lock, *this);
-  empties_.push(m);
+  depot_.empty.push(m);
 }
 
 void pool_shard::free_idle_empties(bool all) {
   magazine* idle = nullptr;
   {
     os::lock_guard guard(depot_.lock, *this);
-    idle = empties_.take_idle(all);
+    idle = depot_.empty.take_idle(all);
   }
   while (magazine* const m = chain::pop(idle)) pool_magazine::deallocate(m);
 }
@@ -272,24 +272,6 @@ span* pool_shard::take_any_span() {
   return detach_locked(s);
 }
 
-// Purges the pages that lie wholly in free slots. `bits`: a copy of the span's free bits, taken before.
-void pool_shard::purge_runs(const span* s, const std::uint64_t* bits, const slot_layout& layout) {
-  engine::touch.withdraw_huge(s->start, s->bytes());
-  const std::size_t page = os::system_page_size();
-  const std::size_t capacity = s->capacity;
-  const auto is_free = [bits](std::size_t i) {
-    return (bits[i / objects::bits_per_word] >> (i % objects::bits_per_word) & 1U) != 0;
-  };
-  for (std::size_t i = 0; i < capacity;) {
-    const std::size_t first = i;
-    while (i < capacity && is_free(i)) ++i;
-    const std::uintptr_t from = align_up(s->start + first * layout.size, page);
-    const std::uintptr_t to = align_down(s->start + i * layout.size, page);
-    if (from < to) os::purge(reinterpret_cast<void*>(from), to - from);
-    if (first == i) ++i;
-  }
-}
-
 // While the system is called, without the lock, the span's free slots are marked as taken, so that no thread gets them.
 void pool_shard::purge_idle_pages(std::uint8_t walk) {
   if (free_hint() == 0) return;
@@ -317,7 +299,9 @@ void pool_shard::purge_idle_pages(std::uint8_t walk) {
       depot_.change_free_count(s, -taken);
       full_.push_front(s);
     }
-    purge_runs(s, bits, pool_.layout());
+    engine::touch.withdraw_huge(s->start, s->bytes());
+    objects::for_each_page_run(bits, s->capacity, s->start, s->start, pool_.layout().size,
+                               [](const os::address_range& run) { os::purge(run.memory(), run.bytes()); });
     os::lock_guard guard(depot_.lock, *this);
     for (std::size_t w = 0; w < count; ++w) s->free_bits[w] |= bits[w];
     if (s->list == object_depot::no_list) full_.remove(s);

@@ -28,7 +28,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "central/magazine_stack.hpp"
 #include "central/object_depot.hpp"
 #include "pages/span.hpp"
 #include "pool/pool_shared.hpp"
@@ -135,13 +134,10 @@ class alignas(separation) pool_shard {
   friend struct checked_slots;
   friend class pool_shard_test_access;
 
-  // The number of empty magazines, read without the lock.
-  [[nodiscard]] std::uint32_t empties_hint() const TARN_NOT_ANALYZED { return empties_.count(); }
   std::size_t take_used_locked(void** slot, std::size_t most) TARN_REQUIRES(depot_.lock);
   std::size_t carve_locked(void** slot, std::size_t most) TARN_REQUIRES(depot_.lock);
   // Updates the figures that other threads read without the lock.
   void note_change_locked() TARN_REQUIRES(depot_.lock);
-  static void purge_runs(const span* s, const std::uint64_t* bits, const slot_layout& layout);
   // Last step of removing a span (or null): the state becomes `purging`.
   span* detach_locked(span* s) TARN_REQUIRES(depot_.lock);
   // Adds `bytes`, which may be negative, to the bytes of empty spans.
@@ -149,12 +145,10 @@ class alignas(separation) pool_shard {
 
   pool_shared& pool_;
   const unsigned index_;  // among the pool's shards
-  object_depot depot_;
+  object_depot depot_;    // its empty magazines are of the pool's greatest length
   span_list full_ TARN_GUARDED_BY(depot_.lock);
   span_list fresh_ TARN_GUARDED_BY(depot_.lock);
   span* carving_ TARN_GUARDED_BY(depot_.lock) = nullptr;
-  // Empty magazines of the pool's greatest length.
-  magazine_stack empties_ TARN_GUARDED_BY(depot_.lock);
   // These atomics are written under the depot's lock, and read without it.
   std::atomic<std::size_t> spare_bytes_{0};  // of empty spans
   std::atomic<std::size_t> peak_{0};
@@ -182,7 +176,6 @@ inline void pool_shard::validate_locked() const {
   depot_.for_each_spare([&](const span& s) { spare += s.bytes(); });
   TARN_INVARIANT("pool_shard", this, depot_.taken() == taken);
   TARN_INVARIANT("pool_shard", this, spare_bytes() == spare);
-  empties_.validate();
 }
 
 }  // namespace tarn

@@ -300,9 +300,7 @@ void release() {
 }
 
 void walk_locks(const os::lock_walk& walk) {
-  if (!walk.backwards) walk.visit(lock);
-  walk.visit(callbacks.lock());
-  if (walk.backwards) walk.visit(lock);
+  walk.list(lock, [&walk] { walk.visit(callbacks.lock()); });
 }
 
 void after_fork_in_child() {

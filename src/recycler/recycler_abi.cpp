@@ -153,7 +153,5 @@ std::uint64_t tarn_recycler_unseal(void* object, std::size_t bytes) noexcept {
 }
 
 void tarn_recycler_fatal(const tarn_recycler* recycler, const char* what, const void* object) noexcept {
-  text_buffer<1300> line;
-  line.put(what).put(" of ").put(recycler->shown_name()).put('\0');
-  os::fatal(line.data(), object);
+  os::fatal_at(object, what, " of ", recycler->shown_name());
 }

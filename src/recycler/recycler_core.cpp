@@ -116,18 +116,14 @@ void recycler_core::get_figures(tarn_recycler_stats& out) {
   out.aged = dropped(tarn_recycler_aged);
   out.objects = out.bytes = 0;
   os::lock_guard guard(lock_, *this);
-  for (recycler_magazine* list : {fresh_, victims_}) {
-    for (recycler_magazine* m = list; m != nullptr; m = m->next) {
-      out.objects += m->count;
-      for (const tarn_recycler_entry* e = m->begin(); e != m->top(); ++e) out.bytes += e->paid;
-    }
-  }
+  for_each_magazine_locked([&out](recycler_magazine* m) {
+    out.objects += m->count;
+    for (const tarn_recycler_entry* e = m->begin(); e != m->top(); ++e) out.bytes += e->paid;
+  });
 }
 
 void recycler_core::restart_budget(recycler_payment of_bins) {
-  for (recycler_magazine* list : {fresh_, victims_}) {
-    for (recycler_magazine* m = list; m != nullptr; m = m->next) m->add_to(of_bins);
-  }
+  for_each_magazine_locked([&of_bins](recycler_magazine* m) { m->add_to(of_bins); });
   budget_.restart(of_bins);
 }
 

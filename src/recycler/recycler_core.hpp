@@ -94,6 +94,12 @@ class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin>
   friend class recycler_core_test_access;
 
   void* take_one(recycler_magazine* recycler_core::*list);
+  template <class Visit>
+  void for_each_magazine_locked(Visit visit) const TARN_REQUIRES(lock_) {
+    for (recycler_magazine* list : {fresh_, victims_}) {
+      for (recycler_magazine* m = list; m != nullptr; m = m->next) visit(m);
+    }
+  }
 
   const char* name_;
   unsigned cycle_ms_;
@@ -111,13 +117,11 @@ class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin>
 
 inline void recycler_core::validate_locked() const {
   recycler_payment sum;
-  for (recycler_magazine* list : {fresh_, victims_}) {
-    for (recycler_magazine* m = list; m != nullptr; m = m->next) {
-      TARN_INVARIANT("recycler_core", this, m->count != 0);
-      m->validate();
-      m->add_to(sum);
-    }
-  }
+  for_each_magazine_locked([&sum, this](recycler_magazine* m) {
+    TARN_INVARIANT("recycler_core", this, m->count != 0);
+    m->validate();
+    m->add_to(sum);
+  });
   TARN_INVARIANT("recycler_core", this,
                  sum.bytes <= budget_.paid_bytes() && sum.objects <= budget_.paid_objects());
 }

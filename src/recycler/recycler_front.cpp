@@ -18,11 +18,12 @@ std::nullptr_t hand_over(recycler_bin& bin) {
   return nullptr;
 }
 
-void walk_locks(const os::lock_walk& walk) {
-  if (!walk.backwards) caretaker::walk_locks(walk);
-  recyclers.walk_locks(walk, [&walk](tarn_recycler& recycler) { walk.visit(recycler.lock()); });
-  if (walk.backwards) caretaker::walk_locks(walk);
-}
+constexpr os::lock_walk::part locks[] = {
+    caretaker::walk_locks,
+    [](const os::lock_walk& w) {
+      recyclers.walk_locks(w, [&w](tarn_recycler& recycler) { w.visit(recycler.lock()); });
+    },
+};
 
 // The objects in other threads' bins are lost to the child.
 void after_fork_in_child() TARN_NOT_ANALYZED {  // fork holds the lock
@@ -47,7 +48,7 @@ constinit const engine::front engine::recycler_front{
     .trim = [] { recyclers.for_each([](tarn_recycler& r) { recycler_registry::end_generation(&r, true); }); },
     .thread_adopts = [] { recyclers.thread_adopts(); },
     .thread_ends = [] { recyclers.thread_ends(hand_over, [](recycler_core&, std::nullptr_t) {}); },
-    .walk_locks = walk_locks,
+    .walk_locks = [](const os::lock_walk& w) { w.all(locks); },
     .after_fork_in_child = after_fork_in_child,
     .metrics = &recycler_registry::metrics,
     .pressed = caretaker::notice_pressure};

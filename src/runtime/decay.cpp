@@ -190,7 +190,7 @@ bool run_period() {
   engine::central_tier.purge_idle_pages(false);
   engine::heap.age();
   engine::central_tier.magazines().age(engine::metadata);
-  engine::blocks.age();
+  engine::blocks.age(engine::metadata);
   if (os::is_check_due()) engine::central_tier.validate();
   return work_left();
 }

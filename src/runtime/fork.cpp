@@ -51,13 +51,11 @@ void block_signals() {
   std::uint64_t mask = ~std::uint64_t{0};
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, of_libc[0], of_libc[1]})
     mask &= ~(std::uint64_t{1} << (signal - 1));
-  os::system_call(SYS_rt_sigprocmask, SIG_BLOCK, reinterpret_cast<long>(&mask),
-                  reinterpret_cast<long>(&signals_before), sizeof mask);
+  os::system_call(SYS_rt_sigprocmask, SIG_BLOCK, &mask, &signals_before, sizeof mask);
 }
 
 void restore_signals() {
-  os::system_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&signals_before), 0,
-                  sizeof signals_before);
+  os::system_call(SYS_rt_sigprocmask, SIG_SETMASK, &signals_before, 0, sizeof signals_before);
 }
 
 void walk_front_locks(const lock_walk& w) {
@@ -68,7 +66,7 @@ void walk_front_locks(const lock_walk& w) {
 }
 
 // In the order of the locks' ranks.
-constexpr void (*groups[])(const lock_walk&) = {
+constexpr lock_walk::part groups[] = {
     [](const lock_walk& w) { w.visit(preparation_lock()); },
     [](const lock_walk& w) { w.visit(options::lock()); },
     [](const lock_walk& w) { w.visit(registry.lock()); },
@@ -76,7 +74,6 @@ constexpr void (*groups[])(const lock_walk&) = {
     [](const lock_walk& w) { central_tier.walk_depot_locks(w); },
     [](const lock_walk& w) { w.visit(heap.lock()); },
     [](const lock_walk& w) { w.visit(heap.structs_lock()); },
-    [](const lock_walk& w) { w.visit(central_tier.bits_lock()); },
     [](const lock_walk& w) { central_tier.magazines().walk_locks(w); },
     [](const lock_walk& w) { blocks.walk_locks(w); },
     [](const lock_walk& w) { samples.walk_store_locks(w); },
@@ -84,25 +81,17 @@ constexpr void (*groups[])(const lock_walk&) = {
     [](const lock_walk& w) { w.visit(guards.lock()); },
     [](const lock_walk& w) { w.visit(samples.lock()); },
 };
-constexpr unsigned group_count = sizeof groups / sizeof *groups;
 
-void walk_locks(const lock_walk& w) {
-  for (unsigned i = 0; i < group_count; ++i) groups[w.backwards ? group_count - 1 - i : i](w);
-}
+void walk_locks(const lock_walk& w) { w.all(groups); }
 
-// Whether the calling thread is in a signal handler that has interrupted a critical section.
+// Whether the calling thread is in a signal handler that has interrupted a critical section. `mark`: the section's end
+// will then be noticed.
+template <bool mark>
 bool has_interrupted_section() {
   static thread_local constinit bool found;
   found = false;
-  walk_locks({[](os::mutex& m) { found = found || m.is_interrupted(); }});
-  return found;
-}
-
-// The same. If so, the section's end will be noticed.
-bool has_interrupted_and_marked_section() {
-  static thread_local constinit bool found;
-  found = false;
-  walk_locks({[](os::mutex& m) { found = m.is_interrupted_and_marked() || found; }});
+  walk_locks(
+      {[](os::mutex& m) { found = (mark ? m.is_interrupted_and_marked() : m.is_interrupted()) || found; }});
   return found;
 }
 
@@ -112,7 +101,7 @@ void before(bool fork) {
   if (depth == 0) block_signals();
   if (depth++ != 0) return;
   if (fork && _IO_list_lock != nullptr) _IO_list_lock();
-  walk_locks({[](os::mutex& m) { m.take_for_fork(has_interrupted_and_marked_section); }});
+  walk_locks({[](os::mutex& m) { m.take_for_fork(has_interrupted_section<true>); }});
 }
 
 void release_locks() {
@@ -134,7 +123,7 @@ void put_structures_right(bool heap_is_consistent) {
   } else {
     heap.forget_other_threads();
   }
-  os::is_unsettled_child = has_interrupted_and_marked_section();
+  os::is_unsettled_child = has_interrupted_section<true>();
   if (os::is_unsettled_child) return;
   heap.forget_struct_holds();
   central_tier.magazines().forget_holds();
@@ -190,7 +179,7 @@ void after_copy_in_child() { after_in_child(false); }
 // to the next fork's child.
 void tarn::os::settle_forked_child() {
   using namespace tarn::engine;
-  if (depth != 0 || has_interrupted_and_marked_section()) return;
+  if (depth != 0 || has_interrupted_section<true>()) return;
   is_unsettled_child = false;
   if (threads_attached() == threads_at_fork) {
     before(false);
@@ -202,5 +191,5 @@ void tarn::os::settle_forked_child() {
 }
 
 bool tarn::os::is_above_interrupted_section() {
-  return tarn::engine::depth != 0 || tarn::engine::has_interrupted_section();
+  return tarn::engine::depth != 0 || tarn::engine::has_interrupted_section<false>();
 }

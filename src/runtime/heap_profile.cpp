@@ -80,7 +80,8 @@ std::uint64_t whole_blocks(std::uint64_t weight) {
   return (weight + unit / 2) / unit;
 }
 
-site site_of(const snapshot_site& s) {
+tarn_profile_site site_of(const snapshot_site& s) {
+  static_assert(tarn_profile_lifetimes == site_figures::lifetime_classes);
   const site_figures& f = s.figures;
   return {s.frames,
           s.count,
@@ -93,7 +94,6 @@ site site_of(const snapshot_site& s) {
           f.live_samples,
           static_cast<std::uint64_t>(f.lifetime_seconds * 1e3),
           f.lifetimes,
-          site_figures::lifetime_classes,
           s.number};
 }
 
@@ -140,7 +140,7 @@ void write_head(output& out, view shown) {
   message<64> rest;
   rest.number(period, rate());
   timespec now{};
-  if (!os::in_sandbox()) os::system_call(SYS_clock_gettime, CLOCK_REALTIME, reinterpret_cast<long>(&now));
+  if (!os::in_sandbox()) os::system_call(SYS_clock_gettime, CLOCK_REALTIME, &now);
   rest.number(time_nanos,
               static_cast<std::uint64_t>(now.tv_sec) * 1000000000U + static_cast<std::uint64_t>(now.tv_nsec));
   rest.number(default_sample_type, shown == view::heap ? inuse_space : alloc_space);
@@ -148,13 +148,13 @@ void write_head(output& out, view shown) {
 }
 
 void write_sample(output& out, const snapshot_site& from, const addresses& known) {
-  const site s = site_of(from);
+  const tarn_profile_site s = site_of(from);
   std::uint64_t numbers[call_sites::most_frames];
-  for (std::size_t i = 0; i < s.count; ++i) numbers[i] = known.number_of(s.frames[i]);
+  for (std::size_t i = 0; i < s.frame_count; ++i) numbers[i] = known.number_of(s.frames[i]);
   const std::uint64_t figures[value_count] = {s.blocks,     s.bytes,          s.live_blocks,
                                               s.live_bytes, s.resident_bytes, s.lifetime_ms};
   message<10 * (call_sites::most_frames + value_count) + 32> m;
-  m.numbers(1, numbers, s.count).numbers(2, figures, value_count).write(out, sample);
+  m.numbers(1, numbers, s.frame_count).numbers(2, figures, value_count).write(out, sample);
 }
 
 // Frames are return addresses; the call that made them ends one byte before.
@@ -201,21 +201,11 @@ void write_strings(output& out, const loaded_modules& modules) {
 // A descriptor that a profile is written to, and the first error.
 struct target {
   long descriptor;
-  int error;
+  long error;
 
   static void write(void* context, const char* data, std::size_t size) {
     target& to = *static_cast<target*>(context);
-    while (size != 0 && to.error == 0) {
-      const long written =
-          os::system_call(SYS_write, to.descriptor, reinterpret_cast<long>(data), static_cast<long>(size));
-      if (written == -EINTR) continue;
-      if (written < 0) {
-        to.error = static_cast<int>(-written);
-      } else {
-        data += written;
-        size -= static_cast<std::size_t>(written);
-      }
-    }
+    if (to.error == 0) to.error = os::write_all(to.descriptor, data, size);
   }
 };
 
@@ -225,8 +215,8 @@ struct target {
   if (path == nullptr) return;
   text_buffer<512> name;
   name.put(path).put('.').number(static_cast<std::uint64_t>(os::system_call(SYS_getpid))).put('\0');
-  const long descriptor = os::system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(name.data()),
-                                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const long descriptor =
+      os::system_call(SYS_openat, AT_FDCWD, name.data(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   const bool written = descriptor >= 0 && dump(static_cast<int>(descriptor)) == 0;
   if (descriptor >= 0) os::system_call(SYS_close, descriptor);
   if (written) return;
@@ -255,7 +245,9 @@ bool visit_sites(site_visitor visit, void* context) {
   const profile_snapshot all;
   if (!all.valid()) return false;
   for (std::size_t i = 0; i < all.count(); ++i) {
-    if (all[i].figures.samples != 0) visit(context, site_of(all[i]));
+    if (all[i].figures.samples == 0) continue;
+    const tarn_profile_site site = site_of(all[i]);
+    visit(context, &site);
   }
   return true;
 }
@@ -280,7 +272,7 @@ bool write(view shown, receiver write, void* context) {
 
 int dump(int descriptor) {
   target to{descriptor, 0};
-  return write(view::heap, target::write, &to) ? to.error : ENOMEM;
+  return write(view::heap, target::write, &to) ? static_cast<int>(-to.error) : ENOMEM;
 }
 
 }  // namespace tarn::heap_profile

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "runtime/profile_switch.hpp"
+#include "tarn/malloc.h"
 
 namespace tarn::heap_profile {
 
@@ -25,27 +26,9 @@ void stop();
 // What a profile shows first; each has all figures.
 enum class view : std::uint8_t { heap, allocations };
 
-// A place in the program, and what the samples taken there stand for. For the call only.
-struct site {
-  const std::uintptr_t*
-      frames;  // return addresses, innermost first; none: of paths that found no room in the table
-  std::size_t count;
-  std::uint64_t live_blocks;
-  std::uint64_t live_bytes;
-  std::uint64_t resident_bytes;  // of live_bytes; 0 where the system does not tell
-  std::uint64_t blocks;          // all that were allocated
-  std::uint64_t bytes;
-  std::uint64_t samples;
-  std::uint64_t live_samples;
-  std::uint64_t lifetime_ms;       // the sum over the freed blocks
-  const std::uint32_t* lifetimes;  // samples by the number of bits of their lifetime in nanoseconds
-  std::size_t lifetime_classes;
-  std::uint64_t number;  // as of call_site
-};
-using site_visitor = void (*)(void* context, const site& s);
+using site_visitor = void (*)(void* context, const tarn_profile_site* site);
 
-// Calls visit(context, site) for each site that has samples, in the order of their first ones, from one moment's figures;
-// it may allocate and free. False: there is no memory for them.
+// As tarn_visit_profile(), in the order of their first samples. False: there is no memory for them.
 bool visit_sites(site_visitor visit, void* context);
 
 // Receives the next `n` bytes of a profile. It may block, allocate and free.

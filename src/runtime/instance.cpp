@@ -8,7 +8,7 @@ constinit metadata_arena metadata;
 constinit block_store blocks{metadata};
 constinit first_touch touch;
 constinit page_heap heap{metadata, map, touch};
-constinit central central_tier{metadata, map, heap};
+constinit central central_tier{metadata, blocks, map, heap};
 constinit cache_budget budget;
 constinit thread_cache_registry registry{central_tier, budget};
 constinit processor_caches processors{central_tier, budget, registry};

@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <algorithm>
 #include <atomic>
+#include <initializer_list>
 #include <string_view>
 
 #include "base/text.hpp"
@@ -41,59 +43,36 @@ std::atomic<unsigned> control_settings{0};  // how often it was set
 
 // ---- values ----
 
-bool parse_integer(const char* text, std::int64_t& out) {
-  const bool negative = *text == '-';
-  if (negative) ++text;
-  if (*text == '\0') return false;
-  std::int64_t value = 0;
-  for (; *text != '\0'; ++text) {
-    if (*text < '0' || *text > '9' || value > INT64_MAX / 10 - 1) return false;
-    value = value * 10 + (*text - '0');
-  }
-  out = negative ? -value : value;
+bool parse_integer(std::string_view text, std::int64_t& out) {
+  const bool negative = text.starts_with('-');
+  if (negative) text.remove_prefix(1);
+  std::uint64_t value = 0;
+  if (!take_number(text, value) || !text.empty() || value > INT64_MAX / 2) return false;
+  out = negative ? -static_cast<std::int64_t>(value) : static_cast<std::int64_t>(value);
   return true;
 }
 
-// Copies what lies before the first comma, or all, to `first`, and returns what lies behind the comma. Null: too long.
-template <std::size_t length>
-const char* split_at_comma(const char* text, char (&first)[length]) {
-  const char* const comma = std::strchr(text, ',');
-  const std::size_t count = comma != nullptr ? static_cast<std::size_t>(comma - text) : std::strlen(text);
-  if (count >= length) return nullptr;
-  std::memcpy(first, text, count);
-  first[count] = '\0';
-  return comma != nullptr ? comma + 1 : text + count;
+// "1048576", "512K", "64M", "2G".
+bool parse_bytes(std::string_view text, std::size_t& out) {
+  constexpr std::size_t longest = 31;
+  std::uint64_t value = 0;
+  if (text.size() > longest || !take_number(text, value) || text.size() > 1) return false;
+  constexpr std::string_view letters = "kKmMgG";
+  const std::size_t letter = text.empty() ? 0 : letters.find(text[0]);
+  if (letter == std::string_view::npos) return false;
+  constexpr std::size_t units[] = {kib, mib, gib};
+  const std::size_t unit = text.empty() ? 1 : units[letter / 2];
+  if (value > SIZE_MAX / 2 / unit) return false;
+  out = value * unit;
+  return true;
 }
 
-// "1048576", "512K", "64M", "2G".
-bool parse_bytes(const char* text, std::size_t& out) {
-  char digits[32];
-  std::size_t length = std::strlen(text);
-  std::size_t unit = 1;
-  if (length == 0 || length >= sizeof digits) return false;
-  switch (text[length - 1]) {
-    case 'k':
-    case 'K':
-      unit = kib;
-      break;
-    case 'm':
-    case 'M':
-      unit = mib;
-      break;
-    case 'g':
-    case 'G':
-      unit = gib;
-      break;
-    default:
-      break;
-  }
-  if (unit != 1) --length;
-  std::memcpy(digits, text, length);
-  digits[length] = '\0';
-  std::int64_t value = 0;
-  if (!parse_integer(digits, value) || value < 0 || static_cast<std::size_t>(value) > SIZE_MAX / 2 / unit)
-    return false;
-  out = static_cast<std::size_t>(value) * unit;
+// Makes `out` the choice of that name, whose value is the name's place in the list. False: there is none.
+template <class Choice>
+bool parse_choice(std::string_view text, std::initializer_list<std::string_view> names, Choice& out) {
+  const auto* const found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) return false;
+  out = static_cast<Choice>(found - names.begin());
   return true;
 }
 
@@ -119,48 +98,29 @@ bool apply_large_cache(const char* value) {
 }
 
 bool apply_huge_pages(const char* value) {
-  if (std::strcmp(value, "auto") == 0) {
-    engine::touch.set_mode(huge_pages::automatic);
-  } else if (std::strcmp(value, "always") == 0) {
-    engine::touch.set_mode(huge_pages::always);
-  } else if (std::strcmp(value, "never") == 0) {
-    engine::touch.set_mode(huge_pages::never);
-  } else {
-    return false;
-  }
+  huge_pages mode{};
+  if (!parse_choice(value, {"never", "auto", "always"}, mode)) return false;
+  engine::touch.set_mode(mode);
   return true;
 }
 
 bool apply_background(const char* value) {
-  constexpr struct {
-    const char* name;
-    background choice;
-  } names[] = {{"auto", background::automatic}, {"on", background::on}, {"off", background::off}};
-  for (const auto& [name, choice] : names) {
-    if (std::strcmp(value, name) != 0) continue;
-    background_value.store(choice, std::memory_order_relaxed);
-    return true;
-  }
-  return false;
+  background choice{};
+  if (!parse_choice(value, {"auto", "on", "off"}, choice)) return false;
+  background_value.store(choice, std::memory_order_relaxed);
+  return true;
 }
 
 bool apply_cpu_caches(const char* value) {
-  using use = processor_caches::use;
-  constexpr struct {
-    const char* name;
-    use choice;
-  } names[] = {{"auto", use::automatic}, {"on", use::on}, {"off", use::off}};
-  for (const auto& [name, choice] : names) {
-    if (std::strcmp(value, name) != 0) continue;
-    engine::processors.set_use(choice);
-    return true;
-  }
-  return false;
+  processor_caches::use choice{};
+  if (!parse_choice(value, {"auto", "on", "off"}, choice)) return false;
+  engine::processors.set_use(choice);
+  return true;
 }
 
 bool apply_deep_binding(const char* value) {
-  const bool on = std::strcmp(value, "on") == 0;
-  if (!on && std::strcmp(value, "off") != 0) return false;
+  bool on = false;
+  if (!parse_choice(value, {"off", "on"}, on)) return false;
   keeps_deep_binding.store(on, std::memory_order_relaxed);
   return true;
 }
@@ -169,11 +129,10 @@ bool apply_deep_binding(const char* value) {
 bool apply_guarded(const char* value) {
   std::int64_t length = 0;
   std::int64_t per_second = 0;
-  if (std::strcmp(value, "off") != 0) {
-    char first[16];
-    const char* const second = split_at_comma(value, first);
-    if (second == nullptr || !parse_integer(first, length) || length < 1 || length > sample_windows::longest)
-      return false;
+  std::string_view second(value);
+  if (second != "off") {
+    const std::string_view first = take_until(second, ',');
+    if (!parse_integer(first, length) || length < 1 || length > sample_windows::longest) return false;
     if (std::strchr(value, ',') != nullptr && (!parse_integer(second, per_second) || per_second < 1 ||
                                                per_second > guarded_blocks::most_per_second)) {
       return false;
@@ -185,8 +144,8 @@ bool apply_guarded(const char* value) {
 }
 
 bool apply_scopes(const char* value) {
-  const bool checked = std::strcmp(value, "checked") == 0;
-  if (!checked && std::strcmp(value, "unchecked") != 0) return false;
+  bool checked = false;
+  if (!parse_choice(value, {"unchecked", "checked"}, checked)) return false;
   engine::scopes_checked.store(checked, std::memory_order_relaxed);
   return true;
 }
@@ -214,22 +173,21 @@ bool apply_path(const char* value, char* to) {
 }
 bool apply_profile_file(const char* value) { return apply_path(value, profile_path); }
 bool apply_statistics(const char* value) { return apply_path(value, statistics_path); }
+
 // "auto", "none", "90%", or bytes.
-bool parse_bound(const char* text, pressure::bound& out) {
+bool parse_bound(std::string_view text, pressure::bound& out) {
   using kind = pressure::bound::kind;
-  const std::size_t length = std::strlen(text);
-  if (std::strcmp(text, "none") == 0) {
+  std::size_t bytes = 0;
+  if (text == "none") {
     out = {kind::none, 0};
-  } else if (std::strcmp(text, "auto") == 0) {
+  } else if (text == "auto") {
     out = {kind::automatic, 0};
-  } else if (length > 1 && length <= 4 && text[length - 1] == '%') {
-    char digits[4] = {};
-    std::memcpy(digits, text, length - 1);
+  } else if (text.ends_with('%')) {
     std::int64_t percent = 0;
-    if (!parse_integer(digits, percent) || percent < 1 || percent > 100) return false;
+    if (!parse_integer(part_of(text, 0, text.size() - 1), percent) || percent < 1 || percent > 100)
+      return false;
     out = {kind::percent, static_cast<std::uint64_t>(percent)};
   } else {
-    std::size_t bytes = 0;
     if (!parse_bytes(text, bytes) || bytes == 0) return false;
     out = {kind::bytes, bytes};
   }
@@ -239,9 +197,8 @@ bool parse_bound(const char* text, pressure::bound& out) {
 // "SOFT" or "SOFT,HARD". The soft limit must not exceed the hard one, where they are of one kind.
 bool apply_limit(const char* value) {
   pressure::rule rule;
-  char soft[32];
-  const char* const hard = split_at_comma(value, soft);
-  if (hard == nullptr || !parse_bound(soft, rule.soft)) return false;
+  std::string_view hard(value);
+  if (!parse_bound(take_until(hard, ','), rule.soft)) return false;
   if (std::strchr(value, ',') != nullptr && !parse_bound(hard, rule.hard)) return false;
   if (rule.hard.what == pressure::bound::kind::automatic) return false;
   if (rule.hard.value != 0 && rule.soft.what == rule.hard.what && rule.soft.value > rule.hard.value)
@@ -369,11 +326,9 @@ int change(const char* name, const char* value, origin from) {
 
 // ---- the environment ----
 
-void warn_unknown(const char* variable, std::size_t length) {
+void warn_unknown(std::string_view variable) {
   text_buffer<512> line;
-  line.put("tarn: ");
-  for (std::size_t i = 0; i < length; ++i) line.put(variable[i]);
-  line.put(" is not an option and is ignored; the options are");
+  line.put("tarn: ").put(variable).put(" is not an option and is ignored; the options are");
   for (const entry& e : table) {
     line.put(&e == &table[0] ? " TARN_" : ", TARN_");
     for (const char* c = e.name; *c != '\0'; ++c)
@@ -396,30 +351,19 @@ void warn_value(const char* variable, const entry& e) {
 }
 
 void read_variable(const char* variable) {
-  constexpr std::size_t prefix = 5;  // TARN_
-  const char* equals = std::strchr(variable, '=');
-  if (equals == nullptr) return;
-  const auto length = static_cast<std::size_t>(equals - variable);
-  char name[32];
-  bool known = length - prefix < sizeof name;
-  for (std::size_t i = prefix; known && i <= length; ++i) {
-    const char c = i == length ? '\0' : variable[i];
-    name[i - prefix] = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  }
+  std::string_view value(variable);
+  const std::string_view whole = take_until(value, '=');
+  if (whole.size() == std::strlen(variable)) return;
+  const std::string_view upper = part_of(whole, std::strlen("TARN_"));
   // TARN_LIBRARY and TARN_LIB tell tools where this library is; TARN_APPLY… and TARN_RECORD… are for libraries that tarn's
   // command preloads beside this one.
-  if (std::strncmp(variable + prefix, "LIB", 3) == 0 || std::strncmp(variable + prefix, "APPLY", 5) == 0 ||
-      std::strncmp(variable + prefix, "RECORD", 6) == 0) {
-    return;
-  }
-  const int result = known ? change(name, equals + 1, origin::environment) : ENOENT;
+  if (upper.starts_with("LIB") || upper.starts_with("APPLY") || upper.starts_with("RECORD")) return;
+  char name[32];
+  const bool known = copy_lower(upper, name);
+  const int result = known ? change(name, value.data(), origin::environment) : ENOENT;
   if (result == 0 || parent_has_reported(variable)) return;
-  if (result == ENOENT) warn_unknown(variable, length);
-  if (result == EINVAL) {
-    for (const entry& e : table) {
-      if (std::strcmp(e.name, name) == 0) warn_value(variable, e);
-    }
-  }
+  if (result == ENOENT) warn_unknown(whole);
+  if (result == EINVAL) warn_value(variable, *find(name));
 }
 
 }  // namespace
@@ -458,6 +402,11 @@ int describe(std::size_t index, tarn_option& out) {
   out = {e.name,    s.from == origin::standard ? e.standard : value, e.standard, e.accepts,
          e.meaning, origin_names[static_cast<std::size_t>(s.from)]};
   return 0;
+}
+
+int describe(std::string_view name, tarn_option& out) {
+  const entry* const e = find(name);
+  return e != nullptr ? describe(static_cast<std::size_t>(e - table), out) : ENOENT;
 }
 
 os::mutex& lock() TARN_RETURNS_LOCK(settings_lock) { return settings_lock; }

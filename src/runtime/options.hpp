@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "os/mutex.hpp"
 #include "tarn/malloc.h"
@@ -23,6 +24,7 @@ int set_by_socket(const char* name, const char* value);
 bool is_set_by_socket(std::size_t index);
 // 0 or ENOENT.
 int describe(std::size_t index, tarn_option& out);
+int describe(std::string_view name, tarn_option& out);
 
 // For fork. Guards everything that set() changes.
 os::mutex& lock();

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/parent_process.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string_view>
 
 #include "base/text.hpp"
-#include "os/syscall.hpp"
+#include "os/input_file.hpp"
 
 namespace tarn {
 namespace {
@@ -19,20 +17,16 @@ bool parent_file_contains(const char* file, std::string_view word) {
   if (word.size() > sizeof text / 2) return false;
   text_buffer<48> path;
   path.put("/proc/").number(static_cast<std::size_t>(os::system_call(SYS_getppid))).put(file).put('\0');
-  const long descriptor =
-      os::system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(path.data()), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return false;
+  os::input_file input(path.data());
   bool found = false;
   std::size_t kept = 0;  // the end of the previous part: the word may lie across two parts
-  long got = 0;
-  while (!found && (got = os::system_call(SYS_read, descriptor, reinterpret_cast<long>(text + kept),
-                                          static_cast<long>(sizeof text - kept))) > 0) {
-    const std::size_t length = kept + static_cast<std::size_t>(got);
+  std::size_t got = 0;
+  while (!found && (got = input.read(text + kept, sizeof text - kept)) != 0) {
+    const std::size_t length = kept + got;
     found = std::string_view(text, length).find(word) != std::string_view::npos;
     kept = std::min(length, word.size() - 1);
     std::memmove(text, text + length - kept, kept);
   }
-  os::system_call(SYS_close, descriptor);
   return found;
 }
 

@@ -75,7 +75,6 @@ void profile_snapshot::find_resident() {
   engine::samples.for_each_live([&](const live_sample& s) {
     if (count < room) live[count++] = {s.address, s.taken, s.weighted_bytes, s.site->number};
   });
-  knows_resident_ = true;
   for (std::size_t i = 0; i < count; ++i) {
     if (live[i].site >= count_) continue;
     bool known = true;

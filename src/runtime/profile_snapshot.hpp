@@ -15,7 +15,7 @@ struct snapshot_site {
   site_figures figures;
   const std::uintptr_t* frames;
   std::size_t count;
-  std::uint64_t resident_bytes;  // of figures.live_bytes
+  std::uint64_t resident_bytes;  // of figures.live_bytes; 0 where the system does not tell, or without memory
   std::uint32_t number;          // as of call_site
 };
 
@@ -28,8 +28,6 @@ class profile_snapshot {
 
   // False: there was no memory.
   [[nodiscard]] bool valid() const { return sites_ != nullptr; }
-  // Whether resident_bytes are known: the system tells them, and there was memory.
-  [[nodiscard]] bool knows_resident() const { return knows_resident_; }
   // The first one is the site of the paths that found no room.
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] const snapshot_site& operator[](std::size_t i) const { return sites_[i]; }
@@ -43,7 +41,6 @@ class profile_snapshot {
   snapshot_site* sites_ = nullptr;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
-  bool knows_resident_ = false;
 };
 
 }  // namespace tarn

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 
 #include "base/units.hpp"
 #include "os/report.hpp"
@@ -15,45 +17,48 @@
 namespace tarn::statistics {
 namespace {
 
-struct field {
-  const char* name;
-  std::uint64_t tarn_stats::*value;
+using enum metric_kind;
+using enum metric_unit;
+
+struct heap_figures : tarn_stats {
+  std::uint64_t free_in_spans;
 };
 
-constexpr field fields[] = {
-    {"version", &tarn_stats::version},
-    {"reserved", &tarn_stats::reserved},
-    {"resident_upper", &tarn_stats::resident_upper},
-    {"in_use", &tarn_stats::in_use},
-    {"cached", &tarn_stats::cached},
-    {"free_dirty", &tarn_stats::free_dirty},
-    {"free_clean", &tarn_stats::free_clean},
-    {"large", &tarn_stats::large},
-    {"metadata", &tarn_stats::metadata},
-    {"returned", &tarn_stats::returned},
-    {"huge_advised", &tarn_stats::huge_advised},
-    {"populated", &tarn_stats::populated},
-    {"threads", &tarn_stats::threads},
-    {"refills", &tarn_stats::refills},
-    {"flushes", &tarn_stats::flushes},
-    {"exchanges", &tarn_stats::exchanges},
-    {"spans_made", &tarn_stats::spans_made},
-    {"spans_freed", &tarn_stats::spans_freed},
-    {"guarded", &tarn_stats::guarded},
-    {"guarded_blocks", &tarn_stats::guarded_blocks},
+// In JSON each has its name without "tarn_" and "_bytes".
+constexpr metric_of<heap_figures> heap_rows[] = {
+    {"tarn_reserved_bytes", gauge, bytes, "Address space of the heap", &heap_figures::reserved},
+    {"tarn_resident_upper_bytes", gauge, bytes, "Upper bound of the heap's resident memory",
+     &heap_figures::resident_upper},
+    {"tarn_in_use_bytes", gauge, bytes, "Memory of live blocks and of free objects in caches and spans",
+     &heap_figures::in_use},
+    {"tarn_cached_bytes", gauge, bytes, "Free objects in caches, part of tarn_in_use_bytes",
+     &heap_figures::cached},
+    {"tarn_free_dirty_bytes", gauge, bytes, "Free pages that are still resident until they decay",
+     &heap_figures::free_dirty},
+    {"tarn_free_clean_bytes", gauge, bytes, "Free pages that are not resident", &heap_figures::free_clean},
+    {"tarn_large_bytes", gauge, bytes, "Live blocks above 256 KiB, part of tarn_in_use_bytes",
+     &heap_figures::large},
+    {"tarn_metadata_bytes", gauge, bytes, "Structures of tarn", &heap_figures::metadata},
+    {"tarn_guarded_bytes", gauge, bytes, "Live guarded blocks", &heap_figures::guarded},
+    {"tarn_threads", gauge, none, "Threads that have or share a cache", &heap_figures::threads},
+    {"tarn_returned_bytes", counter, bytes, "Memory given back to the system", &heap_figures::returned},
+    {"tarn_huge_advised_bytes", counter, bytes, "Memory for which huge pages were asked",
+     &heap_figures::huge_advised},
+    {"tarn_populated_bytes", counter, bytes, "Memory faulted in ahead of its use", &heap_figures::populated},
+    {"tarn_refills", counter, none, "Magazines filled from spans", &heap_figures::refills},
+    {"tarn_flushes", counter, none, "Magazines emptied into spans", &heap_figures::flushes},
+    {"tarn_exchanges", counter, none, "Full magazines passed between caches and depots",
+     &heap_figures::exchanges},
+    {"tarn_spans_made", counter, none, "Spans cut into objects", &heap_figures::spans_made},
+    {"tarn_spans_freed", counter, none, "Spans whose objects were all free and that went back",
+     &heap_figures::spans_freed},
+    {"tarn_guarded_blocks", counter, none, "Guarded blocks handed out", &heap_figures::guarded_blocks},
+    {"tarn_span_free_bytes", gauge, bytes,
+     "Free objects in spans that are partly in use, part of tarn_in_use_bytes", &heap_figures::free_in_spans},
 };
-
-void put_json_string(text_writer& out, const char* text) {
-  out.put('"');
-  for (; *text != '\0'; ++text) {
-    const char c = *text;
-    if (c == '"' || c == '\\')
-      out.put('\\').put(c);
-    else
-      out.put(static_cast<unsigned char>(c) < 0x20 ? '?' : c);
-  }
-  out.put('"');
-}
+// version is no figure.
+static_assert(std::size(heap_rows) == sizeof(heap_figures) / sizeof(std::uint64_t) - 1);
+using heap_table = metric_table<heap_rows>;
 
 // Some programs (coreutils) close standard error before the destructors of libraries run, to check that everything was
 // written; so it is duplicated here. Not when the option is read: that may be in a sandbox.
@@ -126,14 +131,15 @@ std::uint64_t free_in_spans() {
 }
 
 void write_json(text_writer& out, bool with_process) {
-  tarn_stats stats;
+  heap_figures stats{};
   collect(stats);
-  out.put('{');
-  bool first = true;
-  for (const field& f : fields) {
-    if (!first) out.put(", ");
-    first = false;
-    out.put('"').put(f.name).put("\": ").number(stats.*f.value);
+  out.put("{\"version\": ").number(stats.version);
+  for (const auto& row : heap_rows) {
+    if (row.figure == &heap_figures::free_in_spans) continue;
+    std::string_view name(row.name);
+    name.remove_prefix(std::strlen("tarn_"));
+    if (row.unit == metric_unit::bytes) name.remove_suffix(std::strlen("_bytes"));
+    out.put(", \"").put(name).put("\": ").number(stats.*row.figure);
   }
   out.put(", \"free_in_spans\": ")
       .number(std::min(free_in_spans(), stats.in_use - stats.large - stats.cached));
@@ -141,10 +147,19 @@ void write_json(text_writer& out, bool with_process) {
   out.put(", \"processor_threads\": ").number(engine::processors.threads.load(std::memory_order_relaxed));
   if (with_process) {
     out.put(", \"pid\": ").number(static_cast<std::uint64_t>(os::system_call(SYS_getpid)));
-    out.put(", \"program\": ");
-    put_json_string(out, program_invocation_name != nullptr ? program_invocation_name : "");
+    const char* const program = program_invocation_name != nullptr ? program_invocation_name : "";
+    out.put(", \"program\": \"").put_escaped(program).put('"');
   }
   out.put('}');
 }
+
+static void visit_heap(metric_receiver to) {
+  heap_figures figures{};
+  collect(figures);
+  figures.free_in_spans = free_in_spans();
+  heap_table::give(to, nullptr, figures);
+}
+
+constinit const metric_group metrics = heap_table::group(visit_heap);
 
 }  // namespace tarn::statistics

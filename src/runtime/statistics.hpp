@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/text.hpp"
+#include "runtime/metrics.hpp"
 #include "tarn/malloc.h"
 
 namespace tarn::statistics {
@@ -12,5 +13,10 @@ void collect(tarn_stats& out);
 std::uint64_t free_in_spans();
 // Writes one JSON object without a newline. `with_process`: includes the process's number and program.
 void write_json(text_writer& out, bool with_process);
+
+#pragma GCC visibility push(hidden)
+// The same figures, as metrics.
+extern const metric_group metrics;
+#pragma GCC visibility pop
 
 }  // namespace tarn::statistics

@@ -142,9 +142,9 @@ struct thread_bins {
     constexpr std::size_t least = 16 * kib;
     const std::size_t unit = os::system_page_size();
     if (of.count * entry_bytes < std::max(least, 2 * unit)) return {of.bins, of.bins};
-    const std::uintptr_t begin = align_up(address_of(of.bins), unit);
-    const std::uintptr_t end = align_down(address_of(of.bins + of.count), unit);
-    return {reinterpret_cast<entry*>(begin), reinterpret_cast<entry*>(end)};
+    const os::address_range whole =
+        os::whole_units(address_of(of.bins), address_of(of.bins + of.count), unit);
+    return {reinterpret_cast<entry*>(whole.start), reinterpret_cast<entry*>(whole.end)};
   }
 };
 

@@ -76,9 +76,11 @@ void heap_samples::link_locked(live_sample* sample, const request& r, call_site*
   site->figures.note_allocated(sample->weight, sample->weighted_bytes);
 }
 
-void heap_samples::unlink_locked(live_sample* sample) {
+void heap_samples::unlink_locked(live_sample* sample, std::int64_t now_ns) {
   leave_locked(sample);
   live_count_.store(live_count() - 1, std::memory_order_relaxed);
+  sample->site->figures.note_freed(sample->weight, sample->weighted_bytes,
+                                   static_cast<std::uint64_t>(now_ns - sample->born_ns));
 }
 
 void heap_samples::join_locked(live_sample* sample, sample_owner& owner) {
@@ -94,10 +96,11 @@ void heap_samples::leave_locked(live_sample* sample) {
 }
 
 // Links a sample whose block has its place.
-void heap_samples::record(live_sample* sample, request& r) {
-  const std::size_t own = own_frames(r.frames, r.count);
-  const std::uintptr_t* const frames = r.frames + own;
-  const std::size_t count = r.count - own;
+void heap_samples::record(live_sample* sample, const request& r, const std::uintptr_t* frames,
+                          std::size_t count) {
+  const std::size_t own = own_frames(frames, count);
+  frames += own;
+  count -= own;
   const std::uint64_t hash = call_sites::hash_of(frames, count);
   sample->born_ns = os::now_ns();
   for (call_sites::memory memory;;) {
@@ -118,28 +121,33 @@ void heap_samples::record(live_sample* sample, request& r) {
   }
 }
 
+// Inlined: the path begins with the frame of the caller.
+TARN_ALWAYS_INLINE void heap_samples::record_here(live_sample* sample, const request& r) {
+  std::uintptr_t frames[call_sites::most_frames];
+  const std::size_t count = unwind::walk(unwind::here(), frames, call_sites::most_frames);
+  record(sample, r, frames, count);
+  TARN_PROBE_IF_WANTED(otel_memory, alloc, reinterpret_cast<void*>(sample->address), r.taken,
+                       sample->weighted_bytes);
+}
+
 // ---- places ----
 
 void heap_samples::list_locked(sample_cells* cells) {
   cells->is_listed = true;
-  cells->next = roomy_;
-  cells->previous = nullptr;
-  (roomy_ != nullptr ? roomy_->previous : last_roomy_) = cells;
-  roomy_ = cells;
+  roomy_.push_front(cells);
 }
 
 void heap_samples::unlist_locked(sample_cells* cells) {
   cells->is_listed = false;
-  (cells->previous != nullptr ? cells->previous->next : roomy_) = cells->next;
-  (cells->next != nullptr ? cells->next->previous : last_roomy_) = cells->previous;
+  roomy_.remove(cells);
 }
 
 // Takes cells for sample->taken bytes. False: the spans with room that were tried have none for so many.
 bool heap_samples::place_in_cells(live_sample* sample, std::size_t step) {
   const locked guard(*this);
   const std::size_t wanted = sample_cells::cells_for(sample->taken);
-  for (int looks = 0; looks < most_looks && roomy_ != nullptr; ++looks) {
-    sample_cells* const cells = roomy_;
+  for (int looks = 0; looks < most_looks && !roomy_.empty(); ++looks) {
+    sample_cells* const cells = roomy_.front();
     const std::size_t at = cells->take(wanted, step);
     if (cells->free_cells == 0 || at == sample_cells::none) unlist_locked(cells);
     if (at != sample_cells::none) {
@@ -150,10 +158,7 @@ bool heap_samples::place_in_cells(live_sample* sample, std::size_t step) {
     }
     // To the end of the list.
     cells->is_listed = true;
-    cells->next = nullptr;
-    cells->previous = last_roomy_;
-    (last_roomy_ != nullptr ? last_roomy_->next : roomy_) = cells;
-    last_roomy_ = cells;
+    roomy_.push_back(cells);
   }
   return false;
 }
@@ -221,16 +226,8 @@ TARN_NOINLINE void* heap_samples::allocate(byte_samples& samples, std::size_t re
     samples_.deallocate(sample);
     return nullptr;
   }
-  request r;
-  r.owner = owner;
-  r.requested = requested;
-  r.taken = taken;
-  r.weight = weight;
-  r.count = unwind::walk(unwind::here(), r.frames, call_sites::most_frames);
-  record(sample, r);
-  void* const block = reinterpret_cast<void*>(sample->address);
-  TARN_PROBE_IF_WANTED(otel_memory, alloc, block, taken, sample->weighted_bytes);
-  return block;
+  record_here(sample, {owner, requested, taken, weight});
+  return reinterpret_cast<void*>(sample->address);
 }
 
 TARN_NOINLINE live_sample* heap_samples::add(byte_samples& samples, std::uintptr_t address,
@@ -247,14 +244,7 @@ TARN_NOINLINE live_sample* heap_samples::add_followed(std::uint64_t weight, std:
   sample->address = address;
   sample->is_in_place = true;
   sample->is_large = is_large;
-  request r;
-  r.owner = owner;
-  r.requested = requested;
-  r.taken = taken;
-  r.weight = weight;
-  r.count = unwind::walk(unwind::here(), r.frames, call_sites::most_frames);
-  record(sample, r);
-  TARN_PROBE_IF_WANTED(otel_memory, alloc, reinterpret_cast<void*>(address), taken, sample->weighted_bytes);
+  record_here(sample, {owner, requested, taken, weight});
   return sample;
 }
 
@@ -273,9 +263,7 @@ void heap_samples::remove(live_sample* sample) {
   const std::int64_t now = os::now_ns();
   {
     const locked guard(*this);
-    unlink_locked(sample);
-    sample->site->figures.note_freed(sample->weight, sample->weighted_bytes,
-                                     static_cast<std::uint64_t>(now - sample->born_ns));
+    unlink_locked(sample, now);
   }
   samples_.deallocate(sample);
 }
@@ -319,9 +307,7 @@ std::size_t heap_samples::deallocate(span* s, void* block) {
     sample = find_locked(s, address_of(block));
     if (sample == nullptr) return 0;
     announce_end(sample);
-    unlink_locked(sample);
-    sample->site->figures.note_freed(sample->weight, sample->weighted_bytes,
-                                     static_cast<std::uint64_t>(now - sample->born_ns));
+    unlink_locked(sample, now);
     if (sample->cells != nullptr) {
       leave_cells_locked(sample, emptied);
     } else {
@@ -356,12 +342,11 @@ void heap_samples::validate_locked() const {
   std::size_t of_sites = 0;
   sites_.for_each([&](const call_site& site) { of_sites += site.figures.live_samples; });
   TARN_INVARIANT("heap_samples", this, of_sites == live);
-  const sample_cells* before = nullptr;
-  for (const sample_cells* c = roomy_; c != nullptr; before = c, c = c->next) {
-    TARN_INVARIANT("heap_samples", c, c->is_listed && c->previous == before);
+  roomy_.validate();
+  for (const sample_cells* c = roomy_.front(); c != nullptr; c = c->next) {
+    TARN_INVARIANT("heap_samples", c, c->is_listed);
     TARN_INVARIANT("heap_samples", c, c->bits_set() + c->free_cells == sample_cells::count);
   }
-  TARN_INVARIANT("heap_samples", this, last_roomy_ == before);
 }
 
 }  // namespace tarn

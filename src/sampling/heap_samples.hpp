@@ -133,8 +133,6 @@ class heap_samples {
     std::size_t requested;
     std::size_t taken;
     std::uint64_t weight;
-    std::uintptr_t frames[call_sites::most_frames];
-    std::size_t count;
   };
 
   // Holds the lock. Checks less often while there are many samples: a check walks along all of them.
@@ -153,13 +151,14 @@ class heap_samples {
   };
 
   live_sample* new_sample();
-  void record(live_sample* sample, request& r);
+  void record_here(live_sample* sample, const request& r);
+  void record(live_sample* sample, const request& r, const std::uintptr_t* frames, std::size_t count);
   // Its memory comes from pools with locks of their own.
   call_sites::memory prepare_site(std::size_t frames) TARN_NOT_ANALYZED {
     return sites_.prepare(metadata_, frames);
   }
   void link_locked(live_sample* sample, const request& r, call_site* site) TARN_REQUIRES(lock_);
-  void unlink_locked(live_sample* sample) TARN_REQUIRES(lock_);
+  void unlink_locked(live_sample* sample, std::int64_t now_ns) TARN_REQUIRES(lock_);
   void join_locked(live_sample* sample, sample_owner& owner) TARN_REQUIRES(lock_);
   void leave_locked(live_sample* sample) TARN_REQUIRES(lock_);
   bool place(live_sample* sample);
@@ -187,8 +186,7 @@ class heap_samples {
   std::atomic<std::size_t> live_count_{0};  // written under lock_
   std::atomic<std::size_t> site_count_{0};  // likewise
   // The cells with room; those that lately had none for a block are last.
-  sample_cells* roomy_ TARN_GUARDED_BY(lock_) = nullptr;
-  sample_cells* last_roomy_ TARN_GUARDED_BY(lock_) = nullptr;
+  linked_list<sample_cells> roomy_ TARN_GUARDED_BY(lock_);
 };
 
 }  // namespace tarn

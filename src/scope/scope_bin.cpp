@@ -81,23 +81,6 @@ bool scope_bin::is_profiled(unsigned size_class, byte_samples& profile) {
   return is_due;
 }
 
-bool scope_bin::hurry() {
-  bool all = true;
-  for (unsigned c = 1; c < size_classes::count; ++c) all = !bins_[c].samples.hurry() && all;
-  return all;
-}
-
-// Pops an object even if a stop is due, and counts it; null if there is none.
-void* scope_bin::take(unsigned size_class) {
-  bin& b = bins_[size_class];
-  void* const object = b.top[-1];
-  if (object == nullptr) return nullptr;
-  --b.samples.until_sample;
-  --b.top;
-  free_mark::clear(object);
-  return object;
-}
-
 void* scope_bin::allocate_slow(unsigned size_class) {
   bin& b = bins_[size_class];
   if (void* const object = take(size_class)) return object;

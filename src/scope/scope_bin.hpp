@@ -85,8 +85,6 @@ struct scope_bin : allocation_bins, engine::front_bin<scope_instance, scope_bin>
   bool is_profiled(unsigned size_class, byte_samples& profile);
   // The block is not followed after all. The caller then calls allocate_slow(), which counts the allocation.
   void forget_sample(unsigned size_class) { ++bins_[size_class].samples.until_sample; }
-  // Called by another thread, as thread_cache::hurry().
-  bool hurry();
   // An object of malloc's class, when a pop has found none or is to be counted. Null: no memory, or over the budget.
   void* allocate_slow(unsigned size_class);
   // Takes a free object of the class. False: there is no room, and no memory for more.
@@ -108,7 +106,6 @@ struct scope_bin : allocation_bins, engine::front_bin<scope_instance, scope_bin>
  private:
   friend class scope_bin_test_access;
 
-  void* take(unsigned size_class);
   void draw(unsigned size_class, byte_samples& profile);
   bool make_room(unsigned size_class);
   bool reserve(unsigned size_class, std::size_t objects);

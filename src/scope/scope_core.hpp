@@ -212,6 +212,7 @@ class scope_core {
   span* take(std::size_t pages, std::size_t alignment, kind how, page_heap::use use, scope_bin* bin);
   span* take_empty_locked(std::size_t pages, kind from) TARN_REQUIRES(lock_);
   span* take_region(std::size_t pages, std::size_t alignment, page_heap::use use);
+  static void leave_region(span* s);
   void detach_locked(span* s, scope_leaving& to) TARN_REQUIRES(lock_);
   static void give_back(span_list& leaving, std::size_t keep);
   void begin_leaving_locked(scope_leaving& l) TARN_REQUIRES(lock_);

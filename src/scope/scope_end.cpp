@@ -36,9 +36,7 @@ struct scope_core::departure {
 void scope_core::departure::add(span* s) {
   left.bytes += s->list != clean ? s->bytes() : 0;
   region_of(s)->used -= s->pages;
-  s->size_class = 0;
-  s->owner.store(nullptr, std::memory_order_relaxed);
-  s->state.store(span_state::purging, std::memory_order_relaxed);
+  leave_region(s);
   if (!run_.continues_at(s)) end_run();
   run_.add(s);
 }

@@ -72,7 +72,7 @@ void* scope_core::allocate(std::size_t size, std::size_t alignment, scope_bin* b
 
 span* scope_core::take_large(std::size_t size, std::size_t alignment, bool zeroed, scope_bin* bin) {
   if (size > largest_size || alignment > largest_size - size) return nullptr;
-  const std::size_t unit = std::max(page_size, os::system_page_size());
+  const std::size_t unit = os::page_unit();
   const std::size_t pages = align_up(std::max<std::size_t>(size, 1), unit) >> page_shift;
   span* const s = take(pages, std::max(alignment >> page_shift, std::size_t{1}), large,
                        zeroed ? page_heap::use::sparse : page_heap::use::filled, bin);

@@ -55,29 +55,27 @@ span* scope_core::take_empty_locked(std::size_t pages, kind from) {
   return best;
 }
 
-// A span that is in no list; the caller makes it one of kind `how`. Until then it counts as one.
+// Until the caller makes the span one of another kind, it counts as a large block.
+static span* in_no_list(span* s) {
+  s->list = scope_core::large;
+  s->capacity = 1;
+  s->free_objects = 0;
+  return s;
+}
+
+// A span that is in no list, which the caller makes one of kind `how`.
 span* scope_core::take(std::size_t pages, std::size_t alignment, kind how, page_heap::use use,
                        scope_bin* bin) {
   const std::size_t bytes = pages << page_shift;
   engine::heap.prepare_split();
   if (alignment <= 1) {
     os::lock_guard guard(lock_, *this);
-    if (span* const s = take_empty_locked(pages, dirty)) {
-      s->list = large;  // in no list
-      s->capacity = 1;
-      s->free_objects = 0;
-      return s;
-    }
+    if (span* const s = take_empty_locked(pages, dirty)) return in_no_list(s);
   }
   if (!pay(bytes, bin)) return nullptr;
   if (alignment <= 1 && how == cut) {
     os::lock_guard guard(lock_, *this);
-    if (span* const s = take_empty_locked(pages, clean)) {
-      s->list = large;
-      s->capacity = 1;
-      s->free_objects = 0;
-      return s;
-    }
+    if (span* const s = take_empty_locked(pages, clean)) return in_no_list(s);
   }
   span* const s = take_region(pages, alignment, use);
   if (s == nullptr) uncharge(bytes);
@@ -111,16 +109,13 @@ span* scope_core::take_region(std::size_t pages, std::size_t alignment, page_hea
   region->pages = region->used = s->pages;
   region->name = row_;
   s->size_class = 0;
-  s->list = large;
-  s->capacity = 1;
-  s->free_objects = 0;
+  in_no_list(s);
   s->owner.store(region, std::memory_order_relaxed);
   region->owner.store(this, std::memory_order_relaxed);
   s->state.store(span_state::scoped, std::memory_order_relaxed);
   span* const rest = s->pages > pages ? engine::heap.split(s, pages) : nullptr;
   if (s->pages > pages) {  // no memory for a structure
-    s->owner.store(nullptr, std::memory_order_relaxed);
-    s->state.store(span_state::purging, std::memory_order_relaxed);
+    leave_region(s);
     engine::heap.deallocate(s);
     scope_regions.deallocate(region);
     return nullptr;
@@ -138,8 +133,7 @@ span* scope_core::take_region(std::size_t pages, std::size_t alignment, page_hea
     chain::insert(regions_, region);
     own_bytes_ += s->bytes();
     if (rest != nullptr && !is_kept) {
-      rest->owner.store(nullptr, std::memory_order_relaxed);
-      rest->state.store(span_state::purging, std::memory_order_relaxed);
+      leave_region(rest);
       region->used -= rest->pages;
     } else if (rest != nullptr && rest->list == clean) {
       clean_.push_front(rest);
@@ -154,14 +148,19 @@ span* scope_core::take_region(std::size_t pages, std::size_t alignment, page_hea
   return s;
 }
 
+// The span is on its way to the page heap.
+void scope_core::leave_region(span* s) {
+  s->size_class = 0;
+  s->owner.store(nullptr, std::memory_order_relaxed);
+  s->state.store(span_state::purging, std::memory_order_relaxed);
+}
+
 // The span, which is in no list, leaves the scope; its charge remains.
 void scope_core::detach_locked(span* s, scope_leaving& to) {
   scope_region* const region = region_of(s);
   own_bytes_ -= s->list != clean ? s->bytes() : 0;
   region->used -= s->pages;
-  s->size_class = 0;
-  s->owner.store(nullptr, std::memory_order_relaxed);
-  s->state.store(span_state::purging, std::memory_order_relaxed);
+  leave_region(s);
   to.spans.push_back(s);
   to.bytes += s->bytes();
   if (region->used != 0) return;

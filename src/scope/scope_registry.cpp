@@ -26,12 +26,6 @@ constinit structure_store cores TARN_GUARDED_BY(cores_lock){engine::metadata, en
 // Numbers of scopes; 1 stands for the process.
 constinit std::atomic<std::uint64_t> last_number{TARN_SCOPE_PROCESS_NUMBER};
 
-[[noreturn]] void report_misuse(const char* what, std::string_view name, const void* where) {
-  text_buffer<256> text;
-  text.put(what).put(name).put('"').put('\0');
-  os::fatal(text.data(), where);
-}
-
 bool is_valid(const char* name, const tarn_scope_options& o) {
   return name != nullptr && o.over >= TARN_SCOPE_FAIL && o.over <= TARN_SCOPE_LEND &&
          (o.limit == 0 || o.limit >= least_budget);
@@ -65,27 +59,18 @@ void keep_core(scope_core* core) {
   cores.put(core->order - 1);
 }
 
-void walk_locks(const os::lock_walk& walk) {
-  if (!walk.backwards) {
-    walk.visit(cores_lock);
-  } else {
-    walk.visit(scope_regions.lock());
-    walk.visit(names_of_scopes.lock());
-    walk.visit(scope_core::idle_lock());
-    walk.visit(process_scope.lock());
-  }
-  [&]() TARN_NOT_ANALYZED {
-    cores.for_each_carved(true, [&](void* core) { walk.visit(static_cast<scope_core*>(core)->lock()); });
-  }();
-  if (walk.backwards) {
-    walk.visit(cores_lock);
-  } else {
-    walk.visit(process_scope.lock());
-    walk.visit(scope_core::idle_lock());
-    walk.visit(names_of_scopes.lock());
-    walk.visit(scope_regions.lock());
-  }
-}
+// Of all scopes, and of their structures: highest number first.
+static constexpr os::lock_walk::part locks[] = {
+    [](const os::lock_walk& w) { scopes.walk_locks(w, [](scope_instance& /*scope*/) {}); },
+    [](const os::lock_walk& w) { w.visit(cores_lock); },
+    [](const os::lock_walk& w) TARN_NOT_ANALYZED {
+      cores.for_each_carved(true, [&w](void* core) { w.visit(static_cast<scope_core*>(core)->lock()); });
+    },
+    [](const os::lock_walk& w) { w.visit(process_scope.lock()); },
+    [](const os::lock_walk& w) { w.visit(scope_core::idle_lock()); },
+    [](const os::lock_walk& w) { w.visit(names_of_scopes.lock()); },
+    [](const os::lock_walk& w) { w.visit(scope_regions.lock()); },
+};
 
 tarn_scope begin(const char* name, const tarn_scope_options& options) {
   if (!is_valid(name, options)) {
@@ -124,14 +109,14 @@ void end(tarn_scope scope, tarn_scope_report* report) {
   scope_instance& instance = scope_instance::of(scope);
   scope_core& memory = *instance.memory;
   if (memory.children.load(std::memory_order_relaxed) != 0)
-    report_misuse("a scope ends before a scope inside it: \"", instance.name(), &instance);
+    os::fatal_at(&instance, "a scope ends before a scope inside it: \"", instance.name(), '"');
   scopes.begin_ending(&instance);
   magazine* all = nullptr;
   {
     os::lock_guard guard(scopes.lock());
     while (scope_bin* const bin = instance.bins) {
       if (bin->entered.load(std::memory_order_relaxed) != 0)
-        report_misuse("a scope ends while a thread has entered it: \"", instance.name(), &instance);
+        os::fatal_at(&instance, "a scope ends while a thread has entered it: \"", instance.name(), '"');
       chain::prepend(all, bin->take_all());
       scopes.detach_locked(bin);
     }
@@ -276,12 +261,7 @@ constinit const engine::front engine::scope_front{
     .reclaim = scope_registry::reclaim,
     .thread_adopts = [] { scope_registry::scopes.thread_adopts(); },
     .thread_ends = scope_registry::thread_ends,
-    .walk_locks =
-        [](const os::lock_walk& walk) {
-          if (walk.backwards) scope_registry::walk_locks(walk);
-          scope_registry::scopes.walk_locks(walk, [](scope_instance& /*scope*/) {});
-          if (!walk.backwards) scope_registry::walk_locks(walk);
-        },
+    .walk_locks = [](const os::lock_walk& w) { w.all(scope_registry::locks); },
     // What lay in other threads' bins stays taken in this child.
     .after_fork_in_child =
         [] {

@@ -30,8 +30,6 @@ void release_empty();
 // A structure for a scope or an arena; null: no memory. And where it goes back.
 scope_core* take_core();
 void keep_core(scope_core* core);
-// Of all structures, for fork.
-void walk_locks(const os::lock_walk& walk);
 
 extern const metric_group metrics;
 extern engine::front_registry<scope_instance, scope_bin> scopes;

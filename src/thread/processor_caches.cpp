@@ -41,7 +41,7 @@ static_assert(all_capacities() <= processor_caches::most_bytes);
 // Of the calling thread.
 std::size_t allowed_processors() {
   std::uint64_t set[os::restartable::most_processors / 64] = {};
-  const long bytes = os::system_call(SYS_sched_getaffinity, 0, sizeof set, reinterpret_cast<long>(set));
+  const long bytes = os::system_call(SYS_sched_getaffinity, 0, sizeof set, set);
   std::size_t count = 0;
   for (long i = 0; i < bytes / 8; ++i) count += static_cast<std::size_t>(std::popcount(set[i]));
   return std::max<std::size_t>(count, 1);
@@ -214,8 +214,7 @@ processor_caches::state processor_caches::prepare() {
   if (usable) {
     const std::size_t bytes = align_up(sizeof(shared_pages), largest_system_page);
     void* const memory = os::reserve_guarded(bytes, largest_system_page, os::memory_access::read_write).start;
-    usable = memory != nullptr && os::system_call(SYS_madvise, reinterpret_cast<long>(memory),
-                                                  static_cast<long>(bytes), MADV_WIPEONFORK) == 0;
+    usable = memory != nullptr && os::system_call(SYS_madvise, memory, bytes, MADV_WIPEONFORK) == 0;
     if (usable) {
       pages_ = new (memory) shared_pages;
       pages_->is_own.store(1, std::memory_order_relaxed);

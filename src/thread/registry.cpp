@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "base/chain.hpp"
 #include "os/node.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
@@ -38,9 +39,8 @@ void thread_cache_registry::set_owner(thread_cache* cache) {
 }
 
 void thread_cache_registry::unlink_locked(thread_cache* cache) {
-  (cache->previous != nullptr ? cache->previous->next : used_) = cache->next;
-  if (cache->next != nullptr) cache->next->previous = cache->previous;
   if (look_next_ == cache) look_next_ = cache->next;
+  chain::erase(used_, cache);
   if (own_ == cache) own_ = nullptr;
   budget_.caches.fetch_sub(1, std::memory_order_relaxed);
   central_.leave_home(cache->home);
@@ -88,17 +88,13 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
     os::lock_guard guard(lock_, *this);
     forks = forks_;
     if (resting_ != nullptr) {
-      cache = resting_;
-      resting_ = cache->next;
+      cache = chain::pop(resting_);
       const std::size_t left = resting_count_.load(std::memory_order_relaxed) - 1;
       resting_count_.store(left, std::memory_order_relaxed);
       rested_ = std::min(rested_, left);
     } else if (unused_ != nullptr) {
-      cache = unused_;
-      unused_ = cache->next;
-    } else if (abandoned_ != nullptr) {
-      void* const memory = abandoned_;
-      abandoned_ = abandoned_->next;
+      cache = chain::pop(unused_);
+    } else if (void* const memory = chain::pop(abandoned_)) {
       cache = new (memory) thread_cache(central_, budget_);
     }
   }
@@ -137,10 +133,7 @@ void thread_cache_registry::begin_use(thread_cache* cache, std::size_t forks) {
   std::size_t others = 0;
   {
     os::lock_guard guard(lock_, *this);
-    cache->previous = nullptr;
-    cache->next = used_;
-    if (used_ != nullptr) used_->previous = cache;
-    used_ = cache;
+    chain::insert(used_, cache);
     // In a child that a signal handler has forked meanwhile, keep_only() has not seen this cache.
     if (forks != forks_) budget_.used.fetch_add(cache->capacity_bytes(), std::memory_order_relaxed);
     others = budget_.caches.fetch_add(1, std::memory_order_relaxed);
@@ -183,16 +176,14 @@ void thread_cache_registry::destroy(thread_cache* cache) {
 void thread_cache_registry::rest_locked(thread_cache* cache) {
   unlink_locked(cache);
   cache->ended = false;
-  cache->next = resting_;
-  resting_ = cache;
+  chain::push(resting_, cache);
   resting_count_.store(resting_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 void thread_cache_registry::retire_locked(thread_cache* cache) {
   unlink_locked(cache);
   cache->ended = false;
-  cache->next = unused_;
-  unused_ = cache;
+  chain::push(unused_, cache);
 }
 
 void thread_cache_registry::empty_idle_caches() {
@@ -227,12 +218,9 @@ void thread_cache_registry::empty_resting(bool all) {
   thread_cache** last = &resting_;
   for (; kept != 0; --kept) last = &(*last)->next;
   thread_cache* cache = std::exchange(*last, nullptr);
-  while (cache != nullptr) {
-    thread_cache* const next = cache->next;
-    cache->flush_all();
-    cache->next = unused_;
-    unused_ = cache;
-    cache = next;
+  while (thread_cache* const idle = chain::pop(cache)) {
+    idle->flush_all();
+    chain::push(unused_, idle);
   }
 }
 
@@ -251,8 +239,7 @@ void thread_cache_registry::keep_only(thread_cache* mine) {
     if (c == own_) mine = c;
   }
   own_ = mine;
-  thread_cache* cache = used_;
-  used_ = nullptr;
+  thread_cache* others = std::exchange(used_, nullptr);
   look_next_ = nullptr;
   central_.forget_homes();
   budget_.caches.store(mine != nullptr ? 1 : 0, std::memory_order_relaxed);
@@ -261,19 +248,15 @@ void thread_cache_registry::keep_only(thread_cache* mine) {
   std::size_t capacity = mine != nullptr ? mine->capacity_bytes() : 0;
   for (const thread_cache* c = resting_; c != nullptr; c = c->next) capacity += c->capacity_bytes();
   budget_.used.store(capacity, std::memory_order_relaxed);
-  while (cache != nullptr) {
-    thread_cache* const next = cache->next;
-    if (cache == mine) {
-      cache->forget_claim();
-      cache->next = cache->previous = nullptr;
-      set_owner(cache);
-      used_ = cache;
-      cache->home = central_.enter_home();
-    } else {
-      cache->next = abandoned_;
-      abandoned_ = cache;
+  while (thread_cache* const cache = chain::pop(others)) {
+    if (cache != mine) {
+      chain::push(abandoned_, cache);
+      continue;
     }
-    cache = next;
+    cache->forget_claim();
+    set_owner(cache);
+    chain::insert(used_, cache);
+    cache->home = central_.enter_home();
   }
 }
 

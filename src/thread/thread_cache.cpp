@@ -195,12 +195,6 @@ void thread_cache::set_counting(bool counts) {
   for (sample_countdown& guard : guard_places_) guard = sample_countdown::unplanned();
 }
 
-bool thread_cache::hurry() {
-  bool all = true;
-  for (unsigned c = 1; c < size_classes::count; ++c) all = !bins_[c].samples.hurry() && all;
-  return all;
-}
-
 thread_cache::traffic_bytes thread_cache::traffic() const {
   std::uint64_t left = 0;
   std::uint64_t cached = 0;
@@ -221,19 +215,6 @@ void thread_cache::forget_traffic() {
   const traffic_bytes before = traffic();
   granted_bytes_ = 0 - before.allocated;
   brought_bytes_ = before.freed - before.allocated;
-}
-
-// Pops an object even if a stop is due; null if the magazine is empty.
-void* thread_cache::take(unsigned size_class) {
-  bin& b = bins_[size_class];
-  void** const top = b.top;
-  void* const object = top[-1];
-  if (object == nullptr) return nullptr;
-  --b.samples.until_sample;
-  b.top = top - 1;
-  keep_order();
-  free_mark::clear(object);
-  return object;
 }
 
 // An object from a span, without using the magazines.

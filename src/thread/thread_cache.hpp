@@ -121,6 +121,13 @@ class alignas(separation) allocation_bins {
     leave();
     return object;
   }
+  // Called by another thread: every class stops at its next allocation, and draws the distance to the next sample of the
+  // profile anew. False: the owner has overwritten that in a class; call it again, after a process_fence().
+  bool hurry() {
+    bool all = true;
+    for (unsigned c = 1; c < size_classes::count; ++c) all = !bins_[c].samples.hurry() && all;
+    return all;
+  }
   // From here on every pop fails once, so that its slow path can count it. For bins of scopes only.
   void count_every_pop() {
     for (bin& b : bins_) b.samples.until_sample = class_countdown::counted;
@@ -149,6 +156,18 @@ class alignas(separation) allocation_bins {
 #endif
     if (TARN_UNLIKELY(object == nullptr || --b->samples.until_sample < 0)) return nullptr;
     b->top = top - 1;
+    keep_order();
+    free_mark::clear(object);
+    return object;
+  }
+  // Pops an object even if a stop is due, and counts it; null: the magazine is empty.
+  void* take(unsigned size_class) {
+    bin& b = bins_[size_class];
+    void** const top = b.top;
+    void* const object = top[-1];
+    if (object == nullptr) return nullptr;
+    --b.samples.until_sample;
+    b.top = top - 1;
     keep_order();
     free_mark::clear(object);
     return object;
@@ -196,9 +215,6 @@ class thread_cache : public allocation_bins {
   }
   // The thread begins to count its allocations, or ends.
   void set_counting(bool counts);
-  // Called by another thread: every class stops at its next allocation, and draws the distance to the next sample of the
-  // profile anew. False: the owner has overwritten that in a class; call it again, after a process_fence().
-  bool hurry();
 
   // Takes an object back. False: call free_slow(). `page` is the page map's entry for the object; a page without
   // objects has class 0, whose bin has the reciprocal 0: no object begins there.
@@ -343,7 +359,6 @@ class thread_cache : public allocation_bins {
   void scavenge();
   void note_slow_call(unsigned size_class);
 
-  void* take(unsigned size_class);
   void* take_one(unsigned size_class);
 
   // Cold from here on.

@@ -22,7 +22,8 @@ struct own_engine {
   page_map map;
   first_touch touch;
   page_heap heap{metadata, map, touch};
-  central central_tier{metadata, map, heap};
+  block_store blocks{metadata};
+  central central_tier{metadata, blocks, map, heap};
   cache_budget budget;
   thread_cache_registry registry{central_tier, budget};
 };

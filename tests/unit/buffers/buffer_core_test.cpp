@@ -16,8 +16,8 @@ namespace tarn {
 
 class buffer_core_test_access {
  public:
-  static std::uint64_t& live(buffer_core& pool) { return pool.live_; }
-  static std::uint64_t& hits(buffer_core& pool) { return pool.hits_; }
+  static std::uint64_t& live(buffer_core& pool) { return pool.counted_.live; }
+  static std::uint64_t& hits(buffer_core& pool) { return pool.counted_.hits; }
   static std::size_t& leaving_bytes(buffer_core& pool) { return pool.leaving_bytes_; }
   static std::size_t& pins(buffer_core& pool) { return pool.pins_; }
   static bool& used(buffer_core& pool) { return pool.used_; }
@@ -53,14 +53,14 @@ TEST(buffer_core, finds_a_broken_invariant) {
                       testing_support::literally("broken invariant of buffer_core: " + equation), &pool);
   };
   access::pins(pool) = 1;
-  expect_broken("used_ || (live_ == 0 && pins_ == 0 && leaving_.empty())");
+  expect_broken("used_ || (counted_.live == 0 && pins_ == 0 && leaving_.empty())");
   access::used(pool) = true;
   pool.validate_locked();
   access::live(pool) = 1;
-  expect_broken("(live_ == 0) == (live_bytes_ == 0)");
+  expect_broken("(counted_.live == 0) == (counted_.live_bytes == 0)");
   access::live(pool) = 0;
   access::hits(pool) = 1;
-  expect_broken("hits_ <= gets_");
+  expect_broken("counted_.hits <= counted_.gets");
   access::hits(pool) = 0;
   access::leaving_bytes(pool) = 1;
   expect_broken("leaving_bytes_ == leaving_sum");

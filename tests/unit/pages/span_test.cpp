@@ -1,28 +1,11 @@
 // SPDX-License-Identifier: MIT
-// span and span_list; the list is compared with a std::deque.
+// span.
 #include "pages/span.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <deque>
-#include <random>
-
-#include "broken_invariant.hpp"
-
 namespace tarn {
 namespace {
-
-std::deque<span*> content_of(const span_list& list) {
-  std::deque<span*> out;
-  const span* before = nullptr;
-  for (span* s = list.front(); s != nullptr; s = s->next) {
-    EXPECT_EQ(s->previous, before);
-    before = s;
-    out.push_back(s);
-  }
-  return out;
-}
 
 TEST(span, contains_its_bytes_and_no_others) {
   span s;
@@ -35,52 +18,6 @@ TEST(span, contains_its_bytes_and_no_others) {
   EXPECT_FALSE(s.contains(12 * page_size));
   s.pages = 0;
   EXPECT_FALSE(s.contains(10 * page_size)) << "a structure that is no span contains an address";
-}
-
-TEST(span_list, behaves_as_a_deque) {
-  span spans[16];
-  bool inside[16] = {};
-  span_list list;
-  std::deque<span*> model;
-  std::mt19937 random(3);
-  for (int step = 0; step < 5000; ++step) {
-    const std::size_t i = random() % 16;
-    span* const s = &spans[i];
-    if (inside[i]) {
-      list.remove(s);
-      model.erase(std::find(model.begin(), model.end(), s));
-      EXPECT_TRUE(s->next == nullptr && s->previous == nullptr);
-    } else if (random() % 2 == 0) {
-      list.push_front(s);
-      model.push_front(s);
-    } else {
-      list.push_back(s);
-      model.push_back(s);
-    }
-    inside[i] = !inside[i];
-    if (random() % 8 == 0) {
-      span* const popped = list.pop_front();
-      ASSERT_EQ(popped, model.empty() ? nullptr : model.front());
-      if (popped != nullptr) {
-        model.pop_front();
-        inside[popped - spans] = false;
-      }
-    }
-    ASSERT_EQ(content_of(list), model);
-    ASSERT_EQ(list.empty(), model.empty());
-  }
-}
-
-TEST(span_list, finds_a_broken_invariant) {
-  span spans[2];
-  span_list list;
-  for (span& s : spans) list.push_back(&s);
-  list.validate();
-  spans[1].previous = nullptr;
-  EXPECT_BROKEN(list.validate(), "span_list", "s->previous == last", &list);
-  spans[1].previous = &spans[0];
-  spans[0].next = nullptr;
-  EXPECT_BROKEN(list.validate(), "span_list", "tail_ == last", &list);
 }
 
 }  // namespace
