@@ -13,7 +13,6 @@
 #include "cli/show/memory_verdict.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
-#include "profiler/analyze/missing_names.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/format/quantity.hpp"
 

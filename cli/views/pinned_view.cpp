@@ -17,7 +17,7 @@
 #include "cli/show/text.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/format/quantity.hpp"
-#include "profiler/model/pinned_part.hpp"
+#include "profiler/model/memory_split.hpp"
 
 namespace tarn::cli {
 namespace {

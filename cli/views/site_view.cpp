@@ -14,7 +14,6 @@
 #include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/missing_names.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/figure_columns.hpp"

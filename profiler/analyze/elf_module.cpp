@@ -85,33 +85,14 @@ std::vector<std::uint8_t> elf_module::code_at(std::uint64_t address, std::size_t
   return {};
 }
 
-void elf_module::add_symbols_of(Elf* elf, unsigned section_type) {
-  Elf_Scn* section = nullptr;
-  while ((section = elf_nextscn(elf, section)) != nullptr) {
-    GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != section_type || header.sh_entsize == 0)
-      continue;
-    Elf_Data* data = elf_getdata(section, nullptr);
-    if (data == nullptr) continue;
-    const auto count = static_cast<int>(data->d_size / header.sh_entsize);
-    for (int index = 0; index < count; ++index) {
-      GElf_Sym symbol;
-      if (gelf_getsym(data, index, &symbol) == nullptr) continue;
-      const auto type = GELF_ST_TYPE(symbol.st_info);
-      if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol.st_shndx == SHN_UNDEF) continue;
-      const char* name = elf_strptr(elf, header.sh_link, symbol.st_name);
-      if (name != nullptr && *name != 0) symbols_.push_back({symbol.st_value, symbol.st_size, name});
-    }
-  }
-}
-
 void elf_module::read_symbols() {
   symbols_read_ = true;
-  add_symbols_of(file_->elf, SHT_SYMTAB);
+  symbols_ = file_->functions(SHT_SYMTAB);
   if (symbols_.empty()) {
     debug_information();  // which finds the file that may have them
-    if (debug_file_) add_symbols_of(debug_file_->elf, SHT_SYMTAB);
-    add_symbols_of(file_->elf, SHT_DYNSYM);
+    if (debug_file_) symbols_ = debug_file_->functions(SHT_SYMTAB);
+    const std::vector<elf_symbol> exported = file_->functions(SHT_DYNSYM);
+    symbols_.insert(symbols_.end(), exported.begin(), exported.end());
   }
   // Of several symbols at one address the longest is last; equal ones are sorted by name, so that the result is
   // always the same.

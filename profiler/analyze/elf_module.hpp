@@ -19,12 +19,6 @@
 
 namespace tarn::profiler {
 
-struct elf_symbol {
-  std::uint64_t start = 0;
-  std::uint64_t size = 0;
-  const char* name = "";  // lives as long as the module
-};
-
 class elf_module {
  public:
   // Null if the file cannot be used; `problem` then says why in a few words. `build_id` is that of the file that
@@ -56,7 +50,6 @@ class elf_module {
   elf_module(std::string path, std::unique_ptr<opened_elf> file, debug_files& debug);
   void read_segments();
   void read_symbols();
-  void add_symbols_of(Elf* elf, unsigned section_type);
   std::unique_ptr<opened_elf> find_debug_file();
 
   std::string path_;

@@ -17,6 +17,7 @@ using namespace std::string_view_literals;
 
 constexpr std::string_view gnu_name = "GNU\0"sv;
 constexpr std::size_t most_segments = 1000;
+constexpr std::uint64_t most_table_bytes = std::uint64_t{256} << 20;  // of symbols
 constexpr std::uint64_t most_note_bytes = 65536;
 constexpr std::uint64_t most_bytes_of_all_notes = 1 << 20;
 constexpr std::size_t most_build_id_bytes = 64;  // linkers make 20 at most unless they are told otherwise
@@ -92,6 +93,28 @@ std::vector<GElf_Phdr> opened_elf::segments(unsigned type) const {
     GElf_Phdr header;
     if (gelf_getphdr(elf, static_cast<int>(index), &header) != nullptr && header.p_type == type)
       found.push_back(header);
+  }
+  return found;
+}
+
+std::vector<elf_symbol> opened_elf::functions(unsigned section_type) const {
+  std::vector<elf_symbol> found;
+  for (Elf_Scn* section = elf_nextscn(elf, nullptr); section != nullptr;
+       section = elf_nextscn(elf, section)) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != section_type) continue;
+    if (header.sh_entsize == 0 || header.sh_size > most_table_bytes) continue;
+    Elf_Data* data = elf_getdata(section, nullptr);
+    if (data == nullptr) continue;
+    const auto count = static_cast<int>(data->d_size / header.sh_entsize);
+    for (int index = 0; index < count; ++index) {
+      GElf_Sym symbol;
+      if (gelf_getsym(data, index, &symbol) == nullptr) continue;
+      const auto type = GELF_ST_TYPE(symbol.st_info);
+      if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol.st_shndx == SHN_UNDEF) continue;
+      const char* name = elf_strptr(elf, header.sh_link, symbol.st_name);
+      if (name != nullptr && *name != 0) found.push_back({symbol.st_value, symbol.st_size, name});
+    }
   }
   return found;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// opened_elf: an ELF file that libelf reads, its build-id and its executable segments. The path comes from a recorded
+// opened_elf: an ELF file that libelf reads, its build-id, segments and functions. The path comes from a recorded
 // process and may name anything; the file may contain any bytes. Any thread, but each object for one.
 #pragma once
 
@@ -16,6 +16,12 @@
 
 namespace tarn::profiler {
 
+struct elf_symbol {
+  std::uint64_t start = 0;
+  std::uint64_t size = 0;
+  const char* name = "";  // lives as long as the opened_elf
+};
+
 struct opened_elf {
   int file = -1;
   Elf* elf = nullptr;
@@ -29,6 +35,8 @@ struct opened_elf {
   static std::unique_ptr<opened_elf> at(const std::string& path);
   // The segments of this type, of which there are a thousand at most.
   std::vector<GElf_Phdr> segments(unsigned type) const;
+  // The functions that a symbol table of this type (SHT_SYMTAB, SHT_DYNSYM) defines, in its order.
+  std::vector<elf_symbol> functions(unsigned section_type) const;
   // Lower-case hexadecimal; empty: there is none, or it is longer than linkers make them.
   std::string build_id() const;
 };

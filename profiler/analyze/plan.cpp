@@ -2,7 +2,6 @@
 #include "profiler/analyze/plan.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -33,15 +32,6 @@ std::vector<std::uint64_t> addresses_of(const profile& p, std::uint32_t stack) {
     stack = p.stacks[stack].parent;
   }
   return addresses;
-}
-
-bool frame_of(const profile& p, std::uint64_t address, plan_frame& frame) {
-  for (auto each = p.modules.rbegin(); each != p.modules.rend(); ++each) {
-    if (address < each->start || address > each->end) continue;
-    frame = {each->path, each->build_id, address - each->start + each->file_offset};
-    return true;
-  }
-  return false;
 }
 
 class plan_maker {
@@ -118,9 +108,10 @@ class plan_maker {
     while (depth < path.size() && is_ambiguous(index, depth, meant)) ++depth;
     if (path.empty()) return false;
     for (std::size_t frame = 0; frame < depth; ++frame) {
-      plan_frame next;
-      if (!frame_of(p_, path[frame], next)) return false;
-      site.frames.push_back(std::move(next));
+      const module_info* const module = module_at(p_, path[frame] - 1);
+      if (module == nullptr) return false;
+      site.frames.push_back(
+          {module->path, module->build_id, path[frame] - module->start + module->file_offset});
     }
     return site.use == plan_use::buffers || site.size != 0;
   }
@@ -138,12 +129,6 @@ class plan_maker {
   std::vector<std::vector<std::uint64_t>> paths_;
   std::uint32_t group_ = 0;
 };
-
-std::string hexadecimal(std::uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
 
 const std::string_view profile_start(reinterpret_cast<const char*>(file_magic.data()), file_magic.size());
 

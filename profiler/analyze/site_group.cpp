@@ -25,10 +25,7 @@ void add_site(site_group& group, const profile& p, std::uint32_t index) {
   group.sites.push_back(index);
   for (const figure_column& each : figure_columns) group.sum.*each.member += one.figures.*each.member;
   for (const size_count& each : one.sizes) add_size(group.sizes, each);
-  const cost more = cost_of(p, one.figures);
-  group.charged.malloc_ns += more.malloc_ns;
-  group.charged.fault_ns += more.fault_ns;
-  group.charged.unmap_ns += more.unmap_ns;
+  group.charged += cost_of(p, one.figures);
 }
 
 // The peaks of paths and places at different times add up to more than ever lived at once: limits them.
@@ -59,9 +56,7 @@ void share_unseen_faults(std::vector<site_group>& groups, const profile& p, doub
   for (std::size_t index = 0; index < groups.size(); ++index) {
     site_figures unseen;
     unseen.faults = unseen.fault_pages = groups[index].unseen_pages = part * missing[index];
-    const cost more = cost_of(p, unseen);
-    groups[index].charged.fault_ns += more.fault_ns;
-    groups[index].charged.unmap_ns += more.unmap_ns;
+    groups[index].charged += cost_of(p, unseen);
   }
 }
 

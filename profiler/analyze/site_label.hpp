@@ -27,4 +27,7 @@ source_frame site_label(const profile& p, const site& one);
 // known, the module. Whole paths; "": neither is known. Requires a frame from frames_of.
 std::string file_of(const profile& p, const source_frame& frame);
 
+// Which files have code without names, and what brings the names: one sentence, if a twentieth of the cost or more is at places to which code without names leads; else "".
+std::string missing_names(const profile& p);
+
 }  // namespace tarn::profiler

@@ -11,6 +11,7 @@
 #include "profiler/analyze/elf_module.hpp"
 #include "profiler/analyze/function_name.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/model/range_map.hpp"
 #include "profiler/model/script_address.hpp"
 
 namespace tarn::profiler {
@@ -38,10 +39,7 @@ bool is_helper(std::string_view function) {
 class symboliser {
  public:
   symboliser(profile& p, const symbol_settings& settings) : p_(p), debug_files_(settings) {
-    for (std::size_t index = 0; index < p.modules.size(); ++index) order_.push_back(index);
-    // The last that was loaded at an address counts.
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&p](std::size_t a, std::size_t b) { return p.modules[a].start < p.modules[b].start; });
+    for (const module_info& each : p.modules) modules_.add(each.start, each.end, &each);
   }
 
   std::vector<std::string> run() {
@@ -60,23 +58,6 @@ class symboliser {
     std::uint64_t address;  // in the file, as the linker gave it, of the byte before the return address
   };
 
-  const module_info* module_at(std::uint64_t address) const {
-    const module_info* found = nullptr;
-    std::size_t found_index = 0;
-    auto next = std::upper_bound(
-        order_.begin(), order_.end(), address,
-        [this](std::uint64_t value, std::size_t index) { return value < p_.modules[index].start; });
-    // Overlapping ranges are of libraries loaded at different times: choose the newest of a few before the address.
-    for (int steps = 0; next != order_.begin() && steps < 16; ++steps) {
-      const std::size_t index = *--next;
-      if (address < p_.modules[index].end && (found == nullptr || index > found_index)) {
-        found = &p_.modules[index];
-        found_index = index;
-      }
-    }
-    return found;
-  }
-
   source_module& source_of(const module_info& module) {
     const auto [at, is_new] = sources_.try_emplace({module.path, module.build_id});
     source_module& source = at->second;
@@ -94,11 +75,12 @@ class symboliser {
   std::optional<place> place_of(std::uint64_t return_address) {
     if (return_address == 0) return std::nullopt;
     const std::uint64_t address = return_address - 1;
-    const module_info* module = module_at(address);
-    if (module == nullptr) return std::nullopt;
-    source_module& source = source_of(*module);
+    const module_info* const* const found = modules_.at(address);
+    if (found == nullptr) return std::nullopt;
+    const module_info& module = **found;
+    source_module& source = source_of(module);
     const auto linked =
-        source.file ? source.file->address_at(address - module->start + module->file_offset) : std::nullopt;
+        source.file ? source.file->address_at(address - module.start + module.file_offset) : std::nullopt;
     if (!linked) {
       ++source.unnamed;
       return std::nullopt;
@@ -264,7 +246,7 @@ class symboliser {
 
   profile& p_;
   debug_files debug_files_;
-  std::vector<std::size_t> order_;  // of modules, by start
+  range_map<const module_info*> modules_;
   std::map<std::pair<std::string, std::string>, source_module> sources_;
   std::map<std::uint64_t, std::string> constructors_;
 };

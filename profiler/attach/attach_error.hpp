@@ -24,7 +24,9 @@ class attach_error : public std::runtime_error {
 // The process has ended or has called exec.
 class process_gone : public attach_error {
  public:
-  explicit process_gone(pid_t process);
+  explicit process_gone(pid_t process)
+      : attach_error("process " + std::to_string(process) + " has ended, or does not exist",
+                     "List the processes: ps -e") {}
 };
 
 }  // namespace tarn::profiler

@@ -11,17 +11,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <sstream>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "profiler/attach/attach_check.hpp"
 #include "profiler/attach/interrupted_calls.hpp"
 #include "profiler/attach/moments.hpp"
 #include "profiler/proc/proc_status.hpp"
+#include "profiler/proc/process_maps.hpp"
 
 namespace tarn::profiler {
 
@@ -49,17 +47,13 @@ std::uint64_t mask_of_calls() {
 // Whether the bytes are of a stack that only the thread uses: of the process's own, or of one that holds the thread's
 // control block and has a guard below. What lies below a coroutine's stack may be another's, who writes there meanwhile.
 bool is_own_stack(pid_t process, std::uint64_t from, std::uint64_t to, std::uint64_t control_block) {
-  std::istringstream maps(proc_text(static_cast<std::uint32_t>(process), "maps"));
   std::uint64_t guard_end = 0;
-  for (std::string line; std::getline(maps, line);) {
-    char* rest = nullptr;
-    const std::uint64_t start = std::strtoull(line.c_str(), &rest, 16);
-    const std::uint64_t end = *rest == '-' ? std::strtoull(rest + 1, &rest, 16) : 0;
-    if (from >= start && to <= end) {
-      return line.ends_with("[stack]") ||
-             (guard_end == start && control_block >= start && control_block < end);
+  for (const mapping& one : parse_mappings(proc_text(static_cast<std::uint32_t>(process), "maps"))) {
+    if (from >= one.start && to <= one.end) {
+      return one.name == "[stack]" ||
+             (guard_end == one.start && control_block >= one.start && control_block < one.end);
     }
-    if (std::string_view(rest).starts_with(" ---p")) guard_end = end;
+    if (!one.readable && !one.writable && !one.executable) guard_end = one.end;
   }
   return false;
 }
@@ -415,7 +409,11 @@ bool remote_thread::let_go() {
     stopped_seconds_ = now_seconds() - begin_;
     stopped_ = false;
   }
-  if (std::exchange(seized_, false)) ptrace(PTRACE_DETACH, thread_, 0, 0);
+  if (!std::exchange(seized_, false) || ptrace(PTRACE_DETACH, thread_, 0, 0) == 0 || errno != ESRCH)
+    return true;
+  // It was killed. Its process does not end for its parent until its tracer has taken its end.
+  const double until = now_seconds() + seconds_to_react;
+  while (next_status() == running && now_seconds() < until) pause_for(poll_seconds);
   return true;
 }
 

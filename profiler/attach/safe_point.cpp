@@ -2,141 +2,50 @@
 #include "profiler/attach/safe_point.hpp"
 
 #include <elfutils/libdwfl.h>
+#include <ucontext.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <string_view>
 
-#include "profiler/attach/signal_frame.hpp"
 #include "profiler/attach/thread_state.hpp"
+#include "profiler/proc/malloc_functions.hpp"
 #include "profiler/proc/proc_status.hpp"
 
 namespace tarn::profiler {
 
 namespace {
 
-// Exported functions of libc's malloc. All code from the lowest to the highest of them counts as malloc, as it is
-// one object file; its local functions lie up to unnamed_bytes before the lowest.
-constexpr std::string_view mallocs[] = {"malloc",
-                                        "free",
-                                        "calloc",
-                                        "realloc",
-                                        "memalign",
-                                        "aligned_alloc",
-                                        "valloc",
-                                        "pvalloc",
-                                        "mallopt",
-                                        "malloc_info",
-                                        "malloc_trim",
-                                        "malloc_stats",
-                                        "malloc_usable_size",
-                                        "posix_memalign",
-                                        "mallinfo",
-                                        "mallinfo2"};
+// All code from the lowest to the highest function of libc's malloc counts as malloc; its local functions lie up to this
+// many bytes before the lowest.
 constexpr std::uint64_t unnamed_bytes = 16 << 10;
 
-// Other functions of libc that hold a lock that a call of dlopen needs: of malloc (fork holds all of them), of the
-// dynamic linker, of the list of stacks, of the handlers of exit and fork, and of messages and their conversion. What
-// they call within libc has no names, but they are on the path.
-constexpr std::string_view holders[] = {"fork",
-                                        "__libc_fork",
-                                        "_Fork",
-                                        "forkpty",
-                                        "daemon",
-                                        "pthread_create",
-                                        "pthread_detach",
-                                        "pthread_exit",
-                                        "pthread_getattr_np",
-                                        "pthread_cancel",
-                                        "thrd_create",
-                                        "thrd_detach",
-                                        "thrd_exit",
-                                        "setuid",
-                                        "setgid",
-                                        "seteuid",
-                                        "setegid",
-                                        "setreuid",
-                                        "setregid",
-                                        "setresuid",
-                                        "setresgid",
-                                        "setgroups",
-                                        "dlopen",
-                                        "dlmopen",
-                                        "dlclose",
-                                        "dlsym",
-                                        "dlvsym",
-                                        "dlerror",
-                                        "dlinfo",
-                                        "dladdr",
-                                        "dladdr1",
-                                        "dl_iterate_phdr",
-                                        "atexit",
-                                        "at_quick_exit",
-                                        "__cxa_atexit",
-                                        "__cxa_at_quick_exit",
-                                        "__cxa_thread_atexit_impl",
-                                        "__cxa_finalize",
-                                        "__register_atfork",
-                                        "exit",
-                                        "quick_exit",
-                                        "abort",
-                                        "__libc_freeres",
-                                        "setlocale",
-                                        "newlocale",
-                                        "duplocale",
-                                        "freelocale",
-                                        "textdomain",
-                                        "bindtextdomain",
-                                        "bind_textdomain_codeset",
-                                        "gettext",
-                                        "dgettext",
-                                        "dcgettext",
-                                        "__dcgettext",
-                                        "ngettext",
-                                        "dngettext",
-                                        "dcngettext",
-                                        "strerror",
-                                        "strerror_r",
-                                        "__xpg_strerror_r",
-                                        "strerror_l",
-                                        "perror",
-                                        "strsignal",
-                                        "psignal",
-                                        "psiginfo",
-                                        "gai_strerror",
-                                        "hstrerror",
-                                        "regerror",
-                                        "iconv_open",
-                                        "iconv",
-                                        "iconv_close",
-                                        "getaddrinfo",
-                                        "getnameinfo",
-                                        "gethostbyname",
-                                        "gethostbyname2",
-                                        "gethostbyaddr",
-                                        "gethostbyname_r",
-                                        "gethostbyname2_r",
-                                        "gethostbyaddr_r",
-                                        "getpwnam",
-                                        "getpwuid",
-                                        "getpwnam_r",
-                                        "getpwuid_r",
-                                        "getpwent",
-                                        "getgrnam",
-                                        "getgrgid",
-                                        "getgrnam_r",
-                                        "getgrgid_r",
-                                        "getgrent",
-                                        "initgroups",
-                                        "getgrouplist",
-                                        "getservbyname",
-                                        "getservbyport",
-                                        "getservbyname_r",
-                                        "getservbyport_r",
-                                        "getprotobyname",
-                                        "getprotobynumber"};
+// Other functions of libc that hold a lock that a call of dlopen needs. What they call within libc has no names, but they
+// are on the path.
+constexpr std::string_view holders =
+    // of malloc: fork holds all of them
+    " fork __libc_fork _Fork forkpty daemon"
+    // of the list of stacks
+    " pthread_create pthread_detach pthread_exit pthread_getattr_np pthread_cancel thrd_create thrd_detach"
+    " thrd_exit setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups"
+    // of the dynamic linker
+    " dlopen dlmopen dlclose dlsym dlvsym dlerror dlinfo dladdr dladdr1 dl_iterate_phdr"
+    // of the handlers of exit and fork
+    " atexit at_quick_exit __cxa_atexit __cxa_at_quick_exit __cxa_thread_atexit_impl __cxa_finalize"
+    " __register_atfork exit quick_exit abort __libc_freeres"
+    // of messages and their conversion
+    " setlocale newlocale duplocale freelocale textdomain bindtextdomain bind_textdomain_codeset gettext"
+    " dgettext dcgettext __dcgettext ngettext dngettext dcngettext strerror strerror_r __xpg_strerror_r"
+    " strerror_l perror strsignal psignal psiginfo gai_strerror hstrerror regerror iconv_open iconv"
+    " iconv_close"
+    // of the libraries that answer for names
+    " getaddrinfo getnameinfo gethostbyname gethostbyname2 gethostbyaddr gethostbyname_r gethostbyname2_r"
+    " gethostbyaddr_r getpwnam getpwuid getpwnam_r getpwuid_r getpwent getgrnam getgrgid getgrnam_r"
+    " getgrgid_r getgrent initgroups getgrouplist getservbyname getservbyport getservbyname_r"
+    " getservbyport_r getprotobyname getprotobynumber ";
 constexpr unsigned most_frames = 512;
 
 // Libraries that allocators need, and that are no part of them.
@@ -200,6 +109,39 @@ bool needs(const remote_module& one, const remote_module& other) {
   return !is_common && std::find(one.needed.begin(), one.needed.end(), other.name) != one.needed.end();
 }
 
+// ---- the frame that the kernel makes for a signal's handler, where no call path leads there: the handler or its restorer
+// has no unwind tables ----
+
+constexpr std::size_t word_bytes = sizeof(std::uint64_t);
+constexpr std::size_t most_stack_bytes = 1 << 20;
+
+// A word of the context that is the same in all of them.
+#if defined(__x86_64__)
+constexpr std::uint64_t most_flags = 7;
+constexpr std::size_t mark_place =
+    (offsetof(ucontext_t, uc_mcontext) + offsetof(mcontext_t, gregs)) / word_bytes + REG_CSGSFS;
+constexpr std::uint64_t mark = 0x002b'0000'0000'0033;  // selectors of the stack and of 64-bit code
+#elif defined(__aarch64__)
+constexpr std::uint64_t most_flags = 0;
+constexpr std::size_t mark_place =
+    (offsetof(ucontext_t, uc_mcontext) + offsetof(mcontext_t, __reserved)) / word_bytes;
+constexpr std::uint64_t mark = 0x0000'0210'4650'8001;  // the vector registers come first: FPSIMD_MAGIC, size
+#endif
+
+// A frame lies above the stack pointer of the stopped thread. It may be left of an earlier signal. Costs a copy of up to
+// 1 MiB of the stack.
+bool may_be_in_handler(pid_t process, std::uint64_t stack_pointer) {
+  std::vector<std::uint64_t> words(most_stack_bytes / word_bytes);
+  words.resize(
+      read_memory(process, stack_pointer & ~std::uint64_t{word_bytes - 1}, words.data(), most_stack_bytes) /
+      word_bytes);
+  for (std::size_t at = 0; at + mark_place < words.size(); ++at) {
+    const bool has_link = words[at + 1] != 0;  // uc_link
+    if (words[at + mark_place] == mark && words[at] <= most_flags && !has_link) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool is_libc(const remote_module& module) {
@@ -250,7 +192,7 @@ void safe_point::forbid(const std::vector<remote_module>& modules) {
     range allocator = {~std::uint64_t{0}, 0};
     for (const remote_symbol& one : module.functions) {
       if (is_libc(module)) add_function_of_libc(one);
-      if (std::find(std::begin(mallocs), std::end(mallocs), one.name) == std::end(mallocs)) continue;
+      if (!is_listed(malloc_functions, one.name)) continue;
       allocator.start = std::min(allocator.start, one.address - unnamed_bytes);
       allocator.end = std::max(allocator.end, one.address + std::max<std::uint64_t>(1, one.bytes));
     }
@@ -276,8 +218,7 @@ void safe_point::add_function_of_libc(const remote_symbol& function) {
   const range code = {function.address, function.address + std::max<std::uint64_t>(1, function.bytes)};
   named_.push_back(code);
   if (function.name == "__libc_start_main") start_ = code;
-  if (std::find(std::begin(holders), std::end(holders), function.name) != std::end(holders))
-    forbidden_.push_back(code);
+  if (is_listed(holders, function.name)) forbidden_.push_back(code);
 }
 
 bool safe_point::is_named(std::uint64_t address) const {

@@ -7,37 +7,8 @@
 
 namespace tarn::profiler {
 
-namespace {
-
-constexpr unsigned first_bits = 7;  // many processes have few blocks
-
-}  // namespace
-
-block_table::block_table(bool ranges)
-    : ranges_(ranges),
-      shift_(64 - first_bits),
-      page_shift_(64 - first_bits),
-      entries_(std::size_t{1} << first_bits) {
-  if (ranges) pages_.resize(std::size_t{1} << first_bits);
-}
-
-living_block* block_table::find(std::uint64_t address) noexcept {
-  if (address == 0) return nullptr;
-  const std::size_t mask = entries_.size() - 1;
-  for (std::size_t index = index_of(address);; index = (index + 1) & mask) {
-    living_block& here = entries_[index];
-    if (here.address == address) return &here;
-    if (here.address == 0) return nullptr;
-  }
-}
-
 living_block& block_table::insert(const living_block& block) {
-  if (2 * (count_ + 1) > entries_.size()) grow();
-  const std::size_t mask = entries_.size() - 1;
-  std::size_t index = index_of(block.address);
-  while (entries_[index].address != 0) index = (index + 1) & mask;
-  entries_[index] = block;
-  ++count_;
+  living_block& added = blocks_.add(block);
   if (ranges_) {
     if (block.size >= large_range) {
       large_[block.address] = block.address + block.size;
@@ -45,8 +16,8 @@ living_block& block_table::insert(const living_block& block) {
       mark(block.address, true);
     }
   }
-  if (os::is_check_due(entries_.size())) validate();
-  return entries_[index];
+  if (os::is_check_due(blocks_.places().size())) validate();
+  return added;
 }
 
 void block_table::erase(std::uint64_t address) {
@@ -59,69 +30,13 @@ void block_table::erase(std::uint64_t address) {
       mark(address, false);
     }
   }
-  // Closes the gap (deletion without tombstones in linear probing), so that every entry stays reachable from its
-  // home slot.
-  const std::size_t mask = entries_.size() - 1;
-  auto index = static_cast<std::size_t>(found - entries_.data());
-  for (std::size_t next = (index + 1) & mask; entries_[next].address != 0; next = (next + 1) & mask) {
-    const std::size_t home = index_of(entries_[next].address);
-    if (((next - home) & mask) < ((next - index) & mask)) continue;
-    entries_[index] = entries_[next];
-    index = next;
-  }
-  entries_[index] = {};
-  --count_;
-  if (os::is_check_due(entries_.size())) validate();
-}
-
-void block_table::grow() {
-  std::vector<living_block> old(2 * entries_.size());
-  std::swap(old, entries_);
-  --shift_;
-  const std::size_t mask = entries_.size() - 1;
-  for (const living_block& block : old) {
-    if (block.address == 0) continue;
-    std::size_t index = index_of(block.address);
-    while (entries_[index].address != 0) index = (index + 1) & mask;
-    entries_[index] = block;
-  }
-}
-
-block_table::page_entry* block_table::find_page(std::uint64_t page) noexcept {
-  const std::size_t mask = pages_.size() - 1;
-  for (std::size_t index = page_index(page);; index = (index + 1) & mask) {
-    if (pages_[index].page == page + 1) return &pages_[index];
-    if (pages_[index].page == 0) return nullptr;
-  }
-}
-
-// Page entries are never removed: a heap uses the same pages again.
-block_table::page_entry& block_table::add_page(std::uint64_t page) {
-  if (page_entry* known = find_page(page)) return *known;
-  if (2 * (page_count_ + 1) > pages_.size()) grow_pages();
-  const std::size_t mask = pages_.size() - 1;
-  std::size_t index = page_index(page);
-  while (pages_[index].page != 0) index = (index + 1) & mask;
-  pages_[index].page = page + 1;
-  ++page_count_;
-  return pages_[index];
-}
-
-void block_table::grow_pages() {
-  std::vector<page_entry> old(2 * pages_.size());
-  std::swap(old, pages_);
-  --page_shift_;
-  const std::size_t mask = pages_.size() - 1;
-  for (const page_entry& entry : old) {
-    if (entry.page == 0) continue;
-    std::size_t index = page_index(entry.page - 1);
-    while (pages_[index].page != 0) index = (index + 1) & mask;
-    pages_[index] = entry;
-  }
+  blocks_.erase(found);
+  if (os::is_check_due(blocks_.places().size())) validate();
 }
 
 void block_table::mark(std::uint64_t address, bool there) {
-  page_entry& page = add_page(address / page_bytes);
+  page_entry* known = find_page(address / page_bytes);
+  page_entry& page = known != nullptr ? *known : pages_.add({address / page_bytes + 1, {}});
   const std::uint64_t bit = address % page_bytes / granule;
   const std::uint64_t mask = std::uint64_t{1} << (bit % 64);
   if (there) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // block_table: the living blocks of a program, found by their first address, or by any address within them.
 // Invariant, where ranges are kept: large_ holds exactly the blocks of large_range bytes and more. For the smaller
-// blocks, pages_ has one bit per 16 bytes of a page, set where a block begins. count_ is the number of blocks, at most
-// half of the entries.
+// blocks, pages_ has one bit per 16 bytes of a page, set where a block begins. The number of blocks is at
+// most half of the places.
 //
 // Not thread-safe. References stay good until the next insert or erase.
 #pragma once
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "os/invariant.hpp"
+#include "profiler/collect/open_table.hpp"
 
 namespace tarn::profiler {
 
@@ -30,9 +31,11 @@ struct living_block {
 class block_table {
  public:
   // `ranges`: keep what find_within and for_each_on_page need; insert and erase then cost more.
-  explicit block_table(bool ranges);
+  explicit block_table(bool ranges) : ranges_(ranges) {}
 
-  living_block* find(std::uint64_t address) noexcept;
+  living_block* find(std::uint64_t address) noexcept {
+    return address == 0 ? nullptr : blocks_.find(address);
+  }
   // Requires an address that is not 0 and not in the table.
   living_block& insert(const living_block& block);
   void erase(std::uint64_t address);
@@ -63,11 +66,11 @@ class block_table {
       }
     }
   }
-  std::size_t size() const noexcept { return count_; }
+  std::size_t size() const noexcept { return blocks_.size(); }
 
   template <typename Visit>
   void for_each(Visit visit) const {
-    for (const living_block& block : entries_) {
+    for (const living_block& block : blocks_.places()) {
       if (block.address != 0) visit(block);
     }
   }
@@ -85,26 +88,14 @@ class block_table {
     std::uint64_t starts[page_bytes / granule / 64] = {};
   };
 
-  std::size_t index_of(std::uint64_t address) const noexcept {
-    return static_cast<std::size_t>((address * 0x9e3779b97f4a7c15U) >> shift_);
-  }
-  std::size_t page_index(std::uint64_t page) const noexcept {
-    return static_cast<std::size_t>((page * 0x9e3779b97f4a7c15U) >> page_shift_);
-  }
-  page_entry* find_page(std::uint64_t page) noexcept;
-  page_entry& add_page(std::uint64_t page);
+  page_entry* find_page(std::uint64_t page) noexcept { return pages_.find(page + 1); }
   void mark(std::uint64_t address, bool there);
   living_block* find_small(std::uint64_t address) noexcept;
-  void grow();
-  void grow_pages();
 
   bool ranges_;
-  unsigned shift_;
-  unsigned page_shift_;
-  std::size_t count_ = 0;
-  std::size_t page_count_ = 0;
-  std::vector<living_block> entries_;
-  std::vector<page_entry> pages_;
+  open_table<living_block, &living_block::address> blocks_;
+  // Page entries are never removed: a heap uses the same pages again.
+  open_table<page_entry, &page_entry::page> pages_;
   std::map<std::uint64_t, std::uint64_t> large_;  // address -> end
 };
 
@@ -122,9 +113,9 @@ inline void block_table::validate() {
     TARN_INVARIANT("block_table", this,
                    is_large || (page != nullptr && (page->starts[bit / 64] >> (bit % 64) & 1) != 0));
   });
-  TARN_INVARIANT("block_table", this, count_ == blocks);
+  TARN_INVARIANT("block_table", this, blocks_.size() == blocks);
   TARN_INVARIANT("block_table", this, large_.size() == large);
-  TARN_INVARIANT("block_table", this, 2 * count_ <= entries_.size());
+  TARN_INVARIANT("block_table", this, 2 * blocks_.size() <= blocks_.places().size());
 }
 
 }  // namespace tarn::profiler

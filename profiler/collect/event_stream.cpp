@@ -17,6 +17,12 @@ std::uint64_t words_behind(text_kind what) {
   return what == text_kind::script_line ? 2 : 0;
 }
 
+// The kinds of blocks' events have the same numbers in both.
+event_kind event_of(word_kind kind) { return static_cast<event_kind>(kind); }
+static_assert(static_cast<int>(event_kind::operator_new) == static_cast<int>(word_kind::operator_new) &&
+              static_cast<int>(event_kind::free) == static_cast<int>(word_kind::free) &&
+              static_cast<int>(event_kind::operator_delete) == static_cast<int>(word_kind::operator_delete));
+
 std::uint64_t address_of(std::uint64_t word) { return word >> address_shift << 3; }
 
 constexpr std::uint64_t unrecorded_block = 8;
@@ -233,24 +239,17 @@ release_event event_stream::release(event_kind kind) const {
 
 void event_stream::take() {
   ticks_ = next_ticks_;
-  switch (kind_of(event_[0])) {
+  const word_kind kind = kind_of(event_[0]);
+  switch (kind) {
     case word_kind::malloc:
-      model_->allocated(thread_, allocation(event_kind::malloc));
-      break;
     case word_kind::calloc:
-      model_->allocated(thread_, allocation(event_kind::calloc));
-      break;
     case word_kind::aligned:
-      model_->allocated(thread_, allocation(event_kind::aligned));
-      break;
     case word_kind::operator_new:
-      model_->allocated(thread_, allocation(event_kind::operator_new));
+      model_->allocated(thread_, allocation(event_of(kind)));
       break;
     case word_kind::free:
-      model_->freed(thread_, release(event_kind::free));
-      break;
     case word_kind::operator_delete:
-      model_->freed(thread_, release(event_kind::operator_delete));
+      model_->freed(thread_, release(event_of(kind)));
       break;
     case word_kind::realloc_begin:
       model_->realloc_begins(thread_, release(event_kind::realloc));

@@ -16,10 +16,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "profiler/analyze/opened_elf.hpp"
+#include "profiler/proc/process_maps.hpp"
 
 namespace tarn::profiler {
 
@@ -30,16 +32,10 @@ struct code_range {
   bool overlaps(const code_range& other) const noexcept { return start < other.end && other.start < end; }
 };
 
-struct exported_function {
-  std::uint64_t start = 0;
-  std::uint64_t size = 0;
-  std::string name;
-};
-
 // The ranges of malloc's code. `functions`: all that a library exports, in any order.
-std::vector<code_range> malloc_ranges(std::vector<exported_function> functions);
+std::vector<code_range> malloc_ranges(std::vector<elf_symbol> functions);
 // The ranges of operator new and delete, from the same list.
-std::vector<code_range> operator_ranges(const std::vector<exported_function>& functions);
+std::vector<code_range> operator_ranges(const std::vector<elf_symbol>& functions);
 
 class malloc_code {
  public:
@@ -79,19 +75,19 @@ class malloc_code_reader {
   malloc_code read(std::uint32_t process, const code_range& allocator);
 
  private:
-  // Code and exports of a file, by the addresses in its headers.
+  // Code of a file, by the addresses in its headers.
   struct file_code {
     std::vector<code_range> segments;      // executable segments, as ranges of file offsets
     std::vector<std::uint64_t> addresses;  // link-time address of each segment
-    std::vector<exported_function> functions;
+    std::vector<code_range> mallocs;
+    std::vector<code_range> operators;
   };
-  struct mapped_file;
 
-  static std::optional<file_code> read_file(int file);
+  static file_code code_in(const opened_elf& file);
   const file_code* code_of(std::uint32_t process, const std::string& path);
-  void add_library(const mapped_file& mapped, std::uint32_t process, bool has_allocator, malloc_code& code);
+  void add_library(const mapping& mapped, std::uint32_t process, bool has_allocator, malloc_code& code);
 
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::optional<file_code>> known_;  // by device and file
+  std::map<std::pair<std::uint64_t, std::uint64_t>, file_code> known_;  // by device and file
 };
 
 }  // namespace tarn::profiler

@@ -4,8 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
+
+#include "profiler/model/range_map.hpp"
 
 namespace tarn::profiler {
 
@@ -20,12 +21,7 @@ class memory_regions {
   [[nodiscard]] std::string at(std::uint64_t address) const;
 
  private:
-  struct region {
-    std::uint64_t end = 0;
-    std::string name;
-  };
-
-  std::map<std::uint64_t, region> regions_;  // by first address; they do not overlap
+  range_map<std::string> regions_;
 };
 
 }  // namespace tarn::profiler

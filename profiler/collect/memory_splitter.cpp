@@ -13,8 +13,7 @@
 
 #include "os/invariant.hpp"
 #include "profiler/collect/pinned_memory.hpp"
-#include "profiler/collect/thin_rows.hpp"
-#include "profiler/model/pinned_part.hpp"
+#include "profiler/collect/timeline.hpp"
 #include "profiler/proc/proc_status.hpp"
 
 namespace tarn::profiler {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "os/invariant.hpp"
-#include "profiler/collect/meet.hpp"
 #include "profiler/record/session.hpp"
 
 namespace tarn::profiler {

@@ -26,6 +26,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "profiler/collect/block_table.hpp"
@@ -38,6 +39,20 @@
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
+
+// For short lists in which a few items are looked up most of the time: finds the item that `same` accepts and moves it one place towards the front (transpose heuristic); appends make()
+// if there is none.
+template <typename Item, typename Same, typename Make>
+Item& meet(std::vector<Item>& items, Same same, Make make) {
+  for (std::size_t index = 0; index < items.size(); ++index) {
+    if (!same(items[index])) continue;
+    if (index == 0) return items[0];
+    std::swap(items[index], items[index - 1]);
+    return items[index - 1];
+  }
+  items.push_back(make());
+  return items.back();
+}
 
 // Kinds of the events table; docs/reference/format.md.
 enum class event_kind : std::uint8_t {
@@ -195,7 +210,6 @@ class process_model {
   double live_bytes() const noexcept { return live_bytes_; }
   double live_blocks() const noexcept { return live_; }
   double seen_faults() const noexcept { return seen_faults_; }
-  double kernel_faults() const noexcept { return kernel_faults_; }
   double odd_events() const noexcept { return odd_events_; }
   void validate() const;
 
@@ -318,7 +332,6 @@ class process_model {
   double live_bytes_ = 0;
   double seen_faults_ = 0;
   double seen_squares_ = 0;  // sum of the squares of the faults' weights
-  double kernel_faults_ = 0;
   double joined_faults_ = 0;
   double odd_events_ = 0;  // allocations at the address of a living block, or at 0; reallocs without an end
   largest_calls largest_calls_;

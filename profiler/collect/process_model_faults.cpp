@@ -95,7 +95,6 @@ bool process_model::join(const fault_event& event) {
 void process_model::fault(const fault_event& event) {
   seen_faults_ += event.weight;
   seen_squares_ += event.weight * event.weight;
-  if (event.in_kernel) kernel_faults_ += event.weight;
   if (join(event)) return;
   const auto thread = thread_of_id_.find(event.thread);
   if (thread == thread_of_id_.end()) return;
@@ -106,7 +105,6 @@ void process_model::fault(const fault_event& event) {
 void process_model::touched(const fault_event& event, std::uint32_t node, const std::string& place) {
   seen_faults_ += event.weight;
   seen_squares_ += event.weight * event.weight;
-  if (event.in_kernel) kernel_faults_ += event.weight;
   const auto [known, added] =
       site_of_region_.try_emplace({node, place}, static_cast<std::uint32_t>(sites_.size()));
   if (added) {

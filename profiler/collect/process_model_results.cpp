@@ -5,8 +5,8 @@
 #include <iterator>
 #include <utility>
 
-#include "profiler/collect/meet.hpp"
 #include "profiler/collect/process_model.hpp"
+#include "profiler/model/site_sum.hpp"
 
 namespace tarn::profiler {
 
@@ -155,20 +155,10 @@ void process_model::absorb(const process_model& child) {
   for (std::size_t index = 0; index < child.sites_.size(); ++index) {
     const living_site& from = child.sites_[index];
     living_site& to = sites_[site_of(nodes[from.stack])];
-    const site_figures before = to.figures;
-    // Sums only: live blocks and peaks belong to the child's own memory.
-    for (double site_figures::*member :
-         {&site_figures::samples,        &site_figures::allocations,    &site_figures::frees,
-          &site_figures::bytes,          &site_figures::usable_bytes,   &site_figures::freed_bytes,
-          &site_figures::lifetime_ns,    &site_figures::foreign_frees,  &site_figures::lifo_frees,
-          &site_figures::batch_frees,    &site_figures::callocs,        &site_figures::calloc_bytes,
-          &site_figures::reallocs,       &site_figures::realloc_bytes,  &site_figures::large,
-          &site_figures::large_bytes,    &site_figures::faults,         &site_figures::fault_pages,
-          &site_figures::kernel_faults,  &site_figures::checked_bytes,  &site_figures::resident_bytes,
-          &site_figures::maps,           &site_figures::mapped_bytes,   &site_figures::allocations_variance,
-          &site_figures::bytes_variance, &site_figures::faults_variance}) {
-      to.figures.*member = before.*member + from.figures.*member;
-    }
+    // Live blocks and peaks belong to the child's own memory.
+    site_figures sums = from.figures;
+    sums.live = sums.live_bytes = sums.peak_bytes = sums.bytes_at_peak = 0;
+    add_figures(to.figures, sums);
     to.gets.add(times[index].gets);
     to.gives.add(times[index].gives);
     to.large_ns += from.large_ns;
@@ -199,7 +189,6 @@ void process_model::absorb(const process_model& child) {
   seen_faults_ += child.seen_faults_;
   seen_squares_ += child.seen_squares_;
   heap_faults_.add_process(child.heap_faults_.near_blocks());
-  kernel_faults_ += child.kernel_faults_;
   joined_faults_ += child.joined_faults_;
   odd_events_ += child.odd_events_;
   clock_.add(child.clock_);

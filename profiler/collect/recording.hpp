@@ -24,7 +24,6 @@
 #include "profiler/collect/process_model.hpp"
 #include "profiler/collect/process_summary.hpp"
 #include "profiler/collect/session_host.hpp"
-#include "profiler/collect/small_processes.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/model/recorded_command.hpp"
 
@@ -108,7 +107,6 @@ class recording {
   process_entry* by_serial(std::uint64_t serial);
   process_entry* parent_of(const process_entry& process);
   void look_for_rings(process_entry& process);
-  bool drain_rings(std::uint64_t until_ticks);
   bool drain_process(process_entry& process, std::uint64_t until_ns);
   void take_faults();
   bool give(page_fault& fault);  // true: `fault` was moved from, or counted
@@ -143,6 +141,8 @@ class recording {
   void add_recorder_figures(process_entry& process);
   std::string why_without_clock(const process_entry& process) const;
   void fill_meta(process_entry& process);
+  std::string file_name(const std::string& program, std::uint32_t process, const std::string& end,
+                        int number) const;
   std::string file_name(const process_entry& process, int number) const;
   std::string small_file_name(int number) const;
   bool is_taken(const std::string& path) const;

@@ -9,7 +9,6 @@
 
 #include "profiler/analyze/opened_elf.hpp"
 #include "profiler/collect/fault_watch.hpp"
-#include "profiler/collect/process_name.hpp"
 #include "profiler/collect/recording.hpp"
 #include "profiler/collect/recording_process.hpp"
 

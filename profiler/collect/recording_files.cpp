@@ -40,22 +40,23 @@ bool recording::is_taken(const std::string& path) const {
                      [&path](const finished_file& one) { return one.path == path; });
 }
 
-// `number` counts from 1; further numbers are for names that are taken, as by earlier images of the process.
+// `number` counts from 1; further numbers are for names that are taken, as by earlier images of the process. `end`: of
+// the name of a file that is not the program's own.
+std::string recording::file_name(const std::string& program, std::uint32_t process, const std::string& end,
+                                 int number) const {
+  const fs::path given = settings_.output;
+  const std::string name =
+      given.empty()
+          ? (fs::path(settings_.directory) / fmt::format("tarn-{}-{}", part_of_file_name(program), process))
+          : fs::path(given).replace_extension();
+  return fmt::format("{}{}{}{}", name, end, number == 1 ? "" : fmt::format("-{}", number),
+                     given.empty() ? ".prof" : given.extension().string());
+}
+
 std::string recording::file_name(const process_entry& process, int number) const {
   const bool is_main = process.pid == main_process_ && !process.superseded;
-  const std::string program = part_of_file_name(process.command);
-  const fs::path directory = settings_.directory;
-  std::string name;
-  if (settings_.output.empty()) {
-    name = (directory / fmt::format("tarn-{}-{}", program, process.pid)).string();
-  } else if (is_main) {
-    name = fs::path(settings_.output).replace_extension().string();
-  } else {
-    name = fmt::format("{}-{}", fs::path(settings_.output).replace_extension().string(), process.pid);
-  }
-  const std::string extension =
-      settings_.output.empty() ? ".prof" : fs::path(settings_.output).extension().string();
-  return number == 1 ? name + extension : fmt::format("{}-{}{}", name, number, extension);
+  const bool is_unclear = !settings_.output.empty() && !is_main;
+  return file_name(process.command, process.pid, is_unclear ? fmt::format("-{}", process.pid) : "", number);
 }
 
 void recording::open_file(process_entry& process) {
@@ -316,14 +317,7 @@ std::string recording::small_file_name(int number) const {
   const auto root = std::find_if(summaries_.begin(), summaries_.end(), [this](const process_summary& one) {
     return one.process == main_process_ && one.has_own_file;
   });
-  const std::string program = root == summaries_.end() ? "program" : part_of_file_name(root->command);
-  const fs::path given = settings_.output;
-  const std::string name =
-      given.empty()
-          ? (fs::path(settings_.directory) / fmt::format("tarn-{}-{}", program, main_process_)).string()
-          : fs::path(given).replace_extension().string();
-  const std::string extension = given.empty() ? ".prof" : given.extension().string();
-  return fmt::format("{}-small{}{}", name, number == 1 ? "" : fmt::format("-{}", number), extension);
+  return file_name(root == summaries_.end() ? "program" : root->command, main_process_, "-small", number);
 }
 
 // False: a file of that name exists already.

@@ -14,7 +14,6 @@
 #include <optional>
 #include <utility>
 
-#include "profiler/collect/process_name.hpp"
 #include "profiler/collect/recording.hpp"
 #include "profiler/collect/recording_process.hpp"
 #include "profiler/proc/process_maps.hpp"

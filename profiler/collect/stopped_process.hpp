@@ -7,16 +7,17 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "profiler/attach/remote_thread.hpp"
 
 namespace tarn::profiler {
 
 class stopped_process {
  public:
   struct thread {
-    pid_t id = 0;
-    int signal = 0;  // that it was about to receive; 0: none
     std::uint64_t stack_pointer = 0;
     std::vector<std::uint64_t> registers;
   };
@@ -32,10 +33,11 @@ class stopped_process {
 
  private:
   bool stop_new_threads();
-  bool stop(pid_t id);
+  void stop(pid_t id);
 
   pid_t process_;
-  std::vector<thread> threads_;
+  std::vector<std::unique_ptr<remote_thread>> stopped_;
+  std::vector<thread> threads_;  // of stopped_
   std::string problem_;
 };
 

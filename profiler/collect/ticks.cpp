@@ -82,11 +82,4 @@ std::uint64_t tick_clock::to_ns(std::uint64_t ticks) const noexcept {
          static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<double>(distance) * ns_per_tick_));
 }
 
-std::uint64_t tick_clock::from_ns(std::uint64_t ns) const noexcept {
-  const auto distance = static_cast<std::int64_t>(ns - last_.ns);
-  return (last_.ticks + static_cast<std::uint64_t>(
-                            static_cast<std::int64_t>(static_cast<double>(distance) / ns_per_tick_))) >>
-         shift_;
-}
-
 }  // namespace tarn::profiler

@@ -24,10 +24,8 @@ class tick_clock {
 
   tick_source source() const noexcept { return source_; }
   unsigned shift() const noexcept { return shift_; }
-  std::uint64_t now() const noexcept { return read_ticks(source_) >> shift_; }  // in the session's ticks
   void learn();
   std::uint64_t to_ns(std::uint64_t ticks) const noexcept;
-  std::uint64_t from_ns(std::uint64_t ns) const noexcept;
   // Takes ticks of the source, not shifted.
   double duration_ns(std::uint64_t ticks) const noexcept { return static_cast<double>(ticks) * ns_per_tick_; }
 

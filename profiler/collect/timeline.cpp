@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "os/invariant.hpp"
-#include "profiler/collect/thin_rows.hpp"
 
 namespace tarn::profiler {
 

@@ -8,13 +8,13 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <numbers>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
 
 #include "profiler/analyze/function_name.hpp"
 #include "profiler/analyze/site_label.hpp"
-#include "profiler/export/significance.hpp"
 
 namespace tarn::profiler {
 
@@ -318,6 +318,46 @@ std::vector<std::string> exceeded(const difference& changes, const change_limit&
                                     changes.place_of(one).function, share_text(value)));
   }
   return sentences;
+}
+
+namespace {
+
+// The probability that the absolute value of t is below `bound`: a finite sum, as the degrees of freedom are whole.
+double student_within(double bound, std::size_t degrees) {
+  const double angle = std::atan(bound / std::sqrt(static_cast<double>(degrees)));
+  const double square = std::cos(angle) * std::cos(angle);
+  const bool is_odd = degrees % 2 != 0;
+  double term = is_odd ? std::cos(angle) : 1;
+  double sum = 0;
+  for (std::size_t index = 1; index <= degrees / 2; ++index) {
+    sum += term;
+    const auto twice = static_cast<double>(2 * index);
+    term *= square * (is_odd ? twice / (twice + 1) : (twice - 1) / twice);
+  }
+  const double within = std::sin(angle) * sum;
+  return is_odd ? 2 / std::numbers::pi * (angle + within) : within;
+}
+
+// The bound at which `within`, which increases from 0 to 1, reaches the probability.
+template <typename Within>
+double bound_of(double probability, const Within& within) {
+  double low = 0, high = 1;
+  while (within(high) < probability && high < 1e12) high *= 2;
+  for (int step = 0; step < 80; ++step) {
+    const double middle = (low + high) / 2;
+    (within(middle) < probability ? low : high) = middle;
+  }
+  return high;
+}
+
+}  // namespace
+
+double student_bound(std::size_t degrees, double probability) {
+  return bound_of(probability, [degrees](double bound) { return student_within(bound, degrees); });
+}
+
+double normal_bound(double probability) {
+  return bound_of(probability, [](double bound) { return std::erf(bound / std::numbers::sqrt2); });
 }
 
 }  // namespace tarn::profiler

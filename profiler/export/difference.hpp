@@ -12,13 +12,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
-#include "profiler/export/block_list.hpp"
 #include "profiler/export/metrics.hpp"
 #include "profiler/export/path_identity.hpp"
 #include "profiler/model/profile.hpp"
@@ -46,6 +46,13 @@ struct site_change {
   std::array<change, metric_count> values;  // in the order of metrics()
 };
 
+// Quantiles, which decide whether two means differ by more than chance explains. Pure; any thread.
+// The bound that |t| of Student's t distribution with `degrees` degrees of freedom (at least 1) does not exceed
+// with this probability (0 < probability < 1).
+double student_bound(std::size_t degrees, double probability);
+// The same for the absolute value of the standard normal distribution (mean 0, standard deviation 1).
+double normal_bound(double probability);
+
 // With a single recording on each side, costs are assumed to have this relative standard deviation from run to run.
 inline constexpr double usual_spread_of_time = 0.05;
 // Confidence of each total's interval, and of the sites' intervals jointly.
@@ -53,7 +60,7 @@ inline constexpr double difference_confidence = 0.95;
 
 struct difference {
   std::array<change, metric_count> totals;  // in the order of metrics()
-  block_list<site_change> sites;            // there may be a million
+  std::deque<site_change> sites;            // there may be a million
   std::vector<source_frame> places;         // of sites: site_label
   std::vector<std::string> types;
   std::vector<std::string> callers;  // of the place, at most three: "parse < load"; empty if there are none
@@ -109,7 +116,7 @@ class difference_builder {
   // Until take(), `before` and `after` of a change are sums over the recordings, and `margin` is the variance of
   // the difference of the means that is due to sampling.
   difference changes_;
-  block_list<squares> site_squares_;  // of changes_.sites; empty where there are two recordings
+  std::deque<squares> site_squares_;  // of changes_.sites; empty where there are two recordings
   squares total_squares_ = {};
   std::vector<known_site> known_;  // by identity
   std::vector<known_site> new_;    // of the recording that is being added

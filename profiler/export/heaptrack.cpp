@@ -3,14 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "profiler/export/block_list.hpp"
 #include "profiler/export/exports.hpp"
+#include "profiler/export/packer.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/known_meta.hpp"
 #include "profiler/replay/event_rows.hpp"
@@ -19,7 +20,6 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr std::size_t text_piece_bytes = 1 << 20;
 // Generated allocations at most; heaptrack reads about 10^6 lines a second.
 constexpr double most_made_up = 2e6;
 // Limit for portions; a profile with contradictory figures would need more, so its portions become coarser.
@@ -30,29 +30,25 @@ constexpr double largest_size = 9e18;
 // Lines of hexadecimal numbers, each led by its kind's letter.
 class line_writer {
  public:
-  explicit line_writer(const std::function<void(std::string_view)>& take) : take_(take) {}
+  explicit line_writer(const std::function<void(std::string_view)>& take) : out_(take) {}
 
   template <typename... Numbers>
   void line(char kind, Numbers... numbers) {
-    text_ += kind;
-    (fmt::format_to(std::back_inserter(text_), " {:x}", static_cast<std::uint64_t>(numbers)), ...);
-    text_ += '\n';
-    if (text_.size() > text_piece_bytes) flush();
+    line_.assign(1, kind);
+    (fmt::format_to(std::back_inserter(line_), " {:x}", static_cast<std::uint64_t>(numbers)), ...);
+    text(line_);
   }
 
   void text(std::string_view line) {
-    text_ += line;
-    text_ += '\n';
+    out_.write(line);
+    out_.write("\n");
   }
 
-  void flush() {
-    if (!text_.empty()) take_(text_);
-    text_.clear();
-  }
+  void flush() { out_.flush(); }
 
  private:
-  const std::function<void(std::string_view)>& take_;
-  std::string text_;
+  piece_writer out_;
+  std::string line_;
 };
 
 class heaptrack_writer {
@@ -107,19 +103,11 @@ class heaptrack_writer {
     return at->second;
   }
 
-  const std::string& module_of(std::uint64_t address) const {
-    static const std::string none;
-    for (std::size_t index = p_.modules.size(); index-- > 0;) {
-      if (address > p_.modules[index].start && address <= p_.modules[index].end)
-        return p_.modules[index].path;
-    }
-    return none;
-  }
-
   std::uint64_t address_id(std::uint64_t address) {
     const auto [at, is_new] = addresses_.try_emplace(address, addresses_.size() + 1);
     if (!is_new) return at->second;
-    const std::uint64_t module = string_id(module_of(address));
+    const module_info* const holder = module_at(p_, address - 1);
+    const std::uint64_t module = string_id(holder == nullptr ? std::string() : holder->path);
     const auto found = p_.symbols.find(address);
     std::string line = fmt::format("i {:x} {:x}", address, module);
     if (found != p_.symbols.end()) {
@@ -253,8 +241,8 @@ class heaptrack_writer {
     return sizes;
   }
 
-  block_list<share> make_shares(double scale) {
-    block_list<share> shares;
+  std::deque<share> make_shares(double scale) {
+    std::deque<share> shares;
     for (const site& one : p_.sites) {
       const site_figures& f = one.figures;
       if (f.allocations <= 0) continue;
@@ -285,7 +273,7 @@ class heaptrack_writer {
       peak_bytes_ += one.figures.bytes_at_peak;
     }
     const double scale = std::max(1.0, std::ceil(allocations / most_made_up));
-    const block_list<share> shares = make_shares(scale);
+    const std::deque<share> shares = make_shares(scale);
     const auto highest = std::max_element(
         p_.counters.begin(), p_.counters.end(),
         [](const counter_row& a, const counter_row& b) { return a.live_bytes < b.live_bytes; });
@@ -304,7 +292,7 @@ class heaptrack_writer {
     return scale;
   }
 
-  void repeat(const block_list<share>& shares, char kind, portion share::*which) {
+  void repeat(const std::deque<share>& shares, char kind, portion share::*which) {
     for (const share& each : shares) {
       for (std::uint64_t count = 0; count < (each.*which).count; ++count) out_.line(kind, (each.*which).info);
     }

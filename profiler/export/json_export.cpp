@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "profiler/export/exports.hpp"
-#include "profiler/export/piece_writer.hpp"
+#include "profiler/export/packer.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/model/table_rows.hpp"
 

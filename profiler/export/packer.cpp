@@ -51,52 +51,35 @@ packer::packer(std::string_view path, std::function<void(const std::string&)> ta
 
 packer::~packer() = default;
 
-void packer::write(std::string_view piece) {
+void packer::pack(std::string_view piece, bool ends) {
   std::string out;
+  const auto give = [&](std::size_t bytes) {
+    out.resize(bytes);
+    if (!out.empty()) take_(out);
+    out.resize(piece_bytes);
+  };
+  out.resize(piece_bytes);
   if (stream_->zstd != nullptr) {
     ZSTD_inBuffer in{piece.data(), piece.size(), 0};
-    while (in.pos < in.size) {
-      out.resize(piece_bytes);
+    std::size_t left = 0;
+    do {
       ZSTD_outBuffer to{out.data(), out.size(), 0};
-      check(ZSTD_compressStream2(stream_->zstd, &to, &in, ZSTD_e_continue));
-      out.resize(to.pos);
-      if (!out.empty()) take_(out);
-    }
+      left = check(ZSTD_compressStream2(stream_->zstd, &to, &in, ends ? ZSTD_e_end : ZSTD_e_continue));
+      give(to.pos);
+    } while (ends ? left != 0 : in.pos < in.size);
   } else if (stream_->is_gzip) {
     z_stream& gzip = stream_->gzip;
     gzip.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));
     gzip.avail_in = static_cast<uInt>(piece.size());
-    while (gzip.avail_in != 0) {
-      out.resize(piece_bytes);
+    int result = Z_OK;
+    do {
       gzip.next_out = reinterpret_cast<Bytef*>(out.data());
       gzip.avail_out = static_cast<uInt>(out.size());
-      deflate(&gzip, Z_NO_FLUSH);
-      out.resize(out.size() - gzip.avail_out);
-      if (!out.empty()) take_(out);
-    }
+      result = deflate(&gzip, ends ? Z_FINISH : Z_NO_FLUSH);
+      give(out.size() - gzip.avail_out);
+    } while (ends ? result != Z_STREAM_END : gzip.avail_in != 0);
   } else if (!piece.empty()) {
     take_(std::string(piece));
-  }
-}
-
-void packer::finish() {
-  std::string out;
-  bool more = stream_->zstd != nullptr || stream_->is_gzip;
-  while (more) {
-    out.resize(piece_bytes);
-    if (stream_->zstd != nullptr) {
-      ZSTD_inBuffer in{nullptr, 0, 0};
-      ZSTD_outBuffer to{out.data(), out.size(), 0};
-      more = check(ZSTD_compressStream2(stream_->zstd, &to, &in, ZSTD_e_end)) != 0;
-      out.resize(to.pos);
-    } else {
-      z_stream& gzip = stream_->gzip;
-      gzip.next_out = reinterpret_cast<Bytef*>(out.data());
-      gzip.avail_out = static_cast<uInt>(out.size());
-      more = deflate(&gzip, Z_FINISH) != Z_STREAM_END;
-      out.resize(out.size() - gzip.avail_out);
-    }
-    if (!out.empty()) take_(out);
   }
 }
 

@@ -99,10 +99,8 @@ class pprof_writer {
   }
 
   std::uint64_t mapping_of(std::uint64_t address) const {
-    for (std::size_t index = p_.modules.size(); index-- > 0;) {
-      if (address > p_.modules[index].start && address <= p_.modules[index].end) return index + 1;
-    }
-    return 0;
+    const module_info* const module = address == 0 ? nullptr : module_at(p_, address - 1);
+    return module == nullptr ? 0 : static_cast<std::uint64_t>(module - p_.modules.data()) + 1;
   }
 
   // A location is an address, with the functions inlined there; or a name without one.
@@ -110,7 +108,7 @@ class pprof_writer {
     const std::uint64_t id = ++last_location_;
     message location;
     location.number(1, id);
-    location.number(2, address == 0 ? 0 : mapping_of(address));
+    location.number(2, mapping_of(address));
     location.number(3, address);
     for (const source_frame& frame : frames) {
       message line;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/export/pprof_message.hpp"
 
-#include <zlib.h>
-
+#include "profiler/export/packer.hpp"
 #include "profiler/format/table_file.hpp"
 
 namespace tarn::profiler::pprof {
@@ -56,25 +55,15 @@ bool message_reader::next(message_field& out) {
 }
 
 std::string gzipped(const std::string& text) {
-  z_stream stream{};
-  constexpr int gzip = 16;
-  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + gzip, 8, Z_DEFAULT_STRATEGY) !=
-      Z_OK) {
-    throw profile_error("no memory to write the profile; raise the limit on memory: ulimit -v");
-  }
-  std::string packed;
-  packed.resize(deflateBound(&stream, text.size()));
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  const int result = deflate(&stream, Z_FINISH);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  if (result != Z_STREAM_END)
+  if (text.size() > INT32_MAX) {  // the limit of protocol buffers
     throw profile_error(
         "the profile is too large for one message of pprof; export one process, or another format: --process, "
         "--collapsed");
+  }
+  std::string packed;
+  packer pack(".gz", [&packed](const std::string& piece) { packed += piece; });
+  pack.write(text);
+  pack.finish();
   return packed;
 }
 

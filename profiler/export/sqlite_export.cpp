@@ -10,9 +10,18 @@
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/export/exports.hpp"
 #include "profiler/export/sqlite_library.hpp"
+#include "profiler/format/table_file.hpp"
 #include "profiler/model/figure_columns.hpp"
 
 namespace tarn::profiler {
+
+#ifndef TARN_HAS_SQLITE
+
+void export_sqlite(const profile& /*p*/, const std::function<void(std::string_view)>& /*take*/) {
+  throw profile_error("this tarn was built without SQLite; build it where libsqlite3-dev is installed");
+}
+
+#else
 
 namespace {
 
@@ -142,23 +151,22 @@ void store_details(sqlite_database& database, const profile& p) {
   }
 }
 
-void store_times(sqlite_database& database, const profile& p) {
+template <class Row, class Columns>
+void store_rows(sqlite_database& database, const char* name, const std::vector<Row>& rows,
+                const Columns& all) {
   std::string columns = "time_ns INTEGER";
-  for (const counter_column& each : counter_columns) columns += std::string(", ") + each.name + " REAL";
-  sqlite_table counters(database, "counters", columns);
-  for (const counter_row& row : p.counters) {
-    counters.put(row.time_ns);
-    for (const counter_column& each : counter_columns) counters.put(row.*each.member);
-    counters.end_row();
+  for (const auto& each : all) columns += std::string(", ") + each.name + " REAL";
+  sqlite_table table(database, name, columns);
+  for (const Row& row : rows) {
+    table.put(row.time_ns);
+    for (const auto& each : all) table.put(row.*each.member);
+    table.end_row();
   }
-  columns = "time_ns INTEGER";
-  for (const memory_column& each : memory_columns) columns += std::string(", ") + each.name + " REAL";
-  sqlite_table memory(database, "memory", columns);
-  for (const memory_row& row : p.memory.rows) {
-    memory.put(row.time_ns);
-    for (const memory_column& each : memory_columns) memory.put(row.*each.member);
-    memory.end_row();
-  }
+}
+
+void store_times(sqlite_database& database, const profile& p) {
+  store_rows(database, "counters", p.counters, counter_columns);
+  store_rows(database, "memory", p.memory.rows, memory_columns);
   sqlite_table parts(database, "memory_parts",
                      "time_ns INTEGER, kind TEXT, name TEXT, site INTEGER, bytes REAL, margin REAL");
   for (const memory_part& each : p.memory.parts) {
@@ -182,5 +190,7 @@ void export_sqlite(const profile& p, const std::function<void(std::string_view)>
   database.run("COMMIT");
   database.write(take);
 }
+
+#endif
 
 }  // namespace tarn::profiler

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
+#ifdef TARN_HAS_SQLITE
 #include "profiler/export/sqlite_library.hpp"
 
 #include <dlfcn.h>
+#include <sqlite3.h>
 
 #include <memory>
 
 #include "profiler/format/table_file.hpp"
-
-#ifdef TARN_HAS_SQLITE
-#include <sqlite3.h>
 
 namespace tarn::profiler {
 
@@ -134,28 +133,6 @@ void sqlite_table::end_row() {
   library::get().reset(insert_);
   library::get().clear_bindings(insert_);
 }
-
-}  // namespace tarn::profiler
-
-#else  // the header was missing at the build
-
-namespace tarn::profiler {
-
-sqlite_database::sqlite_database() {
-  throw profile_error("this tarn was built without SQLite; build it where libsqlite3-dev is installed");
-}
-sqlite_database::~sqlite_database() = default;
-void sqlite_database::fail() const { throw profile_error("no SQLite"); }
-void sqlite_database::run(const std::string& /*statement*/) {}
-void sqlite_database::write(const std::function<void(std::string_view)>& /*take*/) const {}
-sqlite_table::sqlite_table(sqlite_database& database, const std::string& /*name*/,
-                           const std::string& /*columns*/)
-    : database_(database) {}
-sqlite_table::~sqlite_table() = default;
-void sqlite_table::put_whole(std::int64_t /*value*/) {}
-void sqlite_table::put_real(double /*value*/) {}
-void sqlite_table::put_text(std::string_view /*value*/) {}
-void sqlite_table::end_row() {}
 
 }  // namespace tarn::profiler
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "profiler/export/exports.hpp"
-#include "profiler/export/piece_writer.hpp"
+#include "profiler/export/packer.hpp"
 #include "profiler/model/known_meta.hpp"
 
 namespace tarn::profiler {

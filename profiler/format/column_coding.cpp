@@ -49,69 +49,19 @@ const std::uint8_t* get_varints(const std::uint8_t* at, const std::uint8_t* end,
 template <typename Visit>
 void code_values(std::span<const std::uint64_t> values, coding way, Visit visit) {
   std::uint64_t before = 0;
-  switch (way) {
-    case coding::plain:
-      for (const std::uint64_t value : values) visit(value);
-      break;
-    case coding::difference:
-      for (const std::uint64_t value : values) {
-        visit(zigzag(value - before));
-        before = value;
-      }
-      break;
-    case coding::highest:
-      for (const std::uint64_t value : values) {
-        visit(zigzag(value - (before + 1)));
-        before = std::max(before, value);
-      }
-      break;
-    case coding::rising:
-      for (const std::uint64_t value : values) {
-        visit(value - before);
-        before = value;
-      }
-      break;
+  for (const std::uint64_t value : values) {
+    visit(way == coding::plain ? value : zigzag(value - before));
+    before = value;
   }
 }
 
-void uncode_values(std::span<std::uint64_t> values, coding way) {
-  std::uint64_t before = 0;
-  switch (way) {
-    case coding::plain:
-      break;
-    case coding::difference:
-      for (std::uint64_t& value : values) before = value = before + unzigzag(value);
-      break;
-    case coding::highest:
-      for (std::uint64_t& value : values) {
-        value = before + 1 + unzigzag(value);
-        before = std::max(before, value);
-      }
-      break;
-    case coding::rising:
-      for (std::uint64_t& value : values) before = value = before + value;
-      break;
-  }
-}
-
-// The shortest coding if it is clearly shorter; otherwise plain, as equal numbers compress better unchanged.
+// Differences if they are clearly shorter; otherwise plain, as equal numbers compress better unchanged.
 coding choose_coding(std::span<const std::uint64_t> values) {
-  const bool rises = std::is_sorted(values.begin(), values.end());
   std::size_t plain = 0;
+  std::size_t differences = 0;
   code_values(values, coding::plain, [&](std::uint64_t number) { plain += varint_bytes(number); });
-  const std::size_t worth = plain - plain / 4;
-  coding best = coding::plain;
-  std::size_t shortest = plain;
-  for (const coding way : {coding::rising, coding::difference, coding::highest}) {
-    if (way == coding::rising ? !rises : rises) continue;
-    std::size_t size = 0;
-    code_values(values, way, [&](std::uint64_t number) { size += varint_bytes(number); });
-    if (size <= worth && size < shortest) {
-      best = way;
-      shortest = size;
-    }
-  }
-  return best;
+  code_values(values, coding::difference, [&](std::uint64_t number) { differences += varint_bytes(number); });
+  return differences < plain - plain / 4 ? coding::difference : coding::plain;
 }
 
 void encode_numbers(std::span<const std::uint64_t> values, coding way, byte_vector& out) {
@@ -131,12 +81,8 @@ bool all_whole(std::span<const double> values) {
 void encode_reals(std::span<const double> values, byte_vector& out) {
   const std::size_t start = out.size();
   out.resize(start + values.size() * number_bytes);
-  for (std::size_t row = 0; row < values.size(); ++row) {
-    const auto bits = std::bit_cast<std::uint64_t>(values[row]);
-    for (std::size_t plane = 0; plane < number_bytes; ++plane) {
-      out[start + plane * values.size() + row] = static_cast<std::uint8_t>(bits >> (8 * plane));
-    }
-  }
+  for (std::size_t row = 0; row < values.size(); ++row)
+    put_number(out.data() + start + row * number_bytes, std::bit_cast<std::uint64_t>(values[row]));
 }
 
 void encode_texts(std::span<const std::string> values, byte_vector& out) {
@@ -183,13 +129,15 @@ bool take_budget(std::size_t rows, std::size_t each, std::size_t encoded_bytes, 
 bool decode_numbers(std::span<const std::uint8_t> bytes, coding way, std::span<std::uint64_t> values) {
   const std::uint8_t* end = bytes.data() + bytes.size();
   if (get_varints(bytes.data(), end, values) != end) return false;
-  uncode_values(values, way);
+  if (way == coding::plain) return true;
+  std::uint64_t before = 0;
+  for (std::uint64_t& value : values) before = value = before + unzigzag(value);
   return true;
 }
 
 decode_result decode_whole(std::span<const std::uint8_t> bytes, std::uint8_t way, std::size_t rows,
                            std::size_t& budget, column& result) {
-  if (way > static_cast<std::uint8_t>(coding::rising)) return decode_result::unknown;
+  if (way > static_cast<std::uint8_t>(coding::difference)) return decode_result::unknown;
   if (!take_budget(rows, number_bytes, bytes.size(), budget)) return decode_result::damaged;
   auto& values = result.values.emplace<integers>(rows);
   return decode_numbers(bytes, static_cast<coding>(way), values) ? decode_result::done
@@ -199,7 +147,7 @@ decode_result decode_whole(std::span<const std::uint8_t> bytes, std::uint8_t way
 decode_result decode_reals(std::span<const std::uint8_t> bytes, std::uint8_t way, std::size_t rows,
                            std::size_t& budget, column& result) {
   const bool whole = way >= whole_reals;
-  if (way > whole_reals + static_cast<std::uint8_t>(coding::rising) || (!whole && way != 0)) {
+  if (way > whole_reals + static_cast<std::uint8_t>(coding::difference) || (!whole && way != 0)) {
     return decode_result::unknown;
   }
   if (!take_budget(rows, number_bytes, bytes.size(), budget)) return decode_result::damaged;
@@ -213,13 +161,8 @@ decode_result decode_reals(std::span<const std::uint8_t> bytes, std::uint8_t way
                    [](std::uint64_t number) { return static_cast<double>(number); });
     return decode_result::done;
   }
-  for (std::size_t row = 0; row < rows; ++row) {
-    std::uint64_t bits = 0;
-    for (std::size_t plane = 0; plane < number_bytes; ++plane) {
-      bits |= std::uint64_t{bytes[plane * rows + row]} << (8 * plane);
-    }
-    values[row] = std::bit_cast<double>(bits);
-  }
+  for (std::size_t row = 0; row < rows; ++row)
+    values[row] = std::bit_cast<double>(get_number<std::uint64_t>(bytes.data() + row * number_bytes));
   return decode_result::done;
 }
 

@@ -17,15 +17,10 @@ using byte_vector = std::vector<std::uint8_t>;
 enum class column_kind : std::uint8_t { whole = 1, real = 2, text = 3 };
 
 // Varints hold seven bits per byte, lowest bits first; the highest bit is set in all bytes but the last.
-// Differences are modulo 2^64; if they may be negative, they are zigzag-coded: 0, -1, 1, -2 become 0, 1, 2, 3.
+// Differences are modulo 2^64 and zigzag-coded: 0, -1, 1, -2 become 0, 1, 2, 3.
 enum class coding : std::uint8_t {
-  // Integers: varints. Reals: the lowest bytes of all values, then the next ones. Texts: lengths, then bytes.
-  plain = 0,
-  difference = 1,  // from the value before (at first 0), zigzag
-  // From one above the highest value so far (at first 0), zigzag. Numbers that are assigned in order become 0, and a
-  // number that returns becomes its age.
-  highest = 2,
-  rising = 3,  // difference from the value before, which is never greater
+  plain = 0,       // integers: varints; reals: 8 bytes each; texts: lengths, then bytes
+  difference = 1,  // of integers, from the value before (at first 0), zigzag
 };
 // Reals that are all whole numbers from 0 to 2^53 use a coding of integers, with this added to its number.
 inline constexpr std::uint8_t whole_reals = 16;

@@ -72,6 +72,12 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+std::string hexadecimal(std::uint64_t value) {
+  std::array<char, 24> text;
+  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(value));
+  return text.data();
+}
+
 std::string escape_json(std::string text) {
   const auto is_plain = [](char unit) { return unit >= 0 && unit < 0x7f; };
   if (std::all_of(text.begin(), text.end(), is_plain)) return text;

@@ -5,6 +5,7 @@
 // commands apply it to other untrusted text when they print it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,9 @@ std::string printable(std::string_view text);
 // JSON text, with the JSON escape instead of each character that printable() escapes and JSON allows as it is: "\u009b".
 // Requires: valid UTF-8. Values are unchanged.
 std::string escape_json(std::string text);
+
+// "0x12ab".
+std::string hexadecimal(std::uint64_t value);
 
 // "a<b" becomes "a&lt;b": text for SVG and HTML, in attributes too.
 std::string escape_markup(std::string_view text);

@@ -71,30 +71,6 @@ struct table {
 
 class chunk_packer;
 
-// A table that replaces, of rows that become known one part after the other. Its rows are held encoded and
-// compressed, which takes a small part of their memory.
-class growing_table {
- public:
-  growing_table();  // throws profile_error, like add
-  growing_table(growing_table&& other) noexcept;
-  growing_table& operator=(growing_table&& other) noexcept;
-  ~growing_table();
-
-  // Appends rows. Requires: `rows` replaces, and all calls have tables of the same name and columns, at least one.
-  void add(table&& rows);
-  // Releases memory that only the next add() needs.
-  void release();
-
- private:
-  friend class table_writer;
-  const std::vector<std::uint8_t>& finish();
-
-  std::unique_ptr<chunk_packer> packer_;
-  std::optional<table> waiting_;  // not packed yet
-  std::size_t waiting_bytes_ = 0;
-  std::size_t memory_ = 0;  // of all rows, for a reader
-};
-
 // Opens a file for writing and creates it, for its owner alone, where there is none. `more_flags`: O_EXCL or O_TRUNC.
 // Fails with ELOOP for a symbolic link that another user has put there. Returns the descriptor, or -1 and sets errno.
 int open_for_writing(const std::string& path, int more_flags);
@@ -113,14 +89,13 @@ class table_writer {
 
   // All three throw profile_error, e.g. when the disk is full; the file stays readable.
   void append(const table& contents);
-  void append(growing_table& contents);                            // ends the growing: add() must not follow
+  void append(const chunk_packer& chunks);                         // of whole tables
   void append_json(std::string_view name, std::string_view json);  // a table of one row, column "json"
   std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
   void begin(start how);
   void go_on();
-  void write(const std::vector<std::uint8_t>& chunks);
 
   std::string path_;
   int file_ = -1;

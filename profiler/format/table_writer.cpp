@@ -95,13 +95,11 @@ table_writer::~table_writer() {
 void table_writer::append(const table& contents) {
   packer_->clear();
   packer_->pack(contents, true);
-  write(packer_->bytes());
+  append(*packer_);
 }
 
-void table_writer::append(growing_table& contents) { write(contents.finish()); }
-
-void table_writer::write(const std::vector<std::uint8_t>& chunks) {
-  if (!write_to(file_, chunks)) {
+void table_writer::append(const chunk_packer& chunks) {
+  if (!write_to(file_, chunks.bytes())) {
     const int error = errno;
     // Cuts off the incomplete part, so that what follows begins at a chunk boundary, as every reader expects. Only
     // a regular file can be cut off.
@@ -109,7 +107,7 @@ void table_writer::write(const std::vector<std::uint8_t>& chunks) {
     throw profile_error("the profile " + path_ + " cannot be written any further: " + std::strerror(error) +
                         "; what it holds until here can be read");
   }
-  bytes_ += chunks.size();
+  bytes_ += chunks.bytes().size();
 }
 
 void table_writer::append_json(std::string_view name, std::string_view json) {

@@ -39,6 +39,13 @@ double fault_price(const profile& p, double faults, double pages) {
 
 }  // namespace
 
+cost& cost::operator+=(const cost& more) noexcept {
+  for (double cost::*member : {&cost::malloc_ns, &cost::fault_ns, &cost::unmap_ns, &cost::malloc_variance,
+                               &cost::malloc_bias, &cost::kernel_variance})
+    this->*member += more.*member;
+  return *this;
+}
+
 cost cost_of(const profile& p, const site_figures& figures) {
   const double pages = std::max(figures.faults, figures.fault_pages);
   const double kernel_of_fault = p.fit.kernel * (p.prices.fault + p.prices.unmap_page);
@@ -75,12 +82,7 @@ site_figures sum_with_variances(const profile& p) {
 
 cost cost_of_all(const profile& p) {
   cost sum;
-  for (const site& each : p.sites) {
-    const cost one = cost_of(p, each.figures);
-    sum.malloc_ns += one.malloc_ns;
-    sum.fault_ns += one.fault_ns;
-    sum.unmap_ns += one.unmap_ns;
-  }
+  for (const site& each : p.sites) sum += cost_of(p, each.figures);
   const cost of_sum = cost_of(p, sum_with_variances(p));
   sum.malloc_variance = of_sum.malloc_variance;
   sum.malloc_bias = of_sum.malloc_bias;

@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <iterator>
 #include <string>
 
+#include "profiler/format/printable.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/model/script_address.hpp"
 
 namespace tarn::profiler {
 
 namespace {
-
-std::string hexadecimal(std::uint64_t value) {
-  std::array<char, 24> text;
-  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(value));
-  return text.data();
-}
 
 bool is_runtime(std::string_view module_path) {
   constexpr std::string_view names[] = {"libstdc++.", "libc++.", "libc.",    "libc-",

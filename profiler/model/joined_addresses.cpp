@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "profiler/model/range_map.hpp"
 #include "profiler/model/script_address.hpp"
 
 namespace tarn::profiler {
@@ -11,46 +12,6 @@ namespace {
 
 // A file's offset 0 has a common address that is a multiple of this.
 constexpr std::uint64_t file_room = std::uint64_t{1} << 32;
-
-// Finds modules by address; where two overlap, the one loaded later counts.
-class module_map {
- public:
-  explicit module_map(const std::vector<module_info>& modules) {
-    for (const module_info& each : modules) {
-      if (each.start < each.end) add(each);
-    }
-  }
-
-  const module_info* at(std::uint64_t address) const {
-    auto after = ranges_.upper_bound(address);
-    if (after == ranges_.begin()) return nullptr;
-    const auto& [start, found] = *--after;
-    return address < found.end ? found.module : nullptr;
-  }
-
- private:
-  struct range {
-    std::uint64_t end = 0;
-    const module_info* module = nullptr;
-  };
-
-  void add(const module_info& module) {
-    auto each = ranges_.lower_bound(module.start);
-    if (each != ranges_.begin()) {
-      const auto before = std::prev(each);
-      if (before->second.end > module.end) ranges_[module.end] = before->second;
-      before->second.end = std::min(before->second.end, module.start);
-    }
-    while (each != ranges_.end() && each->first < module.end) {
-      const range old = each->second;
-      each = ranges_.erase(each);
-      if (old.end > module.end) ranges_[module.end] = old;
-    }
-    ranges_[module.start] = {module.end, &module};
-  }
-
-  std::map<std::uint64_t, range> ranges_;
-};
 
 bool is_named(const std::vector<source_frame>& frames) {
   return !frames.empty() && !frames.front().function.starts_with("??");
@@ -67,14 +28,18 @@ std::string signature_of(const std::string& path, const std::vector<source_frame
 }  // namespace
 
 std::vector<std::uint64_t> joined_addresses::take_in(const profile& p) {
-  const module_map modules(p.modules);
+  range_map<const module_info*> modules;
+  for (const module_info& each : p.modules) modules.add(each.start, each.end, &each);
   std::unordered_map<std::uint64_t, std::uint64_t> known;
   std::vector<std::uint64_t> joined;
   joined.reserve(p.stacks.size());
   for (const stack_node& node : p.stacks) {
     const auto [at, is_new] = known.try_emplace(node.address);
     // Symbols and modules are looked up at the call instruction, just before the return address.
-    if (is_new && node.address != 0) at->second = address_of(p, modules.at(node.address - 1), node.address);
+    if (is_new && node.address != 0) {
+      const module_info* const* const module = modules.at(node.address - 1);
+      at->second = address_of(p, module != nullptr ? *module : nullptr, node.address);
+    }
     joined.push_back(at->second);
   }
   return joined;

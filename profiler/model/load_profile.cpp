@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "profiler/format/chunk.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/known_meta.hpp"
 #include "profiler/model/merge.hpp"
@@ -26,18 +27,6 @@ constexpr std::uint32_t no_stack = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t most_profile_bytes = std::size_t{1} << 30;
 // Memory of a process's JSON object, besides its text.
 constexpr std::size_t most_process_bytes = 4096;
-
-std::size_t memory_of(const table& rows) {
-  std::size_t bytes = 0;
-  for (const column& each : rows.columns) {
-    if (const auto* values = std::get_if<texts>(&each.values)) {
-      for (const std::string& value : *values) bytes += sizeof(std::string) + value.size();
-    } else {
-      bytes += rows.rows * sizeof(double);
-    }
-  }
-  return bytes;
-}
 
 double figure_in(const nlohmann::json& object, const char* name) {
   return figure_of(number_in(object, name));

@@ -39,6 +39,10 @@ inline bool says_more(const memory_row& row, const memory_row& than) noexcept {
   return row.resident_bytes + row.in_use() >= than.resident_bytes + than.in_use();
 }
 
+// The name of that part of memory_row::kept which lies near no live block. The other parts of `kept` have the sites whose
+// blocks pin them. In a profile that holds samples of the blocks only, `kept` has no parts.
+inline constexpr const char* pinned_by_nobody = "[near no live block]";
+
 // A part of a row: the bytes of one site or of one file.
 struct memory_part {
   std::uint64_t time_ns = 0;  // of the row

@@ -12,7 +12,7 @@ namespace tarn::profiler {
 namespace {
 
 // Sites that are made into rows at once.
-constexpr std::size_t part_sites = 4096;
+constexpr std::size_t part_sites = 16384;
 
 table site_rows(std::span<const site> sites, bool with_processes) {
   table rows = new_table("sites", sites.size(), true);
@@ -42,28 +42,27 @@ table list_rows(const char* name, std::span<const site> sites, std::size_t first
 
 }  // namespace
 
-// Without any site, too, each table has its columns.
-packed_sites::packed_sites(bool with_processes) : with_processes_(with_processes) { add_part({}); }
-
-void packed_sites::add(std::span<const site> sites) {
-  while (!sites.empty()) {
+void packed_sites::add(std::span<const site> sites, bool ends) {
+  while (!sites.empty() || (ends && !has_ended_)) {
     const std::size_t count = std::min(sites.size(), part_sites);
-    add_part(sites.first(count));
+    has_ended_ = ends && count == sites.size();
+    add_part(sites.first(count), has_ended_);
     sites = sites.subspan(count);
   }
-  for (growing_table* each : {&sites_, &sizes_, &lifetimes_, &threads_}) each->release();
+  for (chunk_packer* each : {&sites_, &sizes_, &lifetimes_, &threads_}) each->release();
 }
 
-void packed_sites::add_part(std::span<const site> sites) {
-  sites_.add(site_rows(sites, with_processes_));
-  sizes_.add(list_rows("site_sizes", sites, sites_added_, &site::sizes));
-  lifetimes_.add(list_rows("site_lifetimes", sites, sites_added_, &site::lifetimes));
-  threads_.add(list_rows("site_threads", sites, sites_added_, &site::threads));
+void packed_sites::add_part(std::span<const site> sites, bool ends) {
+  sites_.pack(site_rows(sites, with_processes_), ends);
+  sizes_.pack(list_rows("site_sizes", sites, sites_added_, &site::sizes), ends);
+  lifetimes_.pack(list_rows("site_lifetimes", sites, sites_added_, &site::lifetimes), ends);
+  threads_.pack(list_rows("site_threads", sites, sites_added_, &site::threads), ends);
   sites_added_ += sites.size();
 }
 
 void packed_sites::write(table_writer& out) {
-  for (growing_table* each : {&sites_, &sizes_, &lifetimes_, &threads_}) out.append(*each);
+  add({}, true);
+  for (chunk_packer* each : {&sites_, &sizes_, &lifetimes_, &threads_}) out.append(*each);
 }
 
 }  // namespace tarn::profiler

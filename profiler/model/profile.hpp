@@ -270,6 +270,8 @@ struct cost {
   double total() const noexcept { return malloc_ns + fault_ns + unmap_ns; }
   // Costs that a timer around malloc does not see.
   double hidden() const noexcept { return fault_ns + unmap_ns; }
+
+  cost& operator+=(const cost& more) noexcept;
 };
 cost cost_of(const profile& p, const site_figures& figures);
 cost cost_of_all(const profile& p);  // all sites, and other and unseen faults

@@ -142,7 +142,7 @@ void store_all(table_writer& out, const profile& p, packed_sites& sites, stored_
 
 void store_profile(table_writer& out, const profile& p, stored_rows& already) {
   packed_sites sites(!p.processes.empty());
-  sites.add(p.sites);
+  sites.add(p.sites, true);
   store_all(out, p, sites, already);
 }
 

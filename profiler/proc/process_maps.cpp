@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -24,12 +25,8 @@ std::string_view next_line(std::string_view& text) {
 
 std::uint64_t hexadecimal_at(std::string_view& line) {
   std::uint64_t value = 0;
-  std::size_t digits = 0;
-  for (; digits < line.size() && std::isxdigit(static_cast<unsigned char>(line[digits])) != 0; ++digits) {
-    const char digit = line[digits];
-    value = value << 4 | static_cast<std::uint64_t>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
-  }
-  line.remove_prefix(digits);
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value, 16);
+  line.remove_prefix(static_cast<std::size_t>(end - line.data()));
   return value;
 }
 
@@ -130,11 +127,6 @@ double resident_pages::bytes_in(std::uint64_t from, std::uint64_t to) const {
     from = next;
   }
   return share_ * static_cast<double>(sum);
-}
-
-bool resident_pages::is_there(std::uint64_t address) const {
-  if (address < start_ || address >= end_) return false;
-  return all_ ? share_ > 0 : there_[(address - start_) / page_];
 }
 
 }  // namespace tarn::profiler

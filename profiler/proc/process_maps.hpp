@@ -42,8 +42,6 @@ class resident_pages {
 
   // Bytes of [from, to) in resident pages; bytes outside of the range do not count.
   double bytes_in(std::uint64_t from, std::uint64_t to) const;
-  // Whether the page at `address` can be read without faulting in a new page.
-  bool is_there(std::uint64_t address) const;
 
  private:
   void read(int pagemap);

@@ -124,10 +124,6 @@ class call_path {
 
   static constexpr std::uint32_t most_frames = 768;
   static constexpr std::uint32_t most_scripts = 1024;
-  // The part of the object's size that only interpreted functions need.
-  static constexpr std::size_t script_bytes() {
-    return most_scripts * (sizeof(hosted_frame) + sizeof(script_frame));
-  }
 
  private:
   friend class call_path_test_access;

@@ -108,7 +108,6 @@ inline constexpr unsigned kind_bits = 4;
 inline constexpr unsigned ticks_bits = 15;
 inline constexpr std::uint64_t most_ticks = (std::uint64_t{1} << ticks_bits) - 1;
 inline constexpr unsigned address_shift = kind_bits + ticks_bits;
-inline constexpr std::uint64_t most_address = std::uint64_t{1} << (64 - address_shift + 3);
 inline constexpr std::uint32_t size_elsewhere = 0xffffffff;
 inline constexpr std::size_t most_text_bytes = 4096;
 inline constexpr std::size_t most_words = 4 + most_text_bytes / 8;  // of the longest entry, a text

@@ -8,14 +8,13 @@
 #include <utility>
 
 #include "profiler/analyze/memory_kinds.hpp"
-#include "profiler/analyze/missing_names.hpp"
+#include "profiler/analyze/site_label.hpp"
 #include "profiler/model/store_profile.hpp"
 #include "profiler/model/table_rows.hpp"
 #include "profiler/report/path_tree.hpp"
 #include "profiler/report/site_rows.hpp"
 #include "profiler/report/source_lines.hpp"
 #include "profiler/report/string_table.hpp"
-#include "profiler/report/whole_column.hpp"
 
 namespace tarn::profiler {
 

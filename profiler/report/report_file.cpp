@@ -7,7 +7,6 @@
 #include "profiler/model/known_meta.hpp"
 #include "profiler/model/merge.hpp"
 #include "profiler/report/report_data.hpp"
-#include "profiler/report/report_page.hpp"
 
 namespace tarn::profiler {
 

@@ -18,6 +18,10 @@
 
 namespace tarn::profiler {
 
+// The report's page without data, bundle/report.html, embedded in this library by the build. It
+// contains @TITLE@ before @DATA@, each once.
+std::string_view report_page();
+
 struct report_file {
   std::string html;
   std::size_t named_sites = 0;  // sites shown one by one; the others are summed up

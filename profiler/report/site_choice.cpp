@@ -5,7 +5,7 @@
 #include <functional>
 #include <numeric>
 
-#include "profiler/report/whole_column.hpp"
+#include "profiler/report/site_rows.hpp"
 
 namespace tarn::profiler {
 

@@ -5,8 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "profiler/report/whole_column.hpp"
-
 namespace tarn::profiler {
 
 namespace {

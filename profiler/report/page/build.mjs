@@ -5,7 +5,7 @@ import * as crypto from "node:crypto";
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { build } from "esbuild-wasm";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const target = path.join(here, "../bundle/report.html");

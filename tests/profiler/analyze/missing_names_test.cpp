@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "profiler/analyze/missing_names.hpp"
+#include "profiler/analyze/site_label.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Short lists in which frequent items move to the front.
-#include "profiler/collect/meet.hpp"
+#include "profiler/collect/process_model.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The name of a process, from its arguments and its file.
-#include "profiler/collect/process_name.hpp"
+#include "profiler/collect/process_summary.hpp"
 
 #include <gtest/gtest.h>
 

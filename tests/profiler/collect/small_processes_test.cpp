@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Processes that are too small for a file of their own, by their names.
-#include "profiler/collect/small_processes.hpp"
+#include "profiler/collect/process_summary.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Histories with every second row removed.
-#include "profiler/collect/thin_rows.hpp"
+#include "profiler/collect/timeline.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Text is passed on in pieces of about a mebibyte.
-#include "profiler/export/piece_writer.hpp"
+#include "profiler/export/packer.hpp"
 
 #include <gtest/gtest.h>
 

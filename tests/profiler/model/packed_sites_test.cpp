@@ -33,7 +33,7 @@ TEST(packed_sites, without_a_site_each_table_has_its_columns) {
 }
 
 TEST(packed_sites, rows_of_lists_name_their_site_whatever_part_it_came_in) {
-  constexpr std::size_t count = 10000;  // more than are made into rows at once
+  constexpr std::size_t count = 20000;  // more than are made into rows at once
   std::vector<site> sites(count);
   for (std::size_t index = 0; index < count; ++index) {
     sites[index].stack = static_cast<std::uint32_t>(index % 7);
@@ -45,12 +45,20 @@ TEST(packed_sites, rows_of_lists_name_their_site_whatever_part_it_came_in) {
   packed.add(std::span(sites).subspan(1));
   const auto tables = written(packed);
   ASSERT_EQ(tables.at("sites").rows, count);
-  EXPECT_EQ(tables.at("sites").whole("process")[9998], 9998 % 3U);
-  EXPECT_EQ(tables.at("sites").whole("stack")[9999], 9999 % 7U);
+  EXPECT_EQ(tables.at("sites").whole("process")[19998], 19998 % 3U);
+  EXPECT_EQ(tables.at("sites").whole("stack")[19999], 19999 % 7U);
   const table& sizes = tables.at("site_sizes");
   ASSERT_EQ(sizes.rows, count);
   EXPECT_TRUE(sizes.whole("site") == sizes.whole("size"));
-  EXPECT_EQ(sizes.whole("site").back(), 9998U);
+  EXPECT_EQ(sizes.whole("site").back(), 19998U);
+}
+
+TEST(packed_sites, more_than_a_reader_accepts_is_refused) {
+  const std::vector<site> sites(std::size_t{1} << 16);
+  packed_sites packed(false);
+  std::size_t added = 0;
+  EXPECT_THROW(for (; added < 64; ++added) packed.add(sites), profile_error);
+  EXPECT_GE(added, 8U);  // 22 MiB each
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "profiler/report/report_data.hpp"
-#include "profiler/report/report_page.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
 namespace tarn::profiler {

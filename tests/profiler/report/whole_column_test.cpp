@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Figures rounded so that their sum is the rounded sum.
-#include "profiler/report/whole_column.hpp"
+#include "profiler/report/site_rows.hpp"
 
 #include <gtest/gtest.h>
 
