@@ -34,7 +34,7 @@ int error_of(buffer_failure failure) {
 }
 
 // The span of a live buffer that begins at the address; null: none does.
-span* live_buffer_at(const void* address) {
+TARN_ALWAYS_INLINE span* live_buffer_at(const void* address) {
   span* const s = engine::map.span_of(address_of(address));
   const bool is_live = s != nullptr && s->start == address_of(address) &&
                        s->state.load(std::memory_order_relaxed) == span_state::buffer;

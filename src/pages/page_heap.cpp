@@ -27,6 +27,17 @@ constexpr std::size_t own_mapping_from = 4 * mib;
 // A request of at least this length is a large block: memory is purged before it takes fresh memory.
 constexpr std::size_t large_from = 256 * kib;
 
+// Cuts `s` to its first `pages` pages; `rest`, a new structure, has the others. It lies in the same mapping; a border
+// behind it is no longer behind `s`. The caller sets the dirty pages of both.
+TARN_ALWAYS_INLINE void cut_end(span* s, std::size_t pages, span* rest) {
+  rest->start = s->start + (pages << page_shift);
+  rest->pages = static_cast<std::uint32_t>(s->pages - pages);
+  s->pages = static_cast<std::uint32_t>(pages);
+  rest->own_mapping = s->own_mapping;
+  rest->borders = s->borders & all_behind;
+  s->borders &= all_before;
+}
+
 }  // namespace
 
 // ---- span structures ----
@@ -143,20 +154,6 @@ void page_heap::coalesce_locked(span* s) {
   insert_locked(s);
 }
 
-// Cuts `s` to its first `pages` pages and returns the rest, which lies in the same mapping; a border behind it is no
-// longer behind `s`. The caller sets the dirty pages of both. Null: there is no span structure.
-span* page_heap::cut_end_locked(span* s, std::size_t pages) {
-  span* const rest = new_span_locked();
-  if (rest == nullptr) return nullptr;
-  rest->start = s->start + (pages << page_shift);
-  rest->pages = static_cast<std::uint32_t>(s->pages - pages);
-  s->pages = static_cast<std::uint32_t>(pages);
-  rest->own_mapping = s->own_mapping;
-  rest->borders = s->borders & all_behind;
-  s->borders &= all_before;
-  return rest;
-}
-
 // `after` becomes the end of `s`.
 void page_heap::append_locked(span* s, span* after) {
   s->pages += after->pages;
@@ -175,7 +172,8 @@ span* page_heap::span_around(std::uintptr_t address) const {
 // Cuts `s`, which is in no list, to its first `pages` pages and returns the rest, also in no list. Requires: a span
 // structure is available. Neither part has state `free`, so coalescing one does not join the other.
 span* page_heap::cut_locked(span* s, std::size_t pages) {
-  span* const rest = cut_end_locked(s, pages);
+  span* const rest = new_span_locked();
+  cut_end(s, pages, rest);
   s->state.store(span_state::purging, std::memory_order_relaxed);
   // Unless all pages are equal, count the dirty pages of the shorter part and subtract.
   if (s->dirty_pages == 0) {
@@ -418,8 +416,9 @@ bool page_heap::shrink(span* s, std::size_t pages) {
   span* rest = nullptr;
   {
     os::lock_guard guard(lock_, *this);
-    rest = cut_end_locked(s, pages);
+    rest = new_span_locked();
     if (rest == nullptr) return false;
+    cut_end(s, pages, rest);
     rest->dirty_pages = s->dirty_pages;
     map_.set_ends(s);
     map_.set_ends(rest);
@@ -451,8 +450,9 @@ span* page_heap::split(span* s, std::size_t pages) {
 span* page_heap::split_prepared(span* s, std::size_t pages) {
   os::lock_guard guard(lock_, *this);
   const std::size_t all = s->pages;
-  span* const rest = cut_end_locked(s, pages);
+  span* const rest = new_span_locked();
   if (rest == nullptr) return nullptr;
+  cut_end(s, pages, rest);
   // Both parts stay correct if a dirty span counts as dirty from end to end: no page is called clean that may be dirty.
   if (s->dirty_pages != 0) {
     map_.set_backing(s->start, all, page_backing::young);

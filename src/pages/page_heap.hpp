@@ -223,7 +223,6 @@ class page_heap {
       TARN_REQUIRES(lock_);
   span* take(std::size_t pages, std::size_t alignment, span_state state, source from, use how,
              std::size_t most_looks = free_spans::look_limit);
-  span* cut_end_locked(span* s, std::size_t pages) TARN_REQUIRES(lock_);
   void append_locked(span* s, span* after) TARN_REQUIRES(lock_);
   [[nodiscard]] span* span_around(std::uintptr_t address) const;
   span* cut_locked(span* s, std::size_t pages) TARN_REQUIRES(lock_);
