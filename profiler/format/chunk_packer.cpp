@@ -73,14 +73,13 @@ std::size_t rows_that_fit(const table& contents, std::size_t first, std::size_t&
   return count;
 }
 
-// A replacing table of this much memory is more than a reader accepts.
+}  // namespace
+
 void require_table_fits(const std::string& name, std::size_t memory) {
   if (memory <= most_table_bytes) return;
   throw profile_error("table '" + name + "' is larger than a profile may hold (" +
                       std::to_string(most_table_bytes >> 20) + " MiB)");
 }
-
-}  // namespace
 
 void chunk_packer::zstd_free::operator()(ZSTD_CCtx_s* context) const noexcept { ZSTD_freeCCtx(context); }
 

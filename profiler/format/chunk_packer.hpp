@@ -14,6 +14,9 @@ struct ZSTD_CCtx_s;
 
 namespace tarn::profiler {
 
+// Throws profile_error if a replacing table of this much memory is more than a reader accepts.
+void require_table_fits(const std::string& name, std::size_t memory);
+
 class chunk_packer {
  public:
   chunk_packer();  // throws profile_error
