@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <malloc.h>
 
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,12 +11,9 @@
 #include "cli/commands/commands.hpp"
 #include "cli/compare/replay_rounds.hpp"
 #include "cli/cost/cost_worker.hpp"
-#include "cli/launch/other_user.hpp"
-#include "cli/manual/completion.hpp"
-#include "cli/manual/overview.hpp"
+#include "cli/launch/peer.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/guarded_main.hpp"
-#include "cli/show/output_file.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 

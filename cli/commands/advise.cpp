@@ -84,14 +84,7 @@ void declare_options(command& app, advise_arguments& arguments) {
 
 // Prints the lines of `text` to the right of a label, which is in the first line.
 void print_lines(const char* label, const std::string& text) {
-  std::size_t begin = 0;
-  bool first = true;
-  while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    fmt::print("   {:<9} {}\n", first ? label : "", text.substr(begin, end - begin));
-    first = false;
-    begin = end + 1;
-  }
+  fmt::print("   {:<9} {}\n", label, begin_lines(text, std::string(13, ' ')));
 }
 
 std::string say_saving(const advice& one) {

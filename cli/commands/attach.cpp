@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 // tarn attach: records a program that runs already; ends such a recording; writes a recording's data so far.
 #include <fmt/core.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -14,7 +12,7 @@
 #include "cli/control/process_answers.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
-#include "cli/launch/other_user.hpp"
+#include "cli/launch/peer.hpp"
 #include "cli/recording/attached_recording.hpp"
 #include "cli/recording/profile_copy.hpp"
 #include "cli/recording/recording_setup.hpp"
@@ -86,8 +84,7 @@ void follow(attached_recording& attached, pid_t program, session_control& contro
       next_line = now + seconds_between_progress;
       line.show(attached.record().status_line());
     }
-    const timespec time = to_timespec(wait);
-    if (sigtimedwait(&signals.held(), nullptr, &time) > 0) return;
+    if (signals.take(wait) != 0) return;
   }
 }
 
@@ -117,10 +114,7 @@ int attach(pid_t program, const attach_arguments& arguments) {
   become_user_of(program);
   session_control control(program);
   if (!control.is_open()) return begin_paused(program, arguments);
-  const auto go_on = [&signals] {
-    const timespec none = {};
-    return sigtimedwait(&signals.held(), nullptr, &none) < 0;
-  };
+  const auto go_on = [&signals] { return signals.take(0) == 0; };
   attached_recording attached(program, settings, std::move(notes), go_on);
   if (!arguments.quiet && !arguments.json) {
     fmt::print(stderr,

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/manual/verb.hpp"
+#include "cli/manual/manual.hpp"
 
 namespace tarn::cli {
 
@@ -35,7 +35,7 @@ int print_preloaded_options();
 
 // Those that `tarn help` lists, in its order.
 std::span<const verb> verbs();
-// Hidden, for builds and packages: the manual pages, the shells' completions and other forms of the definitions.
+// Hidden, for builds and packages: the manual pages, and the definitions as JSON.
 int print_manual(const std::vector<std::string>& words);
 
 inline constexpr const char* print_manual_word = "--print-manual";

@@ -79,27 +79,6 @@ void declare_options(command& app, compare_arguments& arguments) {
   app.add_flag("--json", arguments.json, "Print all figures of all runs as one JSON object on stdout");
 }
 
-// The contenders that take effect in this program. `notes` gets the reason for each one left out, and whose malloc
-// "system" is if not the C library's. Throws cli_error if tarn is to be left out, or "system" cannot be checked.
-std::vector<contender> keep_verified(const std::vector<contender>& all, const program_target& target,
-                                     std::vector<std::string>& notes) {
-  std::vector<contender> kept;
-  for (const contender& who : all) {
-    try {
-      const auto other_malloc = verify_contender(who, target);
-      if (other_malloc) {
-        notes.push_back(
-            fmt::format("'system' is the program as it is: its malloc comes from {}", *other_malloc));
-      }
-      kept.push_back(who);
-    } catch (const cli_error& error) {
-      if (who.name == tarn_name || who.library.empty()) throw;
-      notes.push_back(fmt::format("{} left out: {}", who.name, error.what()));
-    }
-  }
-  return kept;
-}
-
 void note_python(const program_target& target, std::vector<std::string>& notes) {
   const environment variables = environment::current();
   const std::string name = std::filesystem::path(target.programs.back().path).filename().string();
@@ -141,8 +120,8 @@ int cmd_compare(const std::vector<std::string>& words) {
   std::vector<std::string> notes;
   const program_target target = find_program(line.program, environment::current());
   note_preloads(notes);
-  const std::vector<contender> contenders =
-      keep_verified(choose_contenders(arguments.with, arguments.only), target, notes);
+  std::vector<contender> contenders = choose_contenders(arguments.with, arguments.only);
+  std::erase_if(contenders, [&](const contender& who) { return !takes_effect(who, target, notes); });
   note_python(target, notes);
   for (const std::string& note : notes) print_note(note);
   if (!arguments.json) {

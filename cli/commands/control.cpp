@@ -9,12 +9,12 @@
 #include "cli/control/control_client.hpp"
 #include "cli/control/openmetrics.hpp"
 #include "cli/control/process_answers.hpp"
+#include "cli/launch/accepted_values.hpp"
 #include "cli/launch/command_line.hpp"
-#include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
-#include "cli/show/text.hpp"
+#include "cli/show/text_table.hpp"
 #include "profiler/export/packer.hpp"
 #include "profiler/export/pprof_names.hpp"
 #include "profiler/format/printable.hpp"
@@ -62,17 +62,11 @@ struct control_arguments {
 };
 
 void print_options(const std::vector<process_option>& all) {
-  std::size_t names = 0;
-  std::size_t values = 0;
-  for (const process_option& each : all) {
-    names = std::max(names, each.name.size());
-    values = std::max(values, each.value.size());
-  }
-  for (const process_option& each : all) {
-    fmt::print("{}  {}  {}  {}\n", pad_right(each.name, names), pad_right(each.value, values),
-               pad_right(each.source, 11),
-               each.is_settable ? each.accepts : "only before the program starts");
-  }
+  text_table table({"", "", "", ""}, {0, 1, 2, 3});
+  for (const process_option& each : all)
+    table.add({each.name, each.value, each.source,
+               each.is_settable ? each.accepts : "only before the program starts"});
+  for (std::size_t index = 0; index < table.rows(); ++index) fmt::print("{}\n", table.row(index, false));
 }
 
 void print_json(const std::vector<process_option>& all) {

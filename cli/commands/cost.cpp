@@ -13,17 +13,17 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/compare/comparison.hpp"
+#include "cli/compare/interleaved_rounds.hpp"
 #include "cli/compare/statistics.hpp"
-#include "cli/cost/cost_experiment.hpp"
 #include "cli/cost/cost_report.hpp"
 #include "cli/cost/cost_watch.hpp"
 #include "cli/cost/memory_prices.hpp"
+#include "cli/launch/accepted_values.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/launch/library_search.hpp"
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/launch/program_target.hpp"
-#include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
@@ -164,18 +164,49 @@ void print_report(const cost_outcome& outcome, const memory_prices& prices) {
   flush_standard_output();
 }
 
+// Every way at every size, in interleaved rounds. Throws `interrupted` when this process gets one of the signals.
+cost_outcome measure_ways(std::vector<buffer_way> ways, const cost_settings& settings,
+                          const held_signals& signals) {
+  cost_outcome outcome{std::move(ways), settings.sizes, {}, settings.rounds};
+  std::vector<measured_way> measured;
+  for (const std::uint64_t size : outcome.sizes) {
+    for (std::size_t way = 0; way < outcome.ways.size(); ++way) {
+      outcome.results.push_back({way, size, {}, {}});
+      // Twice the size: some allocators allocate another block while they still keep the previous one.
+      measured.push_back(
+          {fmt::format("{}, {}", outcome.ways[way].name, profiler::say_exactly(size)), 2 * size});
+    }
+  }
+  interleaved_rounds rounds(std::move(measured), true, settings.seed);
+  for (int round = 0; round < settings.rounds; ++round) {
+    const std::string title = fmt::format("round {}/{}", round + 1, settings.rounds);
+    rounds.run_round(title, settings.rounds - round, [&](std::size_t index) {
+      if (const int signal = signals.take(0); signal != 0) throw interrupted{signal};
+      cost_result& result = outcome.results[index];
+      try {
+        result.rounds.push_back(run_cycles(outcome.ways[result.way], result.size, settings.seconds));
+      } catch (const cli_error& error) {
+        result.failure = error.what();
+        result.rounds.clear();
+        rounds.fail(index);
+      }
+    });
+  }
+  rounds.clear_progress();
+  return outcome;
+}
+
 int measure(cost_arguments& arguments) {
   cost_settings& settings = arguments.settings;
   std::vector<std::string> notes;
   settings.sizes = sizes_of(arguments.sizes);
-  // The experiment checks for pending signals.
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   settings.sizes = sizes_that_fit(settings.sizes, notes);
   std::vector<buffer_way> ways = ways_that_work(arguments, notes);
   note_preloads(notes);
   for (const std::string& note : notes) print_note(note);
   const memory_prices prices = calibrate_prices();
-  const cost_outcome outcome = cost_experiment(std::move(ways), settings).run();
+  const cost_outcome outcome = measure_ways(std::move(ways), settings, signals);
   const std::vector<std::string> remarks = cost_remarks(outcome);
   for (const std::string& remark : remarks) print_note(remark);
   notes.insert(notes.end(), remarks.begin(), remarks.end());

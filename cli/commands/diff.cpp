@@ -18,6 +18,7 @@
 #include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
+#include "cli/show/text_table.hpp"
 #include "profiler/export/difference.hpp"
 #include "profiler/model/known_meta.hpp"
 
@@ -75,16 +76,17 @@ void print_totals(const profiler::difference& changes, bool colour) {
   };
   fmt::print("{} before, {} after\n", recordings(changes.recordings_before),
              recordings(changes.recordings_after));
-  fmt::print("{}\n", paint(fmt::format("{:12}  {:>10}  {:>10}  {:>10}  {:>10}", "", "before", "after",
-                                       "change", "interval"),
-                           style::bold, colour));
+  text_table table({"", "before", "after", "change", "interval"}, {0});
   for (std::size_t index = 0; index < changes.totals.size(); ++index) {
     const metric& what = profiler::metrics()[index];
     const change& total = changes.totals[index];
-    fmt::print("{:12}  {:>10}  {:>10}  {}  {:>10}\n", what.name, say(what.unit, total.before),
-               say(what.unit, total.after),
-               paint(fmt::format("{:>10}", show_share(total)), style_of(total), colour), total.margin_text());
+    table.add({{std::string(what.name)},
+               {say(what.unit, total.before)},
+               {say(what.unit, total.after)},
+               {show_share(total), style_of(total)},
+               {total.margin_text()}});
   }
+  fmt::print("{}", table.text(colour));
 }
 
 // Significant changes first.
@@ -128,21 +130,19 @@ void print_sites(const profiler::difference& changes, std::size_t metric_index, 
   const metric& what = profiler::metrics()[metric_index];
   const auto sites = by_change(changes, metric_index, most);
   if (sites.empty()) return;
-  constexpr std::size_t columns = 10 + 2 + 10 + 2 + 10 + 2 + 9 + 2 + 10 + 2;
-  const std::size_t width = terminal_width(STDOUT_FILENO);
-  const std::size_t left = width == 0 ? 0 : std::max<std::size_t>(width > columns ? width - columns : 0, 30);
-  const std::string heading = fmt::format("{:>10}  {:>10}  {:>10}  {:>9}  {:>10}  {}", what.name, "before",
-                                          "after", "change", "interval", "where");
-  fmt::print("\n{}\n", paint(heading, style::bold, colour));
-  const std::vector<std::string> places = places_of(changes, sites, left);
-  for (std::size_t index = 0; index < sites.size(); ++index) {
-    const site_change* const one = sites[index];
+  text_table table({std::string(what.name), "before", "after", "change", "interval"});
+  for (const site_change* one : sites) {
     const change& value = one->values[metric_index];
-    const std::string amount = fmt::format("{:>10}", show_amount(what, value));
-    fmt::print("{}  {:>10}  {:>10}  {:>9}  {:>10}  {}\n", paint(amount, style_of(value), colour),
-               say(what.unit, value.before), say(what.unit, value.after), show_share(value),
-               value.margin_text(), places[index]);
+    table.add({{show_amount(what, value), style_of(value)},
+               {say(what.unit, value.before)},
+               {say(what.unit, value.after)},
+               {show_share(value)},
+               {value.margin_text()}});
   }
+  const std::vector<std::string> places = places_of(changes, sites, room_beside(table.width()));
+  fmt::print("\n{}\n", table.heading(colour, "where"));
+  for (std::size_t index = 0; index < table.rows(); ++index)
+    fmt::print("{}\n", table.row(index, colour, places[index]));
 }
 
 nlohmann::json as_json(const change& value) {
@@ -191,7 +191,7 @@ class compared_files {
   compared_files(std::size_t before, std::size_t after) : builder_(before, after) {}
 
   void add(const std::string& path, difference_builder::side side) {
-    profiler::profile p = load_for_command(path, profiler::profile_detail::figures);
+    profiler::profile p = load_for_command(path, "", profiler::profile_detail::figures);
     const std::string program = profiler::text_in(p.meta, "program");
     if (!seen_) {
       program_ = program;
@@ -286,13 +286,12 @@ int cmd_diff(const std::vector<std::string>& words) {
       ->required();
   app.option("--fail-if EXPR", expressions, "Exit with status 1 if this is true; may be repeated")
       ->allow_extra_args(false);
-  app.option("-m,--metric METRIC", metric_name, "Metric to sort the sites by (cost)",
-             completed_as(metric_words()));
+  app.option("-m,--metric METRIC", metric_name, "Metric to sort the sites by (cost)", one_of(metric_words()));
   app.option("-n,--rows N", most, "Show at most N sites (20); 0: all");
   app.add_flag("--json", json, "Print JSON");
   if (!parse_options(app, words)) return exit_code::success;
   const auto metric_index =
-      static_cast<std::size_t>(&metric_named("--metric", metric_name) - profiler::metrics().data());
+      static_cast<std::size_t>(profiler::find_metric(metric_name) - profiler::metrics().data());
   const std::vector<change_limit> limits = parse_limits(expressions);
   const std::size_t first_side = count_of_first_side(words, files);
   const auto second_side = files.begin() + static_cast<std::ptrdiff_t>(first_side);

@@ -95,7 +95,7 @@ int cmd_export(const std::vector<std::string>& words) {
   app.option("profile PROFILE", arguments.path, "A profile that tarn profile wrote")->required();
   app.option("-o,--output FILE", arguments.output, "Write to this file (standard output)");
   app.option("-m,--metric METRIC", arguments.metric_name, "With --collapsed: the metric (cost)",
-             completed_as(metric_words()));
+             one_of(metric_words()));
   app.option("-n,--rows N", arguments.top, "With --prometheus: number of sites; all others are one (100)",
              whole_number(1, 100000));
   add_process_option(app, arguments.process);
@@ -103,7 +103,7 @@ int cmd_export(const std::vector<std::string>& words) {
   const export_format& format = chosen_format(app);
   require_format(app, format, "--metric", "--collapsed", "metrics");
   require_format(app, format, "--rows", "--prometheus", "sites");
-  const profiler::metric& what = metric_named("--metric", arguments.metric_name);
+  const profiler::metric& what = *profiler::find_metric(arguments.metric_name);
   if (format.binary_name != nullptr && arguments.output == "-" && isatty(STDOUT_FILENO) != 0) {
     throw cli_error(exit_code::usage, "this format is binary and is not written to a terminal",
                     fmt::format("Give a file name: -o {}", format.binary_name));

@@ -6,13 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <random>
 
 #include "cli/commands/commands.hpp"
-#include "cli/compare/profile_proof.hpp"
+#include "cli/compare/comparison_report.hpp"
 #include "cli/compare/progress_line.hpp"
+#include "cli/compare/proof_report.hpp"
+#include "cli/compare/proof_rounds.hpp"
 #include "cli/compare/repeat.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
@@ -24,13 +28,13 @@
 #include "cli/recording/daemon_follower.hpp"
 #include "cli/recording/paused_profile.hpp"
 #include "cli/recording/recording_setup.hpp"
-#include "cli/recording/repeated_profile.hpp"
 #include "cli/recording/session_control.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
+#include "cli/show/process_table.hpp"
 #include "cli/show/profile_verdict.hpp"
-#include "cli/show/tree_verdict.hpp"
+#include "cli/show/text.hpp"
 #include "profiler/collect/recording.hpp"
 
 namespace tarn::cli {
@@ -224,6 +228,54 @@ void tell_result(const recording& record, const profile_arguments& arguments,
         "the program was not recorded: it ended before its first allocation, removed the "
         "recorder's environment variables, or has limits (ulimit -f, -v) that are too low for the "
         "recorder's memory");
+  }
+}
+
+// Throws cli_error if the program's standard input cannot be read again.
+void require_provable(const profiler::recorded_command& command) {
+  if (const std::string refusal = input_refusal(command); !refusal.empty()) {
+    throw cli_error(exit_code::refused, "--prove: the runs cannot be repeated: " + refusal,
+                    "Redirect standard input from a file or from /dev/null; or record without --prove, then "
+                    "run tarn prove --stdin FILE");
+  }
+}
+
+struct recorded_profile {
+  std::string path;
+  profiler::profile content;
+};
+
+// The profile of the program itself, not of its children, and its file. None if the program was not recorded. Requires
+// that record.finish() has been called.
+std::optional<recorded_profile> main_file(const recording& record) {
+  const profiler::profile* main = record.main_profile();
+  if (main == nullptr) return std::nullopt;
+  const auto process = main->meta.value("pid", std::uint32_t{0});
+  const auto file = std::find_if(record.files().rbegin(), record.files().rend(),
+                                 [process](const auto& one) { return one.process == process; });
+  if (file == record.files().rend()) return std::nullopt;
+  return recorded_profile{file->path, *main};
+}
+
+// Stores the results in the profile's file. Prints them, and all errors, to stderr, like everything else here.
+void prove_recorded(const recorded_profile& recorded, bool quiet) {
+  try {
+    proof_wishes wishes;
+    wishes.seed = std::random_device{}();
+    wishes.progress = !quiet;
+    wishes.repeat.trusted = true;  // this process has just written it
+    const proof_result result = prove_profile(recorded.path, recorded.content, wishes);
+    for (const std::string& note : result.notes) print_note(note);
+    if (const std::string interruption = interruption_text(result); !interruption.empty()) {
+      print_note(interruption);
+      if (result.proven.rounds == 0) return;
+    }
+    fmt::print(stderr, "\n{}\n",
+               render_proof(result, wants_colour(STDERR_FILENO), terminal_width(STDERR_FILENO)));
+    for (const std::string& line : render_proof_verdict(result.proven)) fmt::print(stderr, "{}\n", line);
+    fmt::print(stderr, "{}", render_failures(result.outcome));
+  } catch (const std::exception& error) {
+    print_note(fmt::format("nothing could be proven: {}", error.what()));
   }
 }
 

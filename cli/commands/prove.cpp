@@ -11,9 +11,9 @@
 #include <random>
 
 #include "cli/commands/commands.hpp"
+#include "cli/compare/applied_plan.hpp"
 #include "cli/compare/comparison_report.hpp"
 #include "cli/compare/contender.hpp"
-#include "cli/compare/plan_file.hpp"
 #include "cli/compare/proof_report.hpp"
 #include "cli/compare/proof_rounds.hpp"
 #include "cli/compare/statistics.hpp"
@@ -61,27 +61,25 @@ constexpr command_text prove_text = {
 struct prove_arguments {
   std::string file;
   proof_wishes wishes;
-  std::string load;
+  server_load load;
   std::string plan;
   std::string until = "load";
-  int ready_port = 0;
-  std::string ready_command;
   bool no_keep = false;
   bool json = false;
 };
 
 void declare_server_options(command& app, prove_arguments& arguments) {
-  CLI::Option* with = app.option("--load COMMAND", arguments.load,
+  CLI::Option* with = app.option("--load COMMAND", arguments.load.command,
                                  "The program is a server; run this load (a shell command) against it");
   app.option("--until-exit-of WHAT", arguments.until,
              "load (the default): the run ends with the load, and the server gets SIGTERM; program: the "
              "server ends by itself",
              one_of({"load", "program"}))
       ->needs(with);
-  CLI::Option* port = app.option("--ready-port PORT", arguments.ready_port,
+  CLI::Option* port = app.option("--ready-port PORT", arguments.load.ready_port,
                                  "The server is ready when this TCP port answers", whole_number(1, 65535))
                           ->needs(with);
-  app.option("--ready-command COMMAND", arguments.ready_command,
+  app.option("--ready-command COMMAND", arguments.load.ready_command,
              "The server is ready when this command succeeds")
       ->needs(with)
       ->excludes(port);
@@ -113,16 +111,13 @@ void declare_options(command& app, prove_arguments& arguments) {
 }
 
 void set_load(prove_arguments& arguments) {
-  if (arguments.load.empty()) return;
-  if (arguments.ready_port == 0 && arguments.ready_command.empty()) {
+  server_load& load = arguments.load;
+  if (load.command.empty()) return;
+  if (load.ready_port == 0 && load.ready_command.empty()) {
     throw cli_error(exit_code::usage, "--load also needs --ready-port or --ready-command",
                     "Give the TCP port of the server: --ready-port PORT; or a command that succeeds once the "
                     "server is ready: --ready-command COMMAND");
   }
-  server_load load;
-  load.command = arguments.load;
-  load.ready_port = arguments.ready_port;
-  load.ready_command = arguments.ready_command;
   load.until_load_exits = arguments.until == "load";
   arguments.wishes.load = load;
   arguments.wishes.repeat.is_server = true;

@@ -92,8 +92,7 @@ std::vector<replay_way> choose_ways(const replay_arguments& arguments, const pro
   for (const contender& who : choose_contenders(arguments.with, arguments.only, {pools_name})) {
     if (takes_effect(who, self, notes)) ways.push_back({who.name, who, profiler::play_mode::heap, &image});
   }
-  const bool wanted = arguments.only.empty() || std::find(arguments.only.begin(), arguments.only.end(),
-                                                          pools_name) != arguments.only.end();
+  const bool wanted = is_wanted(pools_name, arguments.only);
   if (pools && wanted) {
     const std::vector<contender> tarn_only = choose_contenders(arguments.with, {tarn_name});
     ways.push_back({pools_name, tarn_only.front(), profiler::play_mode::routes, &image});

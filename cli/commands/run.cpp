@@ -10,10 +10,8 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/compare/applied_plan.hpp"
-#include "cli/compare/plan_file.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
-#include "cli/launch/exit_statistics.hpp"
 #include "cli/launch/foreground.hpp"
 #include "cli/launch/library_search.hpp"
 #include "cli/launch/preload_check.hpp"

@@ -16,7 +16,6 @@
 #include "cli/commands/commands.hpp"
 #include "cli/control/control_client.hpp"
 #include "cli/control/http_server.hpp"
-#include "cli/control/live_page.hpp"
 #include "cli/control/openmetrics.hpp"
 #include "cli/control/process_answers.hpp"
 #include "cli/launch/child_process.hpp"
@@ -27,7 +26,6 @@
 #include "profiler/export/exports.hpp"
 #include "profiler/export/pprof_message.hpp"
 #include "profiler/export/pprof_names.hpp"
-#include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
 
@@ -68,6 +66,10 @@ constexpr double default_fault_seconds = 10;
 constexpr unsigned most_fault_seconds = 60;
 constexpr int most_naming_seconds = 10;
 
+// The page at /, of cli/control/live_page.html.
+constexpr const char* live_page =
+#include "live_page.inc"
+    ;
 constexpr const char* symbol_path = "/debug/pprof/symbol";
 constexpr const char* openmetrics_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -90,7 +92,7 @@ class sidecar {
     // What go tool pprof asks for addresses that have no name yet: there are none here either.
     if (request.path == symbol_path) return {200, "text/plain; charset=utf-8", "num_symbols: 0\n"};
     if (request.path == "/healthz") return health();
-    if (request.path == "/") return {200, "text/html; charset=utf-8", live_page()};
+    if (request.path == "/") return {200, "text/html; charset=utf-8", live_page};
     return {404, "text/plain; charset=utf-8",
             "/metrics /debug/pprof/heap /debug/pprof/allocs /debug/pprof/faults /healthz /\n"};
   }
@@ -232,8 +234,7 @@ int cmd_serve(const std::vector<std::string>& words) {
     if (!process_id(word) && controlled_processes(word).empty())
       print_note(fmt::format("no process named '{}' answers yet; it is served as soon as one does", word));
   }
-  const timespec pause{1, 0};
-  while (sigtimedwait(&signals.held(), nullptr, &pause) <= 0) server.end_late();
+  while (signals.take(1) == 0) server.end_late();
   answers.end();
   return exit_code::success;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // tarn show: the views of a profile, for terminals and as JSON.
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <string_view>
@@ -11,7 +10,6 @@
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/profile_view.hpp"
-#include "cli/show/text.hpp"
 #include "cli/views/profile_views.hpp"
 
 namespace tarn::cli {
@@ -85,7 +83,7 @@ std::vector<limited_option> declare_options(command& app, view_request& asked, s
                              pinned = "--by pinned";
   std::vector<limited_option> options = {
       {app.option("-m,--metric METRIC", asked.metric, "sites, tree: the metric to sort by (cost)",
-                  completed_as(metric_words())),
+                  one_of(metric_words())),
        {sites, tree}},
       {app.option("-n,--rows N", asked.rows,
                   "All but tree: show at most N rows (20; rss: 5 of each kind); 0: all", whole_number(0)),

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <optional>
 
 #include "cli/commands/commands.hpp"
 #include "cli/control/control_client.hpp"
@@ -22,6 +21,7 @@
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/launch/library_search.hpp"
+#include "cli/launch/scratch_file.hpp"
 #include "cli/recording/live_source.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
@@ -85,10 +85,39 @@ struct top_arguments {
 // The program, started by `tarn profile` in a process of its own, so that drawing never delays the recording.
 class profiled_program {
  public:
-  profiled_program(const std::vector<std::string>& words, const top_arguments& arguments) {
-    keeps_file_ = !arguments.profile_file.empty();
-    folder_ = make_folder();
-    path_ = keeps_file_ ? arguments.profile_file : folder_ + "/profile";
+  profiled_program(const std::vector<std::string>& words, const top_arguments& arguments)
+      : folder_(make_folder()),
+        path_(arguments.profile_file.empty() ? folder_ + "/profile" : arguments.profile_file),
+        child_(start(words, arguments)) {}
+  ~profiled_program() {
+    const double give_up = monotonic_seconds() + 5;
+    child_.terminate_group();
+    while (!ended() && monotonic_seconds() < give_up) usleep(20000);
+    child_.kill_group();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  profiled_program(const profiled_program&) = delete;
+  profiled_program& operator=(const profiled_program&) = delete;
+
+  bool ended() { return child_.has_ended(); }
+  int status() const { return child_.wait_status(); }
+  const std::string& path() const { return path_; }
+  // The first part of the program's standard error, if it was kept.
+  std::string errors() const { return text_of_file(folder_ + "/errors").substr(0, 2000); }
+
+ private:
+  // A directory that only this user can read and write.
+  static std::string make_folder() {
+    std::string path = "/tmp/tarn-top-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr)
+      throw cli_error(exit_code::refused,
+                      fmt::format("cannot make a folder in /tmp: {}", std::strerror(errno)),
+                      "Make room in /tmp, or mount it writable.");
+    return path;
+  }
+
+  pid_t start(const std::vector<std::string>& words, const top_arguments& arguments) const {
     child_request request;
     request.path = own_executable();
     request.arguments = {"tarn",
@@ -104,79 +133,31 @@ class profiled_program {
                          "--"};
     request.arguments.insert(request.arguments.end(), words.begin(), words.end());
     request.variables = environment::current();
-    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    const int output = open(arguments.program_output.empty() ? "/dev/null" : arguments.program_output.c_str(),
-                            O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (output < 0) {
+    const open_file nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const bool is_kept = !arguments.program_output.empty();
+    const open_file output(open(is_kept ? arguments.program_output.c_str() : "/dev/null",
+                                O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (output.number() < 0) {
       throw cli_error(exit_code::refused,
                       fmt::format("--program-output {}: cannot write there: {}", arguments.program_output,
                                   std::strerror(errno)),
                       "Give a file in a folder that you may write to.");
     }
-    request.standard_input = nothing;
-    request.standard_output = output;
     // `tarn profile` reports on stderr why a program cannot start. On the screen that would be overwritten, so it
     // goes to a file.
-    errors_path_ = folder_ + "/errors";
-    const int errors = open(errors_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    request.standard_error = arguments.program_output.empty() ? errors : output;
+    const open_file errors(
+        open((folder_ + "/errors").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    request.standard_input = nothing.number();
+    request.standard_output = output.number();
+    request.standard_error = is_kept ? output.number() : errors.number();
     request.own_group = true;  // ^C is a key of the view and must not reach the program
     const held_signals signals{};
-    child_ = start_child(request, signals.before());
-    for (const int each : {nothing, output, errors}) {
-      if (each >= 0) close(each);
-    }
-  }
-  ~profiled_program() {
-    if (!ended()) {
-      kill(-child_, SIGTERM);
-      const double give_up = monotonic_seconds() + 5;
-      while (!ended() && monotonic_seconds() < give_up) usleep(20000);
-      if (!ended()) kill(-child_, SIGKILL);
-    }
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  profiled_program(const profiled_program&) = delete;
-  profiled_program& operator=(const profiled_program&) = delete;
-
-  bool ended() {
-    if (!status_) {
-      int status = 0;
-      if (waitpid(child_, &status, WNOHANG) == child_) status_ = status;
-    }
-    return status_.has_value();
-  }
-  int status() const { return status_.value_or(0); }
-  const std::string& path() const { return path_; }
-  // The last part of the program's standard error, if it was kept.
-  std::string errors() const {
-    std::string text;
-    if (std::FILE* file = std::fopen(errors_path_.c_str(), "r")) {
-      char buffer[2000];
-      text.assign(buffer, std::fread(buffer, 1, sizeof buffer, file));
-      std::fclose(file);
-    }
-    return text;
-  }
-
- private:
-  // A directory that only this user can read and write.
-  static std::string make_folder() {
-    std::string path = "/tmp/tarn-top-XXXXXX";
-    if (mkdtemp(path.data()) == nullptr)
-      throw cli_error(exit_code::refused,
-                      fmt::format("cannot make a folder in /tmp: {}", std::strerror(errno)),
-                      "Make room in /tmp, or mount it writable.");
-    return path;
+    return start_child(request, signals.before());
   }
 
   std::string folder_;
   std::string path_;
-  std::string errors_path_;
-  bool keeps_file_ = false;
-  pid_t child_ = 0;
-  std::optional<int> status_;
+  running_child child_;
 };
 
 // The state of the view, and the keys that change it.
@@ -185,13 +166,11 @@ class top_state {
   explicit top_state(std::string title) : title_(std::move(title)) {}
 
   void add(profiler::profile&& p) {
-    ++snapshots_;
     previous_ = std::move(latest_);
     latest_ = std::make_unique<profiler::profile>(std::move(p));
     if (!frozen_) refresh();
   }
   bool has_figures() const { return latest_ != nullptr; }
-  int snapshots() const { return snapshots_; }
   const live_rates& rates() const { return rates_; }
   const std::vector<live_place>& places() const { return places_; }
   double seconds() const { return latest_ ? profiler::number_in(latest_->meta, "duration_ns") * 1e-9 : 0; }
@@ -286,7 +265,6 @@ class top_state {
   std::vector<live_place> places_;
   live_order order_ = live_order::cost;
   bool frozen_ = false;
-  int snapshots_ = 0;
   int written_ = 0;
 };
 
@@ -299,7 +277,6 @@ bool is_drawn(const top_arguments& arguments) {
 template <class Over>
 int follow(live_source& source, top_state& state, const top_arguments& arguments, Over over) {
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-  const timespec pause = to_timespec(seconds_between_keys);
   const bool drawn = is_drawn(arguments);
   std::unique_ptr<terminal> screen = drawn ? std::make_unique<terminal>() : nullptr;
   const bool colour = wants_colour(STDOUT_FILENO);
@@ -339,7 +316,7 @@ int follow(live_source& source, top_state& state, const top_arguments& arguments
     if (last) return 0;
     last = over() || (arguments.duration > 0 && monotonic_seconds() - begin >= arguments.duration);
     if (last) continue;
-    if (const int number = sigtimedwait(&signals.held(), nullptr, &pause); number > 0) return number;
+    if (const int number = signals.take(seconds_between_keys); number != 0) return number;
   }
 }
 
@@ -410,7 +387,6 @@ void print_heap_row(const heap_row& row, int number, bool json) {
 int follow_heap(pid_t process, const top_arguments& arguments) {
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   const double begin = monotonic_seconds();
-  const timespec pause = to_timespec(arguments.interval);
   for (int number = 0;; ++number) {
     metric_list metrics;
     try {
@@ -425,7 +401,7 @@ int follow_heap(pid_t process, const top_arguments& arguments) {
     print_heap_row(row, number, arguments.json);
     if (arguments.once || (arguments.duration > 0 && row.seconds + arguments.interval > arguments.duration))
       return 0;
-    if (const int signal = sigtimedwait(&signals.held(), nullptr, &pause); signal > 0) return signal;
+    if (const int signal = signals.take(arguments.interval); signal != 0) return signal;
   }
 }
 

@@ -6,10 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.hpp"
-#include "cli/manual/completion.hpp"
-#include "cli/manual/definitions.hpp"
-#include "cli/manual/man_page.hpp"
-#include "cli/manual/overview.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
@@ -35,6 +31,34 @@ constexpr verb all_verbs[] = {{"run", cmd_run, "Try tarn", true},
                               {"control", cmd_control},
                               {"serve", cmd_serve}};
 
+nlohmann::json option_json(const command& app, const CLI::Option* option) {
+  return {
+      {"names", names_of(option)},          {"value", takes_value(option) ? option->get_option_text() : ""},
+      {"words", app.words_of(option)},      {"positional", option->get_positional()},
+      {"required", option->get_required()}, {"help", option->get_description()}};
+}
+
+// By verb: "summary", "usage", "usage_exit", "exits", and "options", each with "names", "value" (empty: a flag),
+// "words", "positional", "required" and "help". The tests compare every other form with it.
+nlohmann::json definitions() {
+  nlohmann::json all = nlohmann::json::object();
+  for (const verb& each : all_verbs) {
+    define_command(each.run, [&](const command& app) {
+      nlohmann::json options = nlohmann::json::array();
+      for (const CLI::Option* option : app.get_options()) options.push_back(option_json(app, option));
+      nlohmann::json exits = nlohmann::json::array();
+      for (const exit_meaning& one : app.text().exits)
+        exits.push_back({{"code", one.code_text()}, {"meaning", one.meaning}});
+      all[each.name] = {{"summary", app.text().summary},
+                        {"usage", app.text().usage},
+                        {"usage_exit", each.passes_status ? exit_code::refused : exit_code::usage},
+                        {"exits", exits},
+                        {"options", options}};
+    });
+  }
+  return all;
+}
+
 std::string man_page_of(const std::string& name) {
   std::string page;
   if (name == "tarn") page = overview_man_page(all_verbs);
@@ -44,7 +68,7 @@ std::string man_page_of(const std::string& name) {
   return page;
 }
 
-// For installation: man1/tarn.1, man1/tarn-VERB.1, tarn.bash, _tarn and tarn.fish.
+// For installation: man1/tarn.1 and man1/tarn-VERB.1.
 void write_files(const std::string& folder) {
   const auto write = [&folder](const std::string& name, const std::string& text) {
     output_file("--print-manual", folder + "/" + name).write(text);
@@ -53,9 +77,6 @@ void write_files(const std::string& folder) {
   write("man1/tarn.1", overview_man_page(all_verbs));
   define_all(all_verbs,
              [&write](const command& app) { write("man1/tarn-" + app.get_name() + ".1", man_page(app)); });
-  write("tarn.bash", completion_script("bash"));
-  write("_tarn", completion_script("zsh"));
-  write("tarn.fish", completion_script("fish"));
 }
 
 }  // namespace
@@ -64,8 +85,8 @@ std::span<const verb> verbs() { return all_verbs; }
 
 int print_manual(const std::vector<std::string>& words) {
   const std::string form = words.empty() ? "" : words.front();
-  std::string text = words.size() == 1 ? completion_script(form) : "";
-  if (form == "json" && words.size() == 1) text = json_text(definitions_json(all_verbs), 1) + "\n";
+  std::string text;
+  if (form == "json" && words.size() == 1) text = json_text(definitions(), 1) + "\n";
   if (form == "files" && words.size() == 2) {
     write_files(words[1]);
     return exit_code::success;
@@ -73,7 +94,7 @@ int print_manual(const std::vector<std::string>& words) {
   if (form == "man" && words.size() == 2) text = man_page_of(words[1]);
   if (text.empty()) {
     throw cli_error(exit_code::usage, "--print-manual needs the name of a form",
-                    "Give one of bash, zsh, fish, json, man tarn, man COMMAND, and files FOLDER.");
+                    "Give one of json, man tarn, man COMMAND, and files FOLDER.");
   }
   fmt::print("{}", text);
   return exit_code::success;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// applied_plan: a plan as a contender: the variables, the malloc and the pools that a program is started with, and
-// what the pools reported at its end. The calling process must have one thread. Failures are cli_error.
+// applied_plan: a plan read from its file, and as a contender: the variables, the malloc and the pools that a program is started with, and
+// what the pools reported at its end. The calling process must have one thread. Failures are cli_error
+// and profile_error.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,10 @@
 #include "profiler/analyze/plan.hpp"
 
 namespace tarn::cli {
+
+// The plan in the file. A plan that changes nothing is refused. One that lets the program load or read what neither the
+// system nor tarn has installed needs the user's consent; `trusted`: it is given (--trust-file).
+profiler::plan load_plan(const std::string& path, bool trusted);
 
 struct site_report {
   double processes = 0;

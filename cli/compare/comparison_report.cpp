@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/compare/figures.hpp"
+#include "cli/compare/statistics.hpp"
 #include "cli/show/cli_error.hpp"
-#include "cli/show/text.hpp"
+#include "cli/show/text_table.hpp"
 
 namespace tarn::cli {
 
@@ -159,64 +159,36 @@ int rounds_for_intervals(std::size_t comparisons) {
   return rounds;
 }
 
-namespace {
-
-constexpr std::size_t label_width = 13;
-
-// A cell of two lines: the figure, and the ratio to the best with the spread.
-struct table_cell {
-  std::string figure;
-  std::string below;
-  bool is_best;
-};
-
-table_cell cell_of(const compared_metric& row, const contender_result& result,
-                   const std::vector<const contender_result*>& columns) {
-  const profiler::quantity middle = median_of(row, result);
-  const double best = best_median(row, columns);
-  return {middle.text, ratio_and_spread(middle.value, values_of(result.rounds, row.value), best),
-          columns.size() > 1 && middle.value <= best};
-}
-
-// The columns from `first` up to `end`, `width` wide each.
-std::string render_columns(const std::vector<const contender_result*>& columns, std::size_t first,
-                           std::size_t end, std::size_t width, bool colour) {
-  std::string header = pad_right("", label_width);
-  for (std::size_t index = first; index < end; ++index) header += pad_left(columns[index]->who.name, width);
-  std::string text = paint(header, style::bold, colour) + "\n";
-  for (const compared_metric& row : compared_metrics) {
-    if (!is_shown(row, columns)) continue;
-    std::string figures = pad_right(row.name, label_width);
-    std::string below = pad_right("", label_width);
-    for (std::size_t index = first; index < end; ++index) {
-      const table_cell cell = cell_of(row, *columns[index], columns);
-      figures += paint(pad_left(cell.figure, width), cell.is_best ? style::good : style::plain, colour);
-      below += paint(pad_left(cell.below, width), style::faint, colour);
-    }
-    text += figures + "\n" + below + "\n";
-  }
-  return text;
-}
-
-}  // namespace
-
 std::string render_table(const comparison_outcome& outcome, bool colour, std::size_t terminal) {
   const auto columns = with_figures(outcome);
   if (columns.empty()) return {};
-  std::size_t width = 0;
-  for (const contender_result* result : columns) {
-    width = std::max(width, display_width(result->who.name) + 2);
-    for (const compared_metric& row : compared_metrics) {
-      if (!is_shown(row, columns)) continue;
-      const table_cell cell = cell_of(row, *result, columns);
-      width = std::max({width, display_width(cell.figure) + 2, display_width(cell.below) + 2});
+  std::vector<std::string> headings = {""};
+  for (const contender_result* result : columns) headings.push_back(result->who.name);
+  text_table table(std::move(headings), {0});
+  // Two lines each: the figures, and the ratios to the best with the spread.
+  for (const compared_metric& row : compared_metrics) {
+    if (!is_shown(row, columns)) continue;
+    const double best = best_median(row, columns);
+    std::vector<table_cell> figures = {{row.name}};
+    std::vector<table_cell> below = {{}};
+    for (const contender_result* result : columns) {
+      const profiler::quantity middle = median_of(row, *result);
+      const bool is_best = columns.size() > 1 && middle.value <= best;
+      figures.push_back({middle.text, is_best ? style::good : style::plain});
+      below.push_back(
+          {ratio_and_spread(middle.value, values_of(result->rounds, row.value), best), style::faint});
     }
+    table.add(std::move(figures));
+    table.add(std::move(below));
   }
-  const std::size_t room = terminal > label_width ? terminal - label_width : 0;
-  const std::size_t side_by_side = terminal == 0 ? columns.size() : std::max<std::size_t>(1, room / width);
   std::string text;
-  for (std::size_t first = 0; first < columns.size(); first += side_by_side)
-    text += render_columns(columns, first, std::min(columns.size(), first + side_by_side), width, colour);
+  for (std::size_t first = 1; first <= columns.size();) {
+    std::vector<std::size_t> wanted = {first, 0};
+    for (std::size_t column = first + 1; column <= columns.size(); ++column) wanted.push_back(column);
+    table.fit(terminal, wanted);
+    text += table.text(colour);
+    first += terminal == 0 ? columns.size() : std::max<std::size_t>(table.shown(), 2) - 1;
+  }
   const std::string legend = fmt::format(
       "medians of {}; below each: ratio to the best of the row, \u00b1 half the interquartile range",
       rounds_in_words(columns.front()->rounds.size()));
@@ -262,14 +234,7 @@ std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
 
 std::string render_failures(const comparison_outcome& outcome) {
   std::string text;
-  const auto indented = [](const std::string& tail) {
-    std::string lines = "    | ";
-    for (const char letter : tail) {
-      lines += letter;
-      if (letter == '\n') lines += "    | ";
-    }
-    return lines + "\n";
-  };
+  const auto indented = [](const std::string& tail) { return "    | " + begin_lines(tail, "    | ") + "\n"; };
   for (const contender_result& result : outcome.results) {
     if (result.failure.empty()) continue;
     text += fmt::format("The program fails under {}: {}\n", result.who.name, result.failure);

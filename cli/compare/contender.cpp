@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "cli/launch/child_process.hpp"
+#include "cli/launch/elf_file.hpp"
 #include "cli/launch/library_search.hpp"
 #include "cli/launch/preload_check.hpp"
 #include "cli/show/cli_error.hpp"
@@ -84,11 +85,11 @@ contender parse_with(const std::string& word, const std::vector<std::string>& ot
                   near.empty() ? "Available: " + join(names, ", ") : fmt::format("Did you mean '{}'?", near));
 }
 
-bool wanted(const std::string& name, const std::vector<std::string>& only) {
+}  // namespace
+
+bool is_wanted(const std::string& name, const std::vector<std::string>& only) {
   return only.empty() || std::find(only.begin(), only.end(), name) != only.end();
 }
-
-}  // namespace
 
 CLI::Option* add_malloc_option(command& app, std::vector<std::string>& with) {
   return app
@@ -123,7 +124,7 @@ std::vector<contender> choose_contenders(const std::vector<std::string>& with,
     if (std::find(names.begin(), names.end(), name) == names.end())
       refuse_unknown(name, names, !others.empty());
   }
-  std::erase_if(all, [&only](const contender& one) { return !wanted(one.name, only); });
+  std::erase_if(all, [&only](const contender& one) { return !is_wanted(one.name, only); });
   for (contender& one : all) {
     if (one.name == tarn_name && one.library.empty()) one.library = find_tarn_library();
   }
@@ -145,10 +146,10 @@ std::vector<std::string> preloaded_allocators() {
   std::vector<std::string> found;
   const std::vector<std::string> directories = loader_directories();
   for (const std::string& entry : environment::current().preloads()) {
-    bool replaces = library_defines(entry, "malloc");
+    bool replaces = defines_symbol(entry, "malloc");
     for (const std::string& directory : directories) {
       if (entry.find('/') != std::string::npos || replaces) break;
-      replaces = library_defines(directory + "/" + entry, "malloc");
+      replaces = defines_symbol(directory + "/" + entry, "malloc");
     }
     if (replaces) found.push_back(entry);
   }
@@ -200,10 +201,12 @@ std::optional<std::string> verify_contender(const contender& who, const program_
 bool takes_effect(const contender& who, const program_target& target, std::vector<std::string>& notes,
                   bool optional) {
   try {
-    verify_contender(who, target);
+    if (const auto other_malloc = verify_contender(who, target))
+      notes.push_back(
+          fmt::format("'system' is the program as it is: its malloc comes from {}", *other_malloc));
     return true;
   } catch (const cli_error& error) {
-    if (who.name == tarn_name && !optional) throw;
+    if ((who.name == tarn_name || who.library.empty()) && !optional) throw;
     notes.push_back(fmt::format("{} left out: {}", who.name, error.what()));
     return false;
   }

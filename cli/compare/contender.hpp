@@ -31,6 +31,9 @@ std::vector<contender> choose_contenders(const std::vector<std::string>& with,
                                          const std::vector<std::string>& only,
                                          const std::vector<std::string>& others = {});
 
+// Whether --only names it, or was not given.
+bool is_wanted(const std::string& name, const std::vector<std::string>& only);
+
 // Declares "--malloc NAME=LIBRARY" and "--only NAME,...", whose values choose_contenders takes.
 CLI::Option* add_malloc_option(command& app, std::vector<std::string>& with);
 CLI::Option* add_only_option(command& app, std::vector<std::string>& only, const std::string& help);
@@ -55,8 +58,8 @@ std::string run_worker(const contender& who, const std::vector<std::string>& wor
 // malloc when that is not the C library. Throws cli_error.
 std::optional<std::string> verify_contender(const contender& who, const program_target& target);
 
-// The same, but false, with the reason in `notes`, if the library would have no effect; tarn must have one unless it is
-// `optional`.
+// The same, but false, with the reason in `notes`, if the library would have no effect; tarn must have one, and "system" be
+// checked, unless it is `optional`. `notes` also gets whose malloc "system" is if not the C library's.
 bool takes_effect(const contender& who, const program_target& target, std::vector<std::string>& notes,
                   bool optional = false);
 

@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "cli/launch/peer.hpp"
+#include "cli/launch/scratch_file.hpp"
 #include "cli/show/cli_error.hpp"
 #include "profiler/format/printable.hpp"
 

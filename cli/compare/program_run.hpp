@@ -3,15 +3,53 @@
 // The calling process must have one thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/compare/contender.hpp"
-#include "cli/compare/run_attempt.hpp"
 #include "cli/launch/program_target.hpp"
 
 namespace tarn::cli {
+
+struct run_figures {
+  double wall_seconds = 0;
+  double cpu_seconds = 0;
+  double peak_rss_bytes = 0;
+  double minor_faults = 0;
+  double major_faults = 0;
+};
+
+// How a server is measured: it is started, given time to become ready, put under a load, and told to end.
+struct server_load {
+  std::string command;               // the load, for a shell
+  int ready_port = 0;                // the server is ready when this TCP port of this machine answers
+  std::string ready_command;         // otherwise: when this command, for a shell, succeeds
+  double ready_seconds = 30;         // a server that is not ready by then has failed
+  bool until_load_exits = true;      // false: the server ends by itself, and the run with it
+  double seconds_to_terminate = 15;  // for the server to end after SIGTERM
+};
+
+// How the program is run, the same under every contender.
+struct run_settings {
+  double timeout_seconds = 0;  // 0: none
+  bool show_output = false;
+  std::string input = "/dev/null";
+  std::int64_t input_offset = 0;  // where in `input` the program begins to read
+  // Output to a nameless file instead of /dev/null, for which some programs skip work.
+  bool output_to_file = false;
+  std::optional<server_load> load;  // the program is a server
+};
+
+struct run_attempt {
+  int wait_status = 0;
+  bool timed_out = false;
+  std::string problem;  // of a server: empty, or why it was not measured
+  run_figures figures;  // of a server: its own figures, with the duration of the load as wall time
+  std::string error_tail;
+};
 
 // Calls `each_second` about once a second while the program runs. Throws interrupted, and cli_error when the program
 // cannot be started.

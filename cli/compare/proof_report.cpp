@@ -7,6 +7,7 @@
 
 #include "cli/compare/comparison_report.hpp"
 #include "cli/show/text.hpp"
+#include "cli/show/text_table.hpp"
 #include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
@@ -49,74 +50,39 @@ std::string marked_cell(const proven_figure& figure) {
   return change_cell(figure) + (figure.outcome == proof_outcome::none ? " " : "*");
 }
 
-// The ways that have figures, one row each, with as many columns as fit into `width`.
-class proof_table {
- public:
-  proof_table(const profiler::proof& what, std::size_t width) {
-    for (const proof_way& way : what.ways) {
-      if (has_figures(way)) ways_.push_back(&way);
-    }
-    name_columns_ = display_width(heading);
-    for (const proof_way* way : ways_) name_columns_ = std::max(name_columns_, display_width(way->name));
-    for (const told_metric& each : told_metrics) {
-      std::size_t widest = display_width(each.name) + 1;
-      for (const proof_way* way : ways_)
-        widest = std::max(widest, display_width(marked_cell(way->of(each.metric))));
-      widths_.push_back(widest + 2);
-    }
-    choose_columns(width);
+// The ways that have figures, one row each, with as many columns as fit into `width`. Names are shortened before a column is
+// left out; CPU time and peak memory are left out last.
+std::string render_ways(const profiler::proof& what, std::size_t width, bool colour) {
+  constexpr std::string_view name_heading = "change in %";
+  constexpr std::size_t least_name_columns = 16;
+  std::vector<std::string> headings;
+  for (const told_metric& each : told_metrics) headings.emplace_back(each.name);
+  text_table table(headings);
+  std::vector<std::string> names;
+  std::size_t name_columns = name_heading.size();
+  for (const proof_way& way : what.ways) {
+    if (!has_figures(way)) continue;
+    std::vector<table_cell> cells;
+    for (const told_metric& each : told_metrics)
+      cells.push_back({marked_cell(way.of(each.metric)), style_of(way.of(each.metric))});
+    table.add(std::move(cells));
+    names.push_back(way.name);
+    name_columns = std::max(name_columns, display_width(way.name));
   }
-
-  std::string render(bool colour) const {
-    std::string header = pad_right(heading, name_columns_);
-    for (std::size_t column = 0; column < widths_.size(); ++column) {
-      if (stays_[column]) header += pad_left(std::string(told_metrics[column].name) + " ", widths_[column]);
-    }
-    std::string text = paint(header, style::bold, colour) + "\n";
-    for (const proof_way* way : ways_) text += row(*way, colour);
-    const std::string left_out = left_out_columns();
-    if (left_out.empty()) return text;
-    return text + paint(fmt::format("no room for {}: widen the terminal, or use --json or | cat\n", left_out),
-                        style::faint, colour);
-  }
-
- private:
-  static constexpr const char* heading = "change in %";
-  static constexpr std::size_t least_name_columns = 16;
-
-  // Names are shortened before a column is left out; CPU time and peak memory are left out last.
-  void choose_columns(std::size_t width) {
-    const std::vector<std::size_t> by_priority = {0, 2, 1, 3};
-    const std::size_t least = std::min(name_columns_, least_name_columns);
-    stays_ = fitting_columns(widths_, by_priority, width > least ? width - least : width);
-    if (width == 0) return;
-    std::size_t used = 0;
-    for (std::size_t column = 0; column < widths_.size(); ++column)
-      used += stays_[column] ? widths_[column] : 0;
-    name_columns_ = std::min(name_columns_, std::max(least, width > used ? width - used : 0));
-  }
-
-  std::string row(const proof_way& way, bool colour) const {
-    std::string text = pad_right(cut_in_middle(way.name, name_columns_), name_columns_);
-    for (std::size_t column = 0; column < widths_.size(); ++column) {
-      const proven_figure& figure = way.of(told_metrics[column].metric);
-      if (stays_[column])
-        text += paint(pad_left(marked_cell(figure), widths_[column]), style_of(figure), colour);
-    }
-    return text + "\n";
-  }
-
-  std::string left_out_columns() const {
-    std::vector<std::string> names;
-    for (const told_metric& each : told_metrics) names.emplace_back(each.name);
-    return join(columns_without_room(names, stays_), ", ");
-  }
-
-  std::vector<const proof_way*> ways_;
-  std::size_t name_columns_ = 0;
-  std::vector<std::size_t> widths_;
-  std::vector<bool> stays_;
-};
+  const std::size_t least = std::min(name_columns, least_name_columns) + 2;
+  table.fit(width > least ? width - least : width, {0, 2, 1, 3});
+  if (width != 0)
+    name_columns =
+        std::min(name_columns, std::max(least, width > table.width() ? width - table.width() : 0) - 2);
+  std::string text =
+      paint(pad_right(name_heading, name_columns + 2), style::bold, colour) + table.heading(colour) + "\n";
+  for (std::size_t row = 0; row < names.size(); ++row)
+    text +=
+        pad_right(cut_in_middle(names[row], name_columns), name_columns + 2) + table.row(row, colour) + "\n";
+  if (table.without_room().empty()) return text;
+  return text +
+         paint(table.without_room() + ": widen the terminal, or use --json or | cat\n", style::faint, colour);
+}
 
 std::string headline_of(const proof_way& way) {
   std::string text = fmt::format("{}: {}", way.name, way.headline);
@@ -193,7 +159,7 @@ std::string render_proof(const proof_result& result, bool colour, std::size_t wi
       text += fmt::format(" {} {}{}", each.show(unchanged->of(each.metric).before).text, each.name,
                           each.metric == proof_metric::faults ? "\n\n" : ",");
     }
-    text += proof_table(what, width).render(colour);
+    text += render_ways(what, width, colour);
   }
   const int needed = rounds_for_intervals(what.ways.size());
   text += paint(fmt::format("{} in random order; in brackets: {}; *: beyond noise\n",

@@ -8,7 +8,6 @@
 #include <filesystem>
 
 #include "cli/compare/comparison_report.hpp"
-#include "cli/compare/figures.hpp"
 #include "cli/compare/statistics.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/memory_conditioner.hpp"

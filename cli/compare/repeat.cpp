@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "cli/compare/own_command.hpp"
@@ -117,36 +118,39 @@ void require_success(const nlohmann::json& meta) {
   }
 }
 
-// Names of the variables that differ from the recorded environment.
-std::vector<std::string> changed_variables(const recorded_command& command) {
-  std::set<std::string> changed;
-  std::set<std::string> seen;
+// This process's variables by name, without those of tarn that are not kept.
+std::map<std::string, std::string> present_variables() {
+  std::map<std::string, std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos) continue;
     const std::string name = text.substr(0, equals);
-    if (profiler::is_kept_variable(name) || name.starts_with("TARN_")) continue;
-    seen.insert(name);
+    if (profiler::is_kept_variable(name) || !name.starts_with("TARN_")) all[name] = text.substr(equals + 1);
+  }
+  return all;
+}
+
+// Names of the variables that differ from the recorded environment.
+std::vector<std::string> changed_variables(const recorded_command& command) {
+  std::map<std::string, std::uint16_t> digests;
+  for (const auto& [name, value] : present_variables()) {
+    if (!profiler::is_kept_variable(name)) digests[name] = profiler::digest_of(value);
+  }
+  std::set<std::string> changed;
+  for (const auto& [name, digest] : digests) {
     const auto before = command.digests.find(name);
-    if (before == command.digests.end() || before->second != profiler::digest_of(text.substr(equals + 1))) {
-      changed.insert(name);
-    }
+    if (before == command.digests.end() || before->second != digest) changed.insert(name);
   }
   for (const auto& [name, digest] : command.digests) {
-    if (!seen.contains(name)) changed.insert(name);
+    if (!digests.contains(name)) changed.insert(name);
   }
   for (const char* name : ignored_variables) changed.erase(name);
   return {changed.begin(), changed.end()};
 }
 
 void restore_variables(const recorded_command& command) {
-  std::vector<std::string> present;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    present.push_back(text.substr(0, text.find('=')));
-  }
-  for (const std::string& name : present) {
+  for (const auto& [name, value] : present_variables()) {
     if (profiler::is_kept_variable(name)) unsetenv(name.c_str());
   }
   for (const auto& [name, value] : command.variables) setenv(name.c_str(), value.c_str(), 1);
@@ -165,15 +169,11 @@ recorded_command describe_start(const std::string& path, const std::vector<std::
   command.words = words;
   describe_input(command);
   command.output_to_nothing = fstat(STDOUT_FILENO, &status) != 0 || is_null_device(status);
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos) continue;
-    const std::string name = text.substr(0, equals);
+  for (const auto& [name, value] : present_variables()) {
     if (profiler::is_kept_variable(name)) {
-      command.variables.emplace_back(name, text.substr(equals + 1));
-    } else if (!name.starts_with("TARN_")) {
-      command.digests[name] = profiler::digest_of(text.substr(equals + 1));
+      command.variables.emplace_back(name, value);
+    } else {
+      command.digests[name] = profiler::digest_of(value);
     }
   }
   command.seal = seal_of(command);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/compare/run_attempt.hpp"
+#include "cli/compare/program_run.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/model/recorded_command.hpp"
 

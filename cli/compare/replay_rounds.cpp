@@ -10,10 +10,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "cli/compare/figures.hpp"
 #include "cli/compare/interleaved_rounds.hpp"
 #include "cli/compare/statistics.hpp"
-#include "cli/launch/child_process.hpp"
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"

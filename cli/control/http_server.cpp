@@ -102,48 +102,42 @@ constexpr unsigned most_connections = 2 * http_guests::most;
 constexpr std::size_t memory_of_connection = 16 << 10;
 constexpr unsigned idle_seconds = 10;
 
-// The functions of libmicrohttpd that are used.
-struct library {
-  decltype(&MHD_start_daemon) start_daemon;
-  decltype(&MHD_stop_daemon) stop_daemon;
-  decltype(&MHD_get_daemon_info) get_daemon_info;
-  decltype(&MHD_create_response_from_buffer) create_response;
-  decltype(&MHD_add_response_header) add_header;
-  decltype(&MHD_queue_response) queue_response;
-  decltype(&MHD_destroy_response) destroy_response;
-  decltype(&MHD_lookup_connection_value) lookup_value;
-  decltype(&MHD_set_connection_option) set_connection_option;
-  decltype(&MHD_get_connection_info) get_connection_info;
+// A function of libmicrohttpd. Throws cli_error.
+struct found_function {
+  const char* name;
 
-  static const library& get() {
-    static const library loaded;
-    return loaded;
-  }
-
- private:
-  library() {
-    void* const handle = dlopen("libmicrohttpd.so.12", RTLD_NOW | RTLD_LOCAL);
+  template <class Function>
+  operator Function*() const {
+    static void* const handle = dlopen("libmicrohttpd.so.12", RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr)
       throw cli_error(exit_code::refused,
                       "tarn serve needs the library libmicrohttpd, which is not installed",
                       "Debian, Ubuntu: apt install libmicrohttpd12 (libmicrohttpd12t64).");
-    find(handle, "MHD_start_daemon", start_daemon);
-    find(handle, "MHD_stop_daemon", stop_daemon);
-    find(handle, "MHD_get_daemon_info", get_daemon_info);
-    find(handle, "MHD_create_response_from_buffer", create_response);
-    find(handle, "MHD_add_response_header", add_header);
-    find(handle, "MHD_queue_response", queue_response);
-    find(handle, "MHD_destroy_response", destroy_response);
-    find(handle, "MHD_lookup_connection_value", lookup_value);
-    find(handle, "MHD_set_connection_option", set_connection_option);
-    find(handle, "MHD_get_connection_info", get_connection_info);
-  }
-  template <class Function>
-  static void find(void* handle, const char* name, Function& to) {
-    to = reinterpret_cast<Function>(dlsym(handle, name));
-    if (to == nullptr)
+    void* const found = dlsym(handle, name);
+    if (found == nullptr)
       throw cli_error(exit_code::refused, fmt::format("libmicrohttpd has no {}", name),
                       "Install version 0.9.44 or newer.");
+    return reinterpret_cast<Function*>(found);
+  }
+};
+
+// Those that are used.
+struct library {
+  decltype(&MHD_start_daemon) start_daemon = found_function{"MHD_start_daemon"};
+  decltype(&MHD_stop_daemon) stop_daemon = found_function{"MHD_stop_daemon"};
+  decltype(&MHD_get_daemon_info) get_daemon_info = found_function{"MHD_get_daemon_info"};
+  decltype(&MHD_create_response_from_buffer) create_response =
+      found_function{"MHD_create_response_from_buffer"};
+  decltype(&MHD_add_response_header) add_header = found_function{"MHD_add_response_header"};
+  decltype(&MHD_queue_response) queue_response = found_function{"MHD_queue_response"};
+  decltype(&MHD_destroy_response) destroy_response = found_function{"MHD_destroy_response"};
+  decltype(&MHD_lookup_connection_value) lookup_value = found_function{"MHD_lookup_connection_value"};
+  decltype(&MHD_set_connection_option) set_connection_option = found_function{"MHD_set_connection_option"};
+  decltype(&MHD_get_connection_info) get_connection_info = found_function{"MHD_get_connection_info"};
+
+  static const library& get() {
+    static const library loaded;
+    return loaded;
   }
 };
 

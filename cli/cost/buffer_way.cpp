@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <fstream>
 
@@ -15,58 +14,46 @@ namespace tarn::cli {
 
 namespace {
 
-struct source_words {
+struct named_source {
   buffer_source source;
-  const char* worker;  // name on the worker's command line
-  const char* name;    // name in reports; null: the allocator's name is used
+  const char* name;  // in reports, unless it is an allocator's, and on the worker's command line
 };
 
-constexpr std::array<source_words, 5> sources = {{
-    {buffer_source::recycled, "recycled", recycled_name},
-    {buffer_source::heap, "heap", nullptr},
-    {buffer_source::mapped, "mapped", "mmap"},
-    {buffer_source::huge, "huge", "mmap-huge"},
-    {buffer_source::populated, "populated", "mmap-populate"},
-}};
-
-bool wanted(const std::string& name, const std::vector<std::string>& only) {
-  return only.empty() || std::find(only.begin(), only.end(), name) != only.end();
-}
+constexpr named_source sources[] = {{buffer_source::recycled, recycled_name},
+                                    {buffer_source::heap, "heap"},
+                                    {buffer_source::mapped, "mmap"},
+                                    {buffer_source::huge, "mmap-huge"},
+                                    {buffer_source::populated, "mmap-populate"}};
 
 }  // namespace
 
-std::vector<std::string> plain_way_names() {
-  std::vector<std::string> names;
-  for (const source_words& one : sources) {
-    if (one.name != nullptr) names.emplace_back(one.name);
-  }
-  return names;
-}
-
 std::vector<buffer_way> choose_ways(const std::vector<std::string>& with,
                                     const std::vector<std::string>& only) {
-  const std::vector<contender> allocators = choose_contenders(with, only, plain_way_names());
+  std::vector<std::string> plain_names;
+  for (const named_source& one : sources) {
+    if (one.source != buffer_source::heap) plain_names.emplace_back(one.name);
+  }
   std::vector<buffer_way> ways;
-  for (const source_words& one : sources) {
-    if (one.name == nullptr) {
-      for (const contender& who : allocators) ways.push_back({who.name, one.source, who});
-    } else if (one.source == buffer_source::recycled || wanted(one.name, only)) {
+  for (const named_source& one : sources) {
+    if (one.source == buffer_source::heap) {
+      for (const contender& who : choose_contenders(with, only, plain_names))
+        ways.push_back({who.name, one.source, who});
+    } else if (one.source == buffer_source::recycled || is_wanted(one.name, only)) {
       ways.push_back({one.name, one.source, {system_name, ""}});
     }
   }
   return ways;
 }
 
-std::string_view word_of(buffer_source source) {
-  for (const source_words& one : sources) {
-    if (one.source == source) return one.worker;
-  }
-  return {};
+std::string word_of(buffer_source source) {
+  const auto* const found = std::find_if(std::begin(sources), std::end(sources),
+                                         [source](const named_source& one) { return one.source == source; });
+  return found->name;
 }
 
 buffer_source source_of(std::string_view word) {
-  for (const source_words& one : sources) {
-    if (one.worker == word) return one.source;
+  for (const named_source& one : sources) {
+    if (one.name == word) return one.source;
   }
   throw cli_error(exit_code::usage, fmt::format("unknown way '{}' to allocate a buffer", word));
 }

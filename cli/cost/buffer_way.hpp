@@ -29,9 +29,6 @@ struct buffer_way {
 
 inline constexpr const char* recycled_name = "recycled";
 
-// The names of the ways that need no allocator: "recycled", "mmap" …
-std::vector<std::string> plain_way_names();
-
 // The recycled buffer first, as the reference of all others, then one way for each allocator of choose_contenders,
 // then the mappings. `only` keeps the named ones, and always the recycled buffer. Throws cli_error as
 // choose_contenders does.
@@ -39,7 +36,7 @@ std::vector<buffer_way> choose_ways(const std::vector<std::string>& with,
                                     const std::vector<std::string>& only);
 
 // The worker's name of a source.
-std::string_view word_of(buffer_source source);
+std::string word_of(buffer_source source);
 // Throws cli_error for an unknown word.
 buffer_source source_of(std::string_view word);
 

@@ -9,11 +9,15 @@
 
 #include "cli/compare/statistics.hpp"
 #include "cli/show/text.hpp"
+#include "cli/show/text_table.hpp"
 #include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 
 namespace {
+
+// A total below this share of the reference's writes counts as zero.
+constexpr double smallest_total = 0.2;
 
 bool has_figures(const cost_result& result) { return result.failure.empty() && !result.rounds.empty(); }
 
@@ -62,7 +66,14 @@ std::string show_range(const cost_row& row) {
   return fmt::format("{} to {}", low, high);
 }
 
-const std::vector<cost_column> columns = {
+// A column of the table, after the way's name.
+struct cost_column {
+  const char* first;  // the two lines of its head
+  const char* second;
+  std::string (*show)(const cost_row&);
+};
+
+constexpr cost_column columns[] = {
     {"", "allocate", [](const cost_row& row) { return profiler::say_seconds(row.middle.allocate_seconds); }},
     {"", "free", [](const cost_row& row) { return profiler::say_seconds(row.middle.free_seconds); }},
     {"1st write", "per MiB",
@@ -91,31 +102,27 @@ const std::vector<cost_column> columns = {
 std::string render_size(const cost_outcome& outcome, std::uint64_t size, bool colour) {
   const std::vector<cost_row> rows = rows_of(outcome, size);
   if (rows.empty()) return {};
-  std::size_t width = profiler::say_exactly(size).size() + 2;
-  for (const cost_row& row : rows) width = std::max(width, row.way->name.size() + 2);
-  std::vector<std::size_t> widths(columns.size());
-  for (std::size_t index = 0; index < columns.size(); ++index) {
-    widths[index] = 2 + std::max(std::string_view(columns[index].first).size(),
-                                 std::string_view(columns[index].second).size());
-    for (const cost_row& row : rows) {
-      widths[index] = std::max(widths[index], 2 + display_width(columns[index].show(row)));
-    }
+  std::vector<std::string> first = {profiler::say_exactly(size)};
+  std::vector<table_cell> second = {{}};
+  for (const cost_column& each : columns) {
+    first.emplace_back(each.first);
+    second.push_back({each.second, style::bold});
   }
-  std::string first = pad_right(profiler::say_exactly(size), width);
-  std::string second = pad_right("", width);
-  for (std::size_t index = 0; index < columns.size(); ++index) {
-    first += pad_left(columns[index].first, widths[index]);
-    second += pad_left(columns[index].second, widths[index]);
-  }
-  std::string text = paint(first, style::bold, colour) + "\n" + paint(second, style::bold, colour) + "\n";
+  text_table table(std::move(first), {0});
+  table.add(std::move(second));
   for (const cost_row& row : rows) {
-    std::string line = pad_right(row.way->name, width);
-    for (std::size_t index = 0; index < columns.size(); ++index) {
-      line += pad_left(columns[index].show(row), widths[index]);
-    }
-    text += paint(line, row.is_reference ? style::faint : style::plain, colour) + "\n";
+    const style how = row.is_reference ? style::faint : style::plain;
+    std::vector<table_cell> cells = {{row.way->name, how}};
+    for (const cost_column& each : columns) cells.push_back({each.show(row), how});
+    table.add(std::move(cells));
   }
-  return text;
+  return table.text(colour);
+}
+
+// Empty if that is little compared with the size.
+std::string kept_in_words(const cost_row& row) {
+  if (row.middle.kept_bytes < static_cast<double>(row.result->size) / 16) return {};
+  return fmt::format("keeps {} after free", profiler::say_bytes(row.middle.kept_bytes));
 }
 
 std::string sentence(const cost_row& row) {
@@ -139,11 +146,6 @@ nlohmann::json figures_of(const cost_row& row) {
 
 }  // namespace
 
-std::string kept_in_words(const cost_row& row) {
-  if (row.middle.kept_bytes < static_cast<double>(row.result->size) / 16) return {};
-  return fmt::format("keeps {} after free", profiler::say_bytes(row.middle.kept_bytes));
-}
-
 std::vector<cost_row> rows_of(const cost_outcome& outcome, std::uint64_t size) {
   const std::optional<double> reference = reference_seconds(outcome, size);
   std::vector<cost_row> rows;
@@ -155,8 +157,6 @@ std::vector<cost_row> rows_of(const cost_outcome& outcome, std::uint64_t size) {
   }
   return rows;
 }
-
-const std::vector<cost_column>& cost_columns() { return columns; }
 
 std::string render_cost_table(const cost_outcome& outcome, bool colour) {
   std::string text;

@@ -8,9 +8,31 @@
 #include <string>
 #include <vector>
 
-#include "cli/cost/cost_experiment.hpp"
+#include "cli/cost/cost_worker.hpp"
 
 namespace tarn::cli {
+
+struct cost_settings {
+  std::vector<std::uint64_t> sizes;
+  int rounds = 5;
+  double seconds = 0.08;  // duration of one measurement, which takes at least a few cycles
+  std::uint64_t seed = 0;
+};
+
+// One way at one size.
+struct cost_result {
+  std::size_t way = 0;  // index in the outcome's ways
+  std::uint64_t size = 0;
+  std::vector<cost_figures> rounds;
+  std::string failure;  // why the way takes no further part; empty: it does
+};
+
+struct cost_outcome {
+  std::vector<buffer_way> ways;
+  std::vector<std::uint64_t> sizes;
+  std::vector<cost_result> results;  // size by size; within a size in the order of the ways
+  int rounds = 0;
+};
 
 // One way at one size: medians over the rounds.
 // The true total is what a cycle takes more than the two writes alone take on a recycled buffer:
@@ -31,20 +53,9 @@ struct cost_row {
   double size_mib() const { return static_cast<double>(result->size) / (1 << 20); }
 };
 
-// A total below this share of the reference's writes counts as zero.
-inline constexpr double smallest_total = 0.2;
-
 // The rows of one size, in the order of the ways; those that failed are left out. Empty when the recycled buffer
 // itself failed.
 std::vector<cost_row> rows_of(const cost_outcome& outcome, std::uint64_t size);
-
-// A column of the table, after the way's name.
-struct cost_column {
-  const char* first;  // the two lines of its head
-  const char* second;
-  std::string (*show)(const cost_row&);
-};
-const std::vector<cost_column>& cost_columns();
 
 std::string render_cost_table(const cost_outcome& outcome, bool colour);
 // One sentence for each way, at the largest size.
@@ -52,8 +63,5 @@ std::vector<std::string> render_cost_sentences(const cost_outcome& outcome);
 // One remark for each way that could not be measured, or that was not what its name says.
 std::vector<std::string> cost_remarks(const cost_outcome& outcome);
 nlohmann::json as_json(const cost_outcome& outcome);
-
-// "keeps 32.3 MiB after free"; empty if that is little compared with the size.
-std::string kept_in_words(const cost_row& row);
 
 }  // namespace tarn::cli

@@ -2,7 +2,6 @@
 #include "cli/cost/cost_watch.hpp"
 
 #include <fmt/core.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,13 +10,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "cli/cost/fault_counters.hpp"
 #include "cli/cost/fault_rates.hpp"
 #include "cli/launch/environment.hpp"
 #include "cli/launch/foreground.hpp"
 #include "cli/launch/program_target.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
+#include "cli/show/output_file.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/format/quantity.hpp"
 
@@ -73,7 +72,7 @@ class watch_log {
   }
 
   void write_json(double seconds, const fault_rates& rates, bool summary) {
-    if (settings_.json == nullptr) return;
+    if (!settings_.json) return;
     nlohmann::json object = as_json(rates);
     object["seconds"] = seconds;
     object["summary"] = summary;
@@ -108,13 +107,15 @@ watch_end follow(watch_log& log, const watch_settings& settings,
     if (settings.duration_seconds && now - begin >= *settings.duration_seconds) return watch_end::time_is_up;
     next = std::max(next + settings.interval_seconds, now);
     if (settings.duration_seconds) next = std::min(next, begin + *settings.duration_seconds);
-    const timespec wait = to_timespec(std::max(0.0, next - now));
-    if (sigtimedwait(&signals.held(), nullptr, &wait) > 0) {
+    if (signals.take(next - now) != 0) {
       if (const auto last = read()) log.add(*last);
       return watch_end::told;
     }
   }
 }
+
+// For a program the text goes to stderr in any case.
+std::FILE* stream_of(const watch_settings& settings) { return settings.json ? stderr : stdout; }
 
 // Ends the line on which the terminal has shown ^C.
 void end_line(watch_end end, std::FILE* stream) {
@@ -176,22 +177,22 @@ void watch_machine(const memory_prices& prices, const watch_settings& settings) 
                     "Watch a process instead: tarn cost --watch PID");
   }
   const process_list processes = read_all_processes();
-  watch_log log(prices, settings, settings.text, true);
+  watch_log log(prices, settings, stream_of(settings), true);
   const watch_end end = follow(log, settings, read_machine_counters);
-  end_line(end, settings.text);
+  end_line(end, stream_of(settings));
   log.finish();
   if (log.seconds() > 0)
-    fmt::print(settings.text, "{}\n", name_the_most(processes, log.all_faults(), log.seconds()));
+    fmt::print(stream_of(settings), "{}\n", name_the_most(processes, log.all_faults(), log.seconds()));
 }
 
 void watch_process(pid_t process, const memory_prices& prices, const watch_settings& settings) {
   const auto look = [process] { return profiler::read_process(static_cast<std::uint32_t>(process)); };
   const auto begin = look();
   if (!begin || begin->has_ended()) throw no_such_process(std::to_string(process));
-  fmt::print(settings.text,
+  fmt::print(stream_of(settings),
              "{} ({}), only this process; system and user time are parts of one processor's time\n",
              begin->name, process);
-  watch_log log(prices, settings, settings.text, false);
+  watch_log log(prices, settings, stream_of(settings), false);
   bool ended = false;
   const watch_end end = follow(log, settings, [&]() -> std::optional<fault_counters> {
     const auto status = look();
@@ -201,8 +202,8 @@ void watch_process(pid_t process, const memory_prices& prices, const watch_setti
     ended = status->has_ended();
     return counters_of(*status);
   });
-  end_line(end, settings.text);
-  if (end == watch_end::gone) fmt::print(settings.text, "process {} has ended\n", process);
+  end_line(end, stream_of(settings));
+  if (end == watch_end::gone) fmt::print(stream_of(settings), "process {} has ended\n", process);
   log.finish();
 }
 

@@ -4,7 +4,6 @@
 // have one thread.
 #pragma once
 
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>

@@ -10,16 +10,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "cli/launch/accepted_values.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/memory_conditioner.hpp"
-#include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "profiler/collect/ticks.hpp"
@@ -81,15 +80,6 @@ void divide(cost_figures& sums) {
                         &sums.free_seconds, &sums.faults, &sums.system_seconds}) {
     *value /= sums.cycles;
   }
-}
-
-double seconds_in(const std::string& word) {
-  double seconds = 0;
-  const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), seconds);
-  if (error != std::errc() || *rest != '\0') {
-    throw cli_error(exit_code::usage, fmt::format("'{}': not a number of seconds", word));
-  }
-  return seconds;
 }
 
 }  // namespace
@@ -179,7 +169,7 @@ int cost_worker(const std::vector<std::string>& words) {
                     "See: tarn cost --help");
   }
   const cost_figures figures =
-      measure_cycles(source_of(words[0]), parse_byte_size(words[1]), seconds_in(words[2]));
+      measure_cycles(source_of(words[0]), parse_byte_size(words[1]), std::stod(words[2]));
   fmt::print("{}\n", json_text(figures_as_json(figures, cost_figure_names)));
   return exit_code::success;
 }
@@ -206,7 +196,7 @@ memory_prices calibrate_prices() {
 
 cost_figures run_cycles(const buffer_way& way, std::size_t size, double seconds) {
   const double gib = static_cast<double>(size) / static_cast<double>(1U << 30);
-  const std::vector<std::string> words = {std::string(word_of(way.source)), std::to_string(size),
+  const std::vector<std::string> words = {word_of(way.source), std::to_string(size),
                                           fmt::format("{:.3f}", seconds)};
   return figures_from<cost_figures>(
       run_cost_worker(way.who, words, timeout_base_seconds + gib * timeout_seconds_per_gib),

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/compare/contender.hpp"
-#include "cli/compare/figures.hpp"
+#include "cli/compare/statistics.hpp"
 #include "cli/cost/buffer_way.hpp"
 #include "cli/cost/memory_prices.hpp"
 

@@ -2,13 +2,89 @@
 #include "cli/cost/fault_rates.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <sstream>
 
+#include "cli/show/text.hpp"
 #include "profiler/format/quantity.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
+
+namespace {
+
+double ticks_per_second() { return static_cast<double>(sysconf(_SC_CLK_TCK)); }
+
+fault_counters sum_of(fault_counters sum, double factor, const fault_counters& more) {
+  for (double fault_counters::*each :
+       {&fault_counters::faults, &fault_counters::major_faults, &fault_counters::huge_faults,
+        &fault_counters::user_seconds, &fault_counters::system_seconds, &fault_counters::all_seconds}) {
+    sum.*each += factor * (more.*each);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::optional<fault_counters> parse_machine_counters(const std::string& vmstat, const std::string& stat,
+                                                     double ticks) {
+  std::map<std::string, double> counts;
+  std::istringstream lines(vmstat);
+  double count = 0;
+  for (std::string name; lines >> name >> count;) counts[name] = count;
+  // user nice system idle iowait irq softirq steal; the further columns (guest) are contained in the first two.
+  std::istringstream columns(stat.substr(0, stat.find('\n')));
+  std::string name;
+  std::array<double, 8> seconds{};
+  std::size_t found = 0;
+  for (columns >> name; found < seconds.size() && columns >> seconds[found]; ++found) seconds[found] /= ticks;
+  if (name != "cpu" || found < 4 || !counts.contains("pgfault")) return std::nullopt;
+  fault_counters counters;
+  counters.faults = counts["pgfault"];
+  counters.major_faults = counts["pgmajfault"];
+  counters.huge_faults = counts["thp_fault_alloc"];
+  counters.user_seconds = seconds[0] + seconds[1];
+  counters.system_seconds = seconds[2] + seconds[5] + seconds[6];
+  counters.all_seconds = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  return counters;
+}
+
+std::optional<fault_counters> read_machine_counters() {
+  return parse_machine_counters(text_of_file("/proc/vmstat"), text_of_file("/proc/stat"), ticks_per_second());
+}
+
+fault_counters counters_of(const profiler::process_counters& process) {
+  fault_counters counters;
+  counters.faults = process.minor_faults + process.major_faults;
+  counters.major_faults = process.major_faults;
+  counters.user_seconds = 1e-9 * process.user_ns;
+  counters.system_seconds = 1e-9 * process.system_ns;
+  return counters;
+}
+
+std::optional<fault_counters> read_family_counters(pid_t process) {
+  const auto found = profiler::read_process(static_cast<std::uint32_t>(process));
+  if (!found) return std::nullopt;
+  fault_counters all = counters_of(*found) + counters_of(found->ended_children);
+  for (const std::uint32_t child : profiler::children_of(found->id)) {
+    if (const auto more = read_family_counters(static_cast<pid_t>(child))) all = all + *more;
+  }
+  return all;
+}
+
+fault_counters operator-(const fault_counters& later, const fault_counters& earlier) {
+  return sum_of(later, -1, earlier);
+}
+
+fault_counters operator+(const fault_counters& left, const fault_counters& right) {
+  return sum_of(left, 1, right);
+}
 
 namespace {
 

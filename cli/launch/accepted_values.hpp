@@ -5,14 +5,20 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+
 #include <concepts>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tarn::cli {
+
+// Sizes as people write them: a whole number of bytes, or of KiB, MiB or GiB with K, KiB, M, MiB, G, GiB in either case. Throws cli_error, which
+// says what is accepted.
+std::uint64_t parse_byte_size(std::string_view word);
 
 struct accepted_values {
   std::optional<CLI::Validator> check{};  // none: any text
@@ -27,8 +33,6 @@ accepted_values number_above_zero();
 // "512K", "1G" …: as parse_byte_size reads it.
 accepted_values byte_size(std::uint64_t least, std::uint64_t most);
 accepted_values one_of(std::vector<std::string> words);
-// Only completed: the command checks the value itself.
-accepted_values completed_as(std::vector<std::string> words);
 
 // What any option of this type accepts.
 template <class T>

@@ -4,47 +4,38 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 
+#include "cli/launch/scratch_file.hpp"
 #include "cli/show/cli_error.hpp"
 
 namespace tarn::cli {
 
 namespace {
 
-class pipe_pair {
- public:
-  pipe_pair() {
-    if (pipe2(ends_.data(), O_CLOEXEC) != 0) {
-      throw resource_error("cannot make a pipe", errno);
-    }
-  }
-  ~pipe_pair() {
-    close_end(0);
-    close_end(1);
-  }
-  pipe_pair(const pipe_pair&) = delete;
-  pipe_pair& operator=(const pipe_pair&) = delete;
+// How often `each_second` is called. Each call takes some microseconds of this process, not of the measured one.
+constexpr double seconds_between_looks = 1;
 
-  int reader() const { return ends_[0]; }
-  int writer() const { return ends_[1]; }
-  void close_reader() { close_end(0); }
-  void close_writer() { close_end(1); }
+struct pipe_ends {
+  open_file reader;
+  open_file writer;
 
- private:
-  void close_end(std::size_t end) {
-    if (ends_[end] >= 0) close(ends_[end]);
-    ends_[end] = -1;
+  pipe_ends() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) throw resource_error("cannot make a pipe", errno);
+    reader = open_file(ends[0]);
+    writer = open_file(ends[1]);
   }
-  std::array<int, 2> ends_{-1, -1};
 };
 
 bool redirect(int from, int to) {
@@ -67,13 +58,6 @@ bool redirect(int from, int to) {
   const int error = errno;
   const ssize_t written = write(error_pipe, &error, sizeof error);
   _exit(written == sizeof error ? exit_code::not_executable : exit_code::refused);
-}
-
-int reap(pid_t child) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
 }
 
 // False: it has not ended by then. Otherwise it can be reaped at once.
@@ -112,6 +96,18 @@ held_signals::~held_signals() {
   sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 
+int held_signals::take(double seconds) const {
+  const timespec wait = to_timespec(std::max(0.0, seconds));
+  return std::max(0, sigtimedwait(&held_, nullptr, &wait));
+}
+
+int reap(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
 pid_t start_child(const child_request& request, const sigset_t& mask) {
   environment variables = request.variables;
   const std::vector<char*> variable_pointers = variables.pointers();
@@ -120,16 +116,16 @@ pid_t start_child(const child_request& request, const sigset_t& mask) {
   for (const std::string& argument : request.arguments)
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  pipe_pair errors;
+  pipe_ends errors;
   const pid_t child = fork();
   if (child < 0) {
     throw resource_error("cannot start another process", errno);
   }
-  if (child == 0) become(request, arguments.data(), variable_pointers.data(), mask, errors.writer());
-  errors.close_writer();
+  if (child == 0) become(request, arguments.data(), variable_pointers.data(), mask, errors.writer.number());
+  errors.writer = {};
   int error = 0;
   ssize_t size = 0;
-  while ((size = read(errors.reader(), &error, sizeof error)) < 0 && errno == EINTR) {
+  while ((size = read(errors.reader.number(), &error, sizeof error)) < 0 && errno == EINTR) {
   }
   if (size == 0) return child;
   reap(child);
@@ -138,21 +134,22 @@ pid_t start_child(const child_request& request, const sigset_t& mask) {
 }
 
 captured_output run_captured(child_request request, double timeout_seconds) {
-  pipe_pair output;
-  pipe_pair errors;
+  pipe_ends output;
+  pipe_ends errors;
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   request.standard_input = nothing;
-  request.standard_output = output.writer();
-  request.standard_error = errors.writer();
+  request.standard_output = output.writer.number();
+  request.standard_error = errors.writer.number();
   request.own_group = true;
   const held_signals signals{};
   captured_output result;
   const pid_t child = start_child(request, signals.before());
   if (nothing >= 0) close(nothing);
-  output.close_writer();
-  errors.close_writer();
+  output.writer = {};
+  errors.writer = {};
   const double deadline = monotonic_seconds() + timeout_seconds;
-  std::array<pollfd, 2> streams{pollfd{output.reader(), POLLIN, 0}, pollfd{errors.reader(), POLLIN, 0}};
+  std::array<pollfd, 2> streams{pollfd{output.reader.number(), POLLIN, 0},
+                                pollfd{errors.reader.number(), POLLIN, 0}};
   while (streams[0].fd >= 0 || streams[1].fd >= 0) {
     const double left = deadline - monotonic_seconds();
     if (left <= 0) break;
@@ -206,6 +203,47 @@ void end_like(int wait_status) {
     _exit(128 + number);
   }
   std::exit(WEXITSTATUS(wait_status));
+}
+
+bool running_child::has_ended() {
+  if (!ended_ && wait4(process_, &wait_status_, WNOHANG, &usage_) == process_) ended_ = true;
+  return ended_;
+}
+
+void running_child::terminate() const {
+  if (!ended_) kill(process_, SIGTERM);
+}
+
+void running_child::terminate_group() const {
+  if (!ended_) kill(-process_, SIGTERM);
+}
+
+void running_child::kill_group() {
+  if (ended_) return;
+  kill(-process_, SIGKILL);
+  while (wait4(process_, &wait_status_, 0, &usage_) < 0 && errno == EINTR) {
+  }
+  ended_ = true;
+}
+
+void sleep_until_signal(const held_signals& signals, double seconds) {
+  const int signal = signals.take(seconds);
+  if (signal != 0 && signal != SIGCHLD) throw interrupted{signal};
+}
+
+bool wait_for_end(running_child& child, double deadline, const held_signals& signals,
+                  const std::function<void()>& each_second) {
+  double next_look = monotonic_seconds() + seconds_between_looks;
+  while (!child.has_ended()) {
+    const double now = monotonic_seconds();
+    if (deadline > 0 && now >= deadline) return false;
+    if (now >= next_look) {
+      each_second();
+      next_look = now + seconds_between_looks;
+    }
+    sleep_until_signal(signals, std::min(next_look, deadline > 0 ? deadline : next_look) - now);
+  }
+  return true;
 }
 
 }  // namespace tarn::cli

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <time.h>
 
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -36,6 +38,8 @@ class held_signals {
   held_signals(const held_signals&) = delete;
   held_signals& operator=(const held_signals&) = delete;
 
+  // Waits for one of them, `seconds` at most; 0: none has come.
+  int take(double seconds) const;
   const sigset_t& held() const noexcept { return held_; }
   const sigset_t& before() const noexcept { return before_; }
 
@@ -52,6 +56,9 @@ struct interrupted {
 
 // Returns once the program has been executed; throws cli_error (126, 127) when it cannot be.
 pid_t start_child(const child_request& request, const sigset_t& mask);
+
+// Waits for the end of the child, and returns its wait status.
+int reap(pid_t child);
 
 struct captured_output {
   int wait_status = 0;
@@ -72,5 +79,40 @@ timespec to_timespec(double seconds);
 // Ends this process as the child ended: by the same signal, without a second core dump, or with
 // the same status. The caller has released its resources.
 [[noreturn]] void end_like(int wait_status);
+
+// A child process in its own process group, which never outlives this object.
+class running_child {
+ public:
+  // Requires: `process` was started with own_group.
+  explicit running_child(pid_t process) : process_(process) {}
+  // Kills the group if the child still runs, and takes its exit status.
+  ~running_child() { kill_group(); }
+  running_child(const running_child&) = delete;
+  running_child& operator=(const running_child&) = delete;
+
+  bool has_ended();        // does not wait
+  void terminate() const;  // SIGTERM, to the child alone
+  void terminate_group() const;
+  void kill_group();
+
+  // Valid after the child has ended.
+  int wait_status() const { return wait_status_; }
+  const rusage& usage() const { return usage_; }
+
+ private:
+  pid_t process_;
+  bool ended_ = false;
+  int wait_status_ = 0;
+  rusage usage_ = {};
+};
+
+// Sleeps until a child may have ended, or `seconds` have passed. Throws interrupted when this process is told to
+// end. Requires: SIGCHLD and those signals are held.
+void sleep_until_signal(const held_signals& signals, double seconds);
+
+// False: `child` still runs at `deadline` (of monotonic_seconds; 0: none). Calls `each_second` about once a second.
+// Throws interrupted.
+bool wait_for_end(running_child& child, double deadline, const held_signals& signals,
+                  const std::function<void()>& each_second);
 
 }  // namespace tarn::cli

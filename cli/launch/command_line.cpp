@@ -15,6 +15,7 @@ namespace tarn::cli {
 namespace {
 
 constexpr const char* common_group = "Common options";
+constexpr std::size_t help_columns = 80;
 
 class help_formatter : public CLI::Formatter {
  public:
@@ -26,12 +27,8 @@ class help_formatter : public CLI::Formatter {
   std::string make_help(const CLI::App* app, std::string /*name*/,
                         CLI::AppFormatMode /*mode*/) const override {
     const command_text& text = dynamic_cast<const command&>(*app).text();
-    std::string help = wrap(text.summary, help_columns) + "\nUsage: ";
-    for (const char* each = text.usage; *each != '\0'; ++each) {
-      help += *each;
-      if (*each == '\n') help += "       ";
-    }
-    help += "\n" + make_positionals(app);
+    std::string help = wrap(text.summary, help_columns) + "\nUsage: " + begin_lines(text.usage, "       ") +
+                       "\n" + make_positionals(app);
     for (const char* group : {"Options", common_group}) {
       const auto options = app->get_options([group](const CLI::Option* option) {
         return option->get_group() == group && option->nonpositional();
@@ -53,9 +50,6 @@ class help_formatter : public CLI::Formatter {
   std::string make_option_desc(const CLI::Option* option) const override {
     return wrap(option->get_description(), help_columns - get_column_width());
   }
-
- private:
-  static constexpr std::size_t help_columns = 80;
 };
 
 // Set while a command is asked for its definition.
@@ -70,6 +64,11 @@ const CLI::Option* option_named(const command& app, const std::string& name) {
 }
 
 std::string see_help(const command& app) { return fmt::format("See: tarn {} --help", app.get_name()); }
+
+std::string first_usage(const command& app) {
+  const std::string usage = app.text().usage;
+  return "Usage: " + usage.substr(0, usage.find('\n'));
+}
 
 [[noreturn]] void refuse(const std::string& problem, const std::string& advice) {
   throw cli_error(exit_code::usage, problem, advice);
@@ -135,7 +134,7 @@ void refuse_combination(const command& app) {
         refuse(fmt::format("{} is missing", option->get_positional()
                                                 ? shown_name(option)
                                                 : option->get_name() + " " + option->get_option_text()),
-               "Usage: " + std::string(app.text().usage).substr(0, std::string(app.text().usage).find('\n')));
+               first_usage(app));
       }
       continue;
     }
@@ -161,8 +160,7 @@ void refuse_combination(const command& app) {
   refuse_combination(app);
   const std::vector<std::string> extra = app.remaining();
   if (!extra.empty()) {
-    refuse(fmt::format("unexpected word '{}'", extra.front()),
-           "Usage: " + std::string(app.text().usage).substr(0, std::string(app.text().usage).find('\n')));
+    refuse(fmt::format("unexpected word '{}'", extra.front()), first_usage(app));
   }
   refuse(text.substr(0, text.find('\n')), see_help(app));
 }
@@ -178,17 +176,14 @@ std::vector<std::string> names_of(const CLI::Option* option) {
 
 bool takes_value(const CLI::Option* option) { return option->get_items_expected_max() != 0; }
 
+std::string list_entry(const std::string& name, std::string_view text, std::size_t column) {
+  return "  " + pad_right(name, column - 2) +
+         begin_lines(wrap(text, help_columns - column), std::string(column, ' ')) + "\n";
+}
+
 std::string render_exits(std::span<const exit_meaning> exits) {
-  constexpr std::size_t meaning_column = 9;
-  constexpr std::size_t help_columns = 80;
   std::string text = "Exit codes:\n";
-  for (const exit_meaning& each : exits) {
-    const std::string code = each.code == exit_meaning::of_program ? "other" : std::to_string(each.code);
-    std::string meaning = wrap(each.meaning, help_columns - meaning_column);
-    for (std::size_t end = meaning.find('\n'); end != std::string::npos; end = meaning.find('\n', end + 1))
-      meaning.insert(end + 1, meaning_column, ' ');
-    text += "  " + pad_right(code, meaning_column - 2) + meaning + "\n";
-  }
+  for (const exit_meaning& each : exits) text += list_entry(each.code_text(), each.meaning, 9);
   return text;
 }
 

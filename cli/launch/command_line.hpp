@@ -28,6 +28,8 @@ struct exit_meaning {
 
   int code;
   const char* meaning;
+
+  std::string code_text() const { return code == of_program ? "other" : std::to_string(code); }
 };
 
 inline constexpr exit_meaning usage_exit = {2, "wrong usage"};
@@ -82,6 +84,8 @@ class command : public CLI::App {
 std::vector<std::string> names_of(const CLI::Option* option);
 bool takes_value(const CLI::Option* option);
 
+// An entry of a list in a help: the name, and from `column` on the text, in lines of 80 columns.
+std::string list_entry(const std::string& name, std::string_view text, std::size_t column);
 // The paragraph of a command's exit codes in its help.
 std::string render_exits(std::span<const exit_meaning> exits);
 

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "cli/launch/elf_file.hpp"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <gelf.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
+#include <climits>
 #include <memory>
-#include <optional>
 #include <system_error>
+
+#include "cli/launch/scratch_file.hpp"
 
 namespace tarn::cli {
 
@@ -23,7 +21,6 @@ namespace {
 
 // The kernel reads no more of a script's first line than this.
 constexpr std::size_t script_line_limit = 255;
-
 #if defined(__x86_64__)
 constexpr std::uint16_t native_machine = EM_X86_64;
 #elif defined(__aarch64__)
@@ -32,62 +29,75 @@ constexpr std::uint16_t native_machine = EM_AARCH64;
 #error "tarn supports x86-64 and aarch64"
 #endif
 
-template <typename T>
-std::optional<T> read_at(std::span<const std::byte> image, std::uint64_t offset) {
-  if (offset > image.size() || image.size() - offset < sizeof(T)) return std::nullopt;
-  T value;
-  std::memcpy(&value, image.data() + offset, sizeof(T));
-  return value;
-}
-
-std::optional<std::string_view> string_at(std::span<const std::byte> image, std::uint64_t offset) {
-  if (offset >= image.size()) return std::nullopt;
-  const char* begin = reinterpret_cast<const char*>(image.data() + offset);
-  const void* end = std::memchr(begin, 0, image.size() - offset);
-  if (end == nullptr) return std::nullopt;
-  return std::string_view(begin, static_cast<std::size_t>(static_cast<const char*>(end) - begin));
-}
-
-std::string first_line(std::span<const std::byte> image) {
-  const char* text = reinterpret_cast<const char*>(image.data());
-  const std::size_t limit = std::min(image.size(), script_line_limit);
-  std::size_t end = 2;
-  while (end < limit && text[end] != '\n' && text[end] != '\0') ++end;
-  std::string line(text + 2, end - 2);
-  const std::size_t begin = line.find_first_not_of(" \t");
-  if (begin == std::string::npos) return {};
-  return line.substr(begin, line.find_last_not_of(" \t") - begin + 1);
-}
-
-template <typename header_type, typename segment_type>
-void read_segments(std::span<const std::byte> image, elf_summary& summary) {
-  const auto damaged = [&summary](std::string problem) {
-    summary.kind = file_kind::damaged_elf;
-    summary.problem = std::move(problem);
-  };
-  const auto header = read_at<header_type>(image, 0);
-  if (!header) return damaged("the ELF header is cut short");
-  summary.type = header->e_type;
-  summary.machine = header->e_machine;
-  if (header->e_phnum != 0 && header->e_phentsize != sizeof(segment_type)) {
-    return damaged("its program headers have an unknown size");
-  }
-  for (std::uint64_t index = 0; index < header->e_phnum; ++index) {
-    const auto segment = read_at<segment_type>(image, header->e_phoff + index * sizeof(segment_type));
-    if (!segment) return damaged("its program headers lie beyond the end of the file");
-    if (segment->p_type == PT_DYNAMIC) summary.has_dynamic = true;
-    if (segment->p_type != PT_INTERP) continue;
-    const auto interpreter = string_at(image, segment->p_offset);
-    if (!interpreter || interpreter->empty() || interpreter->size() >= segment->p_filesz) {
-      return damaged("the name of its interpreter is cut short");
-    }
-    summary.interpreter = *interpreter;
-  }
-}
-
-struct elf_end_of {
+struct elf_closer {
   void operator()(Elf* file) const { elf_end(file); }
 };
+
+// A regular file. Not mapped: truncating the file meanwhile would end this process by SIGBUS.
+struct opened_file {
+  open_file file;
+  std::unique_ptr<Elf, elf_closer> elf;  // null: libelf does not know it
+
+  explicit opened_file(const std::string& path)
+      : file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    struct stat about = {};
+    int error = file.number() >= 0 && fstat(file.number(), &about) == 0 ? 0 : errno;
+    if (error == 0 && !S_ISREG(about.st_mode)) error = EINVAL;
+    if (error != 0) throw std::system_error(error, std::generic_category(), path);
+    elf_version(EV_CURRENT);
+    elf.reset(elf_begin(file.number(), ELF_C_READ, nullptr));
+    if (elf_kind(elf.get()) != ELF_K_ELF) elf.reset();
+  }
+};
+
+elf_summary damaged(const char* problem) {
+  elf_summary summary;
+  summary.kind = file_kind::damaged_elf;
+  summary.problem = problem;
+  return summary;
+}
+
+elf_summary summarize_text(std::string_view head) {
+  if (head.starts_with(std::string_view(ELFMAG, SELFMAG)))
+    return damaged("the ELF header is cut short, or of an unknown kind");
+  elf_summary summary;
+  if (head.empty()) summary.kind = file_kind::empty;
+  if (!head.starts_with("#!")) return summary;
+  summary.kind = file_kind::script;
+  head = head.substr(2, head.find_first_of(std::string_view("\n\0", 2)) - 2);
+  const std::size_t begin = std::min(head.find_first_not_of(" \t"), head.size());
+  summary.script_line = head.substr(begin, head.find_last_not_of(" \t") + 1 - begin);
+  return summary;
+}
+
+elf_summary summarize_elf(const opened_file& opened) {
+  Elf* const elf = opened.elf.get();
+  GElf_Ehdr header;
+  std::size_t segments = 0;
+  if (gelf_getehdr(elf, &header) == nullptr) return damaged("the ELF header is cut short");
+  if (elf_getphdrnum(elf, &segments) != 0 || segments < header.e_phnum)
+    return damaged("its program headers lie beyond the end of the file");
+  elf_summary summary;
+  summary.kind = file_kind::elf;
+  summary.bits = gelf_getclass(elf) == ELFCLASS64 ? 64 : 32;
+  summary.big_endian = header.e_ident[EI_DATA] == ELFDATA2MSB;
+  summary.type = header.e_type;
+  summary.machine = header.e_machine;
+  for (std::size_t index = 0; index < segments; ++index) {
+    GElf_Phdr one;
+    if (gelf_getphdr(elf, static_cast<int>(index), &one) == nullptr) continue;
+    if (one.p_type == PT_DYNAMIC) summary.has_dynamic = true;
+    if (one.p_type != PT_INTERP) continue;
+    std::string name(std::min<std::size_t>(one.p_filesz, PATH_MAX), '\0');
+    const ssize_t got =
+        pread(opened.file.number(), name.data(), name.size(), static_cast<off_t>(one.p_offset));
+    const std::size_t end = name.find('\0');
+    if (got != static_cast<ssize_t>(name.size()) || end == 0 || end == std::string::npos)
+      return damaged("the name of its interpreter is cut short");
+    summary.interpreter = name.substr(0, end);
+  }
+  return summary;
+}
 
 bool defines(Elf* file, Elf_Scn* section, std::string_view symbol) {
   GElf_Shdr header = {};
@@ -106,57 +116,9 @@ bool defines(Elf* file, Elf_Scn* section, std::string_view symbol) {
 
 }  // namespace
 
-elf_summary summarize_file(std::span<const std::byte> image) {
-  elf_summary summary;
-  if (image.empty()) {
-    summary.kind = file_kind::empty;
-    return summary;
-  }
-  if (image.size() >= 2 && std::memcmp(image.data(), "#!", 2) == 0) {
-    summary.kind = file_kind::script;
-    summary.script_line = first_line(image);
-    return summary;
-  }
-  if (image.size() < SELFMAG || std::memcmp(image.data(), ELFMAG, SELFMAG) != 0) return summary;
-  summary.kind = file_kind::elf;
-  const auto ident = read_at<std::array<unsigned char, EI_NIDENT>>(image, 0);
-  const unsigned file_class = ident ? (*ident)[EI_CLASS] : unsigned{ELFCLASSNONE};
-  if (file_class != ELFCLASS32 && file_class != ELFCLASS64) {
-    summary.kind = file_kind::damaged_elf;
-    summary.problem = ident ? "it is neither 32-bit nor 64-bit" : "the ELF header is cut short";
-    return summary;
-  }
-  summary.bits = file_class == ELFCLASS64 ? 64 : 32;
-  summary.big_endian = (*ident)[EI_DATA] == ELFDATA2MSB;
-  if (summary.big_endian) {
-    // Foreign byte order: read only the machine, to name it in the message.
-    const auto high = read_at<std::uint16_t>(image, offsetof(Elf64_Ehdr, e_machine));
-    summary.machine = high ? __builtin_bswap16(*high) : std::uint16_t{EM_NONE};
-    return summary;
-  }
-  if (summary.bits == 64) {
-    read_segments<Elf64_Ehdr, Elf64_Phdr>(image, summary);
-  } else {
-    read_segments<Elf32_Ehdr, Elf32_Phdr>(image, summary);
-  }
-  return summary;
-}
+bool elf_summary::is_native() const { return bits == 64 && !big_endian && machine == native_machine; }
 
-bool defines_symbol(std::span<const std::byte> image, std::string_view symbol) {
-  const elf_summary summary = summarize_file(image);
-  if (summary.kind != file_kind::elf || !is_native(summary) || !summary.has_dynamic) return false;
-  elf_version(EV_CURRENT);
-  // libelf only reads: the file has this machine's byte order.
-  auto* const text = const_cast<char*>(reinterpret_cast<const char*>(image.data()));
-  const std::unique_ptr<Elf, elf_end_of> file(elf_memory(text, image.size()));
-  Elf_Scn* section = nullptr;
-  while (file && (section = elf_nextscn(file.get(), section)) != nullptr) {
-    if (defines(file.get(), section, symbol)) return true;
-  }
-  return false;
-}
-
-std::string machine_name(std::uint16_t machine, unsigned bits, bool big_endian) {
+std::string elf_summary::machine_name() const {
   switch (machine) {
     case EM_X86_64:
       return bits == 32 ? "x86-64 (x32)" : "x86-64";
@@ -177,32 +139,25 @@ std::string machine_name(std::uint16_t machine, unsigned bits, bool big_endian) 
   }
 }
 
-bool is_native(const elf_summary& summary) {
-  return summary.bits == 64 && !summary.big_endian && summary.machine == native_machine;
+elf_summary summarize_file(const std::string& path) {
+  const opened_file opened(path);
+  if (opened.elf) return summarize_elf(opened);
+  char head[script_line_limit];
+  const ssize_t bytes = pread(opened.file.number(), head, sizeof head, 0);
+  return summarize_text({head, static_cast<std::size_t>(std::max<ssize_t>(bytes, 0))});
 }
 
-mapped_file::mapped_file(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw std::system_error(errno, std::generic_category(), path);
-  struct stat status = {};
-  int error = fstat(descriptor, &status) == 0 ? 0 : errno;
-  if (error == 0 && !S_ISREG(status.st_mode)) error = EINVAL;
-  if (error == 0 && status.st_size > 0) {
-    void* mapping =
-        mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (mapping == MAP_FAILED) {
-      error = errno;
-    } else {
-      data_ = static_cast<const std::byte*>(mapping);
-      size_ = static_cast<std::size_t>(status.st_size);
+bool defines_symbol(const std::string& path, std::string_view symbol) {
+  try {
+    const opened_file opened(path);
+    const elf_summary summary = opened.elf ? summarize_elf(opened) : elf_summary{};
+    if (summary.kind != file_kind::elf || !summary.is_native() || !summary.has_dynamic) return false;
+    for (Elf_Scn* section = nullptr; (section = elf_nextscn(opened.elf.get(), section)) != nullptr;) {
+      if (defines(opened.elf.get(), section, symbol)) return true;
     }
+  } catch (const std::system_error&) {  // it cannot be read
   }
-  close(descriptor);
-  if (error != 0) throw std::system_error(error, std::generic_category(), path);
-}
-
-mapped_file::~mapped_file() {
-  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
+  return false;
 }
 
 }  // namespace tarn::cli

@@ -11,14 +11,14 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/launch/library_search.hpp"
 #include "cli/launch/memory_conditioner.hpp"
+#include "cli/launch/scratch_file.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/text.hpp"
 #include "os/memory_pressure.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/proc/proc_status.hpp"
@@ -27,18 +27,16 @@ namespace tarn::cli {
 
 namespace {
 
+// Without a line end.
 std::string text_of(const char* path) {
-  std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  std::string text = text_of_file(path);
+  text.erase(text.find_last_not_of("\n ") + 1);
   return text;
 }
 
 std::optional<long> number_in(const char* path) {
-  std::ifstream file(path);
-  long value = 0;
-  if (file >> value) return value;
-  return std::nullopt;
+  const std::string text = text_of(path);
+  return text.empty() ? std::nullopt : std::optional(std::strtol(text.c_str(), nullptr, 10));
 }
 
 // The word in brackets: "always [madvise] never".
@@ -52,20 +50,18 @@ std::string chosen_word(const std::string& text) {
 // The mode of the filter of system calls.
 std::string seccomp() { return profiler::status_line(text_of("/proc/self/status"), "Seccomp"); }
 
-// Tries to open a perf event. Returns 0, or the errno value.
-int try_event(std::uint32_t type, std::uint64_t config, bool with_kernel, bool whole_machine) {
+// Tries to open an event of page faults. Returns 0, or the errno value.
+int try_event(bool with_kernel) {
   perf_event_attr attributes = {};
   attributes.size = sizeof attributes;
-  attributes.type = type;
-  attributes.config = config;
+  attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.config = PERF_COUNT_SW_PAGE_FAULTS;
   attributes.disabled = 1;
   attributes.exclude_kernel = with_kernel ? 0 : 1;
   attributes.exclude_hv = 1;
-  const long file = syscall(SYS_perf_event_open, &attributes, whole_machine ? -1 : 0, whole_machine ? 0 : -1,
-                            -1, PERF_FLAG_FD_CLOEXEC);
-  if (file < 0) return errno;
-  close(static_cast<int>(file));
-  return 0;
+  const long number = syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+  const open_file file(static_cast<int>(number));
+  return number < 0 ? errno : 0;
 }
 
 std::string answer(int error) {
@@ -82,8 +78,8 @@ std::string container_kind() {
 }
 
 facility page_faults() {
-  facility one{"page_faults", "page faults of a program", standing::works, "", "", ""};
-  const int user = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, false, false);
+  facility one{"page_faults", "page faults of a program", standing::works};
+  const int user = try_event(false);
   one.state = answer(user);
   if (user == 0) return one;
   one.how = standing::missing;
@@ -102,8 +98,8 @@ facility page_faults() {
 }
 
 facility kernel_faults() {
-  facility one{"kernel_faults", "page faults inside system calls", standing::works, "", "", ""};
-  const int error = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, true, false);
+  facility one{"kernel_faults", "page faults inside system calls", standing::works};
+  const int error = try_event(true);
   one.state = answer(error);
   if (error == 0) return one;
   one.how = standing::partly;
@@ -115,7 +111,7 @@ facility kernel_faults() {
 }
 
 facility paranoid_level() {
-  facility one{"paranoid", "kernel.perf_event_paranoid", standing::note, "unknown", "", ""};
+  facility one{"paranoid", "kernel.perf_event_paranoid", standing::note, "unknown"};
   if (const auto level = number_in("/proc/sys/kernel/perf_event_paranoid")) {
     one.state = fmt::format("{} ({})", *level,
                             *level > 2    ? "events only for root"
@@ -126,16 +122,8 @@ facility paranoid_level() {
   return one;
 }
 
-facility hardware_counters() {
-  facility one{"hardware_counters", "hardware counters", standing::note, "", "", ""};
-  const int error = try_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false, false);
-  one.state = error == 0 ? "available; tarn does not need them"
-                         : "not available, as in most virtual machines; tarn does not need them";
-  return one;
-}
-
 facility residency() {
-  facility one{"residency", "residency of memory (mincore)", standing::works, "works", "", ""};
+  facility one{"residency", "residency of memory (mincore)", standing::works, "works"};
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   void* memory = mmap(nullptr, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return one;
@@ -153,33 +141,31 @@ facility residency() {
 }
 
 facility page_map() {
-  facility one{"pagemap", "/proc/PID/pagemap", standing::note, "readable", "", ""};
-  const int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-  if (file < 0)
+  facility one{"pagemap", "/proc/PID/pagemap", standing::note, "readable"};
+  const open_file file(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0)
     one.state = std::string("not readable: ") + std::strerror(errno) + "; mincore is used instead";
-  if (file >= 0) close(file);
   return one;
 }
 
 facility shared_session() {
-  facility one{"session", "shared memory for the recorder", standing::works, "works", "", ""};
-  const int file = memfd_create("tarn-doctor", MFD_CLOEXEC);
-  const std::string path = fmt::format("/proc/{}/fd/{}", getpid(), file);
-  const int again = file >= 0 ? open(path.c_str(), O_RDWR | O_CLOEXEC) : -1;
-  if (file < 0 || again < 0) {
+  facility one{"session", "shared memory for the recorder", standing::works, "works"};
+  const open_file file(memfd_create("tarn-doctor", MFD_CLOEXEC));
+  const open_file again(
+      file.number() < 0
+          ? -1
+          : open(fmt::format("/proc/{}/fd/{}", getpid(), file.number()).c_str(), O_RDWR | O_CLOEXEC));
+  if (again.number() < 0) {
     one.how = standing::missing;
-    one.state = file < 0 ? std::string("memfd_create: ") + std::strerror(errno)
-                         : std::string("/proc/PID/fd: ") + std::strerror(errno);
+    one.state = (file.number() < 0 ? "memfd_create: " : "/proc/PID/fd: ") + std::string(std::strerror(errno));
     one.missing = "everything that modes full and sample record; mode faults still works";
-    one.remedy = file < 0 ? "" : "mount /proc";
+    one.remedy = file.number() < 0 ? "" : "mount /proc";
   }
-  if (file >= 0) close(file);
-  if (again >= 0) close(again);
   return one;
 }
 
 facility recorder() {
-  facility one{"recorder", "the recorder's library", standing::works, "", "", ""};
+  facility one{"recorder", "the recorder's library", standing::works};
   try {
     one.state = find_recorder();
   } catch (const cli_error& error) {
@@ -192,7 +178,7 @@ facility recorder() {
 }
 
 facility huge_pages() {
-  facility one{"thp", "transparent huge pages", standing::note, huge_page_setting(), "", ""};
+  facility one{"thp", "transparent huge pages", standing::note, huge_page_setting()};
   if (one.state.empty()) one.state = "not in this kernel";
   if (one.state == "always") {
     one.state += ": one fault may back 2 MiB; then there are fewer faults than pages, and each costs more";
@@ -202,7 +188,7 @@ facility huge_pages() {
 }
 
 facility memory_group() {
-  facility one{"cgroup", "control group", standing::note, "no memory limit", "", ""};
+  facility one{"cgroup", "control group", standing::note, "no memory limit"};
   const os::memory_limits group = os::look_at_memory("").group;
   if (group.limit != os::unlimited) {
     one.state =
@@ -215,11 +201,9 @@ facility memory_group() {
 }
 
 facility surroundings() {
-  facility one{"surroundings", "surroundings", standing::note, "", "", ""};
+  facility one{"surroundings", "surroundings", standing::note};
   const std::string container = container_kind();
-  std::ifstream file("/proc/cpuinfo");
-  const std::string processors{std::istreambuf_iterator<char>(file), {}};
-  const bool machine = processors.find(" hypervisor") != std::string::npos;
+  const bool machine = text_of_file("/proc/cpuinfo").find(" hypervisor") != std::string::npos;
   one.state = container.empty() ? "no container" : "container (" + container + ")";
   one.state +=
       machine ? ", virtual machine: the first touch of memory that the host has not backed yet costs many "
@@ -229,7 +213,7 @@ facility surroundings() {
 }
 
 facility filters() {
-  facility one{"seccomp", "system call filter", standing::note, "none", "", ""};
+  facility one{"seccomp", "system call filter", standing::note, "none"};
   const std::string mode = seccomp();
   if (mode == "1" || mode == "2")
     one.state = "active (seccomp mode " + mode + "); it may be the cause of a refusal above";
@@ -237,7 +221,7 @@ facility filters() {
 }
 
 facility tracing() {
-  facility one{"ptrace", "ptrace scope", standing::note, "", "", ""};
+  facility one{"ptrace", "ptrace scope", standing::note};
   const auto scope = number_in("/proc/sys/kernel/yama/ptrace_scope");
   one.state = scope ? std::to_string(*scope) : "not restricted";
   if (scope && *scope > 2) {
@@ -251,12 +235,8 @@ facility tracing() {
 }
 
 facility time_source() {
-  facility one{"clock",
-               "clock",
-               standing::note,
-               text_of("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-               "",
-               ""};
+  facility one{"clock", "clock", standing::note,
+               text_of("/sys/devices/system/clocksource/clocksource0/current_clocksource")};
   if (one.state.empty()) {
     one.state = "not known, since /sys is not mounted";
   } else if (one.state != "tsc" && one.state != "kvm-clock" && one.state != "arch_sys_counter") {
@@ -268,9 +248,9 @@ facility time_source() {
 }  // namespace
 
 std::vector<facility> look_at_facilities() {
-  return {recorder(),          shared_session(), page_faults(),  kernel_faults(), residency(),
-          paranoid_level(),    surroundings(),   memory_group(), huge_pages(),    page_map(),
-          hardware_counters(), filters(),        tracing(),      time_source()};
+  return {recorder(),       shared_session(), page_faults(),  kernel_faults(), residency(),
+          paranoid_level(), surroundings(),   memory_group(), huge_pages(),    page_map(),
+          filters(),        tracing(),        time_source()};
 }
 
 nlohmann::json as_json(const std::vector<facility>& all) {
@@ -288,8 +268,8 @@ nlohmann::json as_json(const std::vector<facility>& all) {
 }
 
 std::string privilege_name() {
-  const bool sees_kernel = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, true, false) == 0;
-  const bool sees_user = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, false, false) == 0;
+  const bool sees_kernel = try_event(true) == 0;
+  const bool sees_user = try_event(false) == 0;
   return fmt::format("{}, {}", geteuid() == 0 ? "root" : "user",
                      sees_kernel ? "all page faults are recorded"
                      : sees_user ? "page faults of user mode are recorded"

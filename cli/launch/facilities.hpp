@@ -15,9 +15,9 @@ struct facility {
   std::string key;
   std::string name;
   standing how = standing::note;
-  std::string state;    // what was found, in words
-  std::string missing;  // what a profile lacks; empty: nothing
-  std::string remedy;   // how to enable it; empty: there is no way, or no need
+  std::string state = {};    // what was found, in words
+  std::string missing = {};  // what a profile lacks; empty: nothing
+  std::string remedy = {};   // how to enable it; empty: there is no way, or no need
 };
 
 std::vector<facility> look_at_facilities();

@@ -7,12 +7,33 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <vector>
 
+#include "cli/show/text.hpp"
 #include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
+
+exit_statistics parse_exit_statistics(const std::string& text) {
+  exit_statistics sums;
+  std::istringstream lines(text);
+  std::string line;
+  while (std::getline(lines, line)) {
+    const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+    if (!object.is_object() || !object.contains("returned") || !object["returned"].is_number_integer())
+      continue;  // for example from a process that was killed while it wrote
+    ++sums.processes;
+    sums.returned += object["returned"].get<std::uint64_t>();
+  }
+  return sums;
+}
+
+exit_statistics read_exit_statistics(const std::string& path) {
+  return parse_exit_statistics(text_of_file(path));
+}
 
 namespace {
 

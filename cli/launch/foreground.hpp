@@ -6,11 +6,22 @@
 
 #include <sys/resource.h>
 
+#include <cstdint>
 #include <functional>
+#include <string>
 
 #include "cli/launch/child_process.hpp"
 
 namespace tarn::cli {
+
+// What libtarn wrote at the exit of each process of a run (TARN_STATS=FILE): sums over the processes that reported.
+struct exit_statistics {
+  std::uint64_t processes = 0;
+  std::uint64_t returned = 0;  // bytes returned to the system
+};
+
+exit_statistics read_exit_statistics(const std::string& path);
+exit_statistics parse_exit_statistics(const std::string& text);
 
 struct foreground_result {
   int wait_status = 0;

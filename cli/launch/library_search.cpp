@@ -61,9 +61,8 @@ void read_loader_configuration(const std::string& path, int depth, std::vector<s
 
 bool is_native_library(const std::string& path) {
   try {
-    const mapped_file file(path);
-    const elf_summary summary = summarize_file(file.data());
-    return summary.kind == file_kind::elf && summary.type == ET_DYN && is_native(summary);
+    const elf_summary summary = summarize_file(path);
+    return summary.kind == file_kind::elf && summary.type == ET_DYN && summary.is_native();
   } catch (const std::system_error&) {
     return false;
   }
@@ -177,7 +176,7 @@ std::optional<std::string> find_newest_library(std::string_view stem,
       const fs::path real = fs::canonical(entry->path(), link_error);
       if (link_error || !is_native_library(real.string())) continue;
       const std::string real_name = real.filename().string();
-      if (best.empty() || version_less(best_name, real_name)) {
+      if (best.empty() || strverscmp(best_name.c_str(), real_name.c_str()) < 0) {
         best = real.string();
         best_name = real_name;
       }
@@ -225,30 +224,6 @@ std::string resolve_named_library(const std::string& name) {
                   "Give its path instead: --malloc NAME=/path/to/" + name);
 }
 
-bool version_less(std::string_view left, std::string_view right) {
-  const auto is_digit = [](char unit) { return std::isdigit(static_cast<unsigned char>(unit)) != 0; };
-  std::size_t i = 0;
-  std::size_t j = 0;
-  while (i < left.size() && j < right.size()) {
-    if (!is_digit(left[i]) || !is_digit(right[j])) {
-      if (left[i] != right[j]) return left[i] < right[j];
-      ++i;
-      ++j;
-      continue;
-    }
-    const auto number = [&is_digit](std::string_view text, std::size_t& position) {
-      while (position + 1 < text.size() && text[position] == '0' && is_digit(text[position + 1])) ++position;
-      const std::size_t begin = position;
-      while (position < text.size() && is_digit(text[position])) ++position;
-      return text.substr(begin, position - begin);
-    };
-    const std::string_view a = number(left, i);
-    const std::string_view b = number(right, j);
-    if (a != b) return a.size() != b.size() ? a.size() < b.size() : a < b;
-  }
-  return left.size() - i < right.size() - j;
-}
-
 void require_usable_library(const std::string& path, const std::string& named_by) {
   const auto refuse = [&](const std::string& problem, const std::string& advice) {
     throw cli_error(exit_code::refused, fmt::format("{} (named by {}) {}", path, named_by, problem), advice);
@@ -260,27 +235,16 @@ void require_usable_library(const std::string& path, const std::string& named_by
         "Move it, or make a symbolic link with a plain name to it.");
   }
   try {
-    const mapped_file file(path);
-    const elf_summary summary = summarize_file(file.data());
+    const elf_summary summary = summarize_file(path);
     if (summary.kind != file_kind::elf) refuse("is not a shared library", "Give the path of a .so file.");
-    if (!is_native(summary)) {
-      refuse("is for " + machine_name(summary.machine, summary.bits, summary.big_endian) +
-                 ", not for this machine",
+    if (!summary.is_native()) {
+      refuse("is for " + summary.machine_name() + ", not for this machine",
              "Use a library that was built for this machine.");
     }
     if (summary.type != ET_DYN || !summary.has_dynamic)
       refuse("is not a shared library", "Give the path of a .so file.");
   } catch (const std::system_error& error) {
     refuse("cannot be read: " + error.code().message(), "Check the path and its permissions.");
-  }
-}
-
-bool library_defines(const std::string& path, std::string_view symbol) {
-  try {
-    const mapped_file file(path);
-    return defines_symbol(file.data(), symbol);
-  } catch (const std::system_error&) {
-    return false;
   }
 }
 

@@ -31,13 +31,8 @@ std::optional<std::string> find_trusted_library(const std::string& file_name);
 // a shared library for this machine.
 std::string resolve_named_library(const std::string& name);
 
-// Compares versions with their parts as numbers: "libx.so.2.9" is less than "libx.so.2.10".
-bool version_less(std::string_view left, std::string_view right);
-
 // Throws cli_error, saying what is wrong, unless `path` is a loadable shared library.
 void require_usable_library(const std::string& path, const std::string& named_by);
-
-bool library_defines(const std::string& path, std::string_view symbol);
 
 std::string own_executable();
 

@@ -3,14 +3,13 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
 #include <string>
 
+#include "cli/launch/child_process.hpp"
 #include "os/memory_pressure.hpp"
 
 namespace tarn::cli {
@@ -73,8 +72,7 @@ void condition_memory(std::uint64_t bytes) {
     }
     _exit(0);
   }
-  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  reap(child);
 }
 
 }  // namespace tarn::cli

@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "cli/launch/child_process.hpp"
-#include "cli/launch/library_search.hpp"
+#include "cli/launch/elf_file.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
 
@@ -88,9 +88,9 @@ loader_trace trace_program(const elf_program& program, const environment& variab
 }
 
 std::optional<std::string> malloc_provider(const elf_program& program, const loader_trace& trace) {
-  if (library_defines(program.path, "malloc")) return program.path;
+  if (defines_symbol(program.path, "malloc")) return program.path;
   for (const std::string& object : trace.objects) {
-    if (library_defines(object, "malloc")) return object;
+    if (defines_symbol(object, "malloc")) return object;
   }
   return std::nullopt;
 }
@@ -98,9 +98,9 @@ std::optional<std::string> malloc_provider(const elf_program& program, const loa
 std::optional<std::string> sanitizer_runtime(const elf_program& program, const loader_trace& trace) {
   // Every sanitizer's allocator exports this function, also if it is linked statically.
   constexpr const char* of_their_allocators = "__sanitizer_get_allocated_size";
-  if (library_defines(program.path, of_their_allocators)) return program.path;
+  if (defines_symbol(program.path, of_their_allocators)) return program.path;
   for (const std::string& object : trace.objects) {
-    if (library_defines(object, of_their_allocators)) return object;
+    if (defines_symbol(object, of_their_allocators)) return object;
   }
   return std::nullopt;
 }

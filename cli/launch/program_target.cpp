@@ -19,7 +19,6 @@
 #include <system_error>
 
 #include "cli/launch/elf_file.hpp"
-#include "cli/launch/library_search.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
 
@@ -126,8 +125,7 @@ class target_finder {
  private:
   static elf_summary summarize(const std::string& path) {
     try {
-      const mapped_file file(path);
-      return summarize_file(file.data());
+      return summarize_file(path);
     } catch (const std::system_error& error) {
       refuse(path, "cannot be inspected: " + error.code().message(),
              "tarn must read a program to check that preloading takes effect in it; give yourself read "
@@ -178,13 +176,11 @@ class target_finder {
   }
 
   void accept(const std::string& path, const elf_summary& summary) {
-    if (!is_native(summary)) {
-      refuse(path,
-             "is a program for " + machine_name(summary.machine, summary.bits, summary.big_endian) +
-                 ", which tarn's library is not",
+    if (!summary.is_native()) {
+      refuse(path, "is a program for " + summary.machine_name() + ", which tarn's library is not",
              "Use a build of the program for this machine.");
     }
-    if (summary.interpreter.empty() && library_defines(path, "_rtld_global")) return follow_loader(path);
+    if (summary.interpreter.empty() && defines_symbol(path, "_rtld_global")) return follow_loader(path);
     if (summary.interpreter.empty()) {
       refuse(path, "is statically linked, so no library can be preloaded into it",
              is_app_image(path) ? fmt::format("It unpacks a program and starts that. Start it yourself: {} "
@@ -235,7 +231,7 @@ class target_finder {
              "Give the program's path: ./" + program.path);
     }
     const elf_summary summary = summarize(program.path);
-    if (summary.kind != file_kind::elf || !is_native(summary) || !summary.has_dynamic) {
+    if (summary.kind != file_kind::elf || !summary.is_native() || !summary.has_dynamic) {
       refuse(program.path, "is no dynamically linked program, so the dynamic loader cannot start it",
              "Start it without " + loader + ".");
     }

@@ -1,10 +1,25 @@
 // SPDX-License-Identifier: MIT
-// scratch_file: a temporary file for what a started program reads or writes. Any thread.
+// open_file: a descriptor; scratch_file: a temporary file for what a started program reads or writes. Any thread.
 #pragma once
 
 #include <string>
 
 namespace tarn::cli {
+
+// An open file; -1: none. Closes it.
+class open_file {
+ public:
+  open_file() = default;
+  explicit open_file(int number) : number_(number) {}
+  ~open_file();
+  open_file(open_file&& other) noexcept;
+  open_file& operator=(open_file&& other) noexcept;
+
+  [[nodiscard]] int number() const noexcept { return number_; }
+
+ private:
+  int number_ = -1;
+};
 
 // In TMPDIR, or /tmp; removed with this object.
 class scratch_file {

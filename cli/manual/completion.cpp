@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/manual/completion.hpp"
+#include "cli/manual/manual.hpp"
 
 #include <fmt/core.h>
 
@@ -9,8 +9,6 @@
 #include <fstream>
 #include <string_view>
 
-#include "cli/launch/command_line.hpp"
-#include "cli/manual/overview.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
@@ -163,121 +161,10 @@ class asked_line {
   std::string found_;
 };
 
-constexpr const char* bash_script = R"sh(# SPDX-License-Identifier: MIT
-# bash completion of tarn
-_tarn() {
-  local IFS=$'\n' current=${COMP_WORDS[COMP_CWORD]}
-  local -a words=("${COMP_WORDS[@]:1:COMP_CWORD-1}") answer
-  # bash splits --name=value at "=".
-  [[ $current == = ]] && { words+=("="); current=; }
-  COMPREPLY=()
-  mapfile -t answer < <("${COMP_WORDS[0]}" __complete "${words[@]}" "$current" 2>/dev/null)
-  case ${answer[0]} in
-    words) answer=("${answer[@]:1}"); COMPREPLY=($(compgen -W "${answer[*]%%$'\t'*}" -- "$current")) ;;
-    folders) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- "$current")) ;;
-    files) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$current")) ;;
-    files\ *)
-      compopt -o filenames 2>/dev/null
-      COMPREPLY=($(compgen -f -X "!*${answer[0]#files }" -- "$current") $(compgen -d -- "$current"))
-      ;;
-    program\ *) _tarn_program "${answer[0]#program }" ;;
-  esac
-}
-
-# The program begins at word $1: its own completion, or a command's name and then files.
-_tarn_program() {
-  local IFS=$' \t\n'
-  if declare -F _comp_command_offset >/dev/null; then
-    _comp_command_offset "$1"
-  elif declare -F _command_offset >/dev/null; then
-    _command_offset "$1"
-  else
-    IFS=$'\n'
-    compopt -o filenames 2>/dev/null
-    if ((COMP_CWORD == $1)) && [[ $current != */* ]]; then
-      COMPREPLY=($(compgen -c -- "$current") $(compgen -d -- "$current"))
-    else
-      COMPREPLY=($(compgen -f -- "$current"))
-    fi
-  fi
-}
-
-complete -F _tarn tarn
-)sh";
-
-constexpr const char* zsh_script = R"sh(#compdef tarn
-# SPDX-License-Identifier: MIT
-# zsh completion of tarn
-_tarn() {
-  local -a answer list
-  answer=("${(@f)$("${(Q)words[1]}" __complete "${(@Q)words[2,CURRENT-1]}" "$PREFIX" 2>/dev/null)}")
-  case $answer[1] in
-    words)
-      list=("${(@)answer[2,-1]//:/\\:}")
-      list=("${(@)list/$'\t'/:}")
-      _describe -t words word list
-      ;;
-    files) compset -P '--*='; _files ;;
-    files\ *) _files -g "*${answer[1]#files }(-.)" ;;
-    folders) compset -P '--*='; _files -/ ;;
-    program\ *)
-      local -i before=${answer[1]#program }
-      shift $before words
-      (( CURRENT -= before ))
-      _normal
-      ;;
-  esac
-}
-
-_tarn "$@"
-)sh";
-
-constexpr const char* fish_script = R"sh(# SPDX-License-Identifier: MIT
-# fish completion of tarn
-function __tarn_complete
-    set -l tokens (commandline -opc)
-    set -l current (commandline -ct)
-    set -l command $tokens[1]
-    set -e tokens[1]
-    set -l answer ($command __complete $tokens "$current" 2>/dev/null)
-    set -l value (string replace -r '^--[^=]*=' '' -- $current)
-    set -l before (string sub -l (math (string length -- "$current") - (string length -- "$value")) -- "$current")
-    switch "$answer[1]"
-        case words
-            printf '%s\n' $answer[2..]
-        case files
-            printf '%s\n' $before(__tarn_files "$value")
-        case 'files *'
-            set -l ending (string replace 'files ' '' -- $answer[1])
-            printf '%s\n' $before(__tarn_files "$value" | string match -r '.*(?:\\'$ending'|/)$')
-        case folders
-            printf '%s\n' $before(__tarn_files "$value" | string match '*/')
-        case 'program *'
-            set -l words $command $tokens $current
-            set words $words[(math (string replace 'program ' '' -- $answer[1]) + 1)..]
-            if test (count $words) -gt 1; or not string match -q -- '-*' "$current"
-                complete -C (string join ' ' -- (string escape -- $words[1..-2]) "$words[-1]")
-            end
-    end
-end
-
-function __tarn_files
-    complete -C"tarn-file $argv[1]" | string replace -r '\t.*' ''
-end
-
-complete -c tarn -f -a '(__tarn_complete)'
-)sh";
-
 }  // namespace
 
 std::string completion_of(std::span<const verb> verbs, const std::vector<std::string>& words) {
   return asked_line(verbs, words).answer();
-}
-
-std::string completion_script(const std::string& shell) {
-  if (shell == "bash") return bash_script;
-  if (shell == "zsh") return zsh_script;
-  return shell == "fish" ? fish_script : "";
 }
 
 }  // namespace tarn::cli

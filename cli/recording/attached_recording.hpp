@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch/other_user.hpp"
+#include "cli/launch/peer.hpp"
 #include "profiler/attach/attached_process.hpp"
 #include "profiler/collect/recording.hpp"
 

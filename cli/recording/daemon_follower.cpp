@@ -94,15 +94,13 @@ void daemon_follower::follow(profiler::recording& record, bool tells) {
           say_processes(now.daemons)));
     }
     wait = record.drain() ? busy_seconds : std::min(idle_seconds, 2 * wait);
-    const timespec time = to_timespec(wait);
-    is_asked = sigtimedwait(&signals.held(), nullptr, &time) > 0;
+    is_asked = signals.take(wait) != 0;
     if (monotonic_seconds() < next_search) continue;
     now = find(record);
     next_search = monotonic_seconds() + (now.daemons.empty() ? 0 : seconds_between_searches);
   }
   // timeout(1) sends its signal twice; the second one must not end this process before the files are written.
-  const timespec at_once = {};
-  while (sigtimedwait(&signals.held(), nullptr, &at_once) > 0) {
+  while (signals.take(0) != 0) {
   }
   std::vector<pid_t> left = std::move(now.others);
   left.insert(left.end(), now.daemons.begin(), now.daemons.end());

@@ -2,6 +2,7 @@
 #include "cli/recording/leak_suppressions.hpp"
 
 #include <fmt/core.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,32 +18,18 @@ namespace {
 
 constexpr std::string_view leak_prefix = "leak:";
 
-// Whether `text` begins with the pattern, from which a leading '^' has been removed.
-bool matches_here(std::string_view pattern, std::string_view text) {
-  while (!pattern.empty()) {
-    const std::size_t star = pattern.find('*');
-    std::string_view part = pattern.substr(0, star);
-    const bool is_last = star == std::string_view::npos;
-    const bool at_end = is_last && part.ends_with('$');
-    if (at_end) part.remove_suffix(1);
-    if (!text.starts_with(part) || (at_end && text.size() != part.size())) return false;
-    text.remove_prefix(part.size());
-    if (is_last) return true;
-    pattern.remove_prefix(star + 1);
-    while (!text.empty() && !matches_here(pattern, text)) text.remove_prefix(1);
-    return matches_here(pattern, text);
-  }
-  return true;
-}
-
 }  // namespace
 
 bool pattern_matches(std::string_view pattern, std::string_view text) {
-  if (pattern.starts_with('^')) return matches_here(pattern.substr(1), text);
-  for (;; text.remove_prefix(1)) {
-    if (matches_here(pattern, text)) return true;
-    if (text.empty()) return false;
+  std::string glob = pattern.starts_with('^') ? "" : "*";
+  if (pattern.starts_with('^')) pattern.remove_prefix(1);
+  const bool is_whole = pattern.ends_with('$');
+  if (is_whole) pattern.remove_suffix(1);
+  for (const char letter : pattern) {
+    if (letter == '?' || letter == '[' || letter == '\\') glob += '\\';  // it stands for itself here
+    glob += letter;
   }
+  return fnmatch((glob + (is_whole ? "" : "*")).c_str(), std::string(text).c_str(), 0) == 0;
 }
 
 void leak_suppressions::add_line(const std::string& path, std::size_t number, std::string line) {

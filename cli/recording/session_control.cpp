@@ -17,10 +17,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "cli/launch/peer.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
-#include "profiler/format/printable.hpp"
 #include "profiler/model/known_meta.hpp"
 #include "profiler/proc/proc_status.hpp"
 
@@ -99,13 +97,12 @@ void send_answer(int socket, nlohmann::json answer) {
   const std::string path = profiler::text_in(answer, "path");
   if (path.empty()) return send_json(socket, answer);
   answer.erase("path");
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
+  const open_file file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0) {
     answer = {{"problem", fmt::format("{}: cannot be read: {}", path, std::strerror(errno))},
               {"advice", "The recording continues. Try again later."}};
   }
-  send_json(socket, answer, file);
-  if (file >= 0) close(file);
+  send_json(socket, answer, file.number());
 }
 
 struct received {
@@ -141,23 +138,25 @@ received receive_json(int socket, int wait_ms) {
 }
 
 struct connection {
-  int socket = -1;
+  open_file socket;
   struct peer peer;
 };
+
+open_file new_socket() {
+  return open_file(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
 
 // A connection to the process that records exactly this program; -1: there is none that can be trusted. `asked`: the
 // program that is asked for, which may be a descendant.
 connection connect_to(pid_t program, pid_t asked, const std::string& except = {}) {
   for (const std::string& text : names_for(program)) {
     if (text == except) continue;
-    const int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (made < 0) break;
+    open_file made = new_socket();
+    if (made.number() < 0) break;
     const socket_name name = name_for(text);
-    if (connect(made, reinterpret_cast<const sockaddr*>(&name.address), name.length) == 0) {
-      const auto who = peer_of(made);
-      if (who && may_record(*who, asked)) return {made, *who};
-    }
-    close(made);
+    if (connect(made.number(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0) continue;
+    const auto who = peer_of(made.number());
+    if (who && may_record(*who, asked)) return {std::move(made), *who};
   }
   return {};
 }
@@ -165,8 +164,8 @@ connection connect_to(pid_t program, pid_t asked, const std::string& except = {}
 connection connect_to_recorder_of(pid_t program) {
   pid_t each = program;
   for (int count = 0; count < most_forebears && each > 0; ++count) {
-    const connection found = connect_to(each, program);
-    if (found.socket >= 0) return found;
+    connection found = connect_to(each, program);
+    if (found.socket.number() >= 0) return found;
     const std::string status = profiler::proc_text(static_cast<std::uint32_t>(each), "status");
     each = static_cast<pid_t>(std::strtol(profiler::status_line(status, "PPid").c_str(), nullptr, 10));
   }
@@ -174,9 +173,7 @@ connection connect_to_recorder_of(pid_t program) {
 }
 
 bool has_recorder(pid_t program, const std::string& except = {}) {
-  const connection other = connect_to(program, program, except);
-  if (other.socket >= 0) close(other.socket);
-  return other.socket >= 0;
+  return connect_to(program, program, except).socket.number() >= 0;
 }
 
 }  // namespace
@@ -184,48 +181,40 @@ bool has_recorder(pid_t program, const std::string& except = {}) {
 // Two that begin at the same moment find each other after listen(): both give way, and try again.
 session_control::session_control(pid_t program) {
   for (int tries = 0; tries < most_tries && !has_recorder(program); ++tries) {
-    const int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (made < 0) return;
+    open_file made = new_socket();
+    if (made.number() < 0) return;
     const std::string text = socket_text(program);
     const socket_name name = name_for(text);
-    const bool bound = bind(made, reinterpret_cast<const sockaddr*>(&name.address), name.length) == 0;
-    if (bound && listen(made, most_requests) == 0 && !has_recorder(program, text)) {
-      socket_ = made;
+    const auto* const address = reinterpret_cast<const sockaddr*>(&name.address);
+    if (bind(made.number(), address, name.length) == 0 && listen(made.number(), most_requests) == 0 &&
+        !has_recorder(program, text)) {
+      socket_ = std::move(made);
       return;
     }
-    close(made);
+    made = {};
     usleep(1000 * (1 + static_cast<useconds_t>(text.back() % 16)));
   }
 }
 
-session_control::~session_control() {
-  for (const int one : waiting_) close(one);
-  if (socket_ >= 0) close(socket_);
-}
-
 void session_control::serve(const std::function<nlohmann::json(const nlohmann::json&)>& answer) {
-  if (socket_ < 0) return;
+  if (!is_open()) return;
   for (int count = 0; count < most_requests; ++count) {
-    const int connection = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) return;
-    const auto who = peer_of(connection);
+    open_file connection(accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (connection.number() < 0) return;
+    const auto who = peer_of(connection.number());
     const nlohmann::json request =
-        who && may_ask(*who) ? receive_json(connection, request_ms).what : nlohmann::json();
+        who && may_ask(*who) ? receive_json(connection.number(), request_ms).what : nlohmann::json();
     const nlohmann::json reply = request.is_object() ? answer(request) : nlohmann::json::object();
     if (reply.empty() && request.is_object()) {
-      waiting_.push_back(connection);
+      waiting_.push_back(std::move(connection));
       continue;
     }
-    send_answer(connection, reply);
-    close(connection);
+    send_answer(connection.number(), reply);
   }
 }
 
 void session_control::answer_late(const nlohmann::json& answer) {
-  for (const int one : waiting_) {
-    send_answer(one, answer);
-    close(one);
-  }
+  for (const open_file& one : waiting_) send_answer(one.number(), answer);
   waiting_.clear();
 }
 
@@ -241,14 +230,13 @@ nlohmann::json already_recorded(pid_t program) {
 
 session_answer ask_session(pid_t program, const nlohmann::json& request) {
   const connection made = connect_to_recorder_of(program);
-  if (made.socket < 0) {
+  if (made.socket.number() < 0) {
     if (kill(program, 0) != 0 && errno == ESRCH) throw no_such_process(std::to_string(program));
     throw cli_error(exit_code::refused, fmt::format("process {} is not being recorded by this user", program),
                     fmt::format("Begin a recording: tarn attach {}", program));
   }
-  send_json(made.socket, request);
-  received answer = receive_json(made.socket, answer_ms);
-  close(made.socket);
+  send_json(made.socket.number(), request);
+  received answer = receive_json(made.socket.number(), answer_ms);
   if (answer.what.is_null()) {
     throw cli_error(exit_code::refused,
                     fmt::format("the tarn process that records process {} does not answer", program),

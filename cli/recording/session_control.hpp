@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cli/launch/peer.hpp"
+#include "cli/launch/scratch_file.hpp"
 
 namespace tarn::cli {
 
@@ -23,11 +24,8 @@ class session_control {
  public:
   // One per recorded program: is_open() is false if another process already has the socket.
   explicit session_control(pid_t program);
-  ~session_control();
-  session_control(const session_control&) = delete;
-  session_control& operator=(const session_control&) = delete;
 
-  [[nodiscard]] bool is_open() const noexcept { return socket_ >= 0; }
+  [[nodiscard]] bool is_open() const noexcept { return socket_.number() >= 0; }
   // Handles the requests that have arrived; does not wait. If `answer` returns an empty value, the request is
   // answered later (answer_late). The file "path" of an answer is sent open, in place of its path.
   void serve(const std::function<nlohmann::json(const nlohmann::json&)>& answer);
@@ -35,8 +33,8 @@ class session_control {
   void answer_late(const nlohmann::json& answer);
 
  private:
-  int socket_ = -1;
-  std::vector<int> waiting_;
+  open_file socket_;
+  std::vector<open_file> waiting_;
 };
 
 // The answer to a request to begin or end the recording of a program that is recorded for its whole life.

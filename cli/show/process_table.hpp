@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// process_table: the processes of a recorded tree, or of a merged profile, as a table by cost. Pure; any thread.
+// process_table: the processes of a recorded tree, or of a merged profile, as a table by cost; and what `tarn
+// profile` prints about a program that started others. profile_verdict.hpp is for a single process. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +9,21 @@
 #include <vector>
 
 #include "profiler/collect/process_summary.hpp"
+#include "profiler/collect/recording.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::cli {
+
+// Whether several processes were recorded.
+bool is_tree(const profiler::recording& record);
+
+// Prints half a page on stderr: the tree, its processes, the costliest one in detail. `cpu_ns`: processor time that
+// the system has counted for all processes of the tree, including those that were not recorded; 0: not known.
+void print_tree_verdict(const profiler::recording& record, double cpu_ns);
+
+std::string render_tree(const std::vector<profiler::process_summary>& processes, double cpu_ns,
+                        std::size_t width);
+nlohmann::json tree_as_json(const std::vector<profiler::process_summary>& processes);
 
 // The processes of a merged profile, the costliest first. `figures`: of figures_by_process.
 std::vector<profiler::process_summary> processes_in(const std::vector<profiler::profile>& figures);

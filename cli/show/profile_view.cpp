@@ -56,13 +56,9 @@ void tell_damage(const std::string& path, const std::string& damage) {
 
 bool damage_was_told() { return is_damage_told; }
 
-namespace {
-
-profiler::profile load_with_names(const std::string& path, profiler::profile_detail detail,
-                                  profiler::profile (*load)(const std::string& path,
-                                                            profiler::profile_detail detail)) {
+profiler::profile load_parts_for_command(const std::string& path, profiler::profile_detail detail) {
   try {
-    profiler::profile p = load(path, detail);
+    profiler::profile p = profiler::load_parts(path, detail);
     tell_damage(path, p.damage);
     if (!profiler::has_native_symbols(p) && p.stacks.size() > 1) {
       for (const std::string& sentence : profiler::add_symbols(p)) print_note(sentence);
@@ -73,30 +69,10 @@ profiler::profile load_with_names(const std::string& path, profiler::profile_det
   }
 }
 
-}  // namespace
-
-profiler::profile load_for_command(const std::string& path, profiler::profile_detail detail) {
-  return load_with_names(path, detail, profiler::load_profile);
-}
-
-profiler::profile load_parts_for_command(const std::string& path, profiler::profile_detail detail) {
-  return load_with_names(path, detail, profiler::load_parts);
-}
-
 std::vector<std::string> metric_words() {
   std::vector<std::string> names;
   for (const profiler::metric& each : profiler::metrics()) names.emplace_back(each.name);
   return names;
-}
-
-const profiler::metric& metric_named(std::string_view option, std::string_view name) {
-  const profiler::metric* found = profiler::find_metric(name);
-  if (found != nullptr) return *found;
-  const std::string near = nearest_word(name, metric_words());
-  throw cli_error(
-      exit_code::usage, fmt::format("{}: there is no metric '{}'", option, name),
-      near.empty() ? fmt::format("The metrics are {}.", profiler::metric_names())
-                   : fmt::format("Did you mean '{}'? The metrics are {}.", near, profiler::metric_names()));
 }
 
 std::string show_frame(const profiler::source_frame& frame, std::size_t width, name_form form) {

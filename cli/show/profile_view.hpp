@@ -18,16 +18,12 @@ void tell_damage(const std::string& path, const std::string& damage);
 bool damage_was_told();
 
 // Loads the profile with its symbols: those of the file, or, if the profiler had no time to look them up, looked up
-// now. Reports damage on stderr. Throws cli_error (refused).
-profiler::profile load_for_command(const std::string& path,
-                                   profiler::profile_detail detail = profiler::profile_detail::all);
-// The same, but the sites of each process of a merged profile stay separate (load_parts).
+// now. The sites of each process of a merged profile stay separate (load_parts). Reports damage on stderr. Throws cli_error
+// (refused).
 profiler::profile load_parts_for_command(const std::string& path,
                                          profiler::profile_detail detail = profiler::profile_detail::all);
 
 std::vector<std::string> metric_words();
-// Throws cli_error (usage) for an unknown name, and suggests the nearest one.
-const profiler::metric& metric_named(std::string_view option, std::string_view name);
 
 // Shortened: without parameters, long template arguments as "<…>".
 enum class name_form { shortened, whole };

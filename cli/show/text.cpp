@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 
 namespace tarn::cli {
@@ -77,28 +78,6 @@ std::size_t display_width(std::string_view text) {
 std::string pad_left(std::string_view text, std::size_t width) {
   const std::size_t columns = display_width(text);
   return std::string(columns < width ? width - columns : 0, ' ').append(text);
-}
-
-std::vector<bool> fitting_columns(const std::vector<std::size_t>& widths,
-                                  const std::vector<std::size_t>& by_priority, std::size_t room) {
-  std::vector<bool> stays(widths.size(), room == 0);
-  std::size_t used = 0;
-  for (std::size_t index = 0; index < by_priority.size() && room != 0; ++index) {
-    const std::size_t column = by_priority[index];
-    if (index > 0 && used + widths[column] > room) break;
-    used += widths[column];
-    stays[column] = true;
-  }
-  return stays;
-}
-
-std::vector<std::string> columns_without_room(const std::vector<std::string>& names,
-                                              const std::vector<bool>& stays) {
-  std::vector<std::string> left_out;
-  for (std::size_t column = 0; column < names.size(); ++column) {
-    if (!stays[column]) left_out.push_back(names[column]);
-  }
-  return left_out;
 }
 
 std::string pad_right(std::string_view text, std::size_t width) {
@@ -179,6 +158,12 @@ std::string wrap(std::string_view text, std::size_t width) {
   return lines;
 }
 
+std::string begin_lines(std::string lines, std::string_view beginning) {
+  for (std::size_t end = lines.find('\n'); end != std::string::npos; end = lines.find('\n', end + 1))
+    lines.insert(end + 1, beginning);
+  return lines;
+}
+
 std::string fold(std::string_view lines, std::size_t width) {
   std::string out;
   while (!lines.empty()) {
@@ -188,6 +173,11 @@ std::string fold(std::string_view lines, std::size_t width) {
     lines.remove_prefix(std::min(lines.size(), end + 1));
   }
   return out;
+}
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string join(const std::vector<std::string>& words, std::string_view separator) {

@@ -20,15 +20,6 @@ std::string cut_to_width(const std::string& text, std::size_t width);
 std::string cut_in_middle(const std::string& text, std::size_t width);
 // Columns of the terminal that `descriptor` refers to; 0: it is no terminal.
 std::size_t terminal_width(int descriptor);
-// Which columns of a table of `room` columns of characters are shown: as many of `by_priority`, in that order, as
-// fit; the first one always. `widths` are those of all columns, including the space between them. `room` 0: all are
-// shown.
-std::vector<bool> fitting_columns(const std::vector<std::size_t>& widths,
-                                  const std::vector<std::size_t>& by_priority, std::size_t room);
-// The names of the columns that are not shown.
-std::vector<std::string> columns_without_room(const std::vector<std::string>& names,
-                                              const std::vector<bool>& stays);
-
 // The candidate that `word` is most likely a misspelling of; "" if none is near.
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
 std::size_t edit_distance(std::string_view left, std::string_view right);
@@ -36,9 +27,14 @@ std::size_t edit_distance(std::string_view left, std::string_view right);
 // `text` with line breaks in place of blanks, so that lines have at most `width` columns where words allow it.
 std::string wrap(std::string_view text, std::size_t width);
 
+// `beginning` before each line but the first.
+std::string begin_lines(std::string lines, std::string_view beginning);
 // Each line of `lines` that is longer than `width` columns, on several: broken at blanks, so that words stay whole whatever
 // their length; what follows is indented further than the line. 0: unchanged.
 std::string fold(std::string_view lines, std::size_t width);
+
+// The content of a file; empty: it cannot be read.
+std::string text_of_file(const std::string& path);
 
 std::string join(const std::vector<std::string>& words, std::string_view separator);
 

@@ -15,6 +15,7 @@
 #include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
+#include "cli/show/text_table.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
@@ -79,12 +80,12 @@ std::string show_blocks(double blocks, double bytes) {
 }
 
 void print_lines(const profile& p, const std::vector<leak_line>& lines, bool known, bool colour) {
-  std::vector<std::vector<std::string>> cells;
-  cells.push_back(known ? std::vector<std::string>{"lost", "bytes", "indirect", "bytes", "reachable", "bytes"}
-                        : std::vector<std::string>{"live", "bytes"});
+  text_table table(known
+                       ? std::vector<std::string>{"lost", "bytes", "indirect", "bytes", "reachable", "bytes"}
+                       : std::vector<std::string>{"live", "bytes"});
   for (const leak_line& line : lines) {
     const site_figures& f = line.who->figures;
-    auto& row = cells.emplace_back();
+    std::vector<std::string> row;
     const auto put = [&row](double blocks, double bytes) {
       row.push_back(blocks > 0 ? profiler::say_count(blocks) : "-");
       row.push_back(blocks > 0 ? profiler::say_bytes(bytes) : "-");
@@ -97,25 +98,14 @@ void print_lines(const profile& p, const std::vector<leak_line>& lines, bool kno
     } else {
       put(f.live, f.live_bytes);
     }
+    table.add(row);
   }
-  std::vector<std::size_t> widths(cells[0].size());
-  std::size_t used = 0;
-  for (std::size_t column = 0; column < widths.size(); ++column) {
-    for (const auto& row : cells) widths[column] = std::max(widths[column], row[column].size());
-    used += widths[column] + 2;
-  }
-  const std::size_t terminal = terminal_width(STDOUT_FILENO);
-  const std::size_t left =
-      terminal == 0 ? 0 : std::max<std::size_t>(terminal > used ? terminal - used : 0, 30);
   const std::vector<std::string> places = show_paths(
-      lines.size(), [&](std::size_t index) { return frames_of(p, lines[index]); }, left);
-  for (std::size_t index = 0; index < cells.size(); ++index) {
-    std::string text;
-    for (std::size_t column = 0; column < widths.size(); ++column)
-      text += pad_left(cells[index][column], widths[column]) + "  ";
-    text += index == 0 ? "where" : places[index - 1];
-    fmt::print("{}\n", index == 0 ? paint(text, style::bold, colour) : text);
-  }
+      lines.size(), [&](std::size_t index) { return frames_of(p, lines[index]); },
+      room_beside(table.width()));
+  fmt::print("{}\n", table.heading(colour, "where"));
+  for (std::size_t index = 0; index < table.rows(); ++index)
+    fmt::print("{}\n", table.row(index, colour, places[index]));
 }
 
 nlohmann::json blocks_json(double blocks, double bytes) { return {{"blocks", blocks}, {"bytes", bytes}}; }

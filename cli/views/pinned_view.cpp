@@ -15,6 +15,7 @@
 #include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
+#include "cli/show/text_table.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/memory_split.hpp"
@@ -93,23 +94,21 @@ bool matches(const pinned_place& place, const std::string& filter) {
 
 void print(const pinned_places& all, std::size_t most) {
   const bool colour = wants_colour(STDOUT_FILENO);
-  constexpr std::size_t columns = 10 + 9 + 12 + 12 + 2;
-  const std::size_t terminal = terminal_width(STDOUT_FILENO);
-  const std::size_t left = terminal == 0 ? 0 : std::max<std::size_t>(terminal, columns + 30) - columns;
-  fmt::print("{}\n", paint(pad_left("pinned", 10) + pad_left("share", 9) + pad_left("live blocks", 12) +
-                               pad_left("live bytes", 12) + "  where",
-                           style::bold, colour));
+  text_table table({"pinned", "share", "live blocks", "live bytes"});
   double shown = 0;
   const std::size_t count = std::min(most, all.places.size());
   for (std::size_t i = 0; i < count; ++i) {
     const pinned_place& place = all.places[i];
     shown += place.pinned;
-    fmt::print("{}{}{}{}  {}\n", pad_left(say_bytes(place.pinned), 10),
-               pad_left(profiler::say_share(place.pinned, all.total), 9),
-               pad_left(profiler::say_count(place.live), 12), pad_left(say_bytes(place.live_bytes), 12),
-               show_frame(place.where, left));
+    table.add({say_bytes(place.pinned), profiler::say_share(place.pinned, all.total),
+               profiler::say_count(place.live), say_bytes(place.live_bytes)});
+  }
+  fmt::print("{}\n", table.heading(colour, "where"));
+  for (std::size_t i = 0; i < count; ++i) {
+    const pinned_place& place = all.places[i];
+    fmt::print("{}\n", table.row(i, colour, show_frame(place.where, room_beside(table.width()))));
     const std::string help = help_for(place, all.total);
-    if (!help.empty()) fmt::print("{}  would help: {}\n", std::string(columns - 2, ' '), help);
+    if (!help.empty()) fmt::print("{}would help: {}\n", std::string(table.width(), ' '), help);
   }
   fmt::print(
       "{}\n",

@@ -8,17 +8,17 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
-#include "cli/show/memory_verdict.hpp"
+#include "cli/show/profile_verdict.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
+#include "cli/show/text_table.hpp"
 #include "profiler/analyze/memory_kinds.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
@@ -54,9 +54,7 @@ void print_split(const profile& p, const memory_row& row, std::size_t most, bool
             style::bold, colour));
   // All but the name: indentation, bytes, space, margin.
   constexpr std::size_t other_columns = 12 + 10 + 2 + 11;
-  const std::size_t terminal = terminal_width(STDOUT_FILENO);
-  const std::size_t left =
-      terminal == 0 ? 0 : std::max<std::size_t>(terminal, other_columns + 30) - other_columns;
+  const std::size_t left = room_beside(other_columns);
   for (const memory_kind& kind : memory_kinds) {
     const double bytes = row.*kind.member;
     if (bytes <= 0) continue;
@@ -75,34 +73,20 @@ void print_split(const profile& p, const memory_row& row, std::size_t most, bool
 }
 
 void print_over_time(const profile& p, bool colour) {
-  std::vector<std::vector<std::string>> cells(1);
-  cells[0] = {"time", "resident"};
-  for (const memory_kind& kind : memory_kinds) cells[0].emplace_back(kind.name);
+  std::vector<std::string> headings = {"time", "resident"};
+  for (const memory_kind& kind : memory_kinds) headings.emplace_back(kind.name);
+  text_table table(std::move(headings));
   for (const memory_row& row : p.memory.rows) {
-    auto& line = cells.emplace_back();
-    line.push_back(profiler::say_time(static_cast<double>(row.time_ns)));
-    line.push_back(profiler::say_bytes(row.resident_bytes));
-    for (const memory_kind& kind : memory_kinds) line.push_back(profiler::say_bytes(row.*kind.member));
+    std::vector<std::string> cells = {profiler::say_time(static_cast<double>(row.time_ns)),
+                                      profiler::say_bytes(row.resident_bytes)};
+    for (const memory_kind& kind : memory_kinds) cells.push_back(profiler::say_bytes(row.*kind.member));
+    table.add(cells);
   }
-  std::vector<std::size_t> widths, by_priority;
-  for (std::size_t column = 0; column < cells[0].size(); ++column) {
-    std::size_t widest = 0;
-    for (const auto& line : cells) widest = std::max(widest, line[column].size());
-    widths.push_back(widest + 2);
-    by_priority.push_back(column);
-  }
-  const std::vector<bool> stays = fitting_columns(widths, by_priority, terminal_width(STDOUT_FILENO));
-  for (std::size_t index = 0; index < cells.size(); ++index) {
-    std::string text;
-    for (std::size_t column = 0; column < widths.size(); ++column) {
-      if (stays[column]) text += pad_left(cells[index][column], widths[column]);
-    }
-    fmt::print("{}\n", index == 0 ? paint(text, style::bold, colour) : text);
-  }
-  const std::string left_out = join(columns_without_room(cells[0], stays), ", ");
+  table.fit(terminal_width(STDOUT_FILENO));
+  fmt::print("{}", table.text(colour));
+  const std::string left_out = table.without_room();
   if (!left_out.empty())
-    fmt::print("{}\n",
-               paint(fmt::format("no room for {} (--json, or | less -S)", left_out), style::faint, colour));
+    fmt::print("{}\n", paint(left_out + " (--json, or | less -S)", style::faint, colour));
 }
 
 nlohmann::json row_json(const memory_row& row) {
@@ -153,7 +137,7 @@ void require_memory(const profile& p, const std::string& path) {
 
 int show_resident(const view_request& asked) {
   const std::size_t most = asked.most_rows(5);
-  const profile p = load_for_command(asked.path, profiler::profile_detail::figures);
+  const profile p = load_for_command(asked.path, "", profiler::profile_detail::figures);
   require_memory(p, asked.path);
   const memory_row& row = asked.at == "end" ? p.memory.rows.back() : *p.memory.highest();
   if (asked.json) {

@@ -14,6 +14,7 @@
 #include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
+#include "cli/show/text_table.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/figure_columns.hpp"
@@ -57,117 +58,61 @@ std::string type_of(const metric_row& row) {
 }
 
 // The cells of one metric: figure and margin of sampling, each aligned.
-class figure_cells {
- public:
-  figure_cells(const profile& p, const std::vector<site_line>& lines, const metric& what) {
-    values_.emplace_back(what.name);
-    margins_.emplace_back();
-    for (const site_line& line : lines) {
-      const double value = what.of(p, line.figures);
-      values_.push_back(say(what.unit, value));
-      margins_.push_back(profiler::say_margin(margin_of(p, what, line.figures), value));
-    }
-    std::size_t width = 0;
-    for (const std::string& margin : margins_) width = std::max(width, display_width(margin));
-    if (width == 0) return;
-    for (std::size_t row = 1; row < values_.size(); ++row)
-      values_[row] += " " + pad_right(margins_[row], width);
+std::vector<std::string> figure_cells(const profile& p, const std::vector<site_line>& lines,
+                                      const metric& what) {
+  std::vector<std::string> values;
+  std::vector<std::string> margins;
+  std::size_t width = 0;
+  for (const site_line& line : lines) {
+    const double value = what.of(p, line.figures);
+    values.push_back(say(what.unit, value));
+    margins.push_back(profiler::say_margin(margin_of(p, what, line.figures), value));
+    width = std::max(width, display_width(margins.back()));
   }
-  [[nodiscard]] const std::vector<std::string>& texts() const noexcept { return values_; }
+  for (std::size_t row = 0; row < values.size() && width > 0; ++row)
+    values[row] += " " + pad_right(margins[row], width);
+  return values;
+}
 
- private:
-  std::vector<std::string> values_;
-  std::vector<std::string> margins_;
-};
-
-// The table: as many metrics and the type as the terminal has room for, then the place.
-class site_table {
- public:
-  site_table(const profile& p, const std::vector<site_line>& lines, const metric& sort) : sort_(sort) {
-    for (const metric& each : profiler::metrics()) {
-      columns_.push_back({std::string(each.name), figure_cells(p, lines, each).texts(), &each});
-    }
-    table_column& types = columns_.emplace_back(table_column{"type", {"type"}, nullptr});
-    for (const site_line& line : lines)
-      types.cells.push_back(cut_to_width(type_of(*line.row), most_type_columns));
-    for (const table_column& each : columns_) {
-      std::size_t widest = 0;
-      for (const std::string& cell : each.cells) widest = std::max(widest, display_width(cell));
-      widths_.push_back(widest + gap);
-    }
-  }
-
-  // Chooses the columns for a terminal of that width (0: no terminal). Returns the width left for the places; 0:
-  // any.
-  std::size_t fit(std::size_t terminal) {
-    if (terminal == 0) {
-      stays_.assign(columns_.size(), true);
-      return 0;
-    }
-    std::vector<std::size_t> by_priority;
-    for (std::size_t column = 0; column < columns_.size(); ++column) {
-      const bool is_key = columns_[column].what == &sort_;
-      by_priority.insert(is_key ? by_priority.begin() : by_priority.end(), column);
-    }
-    stays_ = fitting_columns(widths_, by_priority, terminal > least_place ? terminal - least_place : 1);
-    std::size_t used = 0;
-    for (std::size_t column = 0; column < columns_.size(); ++column)
-      used += stays_[column] ? widths_[column] : 0;
-    return terminal > used ? terminal - used : 1;
-  }
-
-  void print(const std::vector<std::string>& places, bool colour) const {
-    for (std::size_t row = 0; row <= places.size(); ++row) {
-      std::string text;
-      for (std::size_t column = 0; column < columns_.size(); ++column) {
-        if (stays_[column]) text += cell(column, row, colour && row > 0);
-      }
-      text += row == 0 ? "where" : places[row - 1];
-      fmt::print("{}\n", row == 0 ? paint(text, style::bold, colour) : text);
-    }
-    std::vector<std::string> names;
-    for (const table_column& each : columns_) names.push_back(each.name);
-    const std::vector<std::string> left_out = columns_without_room(names, stays_);
-    if (left_out.empty()) return;
-    for (const std::string& line :
-         {fmt::format("no room for {}", join(left_out, ", ")),
-          std::string("(widen the terminal, or use --metric METRIC, --json, or | less -S)")})
-      fmt::print("{}\n", paint(line, style::faint, colour));
-  }
-
- private:
-  static constexpr std::size_t gap = 2;
-  static constexpr std::size_t least_place = 30;
-  static constexpr std::size_t most_type_columns = 32;
-
-  struct table_column {
-    std::string name;
-    std::vector<std::string> cells;  // [0] is the heading
-    const metric* what = nullptr;    // null: the column of types
-  };
-
-  std::string cell(std::size_t column, std::size_t row, bool colour) const {
-    const table_column& one = columns_[column];
-    const std::size_t width = widths_[column] - gap;
-    const std::string text =
-        one.what == nullptr ? pad_right(one.cells[row], width) : pad_left(one.cells[row], width);
-    return paint(text, one.what == &sort_ ? style::bold : style::plain, colour) + std::string(gap, ' ');
-  }
-
-  const metric& sort_;
-  std::vector<table_column> columns_;
-  std::vector<std::size_t> widths_;  // including the gap between columns
-  std::vector<bool> stays_;
-};
-
+// As many metrics and the type as the terminal has room for, the metric by which is sorted in any case; then the place.
 void print_table(const profile& p, const std::vector<site_line>& lines, const metric& sort, name_form form,
                  bool colour) {
-  site_table table(p, lines, sort);
-  const std::size_t left = table.fit(terminal_width(STDOUT_FILENO));
+  constexpr std::size_t least_place = 30;
+  constexpr std::size_t most_type_columns = 32;
+  std::vector<std::string> headings;
+  std::vector<std::vector<std::string>> cells;  // by metric
+  std::vector<std::size_t> by_priority;
+  for (const metric& each : profiler::metrics()) {
+    by_priority.insert(&each == &sort ? by_priority.begin() : by_priority.end(), headings.size());
+    headings.emplace_back(each.name);
+    cells.push_back(figure_cells(p, lines, each));
+  }
+  const std::size_t types = headings.size();
+  by_priority.push_back(types);
+  headings.emplace_back("type");
+  text_table table(std::move(headings), {types});
+  for (std::size_t row = 0; row < lines.size(); ++row) {
+    std::vector<table_cell> line;
+    for (std::size_t column = 0; column < types; ++column)
+      line.push_back(
+          {cells[column][row], &profiler::metrics()[column] == &sort ? style::bold : style::plain});
+    line.push_back({cut_to_width(type_of(*lines[row].row), most_type_columns)});
+    table.add(std::move(line));
+  }
+  const std::size_t terminal = terminal_width(STDOUT_FILENO);
+  table.fit(terminal > least_place ? terminal - least_place : std::min<std::size_t>(terminal, 1),
+            by_priority);
+  const std::size_t left = form == name_form::whole ? 0 : room_beside(table.width());
   const std::vector<std::string> places = show_paths(
-      lines.size(), [&](std::size_t index) { return lines[index].row->frames(p); },
-      form == name_form::whole ? 0 : left, form);
-  table.print(places, colour);
+      lines.size(), [&](std::size_t index) { return lines[index].row->frames(p); }, left, form);
+  fmt::print("{}\n", table.heading(colour, "where"));
+  for (std::size_t row = 0; row < lines.size(); ++row)
+    fmt::print("{}\n", table.row(row, colour, places[row]));
+  if (table.without_room().empty()) return;
+  for (const std::string& line :
+       {table.without_room(),
+        std::string("(widen the terminal, or use --metric METRIC, --json, or | less -S)")})
+    fmt::print("{}\n", paint(line, style::faint, colour));
 }
 
 nlohmann::json row_json(const profile& p, const site_line& line) {
@@ -221,7 +166,7 @@ site_lines lines_of(const profile& p, const std::vector<metric_row>& rows, const
 }  // namespace
 
 int show_sites(const view_request& asked) {
-  const metric& sort = metric_named("--metric", asked.metric);
+  const metric& sort = *profiler::find_metric(asked.metric);
   const profile p = load_for_command(asked.path, asked.process, profiler::profile_detail::figures);
   const std::vector<metric_row> rows = profiler::metric_rows(p);
   auto [lines, found, total] = lines_of(p, rows, sort, asked.filter);

@@ -129,7 +129,7 @@ void print_json(const call_tree& tree, const call_node& node, int depth) {
 
 int show_tree(const view_request& asked) {
   tree_settings settings;
-  settings.what = &metric_named("--metric", asked.metric);
+  settings.what = profiler::find_metric(asked.metric);
   settings.least = asked.least_percent / 100;
   settings.depth = asked.depth;
   settings.width = terminal_width(STDOUT_FILENO);

@@ -109,10 +109,10 @@ class manual_forms(Manual):
         made = sorted(os.path.relpath(os.path.join(where, name), folder)
                       for where, _, names in os.walk(folder) for name in names)
         pages = ["man1/tarn.1", *(f"man1/tarn-{verb}.1" for verb in self.verbs)]
-        self.assertEqual(made, sorted(["_tarn", "tarn.bash", "tarn.fish", *pages]))
+        self.assertEqual(made, sorted(pages))
 
     def test_unknown_forms(self):
-        for words in ([], ["pdf"], ["man"], ["man", "nothing"], ["bash", "more"]):
+        for words in ([], ["pdf"], ["man"], ["man", "nothing"], ["json", "more"]):
             self.assert_refused(tarn("--print-manual", *words), 2, "--print-manual")
 
 
@@ -261,7 +261,7 @@ class Shells(Manual):
 
     def setUp(self):
         super().setUp()
-        tarn("--print-manual", "files", self.folder)
+        self.scripts = os.path.join(ROOT, "packaging", "completions")
         self.path = os.path.dirname(os.path.abspath(settings.tarn)) + ":" + os.environ["PATH"]  # the scripts ask tarn
         for name in ("a.prof", "with blank.prof", "other.txt", "plan.json"):
             self.write(name, "", 0o644)
@@ -303,7 +303,7 @@ class Shells(Manual):
 
 class manual_bash(Shells):
     def ask(self, lines):
-        script = [f". {shlex.quote(self.folder)}/tarn.bash", "complete -p tarn", 'ask() { COMP_WORDS=("$@"); '
+        script = [f". {shlex.quote(self.scripts)}/tarn.bash", "complete -p tarn", 'ask() { COMP_WORDS=("$@"); '
                   'COMP_CWORD=$(($# - 1)); COMPREPLY=(); _tarn; printf "%s\\n" "${COMPREPLY[@]}" --end--; }']
         for line in lines:
             # As readline splits a line: at blanks, and around "=".
@@ -322,7 +322,7 @@ class manual_bash(Shells):
 
     def test_bash_with_the_tab_key(self):
         self.need("bash")
-        setup = f". {self.folder}/tarn.bash"
+        setup = f". {shlex.quote(self.scripts)}/tarn.bash"
         shown = typed_in(["bash", "--norc", "--noprofile", "-i"], "tarn profile --mode=fu", {"SETUP": setup, "PATH": self.path}, self.folder)
         self.assertIn("--mode=full", shown)
         shown = typed_in(["bash", "--norc", "--noprofile", "-i"], "tarn show wi", {"SETUP": setup, "PATH": self.path}, self.folder)
@@ -331,7 +331,7 @@ class manual_bash(Shells):
 
 class manual_fish(Shells):
     def ask(self, lines):
-        script = [f"source {self.folder}/tarn.fish"]
+        script = [f"source {shlex.quote(self.scripts)}/tarn.fish"]
         for line in lines:
             script.append(f"complete -C {shlex.quote(line)}; echo --end--")
         home = os.path.join(self.folder, ".home")
@@ -373,7 +373,7 @@ PS1='ready> '
 """
 
     def ask(self, lines):
-        rc = self.write("rc.zsh", f"fpath=({self.folder} $fpath)\n" + self.PRINT, 0o644)
+        rc = self.write("rc.zsh", f"fpath=({shlex.quote(self.scripts)} $fpath)\n" + self.PRINT, 0o644)
         answers = []
         child, terminal = pty.fork()
         target = os.path.join(self.folder, ".answers")

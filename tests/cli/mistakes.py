@@ -86,8 +86,8 @@ tarn: --mode: must be sample, full or faults, not 'ful'
       Did you mean 'full'? See: tarn profile --help
 """),
         Mistake("a metric is misspelt", "tarn show --metric costt x.prof", 2, """\
-tarn: --metric: there is no metric 'costt'
-      Did you mean 'cost'? The metrics are cost, malloc, hidden, faults, allocations, bytes, live, live_bytes, peak.
+tarn: --metric: must be cost, malloc, hidden, faults, allocations, bytes, live, live_bytes or peak, not 'costt'
+      Did you mean 'cost'? See: tarn show --help
 """),
         Mistake("no program is given", "tarn run", 125, """\
 tarn: no program given

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Figures that a measuring process reports, and their values over all rounds.
-#include "cli/compare/figures.hpp"
+#include "cli/compare/statistics.hpp"
 
 #include <gtest/gtest.h>
 

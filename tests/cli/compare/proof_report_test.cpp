@@ -63,13 +63,5 @@ TEST(proof_report, without_a_terminal_all_columns_are_shown) {
   }
 }
 
-TEST(proof_report, columns_stay_by_their_priority) {
-  const std::vector<std::size_t> widths = {10, 20, 10};
-  EXPECT_EQ(fitting_columns(widths, {1, 2, 0}, 0), (std::vector<bool>{true, true, true}));
-  EXPECT_EQ(fitting_columns(widths, {1, 2, 0}, 40), (std::vector<bool>{true, true, true}));
-  EXPECT_EQ(fitting_columns(widths, {1, 2, 0}, 39), (std::vector<bool>{false, true, true}));
-  EXPECT_EQ(fitting_columns(widths, {1, 2, 0}, 5), (std::vector<bool>{false, true, false}));
-}
-
 }  // namespace
 }  // namespace tarn::cli

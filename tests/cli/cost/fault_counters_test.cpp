@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Parsing of /proc/vmstat, /proc/stat and /proc/PID/stat; counters of a family of processes.
-#include "cli/cost/fault_counters.hpp"
+#include "cli/cost/fault_rates.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

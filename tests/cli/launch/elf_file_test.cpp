@@ -6,7 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
+#include <system_error>
 #include <vector>
+
+#include "cli/launch/scratch_file.hpp"
 
 namespace tarn::cli {
 namespace {
@@ -39,6 +43,7 @@ image crafted(std::uint16_t machine, std::uint32_t segment_type, std::string_vie
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_CLASS] = ELFCLASS64;
   header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
   header.e_type = ET_DYN;
   header.e_machine = machine;
   header.e_phoff = sizeof header;
@@ -54,6 +59,16 @@ image crafted(std::uint16_t machine, std::uint32_t segment_type, std::string_vie
   return bytes;
 }
 
+std::string text_of(const image& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+elf_summary summarize(const image& bytes) { return summarize_file(scratch_file(text_of(bytes)).path()); }
+
+bool defines(const image& bytes, std::string_view symbol) {
+  return defines_symbol(scratch_file(text_of(bytes)).path(), symbol);
+}
+
 image text_image(std::string_view text) {
   image bytes;
   for (const char letter : text) bytes.push_back(static_cast<std::byte>(letter));
@@ -61,24 +76,30 @@ image text_image(std::string_view text) {
 }
 
 TEST(elf_file, reads_the_interpreter) {
-  const elf_summary summary = summarize_file(crafted(native, PT_INTERP, "/lib64/ld-test.so"));
+  const elf_summary summary = summarize(crafted(native, PT_INTERP, "/lib64/ld-test.so"));
   EXPECT_EQ(summary.kind, file_kind::elf);
   EXPECT_EQ(summary.interpreter, "/lib64/ld-test.so");
-  EXPECT_TRUE(is_native(summary));
+  EXPECT_TRUE(summary.is_native());
 }
 
 TEST(elf_file, a_static_program_has_none) {
-  const elf_summary summary = summarize_file(crafted(native, PT_LOAD, "code"));
+  const elf_summary summary = summarize(crafted(native, PT_LOAD, "code"));
   EXPECT_EQ(summary.kind, file_kind::elf);
   EXPECT_TRUE(summary.interpreter.empty());
 }
 
 TEST(elf_file, names_foreign_machines) {
-  const elf_summary summary = summarize_file(crafted(foreign, PT_INTERP, "/lib/ld.so"));
-  EXPECT_FALSE(is_native(summary));
-  EXPECT_EQ(machine_name(EM_AARCH64, 64, false), "aarch64");
-  EXPECT_EQ(machine_name(EM_386, 32, false), "32-bit x86");
-  EXPECT_EQ(machine_name(4242, 32, false), "machine 4242 (32-bit)");
+  const elf_summary summary = summarize(crafted(foreign, PT_INTERP, "/lib/ld.so"));
+  const auto name_of = [](std::uint16_t machine, int bits) {
+    elf_summary one;
+    one.machine = machine;
+    one.bits = bits;
+    return one.machine_name();
+  };
+  EXPECT_FALSE(summary.is_native());
+  EXPECT_EQ(name_of(EM_AARCH64, 64), "aarch64");
+  EXPECT_EQ(name_of(EM_386, 32), "32-bit x86");
+  EXPECT_EQ(name_of(4242, 32), "machine 4242 (32-bit)");
 }
 
 TEST(elf_file, thirty_two_bits_and_foreign_byte_order) {
@@ -86,62 +107,60 @@ TEST(elf_file, thirty_two_bits_and_foreign_byte_order) {
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_CLASS] = ELFCLASS32;
   header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
   header.e_machine = EM_386;
   image bytes;
   put(bytes, 0, header);
-  EXPECT_EQ(summarize_file(bytes).bits, 32U);
-  EXPECT_EQ(summarize_file(bytes).machine, EM_386);
+  EXPECT_EQ(summarize(bytes).bits, 32);
+  EXPECT_EQ(summarize(bytes).machine, EM_386);
   header.e_ident[EI_DATA] = ELFDATA2MSB;
   header.e_machine = __builtin_bswap16(EM_PPC64);
   put(bytes, 0, header);
-  EXPECT_TRUE(summarize_file(bytes).big_endian);
-  EXPECT_EQ(summarize_file(bytes).machine, EM_PPC64);
-  EXPECT_FALSE(is_native(summarize_file(bytes)));
+  EXPECT_TRUE(summarize(bytes).big_endian);
+  EXPECT_EQ(summarize(bytes).machine, EM_PPC64);
+  EXPECT_FALSE(summarize(bytes).is_native());
 }
 
 TEST(elf_file, other_kinds_of_file) {
-  EXPECT_EQ(summarize_file({}).kind, file_kind::empty);
-  EXPECT_EQ(summarize_file(text_image("hello")).kind, file_kind::other);
-  EXPECT_EQ(summarize_file(text_image("#! /bin/sh -e \nexit")).script_line, "/bin/sh -e");
-  EXPECT_EQ(summarize_file(text_image("#!/bin/sh\r\n")).script_line, "/bin/sh\r");
-  EXPECT_EQ(summarize_file(text_image("#!")).kind, file_kind::script);
-  EXPECT_EQ(summarize_file(text_image("#!")).script_line, "");
+  EXPECT_EQ(summarize({}).kind, file_kind::empty);
+  EXPECT_EQ(summarize(text_image("hello")).kind, file_kind::other);
+  EXPECT_EQ(summarize(text_image("#! /bin/sh -e \nexit")).script_line, "/bin/sh -e");
+  EXPECT_EQ(summarize(text_image("#!/bin/sh\r\n")).script_line, "/bin/sh\r");
+  EXPECT_EQ(summarize(text_image("#!")).kind, file_kind::script);
+  EXPECT_EQ(summarize(text_image("#!")).script_line, "");
 }
 
 TEST(elf_file, every_truncation_is_survived) {
   const image whole = crafted(native, PT_INTERP, "/lib64/ld-test.so");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const image part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
-    const elf_summary summary = summarize_file(part);
+    const elf_summary summary = summarize(part);
     EXPECT_TRUE(summary.kind != file_kind::elf) << size;
-    EXPECT_FALSE(defines_symbol(part, "malloc"));
+    EXPECT_FALSE(defines(part, "malloc"));
   }
 }
 
 TEST(elf_file, offsets_beyond_the_file_are_damage) {
   image bytes = crafted(native, PT_INTERP, "/x");
   put(bytes, offsetof(Elf64_Ehdr, e_phoff), std::uint64_t{0xffffffffffffff00});
-  EXPECT_EQ(summarize_file(bytes).kind, file_kind::damaged_elf);
-  EXPECT_FALSE(summarize_file(bytes).problem.empty());
+  EXPECT_EQ(summarize(bytes).kind, file_kind::damaged_elf);
+  EXPECT_FALSE(summarize(bytes).problem.empty());
 }
 
 TEST(elf_file, finds_symbols_in_real_libraries) {
-  const mapped_file own("/proc/self/exe");
-  const elf_summary summary = summarize_file(own.data());
+  const elf_summary summary = summarize_file("/proc/self/exe");
   EXPECT_EQ(summary.kind, file_kind::elf);
-  EXPECT_TRUE(is_native(summary));
+  EXPECT_TRUE(summary.is_native());
   EXPECT_TRUE(summary.has_dynamic);
-  EXPECT_FALSE(defines_symbol(own.data(), "malloc"));
+  EXPECT_FALSE(defines_symbol("/proc/self/exe", "malloc"));
   // This program's interpreter, the dynamic loader, is a library with well-known symbols.
-  const mapped_file loader(summary.interpreter);
-  EXPECT_TRUE(defines_symbol(loader.data(), "__tls_get_addr"));
-  EXPECT_FALSE(defines_symbol(loader.data(), "no_such_symbol_anywhere"));
+  EXPECT_TRUE(defines_symbol(summary.interpreter, "__tls_get_addr"));
+  EXPECT_FALSE(defines_symbol(summary.interpreter, "no_such_symbol_anywhere"));
 }
 
 TEST(elf_file, damage_anywhere_in_a_real_library_is_survived) {
-  const mapped_file own("/proc/self/exe");
-  const mapped_file loader(summarize_file(own.data()).interpreter);
-  const image whole(loader.data().begin(), loader.data().end());
+  std::ifstream loader(summarize_file("/proc/self/exe").interpreter, std::ios::binary);
+  const image whole = text_image(std::string(std::istreambuf_iterator<char>(loader), {}));
   std::uint64_t state = 1;
   for (int trial = 0; trial < 200; ++trial) {
     image damaged = whole;
@@ -151,14 +170,14 @@ TEST(elf_file, damage_anywhere_in_a_real_library_is_survived) {
       damaged[(state >> 33) % std::min<std::size_t>(16384, damaged.size())] =
           static_cast<std::byte>(state >> 56);
     }
-    defines_symbol(damaged, "__tls_get_addr");
+    defines(damaged, "__tls_get_addr");
   }
   SUCCEED();
 }
 
 TEST(elf_file, missing_files_and_folders_are_errors) {
-  EXPECT_THROW(mapped_file("/nonexistent/file"), std::system_error);
-  EXPECT_THROW(mapped_file("/tmp"), std::system_error);
+  EXPECT_THROW(summarize_file("/nonexistent/file"), std::system_error);
+  EXPECT_THROW(summarize_file("/tmp"), std::system_error);
 }
 
 }  // namespace

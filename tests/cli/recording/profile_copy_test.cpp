@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "cli/compare/own_command.hpp"
+#include "cli/launch/scratch_file.hpp"
 #include "profiler/model/recorded_command.hpp"
 #include "profiler/model/store_profile.hpp"
 

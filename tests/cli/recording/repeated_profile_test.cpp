@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Recordings that cannot be repeated are refused before the first one.
-#include "cli/recording/repeated_profile.hpp"
+#include "cli/recording/paused_profile.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Parsing of sizes such as 8M or 64KiB.
-#include "cli/show/byte_size.hpp"
+#include "cli/launch/accepted_values.hpp"
 
 #include <gtest/gtest.h>
 

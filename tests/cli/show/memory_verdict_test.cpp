@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The beginning of the summary of a program that memory or a signal has ended.
-#include "cli/show/memory_verdict.hpp"
+#include "cli/show/profile_verdict.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/show/tree_verdict.hpp"
-
 namespace tarn::cli {
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/manual/man_page.hpp"
+#include "cli/manual/manual.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/core.h>
@@ -10,10 +10,69 @@
 #include <ctime>
 #include <string_view>
 
-#include "cli/manual/overview.hpp"
 #include "cli/show/text.hpp"
 
 namespace tarn::cli {
+
+namespace {
+
+constexpr exit_meaning overview_exits[] = {
+    {0, "success"},
+    {1,
+     "compare, prove: results differ; diff: a limit is exceeded; show --by leaks: a block is lost; doctor: something "
+     "is missing"},
+    {2, "wrong usage (of run and profile: 125)"},
+    {3, "the program fails under every allocator"},
+    {4, "a profile is damaged; what could be read was used"},
+    refused_exit,
+    not_executable_exit,
+    not_found_exit,
+    {141, "the reader of standard output has closed the pipe; no message"},
+};
+
+constexpr const char* overview_examples =
+    "  tarn run --stats -- make\n"
+    "  tarn compare -- ./my_program input.dat\n"
+    "  tarn profile -o run.prof -- ./my_program input.dat\n"
+    "  tarn show run.prof; tarn report run.prof --open\n"
+    "  tarn advise run.prof; tarn prove run.prof\n";
+
+}  // namespace
+
+void define_all(std::span<const verb> verbs, const std::function<void(const command& app)>& take) {
+  for (const verb& each : verbs) define_command(each.run, take);
+}
+
+std::string phrase_of(const command& app) {
+  std::string phrase = app.text().summary;
+  if (phrase.ends_with('.')) phrase.pop_back();
+  phrase[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(phrase[0])));
+  return phrase;
+}
+
+std::string render_overview(std::span<const verb> verbs) {
+  std::string text =
+      "tarn: a memory toolkit for C and C++ programs on Linux\n"
+      "\n"
+      "Usage: tarn COMMAND ...\n"
+      "\n";
+  const auto add = [&text](const std::string& name, const std::string& phrase) {
+    text += list_entry(name, phrase, 11);
+  };
+  for (const verb& each : verbs) {
+    if (each.group != nullptr) text += std::string(&each == verbs.data() ? "" : "\n") + each.group + ":\n";
+    define_command(each.run, [&add](const command& app) { add(app.get_name(), phrase_of(app)); });
+  }
+  text += "\n";
+  add("help", "show this text, or the help of a command: tarn help COMMAND");
+  text += std::string("\nExamples:\n") + overview_examples;
+  text +=
+      "\n"
+      "Every command takes --help, --version, --color and --json. run, profile and top\n"
+      "end as the program does; otherwise:\n"
+      "\n";
+  return text + render_exits(overview_exits) + "\nMore: man tarn, docs/reference/commands.md\n";
+}
 
 namespace {
 
