@@ -113,7 +113,7 @@ TEST(block_table, finds_a_broken_invariant) {
   EXPECT_BROKEN(table.validate(), "block_table",
                 "is_large || (page != nullptr && (page->starts[bit / 64] >> (bit % 64) & 1) != 0)", &table);
   small.address = 0;
-  EXPECT_BROKEN(table.validate(), "block_table", "count_ == blocks", &table);
+  EXPECT_BROKEN(table.validate(), "block_table", "blocks_.size() == blocks", &table);
   small = block_at(0x10000, 64);
   table.validate();
 }
