@@ -144,8 +144,10 @@ foreground_result run_in_foreground(const child_request& request, const foregrou
       // Looks that were missed during a stop are not made up for.
       next_look = std::max(next_look + each->interval_seconds, monotonic_seconds());
     }
-    if (wait_for_signal(signals, each != nullptr ? &next_look : nullptr, signal) < 0) continue;
-    if (signal.si_signo != SIGCHLD) {
+    // Without a signal the program is looked at as well: what `look` does may have waited for another child's SIGCHLD, and
+    // taken the program's; and the end of a traced thread can come after the SIGCHLD.
+    const bool is_signalled = wait_for_signal(signals, each != nullptr ? &next_look : nullptr, signal) >= 0;
+    if (is_signalled && signal.si_signo != SIGCHLD) {
       forward(signal, child);
       continue;
     }

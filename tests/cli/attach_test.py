@@ -469,6 +469,26 @@ class paused(AttachBase):
         self.assertEqual(target.process.wait(timeout=20), -signal.SIGTERM)
         self.assertEqual(self.count(self.dump(os.path.join(self.folder, "x.prof")), "burst_make"), (77, 77))
 
+    def test_the_program_ends_between_two_requests(self):
+        for _ in range(5):
+            process = subprocess.Popen([settings.tarn, "profile", "--paused", "-q", "-o", os.path.join(self.folder, "x.prof"), "--",
+                                        sys.executable, "-c", "import time; time.sleep(0.8)"], stdout=subprocess.DEVNULL)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            while not self.children_of(process):
+                time.sleep(0.01)
+            child = self.child_of(process)
+            words = ["attach", child], ["attach", "--stop", child]
+            while all(subprocess.run([settings.tarn, *each], capture_output=True, timeout=30, check=False,
+                                     cwd=self.folder).returncode == 0 for each in words):
+                pass
+            self.assertEqual(process.wait(timeout=10), 0)
+
+    @staticmethod
+    def children_of(process):
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
+            return file.read().split()
+
 
 class refused(AttachBase):
     def refuses(self, pid, *phrases, words=(), code=125):
