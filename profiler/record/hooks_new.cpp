@@ -70,8 +70,11 @@ void look_up(function& into, const char* name, function otherwise) {
   if (into == nullptr) into = otherwise;
 }
 
+// What the dynamic linker allocates in it, where there is no operator new, is not the program's.
 void look_up_all() {
   if (real.malloc == nullptr) find_real_functions();
+  const std::uint8_t before = self.busy;
+  self.busy = 2;  // calling
   operators found;
   look_up(found.make, "_Znwm", plain_new);
   look_up(found.make_array, "_Znam", found.make);
@@ -91,17 +94,13 @@ void look_up_all() {
   look_up(found.drop_array_sized_aligned, "_ZdaPvmSt11align_val_t", found.drop_sized_aligned);
   set_new_module(reinterpret_cast<std::uintptr_t>(found.make));
   known = found;
+  self.busy = before;
   looked.store(true, std::memory_order_release);  // pairs with all()'s acquire
 }
 
 const operators& all() {
   // acquire, pairs with the release above: known is filled; two threads may both fill it, with the same
-  if (__builtin_expect(!looked.load(std::memory_order_acquire), 0) != 0) {
-    const std::uint8_t before = self.busy;
-    self.busy = 2;  // calling
-    look_up_all();
-    self.busy = before;
-  }
+  if (__builtin_expect(!looked.load(std::memory_order_acquire), 0) != 0) look_up_all();
   return known;
 }
 

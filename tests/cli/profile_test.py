@@ -117,6 +117,15 @@ class profile(ProfileBase):
         self.assertEqual(known["meta"]["exit"], {"status": END})
         self.assertEqual(known["damage"], "")
 
+    def test_the_recorder_counts_nothing_of_its_own(self):
+        # Without libstdc++ the recorder looks for an operator new that is not there.
+        program = self.compile("c", "#include <stdlib.h>\nstatic void* volatile keep;\n"
+                               "int main() { for (int i = 0; i < 300; ++i) keep = malloc(100); }\n", "-O1", "-fno-builtin", "-Wl,--as-needed")
+        path = os.path.join(self.folder, "c.prof")
+        subprocess.run([settings.tarn, "profile", "--mode", "full", "-q", "-o", path, "--", program], check=True)
+        known = json.loads(subprocess.run([settings.tarn, "export", "--json", path], check=True, capture_output=True).stdout)
+        self.assertEqual(known["totals"]["allocations"], 300)
+
     def test_pages_are_those_that_were_touched(self):
         user, kernel = sees_faults()
         if not user or not small_pages():
