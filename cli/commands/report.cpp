@@ -173,6 +173,7 @@ int cmd_report(const std::vector<std::string>& words) {
                     "Give a file name for the page: -o FILE");
   }
   // Loaded before the output is opened, so that an unreadable profile changes no file.
+  note_input(arguments.profiles.front());
   profiler::profile loaded = arguments.profiles.size() > 1 ? merge_files(arguments.profiles)
                                                            : profiler::load_parts(arguments.profiles.front());
   if (arguments.output.empty()) arguments.output = usual_output(arguments.profiles.front());

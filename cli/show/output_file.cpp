@@ -5,9 +5,15 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "cli/show/cli_error.hpp"
 
@@ -20,7 +26,24 @@ namespace {
   throw not_written(where, error);
 }
 
+// With the time of its last change: a file that is made later may have the number of one that is gone.
+using file_identity = std::tuple<dev_t, ino_t, time_t, long>;
+
+file_identity identity_of(const struct ::stat& file) {
+  return {file.st_dev, file.st_ino, file.st_ctim.tv_sec, file.st_ctim.tv_nsec};
+}
+
+std::vector<file_identity>& inputs() {
+  static std::vector<file_identity> all;
+  return all;
+}
+
 }  // namespace
+
+void note_input(const std::string& path) {
+  struct stat file = {};
+  if (stat(path.c_str(), &file) == 0) inputs().push_back(identity_of(file));
+}
 
 cli_error not_written(const std::string& where, int error) {
   return {exit_code::refused,
@@ -58,6 +81,33 @@ output_file::output_file(std::string option, const std::string& path)
                     fmt::format("{} {}: cannot write there: {}", option_, path_, std::strerror(errno)),
                     "Give a file in a folder that you may write to. Nothing was done.");
   }
+  struct stat old = {};
+  if (created_ || fstat(descriptor_, &old) != 0) return;
+  if (std::find(inputs().begin(), inputs().end(), identity_of(old)) != inputs().end()) {
+    close(descriptor_);
+    throw cli_error(exit_code::usage, fmt::format("{} {}: this is the file that is read", option_, path_),
+                    "Give another file name. Nothing was done.");
+  }
+  if (S_ISREG(old.st_mode)) write_beside(old);
+}
+
+// Where no file can be made beside it, or not with its owner, the file itself is written to.
+void output_file::write_beside(const struct ::stat& old) {
+  std::error_code error;
+  const std::string real = std::filesystem::canonical(path_, error);
+  std::string name = real + ".XXXXXX";
+  const int beside = error ? -1 : mkostemp(name.data(), O_CLOEXEC);
+  if (beside < 0) return;
+  const bool is_alike =
+      fchown(beside, old.st_uid, old.st_gid) == 0 && fchmod(beside, old.st_mode & 07777U) == 0;
+  if (!is_alike || old.st_nlink > 1) {
+    unlink(name.c_str());
+    close(beside);
+    return;
+  }
+  close(std::exchange(descriptor_, beside));
+  written_to_ = name;
+  replaced_ = real;
 }
 
 output_file::output_file(std::string option, const fresh_name& name)
@@ -79,6 +129,9 @@ output_file::~output_file() {
   if (descriptor_ >= 0 && descriptor_ != STDOUT_FILENO) close(descriptor_);
   const bool is_whole = written_ && std::uncaught_exceptions() == exceptions_;
   if (created_ && !is_whole) unlink(path_.c_str());
+  if (written_to_.empty() || (is_whole && rename(written_to_.c_str(), replaced_.c_str()) == 0)) return;
+  if (is_whole) print_note(fmt::format("{} was not replaced: {}", path_, std::strerror(errno)));
+  unlink(written_to_.c_str());
 }
 
 void output_file::write(std::string_view text) {

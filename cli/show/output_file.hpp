@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // output_file: a file for results, opened before the work begins, so that a name that cannot be written to is
-// reported at once. Its previous content stays until the first write. flush_standard_output: the same check for
-// standard output.
+// reported at once. A file that exists is replaced when all has been written, so that a full disk leaves it as it was; the
+// file that the command reads is refused. flush_standard_output: the same check for standard output.
 #pragma once
+
+#include <sys/stat.h>
 
 #include <exception>
 #include <string>
@@ -34,24 +36,30 @@ struct fresh_name {
   std::string ending;
 };
 
+// The command reads this file: an output_file that is made later and is the same one refuses (usage).
+void note_input(const std::string& path);
+
 class output_file {
  public:
-  // "-" is standard output. `option` names the option in messages. Throws cli_error (refused).
+  // "-" is standard output. `option` names the option in messages. Throws cli_error (refused, or usage: see note_input).
   output_file(std::string option, const std::string& path);
   output_file(std::string option, const fresh_name& name);
-  // Removes the file if this object created it and it was not written completely, as after an exception.
+  // Puts the new file in the place of the old one; or removes it if it was not written completely, as after an exception.
   ~output_file();
   output_file(const output_file&) = delete;
   output_file& operator=(const output_file&) = delete;
 
-  // The first call replaces the file's content by `text`; further calls append. Throws cli_error (refused), or
-  // closed_pipe.
+  // Throws cli_error (refused), or closed_pipe.
   void write(std::string_view text);
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:
+  void write_beside(const struct ::stat& old);
+
   std::string option_;
   std::string path_;
+  std::string written_to_;  // the file beside the one that will be replaced; empty: none
+  std::string replaced_;    // its name, without links
   int descriptor_ = -1;
   bool created_ = false;
   bool written_ = false;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/show/cli_error.hpp"
+#include "cli/show/output_file.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/function_name.hpp"
 #include "profiler/analyze/site_label.hpp"
@@ -57,6 +58,7 @@ void tell_damage(const std::string& path, const std::string& damage) {
 bool damage_was_told() { return is_damage_told; }
 
 profiler::profile load_parts_for_command(const std::string& path, profiler::profile_detail detail) {
+  note_input(path);
   try {
     profiler::profile p = profiler::load_parts(path, detail);
     tell_damage(path, p.damage);

@@ -246,6 +246,20 @@ class exports(Profiles):
         self.assert_refused(tarn("show", "--by", "tree"), 2, "PROFILE is missing")
 
 
+class inputs(Profiles):
+    def test_what_is_read_is_not_written_to(self):
+        path = self.make("a.tarn")
+        link = os.path.join(self.folder, "link")
+        os.symlink(path, link)
+        with open(path, "rb") as file:
+            before = file.read()
+        for words in (["export", "--json", path, "-o", path], ["export", "--sqlite", path, "-o", link], ["report", path, "-o", path],
+                      ["advise", "--estimate", path, "--plan", link], ["merge", path, path, "-o", link]):
+            self.assertIn("Give another file name.", self.run_tarn(*words, code=2).stderr, words)
+            with open(path, "rb") as file:
+                self.assertEqual(file.read(), before, words)
+
+
 class damage(Profiles):
     def test_refused(self):
         empty = self.write("empty.tarn", "")
@@ -286,7 +300,7 @@ def main():
     settings.tarn = os.path.abspath(arguments.tarn)
     make_profile = os.path.abspath(arguments.make_profile)
     suite = unittest.TestSuite()
-    for group in (views, exports, damage):
+    for group in (views, exports, inputs, damage):
         suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(group))
     result = unittest.TextTestRunner(verbosity=1).run(suite)
     sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 
 #include "cli/show/cli_error.hpp"
 
@@ -41,16 +42,53 @@ std::string output_refusal(Work work) {
   return "no error";
 }
 
-TEST_F(output_file_test, what_was_there_stays_until_the_first_write) {
+TEST_F(output_file_test, what_was_there_stays_until_all_is_written) {
   std::ofstream(path()) << "what was there before";
   {
     output_file out("--json", path());
     EXPECT_EQ(content(), "what was there before");
     out.write("new ");
-    EXPECT_EQ(content(), "new ");
     out.write("text");
+    EXPECT_EQ(content(), "what was there before");
   }
   EXPECT_EQ(content(), "new text");
+}
+
+TEST_F(output_file_test, an_error_leaves_what_was_there_and_nothing_else) {
+  std::ofstream(path()) << "what was there before";
+  try {
+    output_file out("-o", path());
+    out.write("half of");
+    throw std::runtime_error("an error");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_EQ(content(), "what was there before");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(output_file_test, a_replaced_file_keeps_its_rights_and_links_to_it) {
+  std::ofstream(path()) << "old";
+  std::filesystem::permissions(path(), std::filesystem::perms(0640));
+  std::filesystem::create_symlink("out", folder_ + "/link");
+  output_file("-o", folder_ + "/link").write("new");
+  EXPECT_EQ(content(), "new");
+  EXPECT_EQ(std::filesystem::status(path()).permissions(), std::filesystem::perms(0640));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ + "/link"));
+  std::filesystem::create_hard_link(path(), folder_ + "/other");
+  output_file("-o", folder_ + "/other").write("for both");
+  EXPECT_EQ(content(), "for both");
+}
+
+TEST_F(output_file_test, what_the_command_reads_is_not_written_to) {
+  std::ofstream(path()) << "a profile";
+  std::filesystem::create_symlink("out", folder_ + "/link");
+  note_input(path());
+  for (const char* name : {"/out", "/link"}) {
+    EXPECT_EQ(output_refusal([&] { output_file("-o", folder_ + name).write("x"); }),
+              "2 -o " + folder_ + name +
+                  ": this is the file that is read | Give another file name. Nothing was done.");
+  }
+  EXPECT_EQ(content(), "a profile");
 }
 
 TEST_F(output_file_test, a_file_that_got_nothing_is_removed_only_if_it_is_new) {
