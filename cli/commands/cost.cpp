@@ -249,8 +249,10 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
   if (process != 0 && kill(process, 0) != 0 && errno == ESRCH) throw no_such_process(words.front());
   if (is_program) locate_program(words.front(), environment::current());
   const memory_prices prices = calibrate_prices();
-  print_note(describe_prices(prices));
-  print_note(describe_first_touch(prices));
+  if (!arguments.json || !is_program) {
+    print_note(describe_prices(prices));
+    print_note(describe_first_touch(prices));
+  }
   if (words.empty()) {
     watch_machine(prices, settings);
   } else if (process != 0) {

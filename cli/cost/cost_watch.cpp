@@ -225,7 +225,7 @@ int watch_program(const std::vector<std::string>& words, const memory_prices& pr
   all.major_faults = static_cast<double>(result.usage.ru_majflt);
   all.user_seconds = seconds_of(result.usage.ru_utime);
   all.system_seconds = seconds_of(result.usage.ru_stime);
-  fmt::print(stderr, "tarn: {}\n", format_exit(result.wait_status));
+  if (settings.json == nullptr) fmt::print(stderr, "tarn: {}\n", format_exit(result.wait_status));
   log.finish(all, result.wall_seconds);
   return result.wait_status;
 }

@@ -39,11 +39,12 @@ std::optional<fault_counters> parse_machine_counters(const std::string& vmstat, 
   double count = 0;
   for (std::string name; lines >> name >> count;) counts[name] = count;
   // user nice system idle iowait irq softirq steal; the further columns (guest) are contained in the first two.
-  std::istringstream columns(stat.substr(0, stat.find('\n')));
+  std::istringstream first_line(stat.substr(0, stat.find('\n')));
   std::string name;
   std::array<double, 8> seconds{};
   std::size_t found = 0;
-  for (columns >> name; found < seconds.size() && columns >> seconds[found]; ++found) seconds[found] /= ticks;
+  for (first_line >> name; found < seconds.size() && first_line >> seconds[found]; ++found)
+    seconds[found] /= ticks;
   if (name != "cpu" || found < 4 || !counts.contains("pgfault")) return std::nullopt;
   fault_counters counters;
   counters.faults = counts["pgfault"];
