@@ -86,6 +86,7 @@ class asked_line {
     const std::size_t equals = current_.starts_with("--") ? current_.find('=') : std::string::npos;
     if (equals != std::string::npos) {
       valued = option_with_value(app, current_.substr(0, equals));
+      if (valued == nullptr) return "\n";
       prefix_ = current_.substr(0, equals + 1);
     }
     if (valued != nullptr) return value(app, valued);

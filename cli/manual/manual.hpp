@@ -36,7 +36,7 @@ std::string overview_man_page(std::span<const verb> verbs);
 
 inline constexpr const char* complete_word = "__complete";
 
-// What can stand at a place of a command line. The shells' scripts (packaging/completions) ask for it by `tarn __complete
+// What can stand at a place of a command line. The shells' scripts (cli/manual/completions) ask for it by `tarn __complete
 // WORDS`. What follows the options of a command (profiles, a process, a program with its arguments) is derived from the names
 // that its usage and its options show: PROFILE, PID, PROGRAM. `words`: those after "tarn", up to the one that is completed, which may be empty. The first line of the answer is what
 // can stand there:

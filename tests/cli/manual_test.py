@@ -261,7 +261,7 @@ class Shells(Manual):
 
     def setUp(self):
         super().setUp()
-        self.scripts = os.path.join(ROOT, "packaging", "completions")
+        self.scripts = os.path.join(ROOT, "cli", "manual", "completions")
         self.path = os.path.dirname(os.path.abspath(settings.tarn)) + ":" + os.environ["PATH"]  # the scripts ask tarn
         for name in ("a.prof", "with blank.prof", "other.txt", "plan.json"):
             self.write(name, "", 0o644)
@@ -319,6 +319,12 @@ class manual_bash(Shells):
     def test_bash(self):
         self.need("bash")
         self.check()
+
+    def test_what_is_typed_is_not_run(self):
+        self.need("bash")
+        script = f". {shlex.quote(self.scripts)}/tarn.bash; COMP_WORDS=(tarn show '--$(touch taken)=') COMP_CWORD=2; _tarn"
+        subprocess.run(["bash", "--norc", "-c", script], check=True, cwd=self.folder, env={**os.environ, "PATH": self.path})
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "taken")))
 
     def test_bash_with_the_tab_key(self):
         self.need("bash")

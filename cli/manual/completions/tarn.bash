@@ -2,13 +2,19 @@
 # bash completion of tarn
 _tarn() {
   local IFS=$'\n' current=${COMP_WORDS[COMP_CWORD]}
+  local word
   local -a words=("${COMP_WORDS[@]:1:COMP_CWORD-1}") answer
   # bash splits --name=value at "=".
   [[ $current == = ]] && { words+=("="); current=; }
   COMPREPLY=()
   mapfile -t answer < <("${COMP_WORDS[0]}" __complete "${words[@]}" "$current" 2>/dev/null)
   case ${answer[0]} in
-    words) answer=("${answer[@]:1}"); COMPREPLY=($(compgen -W "${answer[*]%%$'\t'*}" -- "$current")) ;;
+    words) # not by compgen -W, which would run what the words contain
+      for word in "${answer[@]:1}"; do
+        word=${word%%$'\t'*}
+        [[ $word == "$current"* ]] && COMPREPLY+=("$word")
+      done
+      ;;
     folders) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- "$current")) ;;
     files) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$current")) ;;
     files\ *)
