@@ -48,6 +48,10 @@ answers 0 "-r 3 -- ./program a b" run -r 3 -- ./program 'a b'
 grep -qxF "$scratch/elsewhere" "$scratch/output" || fail "./dev run -- ./program starts it in $(head -n 1 "$scratch/output")"
 # CXX may have a launcher before the compiler, and options behind it.
 CXX='ccache true -m64' answers 0 "-- build/workloads/order_service" run
+answers 2 "run takes options first" run ls /
+stand_in "$scratch/a clone/build/release/bin/tarn-compare" 'exit 2'
+answers 2 "Configuring release" run --bogus
+! grep -qF "the rest of tarn" "$scratch/output" || fail "./dev run builds the rest after wrong usage"
 # What is missing is named, with the command that installs it.
 CXX=false answers 2 "missing: libcli11-dev libfmt-dev" build
 echo "./dev answers as it should"

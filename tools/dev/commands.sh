@@ -34,7 +34,11 @@ TEXT
 }
 
 dev_run() {
-  local options=() program=()
+  local options=()
+  case ${1:--} in
+    -*) ;;
+    *) fail_usage "run takes options first, then '--' and the program: ./dev run -- $*" ;;
+  esac
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
     options+=("$1")
     shift
@@ -52,6 +56,8 @@ dev_run() {
     "$compare" "${options[@]}" -- build/workloads/order_service || status=$?
     printf '\nYour own program: ./dev run -- PROGRAM ARG…\n'
   fi
+  # Wrong usage of `tarn compare`, which has said so.
+  [ $status -ne 2 ] || exit 2
   printf '\nNow the rest of tarn is built: the command with its other verbs, and the libraries to link (Ctrl-C stops it).\n'
   build_release_products || fail 1 "the release build failed" "Read the messages above; ./dev build repeats it."
   echo "Built: build/release/bin/tarn. What it can do: build/release/bin/tarn help"
