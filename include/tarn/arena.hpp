@@ -153,9 +153,9 @@ class arena {
 
   // The present position. With TARN_CHECKED_POOLS a marker takes 40 bytes of the arena, otherwise none.
   [[nodiscard]] marker mark() noexcept { return marker(core_.mark()); }
-  // Destroys and frees everything allocated since the mark; older allocations stay. The marker stays valid. Cost: a few
-  // instructions within a block, besides destructors. Requires: a marker of this arena, and since it was set no
-  // reset(), release() or rewind() to an older marker.
+  // Destroys and frees everything allocated since the mark, also an object whose constructor set it; older ones stay. The
+  // marker stays valid. Cost: a few instructions within a block, and destructors. Requires: a marker of this arena, and since
+  // it was set no reset(), release() or rewind() to an older marker.
   void rewind(const marker& to) noexcept { core_.rewind(to.place_); }
   // Destroys and frees everything. The arena keeps blocks for the next round: at most twice the recent use, or 64 KiB
   // if that is more. (Recent use is the most bytes in use in a round between resets; it falls by an eighth with each

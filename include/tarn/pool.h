@@ -41,9 +41,9 @@ typedef struct tarn_pool_own_bin tarn_pool_own_bin; /* for the templates, too */
 typedef struct tarn_pool_options {
   size_t size; /* sizeof(tarn_pool_options) */
   size_t object_size;
-  size_t alignment; /* a power of two */
-  const char* name; /* in statistics and messages */
-  size_t name_length;
+  size_t alignment;        /* a power of two */
+  const char* name;        /* in statistics and messages */
+  size_t name_length;      /* of it; 0: no name */
   size_t objects_per_span; /* at least; 0: decided by the span's size */
   size_t initial_capacity; /* objects whose memory is taken at once */
   size_t magazine_length;  /* most slots in one magazine, up to 252; 0: decided by the slot size */
@@ -87,7 +87,7 @@ TARN_API size_t tarn_pool_release(tarn_pool* pool) TARN_NOEXCEPT;
 /* Memory for one object, not zeroed. Null: no memory, or the pool's limit is reached (ENOMEM). Of a pool of one thread: by one
  * thread at a time. */
 TARN_API void* tarn_pool_allocate(tarn_pool* pool) TARN_NOEXCEPT;
-/* Frees it to the pool in whose span the address lies; ends the process with a message if it is in none. Leaves errno alone. */
+/* Frees it to the pool in whose span the address lies; ends the process with a message if it is in none, as null is. */
 TARN_API void tarn_pool_deallocate(void* object) TARN_NOEXCEPT;
 /* The pool in whose span the address lies; null if it is in none. */
 TARN_API tarn_pool* tarn_pool_of(const void* address) TARN_NOEXCEPT;
@@ -140,7 +140,7 @@ typedef struct tarn_recycler tarn_recycler; /* the library's */
 typedef struct tarn_recycler_options {
   size_t size; /* sizeof(tarn_recycler_options) */
   const char* name;
-  size_t name_length;
+  size_t name_length;   /* 0: no name */
   size_t limit;         /* of idle objects; 0: none */
   size_t limit_objects; /* most idle objects; 0: any number */
   unsigned cycle_ms;    /* length of a generation; 0: only tarn_trim and memory pressure end one */
@@ -249,8 +249,8 @@ TARN_API void tarn_buffer_pool_destroy(tarn_buffer_pool* pool) TARN_NOEXCEPT;
  * locked pool, no more memory may be locked (EPERM). */
 TARN_API void* tarn_buffer_get(tarn_buffer_pool* pool, size_t bytes, size_t* capacity) TARN_NOEXCEPT;
 /* Gives a buffer back to its pool, which is found by the address. `pool`, unless null, is the pool that the buffer must
- * belong to; only checked pools compare it. Ends the process with a message on a pointer that is not a live buffer. Leaves errno
- * alone. */
+ * belong to; only checked pools compare it. Ends the process with a message on a pointer that is not a live buffer, as null
+ * is not. Leaves errno alone. */
 TARN_API void tarn_buffer_give_back(tarn_buffer_pool* pool, void* buffer) TARN_NOEXCEPT;
 /* The pool of the live buffer that begins at `address`, with its usable bytes in *capacity; null if there is none. */
 TARN_API tarn_buffer_pool* tarn_buffer_pool_of(const void* address, size_t* capacity) TARN_NOEXCEPT;

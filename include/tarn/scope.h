@@ -17,7 +17,7 @@
  * tarn's arenas, whose memory is the process's and outlives scopes; guarded blocks (option guarded), and blocks up to
  * 2 KiB that the heap profile follows (option profile), which are reported as survivors all the same. Containers, pmr
  * resources and arenas that take their memory from malloc or new are charged as their blocks are.
- *
+ * Under a sanitizer or another malloc (AddressSanitizer, valgrind) nothing is charged, and no limit holds.
  * Thread safety: any thread, unless said otherwise. Sizes are in bytes.
  * Not for: scopes that hold a few kilobytes (each size class of a scope takes 8 KiB); results that outlive the scope in
  * large number (make them outside of it: tarn_scope_leave() first).
