@@ -72,6 +72,9 @@ def write(sums):
 
 
 def main():
+    if len(sys.argv) > 2 or set(sys.argv[1:]) - {"--all", "--write"}:
+        print(__doc__)
+        return 2
     sums = weights()
     if "--write" in sys.argv:
         write(sums)
