@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/syscall.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -212,12 +215,16 @@ TEST(front_registry, an_ended_thread_makes_no_bin_and_leaves_its_bins_for_reuse)
   in_new_thread([](registry_type& registry) {
     core* const c = make(registry);
     bin* left = nullptr;
+    std::atomic<long> thread{0};
     std::thread([&] {
+      thread = os::system_call(SYS_gettid);
       left = registry.bin_of(c, true);
       registry.thread_ends(take, put_back);
       EXPECT_EQ(registry.bin_of(c, true), nullptr);
       EXPECT_EQ(local_bins.count, 0U);
     }).join();
+    // join() returns a moment before the kernel has forgotten the thread.
+    os::await_end_of_thread(thread);
     if (!TARN_TSAN) {
       EXPECT_EQ(registry.new_bin(), left);
     }
