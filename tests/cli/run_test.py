@@ -197,7 +197,9 @@ class signals(Base):
                 self.fail(f"{number}: tarn did not go on with the program")
 
     def test_the_terminals_interrupt_reaches_a_program_in_a_process_group_of_its_own(self):
-        code = "import os, time; os.setpgid(0, 0); print('ready', flush=True); time.sleep(60)"
+        # With the default action: Python's own handler can run just before sleep() begins, which then sleeps on.
+        code = ("import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); os.setpgid(0, 0); "
+                "print('ready', flush=True); time.sleep(60)")
         pid, terminal = pty.fork()
         if pid == 0:
             os.environ["TARN_LIBRARY"] = settings.library
