@@ -146,7 +146,7 @@ site_lines lines_of(const profile& p, const std::vector<metric_row>& rows, const
   site_lines result;
   std::map<std::string, std::size_t> known;  // index into `lines` by place and type
   for (const metric_row& row : rows) {
-    const double key = sort.of(p, row.figures());
+    const double key = sort.of(p, row.figures(p));
     result.total += key;
     if (!matches(p, row, filter)) continue;
     const auto frames = row.frames(p);
@@ -154,7 +154,7 @@ site_lines lines_of(const profile& p, const std::vector<metric_row>& rows, const
     if (is_new) result.lines.push_back({&row, frames[profiler::own_frame(frames)], 0, {}, 0});
     site_line& line = result.lines[at->second];
     line.key += key;
-    add(line.figures, row.figures());
+    add(line.figures, row.figures(p));
     ++line.sites;
     ++result.found;
   }

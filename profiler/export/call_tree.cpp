@@ -16,7 +16,7 @@ class call_tree_builder {
  public:
   call_tree run(const profile& p, const metric& what, bool inverted) {
     for (const metric_row& row : metric_rows(p)) {
-      const double value = what.of(p, row.figures());
+      const double value = what.of(p, row.figures(p));
       if (value > 0) add(row.frames(p), value, inverted);
     }
     std::stable_sort(

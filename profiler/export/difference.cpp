@@ -162,7 +162,7 @@ std::vector<identified_row> rows_by_identity(const profile& p, const std::vector
     const bool has_path = who != nullptr && who->stack != 0;
     const path_identity path =
         has_path ? paths[who->stack]
-                 : extend({}, names.of(who == nullptr ? rows[index].label : "[no call path]"));
+                 : extend({}, names.of(who == nullptr ? rows[index].label() : "[no call path]"));
     const std::uint32_t type = names.of(who == nullptr ? "type " : "type " + who->type);
     identified.push_back({extend(path, type), static_cast<std::uint32_t>(index)});
   }
@@ -190,7 +190,7 @@ void difference_builder::add(side which, profile& p) {
     const std::uint32_t site = row_of(identity, rows[identified[first].row], p);
     column_values values;
     for (; first < identified.size() && identified[first].identity == identity; ++first) {
-      site_figures figures = rows[identified[first].row].figures();
+      site_figures figures = rows[identified[first].row].figures(p);
       add_figures(values, p, figures);
       if (are_faults_known) figures.faults_variance = 0;
       add_figures(total, p, figures);

@@ -12,13 +12,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "profiler/export/block_list.hpp"
 #include "profiler/export/metrics.hpp"
 #include "profiler/export/path_identity.hpp"
 #include "profiler/model/profile.hpp"
@@ -60,7 +60,7 @@ inline constexpr double difference_confidence = 0.95;
 
 struct difference {
   std::array<change, metric_count> totals;  // in the order of metrics()
-  std::deque<site_change> sites;            // there may be a million
+  block_list<site_change> sites;            // there may be a million
   std::vector<source_frame> places;         // of sites: site_label
   std::vector<std::string> types;
   std::vector<std::string> callers;  // of the place, at most three: "parse < load"; empty if there are none
@@ -116,7 +116,7 @@ class difference_builder {
   // Until take(), `before` and `after` of a change are sums over the recordings, and `margin` is the variance of
   // the difference of the means that is due to sampling.
   difference changes_;
-  std::deque<squares> site_squares_;  // of changes_.sites; empty where there are two recordings
+  block_list<squares> site_squares_;  // of changes_.sites; empty where there are two recordings
   squares total_squares_ = {};
   std::vector<known_site> known_;  // by identity
   std::vector<known_site> new_;    // of the recording that is being added

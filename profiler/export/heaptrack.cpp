@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <iterator>
 #include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "profiler/export/block_list.hpp"
 #include "profiler/export/exports.hpp"
 #include "profiler/export/packer.hpp"
 #include "profiler/format/table_file.hpp"
@@ -241,8 +241,8 @@ class heaptrack_writer {
     return sizes;
   }
 
-  std::deque<share> make_shares(double scale) {
-    std::deque<share> shares;
+  block_list<share> make_shares(double scale) {
+    block_list<share> shares;
     for (const site& one : p_.sites) {
       const site_figures& f = one.figures;
       if (f.allocations <= 0) continue;
@@ -273,7 +273,7 @@ class heaptrack_writer {
       peak_bytes_ += one.figures.bytes_at_peak;
     }
     const double scale = std::max(1.0, std::ceil(allocations / most_made_up));
-    const std::deque<share> shares = make_shares(scale);
+    const block_list<share> shares = make_shares(scale);
     const auto highest = std::max_element(
         p_.counters.begin(), p_.counters.end(),
         [](const counter_row& a, const counter_row& b) { return a.live_bytes < b.live_bytes; });
@@ -292,7 +292,7 @@ class heaptrack_writer {
     return scale;
   }
 
-  void repeat(const std::deque<share>& shares, char kind, portion share::*which) {
+  void repeat(const block_list<share>& shares, char kind, portion share::*which) {
     for (const share& each : shares) {
       for (std::uint64_t count = 0; count < (each.*which).count; ++count) out_.line(kind, (each.*which).info);
     }

@@ -73,17 +73,23 @@ std::string metric_names() {
   return names;
 }
 
-site_figures metric_row::figures() const {
+std::string_view metric_row::label() const noexcept {
+  return faults == outside::elsewhere ? "[faults outside of allocated memory]"
+                                      : "[faults that only the kernel counted]";
+}
+
+site_figures metric_row::figures(const profile& p) const {
   if (who != nullptr) return who->figures;
+  const bool are_seen = faults == outside::elsewhere;
   site_figures of_nobody;
-  of_nobody.faults = faults;
-  of_nobody.fault_pages = faults;
-  of_nobody.faults_variance = faults_variance;
+  of_nobody.faults = are_seen ? p.other_faults : p.unseen_faults;
+  of_nobody.fault_pages = of_nobody.faults;
+  of_nobody.faults_variance = are_seen ? other_faults_variance(p) : 0;
   return of_nobody;
 }
 
 std::vector<source_frame> metric_row::frames(const profile& p) const {
-  if (who == nullptr) return {{std::string(label), {}, 0, false}};
+  if (who == nullptr) return {{std::string(label()), {}, 0, false}};
   std::vector<source_frame> path = frames_of(p, who->stack);
   if (path.empty()) path.push_back({"[no call path]", {}, 0, false});
   return path;
@@ -92,19 +98,15 @@ std::vector<source_frame> metric_row::frames(const profile& p) const {
 std::vector<metric_row> metric_rows(const profile& p) {
   std::vector<metric_row> rows;
   rows.reserve(p.sites.size() + 2);
-  for (const site& each : p.sites) rows.push_back({&each, {}, 0, 0});
-  if (p.other_faults > 0) {
-    rows.push_back(
-        {nullptr, "[faults outside of allocated memory]", p.other_faults, other_faults_variance(p)});
-  }
-  if (p.unseen_faults > 0)
-    rows.push_back({nullptr, "[faults that only the kernel counted]", p.unseen_faults, 0});
+  for (const site& each : p.sites) rows.push_back({&each});
+  if (p.other_faults > 0) rows.push_back({nullptr, metric_row::outside::elsewhere});
+  if (p.unseen_faults > 0) rows.push_back({nullptr, metric_row::outside::unseen});
   return rows;
 }
 
 double sum_of(const profile& p, const metric& what) {
   double sum = 0;
-  for (const metric_row& row : metric_rows(p)) sum += what.of(p, row.figures());
+  for (const metric_row& row : metric_rows(p)) sum += what.of(p, row.figures(p));
   return sum;
 }
 

@@ -32,12 +32,13 @@ std::string metric_names();                        // "cost, malloc, ..."
 
 // A row: a site, or faults that no site has, under a label in brackets.
 struct metric_row {
-  const site* who = nullptr;
-  std::string_view label;
-  double faults = 0;  // where there is no site
-  double faults_variance = 0;
+  enum class outside : std::uint8_t { elsewhere, unseen };  // of allocated memory; of what was seen
 
-  site_figures figures() const;
+  const site* who = nullptr;
+  outside faults = outside::elsewhere;  // where there is no site
+
+  std::string_view label() const noexcept;  // of faults outside of sites
+  site_figures figures(const profile& p) const;
 
   // The row's frames, innermost first; faults outside of sites have one frame, named by the label.
   std::vector<source_frame> frames(const profile& p) const;

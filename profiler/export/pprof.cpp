@@ -140,7 +140,8 @@ class pprof_writer {
     if (path.empty()) path.push_back(add_location(0, row.frames(p_)));
     std::vector<std::uint64_t> values;
     for (const metric& each : shown_) {
-      values.push_back(static_cast<std::uint64_t>(std::llround(std::min(9e18, each.of(p_, row.figures())))));
+      values.push_back(
+          static_cast<std::uint64_t>(std::llround(std::min(9e18, each.of(p_, row.figures(p_))))));
     }
     message sample;
     sample.numbers(1, path.data(), path.size());

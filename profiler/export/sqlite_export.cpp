@@ -127,7 +127,7 @@ void store_sites(sqlite_database& database, const profile& p) {
     table.put(own.function);
     table.put(own.file);
     table.put(own.line);
-    const site_figures sums = row.figures();
+    const site_figures sums = row.figures(p);
     for (const metric& each : metrics()) table.put(each.of(p, sums));
     for (const metric& each : metrics()) table.put(each.variance != nullptr ? margin_of(p, each, sums) : 0.0);
     for (const figure_column& each : figures) table.put(sums.*each.member);

@@ -3,9 +3,13 @@
 #include "profiler/export/sqlite_library.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
-#include <memory>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 
 #include "profiler/format/table_file.hpp"
 
@@ -29,8 +33,6 @@ struct library {
   decltype(&sqlite3_reset) reset = nullptr;
   decltype(&sqlite3_clear_bindings) clear_bindings = nullptr;
   decltype(&sqlite3_finalize) finalize = nullptr;
-  decltype(&sqlite3_serialize) serialize = nullptr;
-  decltype(&sqlite3_free) free = nullptr;
 
   static const library& get() {
     static const library one;
@@ -55,47 +57,71 @@ struct library {
     find(handle, "sqlite3_reset", reset);
     find(handle, "sqlite3_clear_bindings", clear_bindings);
     find(handle, "sqlite3_finalize", finalize);
-    find(handle, "sqlite3_serialize", serialize);
-    find(handle, "sqlite3_free", free);
   }
 
   template <class Function>
   static void find(void* handle, const char* name, Function& to) {
     to = reinterpret_cast<Function>(dlsym(handle, name));
     if (to == nullptr)
-      throw profile_error(std::string("libsqlite3 has no ") + name + "; install version 3.36 or newer");
+      throw profile_error(std::string("libsqlite3 has no ") + name + "; install a newer version");
   }
 };
 
 }  // namespace
 
+// A file that SQLite and this process have open and that has no name any more.
 sqlite_database::sqlite_database() {
-  constexpr int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX;
-  if (library::get().open("tarn", &handle_, flags, nullptr) != SQLITE_OK) fail();
+  const library& sqlite = library::get();
+  const char* const folder = std::getenv("TMPDIR");
+  std::string path =
+      std::string(folder != nullptr && *folder == '/' ? folder : "/tmp") + "/tarn-sqlite-XXXXXX";
+  file_ = mkostemp(path.data(), O_CLOEXEC);
+  if (file_ < 0) refuse(std::string("cannot make ") + path + ": " + std::strerror(errno));
+  constexpr int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+  const int result = sqlite.open(path.c_str(), &handle_, flags, nullptr);
+  unlink(path.c_str());
+  if (result == SQLITE_OK) {
+    // Nothing is undone, and nothing has to survive a crash of the machine.
+    if (sqlite.exec(handle_, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF", nullptr, nullptr,
+                    nullptr) == SQLITE_OK)
+      return;
+  }
+  const std::string reason = handle_ != nullptr ? sqlite.errmsg(handle_) : "no memory";
+  end();
+  refuse(reason);
 }
 
-sqlite_database::~sqlite_database() {
+sqlite_database::~sqlite_database() { end(); }
+
+void sqlite_database::end() noexcept {
   if (handle_ != nullptr) library::get().close(handle_);
+  if (file_ >= 0) close(file_);
 }
 
-void sqlite_database::fail() const {
-  throw profile_error(std::string("the database cannot be made: ") +
-                      (handle_ != nullptr ? library::get().errmsg(handle_) : "no memory"));
+void sqlite_database::refuse(const std::string& reason) {
+  throw profile_error("the database cannot be made: " + reason +
+                      "; make room in the folder of TMPDIR (by default /tmp), or set TMPDIR to another one");
 }
+
+void sqlite_database::fail() const { refuse(library::get().errmsg(handle_)); }
 
 void sqlite_database::run(const std::string& statement) {
   if (library::get().exec(handle_, statement.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) fail();
 }
 
 void sqlite_database::write(const std::function<void(std::string_view)>& take) const {
-  sqlite3_int64 size = 0;
-  unsigned char* const bytes = library::get().serialize(handle_, "main", &size, 0);
-  if (bytes == nullptr) throw profile_error("the database cannot be made: no memory");
-  const std::function<void(unsigned char*)> release = [](unsigned char* block) {
-    library::get().free(block);
-  };
-  const std::unique_ptr<unsigned char, std::function<void(unsigned char*)>> owner(bytes, release);
-  take({reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size)});
+  std::string piece(std::size_t{1} << 20, '\0');
+  off_t offset = 0;
+  for (;;) {
+    const ssize_t count = pread(file_, piece.data(), piece.size(), offset);
+    if (count == 0) return;
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      refuse(std::strerror(errno));
+    }
+    take(std::string_view(piece).substr(0, static_cast<std::size_t>(count)));
+    offset += count;
+  }
 }
 
 sqlite_table::sqlite_table(sqlite_database& database, const std::string& name, const std::string& columns)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// sqlite_library: a database of SQLite in memory, which is filled table by table and then given out as the bytes of its
-// file. The library is loaded when the first database is made, so that nothing else needs it. Not thread-safe. Errors are
-// profile_error: the library is missing or too old, or there is no memory.
+// sqlite_library: a database of SQLite, which is filled table by table and then given out as the bytes of its file. It
+// lies in a nameless file in TMPDIR (or /tmp) meanwhile, so its size costs no memory of this process and nothing stays
+// behind. The library is loaded when the first database is made, so that nothing else needs it. Not thread-safe. Errors
+// are profile_error: the library is missing or too old, or there is no memory or no room in that folder.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,16 @@ class sqlite_database {
   sqlite_database& operator=(const sqlite_database&) = delete;
 
   void run(const std::string& statement);
-  // The bytes of a file with this database.
+  // The bytes of the file, in pieces. Outside a transaction.
   void write(const std::function<void(std::string_view)>& take) const;
 
  private:
   friend class sqlite_table;
   [[noreturn]] void fail() const;
+  [[noreturn]] static void refuse(const std::string& reason);
+  void end() noexcept;
 
+  int file_ = -1;
   sqlite3* handle_ = nullptr;
 };
 

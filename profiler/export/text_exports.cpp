@@ -41,7 +41,8 @@ class name_paths {
   void add(const metric_row& row, double value) {
     if (value <= 0) return;
     const bool has_path = row.who != nullptr && row.who->stack != 0;
-    nodes_[has_path ? by_stack_[row.who->stack] : child(0, row.who == nullptr ? row.label : "[no call path]")]
+    nodes_[has_path ? by_stack_[row.who->stack]
+                    : child(0, row.who == nullptr ? row.label() : "[no call path]")]
         .value += value;
   }
 
@@ -125,7 +126,7 @@ std::vector<prometheus_row> prometheus_rows(const profile& p, std::size_t most) 
     auto& values = by_labels[labels];
     values.resize(metrics().size());
     for (std::size_t index = 0; index < values.size(); ++index)
-      values[index] += metrics()[index].of(p, row.figures());
+      values[index] += metrics()[index].of(p, row.figures(p));
   }
   std::vector<prometheus_row> rows;
   rows.reserve(by_labels.size());
@@ -151,7 +152,7 @@ std::vector<prometheus_row> prometheus_rows(const profile& p, std::size_t most) 
 void export_collapsed(const profile& p, const metric& what,
                       const std::function<void(std::string_view)>& take) {
   name_paths paths(p);
-  for (const metric_row& row : metric_rows(p)) paths.add(row, what.of(p, row.figures()));
+  for (const metric_row& row : metric_rows(p)) paths.add(row, what.of(p, row.figures(p)));
   piece_writer out(take);
   paths.write(out);
   out.flush();

@@ -49,7 +49,10 @@ std::string title_of(const profile& p) {
 }
 
 std::string data_text(const nlohmann::json& data) {
-  return escape_script(escape_json(data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+  std::string text = data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  text =
+      escape_json(std::move(text));  // by statements of their own: at most two of the three texts are alive
+  return escape_script(text);
 }
 
 struct fitted_data {
@@ -75,8 +78,9 @@ fitted_data fit_data(const profile& p, const std::vector<advice>& actions, std::
   return {std::move(data), std::move(text)};
 }
 
-// `text`: the content of the data element.
-report_file make_file(const profile& p, const nlohmann::json& data, const std::string& text) {
+// `text`: the content of the data element. `others`: the elements after it, without the last one's end.
+report_file make_file(const profile& p, const nlohmann::json& data, const std::string& text,
+                      const std::string& others = {}) {
   report_file made;
   made.all_sites = p.sites.size();
   const auto& kinds = data["sites"]["kind"];
@@ -84,10 +88,10 @@ report_file make_file(const profile& p, const nlohmann::json& data, const std::s
   const std::string_view shell = report_page();
   const std::size_t title = shell.find(title_mark);
   const std::size_t place = shell.find(data_mark);
-  made.html.reserve(shell.size() + text.size() + 256);
+  made.html.reserve(shell.size() + text.size() + others.size() + 256);
   made.html.append(shell.substr(0, title)).append(title_of(p));
   made.html.append(shell.substr(title + title_mark.size(), place - title - title_mark.size()));
-  made.html.append(text).append(shell.substr(place + data_mark.size()));
+  made.html.append(text).append(others).append(shell.substr(place + data_mark.size()));
   return made;
 }
 
@@ -132,7 +136,7 @@ report_file render_report_of_processes(profile parts, report_size size) {
   join_sites(parts);
   fitted_data fitted = fit_data(parts, advise(parts), size.most_bytes, size.most_source_bytes);
   fitted.data["processes"] = std::move(names);
-  return make_file(parts, fitted.data, data_text(fitted.data) + others);
+  return make_file(parts, fitted.data, data_text(fitted.data), others);
 }
 
 bool begins_like_report(std::string_view text) { return text.starts_with(first_line); }

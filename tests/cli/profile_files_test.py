@@ -193,6 +193,13 @@ class exports(Profiles):
             self.assert_refused(result, 125, "libsqlite3")
             self.skipTest("libsqlite3 is not installed; apt-get install libsqlite3-0")
         self.assertEqual(result.stderr, "")
+        # The folder in which the database is made is refused by name, and nothing is left there.
+        refused = tarn("export", "--sqlite", path, "-o", output + "2", variables={"TMPDIR": "/nowhere"})
+        self.assert_refused(refused, 125, "set TMPDIR to another one")
+        scratch = os.path.join(self.folder, "scratch")
+        os.mkdir(scratch)
+        self.assertEqual(tarn("export", "--sqlite", path, "-o", output, variables={"TMPDIR": scratch}).returncode, 0)
+        self.assertEqual(os.listdir(scratch), [])
         whole = json.loads(self.run_tarn("export", "--json", path).stdout)
         database = sqlite3.connect(output)
         self.assertEqual(database.execute("PRAGMA integrity_check").fetchall(), [("ok",)])

@@ -54,8 +54,8 @@ TEST(metrics, margins_are_those_of_the_sampling) {
   // The faults of no site have the margin of those that the sites take.
   p.sites[0].figures.faults = 4;
   const metric_row others = metric_rows(p).back();
-  EXPECT_EQ(others.faults, 1);
-  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("faults"), others.figures()), 1.96 * std::sqrt(9 + 9))
+  EXPECT_EQ(others.figures(p).faults, 1);
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("faults"), others.figures(p)), 1.96 * std::sqrt(9 + 9))
       << "a site without a fault in the sample may have some, too";
   EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("cost")), margin_of(cost_of_all(p).variance()));
 }
@@ -88,9 +88,9 @@ TEST(metrics, rows_are_the_sites_and_the_faults_of_none) {
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[0].frames(p).at(0).function, "[no call path]");
   EXPECT_EQ(rows[1].frames(p).at(0).function, "[faults outside of allocated memory]");
-  EXPECT_EQ(rows[1].figures().faults, 3);
+  EXPECT_EQ(rows[1].figures(p).faults, 3);
   EXPECT_EQ(rows[2].frames(p).at(0).function, "[faults that only the kernel counted]");
-  EXPECT_EQ(rows[2].figures().fault_pages, 4);
+  EXPECT_EQ(rows[2].figures(p).fault_pages, 4);
 }
 
 }  // namespace
