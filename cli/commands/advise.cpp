@@ -146,6 +146,7 @@ void write_plan_file(output_file& file, const advise_arguments& arguments, const
                     arguments.only > 0 ? "Give another number, or omit --number." : "Omit --plan.");
   }
   file.write(write_plan(plan));
+  file.finish();
 }
 
 // Limit for a replay that takes only seconds.

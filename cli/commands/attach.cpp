@@ -63,9 +63,24 @@ struct attach_arguments : recording_arguments {
   bool dump = false;
 };
 
+// Whether tarn was told to end, by a signal that held_signals holds: whoever takes it, all know of it.
+class told_to_end {
+ public:
+  explicit told_to_end(const held_signals& signals) : signals_(signals) {}
+
+  bool by_now(double wait = 0) {
+    told_ = told_ || signals_.take(wait) != 0;
+    return told_;
+  }
+
+ private:
+  const held_signals& signals_;
+  bool told_ = false;
+};
+
 // Records until a signal, a request to detach, the given time, or the end of the program.
-void follow(attached_recording& attached, pid_t program, session_control& control,
-            const held_signals& signals, const attach_arguments& arguments) {
+void follow(attached_recording& attached, pid_t program, session_control& control, told_to_end& told,
+            const attach_arguments& arguments) {
   progress_line line(!arguments.quiet && !arguments.json && isatty(STDERR_FILENO) == 1);
   const double begin = monotonic_seconds();
   double next_line = begin + seconds_between_progress;
@@ -84,7 +99,7 @@ void follow(attached_recording& attached, pid_t program, session_control& contro
       next_line = now + seconds_between_progress;
       line.show(attached.record().status_line());
     }
-    if (signals.take(wait) != 0) return;
+    if (told.by_now(wait)) return;
   }
 }
 
@@ -114,7 +129,8 @@ int attach(pid_t program, const attach_arguments& arguments) {
   become_user_of(program);
   session_control control(program);
   if (!control.is_open()) return begin_paused(program, arguments);
-  const auto go_on = [&signals] { return signals.take(0) == 0; };
+  told_to_end told(signals);
+  const auto go_on = [&told] { return !told.by_now(); };
   attached_recording attached(program, settings, std::move(notes), go_on);
   if (!arguments.quiet && !arguments.json) {
     fmt::print(stderr,
@@ -122,7 +138,7 @@ int attach(pid_t program, const attach_arguments& arguments) {
                "continues\n",
                program, program);
   }
-  follow(attached, program, control, signals, arguments);
+  follow(attached, program, control, told, arguments);
   attached.end();
   control.answer_late(attached.summary());
   attached.tell(arguments.quiet, arguments.json);

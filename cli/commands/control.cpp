@@ -130,6 +130,7 @@ int save_samples(pid_t process, const control_arguments& arguments) {
     profiler::packer packed(file->path(), [&file](const std::string& bytes) { file->write(bytes); });
     packed.write(samples);
     packed.finish();
+    file->finish();
     arguments.json ? fmt::print("{}\n", json_text({{"path", file->path()}}))
                    : fmt::print("{}\n", profiler::printable(file->path()));
   } catch (const profiler::profile_error& error) {

@@ -232,10 +232,7 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
   settings.interval_seconds = arguments.interval;
   if (arguments.duration > 0) settings.duration_seconds = arguments.duration;
   const bool is_program = !words.empty() && !is_process(words.front());
-  if (arguments.json) {
-    settings.json = is_program ? stderr : stdout;
-    settings.text = stderr;
-  }
+  if (arguments.json) settings.json = is_program ? stderr : stdout;
   // 0: none.
   const pid_t process = words.empty() ? 0 : process_id(words.front()).value_or(0);
   if (!words.empty() && !is_program && process == 0) {

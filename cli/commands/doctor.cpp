@@ -142,9 +142,9 @@ constexpr command_text doctor_text = {
     .summary = "Show what a profile can record on this system, and tarn's options in effect.",
     .usage = "tarn doctor [--options] [--json]",
     .examples =
-        "  tarn doctor                              what works here, how to get more\n"
-        "  TARN_DECAY_MS=5000 tarn doctor --options every option and its value in effect\n"
-        "  TARN_DECAY_MS=5000 tarn run -- ./server  run a program with it\n",
+        "  tarn doctor                               what works here, how to get more\n"
+        "  TARN_DECAY_MS=5000 tarn doctor --options  every option and its value in effect\n"
+        "  TARN_DECAY_MS=5000 tarn run -- ./server   run a program with it\n",
     .notes =
         "Tries everything that `tarn profile` would use, and says what a profile would\n"
         "lack.\n"

@@ -119,6 +119,7 @@ int cmd_export(const std::vector<std::string>& words) {
     }
     const auto notes = format.write({p, arguments.path, what, arguments.top}, take);
     if (pack) pack->finish();
+    output.finish();
     for (const std::string& note : notes) print_note(note);
   } catch (const profiler::profile_error& error) {
     throw as_cli_error(error);

@@ -35,8 +35,8 @@ constexpr command_text merge_text = {
     .usage = "tarn merge [OPTIONS] PROFILE... -o FILE",
     .examples =
         "  tarn profile -o build.prof -- make -j2; tarn merge build*.prof -o all.prof\n"
-        "  tarn show all.prof                     call sites of all processes\n"
-        "  tarn show all.prof --process cc1plus   of the processes with this name;\n"
+        "  tarn show all.prof                      call sites of all processes\n"
+        "  tarn show all.prof --process cc1plus    of the processes with this name;\n"
         "                                          export and advise take it, too\n"
         "  tarn report all.prof                    a page with a menu to select a process\n",
     .notes =

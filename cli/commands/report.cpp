@@ -186,7 +186,7 @@ int cmd_report(const std::vector<std::string>& words) {
                                          ? profiler::render_report(loaded, profiler::advise(loaded), size)
                                          : profiler::render_report_of_processes(std::move(loaded), size);
   output->write(made.html);
-  output.reset();  // the page stays, whatever happens to the browser
+  output->finish();  // the page stays, whatever happens to the browser
   if (arguments.profiles.size() == 1) tell_damage(arguments.profiles.front(), damage);
   if (arguments.output != "-") tell(arguments, made, damage);
   if (arguments.open) {

@@ -422,10 +422,7 @@ int top_process(pid_t process, const top_arguments& arguments) {
     if (find_control_door(process, no_door)) return top_heap(process, arguments);
     print_note(fmt::format("process {}: {}; its page faults:", process, reason));
     watch_settings settings;
-    if (arguments.json) {
-      settings.json = stdout;
-      settings.text = stderr;
-    }
+    if (arguments.json) settings.json = stdout;
     settings.interval_seconds = arguments.interval;
     if (arguments.duration > 0) settings.duration_seconds = arguments.duration;
     if (arguments.once) settings.duration_seconds = arguments.interval;

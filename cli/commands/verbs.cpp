@@ -71,7 +71,9 @@ std::string man_page_of(const std::string& name) {
 // For installation: man1/tarn.1 and man1/tarn-VERB.1.
 void write_files(const std::string& folder) {
   const auto write = [&folder](const std::string& name, const std::string& text) {
-    output_file("--print-manual", folder + "/" + name).write(text);
+    output_file file("--print-manual", folder + "/" + name);
+    file.write(text);
+    file.finish();
   };
   std::filesystem::create_directories(folder + "/man1");
   write("man1/tarn.1", overview_man_page(all_verbs));

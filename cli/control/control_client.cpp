@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <optional>
 #include <sstream>
 
 #include "cli/launch/child_process.hpp"
@@ -160,7 +161,7 @@ class conversation {
     require_time();
     std::string failed;
     int failure = 0;
-    pid_t other = 0;
+    std::optional<peer> other;  // who answered in its place
     for (const std::string& path : door.paths) {
       socket_ = open_file(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (socket_.number() < 0) throw resource_error("cannot make a socket", errno);
@@ -173,10 +174,13 @@ class conversation {
       }
       const auto who = peer_of(socket_.number());
       if (who && is_process(*who, process_, door.task.c_str())) return true;
-      other = who ? who->process : -1;
+      other = who.value_or(peer{});
     }
-    if (other == 0) refuse_path(process_, failed, failure);
-    refuse(process_, fmt::format("process {} answers in its place", other), "Ask that process, or end it.");
+    if (!other) refuse_path(process_, failed, failure);
+    if (other->process <= 0)
+      refuse(process_, "a process of another container answers in its place", "End that process.");
+    refuse(process_, fmt::format("process {} answers in its place", other->process),
+           "Ask that process, or end it.");
   }
 
   // An errno value. Through a descriptor of the folder: the name of a socket has room for 107 bytes only.

@@ -54,7 +54,7 @@ class watch_log {
     if (stream_ != nullptr) {
       const std::string text = rates_summary(seconds, rates) + "\n" + rates_judgement(rates);
       fmt::print(stream_, "{}\n", fold(text, terminal_width(fileno(stream_))));
-      std::fflush(stream_);
+      flush(stream_);
     }
     write_json(seconds, rates, true);
   }
@@ -66,7 +66,7 @@ class watch_log {
     if (stream_ != nullptr) {
       if (lines_++ % lines_per_heading == 0) fmt::print(stream_, "{}\n", rates_heading(huge_));
       fmt::print(stream_, "{}\n", rates_line(now - begin_, rates, huge_));
-      std::fflush(stream_);
+      flush(stream_);
     }
     write_json(now - begin_, rates, false);
   }
@@ -77,7 +77,12 @@ class watch_log {
     object["seconds"] = seconds;
     object["summary"] = summary;
     fmt::print(settings_.json, "{}\n", json_text(object));
-    std::fflush(settings_.json);
+    flush(settings_.json);
+  }
+
+  // A full disk or a closed pipe ends the watch at once. What goes to stderr beside a program does not.
+  static void flush(std::FILE* stream) {
+    stream == stdout ? flush_standard_output() : void(std::fflush(stream));
   }
 
   const memory_prices& prices_;

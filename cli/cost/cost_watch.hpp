@@ -16,7 +16,6 @@ struct watch_settings {
   double interval_seconds = 1;
   std::optional<double> duration_seconds;
   std::FILE* json = nullptr;  // one object per line, then one with the summary
-  std::FILE* text = stdout;   // output for the machine or a process; for a program it goes to stderr
 };
 
 // All processes together; the summary names those with the most page faults. Throws cli_error if /proc cannot be

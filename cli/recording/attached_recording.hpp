@@ -48,7 +48,7 @@ class attached_recording {
 
   std::vector<std::string> notes_;  // about anything that limits the recording
   std::unique_ptr<profiler::recording> record_;
-  // A process whose descriptors the program can open in /proc: see other_user.hpp.
+  // A process whose descriptors the program can open in /proc: see peer.hpp.
   std::unique_ptr<descriptor_holder> holder_;
   std::unique_ptr<profiler::attached_process> there_;
   bool is_there_ = true;

@@ -68,7 +68,7 @@ void require_file_name(const std::string& option, const std::string& path) {
 }
 
 output_file::output_file(std::string option, const std::string& path)
-    : option_(std::move(option)), path_(path), exceptions_(std::uncaught_exceptions()) {
+    : option_(std::move(option)), path_(path) {
   if (path == "-") {
     descriptor_ = STDOUT_FILENO;
     return;
@@ -110,8 +110,7 @@ void output_file::write_beside(const struct ::stat& old) {
   replaced_ = real;
 }
 
-output_file::output_file(std::string option, const fresh_name& name)
-    : option_(std::move(option)), exceptions_(std::uncaught_exceptions()) {
+output_file::output_file(std::string option, const fresh_name& name) : option_(std::move(option)) {
   constexpr int most_numbers = 1000;
   for (int number = 1; descriptor_ < 0 && number <= most_numbers; ++number) {
     path_ = fmt::format("{}{}{}", name.beginning, number, name.ending);
@@ -127,11 +126,16 @@ output_file::output_file(std::string option, const fresh_name& name)
 
 output_file::~output_file() {
   if (descriptor_ >= 0 && descriptor_ != STDOUT_FILENO) close(descriptor_);
-  const bool is_whole = written_ && std::uncaught_exceptions() == exceptions_;
-  if (created_ && !is_whole) unlink(path_.c_str());
-  if (written_to_.empty() || (is_whole && rename(written_to_.c_str(), replaced_.c_str()) == 0)) return;
-  if (is_whole) print_note(fmt::format("{} was not replaced: {}", path_, std::strerror(errno)));
-  unlink(written_to_.c_str());
+  if (created_ && !finished_) unlink(path_.c_str());
+  if (!written_to_.empty()) unlink(written_to_.c_str());
+}
+
+void output_file::finish() {
+  if (!written_) write({});
+  if (!written_to_.empty() && rename(written_to_.c_str(), replaced_.c_str()) != 0)
+    throw_not_written(option_ + " " + path_, errno);
+  written_to_.clear();
+  finished_ = true;
 }
 
 void output_file::write(std::string_view text) {

@@ -44,13 +44,15 @@ class output_file {
   // "-" is standard output. `option` names the option in messages. Throws cli_error (refused, or usage: see note_input).
   output_file(std::string option, const std::string& path);
   output_file(std::string option, const fresh_name& name);
-  // Puts the new file in the place of the old one; or removes it if it was not written completely, as after an exception.
+  // Without finish(), removes what was written and leaves the old file.
   ~output_file();
   output_file(const output_file&) = delete;
   output_file& operator=(const output_file&) = delete;
 
   // Throws cli_error (refused), or closed_pipe.
   void write(std::string_view text);
+  // After all is written: puts the new file in the place of the old one. Throws cli_error (refused).
+  void finish();
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:
@@ -63,7 +65,7 @@ class output_file {
   int descriptor_ = -1;
   bool created_ = false;
   bool written_ = false;
-  int exceptions_;  // exceptions in flight at construction
+  bool finished_ = false;
 };
 
 }  // namespace tarn::cli

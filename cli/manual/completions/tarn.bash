@@ -2,12 +2,12 @@
 # bash completion of tarn
 _tarn() {
   local IFS=$'\n' current=${COMP_WORDS[COMP_CWORD]}
-  local word
+  local word tarn=${COMP_WORDS[0]/#~\//$HOME/}
   local -a words=("${COMP_WORDS[@]:1:COMP_CWORD-1}") answer
   # bash splits --name=value at "=".
   [[ $current == = ]] && { words+=("="); current=; }
   COMPREPLY=()
-  mapfile -t answer < <("${COMP_WORDS[0]}" __complete "${words[@]}" "$current" 2>/dev/null)
+  mapfile -t answer < <("$tarn" __complete "${words[@]}" "$current" 2>/dev/null)
   case ${answer[0]} in
     words) # not by compgen -W, which would run what the words contain
       for word in "${answer[@]:1}"; do

@@ -42,6 +42,21 @@ std::string output_refusal(Work work) {
   return "no error";
 }
 
+void write_whole(const std::string& path, const std::string& text) {
+  output_file out("-o", path);
+  out.write(text);
+  out.finish();
+}
+
+TEST_F(output_file_test, a_file_that_cannot_take_the_old_ones_place_is_an_error) {
+  std::ofstream(path()) << "old";
+  output_file out("-o", path());
+  out.write("new");
+  std::filesystem::remove(path());
+  std::filesystem::create_directories(path() + "/not_empty");  // rename cannot replace it
+  EXPECT_EQ(output_refusal([&] { out.finish(); }).substr(0, 3), "125");
+}
+
 TEST_F(output_file_test, what_was_there_stays_until_all_is_written) {
   std::ofstream(path()) << "what was there before";
   {
@@ -50,6 +65,7 @@ TEST_F(output_file_test, what_was_there_stays_until_all_is_written) {
     out.write("new ");
     out.write("text");
     EXPECT_EQ(content(), "what was there before");
+    out.finish();
   }
   EXPECT_EQ(content(), "new text");
 }
@@ -70,12 +86,12 @@ TEST_F(output_file_test, a_replaced_file_keeps_its_rights_and_links_to_it) {
   std::ofstream(path()) << "old";
   std::filesystem::permissions(path(), std::filesystem::perms(0640));
   std::filesystem::create_symlink("out", folder_ + "/link");
-  output_file("-o", folder_ + "/link").write("new");
+  write_whole(folder_ + "/link", "new");
   EXPECT_EQ(content(), "new");
   EXPECT_EQ(std::filesystem::status(path()).permissions(), std::filesystem::perms(0640));
   EXPECT_TRUE(std::filesystem::is_symlink(folder_ + "/link"));
   std::filesystem::create_hard_link(path(), folder_ + "/other");
-  output_file("-o", folder_ + "/other").write("for both");
+  write_whole(folder_ + "/other", "for both");
   EXPECT_EQ(content(), "for both");
 }
 
@@ -98,7 +114,7 @@ TEST_F(output_file_test, a_file_that_got_nothing_is_removed_only_if_it_is_new) {
   { const output_file out("-o", path()); }
   EXPECT_EQ(content(), "old");
   std::filesystem::remove(path());
-  { output_file("-o", path()).write(""); }
+  write_whole(path(), "");
   EXPECT_TRUE(std::filesystem::exists(path())) << "an empty result is a result";
 }
 
