@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cli/commands/commands.hpp"
-#include "cli/compare/replay_rounds.hpp"
 #include "cli/cost/cost_worker.hpp"
 #include "cli/launch/peer.hpp"
 #include "cli/show/cli_error.hpp"
@@ -38,11 +37,7 @@ constexpr foreign_word foreign_words[] = {
     {"completions", "Completions for bash, zsh and fish are files of the installation, in share/"},
 };
 
-// Not in the help: it plays recorded events for the advice.
-constexpr verb replay_verb = {"replay", cmd_replay};
-
 const verb& find_verb(const std::string& name) {
-  if (name == replay_verb.name) return replay_verb;
   std::vector<std::string> names = {"help"};
   for (const verb& candidate : verbs()) {
     if (name == candidate.name) return candidate;
@@ -118,7 +113,6 @@ int dispatch(const std::vector<std::string>& all_words) {
   words.erase(words.begin());
   if (first == print_preloaded_options_word) return print_preloaded_options();
   if (first == cost_worker_word) return cost_worker(words);
-  if (first == replay_worker_word) return replay_worker(words);
   if (first == hold_descriptors_word && words.size() == 1) hold_descriptors(words.front());
   if (first == print_manual_word) return print_manual(words);
   if (first == complete_word) {

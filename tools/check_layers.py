@@ -13,7 +13,7 @@ from project_includes import ROOT, includes_of
 # Lowest first: each folder may include from itself and from the folders before it.
 ORDER = {
     "src": [*re.search(r"^set\(TARN_LAYERS (.*)\)$", (ROOT / "src/CMakeLists.txt").read_text(), re.M)[1].split(), "jemalloc", "gates"],
-    "profiler": ["format", "proc", "model", "record", "attach", "analyze", "collect", "replay", "export", "report", "apply"],
+    "profiler": ["format", "proc", "model", "record", "attach", "analyze", "collect", "export", "report", "apply"],
     "cli": ["show", "launch", "compare", "cost", "recording", "views", "control", "manual", "commands"],
 }
 # Each tree may include from the trees before it.

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT
-// tarn advise: what would make the memory allocation of a recorded program cheaper, by how much, and what is better
-// left unchanged.
+// tarn advise: what can be changed to make the memory allocation of a recorded program cheaper, what it costs now, what tarn
+// prove has measured, and what is better left unchanged.
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "cli/commands/commands.hpp"
-#include "cli/compare/advice_replay.hpp"
-#include "cli/compare/statistics.hpp"
+#include "cli/compare/contender.hpp"
 #include "cli/launch/command_line.hpp"
-#include "cli/launch/memory_conditioner.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
@@ -27,7 +24,6 @@ namespace tarn::cli {
 
 using profiler::advice;
 using profiler::advice_kind;
-using profiler::say_bytes;
 using profiler::say_share;
 using profiler::say_time;
 
@@ -37,11 +33,11 @@ constexpr exit_meaning advise_exits[] = {{0, "advised"}, usage_exit, damaged_exi
 
 constexpr command_text advise_text = {
     .name = "advise",
-    .summary = "List changes that would make a recorded program allocate more cheaply.",
+    .summary = "List what to change in a recorded program, with what it costs now or was measured.",
     .usage = "tarn advise [OPTIONS] PROFILE",
     .examples =
         "  tarn profile -o run.prof -- ./my_program; tarn advise run.prof\n"
-        "  tarn advise run.prof --estimate        at once, without a replay\n"
+        "  tarn prove run.prof; tarn advise run.prof  with what a change saves\n"
         "  tarn advise run.prof --plan plan.json  then try it on the unchanged program:\n"
         "  tarn prove --plan plan.json run.prof   measure it\n"
         "  tarn run --plan plan.json -- ./program run it so\n"
@@ -56,28 +52,20 @@ struct advise_arguments {
   std::string plan;
   std::string process;
   int only = 0;
-  int rounds = 3;
-  double least_percent = 1;
-  bool replay = false;
-  bool estimate = false;
+  double least_percent = 2;
   bool json = false;
 };
 
 void declare_options(command& app, advise_arguments& arguments) {
   app.option("profile PROFILE", arguments.file, "A profile")->required();
-  CLI::Option* replay =
-      app.add_flag("--replay", arguments.replay, "Fail if the recording cannot be replayed");
-  app.add_flag("--estimate", arguments.estimate,
-               "Do not replay: the answer comes at once, with wider intervals")
-      ->excludes(replay);
-  app.option("-r,--rounds N", arguments.rounds, "Number of rounds of the replay (3)",
-             whole_number(1, most_rounds));
-  app.option("--plan FILE", arguments.plan,
+  CLI::Option* plan =
+      app.option("--plan FILE", arguments.plan,
              "Write the advice that needs no editing as a plan for tarn prove and run; -: standard output");
   app.option("--number N", arguments.only, "Only this piece of advice goes into the plan",
-             whole_number(1, 1000));
+             whole_number(1, 1000))
+      ->needs(plan);
   app.option("--min PERCENT", arguments.least_percent,
-             "Advise only changes that save at least this percentage of CPU time (1)", number(0.0, 100.0));
+             "Leave places alone that cost less than this percentage of CPU time (2)", number(0.0, 100.0));
   add_process_option(app, arguments.process);
   app.add_flag("--json", arguments.json, "Print one JSON object on stdout");
 }
@@ -87,21 +75,16 @@ void print_lines(const char* label, const std::string& text) {
   fmt::print("   {:<9} {}\n", label, begin_lines(text, std::string(13, ' ')));
 }
 
-std::string say_saving(const advice& one) {
-  if (one.grade == profiler::advice_grade::disproved) return "no measurable saving: disproved by tarn prove";
-  return fmt::format("saves {} ({} to {}), {} of CPU time, {}", say_time(one.saving_ns), say_time(one.low_ns),
-                     say_time(one.high_ns), say_share(one.share), profiler::grade_name(one.grade));
-}
-
 void print_one(const advice& one, std::size_t number, bool colour) {
   if (one.kind == advice_kind::leave_it) {
     fmt::print("{}\n", paint(one.headline, style::bold, colour));
   } else {
     fmt::print("{}. {}\n", number, paint(one.headline, style::bold, colour));
-    if (!is_remark(one)) print_lines("", paint(say_saving(one), style::good, colour));
+    if (!is_remark(one)) print_lines("", paint(say_figures(one), style::good, colour));
+    print_lines("who", profiler::reach_name(one.reach));
   }
   if (one.instead_of >= 0)
-    print_lines("", fmt::format("instead of {}: both would save the same cost", one.instead_of + 1));
+    print_lines("", fmt::format("instead of {}: both concern the same cost", one.instead_of + 1));
   if (!one.place.empty()) print_lines("where", one.place);
   print_lines("why", one.reason);
   bool first = true;
@@ -109,8 +92,6 @@ void print_one(const advice& one, std::size_t number, bool colour) {
     print_lines(first ? "figures" : "", line);
     first = false;
   }
-  if (one.memory_bytes >= 1)
-    print_lines("memory", "up to " + say_bytes(one.memory_bytes) + " more stay resident");
   if (!one.change.empty()) print_lines("change", one.change);
   fmt::print("\n");
 }
@@ -149,35 +130,6 @@ void write_plan_file(output_file& file, const advise_arguments& arguments, const
   file.finish();
 }
 
-// Limit for a replay that takes only seconds.
-constexpr std::uint64_t most_conditioning_bytes = std::uint64_t{64} << 20;
-// Share of `least_share`: advice with an estimate above it is replayed.
-constexpr double tried_part = 0.2;
-
-// If the profile cannot be replayed, the estimates stay; it is an error only if a replay was requested.
-std::vector<advice> replay_if_possible(const advise_arguments& arguments, const profiler::profile& p,
-                                       const profiler::advice_settings& which,
-                                       std::vector<std::string>& notes) {
-  // Advice whose estimate is somewhat below the limit may turn out to be worth it.
-  profiler::advice_settings candidates = which;
-  candidates.least_share *= tried_part;
-  replay_settings settings;
-  settings.rounds = arguments.rounds;
-  settings.seed = std::random_device{}();
-  settings.conditioning_bytes = std::min(default_conditioning_bytes(), most_conditioning_bytes);
-  try {
-    require_events(p, arguments.file);
-    return replay_advice(arguments.file, p, advise(p, candidates), which, settings, notes);
-  } catch (const cli_error& error) {
-    if (arguments.replay) throw;
-    notes.push_back(fmt::format("estimates only: {}", error.what()));
-  } catch (const profiler::profile_error& error) {
-    if (arguments.replay) throw;
-    notes.push_back(fmt::format("estimates only: {}", error.what()));
-  }
-  return advise(p, which);
-}
-
 }  // namespace
 
 int cmd_advise(const std::vector<std::string>& words) {
@@ -186,12 +138,10 @@ int cmd_advise(const std::vector<std::string>& words) {
   declare_options(app, arguments);
   if (!parse_options(app, words)) return exit_code::success;
   const profiler::profile p = load_for_command(arguments.file, arguments.process);
-  std::vector<std::string> notes;
   profiler::advice_settings settings;
   settings.least_share = arguments.least_percent / 100;
-  const std::vector<advice> all =
-      arguments.estimate ? profiler::advise(p, settings) : replay_if_possible(arguments, p, settings, notes);
-  for (const std::string& note : notes) print_note(note);
+  settings.mallocs = installed_mallocs();
+  const std::vector<advice> all = profiler::advise(p, settings);
   if (!arguments.plan.empty()) {
     output_file file("--plan", arguments.plan);
     write_plan_file(file, arguments, p, all);
@@ -204,7 +154,6 @@ int cmd_advise(const std::vector<std::string>& words) {
                                    {"cpu_ns", profiler::cpu_time_of(p)},
                                    {"allocation_ns", cost_of_all(p).total()},
                                    {"peak_bytes", profiler::peak_bytes_of(p)},
-                                   {"notes", notes},
                                    {"advice", list}};
     print_json_object(object);
   } else {

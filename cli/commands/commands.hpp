@@ -22,7 +22,6 @@ int cmd_diff(const std::vector<std::string>& words);
 int cmd_export(const std::vector<std::string>& words);
 int cmd_report(const std::vector<std::string>& words);
 int cmd_advise(const std::vector<std::string>& words);
-int cmd_replay(const std::vector<std::string>& words);  // not listed
 int cmd_attach(const std::vector<std::string>& words);
 int cmd_merge(const std::vector<std::string>& words);
 int cmd_control(const std::vector<std::string>& words);

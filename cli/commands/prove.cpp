@@ -143,12 +143,6 @@ measured_saving saving_of(const profiler::proof_way& way) {
   return {before * (1 - cpu.ratio), before * (1 - cpu.high), before * (1 - cpu.low)};
 }
 
-const char* verdict_of(const profiler::plan& plan, const measured_saving& measured) {
-  if (plan.saving_ns <= 0) return "nothing was predicted";
-  if (measured.middle < plan.low_ns) return "less than predicted";
-  return measured.middle > plan.high_ns ? "more than predicted" : "inside the prediction";
-}
-
 void print_plan_sites(const profiler::plan& plan, const proof_result& result) {
   const site_report& report = result.plan_sites;
   if (plan.sites.empty()) return;
@@ -180,22 +174,18 @@ void print_plan(const profiler::plan& plan, const proof_result& result) {
   using profiler::say_time;
   if (const profiler::proof_way* way = way_of_plan(result)) {
     const measured_saving measured = saving_of(*way);
-    fmt::print("\npredicted: {} of CPU time less ({} to {})\n", say_time(plan.saving_ns),
-               say_time(plan.low_ns), say_time(plan.high_ns));
-    fmt::print("measured:  {} ({} to {}): {}\n", say_time(measured.middle), say_time(measured.low),
-               say_time(measured.high), verdict_of(plan, measured));
+    fmt::print("\nthe plan saves {} of CPU time ({} to {})\n", say_time(measured.middle), say_time(measured.low),
+               say_time(measured.high));
   }
   print_plan_sites(plan, result);
 }
 
-nlohmann::json plan_json(const profiler::plan& plan, const proof_result& result) {
-  nlohmann::json object = {
-      {"predicted", {{"saving_ns", plan.saving_ns}, {"low_ns", plan.low_ns}, {"high_ns", plan.high_ns}}}};
+nlohmann::json plan_json(const proof_result& result) {
+  nlohmann::json object = nlohmann::json::object();
   if (const profiler::proof_way* way = way_of_plan(result)) {
     const measured_saving measured = saving_of(*way);
     object["measured"] = {
         {"saving_ns", measured.middle}, {"low_ns", measured.low}, {"high_ns", measured.high}};
-    object["verdict"] = verdict_of(plan, measured);
   }
   object["blocks"] = nlohmann::json::object();
   for (const auto& [group, blocks] : result.plan_sites.blocks)
@@ -220,8 +210,7 @@ void print_proof_json(const prove_arguments& arguments, const proof_result& resu
                       const std::vector<profiler::advice>& advised) {
   nlohmann::json object = as_json(result);
   object["file"] = arguments.file;
-  const std::optional<profiler::plan>& plan = arguments.wishes.actions.plan;
-  if (plan) object["plan"] = plan_json(*plan, result);
+  if (arguments.wishes.actions.plan) object["plan"] = plan_json(result);
   object["advice"] = nlohmann::json::array();
   for (const profiler::advice& one : advised) object["advice"].push_back(profiler::as_json(one));
   print_json_object(object);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/commands/commands.hpp"
+#include "cli/compare/contender.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/launch/environment.hpp"
@@ -180,10 +181,12 @@ int cmd_report(const std::vector<std::string>& words) {
   const std::string damage = loaded.damage;
   std::optional<output_file> output;
   output.emplace("-o", arguments.output);
+  profiler::advice_settings settings;
+  settings.mallocs = installed_mallocs();
   profiler::report_size size;
   if (!arguments.no_source) size.most_source_bytes = profiler::source_limits().most_bytes;
   const profiler::report_file made = loaded.processes.empty()
-                                         ? profiler::render_report(loaded, profiler::advise(loaded), size)
+                                         ? profiler::render_report(loaded, profiler::advise(loaded, settings), size)
                                          : profiler::render_report_of_processes(std::move(loaded), size);
   output->write(made.html);
   output->finish();  // the page stays, whatever happens to the browser

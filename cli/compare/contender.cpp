@@ -131,6 +131,14 @@ std::vector<contender> choose_contenders(const std::vector<std::string>& with,
   return all;
 }
 
+std::vector<std::string> installed_mallocs() {
+  std::vector<std::string> names;
+  for (const contender& each : choose_contenders({}, {})) {
+    if (!each.library.empty()) names.push_back(each.name);
+  }
+  return names;
+}
+
 std::optional<std::string> own_copy_of(const std::string& library) {
   const std::string name = std::filesystem::path(library).filename().string();
   std::vector<std::string> stems = {"tarn", "tarn-hardened", "tarn-jemalloc"};

@@ -31,6 +31,9 @@ std::vector<contender> choose_contenders(const std::vector<std::string>& with,
                                          const std::vector<std::string>& only,
                                          const std::vector<std::string>& others = {});
 
+// Names of tarn and the known allocators that are installed.
+std::vector<std::string> installed_mallocs();
+
 // Whether --only names it, or was not given.
 bool is_wanted(const std::string& name, const std::vector<std::string>& only);
 

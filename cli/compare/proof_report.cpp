@@ -211,9 +211,9 @@ std::string render_proven_advice(const std::vector<profiler::advice>& advised) {
   std::string text;
   for (std::size_t index = 0; index < advised.size(); ++index) {
     const profiler::advice& one = advised[index];
-    if (one.grade != profiler::advice_grade::proven && one.grade != profiler::advice_grade::disproved)
+    if (one.grade != profiler::advice_grade::measured && one.grade != profiler::advice_grade::refuted)
       continue;
-    text += fmt::format("advice {}, {}: {}\n", index + 1, profiler::grade_name(one.grade), one.headline);
+    text += fmt::format("advice {}: {}: {}\n", index + 1, one.headline, say_figures(one));
   }
   return text;
 }

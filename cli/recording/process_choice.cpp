@@ -115,11 +115,4 @@ profile load_for_command(const std::string& path, const std::string& choice,
   return parts;
 }
 
-void require_events(const profile& p, const std::string& path) {
-  if (!p.meta.is_object() || !p.meta.contains("processes")) return;
-  throw cli_error(exit_code::refused,
-                  fmt::format("{}: a merged profile has no single events to replay", path),
-                  "Use the file of one process, as written by tarn profile.");
-}
-
 }  // namespace tarn::cli

@@ -33,7 +33,4 @@ profiler::profile merge_files(const std::vector<std::string>& paths);
 profiler::profile load_for_command(const std::string& path, const std::string& choice,
                                    profiler::profile_detail detail = profiler::profile_detail::all);
 
-// Throws cli_error (refused) for a merged profile: it has no events to replay.
-void require_events(const profiler::profile& p, const std::string& path);
-
 }  // namespace tarn::cli

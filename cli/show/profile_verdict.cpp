@@ -163,9 +163,11 @@ std::vector<paying_place> paying_places(const profiler::profile& p) {
   return places;
 }
 
-// The advice that saves most, and what is better left unchanged.
+// What can be changed, from the first to try, and what is better left unchanged.
 std::string render_advice(const profiler::profile& p) {
-  std::string text = "  what would help, estimated (all of it, with the reasons: tarn advise FILE):\n";
+  std::string text = p.proven.rounds > 0
+                         ? "  what to do (all of it, with the reasons: tarn advise FILE):\n"
+                         : "  what to look at (with the reasons: tarn advise FILE; what it saves: tarn prove FILE):\n";
   std::size_t shown = 0;
   for (const profiler::advice& one : profiler::advise(p)) {
     if (one.instead_of >= 0) continue;
@@ -174,14 +176,7 @@ std::string render_advice(const profiler::profile& p) {
       continue;
     }
     if (++shown > most_advice) continue;
-    if (is_remark(one)) {
-      text += fmt::format("    {}\n", one.headline);
-      continue;
-    }
-    text += fmt::format("    {}: saves {} ({} to {})", one.headline, say_time(one.saving_ns),
-                        say_time(one.low_ns), say_time(one.high_ns));
-    if (one.memory_bytes > 0) text += fmt::format(", keeps up to {}", say_bytes(one.memory_bytes));
-    text += '\n';
+    text += fmt::format("    {}{}\n", one.headline, is_remark(one) ? "" : ": " + say_figures(one));
   }
   return text;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// advice: what would make a program's memory allocation cheaper, by how much, and the evidence for it. Rules and
-// their figures: docs/explanation/advice.md. Pure functions of a profile; any thread.
+// advice: which changes may make a program's memory allocation cheaper, what the places they concern cost now, and what
+// `tarn prove` has measured. Nothing is predicted: what a change saves only a run of the program shows. Rules and their
+// figures: docs/explanation/advice.md. Pure functions of a profile; any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +14,31 @@
 
 namespace tarn::profiler {
 
-// What the saving is based on: the price list; a replay of the trace against the real allocators and pools; or runs
-// of the program itself with the change in effect, which save CPU time (proven) or do not (disproved).
-enum class advice_grade : std::uint8_t { estimated, replayed, proven, disproved };
+enum class advice_grade : std::uint8_t {
+  counted,   // what the places cost now: the most that allocating less or cheaper there can save
+  measured,  // `tarn prove` has run the program with the change in effect, and it takes less CPU time
+  refuted,   // the same, and it does not
+  open       // nothing is counted that the change would save: only a run can tell
+};
+
+// Who can carry it out, from the nearest.
+enum class advice_reach : std::uint8_t {
+  setting,   // who starts the program: an allocator, a tunable
+  own_code,  // who builds the program
+  package    // who builds what is only installed here: a package, an interpreter
+};
 
 struct environment_variable {
   std::string name;
   std::string value;
 };
 
-// Invariants: low_ns <= saving_ns <= high_ns; `sites` begins with the costliest site, and is empty if the advice is
-// for the whole program.
+// Invariants: low_ns <= saving_ns <= high_ns, all 0 unless the grade is measured or refuted; 0 <= counted_ns; `sites`
+// begins with the costliest site, and is empty if the advice is for the whole program.
 struct advice {
   advice_kind kind = advice_kind::leave_it;
-  advice_grade grade = advice_grade::estimated;
+  advice_grade grade = advice_grade::counted;
+  advice_reach reach = advice_reach::setting;
   std::uint32_t site = 0;             // the costliest site: an index into profile::sites
   std::vector<std::uint32_t> sites;   // all sites that the advice covers
   std::string type;                   // "": not known, or several
@@ -37,29 +49,31 @@ struct advice {
   std::vector<std::string> evidence;  // the figures behind the advice, one sentence each
   std::vector<environment_variable> variables;  // variables to set, for advice without a change of code
   std::string library;                          // the malloc to preload; empty: tarn's, or none
-  double saving_ns = 0;                         // of CPU time, over the whole run
-  double low_ns = 0;                            // lower end of the saving's interval, by experience.hpp
+  double counted_ns = 0;                        // CPU time that the places cost now, over the whole run
+  double counted_variance = 0;                  // of counted_ns, in ns squared
+  double saving_ns = 0;                         // measured CPU time that the change saves
+  double low_ns = 0;                            // ends of its interval
   double high_ns = 0;
-  double raw_ns = 0;        // the saving by the rule or the replay, before the correction by experience
-  double raw_fault_ns = 0;  // the part of raw_ns in page faults; only for another malloc, which saves both
-  double share = 0;         // saving_ns / the program's CPU time
-  double memory_bytes = 0;  // bytes that would stay resident and are released now
-  // Index of the earlier advice that already saves the same cost; -1: none.
+  double share = 0;         // of the program's CPU time: of saving_ns where it is measured, of counted_ns otherwise
+  double memory_bytes = 0;  // measured: by how much the peak of the resident memory grows
+  // Index of the earlier advice that concerns the same cost; -1: none.
   int instead_of = -1;
 };
 
 struct advice_settings {
-  double least_share = 0.01;  // share of CPU time; if less can be saved, the advice is to change nothing
+  double least_share = 0.02;  // share of CPU time; places that cost less are left alone
   std::size_t most = 12;      // largest number of pieces of advice, without those to change nothing
+  std::vector<std::string> mallocs = {};  // names of the other allocators that are installed
 };
 
-// Sorted by saving; of two that save about as much of the same cost, the one that changes no code comes first. If
-// nothing saves `least_share`, the first piece is leave_it for the whole program; otherwise the last is, for
-// everything else. Advice that measurements have disproved comes last of all. Never empty. Requires: `p` is from
-// load_profile.
+// What was measured to save comes first, by saving. Then what is counted, by what it costs now and by who can change it: a
+// setting before the program's own code; code of packages comes after everything that the reader can do. If there is
+// neither, nor anything that only a run can tell, the first piece is leave_it for the whole program; otherwise the last of
+// the advice is, for everything else. What was measured to save nothing comes at the very end. Never empty. Requires: `p`
+// is from load_profile.
 std::vector<advice> advise(const profile& p, const advice_settings& settings = {});
 
-// Sorts advice again whose figures were changed, for example by a replay.
+// The list that advise() makes of what the rules and the proof have found, without leave_it.
 std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates,
                                    const advice_settings& settings = {});
 
@@ -69,10 +83,13 @@ inline constexpr double clock_tick_ns = 1e7;
 // a tick: a tick, or the duration if that is less, or the cost of memory if that is more.
 double cpu_time_of(const profile& p);
 
-bool is_remark(const advice& one);           // it saves nothing by itself
+bool is_remark(const advice& one);           // nothing is counted that it would save
 double peak_bytes_of(const profile& p);      // live bytes at the program's peak
 const char* kind_name(advice_kind kind);     // "buffer pool"
-const char* grade_name(advice_grade grade);  // "estimated"
+const char* grade_name(advice_grade grade);  // "counted", "measured", "refuted", "only a run can tell"
+const char* reach_name(advice_reach reach);  // "a setting", "your code", "a package's code"
+// What is known of it in one line: "costs 53 ms ± 8.2 ms now, 12 % of CPU time; counted". "" for leave_it.
+std::string say_figures(const advice& one);
 nlohmann::json as_json(const advice& one);
 
 }  // namespace tarn::profiler

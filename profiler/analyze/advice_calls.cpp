@@ -14,23 +14,16 @@ namespace {
 
 // Largest number of frames between an allocation and the constructor.
 constexpr std::size_t deepest_constructor = 24;
-// Cost of an allocation and its free in a pool, and in an arena: cycles of docs/how-to/which-pool.md at 2.6 GHz, in ns;
-// and the largest share of the time of the program's malloc.
-constexpr double pool_pair_ns = 2.0;
-constexpr double pool_part = 0.6;
-constexpr double arena_pair_ns = 1.2;
-constexpr double arena_part = 0.4;
-// Remaining time with tarn's malloc: 0.68 of glibc's for a hot pair of calls, a third of it over the allocator
-// workloads. Whole programs saved between nothing and twice the estimate.
-constexpr double tarn_part = 0.6;  // of glibc's
-constexpr double tarn_memory_part = 0.08;
-constexpr double tarn_kept_part = 0.8;  // of the pages that glibc gives back and faults in again
-
 constexpr double fewest_allocations = 10000;
+constexpr double freed_part = 0.5;  // of pooled blocks
 constexpr double largest_pooled = 8192;
 constexpr double one_size = 0.8;       // share of the allocations
 constexpr double foreign = 0.05;       // of the frees: more is "across threads"
 constexpr double in_batches = 0.8;     // of the frees
+constexpr double growing_part = 0.3;   // reallocs that grow, of the allocations
+constexpr std::size_t fewest_places = 2;  // below a constructor
+constexpr double fewest_objects = 1000;
+constexpr double part_alive = 0.05;  // of a constructor's bytes and, for how long, of the run
 constexpr double fewest_samples = 30;  // with few samples, each free seems to end all blocks of its place
 
 bool is_node(const std::string& type) {
@@ -123,14 +116,13 @@ growth growth_of(const site_group& group) {
 struct construction {
   std::set<std::string> places;
   std::vector<std::uint32_t> sites;
-  double total_ns = 0;
+  cost charged;
   double made = 0;  // allocations of its most frequent site: at least one per object
   double peak_bytes = 0;
   double lifetime_ns = 0;
   double frees = 0;
-  double foreign_frees = 0;
-  double samples = 0;
   std::string where;
+  advice_reach reach = advice_reach::own_code;
 };
 
 // "ns::parser" of "ns::parser::parser", else "".
@@ -148,13 +140,11 @@ void add_site(construction& into, const profile& p, std::uint32_t index, const s
   const site_figures& f = p.sites[index].figures;
   into.places.insert(innermost.function + ":" + std::to_string(innermost.line));
   into.sites.push_back(index);
-  into.total_ns += cost_of(p, f).total();
+  into.charged += cost_of(p, f);
   into.made = std::max(into.made, f.allocations);
   into.peak_bytes += f.peak_bytes;
   into.lifetime_ns += f.lifetime_ns;
   into.frees += f.frees;
-  into.foreign_frees += f.foreign_frees;
-  into.samples += f.samples;
 }
 
 std::map<std::string, construction> find_constructions(const profile& p) {
@@ -165,7 +155,10 @@ std::map<std::string, construction> find_constructions(const profile& p) {
       const std::string name = constructed_class(frames[depth]);
       if (name.empty()) continue;
       construction& one = found[name];
-      if (one.where.empty()) one.where = say_place(frames[depth]);
+      if (one.where.empty()) {
+        one.where = say_place(frames[depth]);
+        one.reach = reach_of(p, frames[depth]);
+      }
       add_site(one, p, index, frames.front());
       break;
     }
@@ -183,12 +176,10 @@ std::optional<advice> advise_pool(const advice_facts& facts, const site_group& g
   const auto size = static_cast<double>(most.size);
   if (!most.exact || most.count < one_size * f.allocations || size > largest_pooled) return std::nullopt;
   // Blocks that are never freed are made once, so a pool would have nothing to reuse.
-  if (f.frees < 0.5 * f.allocations) return std::nullopt;
+  if (f.frees < freed_part * f.allocations) return std::nullopt;
   const bool across = f.foreign_frees >= foreign * f.frees;
-  const double pair = std::min(pool_pair_ns, pool_part * facts.p.prices.malloc_pair);
-  advice one = for_group(across ? advice_kind::object_pool : advice_kind::typed_pool, group);
-  one.memory_bytes = f.peak_bytes;
-  set_saving(one, facts, group.charged.malloc_ns - f.allocations * pair, f.samples);
+  advice one = for_group(across ? advice_kind::object_pool : advice_kind::typed_pool, facts, group);
+  set_counted(one, facts, group.charged);
   const std::string what = group.type.empty() ? "these blocks of " + say_bytes(size) : group.type;
   one.headline = std::string(across ? "An object pool" : "A typed pool") + " for " + what;
   one.reason =
@@ -201,8 +192,7 @@ std::optional<advice> advise_pool(const advice_facts& facts, const site_group& g
                       " of them of " + say_bytes(size) + "; " + say_bytes(f.peak_bytes) + " at once",
                   say_share(share(f.foreign_frees, f.frees)) + " of the frees by another thread, " +
                       say_share(share(f.lifo_frees, f.frees)) + " of the youngest block",
-                  say_time(group.charged.malloc_ns) + " in malloc and free; a pool's pair takes " +
-                      say_time(pair) + ", malloc's " + say_time(facts.p.prices.malloc_pair)};
+                  say_time(group.charged.malloc_ns) + " in malloc and free"};
   return one;
 }
 
@@ -219,24 +209,20 @@ std::vector<advice> advise_arenas(const advice_facts& facts) {
   }
   std::vector<advice> found;
   for (const auto& [file, groups] : files) {
-    advice one = for_group(advice_kind::arena, *groups.front());
+    advice one = for_group(advice_kind::arena, facts, *groups.front());
     one.sites.clear();
     one.type = groups.size() == 1 ? groups.front()->type : std::string();
-    double saving = 0, allocations = 0, batch = 0, frees = 0, peak = 0, samples = 0, spent = 0;
-    const double pair = std::min(arena_pair_ns, arena_part * facts.p.prices.malloc_pair);
+    double allocations = 0, batch = 0, frees = 0;
+    cost charged;
     for (const site_group* group : groups) {
       const site_figures& f = group->sum;
       one.sites.insert(one.sites.end(), group->sites.begin(), group->sites.end());
-      saving += group->charged.malloc_ns - f.allocations * pair;
-      spent += group->charged.malloc_ns;
+      charged += group->charged;
       allocations += f.allocations;
       batch += f.batch_frees;
       frees += f.frees;
-      peak += f.peak_bytes;
-      samples += f.samples;
     }
-    one.memory_bytes = peak;
-    set_saving(one, facts, saving, samples);
+    set_counted(one, facts, charged);
     one.headline = "An arena for objects that are created and freed together at " + one.place;
     one.reason =
         "The blocks are freed one after another, as at the end of a tree or a request; an arena "
@@ -249,7 +235,7 @@ std::vector<advice> advise_arenas(const advice_facts& facts) {
                         say_count(static_cast<double>(groups.size())) +
                         (groups.size() == 1 ? " place" : " places") + ", " + say_share(share(batch, frees)) +
                         " of the frees in runs that end most of what lives",
-                    say_time(spent) + " in malloc and free; an arena's pair takes " + say_time(pair)};
+                    say_time(charged.malloc_ns) + " in malloc and free"};
     found.push_back(std::move(one));
   }
   return found;
@@ -257,19 +243,16 @@ std::vector<advice> advise_arenas(const advice_facts& facts) {
 
 std::optional<advice> advise_reserve(const advice_facts& facts, const site_group& group) {
   const site_figures& f = group.sum;
-  const bool by_realloc = f.reallocs >= 0.3 * f.allocations && f.reallocs >= 1000;
+  const bool by_realloc = f.reallocs >= growing_part * f.allocations && f.reallocs >= 1000;
   const bool by_copy = !by_realloc && f.allocations >= 1000 && grows_by_name(group) && sizes_double(group);
   if (!by_realloc && !by_copy) return std::nullopt;
   const growth grown = growth_of(group);
   const double calls =
       by_realloc ? std::min(f.reallocs, f.allocations) : std::max(0.0, f.allocations - grown.chains);
   const double copied = by_realloc ? f.realloc_bytes : std::max(0.0, f.bytes - grown.final_bytes);
-  const double copy_ns = copied * facts.p.prices.zero_page / facts.page_bytes;
   const double pages = group.again(facts.page_bytes) * share(copied, f.bytes);
-  const double saving =
-      group.charged.malloc_ns * share(calls, f.allocations) + copy_ns + pages * facts.first_touch_ns();
-  advice one = for_group(advice_kind::reserve, group);
-  set_saving(one, facts, saving, f.samples);
+  advice one = for_group(advice_kind::reserve, facts, group);
+  set_counted(one, facts, group.charged, share(calls, f.allocations), share(pages, group.pages()));
   one.headline = "Reserve the final size: this block grows step by step";
   one.reason =
       by_realloc ? "realloc enlarges the same blocks again and again."
@@ -292,12 +275,12 @@ std::optional<advice> advise_reserve(const advice_facts& facts, const site_group
 std::vector<advice> advise_recyclers(const advice_facts& facts) {
   std::vector<advice> found;
   for (const auto& [name, one] : find_constructions(facts.p)) {
-    if (one.places.size() < 2 || one.made < 1000 || one.frees <= 0) continue;
+    if (one.places.size() < fewest_places || one.made < fewest_objects || one.frees <= 0) continue;
     const double alive = one.peak_bytes;
     double bytes = 0;
     for (const std::uint32_t index : one.sites) bytes += facts.p.sites[index].figures.bytes;
     // Few objects live at a time, and not for long: otherwise a new one finds none to reuse.
-    if (alive > 0.05 * bytes || one.lifetime_ns / one.frees > 0.05 * facts.duration_ns) continue;
+    if (alive > part_alive * bytes || one.lifetime_ns / one.frees > part_alive * facts.duration_ns) continue;
     advice next;
     next.kind = advice_kind::recycler;
     next.sites = one.sites;
@@ -308,9 +291,8 @@ std::vector<advice> advise_recyclers(const advice_facts& facts) {
     next.site = next.sites.front();
     next.type = name;
     next.place = one.where;
-    next.memory_bytes = alive;
-    // Other work of the constructor is saved as well, but not known here.
-    set_saving(next, facts, one.total_ns, one.samples);
+    next.reach = one.reach;
+    set_counted(next, facts, one.charged);
     next.headline = "Recycle objects of " + name;
     next.reason =
         "Its constructor allocates at several places, and the objects are short-lived; kept "
@@ -324,8 +306,8 @@ std::vector<advice> advise_recyclers(const advice_facts& facts) {
     next.evidence = {say_count(static_cast<double>(one.places.size())) + " places below its constructor, " +
                          say_count(one.made) + " objects at most, " + say_time(one.lifetime_ns / one.frees) +
                          " old on average",
-                     say_time(one.total_ns) +
-                         " in malloc, free and page faults; the constructor's own time is saved in addition"};
+                     say_time(one.charged.total()) +
+                         " in malloc, free and page faults; the constructor's own time comes on top"};
     found.push_back(std::move(next));
   }
   return found;
@@ -333,37 +315,32 @@ std::vector<advice> advise_recyclers(const advice_facts& facts) {
 
 std::optional<advice> advise_allocator(const advice_facts& facts) {
   if (!facts.glibc) return std::nullopt;
-  double calls = 0;
-  double samples = 0;
+  cost charged;
   double largest = 0;
   double allocations = 0;
   for (const site_group& group : facts.groups) {
-    calls += group.charged.malloc_ns;
-    samples += group.sum.samples;
+    charged += group.charged;
     allocations += group.sum.allocations;
     largest = std::max(largest, group.charged.malloc_ns);
   }
-  // tarn keeps up to 256 MiB of freed memory.
-  const double again = facts.peak_bytes <= 0x1p28 ? refaults_of(facts).pages : 0;
-  if (calls <= 0) return std::nullopt;
+  if (charged.malloc_ns <= 0) return std::nullopt;
+  const refaults again = refaults_of(facts);
   advice one;
   one.kind = advice_kind::allocator;
   if (!facts.groups.empty()) one.site = facts.groups.front().sites.front();
-  one.memory_bytes = tarn_memory_part * facts.peak_bytes;
-  const double fault_ns = tarn_kept_part * again * facts.first_touch_ns();
-  set_saving(one, facts, calls * (1 - tarn_part) + fault_ns, samples, fault_ns);
+  set_counted(one, facts, charged.malloc_ns + again.pages * facts.first_touch_ns(),
+              charged.malloc_variance + charged.malloc_bias * charged.malloc_bias);
   one.headline = "Run it on another malloc: no code changes";
   one.reason =
-      largest < 0.5 * calls
-          ? "The time in malloc and free is spread over many places, so that a pool for one of them "
-            "would not help."
-          : "A faster malloc helps all places at once; pools would help the most expensive ones more.";
-  one.change = "tarn run -- PROGRAM ARG...       to measure it first: tarn compare -- PROGRAM ARG...";
-  one.evidence = {say_count(allocations) + " allocations, " + say_time(calls) + " in malloc and free (" +
-                      say_of_cpu(facts, calls) + "); the most expensive place has " +
-                      say_share(share(largest, calls)),
-                  say_count(again) + " pages faulted in again, which tarn would keep for a second",
-                  "how much another malloc saves depends on the program; to measure it: tarn prove FILE"};
+      largest < 0.5 * charged.malloc_ns
+          ? "The time in malloc and free is spread over many places. Another malloc changes all of them at once."
+          : "Another malloc changes all places at once; one place has most of the time.";
+  one.change = "tarn prove FILE";
+  one.evidence = {say_count(allocations) + " allocations, " + say_time(charged.malloc_ns) +
+                      " in malloc and free (" + say_of_cpu(facts, charged.malloc_ns) +
+                      "); the most expensive place has " + say_share(share(largest, charged.malloc_ns)),
+                  say_count(again.pages) + " pages faulted in again, " +
+                      say_time(again.pages * facts.first_touch_ns())};
   return one;
 }
 

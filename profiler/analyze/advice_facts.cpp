@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "profiler/analyze/advice_rules.hpp"
-#include "profiler/analyze/experience.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
 
@@ -71,7 +69,6 @@ refaults refaults_of(const advice_facts& facts) {
   refaults sum;
   const double unjoined = unjoined_pages(facts);
   sum.all_pages = unjoined;
-  double zeroed = 0;
   double held = 0;
   for (const site_group& group : facts.groups) {
     const double pages = std::max(0.0, group.pages() - group.sum.mapped_bytes / facts.page_bytes);
@@ -80,31 +77,58 @@ refaults refaults_of(const advice_facts& facts) {
     held += group.touched_part() * group.chunk_part() * at_peak;
     if (pages < 1 && unjoined < 1) continue;
     sum.all_pages += pages;
-    zeroed += pages * std::min(1.0, group.sum.calloc_bytes / std::max(1.0, group.sum.bytes));
+    sum.kernel_variance += group.charged.kernel_variance;
     sum.peak_bytes += group.sum.peak_bytes;
-    sum.samples += group.sum.samples;
     sum.sites.insert(sum.sites.end(), group.sites.begin(), group.sites.end());
   }
   sum.pages = std::max(0.0, sum.all_pages - held / facts.page_bytes);
-  sum.zeroed_part = sum.all_pages > 0 ? zeroed / sum.all_pages : 0;
   sum.peak_bytes = std::min(sum.peak_bytes, facts.peak_bytes);
   return sum;
 }
 
-judged_program judged_program_of(const profile& p) { return facts_of(p).program(); }
-
-void set_saving(advice& one, const advice_facts& facts, double raw_ns, double samples, double fault_ns) {
-  raw_saving raw;
-  raw.fault_ns = fault_ns;
-  raw.raw_ns = raw.least_ns = raw.most_ns = std::max(0.0, raw_ns);
-  // Two standard deviations of a Poisson count.
-  raw.error = facts.p.mode == profile_mode::full ? 0 : 2 / std::sqrt(std::max(1.0, samples));
-  apply_experience(one, raw, facts.program());
+void set_counted(advice& one, const advice_facts& facts, double ns, double variance) {
+  one.counted_ns = std::clamp(ns, 0.0, facts.cpu_ns);
+  one.counted_variance = variance;
+  one.share = one.counted_ns / facts.cpu_ns;
 }
 
-advice for_group(advice_kind kind, const site_group& group) {
+void set_counted(advice& one, const advice_facts& facts, const cost& charged, double call_part,
+                 double fault_part) {
+  const unsigned costs = advice_kinds[static_cast<std::size_t>(one.kind)].costs;
+  const double calls = (costs & calls_cost) != 0 ? std::min(1.0, call_part) : 0;
+  const double faults = (costs & faults_cost) != 0 ? std::min(1.0, fault_part) : 0;
+  const double bias = calls * charged.malloc_bias;
+  set_counted(one, facts, calls * charged.malloc_ns + faults * charged.hidden(),
+              calls * calls * charged.malloc_variance + faults * faults * charged.kernel_variance + bias * bias);
+}
+
+namespace {
+
+// Folders of what a distribution installs; what lies in /usr/local or a home is the reader's.
+bool is_installed(const std::string& path) {
+  for (const char* folder : {"/usr/local/", "/usr/src/"}) {
+    if (path.starts_with(folder)) return false;
+  }
+  for (const char* folder :
+       {"/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/nix/store/", "/gnu/store/", "/snap/"}) {
+    if (path.starts_with(folder)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+advice_reach reach_of(const profile& p, const source_frame& place) {
+  // Script lines cannot use pools; the code that can belongs to the interpreter.
+  if (place.kind == frame_kind::script || place.kind == frame_kind::interpreter) return advice_reach::package;
+  const module_info* const module = place.address > 0 ? module_at(p, place.address - 1) : nullptr;
+  return module != nullptr && is_installed(module->path) ? advice_reach::package : advice_reach::own_code;
+}
+
+advice for_group(advice_kind kind, const advice_facts& facts, const site_group& group) {
   advice one;
   one.kind = kind;
+  one.reach = reach_of(facts.p, group.place);
   one.sites = group.sites;
   one.site = group.sites.front();
   one.type = group.type;

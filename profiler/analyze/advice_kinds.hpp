@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // advice_kinds: the kinds of advice, and the rules that give it. A rule is a function that examines the whole program
-// or one group of sites, and returns what a change would save, or nothing; a new one is declared and listed here.
+// or one group of sites, and returns a change that concerns its cost, or nothing; a new one is declared and listed here.
 // docs/explanation/advice.md explains the rules and their figures. Pure functions; any thread.
 #pragma once
 
@@ -28,10 +28,10 @@ enum class advice_kind : std::uint8_t {
   arena,        // tarn/arena.hpp
   ask_for_less,
   reserve,
-  placement,  // a remark: the placement of blocks may cost time that no rule and no replay can see
+  placement,  // a remark: the placement of blocks may cost time that no figure of a recording contains
 };
 
-// Which cost a change saves.
+// Which cost a change concerns.
 inline constexpr unsigned faults_cost = 1;
 inline constexpr unsigned calls_cost = 2;
 
@@ -39,8 +39,8 @@ struct kind_facts {
   advice_kind kind;
   const char* name;
   unsigned costs;
-  // Weight in sorting: advice that changes no code comes before advice that saves a little more. 0: it saves nothing
-  // by itself.
+  // Weight in sorting by what is counted: of settings that concern about the same cost, the smaller change comes first.
+  // 0: nothing is counted.
   double weight;
 };
 
@@ -66,7 +66,7 @@ std::optional<advice> advise_huge_pages(const advice_facts& facts);
 std::optional<advice> advise_allocator(const advice_facts& facts);
 std::vector<advice> advise_recyclers(const advice_facts& facts);
 std::vector<advice> advise_arenas(const advice_facts& facts);
-std::optional<advice> advise_proof_of_placement(const advice_facts& facts);  // a remark
+std::optional<advice> advise_placement(const advice_facts& facts);  // a remark
 
 // ---- rules for one group ----
 std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_group& group);
@@ -76,7 +76,7 @@ std::optional<advice> advise_asking_for_less(const advice_facts& facts, const si
 
 inline constexpr auto program_rules =
     std::make_tuple(advise_keeping_memory, advise_huge_pages, advise_allocator, advise_recyclers,
-                    advise_arenas, advise_proof_of_placement);
+                    advise_arenas, advise_placement);
 inline constexpr auto group_rules =
     std::make_tuple(advise_buffer_pool, advise_pool, advise_reserve, advise_asking_for_less);
 

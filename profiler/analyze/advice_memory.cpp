@@ -10,19 +10,26 @@ namespace tarn::profiler {
 
 namespace {
 
-// The cost of faulting a page in again, less the cost of clearing a warm page, for programs that need zeroed
-// memory.
-double price_of_zeroed(const advice_facts& facts) {
-  return std::max(0.0, facts.first_touch_ns() - facts.kernel_part * facts.p.prices.zero_page);
+// What faulting in these pages costs, of all pages of blocks with this cost.
+void set_counted_pages(advice& one, const advice_facts& facts, double pages, double all_pages,
+                       double variance) {
+  const double part = all_pages > 0 ? pages / all_pages : 0;
+  set_counted(one, facts, pages * facts.first_touch_ns(), part * part * variance);
 }
 
-double price_of_again(const advice_facts& facts, const site_figures& sum) {
-  const double zeroed = std::min(1.0, sum.calloc_bytes / std::max(1.0, sum.bytes));
-  return zeroed * price_of_zeroed(facts) + (1 - zeroed) * facts.first_touch_ns();
-}
-
+constexpr double fewest_refaults = 1000;  // pages
 // Share of pages that live blocks do not fill: pages beyond the peak up to this share are no refaults.
 constexpr double spare_part = 0.1;
+constexpr double huge_pages_a_block = 2;  // on average
+// Of a buffer: the part of the bytes in large blocks, and the part of the pages that are faulted in again.
+constexpr double large_part = 0.9;
+constexpr double large_block = 65536;
+constexpr double again_part = 0.5;
+// Memory that is never touched.
+constexpr double least_checked_bytes = 0x1p24;
+constexpr double untouched_part = 0.5;
+constexpr double least_untouched_bytes = 0x1p25;
+constexpr double part_of_peak = 0.25;
 
 double round_up(double bytes, double step) { return std::ceil(bytes / step) * step; }
 
@@ -32,15 +39,12 @@ std::optional<advice> advise_keeping_memory(const advice_facts& facts) {
   if (!facts.glibc) return std::nullopt;
   const refaults sum = refaults_of(facts);
   // Without a site no page is malloc's, although the kernel has counted faults.
-  if (sum.sites.empty() || sum.pages < 1000 || sum.pages < spare_part * sum.all_pages) return std::nullopt;
+  if (sum.sites.empty() || sum.pages < fewest_refaults || sum.pages < spare_part * sum.all_pages) return std::nullopt;
   advice one;
   one.kind = advice_kind::tunable;
   one.sites = sum.sites;
   one.site = sum.sites.front();
-  one.memory_bytes = sum.peak_bytes;
-  const double saving = sum.zeroed_part * sum.pages * price_of_zeroed(facts) +
-                        (1 - sum.zeroed_part) * sum.pages * facts.first_touch_ns();
-  set_saving(one, facts, saving, sum.samples);
+  set_counted_pages(one, facts, sum.pages, sum.all_pages, sum.kernel_variance);
   const double keep = round_up(std::max(2 * sum.peak_bytes, 0x1p26), 0x1p20);
   one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=" +
                                           std::to_string(static_cast<unsigned long long>(keep))}};
@@ -69,25 +73,21 @@ std::optional<advice> advise_huge_pages(const advice_facts& facts) {
     return std::nullopt;
   }
   double pages = 0;
-  double blocks = 0;
-  double samples = 0;
+  double variance = 0;
   std::vector<std::uint32_t> sites;
   for (const site_group& group : facts.groups) {
-    if (group.mean_bytes() < 2 * facts.huge_page_bytes || group.pages() < 512) continue;
+    if (group.mean_bytes() < huge_pages_a_block * facts.huge_page_bytes || group.pages() < 512) continue;
     pages += group.pages();
-    blocks += group.sum.peak_bytes / group.mean_bytes();
-    samples += group.sum.samples;
+    variance += group.charged.kernel_variance;
     sites.insert(sites.end(), group.sites.begin(), group.sites.end());
   }
   const double per_huge = facts.huge_page_bytes / facts.page_bytes;
-  const double saving = facts.kernel_part * (pages * prices.fault - pages / per_huge * prices.huge_fault);
-  if (sites.empty() || saving <= 0) return std::nullopt;
+  if (sites.empty() || prices.huge_fault >= per_huge * prices.fault) return std::nullopt;
   advice one;
   one.kind = advice_kind::huge_pages;
   one.sites = sites;
   one.site = sites.front();
-  one.memory_bytes = blocks * facts.huge_page_bytes;
-  set_saving(one, facts, saving, samples);
+  set_counted(one, facts, pages * facts.fault_ns(), variance);
   one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
   one.headline = "Ask for huge pages: no code changes";
   one.reason = "Large blocks are backed by small pages, although this system gives huge pages on request.";
@@ -101,11 +101,10 @@ std::optional<advice> advise_huge_pages(const advice_facts& facts) {
 std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_group& group) {
   const site_figures& f = group.sum;
   const double again = group.again(facts.page_bytes);
-  const bool mostly_large = f.large_bytes >= 0.9 * f.bytes && group.mean_bytes() >= 65536;
-  if (!mostly_large || f.allocations < 2 || again < 0.5 * group.pages() || again < 256) return std::nullopt;
-  advice one = for_group(advice_kind::buffer_pool, group);
-  one.memory_bytes = f.peak_bytes;
-  set_saving(one, facts, again * price_of_again(facts, f), f.samples);
+  const bool mostly_large = f.large_bytes >= large_part * f.bytes && group.mean_bytes() >= large_block;
+  if (!mostly_large || f.allocations < 2 || again < again_part * group.pages() || again < 256) return std::nullopt;
+  advice one = for_group(advice_kind::buffer_pool, facts, group);
+  set_counted_pages(one, facts, again, group.pages(), group.charged.kernel_variance);
   const std::string size = say_bytes(group.mean_bytes());
   one.headline = "Keep these " + size + " buffers in a buffer pool";
   one.reason =
@@ -132,12 +131,12 @@ std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_g
 
 std::optional<advice> advise_asking_for_less(const advice_facts& facts, const site_group& group) {
   const site_figures& f = group.sum;
-  if (f.checked_bytes < 0x1p24 || f.resident_bytes > 0.5 * f.checked_bytes) return std::nullopt;
+  if (f.checked_bytes < least_checked_bytes || f.resident_bytes > (1 - untouched_part) * f.checked_bytes) return std::nullopt;
   const double untouched = 1 - f.resident_bytes / f.checked_bytes;
-  if (untouched * f.peak_bytes < std::max(0x1p25, 0.25 * facts.peak_bytes)) return std::nullopt;
-  advice one = for_group(advice_kind::ask_for_less, group);
+  if (untouched * f.peak_bytes < std::max(least_untouched_bytes, part_of_peak * facts.peak_bytes)) return std::nullopt;
   // Untouched pages are never provided by the kernel: asking for less saves address space and overcommit, not time.
-  set_saving(one, facts, 0, f.samples);
+  advice one = for_group(advice_kind::ask_for_less, facts, group);
+  one.grade = advice_grade::open;
   one.headline = "Request less: " + say_share(untouched) + " of these blocks is never touched";
   one.reason =
       "Memory that is never touched costs no time and is not resident, but it counts against limits of address space "

@@ -35,29 +35,26 @@ small_blocks small_blocks_of(const std::vector<site_group>& groups, const profil
   return found;
 }
 
-judged_program advice_facts::program() const noexcept {
-  const bool many = small.bytes >= least_live_bytes;
-  const bool visited = own_ns >= least_own_part * cpu_ns;
-  return {cpu_ns, own_ns, many && visited ? placement_effect::possible : placement_effect::none};
+bool advice_facts::placement_may_matter() const noexcept {
+  return small.bytes >= least_live_bytes && own_ns >= least_own_part * cpu_ns;
 }
 
-std::optional<advice> advise_proof_of_placement(const advice_facts& facts) {
-  if (facts.p.proven.rounds > 0 || facts.program().placement == placement_effect::none) return std::nullopt;
+std::optional<advice> advise_placement(const advice_facts& facts) {
+  if (facts.p.proven.rounds > 0 || !facts.placement_may_matter()) return std::nullopt;
   const site_group& largest = facts.groups[facts.small.largest];
   advice one;
   one.kind = advice_kind::placement;
+  one.grade = advice_grade::open;
   one.site = largest.sites.front();
-  one.headline = "The placement of blocks may matter: only a run of the program can show it";
+  one.headline = "Where blocks lie may matter: only a run can tell";
   one.reason =
-      "More small blocks are live at once than fit into the processor's caches. Their order and "
-      "the number of their pages decide how often the program itself waits for memory. Another "
-      "malloc or pools change that, for better or worse, and neither an estimate nor a replay "
-      "shows it.";
+      "More small blocks are live at once than fit into the processor's caches. Their order and the number of "
+      "their pages decide how long the program itself waits for memory. Another malloc or pools change that, for "
+      "better or worse, and no figure of a recording shows it.";
   one.change = "tarn prove FILE";
   one.evidence = {say_count(facts.small.count) + " blocks of at most " + say_bytes(largest_block) +
-                      " on average live at the peak, " + say_bytes(facts.small.bytes) +
-                      " in all; the most of them from " + say_place(largest.place),
-                  say_of_cpu(facts, facts.own_ns) + " is the order in which the program visits them"};
+                  " on average live at the peak, " + say_bytes(facts.small.bytes) +
+                  " in all; the most of them from " + say_place(largest.place)};
   return one;
 }
 

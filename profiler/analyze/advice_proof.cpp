@@ -101,10 +101,8 @@ void prove(const proof& all, advice& one, const proof_way& way) {
   }
   const proof_verdict verdict = verdict_of(way);
   if (verdict == proof_verdict::open) return;
-  one.evidence.push_back("before it was measured, the estimate was " + say_time(one.saving_ns) + " (" +
-                         say_time(one.low_ns) + " to " + say_time(one.high_ns) + ")");
   set_measured(one, way);
-  one.grade = verdict == proof_verdict::proven ? advice_grade::proven : advice_grade::disproved;
+  one.grade = verdict == proof_verdict::proven ? advice_grade::measured : advice_grade::refuted;
   if (one.kind != advice_kind::allocator || verdict != proof_verdict::proven) return;
   one.headline = "Run it on " + way.name + ": no code changes";
   one.change = change_of(way);
@@ -115,9 +113,9 @@ void prove(const proof& all, advice& one, const proof_way& way) {
 advice advice_from(const proof& all, const proof_way& way) {
   advice one;
   one.kind = kind_of(way);
-  one.grade = advice_grade::proven;
+  one.grade = advice_grade::measured;
   one.headline = way.headline + ": no code changes";
-  one.reason = "No rule advises it for this profile, but it was measured with the program itself.";
+  one.reason = "Nothing that was counted suggests it; it was measured with the program itself.";
   one.change = change_of(way);
   one.library = way.name == "tarn" ? std::string() : way.library;
   for (const auto& [name, value] : way.variables) one.variables.push_back({name, value});

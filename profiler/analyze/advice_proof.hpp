@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// advice_proof: replaces the estimates of rules by the measurements of `tarn prove`. Pure functions; any thread.
+// advice_proof: adds to the advice what `tarn prove` has measured. Pure functions; any thread.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 namespace tarn::profiler {
 
 // Sets the grade and the figures of each candidate that was measured, and adds actions that were found to save
-// although no rule had advised them. A candidate whose measurement is inconclusive keeps its estimate, and gets the
-// figures as evidence.
+// although no rule had advised them. A candidate whose measurement is inconclusive stays as it was counted, and gets
+// the figures as evidence.
 void apply_proof(const profile& p, std::vector<advice>& candidates);
 
 // Whether the figures of the way prove that it saves CPU time, or that it saves less than 1 %.

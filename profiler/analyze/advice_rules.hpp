@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "profiler/analyze/advice.hpp"
-#include "profiler/analyze/experience.hpp"
 #include "profiler/analyze/site_group.hpp"
 
 namespace tarn::profiler {
@@ -38,7 +37,9 @@ struct advice_facts {
   // which were measured at another time, accordingly.
   double kernel_part = 1;
 
-  judged_program program() const noexcept;
+  // Whether more small blocks live at once than fit into the caches, in a program that does more than allocate: then
+  // their places decide how long the program itself waits for memory.
+  bool placement_may_matter() const noexcept;
   double fault_ns() const noexcept { return kernel_part * p.prices.fault; }
   double first_touch_ns() const noexcept { return kernel_part * (p.prices.fault + p.prices.unmap_page); }
 };
@@ -49,20 +50,22 @@ advice_facts facts_of(const profile& p);
 struct refaults {
   double pages = 0;
   double all_pages = 0;
-  double zeroed_part = 0;  // share of the pages that the program wants zeroed
+  double kernel_variance = 0;  // of the cost of all_pages
   double peak_bytes = 0;
-  double samples = 0;
   std::vector<std::uint32_t> sites;  // sites with such pages, the costliest first
 };
 refaults refaults_of(const advice_facts& facts);
 
 small_blocks small_blocks_of(const std::vector<site_group>& groups, const profile& p);
 
-// Sets the three figures of `one`, whose kind is set, from the result of the rule and the uncertainty due to
-// `samples`; `fault_ns`: see raw_saving. Invariant afterwards: 0 <= low_ns <= saving_ns <= high_ns <= the program's
-// CPU time.
-void set_saving(advice& one, const advice_facts& facts, double raw_ns, double samples, double fault_ns = 0);
-advice for_group(advice_kind kind, const site_group& group);
+// Sets what is counted: `ns`, and its variance. Invariant afterwards: 0 <= counted_ns <= the program's CPU time.
+void set_counted(advice& one, const advice_facts& facts, double ns, double variance);
+// The parts of `charged` that the kind of `one` concerns, as far as calls and page faults are meant.
+void set_counted(advice& one, const advice_facts& facts, const cost& charged, double call_part = 1,
+                 double fault_part = 1);
+advice_reach reach_of(const profile& p, const source_frame& place);
+// Advice about one place in the code, and who can change that code.
+advice for_group(advice_kind kind, const advice_facts& facts, const site_group& group);
 // "12 % of the program's CPU time"
 std::string say_of_cpu(const advice_facts& facts, double ns);
 

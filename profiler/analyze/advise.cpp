@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sorts the advice of all rules, and adds the advice on what to leave unchanged.
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "profiler/analyze/advice_proof.hpp"
@@ -31,8 +32,9 @@ std::vector<advice> collect(const advice_facts& facts) {
   return all;
 }
 
-// Whether both would save the same kind of cost at the same sites. No sites: the whole program.
+// Whether both concern the same kind of cost at the same sites. No sites: the whole program.
 bool overlap(const advice& a, const advice& b) {
+  if (a.grade == advice_grade::refuted || b.grade == advice_grade::refuted) return false;
   if ((facts_about(a.kind).costs & facts_about(b.kind).costs) == 0) return false;
   if (a.sites.empty() || b.sites.empty()) return true;
   const std::set<std::uint32_t> sites(a.sites.begin(), a.sites.end());
@@ -56,39 +58,28 @@ std::string say_total(const advice_facts& facts, const cost& all) {
          " in page faults and giving memory back";
 }
 
-advice leave_everything(const advice_facts& facts, const std::vector<advice>& candidates,
-                        const advice_settings& settings) {
-  const cost all = cost_of_all(facts.p);
+advice leave_everything(const advice_facts& facts, const advice_settings& settings) {
   advice one;
   one.headline = "Leave it: no change of memory allocation is worth the effort here";
-  one.share = 0;
-  if (candidates.empty()) {
-    if (facts.p.proven.rounds > 0) {
-      one.reason = "Everything that needs no change of code was measured; none of it saves time.";
-    } else if (facts.p.mode == profile_mode::faults) {
-      one.headline = "No advice: which blocks the page faults belong to is not known";
-      one.reason =
-          "The profile holds page faults alone. Record the calls as well, where the program permits it: "
-          "tarn profile -- PROGRAM ARG...";
-    } else {
-      one.reason = "No rule finds a change that would save time.";
-    }
+  if (facts.p.proven.rounds > 0) {
+    one.reason = "Everything that needs no change of code was measured; none of it saves time.";
+  } else if (facts.p.mode == profile_mode::faults) {
+    one.headline = "No advice: which blocks the page faults belong to is not known";
+    one.reason =
+        "The profile holds page faults alone. Record the calls as well, where the program permits it: "
+        "tarn profile -- PROGRAM ARG...";
   } else {
-    const advice& best = candidates.front();
-    one.reason = std::string("The largest possible saving is ") + kind_name(best.kind) +
-                 (best.place.empty() ? "" : " at " + best.place) + ": " + say_of_cpu(facts, best.saving_ns) +
-                 ", below the " + say_share(settings.least_share) + " that a change must save to be advised.";
+    one.reason = "No change concerns a cost of " + say_share(settings.least_share) +
+                 " of the program's CPU time or more, and few small blocks live at once.";
   }
-  one.evidence = {say_total(facts, all)};
+  one.evidence = {say_total(facts, cost_of_all(facts.p))};
   return one;
 }
 
 advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& actions) {
   std::set<std::uint32_t> covered;
-  double saved_share = 0;  // measured savings are shares of another run's time
   for (const advice& one : actions) {
     if (one.kind != advice_kind::allocator) covered.insert(one.sites.begin(), one.sites.end());
-    if (one.instead_of < 0) saved_share += one.share;
   }
   std::size_t places = 0;
   double rest = 0;
@@ -110,11 +101,55 @@ advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& acti
                  say_of_cpu(facts, rest) + " together, the most expensive of them " +
                  say_share(largest / facts.cpu_ns) + ".";
   }
-  const cost all = cost_of_all(facts.p);
-  one.evidence = {say_total(facts, all),
-                  "the advice above, without counting alternatives twice, would save " +
-                      say_share(std::min(1.0, saved_share)) + " of the program's CPU time"};
+  one.evidence = {say_total(facts, cost_of_all(facts.p))};
   return one;
+}
+
+void name_mallocs(std::vector<advice>& candidates, const advice_settings& settings) {
+  if (settings.mallocs.empty()) return;
+  std::string names;
+  for (std::size_t index = 0; index < settings.mallocs.size(); ++index)
+    names += (index == 0 ? "" : index + 1 == settings.mallocs.size() ? " and " : ", ") + settings.mallocs[index];
+  for (advice& one : candidates) {
+    if (one.kind != advice_kind::allocator || one.grade != advice_grade::counted) continue;
+    one.evidence.push_back("installed here: " + names + "; which of them is best, only a run can tell");
+  }
+}
+
+// Where a piece of advice stands in the list; within an order by figures.
+enum class position : unsigned char { measured, counted, open, of_packages, refuted };
+
+position position_of(const advice& one) {
+  if (one.grade == advice_grade::measured) return position::measured;
+  if (one.grade == advice_grade::refuted) return position::refuted;
+  if (one.reach == advice_reach::package) return position::of_packages;
+  return one.grade == advice_grade::open ? position::open : position::counted;
+}
+
+// Of what is counted, a setting comes before an edit that concerns four times its cost.
+double rank_of(const advice& one) {
+  constexpr double setting_weight = 4;
+  if (one.grade == advice_grade::measured) return one.share;
+  return one.share * facts_about(one.kind).weight * (one.reach == advice_reach::setting ? setting_weight : 1);
+}
+
+// What is worth telling, in order.
+std::vector<advice> sorted_advice(std::vector<advice> candidates, const advice_settings& settings) {
+  std::erase_if(candidates, [&settings](const advice& one) {
+    return one.grade == advice_grade::counted && one.share < settings.least_share;
+  });
+  std::stable_sort(candidates.begin(), candidates.end(), [](const advice& a, const advice& b) {
+    if (position_of(a) != position_of(b)) return position_of(a) < position_of(b);
+    return rank_of(a) > rank_of(b);
+  });
+  std::vector<advice> sorted;
+  std::array<std::size_t, 5> counts = {};
+  for (advice& one : candidates) {
+    const position at = position_of(one);
+    const std::size_t most = at == position::open ? most_remarks : settings.most;
+    if (counts[static_cast<std::size_t>(at)]++ < most) sorted.push_back(std::move(one));
+  }
+  return sorted;
 }
 
 }  // namespace
@@ -126,50 +161,48 @@ bool is_remark(const advice& one) {
 std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates,
                                    const advice_settings& settings) {
   const advice_facts facts = facts_of(p);
-  std::erase_if(candidates, [](const advice& one) { return one.kind == advice_kind::leave_it; });
-  std::stable_sort(candidates.begin(), candidates.end(), [](const advice& a, const advice& b) {
-    return a.saving_ns * facts_about(a.kind).weight > b.saving_ns * facts_about(b.kind).weight;
+  std::vector<advice> result = sorted_advice(std::move(candidates), settings);
+  const auto rest = std::find_if(result.begin(), result.end(), [](const advice& one) {
+    return position_of(one) >= position::of_packages;
   });
-  std::vector<advice> actions;
-  std::vector<advice> remarks;
-  std::vector<advice> disproved;
-  for (advice& one : candidates) {
-    one.instead_of = -1;
-    if (one.grade == advice_grade::disproved) {
-      disproved.push_back(one);
-    } else if (is_remark(one)) {
-      if (remarks.size() < most_remarks) remarks.push_back(one);
-    } else if (one.share >= settings.least_share && actions.size() < settings.most) {
-      actions.push_back(one);
-    }
-  }
-  mark_alternatives(actions);
-  remarks.insert(remarks.end(), disproved.begin(), disproved.end());
-  std::vector<advice> result;
-  if (actions.empty()) {
-    std::erase_if(candidates,
-                  [](const advice& one) { return is_remark(one) || one.grade == advice_grade::disproved; });
-    result.push_back(leave_everything(facts, candidates, settings));
-    result.insert(result.end(), remarks.begin(), remarks.end());
-    return result;
-  }
-  result = actions;
-  result.insert(result.end(), remarks.begin(), remarks.end());
-  result.push_back(leave_the_rest(facts, actions));
+  const std::vector<advice> actions(result.begin(), rest);
+  result.insert(rest, actions.empty() ? leave_everything(facts, settings) : leave_the_rest(facts, actions));
+  mark_alternatives(result);
   return result;
 }
 
 std::vector<advice> advise(const profile& p, const advice_settings& settings) {
   std::vector<advice> candidates = collect(facts_of(p));
   apply_proof(p, candidates);
+  name_mallocs(candidates, settings);
   return arrange_advice(p, std::move(candidates), settings);
 }
 
 const char* kind_name(advice_kind kind) { return facts_about(kind).name; }
 
 const char* grade_name(advice_grade grade) {
-  constexpr const char* names[] = {"estimated", "replayed", "proven", "disproved"};
+  constexpr const char* names[] = {"counted", "measured", "refuted", "only a run can tell"};
   return names[static_cast<std::size_t>(grade)];
+}
+
+const char* reach_name(advice_reach reach) {
+  constexpr const char* names[] = {"a setting", "your code", "a package's code"};
+  return names[static_cast<std::size_t>(reach)];
+}
+
+std::string say_figures(const advice& one) {
+  if (one.kind == advice_kind::leave_it) return "";
+  if (one.grade == advice_grade::open) return grade_name(one.grade);
+  if (one.grade == advice_grade::refuted) return "saves nothing; measured";
+  const std::string share = say_share(one.share) + " of CPU time; " + grade_name(one.grade);
+  if (one.grade == advice_grade::measured) {
+    const std::string memory =
+        one.memory_bytes >= 1 ? "; " + say_bytes(one.memory_bytes) + " more resident at the peak" : "";
+    return "saves " + say_time(one.saving_ns) + " (" + say_time(one.low_ns) + " to " + say_time(one.high_ns) +
+           "), " + share + memory;
+  }
+  const double margin = margin_of(one.counted_variance);
+  return "costs " + say_time(one.counted_ns) + (margin >= 1 ? " ± " + say_time(margin) : "") + " now, " + share;
 }
 
 nlohmann::json as_json(const advice& one) {
@@ -177,6 +210,7 @@ nlohmann::json as_json(const advice& one) {
   for (const environment_variable& each : one.variables) variables[each.name] = each.value;
   return {{"kind", kind_name(one.kind)},
           {"grade", grade_name(one.grade)},
+          {"reach", reach_name(one.reach)},
           {"site", one.site},
           {"sites", one.sites},
           {"type", one.type},
@@ -187,8 +221,8 @@ nlohmann::json as_json(const advice& one) {
           {"evidence", one.evidence},
           {"variables", variables},
           {"library", one.library},
-          {"raw_ns", one.raw_ns},
-          {"raw_fault_ns", one.raw_fault_ns},
+          {"counted_ns", one.counted_ns},
+          {"counted_margin_ns", margin_of(one.counted_variance)},
           {"saving_ns", one.saving_ns},
           {"low_ns", one.low_ns},
           {"high_ns", one.high_ns},

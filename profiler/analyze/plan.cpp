@@ -61,13 +61,7 @@ class plan_maker {
     if (alone || one.instead_of < 0) note(into, one);
   }
 
-  // Adds headline and saving; the saving of an alternative is already contained in that of the other advice.
-  static void note(plan& into, const advice& one) {
-    into.headlines.push_back(one.headline);
-    into.saving_ns += one.saving_ns;
-    into.low_ns += one.low_ns;
-    into.high_ns += one.high_ns;
-  }
+  static void note(plan& into, const advice& one) { into.headlines.push_back(one.headline); }
 
  private:
   std::vector<bool> flags_of(const std::vector<std::uint32_t>& sites) const {
@@ -200,10 +194,6 @@ plan read_object(const nlohmann::json& json, const std::string& name) {
   for (const std::string& headline : json.value("advice", std::vector<std::string>())) {
     result.headlines.push_back(printable(headline));
   }
-  result.saving_ns = json.value("saving_ns", 0.0);
-  result.low_ns = json.value("low_ns", 0.0);
-  result.high_ns = json.value("high_ns", 0.0);
-  result.cpu_ns = json.value("cpu_ns", 0.0);
   return result;
 }
 
@@ -212,12 +202,11 @@ plan read_object(const nlohmann::json& json, const std::string& name) {
 plan plan_of(const profile& p, const std::vector<advice>& all, int number) {
   plan result;
   if (p.meta.is_object()) result.program = p.meta.value("program", std::string());
-  result.cpu_ns = cpu_time_of(p);
   plan_maker maker(p);
   for (std::size_t index = 0; index < all.size(); ++index) {
     const advice& one = all[index];
     const bool chosen =
-        number < 0 ? one.grade != advice_grade::disproved && (one.instead_of < 0 || can_be_placed(one.kind))
+        number < 0 ? one.grade != advice_grade::refuted && (one.instead_of < 0 || can_be_placed(one.kind))
                    : static_cast<int>(index) == number;
     if (!chosen || !result.library.empty()) continue;
     if (can_be_placed(one.kind) && (number >= 0 || result.variables.empty())) {
@@ -241,10 +230,6 @@ std::string write_plan(const plan& what) {
   json["tarn_plan"] = plan_version;
   json["program"] = what.program;
   json["advice"] = what.headlines;
-  json["saving_ns"] = what.saving_ns;
-  json["low_ns"] = what.low_ns;
-  json["high_ns"] = what.high_ns;
-  json["cpu_ns"] = what.cpu_ns;
   json["variables"] = nlohmann::ordered_json::object();
   for (const environment_variable& each : what.variables) json["variables"][each.name] = each.value;
   json["malloc"] = what.on_tarn ? "tarn" : what.library;

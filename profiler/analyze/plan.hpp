@@ -43,10 +43,6 @@ struct plan {
   std::string library;   // start the program on this malloc instead; excludes sites
   std::vector<plan_site> sites;
   std::vector<std::string> headlines;  // of the advice that it carries out
-  double saving_ns = 0;                // predicted saving over the recorded run
-  double low_ns = 0;
-  double high_ns = 0;
-  double cpu_ns = 0;  // of the recorded run
 };
 
 // The part of `all` that needs no change of the program: the first kind that applies of (variables), (malloc),

@@ -14,7 +14,7 @@
 #include "profiler/export/packer.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/known_meta.hpp"
-#include "profiler/replay/event_rows.hpp"
+#include "profiler/export/event_rows.hpp"
 
 namespace tarn::profiler {
 

@@ -196,13 +196,12 @@ ROWS = [Row(*row) for row in (
     ("show --by leaks {a}", text, None, (0, 1, 125)), ("show --by leaks --reachable {a}", text, None, (0, 1, 125)),
     ("show --by leaks --json {a}", json_object, None, (0, 1, 125)),
     ("diff {a} {b}", text), ("diff --json {a} {b}", json_object),
-    ("advise {a}", text), ("advise --estimate --plan {out} {a}", text, json_object), ("advise --json {a}", json_object),
+    ("advise {a}", text), ("advise --plan {out} {a}", text, json_object), ("advise --json {a}", json_object),
     ("report {a} -o -", html_page), ("report --no-source {a} -o {out}", text, html_page),
     ("report --json {a} {b} -o {out}", json_object, html_page), ("merge {a} {b} -o {out}", text, anything),
     ("merge --json {a} {b} -o {out}", json_object, anything),
     ("export --json {a}", json_object), ("export --collapsed {a}", collapsed), ("export --prometheus {a}", prometheus),
     ("export --heaptrack {a}", heaptrack), ("export --sqlite {a} -o {out}", nothing, anything, (0, 125)), ("export --pprof {a}", pprof), ("export --pprof {a} -o {out}", nothing, pprof),
-    ("replay -r 1 --events 1000 {a}", text, None, (0, 125)), ("replay -r 1 --json --events 1000 {a}", json_object, None, (0, 125)),
     ("prove -r 1 --trust-file --only keep-memory --no-keep {a}", text, None, (0, 125)),
     ("prove -r 1 --trust-file --only keep-memory --json {a}", json_object, None, (0, 125)),
     ("prove -r 1 --trust-file --plan {plan} {a}", text, None, (0, 125)), ("prove -r 1 --trust-file --plan {plan} --json {a}", json_object, None, (0, 125)),
@@ -227,7 +226,7 @@ ROWS = [Row(*row) for row in (
     ("doctor --options", text), ("doctor --options --json", json_object), ("doctor", text, None, (0, 1)), ("doctor --json", json_object, None, (0, 1)),
 )]
 # Options that change what is done, not how it is written. All others need a row.
-NOT_A_FORM = set("""--help --color --version --process --metric --filter --rows --min --depth --fail-if --suppressions --at --replay
+NOT_A_FORM = set("""--help --color --version --process --metric --filter --rows --min --depth --fail-if --suppressions --at
 --rounds --only --number --open --output --load --events --seed --malloc --stdin --timeout --until-exit-of --ready-port --ready-command
 --warmup --touch --ignore-failure --show-output --mode --sample --checkpoint --no-events --quiet --debug-path --paused --interval --for
 --program-output --keep --listen --host-name""".split())

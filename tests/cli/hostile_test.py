@@ -27,7 +27,7 @@ class hostile(Base):
     def test_names_of_files_and_arguments(self):
         missing = os.path.join(self.folder, NAME)
         for words in (["show", missing], ["show", "--by", "tree", missing], ["diff", missing, missing], ["report", missing],
-                      ["advise", missing], ["export", "--json", missing], ["replay", missing], ["run", "--", missing],
+                      ["advise", missing], ["export", "--json", missing], ["run", "--", missing],
                       ["compare", "--", missing], ["profile", "--", missing], ["run", "--plan", missing, "--", "true"],
                       ["top", missing], [NAME], ["show", f"--{NAME}"], ["profile", "-o", f"{missing}/x", "--", "true"]):
             result = run(*words)

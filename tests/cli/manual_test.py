@@ -134,7 +134,7 @@ MEANINGS = {
     # what is measured
     "a further allocator": ("--malloc", "NAME=LIBRARY"), "only these": ("--only", "NAME,..."), "memory touched before": ("--touch", "MIB"),
     "page faults live": ("--watch", ""), "the plan": ("--plan", "FILE"), "one piece of advice": ("--number", "N"),
-    "must be replayed": ("--replay", ""), "not replayed": ("--estimate", ""), "the result is not stored": ("--no-keep", ""),
+    "the result is not stored": ("--no-keep", ""),
     "a foreign file is trusted": ("--trust-file", ""),
     # the program that is started
     "its standard input": ("--stdin", "FILE"), "its output is shown": ("--show-output", ""), "its output goes to a file": ("--program-output", "FILE"),

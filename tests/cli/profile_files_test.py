@@ -261,7 +261,7 @@ class inputs(Profiles):
         with open(path, "rb") as file:
             before = file.read()
         for words in (["export", "--json", path, "-o", path], ["export", "--sqlite", path, "-o", link], ["report", path, "-o", path],
-                      ["advise", "--estimate", path, "--plan", link], ["merge", path, path, "-o", link]):
+                      ["advise", path, "--plan", link], ["merge", path, path, "-o", link]):
             self.assertIn("Give another file name.", self.run_tarn(*words, code=2).stderr, words)
             with open(path, "rb") as file:
                 self.assertEqual(file.read(), before, words)

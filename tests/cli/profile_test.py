@@ -162,7 +162,7 @@ class profile(ProfileBase):
         self.assertEqual((site["allocations"], site["frees"]), (12, 12))
         self.assertEqual(site["bytes"], 15 + 100 + 256 + 90 + 10 + 10 + 100 + 1 + 10 + 64 + 128 + 4)
 
-    def test_events_are_kept_for_a_replay(self):
+    def test_events_are_kept(self):
         known = self.profile("churn", "100000")
         self.assertGreaterEqual(known["events"]["malloc"], 100000)
         self.assertGreaterEqual(known["events"]["free"], 100000)

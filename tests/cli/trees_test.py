@@ -148,7 +148,6 @@ class trees(ProfileBase):
         self.tarn("merge", "x.prof", "-o", "all.prof")
         self.assertIn("sh", self.tarn("show", "all.prof", "--process", "nobody", status=2))
         self.assertIn("no such process", self.tarn("show", "x.prof", "--process", "7", status=2))
-        self.assertIn("single events", self.tarn("replay", "all.prof", status=125))
         self.assertIn("/dev/full", self.tarn("merge", "x.prof", "-o", "/dev/full", status=125))
 
     def test_a_single_program_has_no_table_of_processes(self):

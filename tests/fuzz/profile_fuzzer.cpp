@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // libFuzzer over the code that reads profiles. If the first byte of an input is odd, the bytes after it are the file.
 // If it is even, they are a list of chunks (see chunks_of), of which a file with correct checksums is made. So
-// mutations get past the reader's checks, into the loader, every export, the report, the difference, the advice, its
-// plan, and the trace for replay.
+// mutations get past the reader's checks, into the loader, every export, the report, the difference, the advice and its
+// plan.
 //
 // The first kind is read as the heap profile that a process sends as well.
 //
@@ -27,7 +27,6 @@
 #include "profiler/format/printable.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
-#include "profiler/replay/trace.hpp"
 #include "profiler/report/report_data.hpp"
 #include "tests/profiler/mutate.hpp"
 #include "tests/profiler/scratch_file.hpp"
@@ -86,10 +85,6 @@ void view(const profile& p, const std::string& path, std::size_t size) {
   read_plan(write_plan(plan_of(p, all)), "plan");
   report_data(p, all);
   difference::between(p, profile());
-  trace_settings settings;
-  settings.most_expanded = 10'000;
-  add_routes(settings, p, all);
-  load_trace(path, p, settings);
 }
 
 // In an input, a chunk is: the number of its name (1 byte), flags (1), rows (2), length (2), and the payload.

@@ -44,7 +44,7 @@ const registered rings("recorder.ring",
 // A fact that one thread publishes once and other threads then use. Found by one thread: find_real_functions(),
 // attach(), python_frames::look_at(). Found by several threads, all with the same result, in atomic variables:
 // hooks_new. Published once: process_ends() and the collector's answer, end_of_thread(), detach(),
-// sampled_blocks::grow() (whose counts are atomic variables), and in replays put() and the start of the lanes.
+// sampled_blocks::grow() (whose counts are atomic variables).
 // Covers: profiler/record/module_names.cpp: key.load acquire, key.store release
 // Covers: profiler/record/real_functions.cpp: functions_found.load acquire, functions_found.exchange acquire,
 // Covers: profiler/record/real_functions.cpp: functions_found.store release
@@ -62,7 +62,6 @@ const registered rings("recorder.ring",
 // Covers: profiler/record/process_life.cpp: released.load acquire
 // Covers: profiler/record/python_frames.cpp: state.compare_exchange_strong acquire, state.load acquire,
 // Covers: profiler/record/python_frames.cpp: state.store release
-// Covers: profiler/replay/player.cpp: slot.load acquire, places.store release, go.load acquire, go.store release
 // The signal fences of `section` order a thread and its own signal handlers, which this model does not contain.
 // Covers: profiler/record/recorder.cpp: atomic_signal_fence seq_cst
 model found_once() {

@@ -112,15 +112,5 @@ TEST(process_choice, faults_alone_are_not_added_to_blocks) {
           "with one another.");
 }
 
-TEST(process_choice, a_merged_profile_cannot_be_replayed) {
-  const profiler::scratch_file file;
-  store_three(file);
-  EXPECT_EQ(
-      choice_refusal([&] { require_events(load_for_command(file.path(), ""), "all.prof"); }),
-      "125 all.prof: a merged profile has no single events to replay | Use the file of one process, as written by "
-      "tarn profile.");
-  EXPECT_EQ(choice_refusal([] { require_events(profiler::profile(), "one.prof"); }), "no error");
-}
-
 }  // namespace
 }  // namespace tarn::cli

@@ -62,11 +62,9 @@ TEST(advice_facts, pages_beyond_the_peak_are_faulted_in_again) {
   site& one = program.add({"f()"}, 1 << 20, 10);
   one.figures.peak_bytes = one.figures.bytes_at_peak = 1 << 20;
   one.figures.faults = one.figures.fault_pages = 2560;
-  one.figures.calloc_bytes = one.figures.bytes / 4;
   const refaults sum = refaults_of(facts_of(program.p));
   EXPECT_EQ(sum.all_pages, 2560);
   EXPECT_EQ(sum.pages, 2560 - 256);
-  EXPECT_EQ(sum.zeroed_part, 0.25);
   EXPECT_EQ(sum.peak_bytes, 1 << 20);
   EXPECT_EQ(sum.sites, std::vector<std::uint32_t>{0});
   EXPECT_EQ(refaults_of(facts_of(small_program().p)).all_pages, 0);
@@ -96,27 +94,35 @@ TEST(advice_facts, placement_matters_beyond_the_caches_in_programs_that_do_other
   small_program program;
   site& one = program.add({"f()"}, 64, 1e6);
   one.figures.bytes_at_peak = 0x1p22;
-  const auto effect = [&program] { return facts_of(program.p).program().placement; };
-  EXPECT_EQ(effect(), placement_effect::possible);
+  const auto may_matter = [&program] { return facts_of(program.p).placement_may_matter(); };
+  EXPECT_TRUE(may_matter());
   one.figures.bytes_at_peak = 0x1p22 - 1;
-  EXPECT_EQ(effect(), placement_effect::none);
+  EXPECT_FALSE(may_matter());
   one.figures.bytes_at_peak = 0x1p22;
   one.figures.malloc_ns = 8e8;
-  EXPECT_EQ(effect(), placement_effect::none);
+  EXPECT_FALSE(may_matter());
 }
 
-TEST(advice_facts, few_samples_widen_the_interval_by_twice_their_deviation) {
-  small_program program;
-  advice exact, sampled;
-  exact.kind = sampled.kind = advice_kind::tunable;
-  set_saving(exact, facts_of(program.p), 1e6, 100);
-  program.p.mode = profile_mode::sample;
-  set_saving(sampled, facts_of(program.p), 1e6, 100);
-  EXPECT_DOUBLE_EQ(sampled.low_ns, 0.8 * exact.low_ns);
-  EXPECT_DOUBLE_EQ(sampled.high_ns, 1.2 * exact.high_ns);
-  set_saving(sampled, facts_of(program.p), -5, 0);
-  EXPECT_EQ(sampled.raw_ns, 0);
-  EXPECT_EQ(sampled.high_ns, 0);
+TEST(advice_facts, of_a_cost_the_kind_decides_which_part_counts) {
+  const small_program program;
+  const advice_facts facts = facts_of(program.p);
+  cost charged;
+  charged.malloc_ns = 100;
+  charged.fault_ns = 1000;
+  charged.unmap_ns = 200;
+  charged.malloc_variance = 16;
+  charged.kernel_variance = 900;
+  const auto counted = [&](advice_kind kind, double calls = 1, double faults = 1) {
+    advice one;
+    one.kind = kind;
+    set_counted(one, facts, charged, calls, faults);
+    return std::pair(one.counted_ns, one.counted_variance);
+  };
+  EXPECT_EQ(counted(advice_kind::typed_pool), std::pair(100.0, 16.0));
+  EXPECT_EQ(counted(advice_kind::buffer_pool), std::pair(1200.0, 900.0));
+  EXPECT_DOUBLE_EQ(counted(advice_kind::reserve, 0.5, 0.1).first, 50 + 120);
+  EXPECT_DOUBLE_EQ(counted(advice_kind::reserve, 0.5, 0.1).second, 4 + 9);
+  EXPECT_EQ(counted(advice_kind::typed_pool, 7), std::pair(100.0, 16.0)) << "not more than there is";
 }
 
 }  // namespace

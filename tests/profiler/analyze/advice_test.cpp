@@ -4,12 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include <algorithm>
 #include <string>
 
-#include "profiler/analyze/experience.hpp"
 #include "profiler/analyze/site_group.hpp"
 #include "tests/profiler/analyze/small_program.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
@@ -53,13 +50,12 @@ TEST(Advice, OneOtherPlaceIsOnePlace) {
   EXPECT_TRUE(reason.starts_with("The other place costs ")) << reason;
 }
 
-TEST(Advice, WhatSavesLessThanAPercentIsLeftAloneAndNamed) {
+TEST(Advice, WhatCostsLessThanTheLimitIsLeftAlone) {
   small_program program;
   program.add({"work()"}, 64, 50000);  // 0.5 ms of a second
   const std::vector<advice> all = advise(program.p);
   ASSERT_EQ(all[0].kind, advice_kind::leave_it);
-  EXPECT_NE(all[0].reason.find("typed pool"), std::string::npos) << all[0].reason;
-  EXPECT_NE(all[0].reason.find("1.0 %"), std::string::npos) << all[0].reason;
+  EXPECT_NE(all[0].reason.find("2.0 %"), std::string::npos) << all[0].reason;
 }
 
 TEST(Advice, RefaultedBuffersGetTheTunableFirstAndThePoolInsteadOfIt) {
@@ -72,9 +68,9 @@ TEST(Advice, RefaultedBuffersGetTheTunableFirstAndThePoolInsteadOfIt) {
   const advice* pool = find(all, advice_kind::buffer_pool);
   ASSERT_NE(pool, nullptr);
   EXPECT_EQ(pool->instead_of, 0);
-  EXPECT_DOUBLE_EQ(pool->memory_bytes, 1 << 20);
   // All but the first block refault: 999 times 256 pages at 1,100 ns, 281.3 ms. That is below the 500 ms in the kernel.
-  EXPECT_NEAR(pool->saving_ns, 999.0 * 256 * 1100, 1e3);
+  EXPECT_NEAR(pool->counted_ns, 999.0 * 256 * 1100, 1e3);
+  EXPECT_EQ(pool->saving_ns, 0) << "nothing is predicted";
 }
 
 TEST(Advice, FaultsNeverCostMoreThanTheTimeInTheKernel) {
@@ -84,11 +80,11 @@ TEST(Advice, FaultsNeverCostMoreThanTheTimeInTheKernel) {
   fit_costs(program.p);
   const std::vector<advice> all = advise(program.p);
   // The time in the kernel is a tenth of what the faults would cost; it is sampled at ticks of 4 ms, so it may be more.
-  EXPECT_GE(all[0].saving_ns, 999.0 * 256 * 110);
-  EXPECT_LE(all[0].saving_ns, 999.0 * 256 * 110 + 4e6 + std::sqrt(2816e4 * 4e6));
+  EXPECT_GE(all[0].counted_ns, 999.0 * 256 * 110);
+  EXPECT_LE(all[0].counted_ns, 999.0 * 256 * 110 + 4e6 + std::sqrt(2816e4 * 4e6));
 }
 
-TEST(Advice, NothingIsPromisedAboveWhatTheProgramSpends) {
+TEST(Advice, NothingIsCountedAboveWhatTheProgramSpends) {
   small_program program;
   site& one = program.add({"decode()"}, 64, 5e6);
   one.figures.malloc_ns = 9e8;
@@ -96,8 +92,7 @@ TEST(Advice, NothingIsPromisedAboveWhatTheProgramSpends) {
   program.p.counters[0].user_ns = 95e7;
   program.p.counters[0].system_ns = 5e7;
   for (const advice& each : advise(program.p)) {
-    EXPECT_LE(each.saving_ns, 1e9) << each.headline;
-    EXPECT_LE(each.high_ns, 1e9) << each.headline;
+    EXPECT_LE(each.counted_ns, 1e9) << each.headline;
     EXPECT_LE(each.share, 1) << each.headline;
   }
 }
@@ -132,7 +127,7 @@ TEST(Advice, MemoryThatPlacesTakeTurnsInIsTakenAgain) {
   }
   const std::vector<advice> all = advise(program.p);
   ASSERT_EQ(all[0].kind, advice_kind::tunable);
-  EXPECT_NEAR(all[0].saving_ns, 99.0 * 512 * 1100, 1e3);
+  EXPECT_NEAR(all[0].counted_ns, 99.0 * 512 * 1100, 1e3);
 }
 
 // Without root, faults in kernel mode, as in read(), are not recorded; the kernel only counts them.
@@ -146,10 +141,10 @@ TEST(Advice, FaultsThatOnlyTheKernelCountedBelongToLargeBlocksFoundInMemory) {
   program.p.unseen_faults = 1000 * 256;
   const std::vector<advice> all = advise(program.p);
   ASSERT_EQ(all[0].kind, advice_kind::tunable);
-  EXPECT_NEAR(all[0].saving_ns, 999.0 * 256 * 1100, 1e3);
+  EXPECT_NEAR(all[0].counted_ns, 999.0 * 256 * 1100, 1e3);
   program.p.meta["fault_period"] = 1;
   program.p.unseen_faults = 100 * 256;
-  EXPECT_NEAR(advise(program.p)[0].saving_ns, 99.0 * 256 * 1100, 1e3);
+  EXPECT_NEAR(advise(program.p)[0].counted_ns, 99.0 * 256 * 1100, 1e3);
 }
 
 // perf_event_open is refused, as in a container, and a heap of small blocks is trimmed and grows again.
@@ -161,25 +156,24 @@ TEST(Advice, WhereNoFaultIsSeenSmallBlocksHaveThoseThatTheKernelCounted) {
   program.p.unseen_faults = 103000;
   const std::vector<advice> all = advise(program.p);
   ASSERT_EQ(all[0].kind, advice_kind::tunable);
-  EXPECT_NEAR(all[0].saving_ns, 100000.0 * 1100, 1e3);
+  EXPECT_NEAR(all[0].counted_ns, 100000.0 * 1100, 1e3);
   program.p.meta["fault_period"] = 1;
   EXPECT_EQ(find(advise(program.p), advice_kind::tunable), nullptr)
       << "faults were recorded, and none was in a block";
 }
 
 // A list whose nodes lie scattered: another malloc may save most of the program's time, although malloc takes little.
-TEST(Advice, WhereBlocksMayLieBadlyOnlyAProofTells) {
+TEST(Advice, WhereBlocksMayLieBadlyOnlyARunTells) {
   small_program program;
   site& one = program.add({"build()"}, 40, 1e6);
   one.figures.peak_bytes = one.figures.bytes_at_peak = 4e7;
   one.figures.malloc_ns = 1e6;
   const std::vector<advice> all = advise(program.p);
-  ASSERT_EQ(all[0].kind, advice_kind::leave_it);
-  const advice* placement = find(all, advice_kind::placement);
-  ASSERT_NE(placement, nullptr);
-  EXPECT_EQ(placement->saving_ns, 0);
-  EXPECT_EQ(placement->change, "tarn prove FILE");
-  EXPECT_NE(placement->evidence[0].find("1M blocks"), std::string::npos) << placement->evidence[0];
+  ASSERT_EQ(all[0].kind, advice_kind::placement) << "it is not left alone before it was run";
+  EXPECT_EQ(all[0].counted_ns, 0);
+  EXPECT_EQ(all[0].change, "tarn prove FILE");
+  EXPECT_EQ(say_figures(all[0]), "only a run can tell");
+  EXPECT_NE(all[0].evidence[0].find("1M blocks"), std::string::npos) << all[0].evidence[0];
   program.p.sites[0].figures.bytes_at_peak = 1e6;
   EXPECT_EQ(find(advise(program.p), advice_kind::placement), nullptr) << "fits into the caches";
 }
@@ -187,14 +181,7 @@ TEST(Advice, WhereBlocksMayLieBadlyOnlyAProofTells) {
 TEST(Advice, WhereFaultsDecideTheTunableComesBeforeAnotherMalloc) {
   small_program program;
   make_refaulted(program.add({"decode()"}, 1 << 20, 1000));
-  std::vector<advice> all = advise(program.p);
-  for (advice& one : all) {
-    if (one.kind != advice_kind::tunable && one.kind != advice_kind::allocator) continue;
-    one.grade = advice_grade::replayed;
-    const double raw = one.kind == advice_kind::tunable ? 384e6 : 385e6;
-    apply_experience(one, {raw, raw, raw, 0, raw}, judged_program{1e9});
-  }
-  all = arrange_advice(program.p, all);
+  const std::vector<advice> all = advise(program.p);
   ASSERT_EQ(all[0].kind, advice_kind::tunable);
   const advice* malloc = find(all, advice_kind::allocator);
   ASSERT_NE(malloc, nullptr);
@@ -226,9 +213,35 @@ TEST(Advice, TypedPoolSaysWhatToWrite) {
   ASSERT_NE(pool, nullptr);
   EXPECT_NE(pool->change.find("tarn::pooled<order>"), std::string::npos) << pool->change;
   EXPECT_NE(pool->place.find("book::insert"), std::string::npos);
-  EXPECT_NEAR(pool->saving_ns, 5e6 * 8, 1);
-  EXPECT_LE(pool->low_ns, pool->saving_ns);
-  EXPECT_GE(pool->high_ns, pool->saving_ns);
+  EXPECT_NEAR(pool->counted_ns, 5e6 * 10, 1);
+}
+
+// Code below /usr belongs to a package, and native code below script lines to the interpreter: the reader cannot edit it.
+TEST(Advice, WhatTheReaderCannotDoComesLast) {
+  small_program program;
+  program.add({"lua_newtable"}, 64, 2e7);
+  EXPECT_EQ(find(advise(program.p), advice_kind::typed_pool)->reach, advice_reach::own_code);
+  program.p.modules = {{"/usr/bin/lua5.4", "", 0x1000, 0x100000, 0}};
+  const std::vector<advice> all = advise(program.p);
+  EXPECT_EQ(all[0].kind, advice_kind::allocator);
+  const advice* pool = find(all, advice_kind::typed_pool);
+  ASSERT_NE(pool, nullptr);
+  EXPECT_EQ(pool->reach, advice_reach::package);
+  EXPECT_GT(pool, find(all, advice_kind::leave_it));
+  program.p.modules[0].path = "/usr/local/bin/mine";
+  EXPECT_EQ(find(advise(program.p), advice_kind::typed_pool)->reach, advice_reach::own_code);
+}
+
+TEST(Advice, TheInstalledMallocsAreNamed) {
+  small_program program;
+  program.add({"work()"}, 64, 2e7);
+  advice_settings settings;
+  settings.mallocs = {"tarn", "jemalloc", "mimalloc"};
+  const std::vector<advice> all = advise(program.p, settings);
+  const advice* other = find(all, advice_kind::allocator);
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->evidence.back(),
+            "installed here: tarn, jemalloc and mimalloc; which of them is best, only a run can tell");
 }
 
 TEST(Advice, AcrossThreadsItIsAnObjectPool) {
@@ -251,8 +264,7 @@ TEST(Advice, WhatDiesInBatchesIsAnArena) {
   site& one = program.add({"json::parse()"}, 48, 5e6);
   one.figures.batch_frees = 4.9e6;
   const std::vector<advice> all = advise(program.p);
-  ASSERT_NE(find(all, advice_kind::arena), nullptr);
-  EXPECT_EQ(all[0].kind, advice_kind::arena);
+  EXPECT_NE(find(all, advice_kind::arena), nullptr);
 }
 
 TEST(Advice, FewSamplesDoNotShowABatch) {
@@ -300,20 +312,17 @@ TEST(Advice, UntouchedMemoryIsARemarkWithoutASaving) {
   const std::vector<advice> all = advise(program.p);
   const advice* less = find(all, advice_kind::ask_for_less);
   ASSERT_NE(less, nullptr);
-  EXPECT_EQ(less->saving_ns, 0);
-  EXPECT_EQ(all[0].kind, advice_kind::leave_it);
+  EXPECT_EQ(less->counted_ns, 0);
 }
 
-TEST(Advice, SamplesWidenTheInterval) {
+TEST(Advice, WhatSamplesCountHasAMargin) {
   small_program program;
   site& one = program.add({"work()"}, 64, 5e6);
-  one.figures.samples = 100;
-  const advice full = *find(advise(program.p), advice_kind::typed_pool);
-  program.p.mode = profile_mode::sample;
-  const advice sampled = *find(advise(program.p), advice_kind::typed_pool);
-  EXPECT_DOUBLE_EQ(sampled.saving_ns, full.saving_ns);
-  EXPECT_LT(sampled.low_ns, full.low_ns);
-  EXPECT_GT(sampled.high_ns, full.high_ns);
+  EXPECT_EQ(say_figures(*find(advise(program.p), advice_kind::typed_pool)),
+            "costs 50 ms now, 5.0 % of CPU time; counted");
+  one.figures.malloc_variance = 1e14;
+  EXPECT_EQ(say_figures(*find(advise(program.p), advice_kind::typed_pool)),
+            "costs 50 ms ± 19.6 ms now, 5.0 % of CPU time; counted");
 }
 
 TEST(Advice, OfEveryProfileTheInvariantsHold) {
@@ -328,9 +337,8 @@ TEST(Advice, OfEveryProfileTheInvariantsHold) {
     ASSERT_FALSE(all.empty());
     for (std::size_t index = 0; index < all.size(); ++index) {
       const advice& one = all[index];
-      EXPECT_LE(0, one.low_ns);
-      EXPECT_LE(one.low_ns, one.saving_ns);
-      EXPECT_LE(one.saving_ns, one.high_ns);
+      EXPECT_LE(0, one.counted_ns);
+      EXPECT_EQ(one.saving_ns, 0);
       EXPECT_LT(one.instead_of, static_cast<int>(index));
       EXPECT_FALSE(one.headline.empty());
       EXPECT_FALSE(one.reason.empty());

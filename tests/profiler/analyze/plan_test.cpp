@@ -34,7 +34,6 @@ advice pool_for(std::vector<std::uint32_t> sites) {
   one.headline = "pool";
   one.sites = std::move(sites);
   one.site = one.sites.front();
-  one.saving_ns = 100;
   return one;
 }
 

@@ -4,7 +4,7 @@
 
 #include "profiler/export/exports.hpp"
 #include "profiler/format/table_file.hpp"
-#include "profiler/replay/event_rows.hpp"
+#include "profiler/export/event_rows.hpp"
 #include "tests/profiler/scratch_file.hpp"
 
 namespace tarn::profiler {

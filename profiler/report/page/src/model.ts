@@ -9,7 +9,7 @@ type numbers = number[];
 
 export interface action {
   kind: string; leaves: boolean; headline: string; place: string; reason: string; change: string; evidence: string[];
-  grade: string; saving_ns: number; low_ns: number; high_ns: number; memory_bytes: number; instead_of: number | null;
+  who: string; figures: string; share: number; instead_of: number | null;
   sites: number; site: number | null;
 }
 export interface thread { id?: number; name?: string; start_ns?: number; end_ns?: number; others?: number }

@@ -65,11 +65,6 @@ function key_figures(m: model): HTMLElement {
   return list;
 }
 
-function saving(one: action): string {
-  const range = one.high_ns > one.low_ns ? ` (${show_ns(one.low_ns)} to ${show_ns(one.high_ns)})` : "";
-  return `${show_ns(one.saving_ns)}${range}`;
-}
-
 function evidence(one: action): HTMLElement | null {
   if (one.evidence.length === 0 && !one.change) return null;
   return el("details", {}, el("summary", {}, one.change ? "Evidence, and how" : "Evidence"),
@@ -77,12 +72,10 @@ function evidence(one: action): HTMLElement | null {
     one.change ? el("pre", {}, one.change) : null);
 }
 
-function action_item(one: action, cost: number): HTMLElement {
+function action_item(one: action): HTMLElement {
   const figures = el("p", { class: "action-figures" },
-    one.saving_ns > 0 ? el("span", {}, bar(one.saving_ns / cost), "saves ", el("strong", {}, saving(one)),
-      `, ${show_share(one.saving_ns, cost)} of the cost`) : null,
-    one.memory_bytes > 0 ? el("span", {}, `keeps ${show_bytes(one.memory_bytes)} of memory`) : null,
-    one.leaves ? null : el("span", { class: "grade" }, one.grade),
+    one.figures ? el("span", {}, bar(one.share), el("strong", {}, one.figures)) : null,
+    one.who ? el("span", { class: "grade" }, one.who) : null,
     one.instead_of === null ? null : el("span", {}, `instead of ${one.instead_of + 1}: not both`));
   const row = one.site;
   return el("li", {}, el("p", { class: "action-title" }, one.headline), one.leaves ? null : figures,
@@ -92,13 +85,12 @@ function action_item(one: action, cost: number): HTMLElement {
 }
 
 function actions(m: model): HTMLElement {
-  const cost = m.total_of(metric_of("cost"));
   const place = el("div", { class: "actions" }, el("h3", {}, "What to do"));
   if (m.data.actions.length === 0) {
     place.append(el("p", {}, "Leave it: no change was found that would be worth the effort."));
     return place;
   }
-  const items = m.data.actions.map((one) => action_item(one, cost));
+  const items = m.data.actions.map((one) => action_item(one));
   const most = 5;
   const list = el("ol", {}, ...items.slice(0, most));
   place.append(list);

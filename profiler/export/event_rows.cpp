@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "profiler/replay/event_rows.hpp"
+#include "profiler/export/event_rows.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Events as they are in the file: their order, their number, and rows that make no sense.
-#include "profiler/replay/event_rows.hpp"
+#include "profiler/export/event_rows.hpp"
 
 #include <gtest/gtest.h>
 
