@@ -120,14 +120,21 @@ void terminal::draw(const std::string& lines) {
 std::optional<char> terminal::key() {
   pollfd input = {STDIN_FILENO, POLLIN, 0};
   if (taken == 0 || poll(&input, 1, 0) <= 0) return std::nullopt;
-  std::array<char, 32> bytes;
-  const ssize_t size = read(STDIN_FILENO, bytes.data(), bytes.size());
-  if (size <= 0 || bytes[0] == '\x1b') return std::nullopt;
-  if (bytes[0] == stop_key) {
+  // One by one: keys that were pressed in a row wait for the next calls.
+  char pressed = 0;
+  if (read(STDIN_FILENO, &pressed, 1) != 1) return std::nullopt;
+  if (pressed == '\x1b') {  // a key without a letter: its sequence, up to the final byte, is dropped
+    char next = 0;
+    while (poll(&input, 1, 0) > 0 && read(STDIN_FILENO, &next, 1) == 1 &&
+           (next == '[' || next == 'O' || next < '@')) {
+    }
+    return std::nullopt;
+  }
+  if (pressed == stop_key) {
     suspend();
     return std::nullopt;
   }
-  return bytes[0];
+  return pressed;
 }
 
 void terminal::suspend() {
