@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // tarn profile: starts a program under the recorder, follows it and its descendants, and writes the cost of memory
 // allocation, by call path, into a file for each of them.
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,12 +20,14 @@
 #include "cli/compare/proof_report.hpp"
 #include "cli/compare/proof_rounds.hpp"
 #include "cli/compare/repeat.hpp"
+#include "cli/compare/server_load.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/launch/foreground.hpp"
 #include "cli/launch/library_search.hpp"
 #include "cli/launch/preload_check.hpp"
 #include "cli/launch/program_target.hpp"
+#include "cli/launch/scratch_file.hpp"
 #include "cli/recording/attached_recording.hpp"
 #include "cli/recording/daemon_follower.hpp"
 #include "cli/recording/paused_profile.hpp"
@@ -62,6 +66,7 @@ constexpr command_text profile_text = {
         "                                              leaks; 1.1 to 4 times the time\n"
         "  tarn profile --mode faults -- ./go-program  only page faults; works for static\n"
         "                                              programs and other runtimes, too\n"
+        "  tarn profile --prove -- ./batch in.dat      then measure what would save time\n"
         "  tarn report tarn-server-4711.prof           write the profile as one page\n",
     .notes =
         "The program keeps its input, output, signals and exit status; tarn's messages go\n"
@@ -79,6 +84,7 @@ struct profile_arguments : recording_arguments {
   int runs = 1;
   std::vector<std::string> debug_paths;
   bool prove = false;
+  server_load load;
 };
 
 // If preloading is impossible, reports why as `tarn run` does, and suggests mode faults, which needs no preloading.
@@ -124,8 +130,15 @@ start_request prepare(const std::vector<std::string>& words, profile_mode mode) 
   return request;
 }
 
-foreground_result follow(recording& record, const child_request& request, bool quiet,
-                         daemon_follower& daemons, std::string& failure) {
+// A server is recorded until its load has run once. One that does not end when it is told to is killed.
+void drive(load_course& load, pid_t server, const server_load& settings) {
+  if (load.look(server) || monotonic_seconds() < load.told_at() + settings.seconds_to_terminate) return;
+  kill(server, SIGKILL);
+}
+
+foreground_result follow(recording& record, const child_request& request, const profile_arguments& arguments,
+                         std::optional<load_course>& load, daemon_follower& daemons, std::string& failure) {
+  const bool quiet = arguments.quiet || arguments.json;
   progress_line line(!quiet && isatty(STDERR_FILENO) == 1);
   double next_line = monotonic_seconds() + seconds_between_progress;
   foreground_look each;
@@ -133,8 +146,9 @@ foreground_result follow(recording& record, const child_request& request, bool q
   bool started = false;
   std::optional<session_control> control;
   each.look = [&](pid_t program) {
-    if (!failure.empty()) return;
     try {
+      if (load) drive(*load, program, arguments.load);
+      if (!failure.empty()) return;
       if (!std::exchange(started, true)) {
         record.program_started(static_cast<std::uint32_t>(program));
         control.emplace(program);
@@ -202,9 +216,14 @@ void declare_options(command& app, profile_arguments& arguments) {
       app.add_flag("--paused", arguments.paused,
                    "Start the program without recording it; 'tarn attach PID' begins a recording, 'tarn "
                    "attach --stop PID' ends it. Not with --prove");
-  app.add_flag("--prove", arguments.prove, "Then run tarn prove on the profile. Not with --paused or --json")
-      ->excludes(paused)
-      ->excludes("--json");
+  CLI::Option* prove =
+      app.add_flag(
+             "--prove", arguments.prove,
+             "Then measure what each change would save that needs no editing, as tarn prove does. Not with "
+             "--paused or --json")
+          ->excludes(paused)
+          ->excludes("--json");
+  add_load_options(app, arguments.load)->needs(prove);
 }
 
 void tell_result(const recording& record, const profile_arguments& arguments,
@@ -258,11 +277,17 @@ std::optional<recorded_profile> main_file(const recording& record) {
 }
 
 // Stores the results in the profile's file. Prints them, and all errors, to stderr, like everything else here.
-void prove_recorded(const recorded_profile& recorded, bool quiet) {
+void prove_recorded(const recorded_profile& recorded, const profile_arguments& arguments,
+                    double spent_seconds) {
   try {
     proof_wishes wishes;
     wishes.seed = std::random_device{}();
-    wishes.progress = !quiet;
+    wishes.progress = !arguments.quiet;
+    wishes.spent_seconds = spent_seconds;
+    if (!arguments.load.command.empty()) {
+      wishes.load = arguments.load;
+      wishes.repeat.is_server = true;
+    }
     wishes.repeat.trusted = true;  // this process has just written it
     const proof_result result = prove_profile(recorded.path, recorded.content, wishes);
     for (const std::string& note : result.notes) print_note(note);
@@ -270,8 +295,9 @@ void prove_recorded(const recorded_profile& recorded, bool quiet) {
       print_note(interruption);
       if (result.proven.rounds == 0) return;
     }
-    fmt::print(stderr, "\n{}\n",
-               render_proof(result, wants_colour(STDERR_FILENO), terminal_width(STDERR_FILENO)));
+    const std::string table =
+        render_proof(result, wants_colour(STDERR_FILENO), terminal_width(STDERR_FILENO));
+    if (!table.empty()) fmt::print(stderr, "\n{}\n", table);
     for (const std::string& line : render_proof_verdict(result.proven)) fmt::print(stderr, "{}\n", line);
     fmt::print(stderr, "{}", render_failures(result.outcome));
   } catch (const std::exception& error) {
@@ -282,6 +308,7 @@ void prove_recorded(const recorded_profile& recorded, bool quiet) {
 struct recorded_run {
   foreground_result result;
   std::string failure;                       // why the recording ended early; empty: it did not
+  std::string load_problem;                  // why the load did not run as it should; empty: it did
   std::optional<recorded_profile> provable;  // with --prove
 };
 
@@ -297,7 +324,18 @@ recorded_run record_program(const recording_settings& settings, start_request& r
                       "What works on this system: tarn doctor");
     }
     daemon_follower daemons(request.executable);
-    run.result = follow(record, request.child, arguments.quiet || arguments.json, daemons, run.failure);
+    const open_file nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
+    std::optional<load_course> load;
+    if (!arguments.load.command.empty()) {
+      child_request shell;
+      shell.standard_input = shell.standard_output = nothing.number();
+      load.emplace(arguments.load, std::move(shell), 1);
+      if (const std::string obstacle = load->obstacle(); !obstacle.empty())
+        throw cli_error(exit_code::refused, obstacle, "End that process, or give the server another port.");
+    }
+    run.result = follow(record, request.child, arguments, load, daemons, run.failure);
+    if (load)
+      run.load_problem = load->told_at() > 0 ? load->problem() : "the server ended before the load did";
     if (run.failure.empty()) daemons.follow(record, !arguments.json);
     record.finish();
     tell_result(record, arguments, run.result);
@@ -324,6 +362,8 @@ int cmd_profile(const std::vector<std::string>& words) {
                       "Omit --rounds, or the other option.");
     profile_repeatedly(line, arguments.runs, arguments.output, !arguments.quiet && !arguments.json);
   }
+  if (!arguments.load.command.empty()) require_complete(arguments.load);
+  const double begin = monotonic_seconds();
   recording_settings settings = arguments.settings();
   settings.symbols = symbol_settings_of(arguments);
   if (arguments.paused) return profile_paused(line.program, settings, arguments.quiet, arguments.json);
@@ -336,7 +376,15 @@ int cmd_profile(const std::vector<std::string>& words) {
   settings.meta["arguments"] = line.program;
   const recorded_run run = record_program(settings, request, arguments);
   if (!run.failure.empty()) print_note(fmt::format("the recording ended early: {}", run.failure));
-  if (run.provable) prove_recorded(*run.provable, arguments.quiet);
+  if (!run.load_problem.empty()) {
+    throw cli_error(exit_code::refused, "nothing could be proven: " + run.load_problem,
+                    "Try the load by hand: it must end with status 0 while the server runs.");
+  }
+  if (run.provable) prove_recorded(*run.provable, arguments, monotonic_seconds() - begin);
+  // SIGTERM was how the server was told to end.
+  if (!arguments.load.command.empty() && WIFSIGNALED(run.result.wait_status) &&
+      WTERMSIG(run.result.wait_status) == SIGTERM)
+    return exit_code::success;
   end_like(run.result.wait_status);
 }
 

@@ -32,9 +32,10 @@ namespace tarn::cli {
 namespace {
 
 constexpr exit_meaning prove_exits[] = {
-    {0, "measured"}, {1, "the program ends differently under a way"},
-    usage_exit,      {3, "the unchanged program does not end as it was recorded"},
-    damaged_exit,    refused_exit};
+    {0, "measured"},     {1, "the program ends differently under a way"},
+    usage_exit,          {3, "the unchanged program does not end as it was recorded"},
+    damaged_exit,        refused_exit,
+    not_executable_exit, not_found_exit};
 
 constexpr command_text prove_text = {
     .name = "prove",
@@ -45,12 +46,15 @@ constexpr command_text prove_text = {
         "  tarn prove run.prof; tarn advise run.prof\n"
         "  tarn prove -r 20 --only jemalloc,keep-memory run.prof\n"
         "  tarn advise run.prof --plan plan.json; tarn prove --plan plan.json run.prof\n"
+        "  tarn prove --with-build build2/my_program run.prof\n"
         "  tarn prove --load 'redis-benchmark -q -p 7777' --ready-port 7777 \\\n"
         "      --stdin /dev/null redis.prof\n",
     .notes =
         "The program is started as it was recorded: with the same arguments, folder and\n"
-        "standard input. A way is a change that needs no editing of the program. With\n"
-        "--plan the plan is compared with the unchanged program; nothing is stored then.\n"
+        "standard input. A way is a change that needs no editing of the program. The\n"
+        "rounds end when each way is decided, or when the time is up that is printed\n"
+        "first. With --plan the plan is compared with the unchanged program, and nothing\n"
+        "is stored.\n"
         "\n"
         "A command that somebody else has recorded, or you on another machine, is shown\n"
         "first: tarn prove asks whether to run it, and needs --trust-file in scripts.\n",
@@ -63,45 +67,31 @@ struct prove_arguments {
   proof_wishes wishes;
   server_load load;
   std::string plan;
-  std::string until = "load";
+  std::string build;
   bool no_keep = false;
   bool json = false;
 };
-
-void declare_server_options(command& app, prove_arguments& arguments) {
-  CLI::Option* with = app.option("--load COMMAND", arguments.load.command,
-                                 "The program is a server; run this load (a shell command) against it");
-  app.option("--until-exit-of WHAT", arguments.until,
-             "load (the default): the run ends with the load, and the server gets SIGTERM; program: the "
-             "server ends by itself",
-             one_of({"load", "program"}))
-      ->needs(with);
-  CLI::Option* port = app.option("--ready-port PORT", arguments.load.ready_port,
-                                 "The server is ready when this TCP port answers", whole_number(1, 65535))
-                          ->needs(with);
-  app.option("--ready-command COMMAND", arguments.load.ready_command,
-             "The server is ready when this command succeeds")
-      ->needs(with)
-      ->excludes(port);
-}
 
 void declare_options(command& app, prove_arguments& arguments) {
   proof_wishes& wishes = arguments.wishes;
   app.option("profile PROFILE", arguments.file, "A profile")->required();
   app.option("-r,--rounds N", wishes.rounds,
-             "Number of timed rounds (3 to 10, as many as fit into ten minutes)",
+             "Measure all ways in this many rounds, instead of until each is decided",
              whole_number(1, most_rounds));
-  app.option("--for SECONDS", wishes.limit_seconds, "Start no round that would end after this time",
+  app.option("--for SECONDS", wishes.limit_seconds,
+             "Limit of time (12 times the program's own time, at least 3 s; with --load 170 s)",
              number_above_zero());
   add_only_option(app, wishes.actions.ways,
                   "Measure only these ways (of tarn, jemalloc, keep-memory, huge-pages, pool-1, ...)");
   add_malloc_option(app, wishes.actions.mallocs);
   app.option("--plan FILE", arguments.plan, "Measure this plan, which tarn advise --plan wrote");
+  app.option("--with-build COMMAND", arguments.build,
+             "Measure another build of the program: its path, or its command line");
   app.option("--stdin FILE", wishes.repeat.input,
              "The program's standard input, instead of the recorded one");
   app.option("--timeout SECONDS", wishes.timeout_seconds,
              "Seconds after which a run is killed and counts as failed", number_above_zero());
-  declare_server_options(app, arguments);
+  add_load_options(app, arguments.load);
   app.option("--seed N", wishes.seed, "Seed for the order of the runs, to repeat that order");
   app.add_flag(
       "--trust-file", wishes.repeat.trusted,
@@ -111,15 +101,9 @@ void declare_options(command& app, prove_arguments& arguments) {
 }
 
 void set_load(prove_arguments& arguments) {
-  server_load& load = arguments.load;
-  if (load.command.empty()) return;
-  if (load.ready_port == 0 && load.ready_command.empty()) {
-    throw cli_error(exit_code::usage, "--load also needs --ready-port or --ready-command",
-                    "Give the TCP port of the server: --ready-port PORT; or a command that succeeds once the "
-                    "server is ready: --ready-command COMMAND");
-  }
-  load.until_load_exits = arguments.until == "load";
-  arguments.wishes.load = load;
+  if (arguments.load.command.empty()) return;
+  require_complete(arguments.load);
+  arguments.wishes.load = arguments.load;
   arguments.wishes.repeat.is_server = true;
 }
 
@@ -152,7 +136,7 @@ void print_plan_sites(const profiler::plan& plan, const proof_result& result) {
         "handlers");
     return;
   }
-  const double runs = result.outcome.rounds + comparison_settings{}.warmup_rounds;
+  const double runs = result.outcome.rounds;
   std::map<std::uint32_t, std::size_t> groups;
   for (const profiler::plan_site& site : plan.sites) {
     const auto [entry, is_new] = groups.try_emplace(site.group, groups.size());
@@ -228,17 +212,18 @@ int cmd_prove(const std::vector<std::string>& words) {
   if (!parse_options(app, words)) return exit_code::success;
   set_load(arguments);
   if (!arguments.plan.empty()) wishes.actions.plan = load_plan(arguments.plan, wishes.repeat.trusted);
+  if (!arguments.build.empty()) wishes.actions.build = find_build(arguments.build);
   wishes.keep = !arguments.no_keep && !wishes.actions.plan;
   wishes.progress = !arguments.json;
   profiler::profile p = profiler::load_profile(arguments.file);
   tell_damage(arguments.file, p.damage);
   const proof_result result = prove_profile(arguments.file, p, wishes);
   for (const std::string& note : result.notes) print_note(note);
-  if (result.proven.rounds == 0) {
+  if (result.proven.rounds == 0 && result.interrupted_by != 0) {
     print_note(interruption_text(result));
     end_like(W_EXITCODE(0, result.interrupted_by));
   }
-  if (!wishes.actions.plan) p.proven = result.proven;
+  if (!wishes.actions.plan && result.proven.rounds > 0) p.proven = result.proven;
   const std::vector<profiler::advice> advised = profiler::advise(p);
   if (arguments.json) {
     print_proof_json(arguments, result, advised);
@@ -250,7 +235,7 @@ int cmd_prove(const std::vector<std::string>& words) {
     print_note(interruption_text(result));
     end_like(W_EXITCODE(0, result.interrupted_by));
   }
-  return exit_code_of(result.outcome, false);
+  return result.proven.rounds > 0 ? exit_code_of(result.outcome, false) : exit_code::success;
 }
 
 }  // namespace tarn::cli

@@ -16,6 +16,12 @@ namespace {
 
 constexpr int fewest_default_rounds = 3;
 constexpr int most_default_rounds = 10;
+// What any contender may take longer than the first one.
+constexpr double patient_seconds = 2;
+constexpr double least_timeout = 0.001;  // 0 would be none
+
+// The limit was reached in a run, which has been ended.
+struct out_of_time {};
 
 std::vector<measured_way> ways_of(const std::vector<contender>& contenders,
                                   const comparison_settings& settings) {
@@ -45,8 +51,9 @@ comparison_outcome comparison::run() {
   begin_ = monotonic_seconds();
   try {
     run_rounds();
+  } catch (const out_of_time&) {
+    // The figures of the round that is under way do not count.
   } catch (const interrupted& stop) {
-    outcome_.rounds = std::max(0, round_ - settings_.warmup_rounds);
     rounds_.clear_progress();
     throw comparison_interrupted{stop, outcome_};
   }
@@ -55,44 +62,66 @@ comparison_outcome comparison::run() {
 }
 
 void comparison::run_rounds() {
-  if (settings_.rounds) outcome_.rounds = *settings_.rounds;
-  for (round_ = 0; round_ == 0 || round_ < settings_.warmup_rounds + outcome_.rounds; ++round_) {
-    if (!may_go_on()) {
-      outcome_.rounds = std::max(0, round_ - settings_.warmup_rounds);
-      return;
-    }
+  if (settings_.rounds) planned_rounds_ = *settings_.rounds;
+  if (settings_.warms_first) run_once(0);
+  while (may_go_on()) {
     const double round_begin = monotonic_seconds();
     run_round();
-    seconds_per_round_ = monotonic_seconds() - round_begin;
-    if (round_ == 0 && !settings_.rounds)
-      outcome_.rounds = rounds_that_fit(seconds_per_round_, settings_.budget_seconds);
+    ++round_;
+    outcome_.rounds = std::max(0, round_ - settings_.warmup_rounds);
+    if (settings_.go_on) {
+      choose_further();
+    } else if (planned_rounds_ == 0) {
+      planned_rounds_ = rounds_that_fit(monotonic_seconds() - round_begin, settings_.budget_seconds);
+    }
   }
 }
 
 bool comparison::may_go_on() const {
   if (round_ == 0) return true;
   if (settings_.first_must_succeed && !outcome_.results.front().failure.empty()) return false;
-  const double end = monotonic_seconds() - begin_ + seconds_per_round_;
-  if (settings_.limit_seconds > 0 && end > settings_.limit_seconds) return false;
-  return !rounds_.have_all_failed();
+  if (planned_rounds_ > 0 && outcome_.rounds >= planned_rounds_) return false;
+  const bool has_rival = !settings_.go_on || rounds_.ways_left() > 1;
+  return has_rival && !rounds_.have_all_failed();
+}
+
+void comparison::choose_further() {
+  const std::vector<bool> further = settings_.go_on(outcome_);
+  for (std::size_t index = 1; index < further.size(); ++index) {
+    if (!further[index]) rounds_.fail(index);
+  }
 }
 
 void comparison::run_round() {
   std::vector<run_attempt> attempts(outcome_.results.size());
-  const int rounds_left = outcome_.rounds > 0 ? settings_.warmup_rounds + outcome_.rounds - round_ : 0;
-  rounds_.run_round(title(), rounds_left,
-                    [&](std::size_t index) { attempts[index] = run_once(outcome_.results[index].who); });
+  const int rounds_left = planned_rounds_ > 0 ? settings_.warmup_rounds + planned_rounds_ - round_ : 0;
+  rounds_.run_round(title(), rounds_left, [&](std::size_t index) { attempts[index] = run_once(index); });
   if (round_ == 0) settle_usual_exit(attempts);
   for (std::size_t index = 0; index < attempts.size(); ++index) {
     if (!rounds_.has_failed(index)) record(index, attempts[index], round_ >= settings_.warmup_rounds);
   }
 }
 
-run_attempt comparison::run_once(const contender& who) {
-  return run_program(who, target_, words_, settings_, [this] {
+run_attempt comparison::run_once(std::size_t index) {
+  const auto tighten = [](double& timeout, double to) { timeout = timeout > 0 ? std::min(timeout, to) : to; };
+  run_settings run = settings_;
+  if (index != 0 && settings_.patience > 0)
+    tighten(run.timeout_seconds,
+            patient_seconds + settings_.patience * std::max(longest_first_, settings_.expected_seconds));
+  const double own_timeout = run.timeout_seconds;
+  const double limit = settings_.limit_seconds > 0 ? begin_ + settings_.limit_seconds : 0;
+  if (limit > 0) tighten(run.timeout_seconds, std::max(least_timeout, limit - monotonic_seconds()));
+  const double begin = monotonic_seconds();
+  run_attempt one = run_program(outcome_.results[index].who, target_, words_, run, [this] {
     // No progress line while the program may write to the terminal.
     if (!settings_.show_output) rounds_.show_progress();
   });
+  if (index == 0) longest_first_ = std::max(longest_first_, monotonic_seconds() - begin);
+  if (!one.timed_out) return one;
+  if (limit > 0 && monotonic_seconds() >= limit) throw out_of_time{};
+  one.problem = fmt::format("still running after {:.3g} s{}", own_timeout,
+                            own_timeout == settings_.timeout_seconds ? " (--timeout)" : "");
+  return one;
 }
 
 // The first round decides what the program's ordinary end is: success if any contender sees it,
@@ -130,18 +159,18 @@ void comparison::record(std::size_t index, const run_attempt& one, bool timed) {
     return;
   }
   rounds_.fail(index);
-  result.failure = !one.problem.empty() ? one.problem
-                   : one.timed_out
-                       ? fmt::format("still running after {} s (--timeout)", settings_.timeout_seconds)
-                       : format_exit(one.wait_status);
+  result.failure = one.problem.empty() ? format_exit(one.wait_status) : one.problem;
   result.error_tail = one.error_tail;
 }
 
 std::string comparison::title() const {
   if (round_ < settings_.warmup_rounds)
     return fmt::format("warm-up {}/{}", round_ + 1, settings_.warmup_rounds);
-  return fmt::format("round {}/{}", round_ - settings_.warmup_rounds + 1,
-                     outcome_.rounds > 0 ? std::to_string(outcome_.rounds) : "?");
+  const int number = round_ - settings_.warmup_rounds + 1;
+  if (planned_rounds_ > 0 || settings_.limit_seconds <= 0)
+    return fmt::format("round {}/{}", number, planned_rounds_ > 0 ? std::to_string(planned_rounds_) : "?");
+  return fmt::format("round {}, at most {:.0f} s left", number,
+                     std::max(0.0, begin_ + settings_.limit_seconds - monotonic_seconds()));
 }
 
 }  // namespace tarn::cli

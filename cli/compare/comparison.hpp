@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,11 +24,20 @@ struct contender_result {
   std::string error_tail;  // the last lines of its stderr in the run that failed
 };
 
+struct comparison_outcome {
+  std::vector<contender_result> results;
+  int rounds = 0;  // complete timed rounds
+  // The program's usual exit, which the measured runs share; nullopt if all contenders failed differently.
+  std::optional<int> usual_exit;  // wait status
+  std::string usual_error_tail;   // if usual_exit is a failure
+};
+
 struct comparison_settings : run_settings {
   std::optional<int> rounds;  // none given: as many as fit into `budget_seconds`, 3 to 10
   int warmup_rounds = 1;
+  bool warms_first = false;  // a run of the first contender alone, before the rounds
   double budget_seconds = 60;
-  double limit_seconds = 0;     // no round begins that would not end within this time; 0: no limit
+  double limit_seconds = 0;     // the round that is not complete by then does not count; 0: no limit
   bool ignore_failure = false;  // treat any exit status as success
   // The first contender is the reference for the others: if the program does not end with status 0 under it, the
   // comparison stops.
@@ -35,14 +45,13 @@ struct comparison_settings : run_settings {
   bool progress = true;
   std::uint64_t conditioning_bytes = 0;
   std::uint64_t seed = 0;
-};
-
-struct comparison_outcome {
-  std::vector<contender_result> results;
-  int rounds = 0;  // complete timed rounds
-  // The program's usual exit, which the measured runs share; nullopt if all contenders failed differently.
-  std::optional<int> usual_exit;  // wait status
-  std::string usual_error_tail;   // if usual_exit is a failure
+  // Decides after each complete round, in place of a number of rounds, which contenders are measured further, by index. The
+  // comparison ends when at most the first one is.
+  std::function<std::vector<bool>(const comparison_outcome&)> go_on;
+  // A contender other than the first may take this many times as long as the longest run of the first, or
+  // `expected_seconds`. 0: as long as the first.
+  double patience = 0;
+  double expected_seconds = 0;
 };
 
 // Thrown when this process gets a signal to end (SIGINT …); the program has been killed by then.
@@ -64,7 +73,8 @@ class comparison {
   void run_rounds();
   bool may_go_on() const;
   void run_round();
-  run_attempt run_once(const contender& who);
+  void choose_further();
+  run_attempt run_once(std::size_t index);
   void settle_usual_exit(const std::vector<run_attempt>& attempts);
   void record(std::size_t index, const run_attempt& one, bool timed);
   bool as_usual(const run_attempt& one) const;
@@ -75,9 +85,10 @@ class comparison {
   comparison_settings settings_;
   comparison_outcome outcome_;
   interleaved_rounds rounds_;
-  int round_ = 0;  // number of the current round, warm-up rounds included
+  int round_ = 0;           // number of the current round, warm-up rounds included
+  int planned_rounds_ = 0;  // timed ones; 0: not known
   double begin_ = 0;
-  double seconds_per_round_ = 0;
+  double longest_first_ = 0;  // run of the first contender, seconds
 };
 
 }  // namespace tarn::cli

@@ -145,20 +145,6 @@ std::vector<pairwise_verdict> judge_all(const comparison_outcome& outcome) {
   return verdicts;
 }
 
-judgement judge_rounds(const std::vector<double>& subject, const std::vector<double>& reference,
-                       std::size_t comparisons) {
-  if (subject.empty() || reference.empty()) return {};
-  const double ratio = median(subject) / median(reference);
-  return judge(subject, reference, ratio, confidence_for(comparisons), smallest_told);
-}
-
-int rounds_for_intervals(std::size_t comparisons) {
-  // The widest interval of n rounds has the confidence 1 - 2 / 2^n.
-  int rounds = 1;
-  while (std::ldexp(2.0, -rounds) > 1 - confidence_for(comparisons)) ++rounds;
-  return rounds;
-}
-
 std::string render_table(const comparison_outcome& outcome, bool colour, std::size_t terminal) {
   const auto columns = with_figures(outcome);
   if (columns.empty()) return {};

@@ -26,13 +26,6 @@ std::string subject_of(const comparison_outcome& outcome);
 // The subject against every other contender that has figures, for every metric.
 std::vector<pairwise_verdict> judge_all(const comparison_outcome& outcome);
 
-// Compares one figure of `subject` with that of `reference`: both hold a value per round, of the same rounds.
-// `comparisons`: number of comparisons that are reported together; their intervals hold jointly with 95 %.
-judgement judge_rounds(const std::vector<double>& subject, const std::vector<double>& reference,
-                       std::size_t comparisons);
-// The least number of rounds that gives intervals for that many comparisons.
-int rounds_for_intervals(std::size_t comparisons);
-
 // In as many blocks of columns, one below the other, as a terminal of that width needs; 0: one block.
 std::string render_table(const comparison_outcome& outcome, bool colour, std::size_t terminal = 0);
 // Sentences, one per line.

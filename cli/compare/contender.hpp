@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// contender: an allocator that `tarn compare` measures, and how the list of them is made.
+// contender: an allocator, or another build of the program, that is measured, and how the list of allocators is made.
 #pragma once
 
 #include <optional>
@@ -18,6 +18,9 @@ struct contender {
   std::string library;  // empty: the program as it is, on the system's malloc
   std::vector<std::pair<std::string, std::string>> variables = {};  // additional environment variables
   bool keeps_preloads = false;  // keep a malloc that LD_PRELOAD already names
+  // Another build of the program, and its command line; empty: the program itself.
+  std::string path = {};
+  std::vector<std::string> words = {};
 };
 
 inline constexpr const char* system_name = "system";

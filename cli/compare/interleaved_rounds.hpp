@@ -31,9 +31,10 @@ class interleaved_rounds {
   // Calls measure(index) for each way that has not failed. `title` names the round in the progress line; `rounds_left`
   // counts this round and those after it, 0 if their number is not known yet.
   void run_round(const std::string& title, int rounds_left, const std::function<void(std::size_t)>& measure);
-  // The way is not measured any more.
+  // The way is not measured any more: it has failed, or has been measured enough.
   void fail(std::size_t way);
   [[nodiscard]] bool has_failed(std::size_t way) const { return failed_[way]; }
+  [[nodiscard]] std::size_t ways_left() const;
   [[nodiscard]] bool have_all_failed() const;
 
   // Shows or updates the progress line of the current measurement.
@@ -41,8 +42,6 @@ class interleaved_rounds {
   void clear_progress() { progress_.clear(); }
 
  private:
-  [[nodiscard]] std::size_t ways_left() const;
-
   std::vector<measured_way> ways_;
   std::vector<bool> failed_;
   progress_line progress_;

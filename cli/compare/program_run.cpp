@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cli/compare/program_run.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,29 +21,6 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr double seconds_between_tries = 0.01;
-
-bool connects(const sockaddr* address, socklen_t size) {
-  const int file = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (file < 0) return false;
-  const bool connected = connect(file, address, size) == 0;
-  close(file);
-  return connected;
-}
-
-bool port_answers(int port) {
-  sockaddr_in old_address = {};
-  old_address.sin_family = AF_INET;
-  old_address.sin_port = htons(static_cast<std::uint16_t>(port));
-  old_address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  sockaddr_in6 address = {};
-  address.sin6_family = AF_INET6;
-  address.sin6_port = old_address.sin_port;
-  address.sin6_addr = in6addr_loopback;
-  return connects(reinterpret_cast<const sockaddr*>(&old_address), sizeof old_address) ||
-         connects(reinterpret_cast<const sockaddr*>(&address), sizeof address);
-}
-
 run_figures figures_of(double wall, const rusage& usage) {
   run_figures figures;
   figures.wall_seconds = wall;
@@ -57,124 +31,65 @@ run_figures figures_of(double wall, const rusage& usage) {
   return figures;
 }
 
-// One run of a server under a load: starts it, waits until it is ready, runs the load, and ends the server. The figures are
-// those of the server; the wall time is that of the load. `load`: the variables and descriptors of the load.
-class server_run {
- public:
-  server_run(child_request load, const run_settings& settings, const held_signals& signals,
-             const std::function<void()>& each_second)
-      : load_(*settings.load),
-        load_request_(std::move(load)),
-        signals_(signals),
-        each_second_(each_second),
-        deadline_(settings.timeout_seconds > 0 ? monotonic_seconds() + settings.timeout_seconds : 0) {
-    load_request_.path = "/bin/sh";
-    load_request_.own_group = true;
-  }
+// A server without a handler for SIGTERM ends by the signal, which is no failure; one with a handler decides about its exit
+// status.
+bool is_told_end(int wait_status) { return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM; }
 
-  run_attempt run(const child_request& request) {
-    if (load_.ready_port > 0 && port_answers(load_.ready_port)) {
-      return failed(fmt::format("another process already answers at port {} before the server is started",
-                                load_.ready_port));
+// Waits until the server has been through the course, and has ended.
+run_attempt follow_server(running_child& server, pid_t process, load_course& course,
+                          const run_settings& settings, const held_signals& signals,
+                          const std::function<void()>& each_second) {
+  run_attempt result;
+  const double begin = monotonic_seconds();
+  double next_look = begin + 1;
+  while (course.look(process)) {
+    const double now = monotonic_seconds();
+    if (server.has_ended()) {
+      result.problem =
+          fmt::format("the server ended before {}: {}", course.is_loading() ? "the load did" : "it was ready",
+                      format_exit(server.wait_status()));
+      return result;
     }
-    running_child server(start_child(request, signals_.before()));
-    if (auto problem = wait_until_ready(server); !problem.empty()) return failed(std::move(problem));
-    const double begin = monotonic_seconds();
-    running_child load(start_shell(load_.command));
-    run_attempt result =
-        load_.until_load_exits ? finish_after_load(server, load) : finish_after_server(server, load);
-    result.figures = figures_of(end_ - begin, server.usage());
-    return result;
-  }
-
- private:
-  static run_attempt failed(std::string problem) {
-    run_attempt result;
-    result.problem = std::move(problem);
-    return result;
-  }
-
-  pid_t start_shell(const std::string& command) {
-    load_request_.arguments = {"sh", "-c", command};
-    return start_child(load_request_, signals_.before());
-  }
-
-  static std::string describe_end(const running_child& server) {
-    return fmt::format("the server ended before the load did: {}", format_exit(server.wait_status()));
-  }
-
-  bool is_ready() {
-    if (load_.ready_port > 0) return port_answers(load_.ready_port);
-    running_child question(start_shell(load_.ready_command));
-    return wait_for_end(question, monotonic_seconds() + load_.ready_seconds, signals_, [] {}) &&
-           question.wait_status() == 0;
-  }
-
-  // Why the server is not ready; empty: it is.
-  std::string wait_until_ready(running_child& server) {
-    const double end = monotonic_seconds() + load_.ready_seconds;
-    while (!is_ready()) {
-      if (server.has_ended())
-        return fmt::format("the server ended before it was ready: {}", format_exit(server.wait_status()));
-      if (monotonic_seconds() > end)
-        return fmt::format("the server was not ready after {:.0f} s", load_.ready_seconds);
-      sleep_until_signal(signals_, seconds_between_tries);
+    result.timed_out = settings.timeout_seconds > 0 && now >= begin + settings.timeout_seconds;
+    if (result.timed_out) return result;
+    if (now >= next_look) {
+      each_second();
+      next_look = now + 1;
     }
-    return {};
+    sleep_until_signal(signals, course.patience());
   }
-
-  run_attempt finish_after_load(running_child& server, running_child& load) {
-    run_attempt result;
-    while (!load.has_ended() && !server.has_ended() && !is_late()) wait_a_moment(load);
-    end_ = monotonic_seconds();
-    if (server.has_ended()) return failed(describe_end(server));
-    if (!load.has_ended()) return late();
-    if (load.wait_status() != 0) return failed("the load failed: " + format_exit(load.wait_status()));
-    server.terminate();
-    if (!wait_for_end(server, end_ + load_.seconds_to_terminate, signals_, each_second_)) {
-      return failed(
-          fmt::format("the server was still running {:.0f} s after SIGTERM", load_.seconds_to_terminate));
-    }
-    // A server without a handler for SIGTERM ends by the signal, which is no failure; one with a handler decides
-    // about its exit status.
-    const int status = server.wait_status();
-    if (!(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)) result.wait_status = status;
+  result.problem = course.problem();
+  if (!result.problem.empty()) {
+    // The load fails when the server does.
+    if (server.has_ended() && !is_told_end(server.wait_status()))
+      result.problem += "; the server: " + format_exit(server.wait_status());
     return result;
   }
-
-  run_attempt finish_after_server(running_child& server, running_child& load) {
-    while (!server.has_ended() && !is_late()) wait_a_moment(server);
-    end_ = monotonic_seconds();
-    if (!server.has_ended()) return late();
-    if (!wait_for_end(load, end_ + load_.seconds_to_terminate, signals_, each_second_)) {
-      return failed(fmt::format("the load was still running {:.0f} s after the end of the server",
-                                load_.seconds_to_terminate));
-    }
-    run_attempt result;
-    result.wait_status = server.wait_status();
+  const double patience = settings.load->seconds_to_terminate;
+  if (!wait_for_end(server, course.told_at() + patience, signals, each_second)) {
+    result.problem = fmt::format("the server was still running {:.0f} s after SIGTERM", patience);
     return result;
   }
+  if (!is_told_end(server.wait_status())) result.wait_status = server.wait_status();
+  result.figures = figures_of(course.load_seconds(), server.usage());
+  result.figures.cpu_seconds = course.server_seconds();
+  return result;
+}
 
-  bool is_late() const { return deadline_ > 0 && monotonic_seconds() >= deadline_; }
-  static run_attempt late() {
-    run_attempt result;
-    result.timed_out = true;
-    return result;
-  }
+// The load runs twice: before the first time is over, caches of the server and of the system are filled.
+constexpr int loads_of_a_run = 2;
 
-  void wait_a_moment(running_child& child) {
-    const double until = monotonic_seconds() + 1;
-    if (!wait_for_end(child, deadline_ > 0 ? std::min(deadline_, until) : until, signals_, each_second_))
-      each_second_();
-  }
-
-  const server_load& load_;
-  child_request load_request_;
-  const held_signals& signals_;
-  const std::function<void()>& each_second_;
-  double deadline_;
-  double end_ = 0;
-};
+run_attempt run_server(const child_request& request, child_request shell, const run_settings& settings,
+                       const std::function<void()>& each_second) {
+  load_course course(*settings.load, std::move(shell), loads_of_a_run);
+  run_attempt result;
+  result.problem = course.obstacle();
+  if (!result.problem.empty()) return result;
+  const held_signals signals{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  const pid_t process = start_child(request, signals.before());
+  running_child server(process);
+  return follow_server(server, process, course, settings, signals, each_second);
+}
 
 // How much of a failing program's stderr is shown.
 constexpr off_t error_tail_bytes = 2000;
@@ -233,8 +148,9 @@ std::string read_tail(int file) {
   return text;
 }
 
-run_attempt run_alone(const child_request& request, const run_settings& settings, const held_signals& signals,
+run_attempt run_alone(const child_request& request, const run_settings& settings,
                       const std::function<void()>& each_second) {
+  const held_signals signals{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   run_attempt result;
   const double begin = monotonic_seconds();
   running_child child(start_child(request, signals.before()));
@@ -255,26 +171,24 @@ run_attempt run_program(const contender& who, const program_target& target,
   const open_file output(open_output(settings));
   const open_file errors(settings.show_output ? -1 : open_nameless_file());
   child_request request;
-  request.path = target.path;
-  request.arguments = words;
+  request.path = who.path.empty() ? target.path : who.path;
+  request.arguments = who.words.empty() ? words : who.words;
   request.variables = environment_for(who);
   request.standard_input = input.number();
   request.standard_output = output.number();
   request.standard_error = errors.number() >= 0 ? errors.number() : output.number();
   request.own_group = true;
 
-  const held_signals signals{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   run_attempt result;
   if (settings.load) {
     const open_file nothing(open_or_throw("/dev/null", O_RDWR));
-    child_request load;
-    load.variables = environment::current();
-    load.standard_input = nothing.number();
-    load.standard_output = settings.show_output ? -1 : nothing.number();
-    load.standard_error = request.standard_error;
-    result = server_run(std::move(load), settings, signals, each_second).run(request);
+    child_request shell;
+    shell.standard_input = nothing.number();
+    shell.standard_output = settings.show_output ? -1 : nothing.number();
+    shell.standard_error = request.standard_error;
+    result = run_server(request, std::move(shell), settings, each_second);
   } else {
-    result = run_alone(request, settings, signals, each_second);
+    result = run_alone(request, settings, each_second);
   }
   if (errors.number() >= 0) result.error_tail = read_tail(errors.number());
   return result;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/compare/contender.hpp"
+#include "cli/compare/server_load.hpp"
 #include "cli/launch/program_target.hpp"
 
 namespace tarn::cli {
@@ -20,16 +21,6 @@ struct run_figures {
   double peak_rss_bytes = 0;
   double minor_faults = 0;
   double major_faults = 0;
-};
-
-// How a server is measured: it is started, given time to become ready, put under a load, and told to end.
-struct server_load {
-  std::string command;               // the load, for a shell
-  int ready_port = 0;                // the server is ready when this TCP port of this machine answers
-  std::string ready_command;         // otherwise: when this command, for a shell, succeeds
-  double ready_seconds = 30;         // a server that is not ready by then has failed
-  bool until_load_exits = true;      // false: the server ends by itself, and the run with it
-  double seconds_to_terminate = 15;  // for the server to end after SIGTERM
 };
 
 // How the program is run, the same under every contender.
@@ -47,7 +38,9 @@ struct run_attempt {
   int wait_status = 0;
   bool timed_out = false;
   std::string problem;  // of a server: empty, or why it was not measured
-  run_figures figures;  // of a server: its own figures, with the duration of the load as wall time
+  // Of a server: its peak memory and faults, the duration of the load as wall time, and the server's processor time
+  // during that.
+  run_figures figures;
   std::string error_tail;
 };
 

@@ -3,15 +3,21 @@
 
 #include <fmt/core.h>
 #include <gnu/libc-version.h>
+#include <wordexp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 
 #include "cli/launch/facilities.hpp"
 #include "cli/launch/library_search.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/format/printable.hpp"
+#include "profiler/format/quantity.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
 
@@ -22,10 +28,23 @@ namespace {
 
 constexpr const char* unchanged_name = "unchanged";
 constexpr const char* layer_name = "layer";
+constexpr const char* pool_prefix = "pool-";
+constexpr const char* huge_tarn_name = "tarn-huge-pages";
+constexpr const char* keep_memory_name = "keep-memory";
+constexpr const char* huge_pages_name = "huge-pages";
+constexpr const char* one_arena_name = "one-arena";
 constexpr const char* tunables = "GLIBC_TUNABLES";
 constexpr std::size_t most_pools = 3;  // each is run as often as the program
 constexpr double smallest_kept = 0x1p26;
 constexpr int first_glibc_with_huge_pages = 35;  // 2.35
+
+// Below this share of the elapsed time, a process mostly waits, for others or for its children.
+constexpr double own_share = 0.5;
+// Where so much lives, the order in which blocks lie can matter more than calls cost.
+constexpr double cached_bytes = 0x1p22;
+constexpr double large_bytes = 0x1p25;
+constexpr double least_faults_again = 1000;
+constexpr double share_of_faults_again = 0.1;
 
 bool is_pool(const advice& one) {
   return one.kind == advice_kind::typed_pool || one.kind == advice_kind::object_pool ||
@@ -44,10 +63,66 @@ std::string keep_memory_tunables(const profiler::profile& p) {
   return fmt::format("glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold={:.0f}", keep);
 }
 
+// What the counters and the calls of a profile exclude. All of it matters if the program's own process is not what runs.
+struct what_matters {
+  bool malloc = true;
+  bool faults_again = true;  // memory that was resident before
+  bool large = true;
+  double most_share = 1;  // of processor time, that malloc, free and page faults take
+};
+
+what_matters look_at(const profiler::profile& p) {
+  what_matters result;
+  const double processor = profiler::processor_ns(p);
+  if (p.counters.empty() || p.mode == profiler::profile_mode::faults ||
+      processor < own_share * profiler::number_in(p.meta, "duration_ns"))
+    return result;
+  double live = 0, resident = 0;
+  for (const profiler::counter_row& row : p.counters) {
+    live = std::max(live, row.live_bytes);
+    resident = std::max(resident, row.resident_bytes);
+  }
+  const profiler::cost all = profiler::cost_of_all(p);
+  double most = all.total() + 2 * std::sqrt(all.whole_variance());
+  // That none of n samples hit does not exclude three of them (95 %).
+  if (p.malloc_time.samples > 0) most += processor * 3 / p.malloc_time.samples;
+  result.most_share = std::min(1.0, most / processor);
+  result.malloc = result.most_share >= profiler::least_proven_change || live >= cached_bytes;
+  const double faults = p.counters.back().faults;
+  const double again = faults - resident / profiler::positive_in(p.meta, "page_bytes", 4096);
+  result.faults_again = again >= least_faults_again && again >= share_of_faults_again * faults;
+  result.large = resident >= large_bytes;
+  return result;
+}
+
 }  // namespace
 
+other_build find_build(const std::string& text) {
+  other_build build{text, {}, {}};
+  std::error_code error;
+  if (std::filesystem::is_regular_file(text, error)) {
+    build.words = {text};
+  } else {
+    wordexp_t found = {};
+    const int failure = wordexp(text.c_str(), &found, WRDE_NOCMD);
+    if (failure == 0) build.words.assign(found.we_wordv, found.we_wordv + found.we_wordc);
+    if (failure == 0 || failure == WRDE_NOSPACE) wordfree(&found);
+    if (build.words.empty())
+      throw cli_error(exit_code::usage, fmt::format("--with-build {}: not a command line", text),
+                      "Give the program of the other build, with its arguments if they differ: --with-build "
+                      "'build2/program input.dat'. For a pipeline: --with-build \"sh -c '...'\"");
+  }
+  build.path = std::filesystem::absolute(locate_program(build.words.front(), environment::current()), error)
+                   .lexically_normal()
+                   .string();
+  // The runs begin in another folder.
+  if (build.words.front().find('/') != std::string::npos) build.words.front() = build.path;
+  return build;
+}
+
 proof_actions::proof_actions(const profiler::profile& p, const program_target& target,
-                             const action_wishes& wishes, std::vector<std::string>& notes)
+                             const std::vector<std::string>& recorded_words, const action_wishes& wishes,
+                             std::vector<std::string>& notes)
     : has_preloads_(!target.programs.empty()) {
   if (has_preloads_) {
     if (const auto provider = verify_contender(unchanged(), target)) {
@@ -62,9 +137,20 @@ proof_actions::proof_actions(const profiler::profile& p, const program_target& t
   }
   const std::vector<advice> advised = profiler::advise(p);
   add_variables(p, advised);
-  if (has_preloads_) add_pools(p, advised);
-  if (wishes.plan) add_plan(*wishes.plan);
-  keep_wanted(wishes.plan && wishes.ways.empty() ? std::vector<std::string>{plan_name} : wishes.ways);
+  std::vector<std::string> wanted = wishes.ways;
+  const bool pools = std::any_of(wanted.begin(), wanted.end(),
+                                 [](const std::string& name) { return name.starts_with(pool_prefix); });
+  if (has_preloads_ && pools) add_pools(p, advised);
+  if (wishes.build) {
+    add_build(*wishes.build, recorded_words);
+    wanted.emplace_back(build_name);
+  }
+  if (wishes.plan) {
+    add_plan(*wishes.plan);
+    wanted.emplace_back(plan_name);
+  }
+  keep_wanted(wanted);
+  if (wanted.empty()) drop_idle(p, !wishes.mallocs.empty(), notes);
   drop_unusable(target, notes);
 }
 
@@ -98,7 +184,7 @@ void proof_actions::add_mallocs(const std::vector<std::string>& with) {
   }
   const std::string setting = huge_page_setting();
   if (setting.empty() || setting == "never") return;
-  add({"tarn-huge-pages", find_tarn_library(), {{"TARN_HUGE_PAGES", "always"}}},
+  add({huge_tarn_name, find_tarn_library(), {{"TARN_HUGE_PAGES", "always"}}},
       profiler::kind_name(advice_kind::huge_pages), "Run it on tarn with huge pages");
 }
 
@@ -118,14 +204,14 @@ void proof_actions::add_variables(const profiler::profile& p, const std::vector<
     who.keeps_preloads = true;
     add(std::move(who), kind, headline);
   };
-  add_tunables("keep-memory", tunable, "Let glibc keep memory that the program frees and allocates again",
+  add_tunables(keep_memory_name, tunable, "Let glibc keep memory that the program frees and allocates again",
                keep);
   if (huge_page_setting() == "madvise" && glibc_minor() >= first_glibc_with_huge_pages) {
-    add_tunables("huge-pages", profiler::kind_name(advice_kind::huge_pages), "Ask for huge pages",
+    add_tunables(huge_pages_name, profiler::kind_name(advice_kind::huge_pages), "Ask for huge pages",
                  "glibc.malloc.hugetlb=1");
   }
   if (p.threads.size() > 1) {
-    add_tunables("one-arena", tunable, "Let glibc's threads share one arena", "glibc.malloc.arena_max=1");
+    add_tunables(one_arena_name, tunable, "Let glibc's threads share one arena", "glibc.malloc.arena_max=1");
   }
 }
 
@@ -139,8 +225,8 @@ void proof_actions::add_pools(const profiler::profile& p, const std::vector<advi
       continue;
     }
     applied_.emplace_back(plans_.back());
-    add(applied_.back().as_contender(fmt::format("pool-{}", applied_.size())), profiler::kind_name(one.kind),
-        one.headline);
+    add(applied_.back().as_contender(pool_prefix + std::to_string(applied_.size())),
+        profiler::kind_name(one.kind), one.headline);
     actions_.back().is_layered = true;
     profiler::proof_way& told = actions_.back().told;
     told.place = one.place;
@@ -156,6 +242,16 @@ void proof_actions::add_layer() {
   applied_.emplace_back(plans_.back(), true);
   add(applied_.back().as_contender(layer_name), layer_kind, "What the layer for pools itself costs");
   actions_.back().told.variables.clear();
+}
+
+void proof_actions::add_build(const other_build& build, const std::vector<std::string>& recorded_words) {
+  contender who = unchanged();
+  who.name = build_name;
+  who.path = build.path;
+  who.words = build.words;
+  if (who.words.size() == 1 && recorded_words.size() > 1)
+    who.words.insert(who.words.end(), recorded_words.begin() + 1, recorded_words.end());
+  add(std::move(who), build_name, "Run the other build: " + profiler::printable(build.text));
 }
 
 void proof_actions::add_plan(const profiler::plan& plan) {
@@ -187,6 +283,32 @@ void proof_actions::keep_wanted(const std::vector<std::string>& names) {
   if (pools) wanted.insert({layer_name, tarn_name});
   std::erase_if(actions_,
                 [&wanted](const proof_action& action) { return !wanted.contains(action.who.name); });
+}
+
+// Leaves out what the profile says cannot matter.
+void proof_actions::drop_idle(const profiler::profile& p, bool wants_mallocs,
+                              std::vector<std::string>& notes) {
+  what_matters matters = look_at(p);
+  matters.malloc = matters.malloc || wants_mallocs;
+  std::vector<std::string> names;
+  std::erase_if(actions_, [&](const proof_action& action) {
+    const std::string& name = action.who.name;
+    const bool is_idle = !action.who.library.empty() ? !matters.malloc || name == huge_tarn_name
+                         : name == keep_memory_name  ? !matters.faults_again
+                         : name == huge_pages_name   ? !matters.large
+                                                     : false;
+    if (is_idle) names.push_back(name);
+    return is_idle;
+  });
+  if (!matters.malloc) {
+    notes.push_back(fmt::format(
+        "malloc, free and page faults take {} of the program's CPU time at most, and few blocks live: another "
+        "malloc could save no more",
+        profiler::say_share(matters.most_share)));
+  }
+  if (actions_.empty() && has_preloads_)
+    notes.push_back("nothing was run; ways that are named are measured all the same: --only " +
+                    join(names, ","));
 }
 
 void proof_actions::drop_unusable(const program_target& target, std::vector<std::string>& notes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // proof_actions: the actions on a recorded program that need no change of its code: other mallocs, glibc's tunables,
-// huge pages, and the pools that the profile's advice proposes. Each is a contender: a library to preload and variables
-// to set. The calling process must have one thread.
+// huge pages, and, if they are wished, the pools that the profile's advice proposes, and another build. Each is a
+// contender: a library to preload and variables to set. The calling process must have one thread.
 #pragma once
 
 #include <deque>
@@ -29,10 +29,23 @@ struct proof_action {
   bool is_layered = false;   // its pools run on the layer
 };
 
+// Another build of the program. Its name and kind as an action: build_name.
+struct other_build {
+  std::string text;  // as it was given
+  std::string path;
+  std::vector<std::string> words;  // the command line; of one word: that of the recording follows
+};
+inline constexpr const char* build_name = "build";
+// Takes a command line apart as the shell does. Throws cli_error if it is none, or if the program is not there.
+other_build find_build(const std::string& text);
+
 struct action_wishes {
-  std::vector<std::string> ways;       // names of the actions; empty: all. A pool adds "layer" and "tarn".
-  std::vector<std::string> mallocs;    // further ones, as NAME=LIBRARY
-  std::optional<profiler::plan> plan;  // measured as well; without `ways` it alone is
+  // Names of the actions; empty: those without an edit that the profile does not exclude. A pool adds "layer" and "tarn".
+  std::vector<std::string> ways;
+  std::vector<std::string> mallocs;  // further ones, as NAME=LIBRARY
+  // Measured as well; without `ways` they alone are.
+  std::optional<profiler::plan> plan;
+  std::optional<other_build> build;
 };
 
 // Owns the temporary files that the pools' contenders name in their variables: it must outlive the runs.
@@ -40,7 +53,8 @@ class proof_actions {
  public:
   // Actions that cannot take effect in the program are left out, and reported in `notes`. Throws cli_error for an
   // unknown name.
-  proof_actions(const profiler::profile& p, const program_target& target, const action_wishes& wishes,
+  proof_actions(const profiler::profile& p, const program_target& target,
+                const std::vector<std::string>& recorded_words, const action_wishes& wishes,
                 std::vector<std::string>& notes);
 
   const std::vector<proof_action>& all() const noexcept { return actions_; }
@@ -54,9 +68,11 @@ class proof_actions {
   void add_variables(const profiler::profile& p, const std::vector<profiler::advice>& advised);
   void add_plan(const profiler::plan& plan);
   void add_layer();
+  void add_build(const other_build& build, const std::vector<std::string>& recorded_words);
   void add_pools(const profiler::profile& p, const std::vector<profiler::advice>& advised);
   void add(contender who, std::string kind, std::string headline);
   void keep_wanted(const std::vector<std::string>& names);
+  void drop_idle(const profiler::profile& p, bool wants_mallocs, std::vector<std::string>& notes);
   void drop_unusable(const program_target& target, std::vector<std::string>& notes);
 
   bool with_plan_ = false;            // the last of `applied_` is the wished plan

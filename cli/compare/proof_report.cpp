@@ -36,6 +36,7 @@ std::string change(double ratio) {
 }
 
 std::string change_cell(const proven_figure& figure) {
+  if (figure.confidence <= 0) return change(figure.ratio);
   return fmt::format("{} ({} to {})", change(figure.ratio), change(figure.low), change(figure.high));
 }
 
@@ -84,8 +85,11 @@ std::string render_ways(const profiler::proof& what, std::size_t width, bool col
          paint(table.without_room() + ": widen the terminal, or use --json or | cat\n", style::faint, colour);
 }
 
+std::string rounds_in_words(int rounds) { return rounds == 1 ? "1 round" : fmt::format("{} rounds", rounds); }
+
 std::string headline_of(const proof_way& way) {
-  std::string text = fmt::format("{}: {}", way.name, way.headline);
+  std::string text = fmt::format("{}, {}: {}: {}", way.name, rounds_in_words(way.rounds),
+                                 profiler::decision_name(way.decision), way.headline);
   for (const auto& [name, value] : way.variables) text += fmt::format(" ({}={})", name, value);
   return text;
 }
@@ -121,14 +125,34 @@ std::string other_ways(const std::vector<const proof_way*>& ways, proof_metric m
   return text;
 }
 
-std::string few_rounds(const profiler::proof& what) {
-  const int needed = rounds_for_intervals(what.ways.size());
-  if (what.rounds >= needed) return {};
-  return fmt::format(
-      "{} for intervals of 95 %: only differences of at least 3 % in every round are shown as "
-      "such. Use more rounds: --rounds {}, or fewer ways: --only",
-      what.rounds == 1 ? "1 round is not enough" : fmt::format("{} rounds are not enough", what.rounds),
-      needed);
+std::vector<const proof_way*> decided_as(const profiler::proof& what, profiler::proof_decision decision) {
+  std::vector<const proof_way*> ways;
+  for (const proof_way& way : what.ways) {
+    if (has_figures(way) && way.kind != layer_kind && way.decision == decision) ways.push_back(&way);
+  }
+  return ways;
+}
+
+std::string named_changes(const std::vector<const proof_way*>& ways) {
+  std::vector<std::string> parts;
+  for (const proof_way* way : ways)
+    parts.push_back(fmt::format("{} {} %", way->name, change_cell(way->of(proof_metric::cpu))));
+  return join(parts, ", ");
+}
+
+// What is known of the ways that do not save, a sentence for each decision.
+void add_others(const profiler::proof& what, std::vector<std::string>& lines) {
+  using profiler::proof_decision;
+  const auto add = [&](proof_decision decision, const std::string& sentence, const std::string& end) {
+    if (const auto ways = decided_as(what, decision); !ways.empty())
+      lines.push_back(sentence + ": " + named_changes(ways) + end);
+  };
+  add(proof_decision::undecided, "Undecided after " + rounds_in_words(what.rounds),
+      ". More time decides more: tarn prove --for SECONDS FILE");
+  add(proof_decision::no_gain,
+      fmt::format("Saves less than {:.0f} %, if anything", 100 * profiler::worthwhile_change), "");
+  add(proof_decision::costs, "Takes more CPU time", "");
+  add(proof_decision::behind, "Not measured further, as others took less", "");
 }
 
 void add_layer(const profiler::proof& what, std::vector<std::string>& lines) {
@@ -151,6 +175,7 @@ void add_layer(const profiler::proof& what, std::vector<std::string>& lines) {
 
 std::string render_proof(const proof_result& result, bool colour, std::size_t width) {
   const profiler::proof& what = result.proven;
+  if (what.ways.empty()) return {};
   const auto unchanged = std::find_if(what.ways.begin(), what.ways.end(), has_figures);
   std::string text;
   if (unchanged != what.ways.end()) {
@@ -161,12 +186,11 @@ std::string render_proof(const proof_result& result, bool colour, std::size_t wi
     }
     text += render_ways(what, width, colour);
   }
-  const int needed = rounds_for_intervals(what.ways.size());
-  text += paint(fmt::format("{} in random order; in brackets: {}; *: beyond noise\n",
-                            what.rounds == 1 ? "1 round" : fmt::format("{} rounds", what.rounds),
-                            what.rounds >= needed ? "intervals that are all correct in 95 of 100 cases"
-                                                  : "lowest and highest of the rounds"),
-                style::faint, colour);
+  text += paint(
+      rounds_in_words(what.rounds) +
+          " in random order; in brackets: bounds, each with 95 % for all ways and looks together; *: 1 % or "
+          "more\n",
+      style::faint, colour);
   for (const proof_way& way : what.ways) text += paint("  " + headline_of(way), style::faint, colour) + "\n";
   text +=
       paint(fmt::format("duration: {}; one run of the unchanged program takes {}\n",
@@ -179,16 +203,17 @@ std::vector<std::string> render_proof_verdict(const profiler::proof& what) {
   std::vector<std::string> lines;
   const auto cpu = gaining(what, proof_metric::cpu);
   const auto wall = gaining(what, proof_metric::wall);
-  const bool any = std::any_of(what.ways.begin(), what.ways.end(), has_figures);
-  if (!any) {
-    lines.emplace_back("Verdict: nothing was measured, as no way works for this program.");
-  } else if (cpu.empty() && wall.empty()) {
-    lines.emplace_back("Verdict: no gain; no way takes less time than the unchanged program beyond noise.");
+  if (!std::any_of(what.ways.begin(), what.ways.end(), has_figures)) {
+    lines.emplace_back(what.ways.empty()
+                           ? "Verdict: there is nothing to measure."
+                           : "Verdict: nothing was measured, as no way works for this program.");
   } else if (!cpu.empty()) {
     lines.push_back("Verdict: " + say_saved(*cpu.front(), proof_metric::cpu) + " of CPU time" +
                     other_ways(cpu, proof_metric::cpu) + ".");
+  } else if (decided_as(what, profiler::proof_decision::undecided).empty()) {
+    lines.emplace_back("Verdict: no gain; no way takes less CPU time.");
   } else {
-    lines.emplace_back("Verdict: no way takes less CPU time beyond noise.");
+    lines.emplace_back("Verdict: undecided; no way is known to take less CPU time.");
   }
   if (!wall.empty())
     lines.push_back(say_saved(*wall.front(), proof_metric::wall) + " of wall time" +
@@ -200,10 +225,8 @@ std::vector<std::string> render_proof_verdict(const profiler::proof& what) {
                                 profiler::say_bytes(figure.before * (1 - figure.ratio)),
                                 profiler::say_share(1 - figure.ratio), other_ways(rss, proof_metric::rss)));
   }
+  add_others(what, lines);
   add_layer(what, lines);
-  if (any) {
-    if (const std::string few = few_rounds(what); !few.empty()) lines.push_back(few);
-  }
   return lines;
 }
 

@@ -19,8 +19,9 @@ struct proof_wishes {
   action_wishes actions;
   repeat_wishes repeat;
   std::optional<server_load> load;
-  int rounds = 0;              // 0: 3 to 10, as many as fit into ten minutes or the limit
-  double limit_seconds = 0;    // 0: none
+  double spent_seconds = 0;    // on the recording, just before; 0: it was another day
+  int rounds = 0;              // of all ways; 0: until each way is decided
+  double limit_seconds = 0;    // 0: a multiple of the program's own time; with `rounds`, none
   double timeout_seconds = 0;  // of one run; 0: far longer than the recorded run took
   std::uint64_t seed = 0;
   bool keep = true;  // store the results in the profile's file
@@ -43,9 +44,5 @@ proof_result prove_profile(const std::string& path, const profiler::profile& p, 
 
 // What an interruption has left; empty: there was none.
 std::string interruption_text(const proof_result& result);
-
-// The results of the rounds: figures of each action relative to those of the unchanged program, which is the first
-// result.
-profiler::proof evaluate_rounds(const comparison_outcome& outcome, const std::vector<proof_action>& actions);
 
 }  // namespace tarn::cli

@@ -182,13 +182,12 @@ recorded_command describe_start(const std::string& path, const std::vector<std::
 
 std::string input_refusal(const recorded_command& command) {
   switch (command.input) {
-    case input_kind::terminal:
-      return "its standard input was a terminal, whose input is not recorded";
     case input_kind::pipe:
       return "its standard input was a pipe, whose content is not recorded";
     case input_kind::device:
       return "its standard input was a device, whose content is not recorded";
     case input_kind::nothing:
+    case input_kind::terminal:
     case input_kind::file:
       break;
   }
@@ -225,6 +224,11 @@ run_settings restore_start(const recorded_command& command, const repeat_wishes&
   if (wishes.input.empty() && command.input == input_kind::file) {
     settings.input = command.input_path;
     settings.input_offset = static_cast<std::int64_t>(command.input_offset);
+  }
+  if (wishes.input.empty() && command.input == input_kind::terminal) {
+    notes.emplace_back(
+        "its standard input was a terminal, whose input is not recorded: the runs read /dev/null; another "
+        "input: tarn prove --stdin FILE");
   }
   settings.output_to_file = !command.output_to_nothing;
   if (chdir(command.directory.c_str()) != 0) {

@@ -16,7 +16,7 @@ namespace tarn::cli {
 // The start of `path` with `words` by this process, with its directory, environment and standard input.
 profiler::recorded_command describe_start(const std::string& path, const std::vector<std::string>& words);
 
-// Why this input cannot be read again, and what to do; empty: it can.
+// Why this input cannot be read again, and what to do; empty: it can. In place of a terminal the runs read /dev/null.
 std::string input_refusal(const profiler::recorded_command& command);
 
 struct repeat_wishes {

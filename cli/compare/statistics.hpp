@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// statistics: medians, spreads, and whether two contenders differ. Robust methods only: a single disturbed run must
-// not change a result. docs/reference/commands.md explains the method to users. Pure functions; any thread.
+// statistics: medians, spreads, and whether contenders differ: from given rounds by methods that a single disturbed run does
+// not mislead (docs/reference/commands.md), and from as few rounds as possible by a model of the rounds
+// (docs/explanation/advice.md). Pure functions; any thread.
 #pragma once
 
 #include <algorithm>
@@ -52,6 +53,20 @@ struct judgement {
 // value per round, in the same order.
 judgement judge(const std::vector<double>& subject, const std::vector<double>& reference,
                 double ratio_of_medians, double confidence, double smallest);
+
+// A way's figure relative to that of the first way, the reference.
+struct block_estimate {
+  double ratio = 1;
+  double low = 1;
+  double high = 1;
+  bool has_interval = false;  // false: too few values; low and high are the ratio
+};
+
+// The analysis of a randomized block design: the logarithm of a value is the sum of what its way and what its round
+// contribute, and noise whose size all ways share. `ways`: a way's values of the first rounds, in which it took part; the
+// reference takes part in all rounds that count. Each bound is wrong with the probability `error`. Ways without values, or
+// with a value that is not above 0, get no estimate.
+std::vector<block_estimate> estimate_blocks(const std::vector<std::vector<double>>& ways, double error);
 
 // A figure of repeated runs, with the four digits that these support. Ratios beside it are computed from the rounded
 // number, quantity::value, which is in the unit of the argument.

@@ -20,9 +20,22 @@ struct proven_figure {
   double ratio = 1;   // figure with the action / before; the interval is [low, high]
   double low = 1;
   double high = 1;
-  double confidence = 0;  // 0: too few rounds for an interval; low and high are the extremes
+  // With which each bound holds, for all ways and all looks at the rounds together. 0: there is no interval, as there were too
+  // few rounds; low and high are the ratio.
+  double confidence = 0;
   proof_outcome outcome = proof_outcome::none;
 };
+
+// What the rounds say about the CPU time of an action.
+enum class proof_decision : std::uint8_t {
+  undecided,
+  saves,    // at least least_proven_change
+  costs,    // at least that much more
+  no_gain,  // it saves less than worthwhile_change
+  behind    // others took less, so it was not measured further
+};
+inline constexpr double least_proven_change = 0.01;
+inline constexpr double worthwhile_change = 0.03;
 
 enum class proof_metric : std::uint8_t { wall, cpu, rss, faults };
 inline constexpr std::array<const char*, 4> proof_metric_names = {"wall_time", "cpu_time", "peak_rss",
@@ -38,6 +51,8 @@ struct proof_way {
   std::string place;     // of that advice
   std::string type;      // of that advice
   std::vector<std::pair<std::string, std::string>> variables;
+  proof_decision decision = proof_decision::undecided;
+  int rounds = 0;                        // in which it took part
   std::string failure;                   // why there are no figures; empty: there are
   std::array<proven_figure, 4> figures;  // by proof_metric; for pools, CPU time excludes the layer's overhead
   double layer_seconds = 0;              // for pools: CPU time that was subtracted as the layer's overhead
@@ -48,13 +63,15 @@ struct proof_way {
 };
 
 struct proof {
-  std::int64_t start = 0;  // seconds since 1970
-  int rounds = 0;          // 0: there is no proof
-  double seconds = 0;      // duration of the proof
-  std::string load;        // load command of a server; empty: the program ran without one
+  std::int64_t start = 0;    // seconds since 1970
+  int rounds = 0;            // 0: there is no proof
+  double seconds = 0;        // duration of the proof
+  double limit_seconds = 0;  // when it would have ended at the latest; 0: there was no limit
+  std::string load;          // load command of a server; empty: the program ran without one
   std::vector<proof_way> ways;
 };
 
+const char* decision_name(proof_decision decision);  // "no gain"
 nlohmann::json as_json(const proof& what);
 // Members that are missing or invalid keep their values from an empty proof. Never throws.
 proof read_proof(const nlohmann::json& json);

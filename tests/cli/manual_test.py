@@ -138,7 +138,7 @@ MEANINGS = {
     "a foreign file is trusted": ("--trust-file", ""),
     # the program that is started
     "its standard input": ("--stdin", "FILE"), "its output is shown": ("--show-output", ""), "its output goes to a file": ("--program-output", "FILE"),
-    "any end is success": ("-i,--ignore-failure", ""), "its load": ("--load", "COMMAND"), "what ends the run": ("--until-exit-of", "WHAT"),
+    "any end is success": ("-i,--ignore-failure", ""), "its load": ("--load", "COMMAND"), "another build of it": ("--with-build", "COMMAND"),
     "ready by port": ("--ready-port", "PORT"), "ready by command": ("--ready-command", "COMMAND"), "figures at its end": ("-s,--stats", ""),
     # recording
     "what is recorded": ("--mode", "MODE"), "distance of samples": ("--sample", "SIZE"), "no single events": ("--no-events", ""),

@@ -138,8 +138,48 @@ class prove(Base):
         self.record([self.compile("arithmetic", ARITHMETIC, "-O2", "-g")])
         result = tarn("prove", "--rounds", "1", "--only", "keep-memory", self.path("p.prof"))
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("no gain", result.stdout)
-        self.assertIn("1 round is not enough", result.stdout)
+        self.assertIn("Verdict: undecided", result.stdout)
+        self.assertIn("Undecided after 1 round: keep-memory", result.stdout)
+
+    def test_what_the_profile_excludes_is_not_run(self):
+        self.record([self.compile("long", ARITHMETIC.replace("20000000", "1500000000"), "-O2", "-g")])
+        result = tarn("prove", self.path("p.prof"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("there is nothing to measure", result.stdout)
+        self.assertIn("another malloc could save no more", result.stderr)
+        self.assertEqual(json.loads(tarn("prove", "--json", self.path("p.prof")).stdout)["ways"], [])
+
+    def test_rounds_end_when_the_ways_are_decided_and_the_limit_is_told_first(self):
+        self.record([self.compile("buffers", BUFFERS, "-O2", "-g"), "16"])
+        result = tarn("prove", "--only", "keep-memory", "--for", "120", self.path("p.prof"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("measures 1 way (keep-memory) against the unchanged program: at most 120 s", result.stderr)
+        self.assertIn("Verdict: keep-memory saves", result.stdout)
+        stored = json.loads(tarn("prove", "--json", "--no-keep", "--rounds", "1", "--only", "keep-memory", self.path("p.prof")).stdout)
+        self.assertEqual((stored["rounds"], stored["ways"][0]["decision"], stored["ways"][0]["rounds"]), (1, "undecided", 1))
+        proof = self.prove("--only", "keep-memory", "--for", "120")
+        way = proof["ways"][0]
+        self.assertEqual(way["decision"], "saves")
+        self.assertEqual(way["figures"]["cpu_time"]["confidence"], 0.95)
+        self.assertEqual(way["rounds"], proof["rounds"])
+        self.assertLess(proof["seconds"], 120)
+        self.assertEqual(proof["limit_seconds"], 120)
+
+    def test_another_build(self):
+        program = self.compile("buffers", BUFFERS, "-O2", "-g")
+        other = self.compile("other build", BUFFERS.replace("33554432", "16777216"), "-O2", "-g")
+        self.record([program, "16"])
+        for build in (other, f"'{other}' 16"):
+            proof = self.prove("--with-build", build, "--for", "120")
+            self.assertEqual([way["name"] for way in proof["ways"]], ["build"])
+            way = proof["ways"][0]
+            self.assertEqual((way["kind"], way["decision"]), ("build", "saves"))
+            self.assertLess(way["figures"]["page_faults"]["ratio"], 0.7)
+        proof = self.prove("--with-build", f"'{other}' 64", "--rounds", "3")
+        self.assertEqual(proof["ways"][0]["decision"], "costs")
+        self.assert_refused(tarn("prove", "--with-build", self.path("none"), self.path("p.prof")), 127, "none")
+        self.assert_refused(tarn("prove", "--with-build", "a | b", self.path("p.prof")), 2, "not a command line")
+        self.assert_refused(tarn("prove", "--with-build", self.path("p.prof"), self.path("p.prof")), 126, "p.prof")
 
     def test_pools_with_and_without_the_layer(self):
         self.record([self.compile("nodes", NODES, "-O2", "-g")], "--mode", "full")
@@ -199,19 +239,27 @@ class prove(Base):
         self.assert_refused(tarn("prove", self.path("none.prof")), 125, "none.prof")
         self.assert_refused(tarn("prove", "--load", "true", self.path("p.prof")), 2, "--ready-port")
 
-    def test_a_terminal_is_refused(self):
+    def test_in_place_of_a_terminal_the_runs_read_nothing(self):
+        program = self.compile("buffers", BUFFERS, "-O2", "-g")
         leader, follower = pty.openpty()
         try:
-            self.record(["true"], stdin=follower)
-            self.assert_refused(tarn("prove", self.path("p.prof")), 125, "terminal", "--stdin /dev/null")
-            early = subprocess.run([settings.tarn, "profile", "--prove", "--", "touch", self.path("started")],
-                                   env=environment(), stdin=follower, capture_output=True, text=True, timeout=60, check=False)
-            self.assertEqual(early.returncode, 125, early.stderr)
-            self.assertIn("terminal", early.stderr)
-            self.assertFalse(os.path.exists(self.path("started")))
+            os.write(leader, b"line\n")
+            self.record([program, "2"], stdin=follower, WANTED_INPUT="line\n")
+            proof = self.prove("--rounds", "1", "--only", "keep-memory", WANTED_INPUT="")
+            self.assertTrue(any("terminal" in note and "/dev/null" in note for note in proof["notes"]), proof["notes"])
+            early = subprocess.run([settings.tarn, "profile", "--prove", "-o", self.path("p.prof"), "--", program, "2"],
+                                   env=environment(COUNT_RUNS=self.path("runs")), stdin=self.with_line(leader, follower),
+                                   capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(early.returncode, 0, early.stderr)
+            self.assertIn("was a terminal", early.stderr)
+            self.assertGreater(os.path.getsize(self.path("runs")), 3)
         finally:
             os.close(leader)
             os.close(follower)
+
+    def with_line(self, leader, follower):
+        os.write(leader, b"line\n")
+        return follower
 
     def test_another_exit_status_is_reported(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
@@ -278,7 +326,7 @@ class prove(Base):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stdout, "end\n")
         self.assertIn("keep-memory", result.stderr)
-        self.assertIn("Verdict", result.stderr)
+        self.assertLess(result.stderr.index("at most"), result.stderr.index("Verdict"))
 
     def test_a_server_under_a_load(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -305,6 +353,29 @@ class prove(Base):
         never = tarn("prove", "--rounds", "1", "--only", "keep-memory", "--timeout", "1", "--load", "sleep 60", "--ready-port",
                      port, self.path("p.prof"))
         self.assertIn("still running", never.stderr)
+
+    def test_a_server_is_recorded_and_proven_under_its_load(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+        server, load = self.write("server.py", SERVER), self.write("load.py", LOAD)
+
+        def profile(command, *options):
+            return subprocess.run([settings.tarn, "profile", "--prove", "-o", self.path("p.prof"), "--load", command, *options, "--",
+                                   sys.executable, server, port], env=environment(), stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=200, check=False)
+        result = profile(f"{sys.executable} {load} {port} && echo x >>{self.path('loads')}", "--ready-port", port)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("at most 1", result.stderr)
+        self.assertIn("Verdict", result.stderr)
+        loads = os.path.getsize(self.path("loads")) // 2
+        self.assertEqual(loads % 2, 1, "one load of the recording, two of each run")
+        self.assertGreater(loads, 4)
+        failing = profile("exit 3", "--ready-command", "true")
+        self.assertEqual(failing.returncode, 125, failing.stderr)
+        self.assertIn("the load failed: exit status 3", failing.stderr)
+        self.assert_refused(profile("true"), 125, "--ready-port")
+        with socket.create_server(("127.0.0.1", int(port))):
+            self.assertIn("another process already answers", profile("true", "--ready-port", port).stderr)
 
     def wait_for(self, port):
         deadline = time.monotonic() + 30

@@ -43,7 +43,7 @@ MARK = "\x01tarn-page"
 FENCE = re.compile(r"^( *)```(\S*)(?: title=\"([^\"]+)\")?\s*$")
 COMMENT = re.compile(r"^ *<!-- (not run|needs|check): (.*) -->$")
 # Lines that depend on the machine and its load, not on the program and the command. They are not compared.
-PASSING = re.compile(r"^tarn: (?:round \d+/\d+: "  # progress: where standard error is no terminal, some such lines remain
+PASSING = re.compile(r"^tarn: (?:round \d+(?:/\d+|, at most \d+ s left): "  # progress: where standard error is no terminal, some such lines remain
                      r"|the price of a page fault was .* in one recording and .* in another )")
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?:\s?(?:[KMGT]iB|ns|us|µs|ms|min|[smhBkKMGx%])(?![\w]))?")
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 namespace tarn::cli {
@@ -59,6 +60,39 @@ TEST(statistics, intervals_hold_as_often_as_they_say) {
     outside += interval->low > 0 || interval->high < 0 ? 1 : 0;
   }
   EXPECT_NEAR(static_cast<double>(outside) / trials, 0.0488, 0.012);
+}
+
+TEST(statistics, two_ways_in_blocks_are_a_paired_t_test) {
+  // Differences of the logarithms: 0.1, 0.2, 0.3; their mean 0.2, its standard error 0.1 / sqrt(3), and t of 2 degrees of
+  // freedom at 97.5 % 4.3027.
+  const std::vector<double> reference = {1, 5, 2};
+  const std::vector<double> way = {std::exp(0.1), 5 * std::exp(0.2), 2 * std::exp(0.3)};
+  const block_estimate found = estimate_blocks({reference, way}, 0.025)[1];
+  EXPECT_TRUE(found.has_interval);
+  EXPECT_NEAR(std::log(found.ratio), 0.2, 1e-12);
+  EXPECT_NEAR(std::log(found.high), 0.2 + 4.3027 * 0.1 / std::sqrt(3), 1e-4);
+  EXPECT_NEAR(std::log(found.low), 0.2 - 4.3027 * 0.1 / std::sqrt(3), 1e-4);
+}
+
+TEST(statistics, ways_of_fewer_rounds_are_compared_within_them) {
+  // The second round is slow for all; the last way did not take part in it. No noise but the least.
+  const auto found = estimate_blocks({{1, 3, 1}, {2, 6, 2}, {0.5}}, 0.05);
+  EXPECT_NEAR(found[1].ratio, 2, 1e-9);
+  EXPECT_NEAR(found[2].ratio, 0.5, 1e-9);
+  EXPECT_LT(found[1].low, 2);
+  EXPECT_GT(found[2].high - found[2].low, 0.5 * (found[1].high - found[1].low) / 2) << "fewer values, wider";
+}
+
+TEST(statistics, what_cannot_be_estimated_has_no_interval) {
+  const auto one_round = estimate_blocks({{1}, {2}, {}}, 0.05);
+  EXPECT_FALSE(one_round[1].has_interval);
+  EXPECT_NEAR(one_round[1].ratio, 2, 1e-9);
+  EXPECT_EQ(one_round[1].low, one_round[1].ratio);
+  EXPECT_FALSE(one_round[2].has_interval);
+  EXPECT_EQ(estimate_blocks({{1, 1}, {0, 1}}, 0.05)[1].ratio, 1);
+  EXPECT_EQ(estimate_blocks({{0, 1}, {1, 1}}, 0.05)[1].ratio, 1);
+  EXPECT_LT(estimate_blocks({{1, 1, 1}, {1, 1, 2}}, 1e-6)[1].high, 1e10)
+      << "finite, so that JSON can hold it";
 }
 
 TEST(statistics, a_clear_difference_is_seen_and_sized) {

@@ -18,12 +18,15 @@ TEST(Proof, IsAppendedToAnExistingFileAndReadBack) {
   what.start = 1000;
   what.rounds = 12;
   what.seconds = 34.5;
+  what.limit_seconds = 40;
   what.load = "load";
   proof_way way;
   way.name = "jemalloc";
   way.kind = "another malloc";
   way.library = "/lib/j.so";
   way.variables = {{"A", "b"}};
+  way.decision = proof_decision::no_gain;
+  way.rounds = 7;
   way.layer_seconds = 0.25;
   way.layered_ratio = 0.9;
   way.of(proof_metric::cpu) = {1.5, 0.8, 0.7, 0.9, 0.95, proof_outcome::less};
@@ -34,6 +37,7 @@ TEST(Proof, IsAppendedToAnExistingFileAndReadBack) {
   EXPECT_EQ(p.damage, "");
   EXPECT_EQ(p.meta.at("program"), "p");
   EXPECT_EQ(as_json(p.proven), as_json(what));
+  EXPECT_EQ(p.proven.ways[0].decision, proof_decision::no_gain);
 }
 
 TEST(Proof, NothingIsAddedToADamagedFile) {
@@ -54,7 +58,7 @@ TEST(Proof, NothingIsAddedToADamagedFile) {
 TEST(Proof, InvalidMembersAreLeftOut) {
   for (
       const char* text :
-      {R"([])", R"({"rounds":-1,"ways":5})",
+      {R"([])", R"({"rounds":-1,"ways":5})", R"({"ways":[{"decision":"sure","rounds":-3}]})",
        R"({"rounds":1e300,"ways":[5,{"figures":[]},{"figures":{"cpu_time":7}}]})",
        R"({"ways":[{"name":5,"variables":[1],"figures":{"cpu_time":{"ratio":"x","low":-5,"high":1e99,"outcome":3}}}]})"}) {
     const proof what = read_proof(nlohmann::json::parse(text));

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+#include "cli/compare/server_load.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/show/cli_error.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/proc/proc_status.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+bool connects(const sockaddr* address, socklen_t size) {
+  const int file = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (file < 0) return false;
+  const bool connected = connect(file, address, size) == 0;
+  close(file);
+  return connected;
+}
+
+bool port_answers(int port) {
+  sockaddr_in old_address = {};
+  old_address.sin_family = AF_INET;
+  old_address.sin_port = htons(static_cast<std::uint16_t>(port));
+  old_address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr_in6 address = {};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = old_address.sin_port;
+  address.sin6_addr = in6addr_loopback;
+  return connects(reinterpret_cast<const sockaddr*>(&old_address), sizeof old_address) ||
+         connects(reinterpret_cast<const sockaddr*>(&address), sizeof address);
+}
+
+// The clock of a process is finer than the ticks in /proc; of descendants that have ended only ticks are left.
+double processor_seconds(std::uint32_t process) {
+  const auto found = profiler::read_process(process);
+  if (!found) return 0;
+  double seconds = 1e-9 * (found->user_ns + found->system_ns);
+  clockid_t clock = 0;
+  timespec time = {};
+  if (clock_getcpuclockid(static_cast<pid_t>(process), &clock) == 0 && clock_gettime(clock, &time) == 0)
+    seconds = static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  seconds += 1e-9 * (found->ended_children.user_ns + found->ended_children.system_ns);
+  for (const std::uint32_t child : profiler::children_of(process)) seconds += processor_seconds(child);
+  return seconds;
+}
+
+}  // namespace
+
+CLI::Option* add_load_options(command& app, server_load& load) {
+  CLI::Option* with = app.option("--load COMMAND", load.command,
+                                 "The program is a server; run this load (a shell command) against it");
+  CLI::Option* port = app.option("--ready-port PORT", load.ready_port,
+                                 "The server is ready when this TCP port answers", whole_number(1, 65535))
+                          ->needs(with);
+  app.option("--ready-command COMMAND", load.ready_command, "The server is ready when this command succeeds")
+      ->needs(with)
+      ->excludes(port);
+  return with;
+}
+
+void require_complete(const server_load& load) {
+  if (load.ready_port != 0 || !load.ready_command.empty()) return;
+  throw cli_error(exit_code::usage, "--load also needs --ready-port or --ready-command",
+                  "Give the TCP port of the server: --ready-port PORT; or a command that succeeds once the "
+                  "server is ready: --ready-command COMMAND");
+}
+
+load_course::load_course(const server_load& load, child_request shell, int loads)
+    : settings_(load), shell_(std::move(shell)), loads_left_(loads) {
+  shell_.path = "/bin/sh";
+  shell_.variables = environment::current();
+  shell_.own_group = true;
+  sigprocmask(SIG_BLOCK, nullptr, &mask_);
+}
+
+std::string load_course::obstacle() const {
+  if (settings_.ready_port == 0 || !port_answers(settings_.ready_port)) return {};
+  return fmt::format("another process already answers at port {} before the server is started",
+                     settings_.ready_port);
+}
+
+bool load_course::look(pid_t server) {
+  if (told_at_ > 0) return false;
+  if (is_loading()) {
+    if (!load_->has_ended()) return true;
+    end_load(server);
+    if (!problem_.empty() || loads_left_ == 0) return tell_to_end(server);
+    start_load(server);
+    return true;
+  }
+  if (ready_until_ == 0) ready_until_ = monotonic_seconds() + settings_.ready_seconds;
+  if (is_ready()) {
+    start_load(server);
+  } else if (monotonic_seconds() > ready_until_) {
+    problem_ = fmt::format("the server was not ready after {:.0f} s", settings_.ready_seconds);
+    return tell_to_end(server);
+  }
+  return true;
+}
+
+bool load_course::is_ready() {
+  if (settings_.ready_port > 0) return port_answers(settings_.ready_port);
+  if (!question_) question_.emplace(start_shell(settings_.ready_command));
+  if (!question_->has_ended()) return false;
+  const bool yes = question_->wait_status() == 0;
+  question_.reset();
+  return yes;
+}
+
+void load_course::start_load(pid_t server) {
+  server_before_ = processor_seconds(static_cast<std::uint32_t>(server));
+  load_began_ = monotonic_seconds();
+  load_.emplace(start_shell(settings_.command));
+}
+
+void load_course::end_load(pid_t server) {
+  load_seconds_ = monotonic_seconds() - load_began_;
+  server_seconds_ = processor_seconds(static_cast<std::uint32_t>(server)) - server_before_;
+  --loads_left_;
+  if (load_->wait_status() != 0) problem_ = "the load failed: " + format_exit(load_->wait_status());
+}
+
+bool load_course::tell_to_end(pid_t server) {
+  kill(server, SIGTERM);
+  told_at_ = monotonic_seconds();
+  return false;
+}
+
+pid_t load_course::start_shell(const std::string& command) {
+  shell_.arguments = {"sh", "-c", command};
+  return start_child(shell_, mask_);
+}
+
+}  // namespace tarn::cli
