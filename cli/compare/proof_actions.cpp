@@ -39,7 +39,7 @@ constexpr double smallest_kept = 0x1p26;
 constexpr int first_glibc_with_huge_pages = 35;  // 2.35
 
 // Below this share of the elapsed time, a process mostly waits, for others or for its children.
-constexpr double own_share = 0.5;
+constexpr double own_share = 0.25;
 // Where so much lives, the order in which blocks lie can matter more than calls cost.
 constexpr double cached_bytes = 0x1p22;
 constexpr double large_bytes = 0x1p25;

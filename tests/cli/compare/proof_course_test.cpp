@@ -197,13 +197,21 @@ TEST(proof_course, useless_ways_end_the_proof) {
 }
 
 TEST(proof_course, what_is_decided_stays_and_is_not_measured_further) {
-  simulation mixed{std::mt19937_64(5), {0.5, 1}};
+  simulation mixed{std::mt19937_64(5), {2, 1}};
   mixed.noise = 0.03;
   const auto found = mixed.run({}, 40);
-  const auto& saving = found.what.ways[0];
-  EXPECT_EQ(saving.decision, proof_decision::saves);
-  EXPECT_LT(saving.rounds, found.what.ways[1].rounds);
-  EXPECT_LT(saving.of(proof_metric::cpu).high, 0.99);
+  const auto& costly = found.what.ways[0];
+  EXPECT_EQ(costly.decision, proof_decision::costs);
+  EXPECT_LT(costly.rounds, found.what.ways[1].rounds);
+  EXPECT_GT(costly.of(proof_metric::cpu).low, 1.01);
+}
+
+TEST(proof_course, what_cannot_reach_the_best_way_is_left_behind) {
+  simulation mixed{std::mt19937_64(5), {0.5, 1}};
+  const auto found = mixed.run({}, 40);
+  EXPECT_EQ(found.what.ways[0].decision, proof_decision::saves);
+  EXPECT_EQ(found.what.ways[1].decision, proof_decision::behind);
+  EXPECT_LT(found.what.rounds, 6);
 }
 
 TEST(proof_course, what_does_not_fit_into_the_limit_is_not_begun) {
