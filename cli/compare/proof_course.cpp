@@ -16,9 +16,6 @@ using profiler::proof_way;
 
 namespace {
 
-// More would take the time that the best ones need.
-constexpr std::size_t most_chosen = 3;
-
 struct measured_metric {
   proof_metric metric;
   double run_figures::*value;

@@ -28,15 +28,19 @@ struct course_settings {
   bool chooses = true;  // after the first round the best ways are measured further
   double limit_seconds = 0;
   // Once the unchanged program's own time is known, the limit is that many times as long, less `spent_seconds`, but at least
-  // `least_seconds`, and never later than it was; 0: it stays.
+  // `least_seconds` and `least_runs`, and never later than it was; 0: it stays.
   double own_times = 0;
   double spent_seconds = 0;
   double least_seconds = 0;
+  double least_runs = 0;
 
   double limit_for(double own_seconds) const {
-    return std::max(least_seconds, own_times * own_seconds - spent_seconds);
+    return std::max({least_seconds, least_runs * own_seconds, own_times * own_seconds - spent_seconds});
   }
 };
+
+// Only from as many ways in the second round on are the bounds narrow; more would take the time that the best ones need.
+inline constexpr std::size_t most_chosen = 3;
 
 class proof_course {
  public:

@@ -35,6 +35,7 @@ constexpr double own_times = 12;
 // Of ways that were asked for by name: as many rounds of all.
 constexpr double wanted_rounds = 4;
 constexpr double least_limit = 3;
+constexpr double overhead_runs = 0.5;
 constexpr double load_limit = 170;  // all in all, too
 // Of memory per second of the program: keeps the time for that below some percent.
 constexpr double conditioned_bytes_per_second = 0x1p26;
@@ -74,6 +75,7 @@ course_settings course_of(const profiler::profile& p, const proof_wishes& wishes
     settings.own_times = std::max(own_times, wanted_rounds * static_cast<double>(ways + 1));
   settings.spent_seconds = wishes.spent_seconds;
   settings.least_seconds = least_limit;
+  settings.least_runs = static_cast<double>(ways + 1 + std::min(ways, most_chosen) + 1) + overhead_runs;
   settings.limit_seconds = settings.limit_for(recorded_seconds(p));
   return settings;
 }
