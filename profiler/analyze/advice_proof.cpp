@@ -11,8 +11,12 @@ namespace tarn::profiler {
 
 namespace {
 
-// Share of CPU time: smaller savings are not worth a change.
-constexpr double least_gain = 0.01;
+bool saves(const proof_way& way) { return way.failure.empty() && way.decision == proof_decision::saves; }
+
+bool is_refuted(const proof_way& way) {
+  return way.failure.empty() &&
+         (way.decision == proof_decision::costs || way.decision == proof_decision::no_gain);
+}
 
 std::string percent(double ratio) {
   const double change = 100 * std::abs(ratio - 1);
@@ -48,10 +52,9 @@ bool carries_out(const proof_way& way, const advice& one) {
   return way.place == one.place && way.type == one.type;
 }
 
-// A proven way is better than another; else the one that takes less CPU time.
+// A way that saves is better than another; else the one that takes less CPU time.
 bool is_better(const proof_way& a, const proof_way& b) {
-  const bool proven = verdict_of(a) == proof_verdict::proven;
-  if (proven != (verdict_of(b) == proof_verdict::proven)) return proven;
+  if (saves(a) != saves(b)) return saves(a);
   return a.of(proof_metric::cpu).ratio < b.of(proof_metric::cpu).ratio;
 }
 
@@ -99,11 +102,10 @@ void prove(const proof& all, advice& one, const proof_way& way) {
         " were subtracted: the cost of the layer for pools, which an edited program does not "
         "have");
   }
-  const proof_verdict verdict = verdict_of(way);
-  if (verdict == proof_verdict::open) return;
+  if (!saves(way) && !is_refuted(way)) return;
   set_measured(one, way);
-  one.grade = verdict == proof_verdict::proven ? advice_grade::measured : advice_grade::refuted;
-  if (one.kind != advice_kind::allocator || verdict != proof_verdict::proven) return;
+  one.grade = saves(way) ? advice_grade::measured : advice_grade::refuted;
+  if (one.kind != advice_kind::allocator || !saves(way)) return;
   one.headline = "Run it on " + way.name + ": no code changes";
   one.change = change_of(way);
   one.library = way.name == "tarn" ? std::string() : way.library;
@@ -125,15 +127,6 @@ advice advice_from(const proof& all, const proof_way& way) {
 }
 
 }  // namespace
-
-proof_verdict verdict_of(const proof_way& way) {
-  const proven_figure& cpu = way.of(proof_metric::cpu);
-  if (!way.failure.empty() || cpu.before <= 0) return proof_verdict::open;
-  if (cpu.outcome == proof_outcome::less) return proof_verdict::proven;
-  // Without an interval the rounds were too few to exclude anything.
-  const bool gains_nothing = cpu.confidence > 0 && 1 - cpu.low < least_gain;
-  return cpu.outcome == proof_outcome::more || gains_nothing ? proof_verdict::disproved : proof_verdict::open;
-}
 
 std::string say_figure(const proven_figure& figure) {
   if (figure.outcome == proof_outcome::none) {
@@ -168,7 +161,7 @@ void apply_proof(const profile& p, std::vector<advice>& candidates) {
     if (!is_without_code(way) || std::find(used.begin(), used.end(), &way) != used.end()) continue;
     if (has_allocator && way.kind == kind_name(advice_kind::allocator))
       continue;  // the best one represents all of them
-    if (verdict_of(way) == proof_verdict::proven) gaining.push_back(&way);
+    if (saves(way)) gaining.push_back(&way);
   }
   // Of several mallocs the best one.
   const proof_way* best_malloc = nullptr;

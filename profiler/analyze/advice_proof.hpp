@@ -14,10 +14,6 @@ namespace tarn::profiler {
 // the figures as evidence.
 void apply_proof(const profile& p, std::vector<advice>& candidates);
 
-// Whether the figures of the way prove that it saves CPU time, or that it saves less than 1 %.
-enum class proof_verdict : std::uint8_t { open, proven, disproved };
-proof_verdict verdict_of(const proof_way& way);
-
 // "12 % less (9.1 to 15)", "no difference beyond noise (2.0 % less to 1.1 % more)"
 std::string say_figure(const proven_figure& figure);
 

@@ -193,7 +193,7 @@ const char* reach_name(advice_reach reach) {
 std::string say_figures(const advice& one) {
   if (one.kind == advice_kind::leave_it) return "";
   if (one.grade == advice_grade::open) return grade_name(one.grade);
-  if (one.grade == advice_grade::refuted) return "saves nothing; measured";
+  if (one.grade == advice_grade::refuted) return "no gain; measured";
   const std::string share = say_share(one.share) + " of CPU time; " + grade_name(one.grade);
   if (one.grade == advice_grade::measured) {
     const std::string memory =

@@ -32,7 +32,8 @@ CLAIMS = [
      {"least_live_bytes": 4 << 20, "largest_block": 1024, "least_own_part": 0.3}),
     ("up to four times its cost", "advise.cpp", {"setting_weight": 4}),
     ("less than 2 % of the program's CPU time", "advice.hpp", {"least_share": 0.02}),
-    ("by at least 1 %", "advice_proof.cpp", {"least_gain": 0.01}),
+    ("upper bound is 1 % below the unchanged program", "../model/proof.hpp", {"least_proven_change": 0.01}),
+    ("it saves less than 3 %", "../model/proof.hpp", {"worthwhile_change": 0.03}),
 ]
 
 

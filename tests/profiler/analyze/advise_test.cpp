@@ -97,7 +97,7 @@ TEST_F(arranged_advice, what_was_measured_to_save_nothing_is_no_advice) {
   EXPECT_EQ(kinds(with), (std::vector{arena, placement, leave_it, allocator}));
   EXPECT_EQ(with[0].instead_of, -1);
   EXPECT_EQ(with[3].instead_of, -1);
-  EXPECT_EQ(say_figures(with[3]), "saves nothing; measured");
+  EXPECT_EQ(say_figures(with[3]), "no gain; measured");
   EXPECT_EQ(kinds(arrange({refuted})), (std::vector{leave_it, allocator}));
 }
 
