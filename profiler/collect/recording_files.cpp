@@ -278,7 +278,9 @@ void recording::write(process_entry& process, bool last) {
 
 // Adds symbols and types, after the processes have ended and nothing waits for the collector.
 void recording::finish_file(process_entry& process) {
+  process.jit.name_in(process.result);
   add_symbols(process.result, settings_.symbols);
+  jit_code::note_missing(process.result);
   try {
     if (process.file) store_profile(*process.file, process.result, process.stored);
   } catch (const profile_error& error) {
