@@ -44,9 +44,64 @@ class Runtime(Base):
     def refused(self):
         return " ".join(self.known["meta"]["refused"])
 
+    def remove_map(self, pid):
+        path = f"/tmp/perf-{pid}.map"  # in the folder that the compiler chooses
+        if os.path.exists(path):
+            os.unlink(path)
+
     def line_of(self, script, text):
         with open(os.path.join(HERE, script), encoding="utf-8") as file:
             return next(number for number, line in enumerate(file, 1) if text in line)
+
+
+class Lua(Runtime):
+    SCRIPT = os.path.join(HERE, "rows.lua")
+
+    def function(self, text):
+        return f"function <rows.lua:{self.line_of('rows.lua', text)}>"
+
+    def require_lua(self):
+        lua = shutil.which("lua5.4")
+        if not lua:
+            self.skipTest("no lua5.4")
+        version = subprocess.run([lua, "-v"], capture_output=True, text=True, check=False).stdout
+        if not "5.4.3" <= version.split()[1] <= "5.4.8":
+            self.skipTest(version)
+        return lua
+
+    NAMES = ("row", "make", "main", "deep", "from_coroutine", "load_row", "main chunk")
+
+    def paths(self, sites):
+        return [[name for name in frames if name in self.NAMES or name.startswith("function <")] for _, frames, _ in sites]
+
+    def test_functions_of_each_kind(self):
+        paths = self.paths(self.sites(self.require_lua(), self.SCRIPT))
+        for expected in (["row", "make", "main", "main chunk"], ["row", *["deep"] * 31, "main", "main chunk"],
+                         ["row", self.function("function generate("), "from_coroutine", "main", "main chunk"],
+                         ["row", self.function("function compare("), "main", "main chunk"], ["row", "load_row", "main", "main chunk"],
+                         ["row", self.function("__index = function"), "main", "main chunk"], ["main chunk", "main", "main chunk"]):
+            self.assertIn(expected, paths)
+        self.assertNotIn([], paths)
+        self.assertEqual(self.known["lost_events"], 0)
+        self.assertIn(("row", "rows.lua", self.line_of("rows.lua", "string.rep(\"x\"")), self.shown())
+
+    def test_sampled(self):
+        self.require_lua()
+        places = {place for place, _, _ in self.sites("lua5.4", self.SCRIPT, options=())}
+        self.assertTrue(any("row" in place for place in places), places)
+
+    def test_an_error_and_garbage_in_a_closed_state(self):
+        lua = self.require_lua()
+        script = ("for i = 1, 300 do local c = coroutine.create(function() coroutine.yield(string.rep('a', 100000 + i % 9)) "
+                  "error('x') end) coroutine.resume(c) coroutine.resume(c) c = nil if i % 50 == 0 then collectgarbage() end end "
+                  "local function down(n) return n == 0 and string.rep('z', 100001) or #down(n - 1) .. '' end "
+                  "for i = 1, 5 do pcall(down, 15000) end print(pcall(down, 1e9))")
+        self.sites(lua, "-e", script)
+
+    @require("lua5.3")
+    def test_another_version_is_told(self):
+        self.known = self.profile("lua5.3", "-e", "for i = 1, 50 do x = string.rep('x', 100000) end")
+        self.assertIn("Lua's functions: the interpreter is not of version 5.4.3", self.refused())
 
 
 @require("node")
@@ -54,18 +109,18 @@ class Node(Runtime):
     SCRIPT = os.path.join(HERE, "rows.js")
     OPTIONS = ("--perf-basic-prof", "--interpreted-frames-native-stack")
 
-    def require_script(self, sites, rows=100):
-        names = [names for _, names, count in sites if "makeRow" in names and count >= 1]
-        self.assertTrue(names, sites[:3])
-        self.assertTrue(any(path[path.index("makeRow") + 1:path.index("makeRow") + 2] == ["makeRows"] for path in names), names[:3])
-        places = self.shown()
-        expected = ("makeRow", "rows.js", self.line_of("rows.js", "function makeRow("))
-        self.assertIn(expected, places)
+    def require_script(self, sites):
+        """One of both is the place of each block: the compiler may have put the one into the other."""
+        lines = {name: self.line_of("rows.js", f"function {name}(") for name in ("makeRow", "makeRows")}
+        places = {place for place, _, _ in sites}
+        self.assertTrue(places and places <= lines.keys(), places)
+        for place in places:
+            self.assertIn((place, "rows.js", lines[place]), self.shown())
 
     def test_with_a_map(self):
-        # Its file is in the folder that the compiler chooses.
-        self.addCleanup(self.remove_maps, time.time())
-        self.require_script(self.sites("node", *self.OPTIONS, self.SCRIPT, "300", cwd=self.folder))
+        sites = self.sites("node", *self.OPTIONS, self.SCRIPT, "300", cwd=self.folder)
+        self.remove_map(self.known["meta"]["pid"])
+        self.require_script(sites)
         self.assertNotIn("perf-basic-prof", self.refused())
 
     def test_without_a_map_the_way_to_one_is_said(self):
@@ -73,7 +128,6 @@ class Node(Runtime):
         self.assertIn("node --perf-basic-prof", self.refused())
 
     def test_attached(self):
-        self.addCleanup(self.remove_maps, time.time())
         with subprocess.Popen(["node", *self.OPTIONS, self.SCRIPT, "90000"], stdout=subprocess.DEVNULL,
                               cwd=self.folder) as node:
             try:
@@ -81,14 +135,9 @@ class Node(Runtime):
                 self.run_checked(names_test.settings.tarn, "attach", "--for", "2", "-o", self.path("x.prof"), str(node.pid))
             finally:
                 node.kill()
+                self.remove_map(node.pid)
         self.known = json.loads(self.run_checked(names_test.settings.profile_dump, self.path("x.prof")).stdout)
         self.require_script(self.sites_with_rows())
-
-    def remove_maps(self, since):
-        for name in os.listdir("/tmp"):
-            path = os.path.join("/tmp", name)
-            if name.startswith("perf-") and name.endswith(".map") and os.stat(path).st_mtime >= since - 1:
-                os.unlink(path)
 
 
 @require("java", "javac")
@@ -102,8 +151,7 @@ class Java(Runtime):
     def test_with_a_map(self):
         self.compile_rows()
         self.known = self.profile("java", *self.OPTIONS, "-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit", "-cp", self.folder, "Rows")
-        self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
-        path = f"/tmp/perf-{self.known['meta']['pid']}.map"
+        self.remove_map(self.known["meta"]["pid"])
         sites = self.sites_with_rows()
         self.assertTrue(any("void Rows.makeRow(int)" in names for _, names, _ in sites), sites)
         self.assertTrue(any("Rows.makeRow" in place[0] for place in self.shown()), self.shown())
