@@ -4,8 +4,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "profiler/format/quantity.hpp"
@@ -63,6 +66,26 @@ bool leads_through_nameless(const profile& p, std::uint32_t stack) {
   return found;
 }
 
+// The recorder has told the modules that call paths lead through. False: there are none.
+bool note_unread_interpreters(profile& p) {
+  constexpr std::pair<const char*, const char*> names[] = {
+      {"ruby", "Ruby"}, {"php", "PHP"}, {"perl", "Perl"}, {"luajit", "LuaJIT"}};
+  bool found = false;
+  for (const auto& [begin, language] : names) {
+    const bool is_there =
+        std::any_of(p.modules.begin(), p.modules.end(), [begin = begin](const module_info& module) {
+          std::string_view name = std::string_view(module.path).substr(module.path.rfind('/') + 1);
+          if (name.starts_with("lib")) name.remove_prefix(3);
+          return name.starts_with(begin);
+        });
+    if (!is_there) continue;
+    found = true;
+    p.meta["refused"].push_back(std::string("functions of ") + language +
+                                ", which are not read: call paths have its interpreter's native code only");
+  }
+  return found;
+}
+
 }  // namespace
 
 bool is_generated(const mapping& one) {
@@ -81,6 +104,7 @@ void jit_code::look_at(std::uint32_t process, std::uint64_t start_ticks) {
 }
 
 void jit_code::note_missing(profile& p) {
+  if (note_unread_interpreters(p)) return;
   double total = 0;
   double nameless = 0;
   for (const site& one : p.sites) {

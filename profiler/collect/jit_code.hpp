@@ -23,7 +23,7 @@ class jit_code {
   // After the process's end: as perf_map::name_code.
   void name_in(profile& p) const { names_.name_code(p, places_); }
   // Once p has its symbols and fitted costs: if a twentieth of the cost or more comes from functions of a virtual machine that have
-  // no names, p.meta["refused"] gets a sentence that says how to have them.
+  // no names, p.meta["refused"] gets a sentence that says how to have them; and one for each interpreter that is not read.
   static void note_missing(profile& p);
 
  private:

@@ -76,6 +76,17 @@ TEST(jit_code, that_v8_interprets_has_no_names_either) {
   EXPECT_EQ(program.p.meta["refused"].size(), 1U);
 }
 
+TEST(jit_code, interpreters_that_are_not_read_are_named) {
+  small_program program;
+  program.p.modules = {{"/usr/bin/ruby3.1", "", 1, 2, 0},
+                       {"/usr/lib/libruby-3.1.so.3.1", "", 2, 3, 0},
+                       {"/usr/lib/libxperl.so", "", 3, 4, 0}};
+  jit_code::note_missing(program.p);
+  ASSERT_EQ(program.p.meta["refused"].size(), 1U);
+  EXPECT_TRUE(
+      program.p.meta["refused"][0].get<std::string>().starts_with("functions of Ruby, which are not read"));
+}
+
 TEST(jit_code, is_executable_memory_of_no_file) {
   const auto is = [](const char* name, bool executable = true) {
     mapping one;
