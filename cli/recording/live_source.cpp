@@ -122,6 +122,9 @@ std::optional<profiler::profile> live_source::next() {
     if (time <= last_time_) return std::nullopt;
     last_time_ = time;
     p.damage.clear();  // the file is still being written, so its end looks damaged
+    const auto id = static_cast<std::uint32_t>(profiler::number_in(p.meta, "pid"));
+    if (const auto program = profiler::read_process(id)) jit_.look_at(id, program->start_ticks);
+    jit_.name_in(p);
     add_names(p);
     return p;
   } catch (const profiler::profile_error&) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/collect/jit_code.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::cli {
@@ -31,6 +32,7 @@ class live_source {
   void add_names(profiler::profile& p);
 
   std::string path_;
+  profiler::jit_code jit_;
   std::uint64_t last_size_ = 0;
   double last_time_ = -1;
   // Cache of symbols by address, and of the allocated types by return address.

@@ -30,11 +30,22 @@ bool is_unknown_library(const source_frame& frame) {
 // Code outside of any file, which a walk by frame pointers also reports where there is none.
 bool is_in_no_file(const source_frame& frame) { return frame.function.starts_with("?? (0x"); }
 
-// Whether the file belongs to Python's own library, or is built into the interpreter.
-bool is_standard_script(std::string_view file) {
-  if (file.starts_with("<frozen ")) return true;
-  const bool standard = file.find("/lib/python3") != std::string_view::npos;
-  return standard && file.find("-packages/") == std::string_view::npos;
+// Whether the function belongs to the library of its language, or is a part of what runs it.
+bool is_standard_script(std::string_view function, std::string_view file) {
+  if (file.starts_with("<frozen ") || file.starts_with("node:")) return true;
+  if (file.find("/lib/python3") != std::string_view::npos)
+    return file.find("-packages/") == std::string_view::npos;
+  if (!file.empty()) return false;
+  // What compilers at run time name (perf_map.hpp): of V8, of .NET, of Java ("void java.util.ArrayList.add(…)").
+  for (const char* kind : {"Builtin:", "BytecodeHandler:", "Handler:", "Stub:", "RegExp:", "stub<",
+                           "py::", "Interpreter", "StubRoutines"})
+    if (function.starts_with(kind)) return true;
+  if (function.find("[System.") != std::string_view::npos) return true;
+  const std::string_view name = function.substr(0, function.find('('));
+  const std::string_view type = name.substr(name.rfind(' ') + 1);
+  for (const char* package : {"java.", "javax.", "jdk.", "sun."})
+    if (type.starts_with(package)) return true;
+  return false;
 }
 
 // By its name and its file, wherever it is loaded.
@@ -63,7 +74,7 @@ bool is_plumbing(const source_frame& frame) {
     case frame_kind::runtime:
       return true;
     case frame_kind::script:
-      return is_standard_script(frame.file);
+      return is_standard_script(frame.function, frame.file);
     case frame_kind::native:
       break;
   }

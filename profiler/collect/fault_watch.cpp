@@ -14,6 +14,7 @@
 
 #include "profiler/analyze/opened_elf.hpp"
 #include "profiler/analyze/symbols.hpp"
+#include "profiler/collect/jit_code.hpp"
 #include "profiler/collect/recording_process.hpp"
 #include "profiler/collect/ticks.hpp"
 #include "profiler/format/table_file.hpp"
@@ -95,6 +96,7 @@ profile watch_faults(std::uint32_t process, double seconds, const std::function<
   const auto begin = clock::now();
   const auto end =
       begin + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(seconds));
+  jit_code jit;
   // After the events are open: what is mapped from then on is told by them.
   address_space space(process);
   process_model model{model_settings{}};
@@ -124,6 +126,7 @@ profile watch_faults(std::uint32_t process, double seconds, const std::function<
     take();
   }
   take();
+  if (const auto state = read_process(process)) jit.look_at(process, state->start_ticks);
   events.close();
   profile out;
   model.fill(out);
@@ -134,7 +137,9 @@ profile watch_faults(std::uint32_t process, double seconds, const std::function<
   out.meta["duration_ns"] = watched.count();
   out.meta["start"] = now.count() - watched.count() / 1e9;
   out.unseen_faults = events.lost();
+  jit.name_in(out);
   add_symbols(out, symbols);
+  jit_code::note_missing(out);
   make_printable(out);  // paths of files, by which they were opened until here
   return out;
 }

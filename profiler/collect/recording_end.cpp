@@ -74,6 +74,7 @@ void recording::look_at_end(process_entry& process) {
   const auto status = read_process(process.pid);
   if (!status || status->start_ticks != process.start_ticks) return;
   process.looked_at_end = true;
+  process.jit.look_at(process.pid, process.start_ticks);
   std::uint64_t last_beat = raw_clock_ns();
   // Beats are limited to ten a second: a process that waits for the collector gives up after a number of beats
   // without progress.

@@ -186,6 +186,19 @@ const char* why_silent(const process_entry& process) {
   return nullptr;
 }
 
+void add_unread_scripts(const process_entry& process, nlohmann::json& refused) {
+  if (process.memory == nullptr) return;
+  // relaxed: nothing else depends on it
+  const std::uint32_t unread = process.memory->page().unread_scripts.load(std::memory_order_relaxed);
+  constexpr const char* build = ", or is built with other structures: call paths have its native code only";
+  if ((unread & unread_python) != 0)
+    refused.push_back(
+        fmt::format("Python's functions: the interpreter is not of version 3.11 to 3.13{}", build));
+  if ((unread & unread_lua) != 0)
+    refused.push_back(
+        fmt::format("Lua's functions: the interpreter is not of version 5.4.3 to 5.4.8{}", build));
+}
+
 // Why the time in malloc comes from timed calls alone; empty: it does not, or nothing is timed.
 std::string recording::why_without_clock(const process_entry& process) const {
   if (settings_.mode != profile_mode::sample) return {};
@@ -235,6 +248,7 @@ void recording::fill_meta(process_entry& process) {
     refused.push_back(
         "the program has overwritten some of what its recorder told: events are missing, or wrong");
   }
+  add_unread_scripts(process, refused);
   if (const char* const why = why_silent(process); why != nullptr) refused.push_back(why);
   if (!process.without_events.empty()) refused.push_back(process.without_events);
   if (!process.problem.empty()) refused.push_back(process.problem);
@@ -278,7 +292,9 @@ void recording::write(process_entry& process, bool last) {
 
 // Adds symbols and types, after the processes have ended and nothing waits for the collector.
 void recording::finish_file(process_entry& process) {
+  process.jit.name_in(process.result);
   add_symbols(process.result, settings_.symbols);
+  jit_code::note_missing(process.result);
   try {
     if (process.file) store_profile(*process.file, process.result, process.stored);
   } catch (const profile_error& error) {

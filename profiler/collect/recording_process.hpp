@@ -17,6 +17,7 @@
 #include "profiler/analyze/opened_elf.hpp"
 #include "profiler/collect/event_stream.hpp"
 #include "profiler/collect/fault_events.hpp"
+#include "profiler/collect/jit_code.hpp"
 #include "profiler/collect/leak_look.hpp"
 #include "profiler/collect/malloc_code.hpp"
 #include "profiler/collect/memory_regions.hpp"
@@ -84,6 +85,7 @@ struct process_entry final : module_sink {
   std::optional<malloc_code> malloc_at;                       // looked up at the first clock sample
   std::vector<page_fault> faults;                             // not yet passed to `model`
   std::set<std::pair<std::string, std::uint64_t>> loaded_at;  // modules reported so far: path and base
+  jit_code jit;
   profile result;  // modules, counters and source lines grow during the recording; each write sets the rest
   std::unique_ptr<table_writer> file;
   std::string path;

@@ -256,7 +256,8 @@ bool recording::look_closely(process_entry& process, std::uint64_t now) {
   if (other || status->has_ended()) return true;
   raise_peak(process, kernel_peak_of(process));
   if (now < process.next_names_ns) return false;
-  process.next_names_ns = now + names_every_ns;
+  process.next_names_ns = now + std::clamp(now - process.start_ns, look_every_ns, names_every_ns);
+  process.jit.look_at(process.pid, process.start_ticks);
   for (const auto& [id, name] : thread_names(process.pid)) process.model.name_thread_by_id(id, name);
   return false;
 }
@@ -357,6 +358,7 @@ void recording::end_process(process_entry& process) {
   drain_process(process, ~std::uint64_t{0} >> 1);
   process.model.settle();
   add_counters(process, true);
+  if (!process.superseded) process.jit.look_at(process.pid, process.start_ticks);
   if (is_worth_a_file(process)) {
     write(process, true);
     summaries_.push_back(summary_of(process.result));

@@ -19,12 +19,26 @@ bool is_runtime(std::string_view module_path) {
                      [name](std::string_view one) { return name.starts_with(one); });
 }
 
+// Whether the code came with the system, or as a package of a script's language.
+bool is_installed(const module_info* module) {
+  if (module == nullptr) return true;
+  for (const char* folder : {"-packages/", "/node_modules/", "/gems/"})
+    if (module->path.find(folder) != std::string::npos) return true;
+  for (const char* folder : {"/usr/", "/lib/", "/lib64/"})
+    if (module->path.starts_with(folder)) return true;
+  return false;
+}
+
 }  // namespace
 
 bool is_interpreter(std::string_view module_path) {
+  constexpr std::string_view names[] = {"python3",    "libpython3",  "libc.so", "node",
+                                        "libnode.so", "libjvm.",     "libjli.", "java",
+                                        "dotnet",     "libcoreclr.", "lua",     "liblua"};
   const std::string_view name = module_path.substr(module_path.rfind('/') + 1);
-  return name.starts_with("python3") || name.starts_with("libpython3") || name.starts_with("libc.so") ||
-         module_path.find("/lib-dynload/") != std::string_view::npos;
+  return module_path.find("/lib-dynload/") != std::string_view::npos ||
+         std::any_of(std::begin(names), std::end(names),
+                     [name](std::string_view one) { return name.starts_with(one); });
 }
 
 const module_info* module_at(const profile& p, std::uint64_t instruction) {
@@ -68,11 +82,15 @@ std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack, std::
     stack = node.parent;
   }
   const module_info* module = nullptr;
+  bool serves_script = has_script;  // further in than the innermost line of a script
   for (source_frame& frame : frames) {
     // Most frames are in the module of the one before.
     if (module == nullptr || frame.address - 1 < module->start || frame.address - 1 >= module->end)
       module = module_at(p, frame.address - 1);
     frame.kind = kind_of(module, frame.address, has_script);
+    serves_script = serves_script && frame.kind != frame_kind::script;
+    if (serves_script && frame.kind == frame_kind::native && (frame.line == 0 || is_installed(module)))
+      frame.kind = frame_kind::interpreter;
   }
   return frames;
 }

@@ -38,9 +38,11 @@ struct stack_node {
 // Derived from a frame's address when a path is shown; not stored in files.
 enum class frame_kind : std::uint8_t {
   native,
-  script,       // a line of an interpreted program
-  interpreter,  // native code of the interpreter or of its extensions, on a path with script lines
-  runtime       // libraries that allocate for their callers: of C and C++, the dynamic linker, and tarn's own
+  script,  // a line of an interpreted program, or a function that was compiled at run time
+  // On a path with lines of scripts: the interpreter's native code; and code of libraries that the innermost line has called,
+  // unless it is known by its lines not to have come with the system or a package.
+  interpreter,
+  runtime  // libraries that allocate for their callers: of C and C++, the dynamic linker, and tarn's own
 };
 
 // A source location of an address: its function, or one of those into which it was inlined. An address has a list
@@ -209,7 +211,8 @@ struct profile {
   profile_mode mode = profile_mode::sample;
   price_list prices;
   std::vector<module_info> modules;
-  std::vector<stack_node> stacks;                              // [0]: the empty path
+  std::vector<stack_node> stacks;  // [0]: the empty path
+  bool stacks_changed = false;     // addresses of nodes that may be in the file already; not stored
   std::map<std::uint64_t, std::vector<source_frame>> symbols;  // by address; innermost first
   std::vector<thread_info> threads;
   std::vector<site> sites;

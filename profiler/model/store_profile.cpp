@@ -43,9 +43,10 @@ void store_modules(table_writer& out, const profile& p, std::size_t first) {
   out.append(rows);
 }
 
-void store_stacks(table_writer& out, const profile& p, std::size_t first) {
+void store_stacks(table_writer& out, const profile& p, std::size_t already) {
+  const std::size_t first = p.stacks_changed ? 1 : already;
   if (first >= p.stacks.size()) return;
-  table rows = new_table("stacks", p.stacks.size() - first, false);
+  table rows = new_table("stacks", p.stacks.size() - first, p.stacks_changed);
   add_column<integers>(rows, "parent", first, [&](std::size_t row) { return p.stacks[row].parent; });
   add_column<integers>(rows, "address", first, [&](std::size_t row) { return p.stacks[row].address; });
   out.append(rows);

@@ -22,7 +22,8 @@ struct stored_rows {
 };
 
 // Appends the new rows of modules, stacks, counters and memory, and all other tables completely. Requires: modules, stacks,
-// counters and sites have only grown since the last call, in the same order. If rows of memory before its last stored one were
+// counters and sites have only grown since the last call, in the same order; except that after p.stacks_changed all stacks are
+// stored. If rows of memory before its last stored one were
 // removed, it is stored anew. Symbols are left out if there are
 // none. Throws profile_error.
 void store_profile(table_writer& out, const profile& p, stored_rows& already);

@@ -143,7 +143,7 @@ std::uint32_t call_path::child_of(std::uint32_t parent, std::uintptr_t address, 
 // Reads the interpreted functions that the thread executes now. Returns the first native frame whose node may
 // differ from before.
 std::uint32_t call_path::take_scripts(script_source& scripts, std::uint32_t first_new) {
-  const std::uint32_t count = scripts.frames(fresh_scripts_, most_scripts);
+  const std::uint32_t count = scripts.frames({frames_, depth_}, fresh_scripts_, most_scripts);
   std::uint32_t host = depth_ - 1;
   std::uint32_t first_changed = first_new;
   // From the innermost outwards, so that one pass over the native frames finds the hosts; stored outermost first.
@@ -156,7 +156,10 @@ std::uint32_t call_path::take_scripts(script_source& scripts, std::uint32_t firs
     const bool same = count - 1 - index < script_depth_ && kept.host == host &&
                       kept.script.code == fresh.code && kept.script.instruction == fresh.instruction &&
                       kept.script.check == fresh.check;
-    if (same) continue;
+    if (same) {
+      kept.script = fresh;  // its caller may be another one
+      continue;
+    }
     if (kept.host < first_changed && count - 1 - index < script_depth_) first_changed = kept.host;
     if (host < first_changed) first_changed = host;
     kept = {host, 0, fresh};

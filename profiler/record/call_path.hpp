@@ -128,18 +128,7 @@ class call_path {
  private:
   friend class call_path_test_access;
 
-  struct frame {
-    std::uintptr_t pc;
-    std::uintptr_t stack_pointer;
-    std::uintptr_t frame_pointer;
-    std::uintptr_t pc_slot;  // stack address from which pc was read
-    // Stack address from which frame_pointer was read; 0: unchanged from the inner frame.
-    std::uintptr_t frame_pointer_slot;
-    std::uint32_t node;
-    // This frame, or an outer one that inherits the value, is unwound by frame_pointer.
-    bool needs_frame_pointer;
-    bool by_frame_pointer;  // this frame is unwound by frame_pointer
-  };
+  using frame = native_frame;
 
   // A frame of an interpreted function in the path.
   struct hosted_frame {

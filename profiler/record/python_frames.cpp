@@ -4,9 +4,8 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <string_view>
 
-#include "profiler/model/script_address.hpp"
+#include "profiler/record/exported_symbol.hpp"
 #include "profiler/record/python_text.hpp"
 
 namespace tarn::profiler {
@@ -69,7 +68,7 @@ class frame_collector {
     const auto lines = from_.take<std::uintptr_t>(code + layout.code_lines);
     const auto file = from_.take<std::uintptr_t>(code + layout.code_file);
     const auto line = from_.take<std::uint32_t>(code + layout.code_first_line);
-    out_[count_++] = {code, instruction, name * 31 + lines * 7 + file + line, anchor};
+    out_[count_++] = {code, instruction, name * 31 + lines * 7 + file + line, anchor, 0, 0};
   }
 
   guarded_reader& from_;
@@ -101,7 +100,11 @@ void python_frames::look_at(const unwind::loaded_module& module) {
   standing before = standing::not_known;
   if (state.load(std::memory_order_relaxed) != standing::not_known) return;
   python_layout found;
-  if (!find_python_layout(module, found)) return;
+  if (!find_python_layout(module, found)) {
+    if (module.map != nullptr && exported_symbol(*module.map, "Py_GetVersion") != 0)
+      state.compare_exchange_strong(before, standing::not_what_it_seems, std::memory_order_relaxed);
+    return;
+  }
   // acquire, as for a lock that is taken once and never released. Of several threads one fills the layout.
   if (!state.compare_exchange_strong(before, standing::under_way, std::memory_order_acquire)) return;
   layout = found;
@@ -111,6 +114,11 @@ void python_frames::look_at(const unwind::loaded_module& module) {
 
 // acquire, pairs with the release in look_at()
 bool python_frames::is_known() { return state.load(std::memory_order_acquire) == standing::known; }
+
+// relaxed: it only adds a sentence to the profile
+bool python_frames::is_unreadable() {
+  return state.load(std::memory_order_relaxed) == standing::not_what_it_seems;
+}
 
 std::uint32_t python_frames::frames(script_frame* out, std::uint32_t most) {
   bool attached = false;
@@ -143,19 +151,6 @@ std::uint32_t python_frames::frames(script_frame* out, std::uint32_t most) {
   return found.count();
 }
 
-std::uint64_t python_frames::address_of(const script_frame& frame) {
-  const std::uint64_t key = (frame.code ^ frame.instruction << 20) * 0x9e3779b97f4a7c15U;
-  known_line& kept = lines_[key >> 32 & (known_lines - 1)];
-  if (kept.code == frame.code && kept.instruction == frame.instruction && kept.check == frame.check)
-    return kept.address;
-  script_place place;
-  describe(frame, place);
-  const std::string_view function(place.text, place.function_bytes);
-  const std::string_view file(place.text + place.function_bytes, place.file_bytes);
-  kept = {frame.code, frame.instruction, frame.check, script_address(function, file, place.line)};
-  return kept.address;
-}
-
 void python_frames::describe(const script_frame& frame, script_place& out) const {
   guarded_reader from(attached_);
   out.function_bytes = python_text(layout, from, from.take<std::uintptr_t>(frame.code + layout.code_name),
@@ -163,13 +158,6 @@ void python_frames::describe(const script_frame& frame, script_place& out) const
   out.file_bytes = python_text(layout, from, from.take<std::uintptr_t>(frame.code + layout.code_file),
                                out.text + out.function_bytes, script_place::most_file);
   out.line = python_line(layout, from, frame.code, frame.instruction);
-}
-
-bool python_frames::is_new(std::uint64_t address) {
-  std::uint64_t& told = told_[address & (told_lines - 1)];
-  const bool was_told = told == address;
-  told = address;
-  return !was_told;
 }
 
 }  // namespace tarn::profiler

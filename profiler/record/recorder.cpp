@@ -11,6 +11,7 @@
 #include "profiler/record/module_names.hpp"
 #include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder_state.hpp"
+#include "profiler/record/thread_scripts.hpp"
 
 namespace tarn::profiler::recorder {
 
@@ -68,29 +69,9 @@ class module_rules final : public rule_source {
       unknown.kind = rule_kind::frame_pointer;
       return unknown;
     }
-    python_frames::look_at(module);
+    thread_scripts::look_at(module);
     ring_modules(thread_).number_of(module);
     return parse_frame_rule(pc, module.unwind_header);
-  }
-
- private:
-  thread_state& thread_;
-};
-
-class thread_scripts final : public script_source {
- public:
-  explicit thread_scripts(thread_state& thread) : thread_(thread) {}
-
-  std::uint32_t frames(script_frame* out, std::uint32_t most) override {
-    return thread_.python.frames(out, most);
-  }
-  std::uint64_t address_of(const script_frame& frame) override { return thread_.python.address_of(frame); }
-  void tell(const script_frame& frame, std::uint64_t address) override {
-    if (!thread_.python.is_new(address)) return;
-    script_place place;
-    thread_.python.describe(frame, place);
-    const std::uint64_t tail[2] = {address, place.line | std::uint64_t{place.function_bytes} << 32};
-    put_text(thread_, text_kind::script_line, {place.text, place.function_bytes + place.file_bytes}, tail, 2);
   }
 
  private:
@@ -210,8 +191,8 @@ std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
   source.generation = generation;
   ring_nodes sink(thread);
   thread_scripts scripts(thread);
-  const std::uint32_t node =
-      thread.path.node_of(origin, stack, rules, source, sink, python_frames::is_known() ? &scripts : nullptr);
+  const std::uint32_t node = thread.path.node_of(origin, stack, rules, source, sink,
+                                                 thread_scripts::are_known() ? &scripts : nullptr);
   if ((++thread.events & (verify_every - 1)) == 0) {
     process->file.page->unwind_checked.fetch_add(1, std::memory_order_relaxed);
     if (!thread.path.verify(origin, stack, rules, source)) {

@@ -20,10 +20,12 @@
 #include "os/mutex.hpp"
 #include "profiler/record/call_path.hpp"
 #include "profiler/record/hook_state.hpp"
+#include "profiler/record/lua_frames.hpp"
 #include "profiler/record/module_names.hpp"
 #include "profiler/record/own_stack.hpp"
 #include "profiler/record/python_frames.hpp"
 #include "profiler/record/sampled_blocks.hpp"
+#include "profiler/record/script_lines.hpp"
 #include "profiler/record/session.hpp"
 #include "profiler/record/session_link.hpp"
 
@@ -81,7 +83,9 @@ struct thread_state {
   recent_modules modules;
   thread_state* next;
   call_path path;
+  script_lines lines;
   python_frames python;
+  lua_frames lua;
   // 1 while the thread uses its ring or other memory of the session, which must stay mapped meanwhile.
   std::atomic<std::uint32_t> inside;
 

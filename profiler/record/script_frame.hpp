@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// script_frame: a frame of an interpreted function, to be inserted into the native call path.
+// script_frame: a frame of an interpreted function, to be inserted into the native call path; and the native frames, as an
+// interpreter's reader sees them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tarn::profiler {
@@ -12,13 +14,46 @@ struct script_frame {
   std::uintptr_t check = 0;        // differs if the object's memory now holds another function
   // An address within the interpreter's native frame that runs the function; 0: not known.
   std::uintptr_t anchor = 0;
+  // Where functions have no names: the function whose instruction calls it, and the next one; 0: not known.
+  std::uintptr_t caller = 0;
+  std::uintptr_t caller_instruction = 0;
+};
+
+// Function, file and line of a source line, as UTF-8.
+struct script_place {
+  static constexpr std::size_t most_function = 320;
+  static constexpr std::size_t most_file = 704;
+  std::size_t function_bytes;
+  std::size_t file_bytes;
+  std::uint32_t line;
+  char text[most_function + most_file];  // the function, then the file
+};
+
+// A frame of the native call path (call_path.hpp).
+struct native_frame {
+  std::uintptr_t pc;
+  std::uintptr_t stack_pointer;
+  std::uintptr_t frame_pointer;
+  std::uintptr_t pc_slot;  // stack address from which pc was read
+  // Stack address from which frame_pointer was read; 0: unchanged from the inner frame.
+  std::uintptr_t frame_pointer_slot;
+  std::uint32_t node;
+  // This frame, or an outer one that inherits the value, is unwound by frame_pointer.
+  bool needs_frame_pointer;
+  bool by_frame_pointer;  // this frame is unwound by frame_pointer
+};
+
+// The native frames of a call path, outermost first; at least one.
+struct native_path {
+  const native_frame* frames;
+  std::uint32_t depth;
 };
 
 // Finds the interpreted functions that are on the calling thread's stack.
 class script_source {
  public:
   // Writes the frames, innermost first, and returns their number. Beyond `most`, the outermost are left out.
-  virtual std::uint32_t frames(script_frame* out, std::uint32_t most) = 0;
+  virtual std::uint32_t frames(const native_path& native, script_frame* out, std::uint32_t most) = 0;
   // The frame's source line as a script_address.
   virtual std::uint64_t address_of(const script_frame& frame) = 0;
   // Makes the line known to the collector.

@@ -40,7 +40,7 @@ namespace tarn::profiler {
 // network namespaces. SECRET is part of each message, as any process may send something to a socket.
 inline constexpr const char* session_variable = "TARN_RECORD";
 
-inline constexpr std::uint64_t session_magic = 0x3830636572726174;  // "tarrec08"
+inline constexpr std::uint64_t session_magic = 0x3930636572726174;  // "tarrec09"
 // The socket's name is these characters and ADDRESS in decimal, in the abstract namespace: it can be reached in a
 // chroot, without /proc and after a change of user.
 inline constexpr char socket_prefix[] = "tarn-session-";
@@ -147,6 +147,10 @@ inline constexpr std::uint32_t ended_and_waits = 2;  // until the collector has 
 // Of process_page::silence: why the process tells nothing more.
 enum class silence : std::uint32_t { none, strict_mode, no_counter };
 
+// Bits of process_page::unread_scripts: interpreters of versions, or of builds, whose functions are not read.
+inline constexpr std::uint32_t unread_python = 1;
+inline constexpr std::uint32_t unread_lua = 2;
+
 // Begins a process file. Its initial state is zeroed memory. Written by the process, except asked_to_wait and
 // released; the process sends the file to the collector once all members that describe it, `program` and
 // `allocator` included, are filled.
@@ -178,6 +182,7 @@ struct process_page {
   // Set by the collector; release, pairs with the process's acquire.
   std::atomic<std::uint32_t> released{0};
   std::atomic<silence> silent_because{silence::none};  // relaxed: it only adds a sentence to the profile
+  std::atomic<std::uint32_t> unread_scripts{0};        // likewise
   std::uint64_t allocator_start = 0;                   // where the code of the process's malloc lies
   std::uint64_t allocator_end = 0;
   char program[path_room] = {};  // /proc/self/exe; of one that is too long, its end

@@ -42,7 +42,7 @@ const registered rings("recorder.ring",
                        ring);
 
 // A fact that one thread publishes once and other threads then use. Found by one thread: find_real_functions(),
-// attach(), python_frames::look_at(). Found by several threads, all with the same result, in atomic variables:
+// attach(), look_at() of python_frames and lua_frames. Found by several threads, all with the same result, in atomic variables:
 // hooks_new. Published once: process_ends() and the collector's answer, end_of_thread(), detach(),
 // sampled_blocks::grow() (whose counts are atomic variables).
 // Covers: profiler/record/module_names.cpp: key.load acquire, key.store release
@@ -62,6 +62,7 @@ const registered rings("recorder.ring",
 // Covers: profiler/record/process_life.cpp: released.load acquire
 // Covers: profiler/record/python_frames.cpp: state.compare_exchange_strong acquire, state.load acquire,
 // Covers: profiler/record/python_frames.cpp: state.store release
+// Covers: profiler/record/lua_frames.cpp: lua_now.compare_exchange_strong acquire, lua_now.load acquire, lua_now.store release
 // The signal fences of `section` order a thread and its own signal handlers, which this model does not contain.
 // Covers: profiler/record/recorder.cpp: atomic_signal_fence seq_cst
 model found_once() {

@@ -95,7 +95,7 @@ ROWS = [
             "R --version", seconds=120, rounds=200),
     Program("lua", "language", "lua5.4", "lua5.4",
             "{with} lua5.4 -e 's = 0 for r = 1, {rounds} do local t = {} for i = 1, 4000 do t[\"k\" .. i * 7 % 1009] = (\"x\"):rep(i % 200) end for _, v in pairs(t) do s = s + #v end end print(s)'",
-            "lua5.4 -v", rounds=40, own=r"lua"),
+            "lua5.4 -v", rounds=40, own=r"main chunk"),
     Program("luajit", "language", "luajit", "luajit",
             "{with} luajit -e 's = 0 for r = 1, {rounds} do local t = {} for i = 1, 4000 do t[\"k\" .. i * 7 % 1009] = (\"x\"):rep(i % 200) end for _, v in pairs(t) do s = s + #v end end print(s)'",
             "luajit -v", rounds=80),

@@ -50,6 +50,21 @@ TEST(SiteLabel, AScriptsOwnLineStandsForWhatItsInterpreterAllocates) {
   EXPECT_EQ(own_frame({resize, extension, nameless, line}), 1U) << "a named function of an extension module";
 }
 
+TEST(SiteLabel, TheLibraryOfALanguageServesItsOwnFunctionsCompiledAtRunTime) {
+  const auto script = [](const char* function, const char* file) {
+    return source_frame{function, file, 0, false, frame_kind::script};
+  };
+  for (const char* name :
+       {"void java.util.ArrayList.add(java.lang.Object)", "Builtin:ArrayMap", "RegExp:a+", "Interpreter",
+        "class System.String [System.Private.CoreLib] System.String::Concat(string)"})
+    EXPECT_TRUE(is_plumbing(script(name, ""))) << name;
+  EXPECT_TRUE(is_plumbing(script("readFileSync", "node:fs")));
+  for (const char* name : {"void Rows.add(java.lang.Object)", "java.util.List com.my.Rows.load(int)",
+                           "int32 [app] Program::Main(string[])", "java", ""})
+    EXPECT_FALSE(is_plumbing(script(name, ""))) << name;
+  EXPECT_FALSE(is_plumbing(script("load", "/srv/app.js")));
+}
+
 TEST(SiteLabel, CodeWithoutNamesStandsForItselfInTheProgramOnly) {
   EXPECT_EQ(own_frame({unknown_library, own}), 1U);
   EXPECT_EQ(own_frame({wrapper, unknown_library, std_allocate}), 1U) << "preferred to the wrapper";

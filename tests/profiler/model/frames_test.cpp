@@ -33,6 +33,7 @@ TEST(frames, kinds_are_told_apart_only_beside_lines_of_scripts) {
   p.modules = {{"/usr/bin/python3.11", "", 0x1000, 0x2000, 0}, {"/opt/own.so", "", 0x2000, 0x3000, 0}};
   p.stacks = {{}, {0, 0x1800}, {1, line}, {2, 0x1900}, {3, 0x2800}};
   p.symbols[line] = {{"f", "a.py", 3, false}};
+  p.symbols[0x2800] = {{"grow", "own.c", 7, false}};
   const auto frames = frames_of(p, 4);
   ASSERT_EQ(frames.size(), 4U);
   EXPECT_EQ(frames[0].kind, frame_kind::native);
@@ -40,6 +41,29 @@ TEST(frames, kinds_are_told_apart_only_beside_lines_of_scripts) {
   EXPECT_EQ(frames[2].kind, frame_kind::script);
   EXPECT_EQ(frames[3].kind, frame_kind::interpreter);
   EXPECT_EQ(frames_of(p, 1)[0].kind, frame_kind::native) << "no line of a script";
+}
+
+// Which code between a script's line and malloc is the user's own: what has lines, and did not come with a package.
+TEST(frames, libraries_that_a_line_of_a_script_calls_serve_it) {
+  const std::uint64_t line = script_address("f", "a.py", 3);
+  profile p;
+  p.modules = {{"/home/me/ext.so", "", 0x1000, 0x2000, 0},
+               {"/venv/lib/python3.11/site-packages/lxml/etree.so", "", 0x2000, 0x3000, 0},
+               {"/usr/lib/libz.so.1", "", 0x3000, 0x4000, 0}};
+  p.symbols[line] = {{"f", "a.py", 3, false}};
+  const auto kind_below = [&p](std::uint64_t address, source_frame symbol) {
+    p.stacks = {{}, {0, 0x1100}, {1, script_address("f", "a.py", 3)}, {2, address}};
+    if (!symbol.function.empty()) p.symbols[address] = {symbol};
+    const auto frames = frames_of(p, 3);
+    EXPECT_EQ(frames.back().kind, frame_kind::native) << "what the line is called by does not serve it";
+    return frames.front().kind;
+  };
+  EXPECT_EQ(kind_below(0x1010, {}), frame_kind::interpreter);
+  EXPECT_EQ(kind_below(0x1020, {"sum_rows", "", 0, false}), frame_kind::interpreter) << "no lines";
+  EXPECT_EQ(kind_below(0x1030, {"sum_rows", "ext.c", 12, false}), frame_kind::native);
+  EXPECT_EQ(kind_below(0x2010, {"parse", "etree.c", 9, false}), frame_kind::interpreter);
+  EXPECT_EQ(kind_below(0x3010, {"deflateInit2_", "deflate.c", 261, false}), frame_kind::interpreter);
+  EXPECT_EQ(kind_below(0x9000, {}), frame_kind::interpreter) << "in no file";
 }
 
 TEST(frames, files_of_an_interpreter) {

@@ -50,6 +50,24 @@ TEST(store_profile, a_checkpoint_appends_to_the_tables_that_only_grow) {
   EXPECT_FALSE(rows.contains("processes"));
 }
 
+TEST(store_profile, stacks_whose_addresses_have_changed_are_stored_anew) {
+  profile p;
+  p.meta = {{"program", "/bin/p"}};
+  p.stacks = {{}, {0, 0x10}, {1, 0x20}};
+  const scratch_file file;
+  table_writer out(file.path());
+  stored_rows already;
+  store_profile(out, p, already);
+  p.stacks[2].address = 0x30;
+  p.stacks_changed = true;
+  store_profile(out, p, already);
+  const profile read = load_profile(file.path());
+  ASSERT_EQ(read.stacks.size(), 3U);
+  EXPECT_EQ(read.stacks[1].address, 0x10U);
+  EXPECT_EQ(read.stacks[2].address, 0x30U);
+  EXPECT_EQ(already.stacks, 3U);
+}
+
 TEST(store_profile, a_history_of_memory_is_stored_once) {
   profile p;
   p.meta = {{"program", "/bin/p"}};

@@ -443,14 +443,14 @@ class Python(Base):
         self.assertEqual(makers[1] - makers[0], 20)
 
 
-def main():
+def main(module="__main__"):
     global settings
     parser = argparse.ArgumentParser()
     for word in ("--tarn", "--recorder", "--profile-dump", "--compiler"):
         parser.add_argument(word, required=True)
     parser.add_argument("tests", nargs="*")
     settings = parser.parse_args()
-    unittest.main(argv=[sys.argv[0], *settings.tests])
+    unittest.main(module, argv=[sys.argv[0], *settings.tests])
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ class fixture {
 // A fake interpreter: each native call of `evaluate` stands for two functions of a script.
 class own_scripts final : public script_source {
  public:
-  std::uint32_t frames(script_frame* out, std::uint32_t most) override {
+  std::uint32_t frames(const native_path&, script_frame* out, std::uint32_t most) override {
     const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(most, running.size()));
     std::copy_n(running.rbegin(), count, out);
     return count;
