@@ -185,9 +185,9 @@ int cmd_report(const std::vector<std::string>& words) {
   settings.mallocs = installed_mallocs();
   profiler::report_size size;
   if (!arguments.no_source) size.most_source_bytes = profiler::source_limits().most_bytes;
-  const profiler::report_file made = loaded.processes.empty()
-                                         ? profiler::render_report(loaded, profiler::advise(loaded, settings), size)
-                                         : profiler::render_report_of_processes(std::move(loaded), size);
+  const profiler::report_file made =
+      loaded.processes.empty() ? profiler::render_report(loaded, profiler::advise(loaded, settings), size)
+                               : profiler::render_report_of_processes(std::move(loaded), size);
   output->write(made.html);
   output->finish();  // the page stays, whatever happens to the browser
   if (arguments.output != "-") tell(arguments, made, damage);
