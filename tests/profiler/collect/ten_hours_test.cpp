@@ -144,7 +144,9 @@ TEST_P(ten_hours, of_a_service_take_20_megabytes_and_bounded_memory) {
   // Of many paths most have their first blocks, of all sizes and lifetimes, after the first hour.
   EXPECT_LE(resident_bytes_of_this(), memory_after_an_hour + (paths > 1000 ? 40 << 20 : 8 << 20));
   EXPECT_LE(longest, 20'000'000U);
-  if (paths <= 50) EXPECT_LE(longest, 2 * after_an_hour) << "it does not go on growing";
+  if (paths <= 50) {
+    EXPECT_LE(longest, 2 * after_an_hour) << "it does not go on growing";
+  }
   file.finish(program.filled());
   std::cout << paths << " call paths: at most " << longest << " bytes, " << std::filesystem::file_size(path)
             << " at the end\n";
