@@ -174,9 +174,9 @@ int cmd_report(const std::vector<std::string>& words) {
                     "Give a file name for the page: -o FILE");
   }
   // Loaded before the output is opened, so that an unreadable profile changes no file.
-  note_input(arguments.profiles.front());
-  profiler::profile loaded = arguments.profiles.size() > 1 ? merge_files(arguments.profiles)
-                                                           : profiler::load_parts(arguments.profiles.front());
+  profiler::profile loaded = arguments.profiles.size() > 1
+                                 ? merge_files(arguments.profiles)
+                                 : load_parts_for_command(arguments.profiles.front());
   if (arguments.output.empty()) arguments.output = usual_output(arguments.profiles.front());
   const std::string damage = loaded.damage;
   std::optional<output_file> output;
@@ -185,12 +185,11 @@ int cmd_report(const std::vector<std::string>& words) {
   settings.mallocs = installed_mallocs();
   profiler::report_size size;
   if (!arguments.no_source) size.most_source_bytes = profiler::source_limits().most_bytes;
-  const profiler::report_file made = loaded.processes.empty()
-                                         ? profiler::render_report(loaded, profiler::advise(loaded, settings), size)
-                                         : profiler::render_report_of_processes(std::move(loaded), size);
+  const profiler::report_file made =
+      loaded.processes.empty() ? profiler::render_report(loaded, profiler::advise(loaded, settings), size)
+                               : profiler::render_report_of_processes(std::move(loaded), size);
   output->write(made.html);
   output->finish();  // the page stays, whatever happens to the browser
-  if (arguments.profiles.size() == 1) tell_damage(arguments.profiles.front(), damage);
   if (arguments.output != "-") tell(arguments, made, damage);
   if (arguments.open) {
     flush_standard_output();

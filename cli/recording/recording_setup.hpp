@@ -28,7 +28,7 @@ struct recording_arguments {
   std::string mode = "sample";
   std::string output;
   std::string sample = "512K";
-  double checkpoint = 0;  // not given
+  double checkpoint = 5;
   bool no_events = false;
   bool quiet = false;
   bool json = false;

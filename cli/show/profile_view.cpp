@@ -13,7 +13,9 @@
 #include "profiler/analyze/function_name.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/analyze/symbols.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/format/table_file.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
 
@@ -62,6 +64,11 @@ profiler::profile load_parts_for_command(const std::string& path, profiler::prof
   try {
     profiler::profile p = profiler::load_parts(path, detail);
     tell_damage(path, p.damage);
+    if (profiler::flag_in(p.meta, "unfinished")) {
+      print_note(
+          fmt::format("{} ends {} after the start of the program: its recording goes on, or was killed", path,
+                      profiler::say_time(profiler::number_in(p.meta, "duration_ns"))));
+    }
     if (!profiler::has_native_symbols(p) && p.stacks.size() > 1) {
       for (const std::string& sentence : profiler::add_symbols(p)) print_note(sentence);
     }

@@ -18,8 +18,8 @@ void tell_damage(const std::string& path, const std::string& damage);
 bool damage_was_told();
 
 // Loads the profile with its symbols: those of the file, or, if the profiler had no time to look them up, looked up
-// now. The sites of each process of a merged profile stay separate (load_parts). Reports damage on stderr. Throws cli_error
-// (refused).
+// now. The sites of each process of a merged profile stay separate (load_parts). Reports on stderr damage, and until when
+// an unfinished recording reaches. Throws cli_error (refused).
 profiler::profile load_parts_for_command(const std::string& path,
                                          profiler::profile_detail detail = profiler::profile_detail::all);
 

@@ -75,6 +75,14 @@ class block_table {
     }
   }
 
+  // `visit` may change what a block has besides its address and its size.
+  template <typename Visit>
+  void change_each(Visit visit) {
+    for (living_block& block : blocks_.places()) {
+      if (block.address != 0) visit(block);
+    }
+  }
+
   static constexpr std::uint64_t large_range = 16384;
 
   void validate();

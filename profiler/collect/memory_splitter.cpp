@@ -21,6 +21,7 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::size_t most_rows = 1024;
+constexpr std::uint64_t longest_interval_ns = 12'800'000'000;
 constexpr std::size_t most_parts = 2000;  // of one kind; the smallest ones are summed up in one
 constexpr const char* recorder_file = "libtarn_record.so";
 constexpr const char* recorder_memory = "/memfd:tarn-";
@@ -363,10 +364,7 @@ bool memory_splitter::take(std::uint32_t process, const process_model& model, st
 
 void memory_splitter::add(const memory_row& row, std::vector<memory_part>&& parts) {
   rows_.push_back(row);
-  if (rows_.size() > most_rows) {
-    thin_rows(rows_);
-    interval_ns_ *= 2;
-  }
+  if (rows_.size() > most_rows) make_room(rows_, most_rows, interval_ns_, longest_interval_ns);
   if (says_more(row, highest_)) {
     highest_ = row;
     highest_parts_ = std::move(parts);

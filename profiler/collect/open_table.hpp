@@ -44,6 +44,7 @@ class open_table {
 
   std::size_t size() const noexcept { return count_; }
   const std::vector<Entry>& places() const noexcept { return places_; }
+  std::vector<Entry>& places() noexcept { return places_; }
 
  private:
   static constexpr unsigned first_bits = 7;  // many processes have few blocks

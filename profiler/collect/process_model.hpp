@@ -181,6 +181,7 @@ class process_model {
   void drop_events();  // and stop keeping rows
   std::size_t waiting_events() const noexcept { return event_rows_; }
   bool events_cut() const noexcept { return events_cut_; }
+  std::size_t joined_threads() const noexcept { return joined_threads_; }
 
   // Visits each known living block, with the number of blocks that it stands for.
   template <typename Visit>
@@ -303,6 +304,7 @@ class process_model {
   void fill_variances(profile& into) const;
   void fill_shared_faults(profile& into) const;
   void drop_moving(std::uint32_t thread);
+  void join_ended_threads();
   void check() const;
   void put_event(std::uint64_t time_ns, std::uint32_t thread, event_kind kind, std::uint64_t block,
                  std::uint64_t size, std::uint32_t node, std::uint64_t extra);
@@ -317,6 +319,9 @@ class process_model {
   std::vector<thread_info> threads_;
   std::vector<thread_state> thread_states_;
   std::unordered_map<std::uint32_t, std::uint32_t> thread_of_id_;
+  std::vector<std::uint32_t> free_threads_;  // rows of threads_ and thread_states_ that are not used
+  std::size_t ended_threads_ = 0;            // rows of threads_ with an end
+  std::size_t joined_threads_ = 0;           // ended threads that share one row
   block_table blocks_;
   std::map<std::uint64_t, region> regions_;
   // Low -> high; a newer stack replaces those that it overlaps.

@@ -92,7 +92,8 @@ model_settings recording::settings_of_models() const {
   models.unmap_page_ns = settings_.prices.unmap_page;
   models.page_bytes = static_cast<double>(sysconf(_SC_PAGESIZE));
   models.join_faults = faults_.is_open();
-  models.most_events = settings_.keep_events ? most_events : 0;
+  // Sampled blocks' events would tell no view or export more than the sites do.
+  models.most_events = settings_.keep_events && settings_.mode == profile_mode::full ? most_events : 0;
   return models;
 }
 

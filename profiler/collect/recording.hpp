@@ -34,11 +34,10 @@ struct process_entry;
 struct recording_settings {
   profile_mode mode = profile_mode::sample;
   std::uint64_t sample_bytes = std::uint64_t{512} << 10;
-  bool keep_events = true;
-  // Shortest time between two checkpoints of a file; 0: 5, and later a part of the time recorded so far, up to 30.
-  double checkpoint_seconds = 0;
-  std::string output;     // empty: tarn-PROGRAM-PID.prof here
-  std::string directory;  // directory of files without a given name; empty: the current one
+  bool keep_events = true;        // in mode full
+  double checkpoint_seconds = 5;  // shortest time between two checkpoints of a file
+  std::string output;             // empty: tarn-PROGRAM-PID.prof here
+  std::string directory;          // directory of files without a given name; empty: the current one
   // A process that runs already (tarn attach); 0: this process starts the program.
   std::uint32_t program = 0;
   symbol_settings symbols;
@@ -136,18 +135,19 @@ class recording {
   void finish_files();
   void flush_events(process_entry& process);
   void open_file(process_entry& process);
-  void store(process_entry& process);
-  void give_up_events(process_entry& process, const std::string& why);
+  void fill(process_entry& process, bool last);
+  void store(process_entry& process, bool last);
+  void give_up_events(process_entry& process, bool last);
   void add_recorder_figures(process_entry& process);
   std::string why_without_clock(const process_entry& process) const;
-  void fill_meta(process_entry& process);
+  void fill_meta(process_entry& process, bool last);
   std::string file_name(const std::string& program, std::uint32_t process, const std::string& end,
                         int number) const;
   std::string file_name(const process_entry& process, int number) const;
   std::string small_file_name(int number) const;
   bool is_taken(const std::string& path) const;
   model_settings settings_of_models() const;
-  std::uint64_t checkpoint_ns(std::uint64_t recorded_ns) const;
+  std::uint64_t checkpoint_ns() const;
   double seconds_since_1970(std::uint64_t raw_ns) const;
 
   recording_settings settings_;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // recording_end: what is examined while a process waits at its end: what its memory consists of, and which of its
 // blocks can still be reached. The process waits as long as the collector shows signs of life.
-#include <time.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -19,13 +17,6 @@ constexpr std::uint64_t split_share = 50;
 // When more memory is resident, or live, than at any split before, a split is made at once, up to 1 / growth_share of the time.
 constexpr std::uint64_t growth_share = 20;
 constexpr double growth = 1.05;
-
-// Processor time of this thread, so that other load on the machine does not count.
-std::uint64_t processor_ns() {
-  timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * second_ns + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 }  // namespace
 
@@ -49,11 +40,11 @@ void recording::split_memory(process_entry& process, std::uint64_t now) {
   const bool grows = (resident > growth * process.split_resident || live > growth * process.split_live) &&
                      process.split_spent_ns * growth_share <= now - process.start_ns;
   if (now < process.next_split_ns && !grows) return;
-  const std::uint64_t begin = processor_ns();
+  const std::uint64_t begin = thread_clock_ns();
   process.memory_parts.take(process.pid, process.model, now - process.start_ns);
   process.split_resident = std::max(process.split_resident, resident);
   process.split_live = std::max(process.split_live, live);
-  const std::uint64_t took = processor_ns() - begin;
+  const std::uint64_t took = thread_clock_ns() - begin;
   process.split_spent_ns += took;
   process.next_split_ns = now + std::max(process.memory_parts.interval_ns(), took * split_share);
 }

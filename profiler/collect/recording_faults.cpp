@@ -100,7 +100,7 @@ process_entry& recording::add_seen_process(std::uint32_t pid, process_entry* par
     entry.last = *status;
   }
   entry.next_counters_ns = time_ns;
-  entry.next_checkpoint_ns = time_ns + checkpoint_ns(0);
+  entry.next_checkpoint_ns = time_ns + checkpoint_ns();
   processes_.push_back(std::move(added));
   return entry;
 }

@@ -70,10 +70,12 @@ void recording::open_file(process_entry& process) {
       process.problem = path + ": files of this name and of those before it exist already";
       break;
     }
+    std::optional<table> command;
+    if (settings_.command && process.pid == main_process_) command = command_table(*settings_.command);
     try {
       // A file of a name that the user did not choose is never overwritten.
-      process.file = std::make_unique<table_writer>(
-          path, is_named ? table_writer::start::replace : table_writer::start::fresh);
+      process.file = std::make_unique<profile_file>(
+          path, is_named ? table_writer::start::replace : table_writer::start::fresh, std::move(command));
       process.path = path;
     } catch (const file_exists&) {
     } catch (const profile_error& error) {
@@ -82,58 +84,49 @@ void recording::open_file(process_entry& process) {
     }
   }
   files_.push_back({process.path, process.command, process.pid, ""});
-  if (!process.file) return;
-  try {
-    store(process);
-  } catch (const profile_error& error) {
-    process.problem = error.what();
-    process.file.reset();
-  }
 }
 
-// Throws profile_error.
-void recording::store(process_entry& process) {
+void recording::fill(process_entry& process, bool last) {
   process.model.fill(process.result);
-  fill_meta(process);
-  if (settings_.command && process.pid == main_process_ && !std::exchange(process.has_command, true)) {
-    process.file->append(command_table(*settings_.command));
-  }
-  store_profile(*process.file, process.result, process.stored);
+  fill_meta(process, last);
 }
 
-// If the disk is full, a profile can best do without single events: the file is written anew without them.
-void recording::give_up_events(process_entry& process, const std::string& why) {
-  process.model.drop_events();
-  process.stored = {};
-  process.has_command = false;
-  process.problem = why;
-  if (!process.has_events) {
-    process.file.reset();
-    return;
-  }
-  process.has_events = false;
-  process.without_events = "single events are left out: " + why;
+void recording::store(process_entry& process, bool last) {
+  if (process.file) process.problem.clear();
+  fill(process, last);
   try {
-    process.file.reset();
-    process.file = std::make_unique<table_writer>(process.path);
-    store(process);
-    process.problem.clear();
+    if (process.file) process.file->checkpoint(process.result);
+  } catch (const profile_error& error) {
+    process.problem = error.what();  // the next checkpoint tries again
+    if (process.file->has_events()) give_up_events(process, last);
+  }
+}
+
+// If the disk is full, a profile can best do without single events.
+void recording::give_up_events(process_entry& process, bool last) {
+  process.model.drop_events();
+  process.without_events = "single events are left out: " + std::exchange(process.problem, {});
+  fill(process, last);
+  try {
+    process.file->drop_events(process.result);
   } catch (const profile_error& error) {
     process.problem = error.what();
-    process.file.reset();
   }
 }
 
 void recording::flush_events(process_entry& process) {
   if (process.model.waiting_events() == 0) return;
-  open_file(process);
+  if (!process.file) {
+    open_file(process);
+    if (process.file) store(process, false);  // what events refer to comes before them
+  }
   const table rows = process.model.take_events();
   if (!process.file) return;
-  process.has_events = true;
   try {
-    process.file->append(rows);
+    process.file->append_events(rows);
   } catch (const profile_error& error) {
-    give_up_events(process, error.what());
+    process.problem = error.what();
+    give_up_events(process, false);
   }
 }
 
@@ -217,7 +210,7 @@ std::string recording::why_without_clock(const process_entry& process) const {
   return {};
 }
 
-void recording::fill_meta(process_entry& process) {
+void recording::fill_meta(process_entry& process, bool last) {
   profile& result = process.result;
   nlohmann::json meta = settings_.meta;
   meta["program"] = process.program;
@@ -227,6 +220,14 @@ void recording::fill_meta(process_entry& process) {
   meta["command"] = process.command;
   meta["start"] = process.start_seconds;
   meta["duration_ns"] = raw_clock_ns() - process.start_ns;
+  if (!last) meta["unfinished"] = true;
+  const std::uint64_t untouched_ns = process.looks.untouched_ns();
+  if (untouched_ns > 0 || process.model.joined_threads() > 0) {
+    const std::uint64_t lasted_ns = meta["duration_ns"];
+    meta["thinned"] = {
+        {"readings_before_ns", untouched_ns > 0 ? lasted_ns - std::min(lasted_ns, untouched_ns) : 0},
+        {"threads", process.model.joined_threads()}};
+  }
   meta["sample_bytes"] = settings_.mode == profile_mode::sample ? settings_.sample_bytes : 0;
   meta["fault_period"] = faults_.is_open() ? std::round(faults_.period()) : 0;
   meta["page_bytes"] = sysconf(_SC_PAGESIZE);
@@ -274,16 +275,7 @@ void recording::fill_meta(process_entry& process) {
 void recording::write(process_entry& process, bool last) {
   flush_events(process);
   open_file(process);
-  if (process.file) {
-    try {
-      store(process);
-    } catch (const profile_error& error) {
-      give_up_events(process, error.what());
-    }
-  } else {
-    process.model.fill(process.result);
-    fill_meta(process);
-  }
+  store(process, last);
   for (finished_file& one : files_) {
     if (one.path == process.path) one.problem = process.problem;
   }
@@ -296,11 +288,15 @@ void recording::finish_file(process_entry& process) {
   add_symbols(process.result, settings_.symbols);
   jit_code::note_missing(process.result);
   try {
-    if (process.file) store_profile(*process.file, process.result, process.stored);
-  } catch (const profile_error& error) {
-    for (finished_file& one : files_) {
-      if (one.path == process.path) one.problem = error.what();
+    if (process.file) {
+      process.problem.clear();
+      process.file->finish(process.result);
     }
+  } catch (const profile_error& error) {
+    process.problem = error.what();
+  }
+  for (finished_file& one : files_) {
+    if (one.path == process.path) one.problem = process.problem;
   }
   process.file.reset();
   const auto keep = [&process](std::unique_ptr<profile>& place) {

@@ -24,9 +24,8 @@
 #include "profiler/collect/memory_splitter.hpp"
 #include "profiler/collect/process_memory.hpp"
 #include "profiler/collect/process_model.hpp"
+#include "profiler/collect/profile_file.hpp"
 #include "profiler/collect/timeline.hpp"
-#include "profiler/format/table_file.hpp"
-#include "profiler/model/store_profile.hpp"
 #include "profiler/proc/proc_status.hpp"
 #include "profiler/record/session.hpp"
 
@@ -87,13 +86,10 @@ struct process_entry final : module_sink {
   std::set<std::pair<std::string, std::uint64_t>> loaded_at;  // modules reported so far: path and base
   jit_code jit;
   profile result;  // modules, counters and source lines grow during the recording; each write sets the rest
-  std::unique_ptr<table_writer> file;
+  std::unique_ptr<profile_file> file;
   std::string path;
   std::string problem;         // why the file is missing or incomplete; empty: it is neither
   std::string without_events;  // why the file holds no events although they were wanted
-  bool has_events = false;     // events are in the file
-  bool has_command = false;    // the command is in the file
-  stored_rows stored;          // what the file has of the tables that only grow
   memory_regions regions;      // mode faults: the mappings by address
   timeline looks;              // decides when counters are read and which rows are kept
   memory_splitter memory_parts;

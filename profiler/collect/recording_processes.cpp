@@ -27,10 +27,6 @@ constexpr std::uint64_t names_every_ns = second_ns;
 // Least time per process between two readings of its counters, so that reading all of them takes a few per cent of
 // a processor.
 constexpr std::uint64_t least_ns_between_counters = 500'000;
-constexpr std::uint64_t first_checkpoint_ns = 5 * second_ns;
-// Each checkpoint makes the file longer, so those of a long recording become fewer, up to that time.
-constexpr std::uint64_t last_checkpoint_ns = 30 * second_ns;
-constexpr std::uint64_t checkpoint_part = 64;  // of the time recorded so far
 // Checkpoints may take 1 / checkpoint_share of the time.
 constexpr std::uint64_t checkpoint_share = 50;
 constexpr std::size_t most_looks = 32;  // processes looked at in one round
@@ -64,9 +60,8 @@ std::string text_of(const char* room) { return {room, strnlen(room, path_room)};
 
 }  // namespace
 
-std::uint64_t recording::checkpoint_ns(std::uint64_t recorded_ns) const {
-  if (settings_.checkpoint_seconds > 0) return static_cast<std::uint64_t>(settings_.checkpoint_seconds * 1e9);
-  return std::clamp(recorded_ns / checkpoint_part, first_checkpoint_ns, last_checkpoint_ns);
+std::uint64_t recording::checkpoint_ns() const {
+  return static_cast<std::uint64_t>(settings_.checkpoint_seconds * 1e9);
 }
 
 process_entry* recording::by_process(std::uint32_t process) {
@@ -154,7 +149,7 @@ void recording::add_process(arrival&& from) {
   }
   const std::uint64_t now = raw_clock_ns();
   entry.next_counters_ns = now;
-  entry.next_checkpoint_ns = now + checkpoint_ns(0);
+  entry.next_checkpoint_ns = now + checkpoint_ns();
   processes_.push_back(std::move(added));
 }
 
@@ -226,7 +221,7 @@ void recording::add_counters(process_entry& process, bool at_end) {
   row.user_ns = since(process.last.user_ns, process.at_start.user_ns) + children.user_ns;
   row.system_ns = since(process.last.system_ns, process.at_start.system_ns) + children.system_ns;
   row.seen_faults = process.model.seen_faults();
-  if (process.looks.add(process.result.counters, row)) process.stored.counters = 0;
+  process.looks.add(process.result.counters, row);
   raise_peak(process, row.resident_bytes);
 }
 
@@ -241,9 +236,10 @@ double recording::kernel_peak_of(const process_entry& process) const {
 
 void recording::raise_peak(process_entry& process, double resident_bytes) {
   process.peak_resident = std::max(process.peak_resident, resident_bytes);
-  const bool is_stored = process.stored.counters == process.result.counters.size();
-  if (process.looks.raise(process.result.counters, process.peak_resident) && is_stored)
-    process.stored.counters = 0;
+  const std::vector<counter_row>& rows = process.result.counters;
+  // A row that is in the file stays as it is: the next one is raised.
+  if (process.file && !rows.empty() && process.file->has_counters_of(rows.back().time_ns)) return;
+  process.looks.raise(process.result.counters, process.peak_resident);
 }
 
 // Reads what changes seldom or is expensive to read. True: the process has ended.
@@ -283,10 +279,10 @@ void recording::look_after_processes(bool all) {
     if (over && (all || process->pid != main_process_)) {
       ended.push_back(process.get());
     } else if (now >= process->next_checkpoint_ns && is_worth_a_file(*process)) {
+      const std::uint64_t begin = thread_clock_ns();
       write(*process, false);
-      const std::uint64_t took = raw_clock_ns() - now;
-      process->next_checkpoint_ns =
-          now + std::max(checkpoint_ns(now - process->start_ns), took * checkpoint_share);
+      const std::uint64_t took = thread_clock_ns() - begin;
+      process->next_checkpoint_ns = now + std::max(checkpoint_ns(), took * checkpoint_share);
     }
   }
   for (process_entry* process : ended) end_process(*process);
@@ -332,8 +328,7 @@ bool recording::is_worth_a_file(double allocations, double bytes, double faults)
 void recording::end_without_file(process_entry& process) {
   process_entry* parent = parent_of(process);
   if (parent == nullptr) {
-    process.model.fill(process.result);
-    fill_meta(process);
+    fill(process, true);
     small_.add(process.result, summary_of(process.result));
     return;
   }

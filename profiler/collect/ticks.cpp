@@ -14,13 +14,17 @@ constexpr unsigned counter_shift = 5;  // a tick is 32 counts: about 10 ns at 3 
 constexpr unsigned clock_shift = 4;
 constexpr std::uint64_t first_stretch_ns = 20'000'000;
 
-}  // namespace
-
-std::uint64_t raw_clock_ns() {
+std::uint64_t read_clock(clockid_t clock) {
   timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  clock_gettime(clock, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
+
+}  // namespace
+
+std::uint64_t raw_clock_ns() { return read_clock(CLOCK_MONOTONIC_RAW); }
+
+std::uint64_t thread_clock_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 tick_source best_tick_source() {
 #if defined(__aarch64__)

@@ -12,6 +12,8 @@ namespace tarn::profiler {
 inline constexpr std::uint64_t second_ns = 1'000'000'000;
 
 std::uint64_t raw_clock_ns();
+// Processor time of this thread: other load on the machine does not count.
+std::uint64_t thread_clock_ns();
 
 // The processor's counter if the kernel itself relies on it; otherwise CLOCK_MONOTONIC_RAW.
 tick_source best_tick_source();

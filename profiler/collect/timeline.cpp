@@ -7,16 +7,14 @@
 
 namespace tarn::profiler {
 
-bool timeline::add(std::vector<counter_row>& rows, const counter_row& row) {
+void timeline::add(std::vector<counter_row>& rows, const counter_row& row) {
   rows.push_back(row);
   highest_ = std::max(highest_, row.resident_bytes);
-  const bool is_thinned = rows.size() > most_rows;
-  if (is_thinned) {
-    thin_rows(rows);
-    interval_ns_ *= 2;
+  if (rows.size() > most_rows) {
+    is_thinned_by_age_ = interval_ns_ >= longest_interval_ns;
+    make_room(rows, most_rows, interval_ns_, longest_interval_ns);
   }
   if (os::is_check_due(rows.size())) validate(rows);
-  return is_thinned;
 }
 
 void timeline::validate(const std::vector<counter_row>& rows) const {
@@ -30,11 +28,10 @@ void timeline::validate(const std::vector<counter_row>& rows) const {
   TARN_INVARIANT("timeline", this, highest_ == highest);
 }
 
-bool timeline::raise(std::vector<counter_row>& rows, double resident_bytes) {
-  if (rows.empty() || resident_bytes <= highest_) return false;
+void timeline::raise(std::vector<counter_row>& rows, double resident_bytes) {
+  if (rows.empty() || resident_bytes <= highest_) return;
   rows.back().resident_bytes = resident_bytes;
   highest_ = resident_bytes;
-  return true;
 }
 
 }  // namespace tarn::profiler

@@ -91,13 +91,28 @@ class table_writer {
   void append(const table& contents);
   void append(const chunk_packer& chunks);                         // of whole tables
   void append_json(std::string_view name, std::string_view json);  // a table of one row, column "json"
+  // Appends whole chunks of another file, from byte `at` on.
+  void append_from(const table_writer& other, std::uint64_t at, std::uint64_t size);
+  // Cuts the file off behind its first `bytes`, where a chunk ends, so that what followed was never written.
+  void cut(std::uint64_t bytes) noexcept;
+  // Asks the kernel to write to the disk what was appended, and does not wait for it.
+  void begin_sync() noexcept;
   std::uint64_t bytes() const noexcept { return bytes_; }
+
+  // A writer that begins another file beside this one, of the same owner and rights, to take its place. Null where that
+  // cannot be: the path leads to another file by now, has several names, is no regular file, or its folder refuses.
+  std::unique_ptr<table_writer> beside() const;
+  // Of such a writer: its file gets the other one's path, in one step. Without that the file goes when the writer does.
+  // Throws profile_error.
+  void take_place();
 
  private:
   void begin(start how);
   void go_on();
 
   std::string path_;
+  std::string replaced_;  // by take_place(); empty: nothing
+  std::string shown_;     // the path by which that is known
   int file_ = -1;
   std::uint64_t bytes_ = 0;
   std::unique_ptr<chunk_packer> packer_;  // its buffers are reused by every append
@@ -109,6 +124,7 @@ struct read_outcome {
   std::uint64_t good_bytes = 0;
   std::uint64_t file_bytes = 0;
   std::string damage;  // empty: the whole file; otherwise what was wrong after good_bytes, in a few words
+  bool ends_early = false;  // that the file ends within a chunk or a table, as that of a killed writer does
 };
 
 // A part of a table that replaces: its rows in one chunk.

@@ -105,11 +105,15 @@ class chunk_reader {
     outcome.good_bytes = at_ = file_header_bytes;
     while (at_ < file_.size() && outcome.damage.empty()) {
       outcome.damage = next();
+      outcome.ends_early = outcome.damage == cut_off;
       if (!outcome.damage.empty()) break;
       ++outcome.chunks;
       if (!unfinished_) outcome.good_bytes = at_;
     }
-    if (outcome.damage.empty() && unfinished_) outcome.damage = "the file ends within a table";
+    if (outcome.damage.empty() && unfinished_) {
+      outcome.damage = "the file ends within a table";
+      outcome.ends_early = true;
+    }
     return outcome;
   }
 

@@ -76,7 +76,9 @@ class loader {
           return name != "events" && (detail == profile_detail::all || !name.starts_with("site_"));
         },
         {"sites", [this](table_part&& part) { take_sites(std::move(part)); }});
-    if (!outcome.damage.empty()) {
+    // Of a recording that goes on, or was killed, the last checkpoint may be there in part.
+    const bool is_torn = outcome.ends_early && flag_in(p_.meta, "unfinished");
+    if (!outcome.damage.empty() && !is_torn) {
       remark(outcome.damage + " after " + std::to_string(outcome.good_bytes) + " of " +
              std::to_string(outcome.file_bytes) + " bytes; what comes before it is shown");
     }

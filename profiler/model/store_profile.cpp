@@ -59,24 +59,23 @@ void store_threads(table_writer& out, const profile& p) {
   out.append(rows);
 }
 
-void store_counters(table_writer& out, const profile& p, std::size_t first) {
-  if (first == p.counters.size()) return;
-  table rows = new_table("counters", p.counters.size() - first, first == 0);
-  add_columns<counter_row>(rows, first, [&](std::size_t row) -> auto& { return p.counters[row]; });
-  out.append(rows);
+// Appends the rows that are not in the file yet; all of them if those before have changed.
+template <typename Row>
+void store_history(table_writer& out, const char* name, const std::vector<Row>& all,
+                   stored_rows::history& already) {
+  if (all.empty()) return;
+  const bool has_grown =
+      already.rows > 0 && already.rows <= all.size() && all[already.rows - 1].time_ns == already.last_ns;
+  const std::size_t first = has_grown ? already.rows : 0;
+  table rows = new_table(name, all.size() - first, first == 0);
+  add_columns<Row>(rows, first, [&](std::size_t row) -> auto& { return all[row]; });
+  if (rows.rows > 0) out.append(rows);
+  already = {all.size(), all.back().time_ns};
 }
 
-void store_memory(table_writer& out, const memory_history& memory, stored_rows& already) {
+void store_memory_parts(table_writer& out, const memory_history& memory) {
   if (memory.rows.empty()) return;
-  const bool has_grown = already.memory > 0 && already.memory <= memory.rows.size() &&
-                         memory.rows[already.memory - 1].time_ns == already.memory_ns;
-  const std::size_t first = has_grown ? already.memory : 0;
-  table rows = new_table("memory", memory.rows.size() - first, first == 0);
-  add_columns<memory_row>(rows, first, [&](std::size_t row) -> auto& { return memory.rows[row]; });
-  if (rows.rows > 0) out.append(rows);
-  already.memory = memory.rows.size();
-  already.memory_ns = memory.rows.back().time_ns;
-  rows = new_table("memory_parts", memory.parts.size(), true);
+  table rows = new_table("memory_parts", memory.parts.size(), true);
   add_columns<memory_part>(rows, 0, [&](std::size_t row) -> auto& { return memory.parts[row]; });
   out.append(rows);
 }
@@ -129,14 +128,14 @@ void store_all(table_writer& out, const profile& p, packed_sites& sites, stored_
   store_stacks(out, p, already.stacks);
   store_threads(out, p);
   sites.write(out);
-  store_counters(out, p, already.counters);
-  store_memory(out, p.memory, already);
+  store_history(out, "counters", p.counters, already.counters);
+  store_history(out, "memory", p.memory.rows, already.memory);
+  store_memory_parts(out, p.memory);
   store_processes(out, p);
   out.append_json("meta", text_of(stored_meta(p)));
   if (!p.symbols.empty()) store_symbols(out, p);
   already.modules = p.modules.size();
   already.stacks = std::max<std::size_t>(1, p.stacks.size());
-  already.counters = p.counters.size();
 }
 
 }  // namespace

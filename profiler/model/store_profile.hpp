@@ -16,16 +16,16 @@ namespace tarn::profiler {
 struct stored_rows {
   std::size_t modules = 0;
   std::size_t stacks = 1;  // node 0 is not in the file
-  std::size_t counters = 0;
-  std::size_t memory = 0;
-  std::uint64_t memory_ns = 0;  // time of the last of these
+  struct history {
+    std::size_t rows = 0;
+    std::uint64_t last_ns = 0;  // time of the last of these
+  } counters, memory;
 };
 
-// Appends the new rows of modules, stacks, counters and memory, and all other tables completely. Requires: modules, stacks,
-// counters and sites have only grown since the last call, in the same order; except that after p.stacks_changed all stacks are
-// stored. If rows of memory before its last stored one were
-// removed, it is stored anew. Symbols are left out if there are
-// none. Throws profile_error.
+// Appends the new rows of modules, stacks, counters and memory, and all other tables completely. Requires: modules, stacks
+// and sites have only grown since the last call, in the same order; except that after p.stacks_changed all stacks are stored.
+// Where rows of counters or memory before the last stored one were removed or added, that table is stored anew. Symbols are left
+// out if there are none. Throws profile_error; what was appended until then is to be cut off, and `already` to be set back.
 void store_profile(table_writer& out, const profile& p, stored_rows& already);
 // For a profile that is written once.
 void store_profile(table_writer& out, const profile& p);

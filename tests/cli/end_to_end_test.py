@@ -21,6 +21,7 @@ from diff_test import diff, diff_of_times
 from foreign_test import foreign
 from harness import settings
 from hostile_test import hostile
+from killed_test import killed, killed_often
 from malloc_time_test import malloc_time, short_threads
 from manual_test import manual_bash, manual_fish, manual_forms, manual_readers, manual_spellings, manual_zsh
 from mistakes_test import every_option, mistakes
@@ -35,7 +36,7 @@ from sandbox_test import sandbox
 from trees_test import trees
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (advice, answers, attach, attach_rights, attach_safely, compare, containers, control, cost, cost_command, diff, diff_of_times, foreign, hostile, leaks,
+GROUPS = {group.__name__: group for group in (advice, answers, attach, attach_rights, attach_safely, compare, containers, control, cost, cost_command, diff, diff_of_times, foreign, hostile, killed, killed_often, leaks,
                                               malloc_time, manual_bash, manual_fish, manual_forms, manual_readers, manual_spellings, manual_zsh, mistakes,
                                               every_option, options, output, paused, profile, profile_life, prove, real_library,
                                               refusals, refused, rss, run, sandbox, serve, servers, sessions, short_threads, signals, top, trees,

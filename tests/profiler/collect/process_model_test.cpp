@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "../../unit/broken_invariant.hpp"
 
@@ -334,6 +336,52 @@ TEST(process_model, numbers_of_threads_and_of_pairs_of_threads_are_limited) {
   ASSERT_EQ(p.sites.size(), 1U);
   EXPECT_EQ(p.sites[0].figures.frees, 20'000);
   EXPECT_LE(p.sites[0].threads.size(), 4096U);
+}
+
+// A service with a thread for each request, whose last block another thread frees.
+TEST(process_model, many_threads_that_have_ended_share_a_row) {
+  model_settings settings = exact();
+  settings.most_events = 0;
+  process_model model(settings);
+  const std::uint32_t node = model.node(0, 0x1000);
+  const std::uint32_t lasting = model.begin_thread(1, 1);
+  model.name_thread(lasting, "main");
+  constexpr std::uint32_t requests = 20'000;
+  for (std::uint32_t id = 2; id < 2 + requests; ++id) {
+    const std::uint32_t thread = model.begin_thread(id, id);
+    model.allocated(thread, allocation(id, 0x10000, 16, node));
+    model.freed(thread, release(id, 0x10000));
+    if (id > 2000) model.freed(lasting, release(id, 0x20000 + (id - 2000) * 16));
+    model.allocated(thread, allocation(id, 0x20000 + id * 16, 16, node));
+    model.end_thread(thread, id);
+  }
+  profile p;
+  model.fill(p);
+  EXPECT_EQ(p.threads.size(), 1024U);
+  EXPECT_EQ(p.threads[lasting].name, "main");
+  const auto joined = std::find_if(p.threads.begin(), p.threads.end(),
+                                   [](const thread_info& one) { return one.name.starts_with('['); });
+  ASSERT_NE(joined, p.threads.end());
+  EXPECT_EQ(joined->name, "[" + std::to_string(model.joined_threads()) + " threads that have ended]");
+  EXPECT_GT(model.joined_threads(), requests - 2 * 1024);
+  EXPECT_EQ(joined->start_ns, 2U);
+  const site& all = p.sites.at(0);
+  double own = 0;
+  double foreign = 0;
+  for (const thread_pair& pair : all.threads) (pair.from == pair.to ? own : foreign) += pair.count;
+  EXPECT_EQ(own, requests);
+  EXPECT_EQ(foreign, requests - 2000);
+  EXPECT_EQ(all.figures.foreign_frees, foreign);
+  EXPECT_LT(all.threads.size(), 3 * 1024U);
+}
+
+TEST(process_model, threads_keep_their_rows_while_events_name_them) {
+  process_model model(exact());
+  for (std::uint32_t id = 1; id <= 5000; ++id) model.end_thread(model.begin_thread(id, id), id);
+  EXPECT_EQ(model.joined_threads(), 0U);
+  model.drop_events();
+  model.begin_thread(6000, 6000);
+  EXPECT_EQ(model.joined_threads(), 5000U);
 }
 
 TEST(process_model, the_number_of_call_paths_is_limited) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "../../unit/broken_invariant.hpp"
 
@@ -39,7 +40,7 @@ TEST(timeline, LongRunsAreBoundedAndKeepThePeak) {
   constexpr std::uint64_t day = 86'400'000'000'000;
   const auto rows = run_for(day, day / 3);
   EXPECT_LE(rows.size(), timeline::most_rows);
-  EXPECT_GE(rows.size(), timeline::most_rows / 3);
+  EXPECT_GE(rows.size(), timeline::most_rows / 4);
   double most = 0;
   for (std::size_t index = 0; index < rows.size(); ++index) {
     most = std::max(most, rows[index].resident_bytes);
@@ -52,17 +53,41 @@ TEST(timeline, LongRunsAreBoundedAndKeepThePeak) {
   EXPECT_GE(rows.back().time_ns, day - day / 1000);
 }
 
+// Rows are bounded by a multiple of the logarithm of the duration, and those of the last minutes are all there.
+TEST(timeline, the_last_minutes_stay_as_they_were_read) {
+  constexpr std::uint64_t hour = 3'600'000'000'000;
+  constexpr std::size_t parts = timeline::most_rows / parts_of_history;
+  for (const std::uint64_t duration : {10 * hour, 24 * 30 * hour}) {
+    auto rows = run_for(duration, duration / 3);
+    EXPECT_LE(rows.size(), timeline::most_rows);
+    for (std::size_t back = 1; back <= parts; ++back) {
+      const std::size_t row = rows.size() - back;
+      EXPECT_EQ(rows[row].time_ns - rows[row - 1].time_ns, timeline::longest_interval_ns);
+    }
+    thin_by_age(rows, parts);
+    const double halvings =
+        std::log2(static_cast<double>(duration) / (parts * timeline::longest_interval_ns));
+    EXPECT_LE(static_cast<double>(rows.size()), parts * (2 + halvings) + 3 * halvings) << duration;
+    for (std::size_t row = 1; row < rows.size(); ++row) {
+      const std::uint64_t age = duration - rows[row - 1].time_ns;
+      EXPECT_LE(rows[row].time_ns - rows[row - 1].time_ns, timeline::longest_interval_ns + 2 * age / parts);
+    }
+  }
+}
+
 TEST(timeline, APeakBetweenTwoSamplesRaisesTheNewestRow) {
   timeline kept;
   std::vector<counter_row> rows;
-  EXPECT_FALSE(kept.raise(rows, 100));
+  kept.raise(rows, 100);
+  EXPECT_TRUE(rows.empty());
   counter_row row;
   for (const double resident : {100.0, 300.0, 200.0}) {
     row.resident_bytes = resident;
     kept.add(rows, row);
   }
-  EXPECT_FALSE(kept.raise(rows, 300));
-  EXPECT_TRUE(kept.raise(rows, 400));
+  kept.raise(rows, 300);
+  EXPECT_EQ(rows.back().resident_bytes, 200);
+  kept.raise(rows, 400);
   EXPECT_EQ(rows.back().resident_bytes, 400);
   EXPECT_EQ(rows[1].resident_bytes, 300);
 }

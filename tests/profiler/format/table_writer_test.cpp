@@ -92,6 +92,77 @@ TEST_F(table_writer_test, a_file_that_cannot_be_created_is_named_with_advice) {
       "the profile /dev/full cannot be written: No space left on device; make room, or name another file: -o FILE");
 }
 
+// The names of the tables in the file.
+std::string names_in(const std::string& path) {
+  std::string names;
+  read_tables(path, [&names](table&& one) { names += one.name + " "; });
+  return names;
+}
+
+TEST_F(table_writer_test, a_file_written_beside_takes_the_place_at_once_and_keeps_the_rights) {
+  table_writer out(path());
+  out.append_json("old", "{}");
+  ASSERT_EQ(chmod(path().c_str(), 0640), 0);
+  const std::unique_ptr<table_writer> fresh = out.beside();
+  ASSERT_NE(fresh, nullptr);
+  fresh->append_json("new", "{}");
+  EXPECT_EQ(names_in(path()), "old ");
+  fresh->take_place();
+  EXPECT_EQ(names_in(path()), "new ");
+  fresh->append_json("more", "{}");
+  EXPECT_EQ(names_in(path()), "new more ");
+  EXPECT_FALSE(std::filesystem::exists(path() + ".tarn-new"));
+  struct stat about;
+  ASSERT_EQ(stat(path().c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0777U, 0640U);
+  EXPECT_EQ(out.beside(), nullptr) << "the path leads to another file by now";
+}
+
+TEST_F(table_writer_test, what_does_not_take_the_place_goes) {
+  table_writer out(path());
+  { EXPECT_NE(out.beside(), nullptr); }
+  EXPECT_FALSE(std::filesystem::exists(path() + ".tarn-new"));
+  table_writer(path() + ".tarn-new").append_json("of a killed one", "{}");
+  EXPECT_NE(out.beside(), nullptr);
+  std::ofstream(path() + ".tarn-new") << "something of the user's";
+  EXPECT_EQ(out.beside(), nullptr);
+  EXPECT_TRUE(std::filesystem::exists(path() + ".tarn-new"));
+}
+
+TEST_F(table_writer_test, a_link_to_the_file_stays_a_link_and_a_file_of_two_names_stays_one) {
+  const std::string link = folder_ + "/link";
+  ASSERT_EQ(symlink(path().c_str(), link.c_str()), 0);
+  table_writer out(link);
+  const std::unique_ptr<table_writer> fresh = out.beside();
+  ASSERT_NE(fresh, nullptr);
+  fresh->append_json("new", "{}");
+  fresh->take_place();
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(names_in(path()), "new ");
+  ASSERT_EQ(::link(path().c_str(), (folder_ + "/other").c_str()), 0);
+  EXPECT_EQ(fresh->beside(), nullptr);
+}
+
+TEST_F(table_writer_test, chunks_are_copied_and_cut_off) {
+  table_writer out(path());
+  const std::uint64_t begin = out.bytes();
+  out.append_json("a", "{}");
+  const std::uint64_t end = out.bytes();
+  out.append_json("b", "{}");
+  const std::unique_ptr<table_writer> fresh = out.beside();
+  ASSERT_NE(fresh, nullptr);
+  fresh->append_from(out, begin, end - begin);
+  fresh->append_json("c", "{}");
+  fresh->take_place();
+  EXPECT_EQ(names_in(path()), "a c ");
+  fresh->cut(end);
+  EXPECT_EQ(names_in(path()), "a ");
+  fresh->append_json("d", "{}");
+  EXPECT_EQ(names_in(path()), "a d ");
+  table_writer other(folder_ + "/other");
+  EXPECT_THROW(other.append_from(*fresh, begin, 1 << 20), profile_error) << "there are not so many bytes";
+}
+
 TEST_F(table_writer_test, a_link_is_followed_if_it_is_the_users_own) {
   const std::string link = folder_ + "/link";
   ASSERT_EQ(symlink(path().c_str(), link.c_str()), 0);

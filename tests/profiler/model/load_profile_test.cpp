@@ -52,6 +52,25 @@ TEST(load_profile, a_file_without_meta_says_how_far_it_is_whole) {
   EXPECT_EQ(loading_refusal(file), nothing + " (the file ends within a chunk)" + why);
 }
 
+TEST(load_profile, the_end_of_a_file_that_a_killed_writer_left_is_no_damage) {
+  for (const bool unfinished : {true, false}) {
+    scratch_file file;
+    {
+      table_writer out(file.path());
+      out.append_json("meta", unfinished ? R"({"unfinished":true})" : "{}");
+      out.append_json("meta", "{}");
+    }
+    auto bytes = file.contents();
+    bytes.resize(bytes.size() - 3);
+    file.set(bytes);
+    EXPECT_EQ(load_profile(file.path()).damage.empty(), unfinished);
+    bytes.back() ^= 1;
+    bytes.insert(bytes.end(), 3, 0);  // all its bytes are there, and wrong
+    file.set(bytes);
+    EXPECT_FALSE(load_profile(file.path()).damage.empty());
+  }
+}
+
 TEST(load_profile, meta_that_is_no_object_is_none) {
   const scratch_file file;
   table_writer(file.path()).append_json("meta", "[]");
