@@ -227,7 +227,7 @@ ROWS = [Row(*row) for row in (
 )]
 # Options that change what is done, not how it is written. All others need a row.
 NOT_A_FORM = set("""--help --color --version --process --metric --filter --rows --min --depth --fail-if --suppressions --at
---rounds --only --number --open --output --load --events --seed --malloc --stdin --timeout --ready-port --ready-command
+--rounds --only --with-build --number --open --output --load --events --seed --malloc --stdin --timeout --ready-port --ready-command
 --warmup --touch --ignore-failure --show-output --mode --sample --checkpoint --no-events --quiet --debug-path --paused --interval --for
 --program-output --keep --listen --host-name""".split())
 
