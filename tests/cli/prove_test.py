@@ -179,7 +179,7 @@ class prove(Base):
             way = proof["ways"][0]
             self.assertEqual((way["kind"], way["decision"]), ("build", "saves"))
             self.assertLess(way["figures"]["page_faults"]["ratio"], 0.7)
-        proof = self.prove("--with-build", f"{program} 64", "--rounds", "3")
+        proof = self.prove("--with-build", f"{program} 32", "--rounds", "3")
         self.assertEqual(proof["ways"][0]["decision"], "costs")
         self.assert_refused(tarn("prove", "--with-build", self.path("none"), self.path("p.prof")), 127, "none")
         self.assert_refused(tarn("prove", "--with-build", "a | b", self.path("p.prof")), 2, "not a command line")
