@@ -158,8 +158,8 @@ void print_plan(const profiler::plan& plan, const proof_result& result) {
   using profiler::say_time;
   if (const profiler::proof_way* way = way_of_plan(result)) {
     const measured_saving measured = saving_of(*way);
-    fmt::print("\nthe plan saves {} of CPU time ({} to {})\n", say_time(measured.middle), say_time(measured.low),
-               say_time(measured.high));
+    fmt::print("\nthe plan saves {} of CPU time ({} to {})\n", say_time(measured.middle),
+               say_time(measured.low), say_time(measured.high));
   }
   print_plan_sites(plan, result);
 }
@@ -223,6 +223,7 @@ int cmd_prove(const std::vector<std::string>& words) {
     print_note(interruption_text(result));
     end_like(W_EXITCODE(0, result.interrupted_by));
   }
+  if (wishes.actions.plan) p.proven = {};  // an earlier proof says nothing about the plan
   if (!wishes.actions.plan && result.proven.rounds > 0) p.proven = result.proven;
   const std::vector<profiler::advice> advised = profiler::advise(p);
   if (arguments.json) {

@@ -72,6 +72,9 @@ profiler::plan load_plan(const std::string& path, bool trusted) {
     throw cli_error(exit_code::refused, fmt::format("{} changes nothing", path),
                     "Write another plan: tarn advise PROFILE --plan PLAN");
   }
+  // The program is started in its own folder, which may be another one.
+  if (plan.library.find('/') != std::string::npos)
+    plan.library = std::filesystem::absolute(plan.library).string();
   require_harmless(path, plan, trusted);
   return plan;
 }
@@ -138,6 +141,7 @@ contender applied_plan::as_contender(const std::string& name) const {
   } else if (!plan_.library.empty()) {
     applied.library = resolve_named_library(plan_.library);
   }
+  applied.keeps_preloads = applied.library.empty();  // as the unchanged program does
   return applied;
 }
 

@@ -152,6 +152,7 @@ proof_actions::proof_actions(const profiler::profile& p, const program_target& t
   keep_wanted(wanted);
   if (wanted.empty()) drop_idle(p, !wishes.mallocs.empty(), notes);
   drop_unusable(target, notes);
+  if (with_plan_) require_plan(notes);
 }
 
 contender proof_actions::unchanged() const {
@@ -315,6 +316,14 @@ void proof_actions::drop_unusable(const program_target& target, std::vector<std:
   std::erase_if(actions_, [&](const proof_action& action) {
     return !action.who.library.empty() && !takes_effect(action.who, target, notes, true);
   });
+}
+
+void proof_actions::require_plan(const std::vector<std::string>& notes) const {
+  const auto plan = std::find_if(actions_.begin(), actions_.end(),
+                                 [](const proof_action& action) { return action.told.kind == plan_name; });
+  if (plan != actions_.end() && (plan->who.library.empty() || has_preloads_)) return;
+  throw cli_error(exit_code::refused, "the plan would have no effect in this program",
+                  notes.empty() ? "Its library cannot be preloaded." : notes.back() + ".");
 }
 
 }  // namespace tarn::cli

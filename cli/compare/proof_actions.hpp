@@ -74,6 +74,7 @@ class proof_actions {
   void keep_wanted(const std::vector<std::string>& names);
   void drop_idle(const profiler::profile& p, bool wants_mallocs, std::vector<std::string>& notes);
   void drop_unusable(const program_target& target, std::vector<std::string>& notes);
+  void require_plan(const std::vector<std::string>& notes) const;  // throws cli_error where it was dropped
 
   bool with_plan_ = false;            // the last of `applied_` is the wished plan
   bool has_preloads_ = false;         // a malloc can be preloaded into the program

@@ -181,6 +181,26 @@ class advice(Base):
         self.assert_refused(tarn("run", "--plan", self.write("m.json", json.dumps({"tarn_plan": 1, "sites": many})), "--", "true"),
                             125, "32 groups")
 
+    def test_a_plan_that_can_have_no_effect_is_refused(self):
+        program = self.compile("still", ARITHMETIC.replace("150000000", "1000"), "-static")
+        recorded = subprocess.run([settings.tarn, "profile", "-q", "--mode", "faults", "-o", self.path("s.prof"), "--", program],
+                                  env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False, timeout=60)
+        if recorded.returncode != 0:
+            self.skipTest("page faults cannot be recorded here")
+        plan = self.write("p.json", '{"tarn_plan": 1, "malloc": "tarn"}')
+        self.assert_refused(tarn("prove", "--plan", plan, self.path("s.prof")), 125, "no effect", "static")
+        variables = self.write("v.json", '{"tarn_plan": 1, "variables": {"GLIBC_TUNABLES": "glibc.malloc.mmap_max=0"}}')
+        result = tarn("prove", "-r", "1", "--plan", variables, self.path("s.prof"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_a_plan_is_measured_beside_named_ways_and_not_by_an_earlier_proof(self):
+        record(self.path("t.prof"), ["true"])
+        self.assertEqual(tarn("prove", "-r", "3", "--only", "tarn", self.path("t.prof")).returncode, 0)
+        plan = self.write("p.json", '{"tarn_plan": 1, "variables": {"GLIBC_TUNABLES": "glibc.malloc.mmap_max=0"}}')
+        found = json.loads(tarn("prove", "--json", "-r", "1", "--plan", plan, "--only", "tarn", self.path("t.prof")).stdout)
+        self.assertEqual({one["name"] for one in found["ways"]}, {"tarn", "plan"})
+        self.assertEqual([one for one in found["advice"] if one["grade"] in ("measured", "refuted")], [])
+
     def test_sites_of_another_build_are_reported(self):
         site = {"use": "pool", "size": 64, "group": 0, "place": "x", "frames": [{"module": "/bin/x", "build_id": "00ff", "offset": "0x10"}]}
         record(self.path("t.prof"), ["true"])
