@@ -58,9 +58,9 @@ struct advise_arguments {
 
 void declare_options(command& app, advise_arguments& arguments) {
   app.option("profile PROFILE", arguments.file, "A profile")->required();
-  CLI::Option* plan =
-      app.option("--plan FILE", arguments.plan,
-             "Write the advice that needs no editing as a plan for tarn prove and run; -: standard output");
+  CLI::Option* plan = app.option(
+      "--plan FILE", arguments.plan,
+      "Write the advice that needs no editing as a plan for tarn prove and run; -: standard output");
   app.option("--number N", arguments.only, "Only this piece of advice goes into the plan",
              whole_number(1, 1000))
       ->needs(plan);

@@ -165,9 +165,10 @@ std::vector<paying_place> paying_places(const profiler::profile& p) {
 
 // What can be changed, from the first to try, and what is better left unchanged.
 std::string render_advice(const profiler::profile& p) {
-  std::string text = p.proven.rounds > 0
-                         ? "  what to do (all of it, with the reasons: tarn advise FILE):\n"
-                         : "  what to look at (with the reasons: tarn advise FILE; what it saves: tarn prove FILE):\n";
+  std::string text =
+      p.proven.rounds > 0
+          ? "  what to do (all of it, with the reasons: tarn advise FILE):\n"
+          : "  what to look at (with the reasons: tarn advise FILE; what it saves: tarn prove FILE):\n";
   std::size_t shown = 0;
   for (const profiler::advice& one : profiler::advise(p)) {
     if (one.instead_of >= 0) continue;

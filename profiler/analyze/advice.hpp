@@ -54,7 +54,7 @@ struct advice {
   double saving_ns = 0;                         // measured CPU time that the change saves
   double low_ns = 0;                            // ends of its interval
   double high_ns = 0;
-  double share = 0;         // of the program's CPU time: of saving_ns where it is measured, of counted_ns otherwise
+  double share = 0;  // of the program's CPU time: of saving_ns where it is measured, of counted_ns otherwise
   double memory_bytes = 0;  // measured: by how much the peak of the resident memory grows
   // Index of the earlier advice that concerns the same cost; -1: none.
   int instead_of = -1;

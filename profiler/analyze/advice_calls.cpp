@@ -17,13 +17,13 @@ constexpr std::size_t deepest_constructor = 24;
 constexpr double fewest_allocations = 10000;
 constexpr double freed_part = 0.5;  // of pooled blocks
 constexpr double largest_pooled = 8192;
-constexpr double one_size = 0.8;       // share of the allocations
-constexpr double foreign = 0.05;       // of the frees: more is "across threads"
-constexpr double in_batches = 0.8;     // of the frees
-constexpr double growing_part = 0.3;   // reallocs that grow, of the allocations
+constexpr double one_size = 0.8;          // share of the allocations
+constexpr double foreign = 0.05;          // of the frees: more is "across threads"
+constexpr double in_batches = 0.8;        // of the frees
+constexpr double growing_part = 0.3;      // reallocs that grow, of the allocations
 constexpr std::size_t fewest_places = 2;  // below a constructor
 constexpr double fewest_objects = 1000;
-constexpr double part_alive = 0.05;  // of a constructor's bytes and, for how long, of the run
+constexpr double part_alive = 0.05;    // of a constructor's bytes and, for how long, of the run
 constexpr double fewest_samples = 30;  // with few samples, each free seems to end all blocks of its place
 
 bool is_node(const std::string& type) {
@@ -336,11 +336,11 @@ std::optional<advice> advise_allocator(const advice_facts& facts) {
           ? "The time in malloc and free is spread over many places. Another malloc changes all of them at once."
           : "Another malloc changes all places at once; one place has most of the time.";
   one.change = "tarn prove FILE";
-  one.evidence = {say_count(allocations) + " allocations, " + say_time(charged.malloc_ns) +
-                      " in malloc and free (" + say_of_cpu(facts, charged.malloc_ns) +
-                      "); the most expensive place has " + say_share(share(largest, charged.malloc_ns)),
-                  say_count(again.pages) + " pages faulted in again, " +
-                      say_time(again.pages * facts.first_touch_ns())};
+  one.evidence = {
+      say_count(allocations) + " allocations, " + say_time(charged.malloc_ns) + " in malloc and free (" +
+          say_of_cpu(facts, charged.malloc_ns) + "); the most expensive place has " +
+          say_share(share(largest, charged.malloc_ns)),
+      say_count(again.pages) + " pages faulted in again, " + say_time(again.pages * facts.first_touch_ns())};
   return one;
 }
 

@@ -98,8 +98,9 @@ void set_counted(advice& one, const advice_facts& facts, const cost& charged, do
   const double calls = (costs & calls_cost) != 0 ? std::min(1.0, call_part) : 0;
   const double faults = (costs & faults_cost) != 0 ? std::min(1.0, fault_part) : 0;
   const double bias = calls * charged.malloc_bias;
-  set_counted(one, facts, calls * charged.malloc_ns + faults * charged.hidden(),
-              calls * calls * charged.malloc_variance + faults * faults * charged.kernel_variance + bias * bias);
+  set_counted(
+      one, facts, calls * charged.malloc_ns + faults * charged.hidden(),
+      calls * calls * charged.malloc_variance + faults * faults * charged.kernel_variance + bias * bias);
 }
 
 namespace {

@@ -39,7 +39,8 @@ std::optional<advice> advise_keeping_memory(const advice_facts& facts) {
   if (!facts.glibc) return std::nullopt;
   const refaults sum = refaults_of(facts);
   // Without a site no page is malloc's, although the kernel has counted faults.
-  if (sum.sites.empty() || sum.pages < fewest_refaults || sum.pages < spare_part * sum.all_pages) return std::nullopt;
+  if (sum.sites.empty() || sum.pages < fewest_refaults || sum.pages < spare_part * sum.all_pages)
+    return std::nullopt;
   advice one;
   one.kind = advice_kind::tunable;
   one.sites = sum.sites;
@@ -102,7 +103,8 @@ std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_g
   const site_figures& f = group.sum;
   const double again = group.again(facts.page_bytes);
   const bool mostly_large = f.large_bytes >= large_part * f.bytes && group.mean_bytes() >= large_block;
-  if (!mostly_large || f.allocations < 2 || again < again_part * group.pages() || again < 256) return std::nullopt;
+  if (!mostly_large || f.allocations < 2 || again < again_part * group.pages() || again < 256)
+    return std::nullopt;
   advice one = for_group(advice_kind::buffer_pool, facts, group);
   set_counted_pages(one, facts, again, group.pages(), group.charged.kernel_variance);
   const std::string size = say_bytes(group.mean_bytes());
@@ -131,9 +133,11 @@ std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_g
 
 std::optional<advice> advise_asking_for_less(const advice_facts& facts, const site_group& group) {
   const site_figures& f = group.sum;
-  if (f.checked_bytes < least_checked_bytes || f.resident_bytes > (1 - untouched_part) * f.checked_bytes) return std::nullopt;
+  if (f.checked_bytes < least_checked_bytes || f.resident_bytes > (1 - untouched_part) * f.checked_bytes)
+    return std::nullopt;
   const double untouched = 1 - f.resident_bytes / f.checked_bytes;
-  if (untouched * f.peak_bytes < std::max(least_untouched_bytes, part_of_peak * facts.peak_bytes)) return std::nullopt;
+  if (untouched * f.peak_bytes < std::max(least_untouched_bytes, part_of_peak * facts.peak_bytes))
+    return std::nullopt;
   // Untouched pages are never provided by the kernel: asking for less saves address space and overcommit, not time.
   advice one = for_group(advice_kind::ask_for_less, facts, group);
   one.grade = advice_grade::open;

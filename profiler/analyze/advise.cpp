@@ -109,7 +109,10 @@ void name_mallocs(std::vector<advice>& candidates, const advice_settings& settin
   if (settings.mallocs.empty()) return;
   std::string names;
   for (std::size_t index = 0; index < settings.mallocs.size(); ++index)
-    names += (index == 0 ? "" : index + 1 == settings.mallocs.size() ? " and " : ", ") + settings.mallocs[index];
+    names += (index == 0                             ? ""
+              : index + 1 == settings.mallocs.size() ? " and "
+                                                     : ", ") +
+             settings.mallocs[index];
   for (advice& one : candidates) {
     if (one.kind != advice_kind::allocator || one.grade != advice_grade::counted) continue;
     one.evidence.push_back("installed here: " + names + "; which of them is best, only a run can tell");
@@ -162,9 +165,8 @@ std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candida
                                    const advice_settings& settings) {
   const advice_facts facts = facts_of(p);
   std::vector<advice> result = sorted_advice(std::move(candidates), settings);
-  const auto rest = std::find_if(result.begin(), result.end(), [](const advice& one) {
-    return position_of(one) >= position::of_packages;
-  });
+  const auto rest = std::find_if(result.begin(), result.end(),
+                                 [](const advice& one) { return position_of(one) >= position::of_packages; });
   const std::vector<advice> actions(result.begin(), rest);
   result.insert(rest, actions.empty() ? leave_everything(facts, settings) : leave_the_rest(facts, actions));
   mark_alternatives(result);
@@ -202,7 +204,8 @@ std::string say_figures(const advice& one) {
            "), " + share + memory;
   }
   const double margin = margin_of(one.counted_variance);
-  return "costs " + say_time(one.counted_ns) + (margin >= 1 ? " ± " + say_time(margin) : "") + " now, " + share;
+  return "costs " + say_time(one.counted_ns) + (margin >= 1 ? " ± " + say_time(margin) : "") + " now, " +
+         share;
 }
 
 nlohmann::json as_json(const advice& one) {

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "profiler/export/block_list.hpp"
+#include "profiler/export/event_rows.hpp"
 #include "profiler/export/exports.hpp"
 #include "profiler/export/packer.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/known_meta.hpp"
-#include "profiler/export/event_rows.hpp"
 
 namespace tarn::profiler {
 

@@ -2,9 +2,9 @@
 // heaptrack's lines of recorded events and of made-up ones, one by one.
 #include <gtest/gtest.h>
 
+#include "profiler/export/event_rows.hpp"
 #include "profiler/export/exports.hpp"
 #include "profiler/format/table_file.hpp"
-#include "profiler/export/event_rows.hpp"
 #include "tests/profiler/scratch_file.hpp"
 
 namespace tarn::profiler {
