@@ -59,6 +59,8 @@ class KilledBase(Base):
         if words[0] == "attach":
             program = subprocess.Popen([self.program], stdout=told)
             self.addCleanup(program.wait)
+            while os.path.getsize(told.name) == 0:  # before, it has not loaded its libraries
+                time.sleep(0.01)
             return subprocess.Popen([*recorder, str(program.pid)], env=variables), program.pid
         tarn = subprocess.Popen([*recorder, "--", self.program], stdout=told, stdin=subprocess.DEVNULL, env=variables)
         while not (children := self.children_of(tarn.pid)):
