@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <pwd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,13 +60,22 @@ const remote_module* program_in(const std::vector<remote_module>& modules) {
   return by_kernel ? &modules.front() : nullptr;
 }
 
-// Whether this process may trace the other: reading its memory map needs the same right.
+// Whether this process may trace the other: reading its memory map needs the same right. A program that another one replaces
+// (execve) at this moment has other memory a little later.
 void require_ptrace(pid_t process) {
-  const std::string maps = proc_text(static_cast<std::uint32_t>(process), "maps");
-  char byte = 0;
-  const std::uint64_t address = std::strtoull(maps.c_str(), nullptr, 16);
-  if (!maps.empty() && read_memory(process, address, &byte, 1) == 1) return;
-  if (errno == ESRCH) throw process_gone(process);
+  constexpr int most_tries = 50;
+  const timespec pause = {0, 2'000'000};
+  for (int left = most_tries; left > 0; --left) {
+    const std::string maps = proc_text(static_cast<std::uint32_t>(process), "maps");
+    char byte = 0;
+    const std::uint64_t address = std::strtoull(maps.c_str(), nullptr, 16);
+    errno = 0;
+    if (!maps.empty() && read_memory(process, address, &byte, 1) == 1) return;
+    if (errno == EPERM || errno == ESRCH) break;
+    nanosleep(&pause, nullptr);
+  }
+  const std::string state = status_line(proc_text(static_cast<std::uint32_t>(process), "status"), "State");
+  if (state.empty() || state.starts_with('Z') || state.starts_with('X')) throw process_gone(process);
   throw refused_by_system(process, yama_scope());
 }
 

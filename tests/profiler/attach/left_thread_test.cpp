@@ -6,6 +6,7 @@
 #include <sys/ipc.h>
 #include <sys/sem.h>
 
+#include <atomic>
 #include <thread>
 
 #include "tests/profiler/attach/calling_thread.hpp"
@@ -125,10 +126,13 @@ pthread_mutex_t held_by_another;
 TEST_F(left_thread_test, a_call_that_waits_for_the_linkers_lock_is_taken_back) {
   const child_process child([](shared_state& shared) {
     pthread_mutex_init(&held_by_another, nullptr);
-    std::thread holder([] {
+    std::atomic<bool> is_held{false};
+    std::thread holder([&is_held] {
       pthread_mutex_lock(&held_by_another);
+      is_held = true;
       for (;;) pause();
     });
+    while (!is_held) std::this_thread::yield();
     do_rounds(shared);
   });
   ASSERT_TRUE(child.goes_on());
