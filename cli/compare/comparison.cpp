@@ -70,7 +70,8 @@ void comparison::run_rounds() {
     ++round_;
     outcome_.rounds = std::max(0, round_ - settings_.warmup_rounds);
     if (settings_.go_on) {
-      choose_further();
+      // Without figures of the first there is nothing to compare with; may_go_on() ends the rounds, if it had to succeed.
+      if (!outcome_.results.front().rounds.empty()) choose_further();
     } else if (planned_rounds_ == 0) {
       planned_rounds_ = rounds_that_fit(monotonic_seconds() - round_begin, settings_.budget_seconds);
     }

@@ -145,7 +145,9 @@ void proof_course::settle(std::vector<proof_way> seen) {
     if (is_settled) {
       seen[index] = ways_[index];
     } else {
-      seen[index].decision = decide(seen[index]);
+      // While the layer's price is not known, a pool's figure contains it.
+      const bool is_priced = !actions_[index].is_layered || seen[index].layer_seconds > 0;
+      seen[index].decision = is_priced ? decide(seen[index]) : proof_decision::undecided;
     }
     if (seen[index].decision == proof_decision::saves && !actions_[index].is_layered)
       best_high = std::min(best_high, seen[index].of(proof_metric::cpu).high);
@@ -170,6 +172,7 @@ std::size_t proof_course::room(const comparison_outcome& outcome) const {
   return static_cast<std::size_t>(std::clamp(fit, 0.0, static_cast<double>(actions_.size())));
 }
 
+// Requires: the unchanged program has figures.
 std::vector<bool> proof_course::after_round(const comparison_outcome& outcome) {
   std::vector<bool> further(outcome.results.size(), true);
   if (!settings_.stops) return further;

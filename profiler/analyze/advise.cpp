@@ -61,8 +61,15 @@ std::string say_total(const advice_facts& facts, const cost& all) {
 advice leave_everything(const advice_facts& facts, const advice_settings& settings) {
   advice one;
   one.headline = "Leave it: no change of memory allocation is worth the effort here";
+  const std::vector<proof_way>& ways = facts.p.proven.ways;
+  const bool is_decided = std::none_of(ways.begin(), ways.end(), [](const proof_way& way) {
+    return way.decision == proof_decision::undecided || !way.failure.empty();
+  });
   if (facts.p.proven.rounds > 0) {
-    one.reason = "Everything that needs no change of code was measured; none of it saves time.";
+    one.reason =
+        is_decided
+            ? "None of the changes that were measured saves time."
+            : "None of the changes that were measured has been shown to save time; some are undecided.";
   } else if (facts.p.mode == profile_mode::faults) {
     one.headline = "No advice: which blocks the page faults belong to is not known";
     one.reason =

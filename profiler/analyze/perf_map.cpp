@@ -25,7 +25,7 @@ constexpr std::size_t longest_line = 1024;  // longer ones are cut: generic type
 constexpr std::size_t most_names = std::size_t{1} << 18;
 // Entries that overlap name an address again and again: so many times in all.
 constexpr std::uint64_t most_hits = std::uint64_t{1} << 26;
-constexpr std::uint64_t none = ~std::uint64_t{0};
+constexpr std::uint64_t no_line = ~std::uint64_t{0};
 
 bool take_number(std::string_view& text, std::uint64_t& number) {
   if (text.starts_with("0x")) text.remove_prefix(2);
@@ -101,7 +101,7 @@ std::vector<std::uint64_t> nameless_instructions(const profile& p) {
 
 // For each instruction, the place of the last line that is about it.
 std::vector<std::uint64_t> find_lines(int file, const std::vector<std::uint64_t>& instructions) {
-  std::vector<std::uint64_t> lines(instructions.size(), none);
+  std::vector<std::uint64_t> lines(instructions.size(), no_line);
   std::uint64_t hits = 0;
   for_each_line(file, [&](std::uint64_t place, std::string_view line) {
     entry here;
@@ -190,14 +190,14 @@ perf_map perf_map::open(const std::string& folder, std::uint32_t number, uid_t u
 void perf_map::name_code(profile& p, const range_map<char>& generated) const {
   const std::vector<std::uint64_t> instructions = nameless_instructions(p);
   if (instructions.empty()) return;
-  std::vector<std::uint64_t> lines(instructions.size(), none);
+  std::vector<std::uint64_t> lines(instructions.size(), no_line);
   if (is_open()) lines = find_lines(file_, instructions);
   std::unordered_map<std::uint64_t, std::uint64_t> script_of_line;  // many addresses are of one function
   std::unordered_map<std::uint64_t, std::uint64_t> renamed;
   for (std::size_t index = 0; index < instructions.size(); ++index) {
     const std::uint64_t address = instructions[index] + 1;
     entry named;
-    if (lines[index] != none && script_of_line.size() < most_names) {
+    if (lines[index] != no_line && script_of_line.size() < most_names) {
       const auto [script, is_new] = script_of_line.try_emplace(lines[index]);
       if (is_new) {
         const std::string line = line_at(file_, lines[index]);

@@ -73,10 +73,10 @@ bool note_unread_interpreters(profile& p) {
   bool found = false;
   for (const auto& [begin, language] : names) {
     const bool is_there =
-        std::any_of(p.modules.begin(), p.modules.end(), [begin = begin](const module_info& module) {
+        std::any_of(p.modules.begin(), p.modules.end(), [start = begin](const module_info& module) {
           std::string_view name = std::string_view(module.path).substr(module.path.rfind('/') + 1);
           if (name.starts_with("lib")) name.remove_prefix(3);
-          return name.starts_with(begin);
+          return name.starts_with(start);
         });
     if (!is_there) continue;
     found = true;

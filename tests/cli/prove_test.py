@@ -134,6 +134,11 @@ class prove(Base):
         with open(page, encoding="utf-8") as file:
             self.assertIn("CPU time; measured", file.read())
 
+    def test_a_program_that_fails_now_is_told(self):
+        script = self.write("once", "#!/bin/sh\ntest -e done && exit 1\n: >done\n")
+        self.record([script])
+        self.assert_refused(tarn("prove", self.path("p.prof")), 3, "when it was recorded, but now: exit status 1")
+
     def test_where_nothing_gains_it_says_so(self):
         self.record([self.compile("arithmetic", ARITHMETIC, "-O2", "-g")])
         result = tarn("prove", "--rounds", "1", "--only", "keep-memory", self.path("p.prof"))
