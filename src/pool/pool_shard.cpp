@@ -272,45 +272,58 @@ span* pool_shard::take_any_span() {
   return detach_locked(s);
 }
 
-// While the system is called, without the lock, the span's free slots are marked as taken, so that no thread gets them.
+bool pool_shard::take_idle_slots(idle_slots& idle, std::uint8_t walk) {
+  os::lock_guard guard(depot_.lock, *this);
+  span* const s = depot_.find_from_back([walk](span* each) {
+    if (each->looked_at == walk) return walk_step::list_done;
+    each->looked_at = walk;
+    return each->free_objects != each->free_when_looked ? walk_step::found : walk_step::next;
+  });
+  if (s == nullptr) return false;
+  idle.of = s;
+  idle.capacity = s->capacity;
+  idle.count = s->free_objects;
+  std::copy_n(s->free_bits, objects::words(idle.capacity), idle.bits);
+  std::fill_n(s->free_bits, objects::words(idle.capacity), 0);
+  pool_.note_moving(idle.count);
+  depot_.change_free_count(s, -idle.count);
+  full_.push_front(s);
+  return true;
+}
+
+bool pool_shard::return_idle_slots(const idle_slots& idle, std::uint8_t walk) {
+  span* const s = idle.of;
+  os::lock_guard guard(depot_.lock, *this);
+  // Slots freed meanwhile make the span one that another shard may take.
+  if (s->owner.load(std::memory_order_relaxed) != this) return false;
+  for (std::size_t w = 0; w < objects::words(idle.capacity); ++w) s->free_bits[w] |= idle.bits[w];
+  if (s->list == object_depot::no_list) full_.remove(s);
+  if (depot_.change_free_count(s, idle.count)) account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
+  pool_.note_moving(-idle.count);
+  s->free_when_looked = s->free_objects;
+  s->looked_at = walk;
+  note_change_locked();
+  return true;
+}
+
 void pool_shard::purge_idle_pages(std::uint8_t walk) {
   if (free_hint() == 0) return;
   // Not on the stack, which may be a coroutine's.
   constexpr std::size_t most_bytes = objects::words(slot_layout::most_objects_huge) * sizeof(std::uint64_t);
-  auto* const bits = static_cast<std::uint64_t*>(engine::blocks.allocate(most_bytes));
-  if (bits == nullptr) return;
-  for (;;) {
-    span* s = nullptr;
-    int taken = 0;
-    std::size_t count = 0;
-    {
-      os::lock_guard guard(depot_.lock, *this);
-      s = depot_.find_from_back([walk](span* each) {
-        if (each->looked_at == walk) return walk_step::list_done;
-        each->looked_at = walk;
-        return each->free_objects != each->free_when_looked ? walk_step::found : walk_step::next;
-      });
-      if (s == nullptr) break;
-      count = objects::words(s->capacity);
-      taken = s->free_objects;
-      std::copy_n(s->free_bits, count, bits);
-      std::fill_n(s->free_bits, count, 0);
-      pool_.note_moving(taken);
-      depot_.change_free_count(s, -taken);
-      full_.push_front(s);
-    }
+  idle_slots idle;
+  idle.bits = static_cast<std::uint64_t*>(engine::blocks.allocate(most_bytes));
+  if (idle.bits == nullptr) return;
+  while (take_idle_slots(idle, walk)) {
+    const span* const s = idle.of;
     engine::touch.withdraw_huge(s->start, s->bytes());
-    objects::for_each_page_run(bits, s->capacity, s->start, s->start, pool_.layout().size,
+    objects::for_each_page_run(idle.bits, idle.capacity, s->start, s->start, pool_.layout().size,
                                [](const os::address_range& run) { os::purge(run.memory(), run.bytes()); });
-    os::lock_guard guard(depot_.lock, *this);
-    for (std::size_t w = 0; w < count; ++w) s->free_bits[w] |= bits[w];
-    if (s->list == object_depot::no_list) full_.remove(s);
-    if (depot_.change_free_count(s, taken)) account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
-    pool_.note_moving(-taken);
-    s->free_when_looked = s->free_objects;
-    s->looked_at = walk;
+    // acquire: as in owner_of().
+    while (
+        !static_cast<pool_shard*>(s->owner.load(std::memory_order_acquire))->return_idle_slots(idle, walk)) {
+    }
   }
-  engine::blocks.deallocate(bits, most_bytes);
+  engine::blocks.deallocate(idle.bits, most_bytes);
 }
 
 std::size_t pool_shard::taken() {

@@ -134,6 +134,19 @@ class alignas(separation) pool_shard {
   friend struct checked_slots;
   friend class pool_shard_test_access;
 
+  // The free slots of a span while the system drops their pages. They count as taken, so that no thread gets them.
+  struct idle_slots {
+    span* of = nullptr;
+    std::size_t capacity = 0;       // of the span when they were taken
+    int count = 0;                  // set bits
+    std::uint64_t* bits = nullptr;  // as span::free_bits
+  };
+  // Takes the free slots of a partly used span that this walk has not visited and that has changed since an earlier one.
+  // False: there is none.
+  bool take_idle_slots(idle_slots& idle, std::uint8_t walk);
+  // Puts them back. False if the span belongs to another shard by now.
+  bool return_idle_slots(const idle_slots& idle, std::uint8_t walk);
+
   std::size_t take_used_locked(void** slot, std::size_t most) TARN_REQUIRES(depot_.lock);
   std::size_t carve_locked(void** slot, std::size_t most) TARN_REQUIRES(depot_.lock);
   // Updates the figures that other threads read without the lock.

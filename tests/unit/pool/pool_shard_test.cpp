@@ -316,6 +316,28 @@ TEST_F(pool_shard_test, the_shard_to_which_a_span_has_moved_carves_on) {
   own_.give({fresh[0], taken.back()});
 }
 
+TEST_F(pool_shard_test, a_span_moves_while_the_pages_of_its_free_slots_are_dropped) {
+  add_spans(1);
+  const slots all = own_.take_all(first_);
+  ASSERT_EQ(all.size(), in_span);
+  own_.give(slots(all.begin(), all.begin() + 100));
+  access::idle_slots idle;
+  std::vector<std::uint64_t> bits(objects::words(slot_layout::most_objects_huge));
+  idle.bits = bits.data();
+  ASSERT_TRUE(access::take_idle_slots(first_, idle));
+  EXPECT_EQ(idle.count, 100);
+  EXPECT_FALSE(first_.move_span_to(second_)) << "none of its slots can be handed out";
+  own_.give({all[100]});
+  ASSERT_TRUE(first_.move_span_to(second_));
+  EXPECT_FALSE(access::return_idle_slots(first_, idle));
+  first_.validate_locked();
+  ASSERT_TRUE(access::return_idle_slots(second_, idle));
+  own_.pool.validate();
+  EXPECT_EQ(first_.taken(), 0U);
+  EXPECT_EQ(second_.ready(), 101U);
+  own_.give(slots(all.begin() + 101, all.end()));
+}
+
 TEST_F(pool_shard_test, a_shard_carves_one_span_at_a_time) {
   const slots mine = own_.get(first_, 10);
   const slots theirs = own_.get(second_, 10);
