@@ -87,11 +87,15 @@ std::string render_ways(const profiler::proof& what, std::size_t width, bool col
 
 std::string rounds_in_words(int rounds) { return rounds == 1 ? "1 round" : fmt::format("{} rounds", rounds); }
 
-std::string headline_of(const proof_way& way) {
-  std::string text = fmt::format("{}, {}: {}: {}", way.name, rounds_in_words(way.rounds),
-                                 profiler::decision_name(way.decision), way.headline);
+// What the way's name stands for, where a malloc's name does not say it.
+std::string meaning_of(const proof_way& way) {
+  std::string text = "  " + way.name + ": " + way.headline;
   for (const auto& [name, value] : way.variables) text += fmt::format(" ({}={})", name, value);
-  return text;
+  return text + "\n";
+}
+
+bool is_malloc(const proof_way& way) {
+  return way.kind == profiler::kind_name(profiler::advice_kind::allocator);
 }
 
 // The advised ways that save significantly in `metric`, largest saving first.
@@ -191,7 +195,9 @@ std::string render_proof(const proof_result& result, bool colour, std::size_t wi
           " in random order; in brackets: bounds, each with 95 % for all ways and looks together; *: 1 % or "
           "more\n",
       style::faint, colour);
-  for (const proof_way& way : what.ways) text += paint("  " + headline_of(way), style::faint, colour) + "\n";
+  for (const proof_way& way : what.ways) {
+    if (!is_malloc(way)) text += paint(meaning_of(way), style::faint, colour);
+  }
   text +=
       paint(fmt::format("duration: {}; one run of the unchanged program takes {}\n",
                         profiler::say_seconds(what.seconds), profiler::say_seconds(result.program_seconds)),

@@ -76,11 +76,14 @@ std::string change_of(const proof_way& way) {
   return text + "PROGRAM ARG...";
 }
 
-std::string say_measured(const proof& all, const proof_way& way) {
-  return "tarn prove, " + std::to_string(all.rounds) + (all.rounds == 1 ? " round, " : " rounds, ") +
-         way.name + ": CPU time " + say_figure(way.of(proof_metric::cpu)) + "; wall time " +
-         say_figure(way.of(proof_metric::wall)) + "; peak RSS " + say_figure(way.of(proof_metric::rss)) +
-         "; page faults " + say_figure(way.of(proof_metric::faults));
+std::string say_measured(const proof_way& way) {
+  std::string text =
+      "tarn prove, " + std::to_string(way.rounds) + (way.rounds == 1 ? " round, " : " rounds, ") + way.name;
+  text += ": CPU time " + say_figure(way.of(proof_metric::cpu)) + "; wall time " +
+          say_figure(way.of(proof_metric::wall)) + "; peak RSS " + say_figure(way.of(proof_metric::rss)) +
+          "; page faults " + say_figure(way.of(proof_metric::faults));
+  if (way.decision == proof_decision::behind) text += "; not measured further, as another way took less";
+  return text;
 }
 
 void set_measured(advice& one, const proof_way& way) {
@@ -94,8 +97,8 @@ void set_measured(advice& one, const proof_way& way) {
   one.memory_bytes = rss.outcome == proof_outcome::more ? rss.before * (rss.ratio - 1) : 0;
 }
 
-void prove(const proof& all, advice& one, const proof_way& way) {
-  one.evidence.push_back(say_measured(all, way));
+void prove(advice& one, const proof_way& way) {
+  one.evidence.push_back(say_measured(way));
   if (way.layer_seconds > 0) {
     one.evidence.push_back(
         "from that CPU time " + say_time(1e9 * way.layer_seconds) +
@@ -112,7 +115,7 @@ void prove(const proof& all, advice& one, const proof_way& way) {
   for (const auto& [name, value] : way.variables) one.variables.push_back({name, value});
 }
 
-advice advice_from(const proof& all, const proof_way& way) {
+advice advice_from(const proof_way& way) {
   advice one;
   one.kind = kind_of(way);
   one.grade = advice_grade::measured;
@@ -122,13 +125,14 @@ advice advice_from(const proof& all, const proof_way& way) {
   one.library = way.name == "tarn" ? std::string() : way.library;
   for (const auto& [name, value] : way.variables) one.variables.push_back({name, value});
   set_measured(one, way);
-  one.evidence = {say_measured(all, way)};
+  one.evidence = {say_measured(way)};
   return one;
 }
 
 }  // namespace
 
 std::string say_figure(const proven_figure& figure) {
+  if (figure.confidence <= 0) return figure.ratio == 1 ? "the same" : signed_percent(figure.ratio);
   if (figure.outcome == proof_outcome::none) {
     return "no difference beyond noise (" + signed_percent(figure.low) + " to " +
            signed_percent(figure.high) + ")";
@@ -151,7 +155,7 @@ void apply_proof(const profile& p, std::vector<advice>& candidates) {
     const proof_way* way = best_way(all, one);
     if (way == nullptr) continue;
     used.push_back(way);
-    prove(all, one, *way);
+    prove(one, *way);
   }
   const bool has_allocator = std::any_of(candidates.begin(), candidates.end(), [](const advice& one) {
     return one.kind == advice_kind::allocator;
@@ -167,13 +171,13 @@ void apply_proof(const profile& p, std::vector<advice>& candidates) {
   const proof_way* best_malloc = nullptr;
   for (const proof_way* way : gaining) {
     if (way->kind != kind_name(advice_kind::allocator)) {
-      candidates.push_back(advice_from(all, *way));
+      candidates.push_back(advice_from(*way));
     } else if (best_malloc == nullptr ||
                way->of(proof_metric::cpu).ratio < best_malloc->of(proof_metric::cpu).ratio) {
       best_malloc = way;
     }
   }
-  if (best_malloc != nullptr) candidates.push_back(advice_from(all, *best_malloc));
+  if (best_malloc != nullptr) candidates.push_back(advice_from(*best_malloc));
 }
 
 }  // namespace tarn::profiler

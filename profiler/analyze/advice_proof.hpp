@@ -14,7 +14,7 @@ namespace tarn::profiler {
 // the figures as evidence.
 void apply_proof(const profile& p, std::vector<advice>& candidates);
 
-// "12 % less (9.1 to 15)", "no difference beyond noise (2.0 % less to 1.1 % more)"
+// "12 % less (9.1 to 15)", "no difference beyond noise (2.0 % less to 1.1 % more)"; without an interval "12 % less"
 std::string say_figure(const proven_figure& figure);
 
 }  // namespace tarn::profiler

@@ -63,5 +63,15 @@ TEST(proof_report, without_a_terminal_all_columns_are_shown) {
   }
 }
 
+TEST(proof_report, a_setting_is_said_in_words_and_a_malloc_by_its_name) {
+  proof_result result = measured(2);
+  result.proven.ways[0].kind = profiler::kind_name(profiler::advice_kind::allocator);
+  result.proven.ways[1].variables = {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
+  const std::string text = render_proof(result, false, 80);
+  EXPECT_EQ(text.find("-1: what is done"), std::string::npos) << text;
+  EXPECT_NE(text.find("  way-1: what is done (GLIBC_TUNABLES=glibc.malloc.hugetlb=1)\n"), std::string::npos)
+      << text;
+}
+
 }  // namespace
 }  // namespace tarn::cli

@@ -116,6 +116,20 @@ TEST(AdviceProof, WhatTheRoundsDoNotDecideStaysCounted) {
   }
 }
 
+// Two mallocs took less, so its one round has no bounds.
+TEST(AdviceProof, AWayThatWasNotMeasuredFurtherSaysSo) {
+  proof_way tarn = way("tarn", advice_kind::allocator, {2, 0.52, 0.52, 0.52, 0, proof_outcome::none});
+  tarn.decision = proof_decision::behind;
+  tarn.rounds = 1;
+  std::vector<advice> all = {allocator_advice()};
+  apply_proof(measured({tarn}), all);
+  ASSERT_EQ(all[0].evidence.size(), 1U);
+  EXPECT_TRUE(all[0].evidence[0].starts_with("tarn prove, 1 round, tarn: CPU time 48 % less; "))
+      << all[0].evidence[0];
+  EXPECT_TRUE(all[0].evidence[0].ends_with("; not measured further, as another way took less"))
+      << all[0].evidence[0];
+}
+
 TEST(AdviceProof, AWayThatGainsWithoutAdviceBecomesAdvice) {
   proof_way keep = way("keep-memory", advice_kind::tunable, is_less);
   keep.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0"}};
