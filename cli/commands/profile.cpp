@@ -295,10 +295,11 @@ void prove_recorded(const recorded_profile& recorded, const profile_arguments& a
       print_note(interruption);
       if (result.proven.rounds == 0) return;
     }
-    const std::string table =
-        render_proof(result, wants_colour(STDERR_FILENO), terminal_width(STDERR_FILENO));
+    const std::size_t width = terminal_width(STDERR_FILENO);
+    const std::string table = render_proof(result, wants_colour(STDERR_FILENO), width);
     if (!table.empty()) fmt::print(stderr, "\n{}\n", table);
-    for (const std::string& line : render_proof_verdict(result.proven)) fmt::print(stderr, "{}\n", line);
+    for (const std::string& line : render_proof_verdict(result.proven))
+      fmt::print(stderr, "{}\n", fold(line, width));
     fmt::print(stderr, "{}", render_failures(result.outcome));
   } catch (const std::exception& error) {
     print_note(fmt::format("nothing could be proven: {}", error.what()));

@@ -179,13 +179,14 @@ nlohmann::json plan_json(const proof_result& result) {
 
 void print_proof(const proof_result& result, const std::vector<profiler::advice>& advised) {
   const bool colour = wants_colour(STDOUT_FILENO);
-  fmt::print("{}", render_proof(result, colour, terminal_width(STDOUT_FILENO)));
+  const std::size_t width = terminal_width(STDOUT_FILENO);
+  fmt::print("{}", render_proof(result, colour, width));
   bool first = true;
   for (const std::string& line : render_proof_verdict(result.proven)) {
-    fmt::print("{}\n", first ? "\n" + paint(line, style::bold, colour) : line);
+    fmt::print("{}\n", first ? "\n" + paint(fold(line, width), style::bold, colour) : fold(line, width));
     first = false;
   }
-  fmt::print("{}", render_proven_advice(advised));
+  fmt::print("{}", fold(render_proven_advice(advised), width));
   flush_standard_output();
   fmt::print(stderr, "{}", render_failures(result.outcome));
 }

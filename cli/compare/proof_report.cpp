@@ -81,15 +81,15 @@ std::string render_ways(const profiler::proof& what, std::size_t width, bool col
     text +=
         pad_right(cut_in_middle(names[row], name_columns), name_columns + 2) + table.row(row, colour) + "\n";
   if (table.without_room().empty()) return text;
-  return text +
-         paint(table.without_room() + ": widen the terminal, or use --json or | cat\n", style::faint, colour);
+  return text + paint(fold(table.without_room() + ": widen the terminal, or use --json or | cat\n", width),
+                      style::faint, colour);
 }
 
 std::string rounds_in_words(int rounds) { return rounds == 1 ? "1 round" : fmt::format("{} rounds", rounds); }
 
 // What the way's name stands for, where a malloc's name does not say it.
 std::string meaning_of(const proof_way& way) {
-  std::string text = "  " + way.name + ": " + way.headline;
+  std::string text = way.name + ": " + way.headline;
   for (const auto& [name, value] : way.variables) text += fmt::format(" ({}={})", name, value);
   return text + "\n";
 }
@@ -188,20 +188,18 @@ std::string render_proof(const proof_result& result, bool colour, std::size_t wi
       text += fmt::format(" {} {}{}", each.show(unchanged->of(each.metric).before).text, each.name,
                           each.metric == proof_metric::faults ? "\n\n" : ",");
     }
-    text += render_ways(what, width, colour);
+    text = fold(text, width) + render_ways(what, width, colour);
   }
-  text += paint(
+  std::string notes =
       rounds_in_words(what.rounds) +
-          " in random order; in brackets: bounds, each with 95 % for all ways and looks together; *: 1 % or "
-          "more\n",
-      style::faint, colour);
+      " in random order; in brackets: bounds, each with 95 % for all ways and looks together; "
+      "*: 1 % or more\n";
   for (const proof_way& way : what.ways) {
-    if (!is_malloc(way)) text += paint(meaning_of(way), style::faint, colour);
+    if (!is_malloc(way)) notes += meaning_of(way);
   }
-  text +=
-      paint(fmt::format("duration: {}; one run of the unchanged program takes {}\n",
-                        profiler::say_seconds(what.seconds), profiler::say_seconds(result.program_seconds)),
-            style::faint, colour);
+  notes += fmt::format("duration: {}; one run of the unchanged program takes {}\n",
+                       profiler::say_seconds(what.seconds), profiler::say_seconds(result.program_seconds));
+  text += paint(fold(notes, width), style::faint, colour);
   return text;
 }
 

@@ -39,10 +39,11 @@ std::vector<std::string> table_of(const std::string& text) {
 TEST(proof_report, the_table_fits_on_the_terminal_and_names_what_does_not) {
   for (const std::size_t width : {80U, 100U, 60U}) {
     const std::string text = render_proof(measured(3), false, width);
-    for (const std::string& line : table_of(text)) EXPECT_LE(display_width(line), width) << line;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), width) << line;
     EXPECT_NE(text.find("CPU time"), std::string::npos);
     EXPECT_NE(text.find("no room for "), std::string::npos) << text;
-    EXPECT_NE(text.find("page faults: widen the terminal"), std::string::npos) << text;
+    EXPECT_NE(text.find("page faults: "), std::string::npos) << text;
   }
   // A long name is shortened in its middle, so that both ends stay.
   const std::string text = render_proof(measured(3), false, 80);
@@ -67,9 +68,9 @@ TEST(proof_report, a_setting_is_said_in_words_and_a_malloc_by_its_name) {
   proof_result result = measured(2);
   result.proven.ways[0].kind = profiler::kind_name(profiler::advice_kind::allocator);
   result.proven.ways[1].variables = {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
-  const std::string text = render_proof(result, false, 80);
-  EXPECT_EQ(text.find("-1: what is done"), std::string::npos) << text;
-  EXPECT_NE(text.find("  way-1: what is done (GLIBC_TUNABLES=glibc.malloc.hugetlb=1)\n"), std::string::npos)
+  const std::string text = render_proof(result, false, 0);
+  EXPECT_EQ(text.find("name-1: what is"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nway-1: what is done (GLIBC_TUNABLES=glibc.malloc.hugetlb=1)\n"), std::string::npos)
       << text;
 }
 
