@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "cli/commands/commands.hpp"
@@ -19,6 +21,7 @@
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "cli/show/text_table.hpp"
+#include "profiler/analyze/places.hpp"
 #include "profiler/export/difference.hpp"
 #include "profiler/model/known_meta.hpp"
 
@@ -90,8 +93,7 @@ void print_totals(const profiler::difference& changes, bool colour) {
 }
 
 // Significant changes first.
-std::vector<const site_change*> by_change(const profiler::difference& changes, std::size_t metric_index,
-                                          std::size_t most) {
+std::vector<const site_change*> by_change(const profiler::difference& changes, std::size_t metric_index) {
   std::vector<const site_change*> sites;
   for (const site_change& one : changes.sites) {
     if (one.values[metric_index].amount() != 0) sites.push_back(&one);
@@ -101,7 +103,6 @@ std::vector<const site_change*> by_change(const profiler::difference& changes, s
     if (left.is_significant() != right.is_significant()) return left.is_significant();
     return std::abs(left.amount()) > std::abs(right.amount());
   });
-  if (most != 0 && sites.size() > most) sites.resize(most);
   return sites;
 }
 
@@ -125,21 +126,38 @@ std::vector<std::string> places_of(const profiler::difference& changes,
   return places;
 }
 
+// The sites whose change can be told from zero; all others as one row.
 void print_sites(const profiler::difference& changes, std::size_t metric_index, std::size_t most,
                  bool colour) {
   const metric& what = profiler::metrics()[metric_index];
-  const auto sites = by_change(changes, metric_index, most);
+  auto sites = by_change(changes, metric_index);
   if (sites.empty()) return;
+  const std::size_t shown = profiler::split_off_others(
+      sites, most == 0 ? sites.size() : most, [metric_index](const site_change* one) {
+        const change& value = one->values[metric_index];
+        return std::pair{std::abs(value.amount()), value.margin};
+      });
   text_table table({std::string(what.name), "before", "after", "change", "interval"});
-  for (const site_change* one : sites) {
-    const change& value = one->values[metric_index];
+  const auto add_row = [&](const change& value, const std::string& interval) {
     table.add({{show_amount(what, value), style_of(value)},
                {say(what.unit, value.before)},
                {say(what.unit, value.after)},
                {show_share(value)},
-               {value.margin_text()}});
+               {interval}});
+  };
+  for (std::size_t index = 0; index < shown; ++index)
+    add_row(sites[index]->values[metric_index], sites[index]->values[metric_index].margin_text());
+  change others;
+  others.margin = std::numeric_limits<double>::infinity();  // of what may be chance
+  for (std::size_t index = shown; index < sites.size(); ++index) {
+    others.before += sites[index]->values[metric_index].before;
+    others.after += sites[index]->values[metric_index].after;
   }
-  const std::vector<std::string> places = places_of(changes, sites, room_beside(table.width()));
+  const std::size_t folded = sites.size() - shown;
+  if (folded > 0) add_row(others, "");
+  sites.resize(shown);
+  std::vector<std::string> places = places_of(changes, sites, room_beside(table.width()));
+  places.push_back(fmt::format("others ({} sites)", folded));
   fmt::print("\n{}\n", table.heading(colour, "where"));
   for (std::size_t index = 0; index < table.rows(); ++index)
     fmt::print("{}\n", table.row(index, colour, places[index]));
@@ -180,7 +198,8 @@ void print_json(const profiler::difference& changes, std::size_t metric_index, s
                                {"confidence", profiler::difference_confidence},
                                {"totals", totals},
                                {"exceeded", failures}};
-  const auto sites = by_change(changes, metric_index, most);
+  auto sites = by_change(changes, metric_index);
+  if (most != 0 && sites.size() > most) sites.resize(most);
   print_json_rows(head, "sites", sites.size(),
                   [&](std::size_t index) { return row_json(changes, *sites[index]); });
 }

@@ -28,14 +28,14 @@ constexpr command_text show_text = {
     .summary = "Show a profile by call site, call path, resident memory, or leaks.",
     .usage = "tarn show [--by VIEW] [OPTIONS] PROFILE",
     .examples =
-        "  tarn show server.prof                       the 20 most expensive sites\n"
-        "  tarn show server.prof -m peak -n 50         the 50 sites with the most live\n"
+        "  tarn show server.prof                       the 20 most expensive places\n"
+        "  tarn show server.prof -m peak -n 50         the 50 places with the most live\n"
         "                                              memory at the program's peak\n"
-        "  tarn show server.prof -f json::parser       sites with it in a function, a\n"
+        "  tarn show server.prof -f json::parser       places with it in a function, a\n"
         "                                              file or type of their path\n"
         "  tarn show --by tree server.prof             cost by call path, from main down\n"
         "  tarn show --by tree --inverted server.prof  from the sites up to their callers\n"
-        "  tarn show --by rss server.prof              at the reading with most memory\n"
+        "  tarn show --by rss server.prof              at the live peak\n"
         "  tarn show --by rss --over-time server.prof  one row per reading\n"
         "  tarn show --by leaks --suppressions known.supp server.prof\n"
         "  tarn show --by pinned server.prof           sites whose live blocks keep\n"
@@ -43,7 +43,8 @@ constexpr command_text show_text = {
     .notes =
         "Metrics: cost (malloc, free and the kernel's work for them), malloc, hidden\n"
         "(cost less malloc), faults, allocations, bytes, live, live_bytes, peak.\n"
-        "\u00b112 %: margin of a sampled figure, which holds in 95 of 100 cases.\n"
+        "44 \u00b1 10 ms: a sampled figure with its margin, which holds in 95 of 100 cases;\n"
+        "up to 90 ms: it may be nothing. Such rows of a table are one row, others.\n"
         "\n"
         "tree: a path without branches is not indented further. Branches below --min are\n"
         "one line, so that the lines add up.\n"
@@ -100,7 +101,7 @@ std::vector<limited_option> declare_options(command& app, view_request& asked, s
        {tree}},
       {app.option("--depth N", asked.depth, "tree: at most N levels"), {tree}},
       {app.add_flag("--inverted", asked.inverted, "tree: the sites first, with their callers below"), {tree}},
-      {app.option("--at WHEN", asked.at, "rss: peak (the reading with the most memory) or end (the last one)",
+      {app.option("--at WHEN", asked.at, "rss: peak (the reading at the live peak) or end (the last one)",
                   one_of({"peak", "end"})),
        {rss}},
       {app.add_flag("--over-time", asked.over_time, "rss: one row per reading"), {rss}},

@@ -2,8 +2,11 @@
 #include "cli/recording/recording_setup.hpp"
 
 #include <fmt/core.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <string>
 
 #include "cli/compare/contender.hpp"
 #include "cli/cost/cost_worker.hpp"
@@ -110,6 +113,13 @@ nlohmann::json describe_place(const std::vector<std::string>& notes, const std::
                           {"tarn_version", TARN_CLI_VERSION}};
   const std::uint64_t limit = os::look_at_memory("", process.c_str()).group.limit;
   if (limit != os::unlimited) place["memory_limit_bytes"] = limit;
+  place["machine_memory_bytes"] =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  // Of this process, whose limits the program inherits, or of the one that is attached to.
+  rlimit address{};
+  const pid_t whose = process == "self" ? 0 : static_cast<pid_t>(std::stol(process));
+  if (prlimit(whose, RLIMIT_AS, nullptr, &address) == 0 && address.rlim_cur != RLIM_INFINITY)
+    place["address_limit_bytes"] = address.rlim_cur;
   return place;
 }
 

@@ -127,7 +127,7 @@ process_summary sum_of(const std::vector<process_summary>& processes) {
 
 std::string render_processes(const std::vector<process_summary>& processes, std::size_t most, bool with_files,
                              std::size_t width) {
-  const double whole = sum_of(processes).charged.total();
+  const double whole = sum_of(processes).cpu_ns;
   std::vector<std::string> headings = {"cost",   "share", "CPU time", "allocations",
                                        "faults", "pid",   "command"};
   if (with_files) headings.emplace_back("file");

@@ -2,165 +2,104 @@
 #include "cli/show/profile_verdict.hpp"
 
 #include <fmt/core.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
-#include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
+#include "cli/show/trouble_text.hpp"
 #include "profiler/analyze/advice.hpp"
-#include "profiler/analyze/memory_kinds.hpp"
+#include "profiler/analyze/places.hpp"
 #include "profiler/analyze/site_label.hpp"
+#include "profiler/analyze/trouble.hpp"
 #include "profiler/format/quantity.hpp"
-#include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
 
 namespace {
 
-using profiler::memory_kind;
-using profiler::memory_row;
+using profiler::base_unit;
+using profiler::margin_of;
+using profiler::place_row;
 using profiler::profile;
 using profiler::say_bytes;
-
-constexpr double near_limit = 0.9;
-constexpr std::size_t most_holders = 4;
-
-struct holder {
-  double bytes = 0;
-  std::string name;
-};
-
-// Blocks and mappings by place, everything else by kind; the largest first.
-std::vector<holder> holders_of(const profile& p, const memory_row& row) {
-  std::vector<holder> all;
-  for (const memory_kind& kind : profiler::memory_kinds) {
-    const bool has_places = kind.member == &memory_row::live || kind.member == &memory_row::mapped;
-    const auto parts = has_places ? placed_parts(p, row, kind) : std::vector<profiler::placed_memory>();
-    for (const profiler::placed_memory& part : parts) {
-      const char* const what = kind.member == &memory_row::live ? "live blocks" : "mapped";
-      all.push_back({part.bytes, fmt::format("{}: {}", what, show_frame(part.where, 0))});
-    }
-    if (parts.empty() && row.*kind.member > 0) all.push_back({row.*kind.member, text_of(kind, p)});
-  }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const holder& left, const holder& right) { return left.bytes > right.bytes; });
-  if (all.size() > most_holders) all.resize(most_holders);
-  return all;
-}
-
-}  // namespace
-
-double peak_resident_bytes(const profile& p) {
-  double peak = profiler::number_in(p.meta, "peak_resident_bytes");
-  for (const auto& row : p.counters) peak = std::max(peak, row.resident_bytes);
-  return peak;
-}
-
-std::string render_memory_verdict(const profile& p) {
-  const auto end = p.meta.find("exit");
-  const int signal =
-      end != p.meta.end() && end->is_object() ? static_cast<int>(profiler::number_in(*end, "signal")) : 0;
-  const double limit = profiler::number_in(p.meta, "memory_limit_bytes");
-  const double peak = peak_resident_bytes(p);
-  const bool is_near = limit > 0 && peak >= near_limit * limit;
-  if (signal == 0 && !is_near) return "";
-  std::string text = signal != 0 ? format_exit(W_EXITCODE(0, signal)) + "; " : "";
-  text += fmt::format("its resident memory reached {}{}",
-                      profiler::flag_in(p.meta, "peak_resident_exact") ? "" : "at least ", say_bytes(peak));
-  if (limit > 0) text += fmt::format("; the limit of its control group is {}", say_bytes(limit));
-  text += '\n';
-  const memory_row* const row = p.memory.highest();
-  if (row == nullptr || (signal != SIGKILL && !is_near)) return text;
-  text += fmt::format("  at {}, of {} resident (all of it: tarn show --by rss FILE):\n",
-                      profiler::say_time(static_cast<double>(row->time_ns)), say_bytes(row->resident_bytes));
-  for (const holder& one : holders_of(p, *row)) {
-    text += fmt::format("  {} {}  {}\n", pad_left(say_bytes(one.bytes), 10),
-                        pad_left(profiler::say_share(one.bytes, row->sum()), 7), one.name);
-  }
-  return text;
-}
-
 using profiler::say_count;
-using profiler::say_margin;
+using profiler::say_estimate;
 using profiler::say_share;
 using profiler::say_time;
+using profiler::trouble;
+using profiler::trouble_kind;
 
-namespace {
-
-constexpr std::size_t most_sites = 5;
+constexpr std::size_t most_places = 5;
 constexpr std::size_t most_advice = 5;
+constexpr double least_cost = 0.005;  // of the whole cost: what a row must have
 
-// " ± 12 ms", to follow a figure; empty if the figure is exact, or the margin too small to show.
-std::string margin_ns(double variance) {
-  const double margin = profiler::margin_of(variance);
-  return margin < 1 ? "" : fmt::format(" ± {}", say_time(margin));
+std::string say_cost(const profiler::cost& one) {
+  return say_estimate(base_unit::ns, one.total(), margin_of(one.whole_variance()));
 }
 
-std::string margin_share(double variance, double value) {
-  const std::string margin = say_margin(profiler::margin_of(variance), value);
-  return margin.empty() ? "" : " " + margin;
+// Of the program's processor time; "" if it is not known, as the process ended before the system's clock had ticked for it.
+std::string share_of(const profile& p, const profiler::cost& one) {
+  const double whole = profiler::processor_ns(p);
+  return whole > 0 ? say_share(one.total(), whole, margin_of(one.whole_variance())) : "";
 }
 
-struct paying_place {
-  std::string name;       // shown: with the base name of the file
-  std::string full_name;  // the key: with the whole path of the file
-  double cost = 0;
-  double cost_variance = 0;
-  double malloc_bias = 0;
-  profiler::site_figures figures;  // counts and bytes only
-};
-
-void set_names(paying_place& place, const profiler::profile& p, const profiler::source_frame& frame) {
-  const std::string file = profiler::file_of(p, frame);
-  const std::string line = frame.line != 0 ? fmt::format(":{}", frame.line) : "";
-  place.full_name = file.empty() ? frame.function : fmt::format("{} ({}{})", frame.function, file, line);
-  place.name = frame.file.empty() ? frame.function
-                                  : fmt::format("{} ({}{})", frame.function,
-                                                frame.file.substr(frame.file.rfind('/') + 1), line);
+profiler::site_figures sum_of_sites(const profile& p) {
+  profiler::site_figures sum;
+  for (const profiler::site& site : p.sites) profiler::add_up(sum, site.figures);
+  return sum;
 }
 
-// Places that would look alike are shown with the whole path of the file.
-void tell_apart(std::vector<paying_place>& places) {
-  std::map<std::string, int> alike;
-  for (const paying_place& place : places) ++alike[place.name];
-  for (paying_place& place : places) {
-    if (alike[place.name] > 1) place.name = place.full_name;
+// Brings the places first that are shown one by one: their cost can be told from zero, and is not negligible.
+std::size_t split_off_others(std::vector<place_row>& places, const profiler::cost& all) {
+  return profiler::split_off_others(places, most_places, [&all](const place_row& one) {
+    return std::pair{one.charged.total(), std::max(one.margin(), least_cost * all.total())};
+  });
+}
+
+std::string blocks_of(const profiler::site_figures& sum, const char* of) {
+  return say_estimate(base_unit::count, sum.allocations + sum.maps, margin_of(sum.allocations_variance)) +
+         of + say_estimate(base_unit::bytes, sum.bytes + sum.mapped_bytes, margin_of(sum.bytes_variance));
+}
+
+std::string paying_line(const profile& p, const profiler::cost& paid, const std::string& what,
+                        const std::string& name) {
+  return fmt::format("  {} {}  {}  {}\n", pad_left(say_cost(paid), 13), pad_left(share_of(p, paid), 6),
+                     pad_left(what, 20), name);
+}
+
+// The costliest places, and all else as one row, so that the rows add up.
+std::string paying_lines(const profile& p, const profiler::cost& all) {
+  std::vector<place_row> places = profiler::places_of(p);
+  const std::size_t shown = split_off_others(places, all);
+  const std::vector<std::string> names = profiler::names_of(p, places);
+  std::string text;
+  profiler::site_figures rest;
+  double shown_ns = 0;
+  for (std::size_t index = 0; index < places.size(); ++index) {
+    const place_row& one = places[index];
+    if (index >= shown) {
+      profiler::add_up(rest, one.sum);
+      continue;
+    }
+    shown_ns += one.charged.total();
+    text += paying_line(p, one.charged,
+                        one.sum.allocations + one.sum.maps == 0 ? say_count(one.sum.faults) + " page faults"
+                                                                : blocks_of(one.sum, " of "),
+                        names[index]);
+    if (const std::string hint = name_hint(p, one.where); !hint.empty())
+      text += std::string(25, ' ') + hint + "\n";
   }
-}
-
-// The costs by place in the program, summed over all call paths that lead there; costliest first.
-std::vector<paying_place> paying_places(const profiler::profile& p) {
-  std::map<std::string, paying_place> by_full_name;
-  for (const profiler::site& site : p.sites) {
-    const profiler::cost one = profiler::cost_of(p, site.figures);
-    const double cost = one.total();
-    if (cost <= 0) continue;
-    paying_place named;
-    set_names(named, p, profiler::site_label(p, site));
-    paying_place& place = by_full_name.try_emplace(named.full_name, named).first->second;
-    place.cost += cost;
-    place.cost_variance += one.variance();
-    place.malloc_bias += one.malloc_bias;
-    place.figures.allocations += site.figures.allocations + site.figures.maps;
-    place.figures.faults += site.figures.faults;
-    place.figures.bytes += site.figures.bytes + site.figures.mapped_bytes;
-  }
-  std::vector<paying_place> places;
-  for (auto& [name, place] : by_full_name) {
-    place.cost_variance += place.malloc_bias * place.malloc_bias;
-    places.push_back(std::move(place));
-  }
-  tell_apart(places);
-  std::sort(places.begin(), places.end(),
-            [](const paying_place& left, const paying_place& right) { return left.cost > right.cost; });
-  return places;
+  profiler::cost others = cost_of(p, rest);
+  others.fault_ns += std::max(0.0, all.total() - shown_ns - others.total());  // page faults outside of blocks
+  if (others.total() < least_cost * all.total()) return text;
+  const std::string count =
+      shown < places.size() ? fmt::format(" ({})", profiler::say_places(places.size() - shown)) : "";
+  return text + paying_line(p, others, "", "others" + count);
 }
 
 // What can be changed, from the first to try, and what is better left unchanged.
@@ -182,89 +121,110 @@ std::string render_advice(const profiler::profile& p) {
   return text;
 }
 
+// The cost in one line, of which the sentence about memory is the other half.
+std::string cost_line(const profile& p, const profiler::cost& all) {
+  const profiler::site_figures sum = sum_of_sites(p);
+  const std::string count =
+      p.mode == profiler::profile_mode::faults
+          ? say_count(sum.faults) + " page faults"
+          : blocks_of(sum, sum.maps > 0 ? " allocations and mappings of " : " allocations of ");
+  const double processor = profiler::processor_ns(p);
+  const std::string share =
+      processor > 0 ? fmt::format(", {} of {} processor time", share_of(p, all), say_time(processor)) : "";
+  return fmt::format("{}; memory truly cost {}{}\n", count, say_cost(all), share);
+}
+
+// Where that time is.
+std::string parts_of_cost(const profile& p, const profiler::cost& all) {
+  const double joined = sum_of_sites(p).faults;
+  if (p.mode == profiler::profile_mode::faults) {
+    return fmt::format("  page faults: {} by the code that touched the memory, {} not seen\n",
+                       say_count(joined), say_count(p.unseen_faults));
+  }
+  const double malloc_margin = margin_of(all.malloc_variance + all.malloc_bias * all.malloc_bias);
+  const double kernel_margin = margin_of(all.kernel_variance);
+  return fmt::format(
+      "  in malloc and free {}, which a timer around them sees; afterwards in the kernel {} for page faults and {} for "
+      "giving memory back, which it does not\n"
+      "  page faults: {} on blocks of a known site, {} elsewhere (images, stacks, the allocator's own), {} not seen\n",
+      say_estimate(base_unit::ns, all.malloc_ns, malloc_margin),
+      say_estimate(base_unit::ns, all.fault_ns,
+                   all.hidden() > 0 ? kernel_margin * all.fault_ns / all.hidden() : 0),
+      say_estimate(base_unit::ns, all.unmap_ns,
+                   all.hidden() > 0 ? kernel_margin * all.unmap_ns / all.hidden() : 0),
+      say_count(joined), say_count(p.other_faults), say_count(p.unseen_faults));
+}
+
+// Of a trouble with time: what memory it took, and who held it if that is much.
+std::string memory_line(const profile& p, const trouble& what) {
+  constexpr double much = 0.01;
+  if (what.peak_bytes <= 0) return "";
+  return "  " + render_trouble(p, what) +
+         (what.peak_bytes >= much * what.available_bytes() ? most_held(p) : "");
+}
+
+nlohmann::json as_json(const trouble& what) {
+  nlohmann::json one = {{"kind", name_of(what.kind)},      {"sentence", profiler::sentence_of(what)},
+                        {"signal", what.signal},           {"peak_bytes", what.peak_bytes},
+                        {"limit_bytes", what.limit_bytes}, {"machine_bytes", what.machine_bytes}};
+  if (what.growth) {
+    one["growth"] = {{"of", what.growth->is_live ? "live" : "resident"},
+                     {"from_ns", what.growth->from_ns},
+                     {"to_ns", what.growth->to_ns},
+                     {"from_bytes", what.growth->from_bytes},
+                     {"to_bytes", what.growth->to_bytes}};
+  }
+  return one;
+}
+
 }  // namespace
 
-std::string render_verdict(const profiler::profile& p) {
+std::string render_memory_verdict(const profile& p) {
+  const trouble what = profiler::trouble_of(p);
+  const bool is_urgent =
+      what.kind == trouble_kind::death || what.kind == trouble_kind::growth || what.is_near_limit();
+  return is_urgent ? render_trouble(p, what) : "";
+}
+
+std::string render_verdict(const profile& p) {
+  const trouble what = profiler::trouble_of(p);
   const profiler::cost all = profiler::cost_of_all(p);
-  double allocations = 0;
-  double bytes = 0;
-  double joined = 0;
-  double allocations_variance = 0;
-  double bytes_variance = 0;
-  for (const profiler::site& site : p.sites) {
-    allocations += site.figures.allocations;
-    bytes += site.figures.bytes;
-    joined += site.figures.faults;
-    allocations_variance += site.figures.allocations_variance;
-    bytes_variance += site.figures.bytes_variance;
+  std::string text = what.kind == trouble_kind::time ? cost_line(p, all) + parts_of_cost(p, all) +
+                                                           paying_lines(p, all) + memory_line(p, what)
+                                                     : render_trouble(p, what) + "  " + cost_line(p, all);
+  // A signal that has nothing to do with memory does not say what the program paid.
+  if (what.kind == trouble_kind::death && !what.is_memory())
+    text += parts_of_cost(p, all) + paying_lines(p, all);
+  if (p.mode != profiler::profile_mode::faults) {
+    // Advice is about time. Where memory is the trouble, some of it would make that worse.
+    text += what.is_memory() ? "  what can be changed about its time: tarn advise FILE\n" : render_advice(p);
   }
-  std::string text = p.mode == profiler::profile_mode::faults
-                         ? fmt::format("{} page faults", say_count(joined))
-                         : fmt::format("{}{} allocations of {}{}", say_count(allocations),
-                                       margin_share(allocations_variance, allocations), say_bytes(bytes),
-                                       margin_share(bytes_variance, bytes));
-  text += fmt::format("; memory truly cost {}{}", say_time(all.total()), margin_ns(all.whole_variance()));
-  // Zero: the process ended before the system's clock had ticked for it.
-  const double processor = profiler::processor_ns(p);
-  text += processor > 0 ? fmt::format(" of {} processor time\n", say_time(processor)) : "\n";
-  if (p.mode == profiler::profile_mode::faults) {
-    text += fmt::format("  page faults: {} by the code that touched the memory, {} not seen\n",
-                        say_count(joined), say_count(p.unseen_faults));
-  } else {
-    text += fmt::format(
-        "  in malloc and free {} ({}), which a timer around them sees; afterwards in the "
-        "kernel {} for page faults and {} for giving memory back ({}), which it does not\n",
-        say_time(all.malloc_ns), say_share(all.malloc_ns, all.total()), say_time(all.fault_ns),
-        say_time(all.unmap_ns), say_share(all.hidden(), all.total()));
-    text += fmt::format(
-        "  page faults: {} on blocks of a known site, {} elsewhere (images, stacks, the allocator's own), {} not "
-        "seen\n",
-        say_count(joined), say_count(p.other_faults), say_count(p.unseen_faults));
-  }
-  std::vector<paying_place> places = paying_places(p);
-  if (places.size() > most_sites) places.resize(most_sites);
-  for (const paying_place& place : places) {
-    if (place.figures.allocations == 0) {
-      text += fmt::format("  {:>9} {:>7}  {:>8} page faults  {}\n", say_time(place.cost),
-                          say_share(place.cost, all.total()), say_count(place.figures.faults), place.name);
-      continue;
-    }
-    text += fmt::format("  {:>9} {:>7}  {:>8} x {:>10}  {}{}\n", say_time(place.cost),
-                        say_share(place.cost, all.total()), say_count(place.figures.allocations),
-                        say_bytes(place.figures.bytes / std::max(1.0, place.figures.allocations)), place.name,
-                        margin_share(place.cost_variance, place.cost));
-  }
-  if (const std::string names = profiler::missing_names(p); !names.empty())
-    text += fmt::format("  {}\n", names);
-  if (p.mode != profiler::profile_mode::faults) text += render_advice(p);
   if (p.lost_events > 0) text += fmt::format("  {:.0f} events were lost\n", p.lost_events);
   return text;
 }
 
-nlohmann::json verdict_as_json(const profiler::profile& p) {
+nlohmann::json verdict_as_json(const profile& p) {
   const profiler::cost all = profiler::cost_of_all(p);
-  double allocations = 0;
-  double bytes = 0;
-  for (const profiler::site& site : p.sites) {
-    allocations += site.figures.allocations;
-    bytes += site.figures.bytes;
-  }
+  const profiler::site_figures sum = sum_of_sites(p);
   nlohmann::json advice = nlohmann::json::array();
   if (p.mode != profiler::profile_mode::faults) {
     for (const profiler::advice& one : profiler::advise(p)) advice.push_back(profiler::as_json(one));
   }
+  std::vector<place_row> paying = profiler::places_of(p);
+  paying.resize(split_off_others(paying, all));
+  const std::vector<std::string> names = profiler::names_of(p, paying);
   nlohmann::json places = nlohmann::json::array();
-  for (const paying_place& place : paying_places(p)) {
-    if (places.size() == most_sites) break;
-    places.push_back({{"where", place.name},
-                      {"ns", place.cost},
-                      {"margin_ns", profiler::margin_of(place.cost_variance)},
-                      {"allocations", place.figures.allocations}});
+  for (std::size_t index = 0; index < paying.size(); ++index) {
+    places.push_back({{"where", names[index]},
+                      {"ns", paying[index].charged.total()},
+                      {"margin_ns", paying[index].margin()},
+                      {"allocations", paying[index].sum.allocations + paying[index].sum.maps}});
   }
-  return {{"allocations", allocations},
-          {"bytes", bytes},
+  return {{"trouble", as_json(profiler::trouble_of(p))},
+          {"allocations", sum.allocations},
+          {"bytes", sum.bytes},
           {"malloc_ns", all.malloc_ns},
-          {"margin_ns", profiler::margin_of(all.whole_variance())},
+          {"margin_ns", margin_of(all.whole_variance())},
           {"processor_ns", profiler::processor_ns(p)},
           {"recorder_ns", p.recorder_ns},
           {"fault_ns", all.fault_ns},
@@ -279,13 +239,11 @@ nlohmann::json verdict_as_json(const profiler::profile& p) {
           {"meta", p.meta}};
 }
 
-void print_verdict(const profiler::profile& p) {
-  std::string text;
-  if (const std::string memory = render_memory_verdict(p); !memory.empty()) text += "tarn: " + memory;
-  text += "tarn: " + render_verdict(p);
+void print_verdict(const profile& p) {
+  std::string text = "tarn: " + render_verdict(p);
   if (p.meta.contains("refused")) {
     for (const auto& sentence : p.meta["refused"]) {
-      if (sentence.is_string()) text += fmt::format("  not seen: {}\n", sentence.get<std::string>());
+      if (sentence.is_string()) text += fmt::format("  note: {}\n", sentence.get<std::string>());
     }
   }
   fmt::print(stderr, "{}", fold(text, terminal_width(STDERR_FILENO)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// profile_verdict: half a page about a profile: what allocation truly cost, what a timer around it would have
-// shown, and the costliest sites.
+// profile_verdict: half a page about a profile, which begins with the trouble that hurts most (trouble.hpp): what ended the
+// program, who held its memory, what grew, or what allocation truly cost and where. The rest follows in short.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,12 +10,9 @@
 
 namespace tarn::cli {
 
-// The beginning of a summary where memory, or a signal, has ended the program, or memory nearly did: the signal, the peak
-// beside the control group's limit, and who held it. Lines for stderr; empty if the program has ended by itself and stayed below nine tenths of its group's limit.
+// What memory did to a program that is not the one of the verdict: that it was killed, came near its limit, or grew to the end.
+// Lines for stderr; empty if none of it.
 std::string render_memory_verdict(const profiler::profile& p);
-
-// The highest resident memory of the process in bytes.
-double peak_resident_bytes(const profiler::profile& p);
 
 std::string render_verdict(const profiler::profile& p);
 nlohmann::json verdict_as_json(const profiler::profile& p);

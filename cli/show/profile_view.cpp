@@ -128,16 +128,4 @@ std::vector<std::string> show_paths(std::size_t count, const path_source& path, 
   return shown;
 }
 
-std::string place_key(const profiler::profile& p, const std::vector<profiler::source_frame>& path) {
-  std::string key;
-  const std::size_t own = profiler::own_frame(path);
-  for (std::size_t callers = 0; callers <= most_callers; ++callers) {
-    const std::size_t at = caller_of(path, own, callers);
-    if (at >= path.size()) break;
-    key += path[at].function + '\n';
-    if (callers == 0) key += fmt::format("{}:{}\n", file_of(p, path[at]), path[at].line);
-  }
-  return key;
-}
-
 }  // namespace tarn::cli

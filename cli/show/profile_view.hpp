@@ -37,8 +37,4 @@ std::string show_frame(const profiler::source_frame& frame, std::size_t width,
 using path_source = std::function<std::vector<profiler::source_frame>(std::size_t index)>;
 std::vector<std::string> show_paths(std::size_t count, const path_source& path, std::size_t width,
                                     name_form form = name_form::shortened);
-// A text that tells a path from others with the same own frame (own_frame): that frame and three callers, as
-// show_paths shows them.
-std::string place_key(const profiler::profile& p, const std::vector<profiler::source_frame>& path);
-
 }  // namespace tarn::cli

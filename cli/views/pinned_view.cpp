@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
 #include <vector>
 
 #include "cli/recording/process_choice.hpp"
@@ -16,6 +15,7 @@
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "cli/show/text_table.hpp"
+#include "profiler/analyze/places.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/memory_split.hpp"
@@ -33,8 +33,6 @@ struct pinned_place {
   double pinned = 0;
   double live = 0;
   double live_bytes = 0;
-  double frees = 0;
-  double allocations = 0;
 };
 
 struct pinned_places {
@@ -44,7 +42,7 @@ struct pinned_places {
 };
 
 pinned_places places_of(const profile& p, const memory_row& row) {
-  std::map<std::tuple<std::string, std::string, std::uint32_t>, pinned_place> by_place;
+  std::map<profiler::place_key, pinned_place> by_place;
   pinned_places all;
   for (const memory_part& part : p.memory.parts) {
     if (part.time_ns != row.time_ns || part.kind != "kept") continue;
@@ -54,13 +52,11 @@ pinned_places places_of(const profile& p, const memory_row& row) {
     }
     const profiler::site& site = p.sites[part.site - 1];
     profiler::source_frame where = site_label(p, site);
-    pinned_place& place = by_place[{where.function, where.file, where.line}];
+    pinned_place& place = by_place[key_of(p, where)];
     place.where = std::move(where);
     place.pinned += part.bytes;
     place.live += site.figures.live;
     place.live_bytes += site.figures.live_bytes;
-    place.frees += site.figures.frees;
-    place.allocations += site.figures.allocations;
     all.total += part.bytes;
   }
   for (auto& [key, place] : by_place) all.places.push_back(std::move(place));

@@ -2,7 +2,7 @@
 // What the resident memory of a whole process consisted of: malloc's blocks by site, memory that malloc
 // kept, the program's own mappings, files, stacks and others. A row (memory_row) is one reading of /proc/PID/smaps. The
 // kinds of a row add up to its sum(); resident_bytes is VmRSS, read just before, so it may differ a little. The profile
-// has sites and files only for the row of the peak, which is that with most memory resident and in use, and for the last one.
+// has sites and files only for the row of the peak, which is that with most memory in use, and for the last one.
 #include "cli/views/profile_views.hpp"
 
 #include <fmt/core.h>
@@ -10,18 +10,20 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
-#include "cli/show/profile_verdict.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "cli/show/text_table.hpp"
 #include "profiler/analyze/memory_kinds.hpp"
+#include "profiler/analyze/places.hpp"
+#include "profiler/analyze/site_label.hpp"
+#include "profiler/analyze/trouble.hpp"
 #include "profiler/format/quantity.hpp"
-#include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
 
@@ -33,43 +35,64 @@ using profiler::memory_row;
 using profiler::placed_memory;
 using profiler::profile;
 
-// Empty if it is below half a percent, or below one byte.
-std::string margin(double variance, double bytes) {
-  const double half = profiler::margin_of(variance);
-  return half < 0.005 * bytes || half < 1 ? "" : fmt::format(" ± {}", profiler::say_bytes(half));
+std::string say_part(double bytes, double variance) {
+  return profiler::say_estimate(profiler::base_unit::bytes, bytes, profiler::margin_of(variance));
 }
 
-std::string say_limit(const profile& p) {
-  const double limit = profiler::number_in(p.meta, "memory_limit_bytes");
-  return limit > 0 ? fmt::format("; limit of the control group {}", profiler::say_bytes(limit)) : "";
+// With room for a margin, if there is one.
+std::size_t bytes_columns(const memory_row& row) { return row.live_variance > 0 ? 15 : 10; }
+
+// The places or files of a kind; those that may be nothing, and those beyond `most`, as one.
+void print_parts(const profile& p, const memory_row& row, const memory_kind& kind, std::size_t most) {
+  const std::size_t columns = bytes_columns(row);
+  std::vector<placed_memory> parts = placed_parts(p, row, kind);
+  const std::size_t shown = profiler::split_off_others(parts, most, [](const placed_memory& part) {
+    return std::pair{part.bytes, profiler::margin_of(part.variance)};
+  });
+  const std::size_t left = room_beside(12 + columns + 2);
+  placed_memory others;
+  const auto print = [columns](const std::string& bytes, const std::string& text) {
+    fmt::print("{}{}  {}\n", std::string(12, ' '), pad_left(bytes, columns), text);
+  };
+  for (std::size_t index = 0; index < parts.size(); ++index) {
+    if (index >= shown) {
+      others.bytes += parts[index].bytes;
+      others.variance += parts[index].variance;
+      continue;
+    }
+    print(say_part(parts[index].bytes, parts[index].variance), show_frame(parts[index].where, left));
+    const std::string hint = name_hint(p, parts[index].where);
+    if (!hint.empty())
+      fmt::print("{}", fold(std::string(14, ' ') + hint + "\n", terminal_width(STDOUT_FILENO)));
+  }
+  if (shown < parts.size())
+    print(say_part(others.bytes, others.variance), fmt::format("others ({})", parts.size() - shown));
 }
 
 void print_split(const profile& p, const memory_row& row, std::size_t most, bool colour) {
-  fmt::print(
-      "{}\n",
-      paint(fmt::format("resident {} at {}; {} {} at the peak{}", profiler::say_bytes(row.resident_bytes),
-                        profiler::say_time(static_cast<double>(row.time_ns)),
-                        profiler::flag_in(p.meta, "peak_resident_exact") ? "exactly" : "at least",
-                        profiler::say_bytes(peak_resident_bytes(p)), say_limit(p)),
-            style::bold, colour));
-  // All but the name: indentation, bytes, space, margin.
-  constexpr std::size_t other_columns = 12 + 10 + 2 + 11;
-  const std::size_t left = room_beside(other_columns);
+  const profiler::trouble what = profiler::trouble_of(p);
+  const std::string limit =
+      what.limit_bytes > 0 ? "; limit of the control group " + profiler::say_bytes(what.limit_bytes) : "";
+  fmt::print("{}\n", paint(fmt::format("resident {} at {}; {} {} at the peak{}",
+                                       profiler::say_bytes(row.resident_bytes),
+                                       profiler::say_time(static_cast<double>(row.time_ns)),
+                                       what.is_peak_exact ? "exactly" : "at least",
+                                       profiler::say_bytes(what.peak_bytes), limit),
+                           style::bold, colour));
   for (const memory_kind& kind : memory_kinds) {
     const double bytes = row.*kind.member;
     if (bytes <= 0) continue;
-    const std::string error = kind.member == &memory_row::live ? margin(row.live_variance, bytes) : "";
-    fmt::print("{}  {}  {}{}\n", pad_left(profiler::say_bytes(bytes), 10),
-               pad_left(profiler::say_share(bytes, row.sum()), 7),
-               paint(text_of(kind, p), style::bold, colour), error);
-    const std::vector<placed_memory> parts = placed_parts(p, row, kind);
-    for (std::size_t index = 0; index < parts.size() && index < most; ++index) {
-      fmt::print("{}{}  {}{}\n", std::string(12, ' '), pad_left(profiler::say_bytes(parts[index].bytes), 10),
-                 show_frame(parts[index].where, left), margin(parts[index].variance, parts[index].bytes));
-    }
+    const double variance = kind.member == &memory_row::live ? row.live_variance : 0;
+    fmt::print("{}  {}  {}\n", pad_left(say_part(bytes, variance), bytes_columns(row)),
+               pad_left(profiler::say_share(bytes, row.sum(), profiler::margin_of(variance)), 7),
+               paint(text_of(kind, p), style::bold, colour));
+    print_parts(p, row, kind, most);
   }
-  fmt::print("{}  {}  sum of all mappings\n", pad_left(profiler::say_bytes(row.sum()), 10),
+  fmt::print("{}  {}  sum of all mappings\n", pad_left(profiler::say_bytes(row.sum()), bytes_columns(row)),
              pad_left("100 %", 7));
+  if (row.untouched > 0)
+    fmt::print("{}  {}  not in the sum: of the live blocks, never touched\n",
+               pad_left(profiler::say_bytes(row.untouched), bytes_columns(row)), pad_left("", 7));
 }
 
 void print_over_time(const profile& p, bool colour) {
@@ -93,15 +116,17 @@ nlohmann::json row_json(const memory_row& row) {
   nlohmann::json one = {{"time_ns", row.time_ns},
                         {"resident_bytes", row.resident_bytes},
                         {"sum", row.sum()},
-                        {"live_margin", profiler::margin_of(row.live_variance)}};
+                        {"live_margin", profiler::margin_of(row.live_variance)},
+                        {"untouched", row.untouched}};
   for (const memory_kind& kind : memory_kinds) one[kind.name] = row.*kind.member;
   return one;
 }
 
 void print_json(const profile& p, const memory_row& row, std::size_t most) {
-  nlohmann::json all = {{"peak_resident_bytes", peak_resident_bytes(p)},
-                        {"memory_limit_bytes", profiler::number_in(p.meta, "memory_limit_bytes")},
-                        {"peak_exact", profiler::flag_in(p.meta, "peak_resident_exact")}};
+  const profiler::trouble what = profiler::trouble_of(p);
+  nlohmann::json all = {{"peak_resident_bytes", what.peak_bytes},
+                        {"memory_limit_bytes", what.limit_bytes},
+                        {"peak_exact", what.is_peak_exact}};
   all["at"] = row_json(row);
   all["parts"] = nlohmann::json::object();
   for (const memory_kind& kind : memory_kinds) {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "cli/recording/process_choice.hpp"
@@ -15,9 +17,9 @@
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "cli/show/text_table.hpp"
+#include "profiler/analyze/places.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/format/quantity.hpp"
-#include "profiler/model/figure_columns.hpp"
 
 namespace tarn::cli {
 
@@ -27,18 +29,20 @@ using profiler::metric;
 using profiler::metric_row;
 using profiler::profile;
 
-// A row of the table: the sites whose paths would look the same, with the same function and the same nearest
-// callers.
+// A row of the table: a place, with all sites that have its label.
 struct site_line {
-  const metric_row* row;  // the first of these sites
   profiler::source_frame where;
-  double key;
+  double key = 0;
   profiler::site_figures figures;  // of all
   std::size_t sites = 0;
+  std::set<std::string> types;
 };
 
-void add(profiler::site_figures& sum, const profiler::site_figures& more) {
-  for (const profiler::figure_column& each : profiler::figure_columns) sum.*each.member += more.*each.member;
+void add(site_line& sum, const site_line& more) {
+  profiler::add_up(sum.figures, more.figures);
+  sum.key += more.key;
+  sum.sites += more.sites;
+  sum.types.insert(more.types.begin(), more.types.end());
 }
 
 bool matches(const profile& p, const metric_row& row, const std::string& filter) {
@@ -57,57 +61,68 @@ std::string type_of(const metric_row& row) {
   return row.who->type + (sure ? "" : "?");
 }
 
-// The cells of one metric: figure and margin of sampling, each aligned.
-std::vector<std::string> figure_cells(const profile& p, const std::vector<site_line>& lines,
-                                      const metric& what) {
-  std::vector<std::string> values;
-  std::vector<std::string> margins;
-  std::size_t width = 0;
-  for (const site_line& line : lines) {
-    const double value = what.of(p, line.figures);
-    values.push_back(say(what.unit, value));
-    margins.push_back(profiler::say_margin(margin_of(p, what, line.figures), value));
-    width = std::max(width, display_width(margins.back()));
-  }
-  for (std::size_t row = 0; row < values.size() && width > 0; ++row)
-    values[row] += " " + pad_right(margins[row], width);
-  return values;
+std::string types_of(const site_line& line) {
+  if (line.types.size() > 1) return fmt::format("{} types", line.types.size());
+  return line.types.empty() ? "" : *line.types.begin();
 }
 
-// As many metrics and the type as the terminal has room for, the metric by which is sorted in any case; then the place.
-void print_table(const profile& p, const std::vector<site_line>& lines, const metric& sort, name_form form,
-                 bool colour) {
+// Places that would look alike are shown with the whole path of their file.
+std::vector<std::string> names_of(const profile& p, const std::vector<site_line>& lines, std::size_t width,
+                                  name_form form) {
+  std::vector<std::string> names;
+  std::map<std::string, int> alike;
+  for (const site_line& line : lines) {
+    names.push_back(show_frame(line.where, width, form));
+    ++alike[names.back()];
+  }
+  for (std::size_t index = 0; index < lines.size(); ++index) {
+    if (alike[names[index]] > 1)
+      names[index] = cut_in_middle(names[index] + "  " + file_of(p, lines[index].where), width);
+  }
+  return names;
+}
+
+// All metrics and the type, as many as the terminal has room for, the metric by which is sorted in any case.
+text_table table_of(const profile& p, const std::vector<site_line>& lines, const metric& sort) {
   constexpr std::size_t least_place = 30;
   constexpr std::size_t most_type_columns = 32;
   std::vector<std::string> headings;
-  std::vector<std::vector<std::string>> cells;  // by metric
   std::vector<std::size_t> by_priority;
   for (const metric& each : profiler::metrics()) {
     by_priority.insert(&each == &sort ? by_priority.begin() : by_priority.end(), headings.size());
     headings.emplace_back(each.name);
-    cells.push_back(figure_cells(p, lines, each));
   }
-  const std::size_t types = headings.size();
-  by_priority.push_back(types);
+  by_priority.push_back(headings.size());
   headings.emplace_back("type");
-  text_table table(std::move(headings), {types});
-  for (std::size_t row = 0; row < lines.size(); ++row) {
+  text_table table(std::move(headings), {profiler::metric_count});
+  for (const site_line& one : lines) {
     std::vector<table_cell> line;
-    for (std::size_t column = 0; column < types; ++column)
+    for (const metric& each : profiler::metrics()) {
       line.push_back(
-          {cells[column][row], &profiler::metrics()[column] == &sort ? style::bold : style::plain});
-    line.push_back({cut_to_width(type_of(*lines[row].row), most_type_columns)});
+          {profiler::say_estimate(each.unit, each.of(p, one.figures), margin_of(p, each, one.figures)),
+           &each == &sort ? style::bold : style::plain});
+    }
+    line.push_back({cut_to_width(types_of(one), most_type_columns)});
     table.add(std::move(line));
   }
   const std::size_t terminal = terminal_width(STDOUT_FILENO);
   table.fit(terminal > least_place ? terminal - least_place : std::min<std::size_t>(terminal, 1),
             by_priority);
+  return table;
+}
+
+void print_table(const profile& p, const std::vector<site_line>& lines, const metric& sort, name_form form,
+                 bool colour) {
+  const text_table table = table_of(p, lines, sort);
   const std::size_t left = form == name_form::whole ? 0 : room_beside(table.width());
-  const std::vector<std::string> places = show_paths(
-      lines.size(), [&](std::size_t index) { return lines[index].row->frames(p); }, left, form);
+  const std::vector<std::string> names = names_of(p, lines, left, form);
   fmt::print("{}\n", table.heading(colour, "where"));
-  for (std::size_t row = 0; row < lines.size(); ++row)
-    fmt::print("{}\n", table.row(row, colour, places[row]));
+  for (std::size_t row = 0; row < lines.size(); ++row) {
+    fmt::print("{}\n", table.row(row, colour, names[row]));
+    if (const std::string hint = name_hint(p, lines[row].where); !hint.empty())
+      fmt::print("{}",
+                 paint(fold("    " + hint + "\n", terminal_width(STDOUT_FILENO)), style::faint, colour));
+  }
   if (table.without_room().empty()) return;
   for (const std::string& line :
        {table.without_room(),
@@ -116,10 +131,12 @@ void print_table(const profile& p, const std::vector<site_line>& lines, const me
 }
 
 nlohmann::json row_json(const profile& p, const site_line& line) {
-  nlohmann::json row = {{"function", line.where.function},
-                        {"file", line.where.file},
-                        {"line", line.where.line},
-                        {"type", line.row->who == nullptr ? "" : line.row->who->type}};
+  nlohmann::json row = {
+      {"function", line.where.function},
+      {"file", line.where.file},
+      {"line", line.where.line},
+      {"type", line.types.size() == 1 ? line.types.begin()->substr(0, line.types.begin()->rfind('?')) : ""},
+      {"sites", line.sites}};
   nlohmann::json margins = nlohmann::json::object();
   for (const metric& each : profiler::metrics()) {
     row[std::string(each.name)] = each.of(p, line.figures);
@@ -137,30 +154,39 @@ void print_json(const profile& p, const std::vector<site_line>& lines, double sh
 
 struct site_lines {
   std::vector<site_line> lines;  // by the metric, descending
-  std::size_t found = 0;         // sites that match
   double total = 0;              // of all sites
 };
 
-site_lines lines_of(const profile& p, const std::vector<metric_row>& rows, const metric& sort,
-                    const std::string& filter) {
+site_lines lines_of(const profile& p, const metric& sort, const std::string& filter) {
   site_lines result;
-  std::map<std::string, std::size_t> known;  // index into `lines` by place and type
-  for (const metric_row& row : rows) {
-    const double key = sort.of(p, row.figures(p));
-    result.total += key;
+  std::map<profiler::place_key, std::size_t> known;  // index into `lines`
+  for (const metric_row& row : profiler::metric_rows(p)) {
+    site_line one{{}, sort.of(p, row.figures(p)), row.figures(p), 1, {}};
+    result.total += one.key;
     if (!matches(p, row, filter)) continue;
-    const auto frames = row.frames(p);
-    const auto [at, is_new] = known.try_emplace(place_key(p, frames) + type_of(row), result.lines.size());
-    if (is_new) result.lines.push_back({&row, frames[profiler::own_frame(frames)], 0, {}, 0});
-    site_line& line = result.lines[at->second];
-    line.key += key;
-    add(line.figures, row.figures(p));
-    ++line.sites;
-    ++result.found;
+    one.where = profiler::label_of(row.frames(p));
+    if (const std::string type = type_of(row); !type.empty()) one.types.insert(type);
+    const auto [at, is_new] = known.try_emplace(key_of(p, one.where), result.lines.size());
+    if (is_new) {
+      result.lines.push_back(std::move(one));
+    } else {
+      add(result.lines[at->second], one);
+    }
   }
   std::stable_sort(result.lines.begin(), result.lines.end(),
                    [](const site_line& a, const site_line& b) { return a.key > b.key; });
   return result;
+}
+
+// What the sum is a share of: times of the processor time, all else of the whole profile.
+std::string say_sum(const profile& p, const metric& sort, double shown, double total) {
+  const double processor = profiler::processor_ns(p);
+  const bool is_time = sort.unit == profiler::base_unit::ns && processor > 0;
+  const double margin = margin_of_sum(p, sort);
+  return fmt::format("{} of {} in total ({} of {})", profiler::say_estimate(sort.unit, shown, margin),
+                     profiler::say_estimate(sort.unit, total, margin),
+                     profiler::say_share(is_time ? total : shown, is_time ? processor : total, margin),
+                     is_time ? profiler::say_time(processor) + " processor time" : "it");
 }
 
 }  // namespace
@@ -168,28 +194,34 @@ site_lines lines_of(const profile& p, const std::vector<metric_row>& rows, const
 int show_sites(const view_request& asked) {
   const metric& sort = *profiler::find_metric(asked.metric);
   const profile p = load_for_command(asked.path, asked.process, profiler::profile_detail::figures);
-  const std::vector<metric_row> rows = profiler::metric_rows(p);
-  auto [lines, found, total] = lines_of(p, rows, sort, asked.filter);
-  lines.resize(std::min(lines.size(), asked.most_rows(20)));
-  double shown = 0;
-  std::size_t shown_sites = 0;
-  for (const site_line& line : lines) {
-    shown += line.key;
-    shown_sites += line.sites;
-  }
+  auto [lines, total] = lines_of(p, sort, asked.filter);
+  const std::size_t found = lines.size();
+  const auto sum_of = [](const auto begin, const auto end) {
+    site_line sum;
+    for (auto at = begin; at != end; ++at) add(sum, *at);
+    return sum;
+  };
   if (asked.json) {
-    print_json(p, lines, shown, total, sort);
+    lines.resize(std::min(found, asked.most_rows(20)));
+    print_json(p, lines, sum_of(lines.begin(), lines.end()).key, total, sort);
     return exit_code::success;
   }
+  const std::size_t kept = profiler::split_off_others(lines, asked.most_rows(20), [&](const site_line& line) {
+    return std::pair{line.key, margin_of(p, sort, line.figures)};
+  });
+  site_line others = sum_of(lines.begin() + static_cast<std::ptrdiff_t>(kept), lines.end());
+  others.where.function = fmt::format("[others: {}]", profiler::say_places(found - kept));
+  others.types.clear();
+  lines.resize(kept);
+  const double shown = sum_of(lines.begin(), lines.end()).key;
+  if (others.sites > 0) lines.push_back(std::move(others));
   const bool colour = wants_colour(STDOUT_FILENO);
   const name_form form = asked.full_names ? name_form::whole : name_form::shortened;
-  if (!lines.empty()) print_table(p, lines, sort, form, colour);
-  fmt::print("{}\n",
-             paint(fmt::format("{} of {} {}: {} of {} in total ({})", shown_sites, found,
-                               asked.filter.empty() ? "sites" : "sites that match", say(sort.unit, shown),
-                               say(sort.unit, total), profiler::say_share(shown, total)),
-                   style::faint, colour));
-  if (const std::string names = profiler::missing_names(p); !names.empty()) fmt::print("{}\n", names);
+  if (found > 0) print_table(p, lines, sort, form, colour);
+  const std::string sums =
+      fmt::format("{} of {} {}: {}\n", kept, found, asked.filter.empty() ? "places" : "places that match",
+                  say_sum(p, sort, shown, total));
+  fmt::print("{}", paint(fold(sums, terminal_width(STDOUT_FILENO)), style::faint, colour));
   return exit_code::success;
 }
 

@@ -40,6 +40,8 @@ std::string bar(double share) {
 
 struct tree_settings {
   const metric* what = nullptr;
+  double whole =
+      0;  // what shares are of: the processor time; of what is no time, or without that, the root's value
   double least = 0;  // least share of the root's value that is shown
   std::size_t depth = 0;
   std::size_t width = 0;
@@ -57,8 +59,8 @@ class tree_printer {
   double whole() const { return root_.value; }
 
   void print_line(double value, std::size_t indent, const std::string& text, style how) {
-    const std::string head =
-        fmt::format("{:>7}  {:>9}  ", profiler::say_share(value, whole()), say(settings_.what->unit, value));
+    const std::string head = fmt::format("{:>7}  {:>9}  ", profiler::say_share(value, settings_.whole),
+                                         say(settings_.what->unit, value));
     const std::string share = paint(bar(value / whole()), style::good, settings_.colour);
     fmt::print("{}{} {}{}\n", head, share, std::string(indent, ' '), paint(text, how, settings_.colour));
   }
@@ -136,6 +138,8 @@ int show_tree(const view_request& asked) {
   settings.colour = wants_colour(STDOUT_FILENO);
   const profiler::profile p = load_for_command(asked.path, asked.process, profiler::profile_detail::figures);
   const call_tree tree = call_tree::of(p, *settings.what, asked.inverted);
+  const double processor = settings.what->unit == profiler::base_unit::ns ? profiler::processor_ns(p) : 0;
+  settings.whole = processor > 0 ? processor : tree.root().value;
   if (asked.json) {
     print_json(tree, tree.root(), 0);
     fmt::print("\n");

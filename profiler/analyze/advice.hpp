@@ -88,7 +88,7 @@ double peak_bytes_of(const profile& p);      // live bytes at the program's peak
 const char* kind_name(advice_kind kind);     // "buffer pool"
 const char* grade_name(advice_grade grade);  // "counted", "measured", "refuted", "only a run can tell"
 const char* reach_name(advice_reach reach);  // "a setting", "your code", "a package's code"
-// What is known of it in one line: "costs 53 ms ± 8.2 ms now, 12 % of CPU time; counted". "" for leave_it.
+// What is known of it in one line: "costs 53 ± 8 ms now, 12 % of CPU time; counted". "" for leave_it.
 std::string say_figures(const advice& one);
 nlohmann::json as_json(const advice& one);
 

@@ -58,7 +58,10 @@ std::string say_total(const advice_facts& facts, const cost& all) {
          " in page faults and giving memory back";
 }
 
-advice leave_everything(const advice_facts& facts, const advice_settings& settings) {
+constexpr double much_cost = 0.05;  // of the CPU time
+
+// `is_all`: there is no advice at all, also none for code of packages.
+advice leave_everything(const advice_facts& facts, const advice_settings& settings, bool is_all) {
   advice one;
   one.headline = "Leave it: no change of memory allocation is worth the effort here";
   const std::vector<proof_way>& ways = facts.p.proven.ways;
@@ -76,6 +79,8 @@ advice leave_everything(const advice_facts& facts, const advice_settings& settin
         "The profile holds page faults alone. Record the calls as well, where the program permits it: "
         "tarn profile -- PROGRAM ARG...";
   } else {
+    if (is_all && cost_of_all(facts.p).total() >= much_cost * facts.cpu_ns)
+      one.headline = "Leave how it allocates: only fewer blocks, or less memory at once, would save time";
     one.reason = "No change concerns a cost of " + say_share(settings.least_share) +
                  " of the program's CPU time or more, and few small blocks live at once.";
   }
@@ -175,7 +180,8 @@ std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candida
   const auto rest = std::find_if(result.begin(), result.end(),
                                  [](const advice& one) { return position_of(one) >= position::of_packages; });
   const std::vector<advice> actions(result.begin(), rest);
-  result.insert(rest, actions.empty() ? leave_everything(facts, settings) : leave_the_rest(facts, actions));
+  result.insert(rest, actions.empty() ? leave_everything(facts, settings, result.empty())
+                                      : leave_the_rest(facts, actions));
   mark_alternatives(result);
   return result;
 }
@@ -203,16 +209,17 @@ std::string say_figures(const advice& one) {
   if (one.kind == advice_kind::leave_it) return "";
   if (one.grade == advice_grade::open) return grade_name(one.grade);
   if (one.grade == advice_grade::refuted) return "no gain; measured";
-  const std::string share = say_share(one.share) + " of CPU time; " + grade_name(one.grade);
+  const double margin = margin_of(one.counted_variance);
+  const double of_share =
+      one.grade == advice_grade::counted && one.counted_ns > 0 ? one.share * margin / one.counted_ns : 0;
+  const std::string share = say_share(one.share, 1, of_share) + " of CPU time; " + grade_name(one.grade);
   if (one.grade == advice_grade::measured) {
     const std::string memory =
         one.memory_bytes >= 1 ? "; " + say_bytes(one.memory_bytes) + " more resident at the peak" : "";
     return "saves " + say_time(one.saving_ns) + " (" + say_time(one.low_ns) + " to " + say_time(one.high_ns) +
            "), " + share + memory;
   }
-  const double margin = margin_of(one.counted_variance);
-  return "costs " + say_time(one.counted_ns) + (margin >= 1 ? " ± " + say_time(margin) : "") + " now, " +
-         share;
+  return "costs " + say_estimate(base_unit::ns, one.counted_ns, margin) + " now, " + share;
 }
 
 nlohmann::json as_json(const advice& one) {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <tuple>
 #include <utility>
 
+#include "profiler/analyze/places.hpp"
 #include "profiler/analyze/site_label.hpp"
 
 namespace tarn::profiler {
@@ -19,19 +19,24 @@ bool may_be_live(const memory_kind& kind, const profile& p) {
 
 }  // namespace
 
+const memory_kind& kind_named(std::string_view name) {
+  return *std::find_if(memory_kinds.begin(), memory_kinds.end(),
+                       [name](const memory_kind& one) { return one.name == name; });
+}
+
 const char* text_of(const memory_kind& kind, const profile& p) {
   return may_be_live(kind, p) ? "malloc's memory: live and free blocks, caches, its own data" : kind.text;
 }
 
 std::vector<placed_memory> placed_parts(const profile& p, const memory_row& row, const memory_kind& kind) {
   if (may_be_live(kind, p)) return {};
-  std::map<std::tuple<std::string, std::string, std::uint32_t>, placed_memory> by_place;
+  std::map<place_key, placed_memory> by_place;
   for (const memory_part& part : p.memory.parts) {
     if (part.time_ns != row.time_ns || part.kind != kind.name) continue;
     source_frame where;
     where.function = part.name.empty() ? "[all smaller ones]" : part.name;
     if (part.site != 0 && part.site <= p.sites.size()) where = site_label(p, p.sites[part.site - 1]);
-    placed_memory& sum = by_place[{where.function, where.file, where.line}];
+    placed_memory& sum = by_place[key_of(p, where)];
     sum.where = std::move(where);
     sum.bytes += part.bytes;
     sum.variance += part.variance;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <string_view>
 #include <vector>
 
 #include "profiler/model/profile.hpp"
@@ -28,6 +29,9 @@ inline constexpr std::array memory_kinds = {
     memory_kind{"recorder", "tarn's recorder", &memory_row::recorder},
     memory_kind{"other", "other memory without a file", &memory_row::other},
 };
+
+// The kind of this name; there is one.
+const memory_kind& kind_named(std::string_view name);
 
 // The kind in words. Where no block is known (mode faults), what is called kept may be live as well.
 const char* text_of(const memory_kind& kind, const profile& p);

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
+#include <utility>
 
 #include "profiler/analyze/function_name.hpp"
+#include "profiler/analyze/places.hpp"
 #include "profiler/analyze/site_label.hpp"
-#include "profiler/model/figure_columns.hpp"
 #include "profiler/model/known_meta.hpp"
 #include "profiler/model/site_sum.hpp"
 
@@ -18,12 +18,10 @@ namespace {
 // A frame further out than this is not the place that asked for the block. Paths may have thousands of frames.
 constexpr std::size_t deepest_place = 48;
 
-using group_key = std::tuple<std::string, std::string, std::uint32_t, std::string>;
-
 void add_site(site_group& group, const profile& p, std::uint32_t index) {
   const site& one = p.sites[index];
   group.sites.push_back(index);
-  for (const figure_column& each : figure_columns) group.sum.*each.member += one.figures.*each.member;
+  add_up(group.sum, one.figures);
   for (const size_count& each : one.sizes) add_size(group.sizes, each);
   group.charged += cost_of(p, one.figures);
 }
@@ -61,11 +59,7 @@ void share_unseen_faults(std::vector<site_group>& groups, const profile& p, doub
 }
 
 void set_place(site_group& group, const std::vector<source_frame>& frames, std::size_t at) {
-  if (frames.empty()) {
-    group.place.function = "?? (no call path)";
-    return;
-  }
-  group.place = frames[at];
+  group.place = label_of(frames);
   const std::size_t end = std::min(frames.size(), at + 2);
   for (std::size_t index = 0; index < end; ++index) group.functions.push_back(frames[index].function);
 }
@@ -106,7 +100,7 @@ std::string say_place(const source_frame& frame) {
 }
 
 std::vector<site_group> group_sites(const profile& p) {
-  std::map<group_key, site_group> found;
+  std::map<std::pair<place_key, std::string>, site_group> found;
   std::vector<std::pair<double, std::uint32_t>> order;
   for (std::uint32_t index = 0; index < p.sites.size(); ++index) {
     order.emplace_back(cost_of(p, p.sites[index].figures).total(), index);
@@ -116,10 +110,7 @@ std::vector<site_group> group_sites(const profile& p) {
   for (const auto& [total, index] : order) {
     const std::vector<source_frame> frames = frames_of(p, p.sites[index].stack, deepest_place);
     const std::size_t at = frames.empty() ? 0 : own_frame(frames);
-    const source_frame none;
-    const source_frame& place = frames.empty() ? none : frames[at];
-    const auto [entry, is_new] =
-        found.try_emplace({place.function, file_of(p, place), place.line, p.sites[index].type});
+    const auto [entry, is_new] = found.try_emplace({key_of(p, label_of(frames)), p.sites[index].type});
     if (is_new) {
       entry->second.type = p.sites[index].type;
       set_place(entry->second, frames, at);

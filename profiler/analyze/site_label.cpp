@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/analyze/site_label.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
-#include <map>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "profiler/analyze/function_name.hpp"
-#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 
@@ -20,11 +21,6 @@ namespace {
 std::string lower(std::string text) {
   for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   return text;
-}
-
-// Code of a shared library without a name: "?? (libx.so.6+0x12)".
-bool is_unknown_library(const source_frame& frame) {
-  return frame.function.starts_with("?? (") && frame.function.find(".so") != std::string::npos;
 }
 
 // Code outside of any file, which a walk by frame pointers also reports where there is none.
@@ -81,12 +77,14 @@ bool is_plumbing(const source_frame& frame) {
   return allocates_for_others(frame);
 }
 
+bool is_nameless(const source_frame& frame) { return frame.function.starts_with("?? ("); }
+
 std::size_t own_frame(const std::vector<source_frame>& frames) {
   std::optional<std::size_t> unknown;
   for (std::size_t index = 0; index < frames.size(); ++index) {
     const source_frame& frame = frames[index];
     if (is_in_no_file(frame)) continue;
-    if (is_unknown_library(frame) && frame.kind != frame_kind::interpreter) {
+    if (is_nameless(frame) && frame.kind == frame_kind::runtime) {
       if (!unknown) unknown = index;
     } else if (!is_plumbing(frame)) {
       return index;
@@ -95,11 +93,16 @@ std::size_t own_frame(const std::vector<source_frame>& frames) {
   return unknown.value_or(0);
 }
 
-source_frame site_label(const profile& p, const site& one) {
-  const std::vector<source_frame> frames = frames_of(p, one.stack);
+source_frame label_of(const std::vector<source_frame>& frames) {
   if (frames.empty()) return {"[no call path]", {}, 0, false};
-  return frames[own_frame(frames)];
+  source_frame label = frames[own_frame(frames)];
+  const std::size_t offset = label.function.rfind("+0x");
+  if (is_nameless(label) && offset != std::string::npos)
+    label.function.replace(offset, std::string::npos, ")");
+  return label;
 }
+
+source_frame site_label(const profile& p, const site& one) { return label_of(frames_of(p, one.stack)); }
 
 std::string file_of(const profile& p, const source_frame& frame) {
   if (!frame.file.empty()) return frame.file;
@@ -109,48 +112,40 @@ std::string file_of(const profile& p, const source_frame& frame) {
 
 namespace {
 
-constexpr double least_share = 0.05;
-constexpr std::size_t most_files = 3;
-
-bool is_nameless(const source_frame& frame) {
-  return frame.kind == frame_kind::native && frame.function.starts_with("?? (");
+// "/lib" is a link to "/usr/lib" on most systems; files are known by either.
+std::string_view without_usr(std::string_view path) {
+  return path.starts_with("/usr/") ? path.substr(4) : path;
 }
 
-// The file of the innermost code without a name up to the place of the call path; "": all of it has names, or no file.
-std::string nameless_file(const profile& p, std::uint32_t stack) {
-  const std::vector<source_frame> frames = frames_of(p, stack);
-  if (frames.empty()) return {};
-  const auto end = frames.begin() + static_cast<std::ptrdiff_t>(own_frame(frames)) + 1;
-  const auto found = std::find_if(frames.begin(), end, is_nameless);
-  return found != end ? file_of(p, *found) : std::string();
+// The debug package of Debian, or of a system derived from it, for the package that this file came with; "": none.
+std::string debug_package_of(const std::string& path) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/var/lib/dpkg/info", ignored)) {
+    if (entry.path().extension() != ".list") continue;
+    std::ifstream list(entry.path());
+    for (std::string line; std::getline(list, line);) {
+      if (without_usr(line) != without_usr(path)) continue;
+      const std::string name = entry.path().stem();
+      const std::string package = name.substr(0, name.find(':'));
+      return package + (package == "libc6" ? "-dbg" : "-dbgsym");
+    }
+  }
+  return {};
 }
 
 }  // namespace
 
-std::string missing_names(const profile& p) {
-  std::map<std::string, double> cost_of_file;
-  double total = 0;
-  double nameless = 0;
-  for (const site& one : p.sites) {
-    const double cost = cost_of(p, one.figures).total();
-    total += cost;
-    const std::string file = nameless_file(p, one.stack);
-    if (file.empty()) continue;
-    nameless += cost;
-    cost_of_file[file] += cost;
-  }
-  if (nameless <= 0 || nameless < least_share * total) return {};
-  std::vector<std::pair<double, std::string>> files;
-  for (const auto& [file, cost] : cost_of_file) files.emplace_back(-cost, file);
-  std::sort(files.begin(), files.end());
-  std::string text = say_share(nameless, total) + " of the cost of allocations is in code without names: ";
-  for (std::size_t index = 0; index < files.size() && index < most_files; ++index) {
-    text += (index == 0 ? "" : ", ") + files[index].second.substr(files[index].second.rfind('/') + 1);
-  }
-  if (files.size() > most_files) text += ", …";
-  return text +
-         ". The package with their debug symbols has the names, or a server that DEBUGINFOD_URLS names, or a folder for "
-         "--debug-path; then record again";
+std::string name_hint(const profile& p, const source_frame& label) {
+  const std::string path = is_nameless(label) ? file_of(p, label) : std::string();
+  if (!path.starts_with('/')) return {};
+  std::error_code ignored;
+  const bool is_there = std::filesystem::exists(path, ignored);
+  const std::string package = debug_package_of(path);
+  return fmt::format(
+      "without names: {} {}. {} has them, or a server that DEBUGINFOD_URLS names, or a folder for "
+      "--debug-path; then record again",
+      path, is_there ? "is stripped" : "is not there",
+      package.empty() ? "A package with its debug symbols" : "The package " + package);
 }
 
 }  // namespace tarn::profiler

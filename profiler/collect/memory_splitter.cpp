@@ -226,6 +226,7 @@ void memory_splitter::split::take_blocks(std::set<std::uint64_t>& anchors) {
       anchors.insert(block.address);
     }
     const double resident = pages_of(last->whole).bytes_in(block.address, block.address + block.size);
+    row.untouched += weight * std::max(0.0, static_cast<double>(block.size) - resident);
     if (resident <= 0) return;
     site_bytes& site = live[block.site];
     site.bytes += weight * resident;

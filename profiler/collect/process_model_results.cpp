@@ -67,6 +67,13 @@ double process_model::rounding_of(std::uint32_t site) const {
   return figures.bytes > 0 ? std::max(0.0, figures.usable_bytes / figures.bytes - 1) : 0;
 }
 
+void process_model::pass_time(std::uint64_t time_ns) {
+  passed_ns_ = time_ns;
+  if (time_ns < 2 * marks_ns_[1]) return;
+  marks_ns_ = {marks_ns_[1], time_ns};
+  for (living_site& one : sites_) one.marked = {one.marked[1], one.figures.live_bytes};
+}
+
 void process_model::fill(profile& into) const {
   into.stacks = stacks_;
   into.threads = threads_;
@@ -76,6 +83,7 @@ void process_model::fill(profile& into) const {
     site& to = into.sites[index];
     to.stack = from.stack;
     to.figures = from.figures;
+    to.figures.earlier_live_bytes = from.marked[used_mark()];
     if (!from.region.empty()) to.type = from.region;
     if (from.peak_epoch != peak_epoch_) to.figures.bytes_at_peak = from.figures.live_bytes;
     to.sizes = from.sizes;

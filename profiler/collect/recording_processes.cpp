@@ -221,6 +221,7 @@ void recording::add_counters(process_entry& process, bool at_end) {
   row.user_ns = since(process.last.user_ns, process.at_start.user_ns) + children.user_ns;
   row.system_ns = since(process.last.system_ns, process.at_start.system_ns) + children.system_ns;
   row.seen_faults = process.model.seen_faults();
+  process.model.pass_time(row.time_ns);
   process.looks.add(process.result.counters, row);
   raise_peak(process, row.resident_bytes);
 }

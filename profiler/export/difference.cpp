@@ -129,9 +129,9 @@ std::uint32_t difference_builder::row_of(const path_identity& identity, const me
   const auto next = static_cast<std::uint32_t>(changes_.sites.size());
   new_.push_back({identity, next});
   const std::vector<source_frame> frames = row.frames(p);
-  const source_frame& where = frames[own_frame(frames)];
-  const auto [place, is_new_place] = place_rows_.try_emplace(
-      {where.function, where.file, where.line}, static_cast<std::uint32_t>(changes_.places.size()));
+  const source_frame where = label_of(frames);
+  const auto [place, is_new_place] =
+      place_rows_.try_emplace(key_of(p, where), static_cast<std::uint32_t>(changes_.places.size()));
   if (is_new_place) changes_.places.push_back(where);
   const auto [type, is_new_type] = type_rows_.try_emplace(row.who == nullptr ? std::string() : row.who->type,
                                                           static_cast<std::uint32_t>(changes_.types.size()));

@@ -15,9 +15,9 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
+#include "profiler/analyze/places.hpp"
 #include "profiler/export/block_list.hpp"
 #include "profiler/export/metrics.hpp"
 #include "profiler/export/path_identity.hpp"
@@ -120,7 +120,7 @@ class difference_builder {
   squares total_squares_ = {};
   std::vector<known_site> known_;  // by identity
   std::vector<known_site> new_;    // of the recording that is being added
-  std::map<std::tuple<std::string, std::string, std::uint32_t>, std::uint32_t> place_rows_;
+  std::map<place_key, std::uint32_t> place_rows_;
   std::map<std::string, std::uint32_t> type_rows_;
   std::map<std::string, std::uint32_t> caller_rows_;
 };

@@ -116,7 +116,7 @@ void store_sites(sqlite_database& database, const profile& p) {
   for (std::size_t index = 0; index < rows.size(); ++index) {
     const metric_row& row = rows[index];
     const std::vector<source_frame> path = row.frames(p);
-    const source_frame& own = path[own_frame(path)];
+    const source_frame own = label_of(path);
     const site none;
     const site& who = row.who != nullptr ? *row.who : none;
     table.put(index + 1);

@@ -24,6 +24,7 @@ inline constexpr std::array figure_columns = {
     figure_column{"bytes_at_peak", &site_figures::bytes_at_peak},
     figure_column{"live", &site_figures::live},
     figure_column{"live_bytes", &site_figures::live_bytes},
+    figure_column{"earlier_live_bytes", &site_figures::earlier_live_bytes},
     figure_column{"lifetime_ns", &site_figures::lifetime_ns},
     figure_column{"foreign_frees", &site_figures::foreign_frees},
     figure_column{"lifo_frees", &site_figures::lifo_frees},

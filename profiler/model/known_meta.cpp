@@ -38,6 +38,10 @@ constexpr known_member known_members[] = {
     {"sample_bytes", kind::number, 0, 1e15},
     {"fault_period", kind::number, 0, 1e15},
     {"peak_resident_bytes", kind::number, 0, 1e15},
+    {"memory_limit_bytes", kind::number, 0, 1e20},
+    {"address_limit_bytes", kind::number, 0, 1e20},
+    {"machine_memory_bytes", kind::number, 0, 1e18},
+    {"growth_from_ns", kind::number, 0, 1e18},
 };
 
 bool fits(const nlohmann::json& value, const known_member& member) {

@@ -22,9 +22,10 @@ struct memory_row {
   double files = 0;           // code and data of files as they are in the page cache
   double written = 0;         // static data: pages of files that were written to, and .bss
   double stacks = 0;
-  double shared = 0;    // memory shared with other processes
-  double recorder = 0;  // memory of tarn's recorder
-  double other = 0;     // memory without a file about which nothing more is known
+  double shared = 0;     // memory shared with other processes
+  double recorder = 0;   // memory of tarn's recorder
+  double other = 0;      // memory without a file about which nothing more is known
+  double untouched = 0;  // requested bytes of living blocks that are not resident: beside the parts
 
   double sum() const noexcept {
     return live + rounding + kept + mapped + files + written + stacks + shared + recorder + other;
@@ -33,10 +34,12 @@ struct memory_row {
   double in_use() const noexcept { return sum() - kept; }
 };
 
-// Whether `row` shows better than `than` who needs the memory at the peak. What is resident and what of it is in use count
-// alike: freed memory often stays resident until the end, when nothing is in use any more.
+// Whether `row` is nearer to the live peak than `than`: more of it is in use. What is resident decides between equal ones, and
+// where no block is known. (Freed memory often stays resident until the end, when nothing is in use any more.)
 inline bool says_more(const memory_row& row, const memory_row& than) noexcept {
-  return row.resident_bytes + row.in_use() >= than.resident_bytes + than.in_use();
+  const bool knows_blocks = row.live > 0 || than.live > 0;
+  if (knows_blocks && row.in_use() != than.in_use()) return row.in_use() > than.in_use();
+  return row.resident_bytes >= than.resident_bytes;
 }
 
 // The name of that part of memory_row::kept which lies near no live block. The other parts of `kept` have the sites whose
@@ -59,7 +62,7 @@ struct memory_history {
       // Of the highest row (says_more), followed by those of the last row.
       parts;
 
-  // The row of the peak; null: there is none.
+  // The row of the live peak, by which every view tells who held the memory; null: there is none.
   const memory_row* highest() const noexcept;
 };
 
@@ -81,6 +84,7 @@ inline constexpr std::array memory_columns = {
     memory_column{"shared", &memory_row::shared},
     memory_column{"recorder", &memory_row::recorder},
     memory_column{"other", &memory_row::other},
+    memory_column{"untouched", &memory_row::untouched},
 };
 static_assert(sizeof(memory_row) == sizeof(std::uint64_t) + memory_columns.size() * sizeof(double),
               "a member is missing above");

@@ -40,6 +40,14 @@ std::uint32_t path_tree::place_of(std::uint32_t stack) {
   const std::vector<source_frame> frames = frames_of(profile_, stack);
   if (frames.empty()) return no_frame;
   const std::size_t own = own_frame(frames);
+  if (is_nameless(frames[own])) {
+    const source_frame label = label_of(frames);
+    const std::uint32_t number = number_of({strings_.number_of(label.function), 0, 0,
+                                            strings_.number_of(file_name(file_of(profile_, label))), 0, 0});
+    if (hints_.contains(number)) return number;
+    hints_[number] = name_hint(profile_, label);
+    return number;
+  }
   // An address has several frames where functions were inlined: those with the same address, up to the own one.
   std::size_t inner = own;
   while (inner > 0 && frames[inner - 1].inlined && frames[inner - 1].address == frames[own].address) --inner;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -28,8 +29,11 @@ class path_tree {
   // empty path.
   std::uint32_t node_of(std::uint32_t stack);
 
-  // The frame by which a path is named: that of own_frame() (site_label.hpp), as everywhere.
+  // The frame by which a path is named: label_of() (site_label.hpp), as everywhere. Code without a name is a frame for its whole
+  // file, which is in no path.
   std::uint32_t place_of(std::uint32_t stack);
+  // By frame of such a file: why it has no names, and what brings them.
+  const std::map<std::uint32_t, std::string>& hints() const noexcept { return hints_; }
 
   // A node below the frame, named `text`, which stands for many paths.
   std::uint32_t node_below(std::string_view text, std::uint32_t frame_number);
@@ -54,6 +58,7 @@ class path_tree {
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> frames_of_address_;
   std::map<frame, std::uint32_t> frame_numbers_;
   std::vector<frame> frames_;
+  std::map<std::uint32_t, std::string> hints_;
   std::unordered_map<std::uint64_t, std::uint32_t> children_;  // parent << 32 | frame
   std::vector<std::array<std::uint32_t, 2>> nodes_;            // parent, frame
 };

@@ -5,10 +5,11 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "profiler/analyze/memory_kinds.hpp"
-#include "profiler/analyze/site_label.hpp"
+#include "profiler/analyze/trouble.hpp"
 #include "profiler/model/store_profile.hpp"
 #include "profiler/model/table_rows.hpp"
 #include "profiler/report/path_tree.hpp"
@@ -232,9 +233,9 @@ json describe_counters(const std::vector<counter_row>& rows, std::size_t most) {
   return made;
 }
 
-// What resident memory consisted of at its highest; null: not in the profile.
+// What resident memory consisted of, at the moment that every view shows; null: not in the profile.
 json describe_memory(const profile& p, std::size_t most_parts) {
-  const memory_row* row = p.memory.highest();
+  const memory_row* row = reading_for(p, trouble_of(p));
   if (row == nullptr) return nullptr;
   json kinds = json::array();
   for (const memory_kind& kind : memory_kinds) {
@@ -254,7 +255,17 @@ json describe_memory(const profile& p, std::size_t most_parts) {
   }
   return {{"time_ns", row->time_ns},
           {"resident_bytes", std::llround(sane_figure(row->resident_bytes))},
+          {"untouched", std::llround(sane_figure(row->untouched))},
           {"kinds", std::move(kinds)}};
+}
+
+// What shares are of, and the variances of sums, which are not the sums of the rows' variances.
+json describe_whole(const profile& p) {
+  const site_figures sums = sum_with_variances(p);
+  return {{"processor_ns", std::llround(sane_figure(processor_ns(p)))},
+          {"cost_variance", sane_variance(cost_of_all(p).whole_variance())},
+          {"allocations_variance", sane_variance(sums.allocations_variance)},
+          {"bytes_variance", sane_variance(sums.bytes_variance)}};
 }
 
 json describe_action(const advice& one, const std::vector<std::uint32_t>& named) {
@@ -301,6 +312,8 @@ nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
                {"sites", std::move(sites.columns)},
                {"frames", paths.frames_json()},
                {"stacks", paths.nodes_json()},
+               {"nameless", json::object()},
+               {"whole", describe_whole(p)},
                {"strings", strings.texts()},
                {"details", describe_details(p, named, threads, limits)},
                {"lifetimes", describe_lifetimes(p)},
@@ -309,13 +322,17 @@ nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
                {"counters", describe_counters(p.counters, limits.most_counters)},
                {"memory", describe_memory(p, limits.most_memory_parts)},
                {"actions", describe_actions(actions, named)}};
+  const trouble what = trouble_of(p);
+  made["trouble"] = {{"kind", name_of(what.kind)},
+                     {"is_memory", what.is_memory()},
+                     {"sentence", what.peak_bytes > 0 ? sentence_of(what) : ""}};
+  for (const auto& [frame, hint] : paths.hints()) made["nameless"][std::to_string(frame)] = hint;
   made["quality"] = {{"other_faults", sane_figure(p.other_faults)},
                      {"unseen_faults", sane_figure(p.unseen_faults)},
                      {"lost_events", sane_figure(p.lost_events)},
                      {"unwind_error_rate", sane_figure(p.unwind_error_rate)},
                      {"unwind_checked", sane_figure(p.unwind_checked)},
                      {"damage", p.damage},
-                     {"missing_names", missing_names(p)},
                      {"detailed_sites", std::min(named.size(), limits.most_detailed)}};
   if (limits.most_source_bytes > 0) {
     source_limits sources;

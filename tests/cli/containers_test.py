@@ -142,7 +142,7 @@ class containers(ProfileBase):
         first = said.stderr.splitlines()[0]
         self.assertIn("killed by signal 9", first)
         self.assertIn("limit of its control group is 64 MiB", first)
-        self.assertRegex(said.stderr, r"MiB +\S+ %  live blocks: eat")
+        self.assertRegex(said.stderr, r"MiB +\S+ %  live blocks\n +\S+ MiB +\S+ %    eat")
         shown = subprocess.run([settings.tarn, "show", "--by", "rss", "x.prof"], capture_output=True, text=True, check=True, cwd=self.folder)
         self.assertIn("limit of the control group 64 MiB", shown.stdout.splitlines()[0])
 

@@ -30,7 +30,7 @@ from peers_test import answers, sessions
 from profile_test import profile, profile_life
 from prove_test import prove
 from refusals_test import refusals
-from rss_test import leaks, rss
+from rss_test import leaks, rss, trouble
 from run_test import run, signals
 from sandbox_test import sandbox
 from trees_test import trees
@@ -39,7 +39,7 @@ from usage_test import options, real_library, usage
 GROUPS = {group.__name__: group for group in (advice, answers, attach, attach_rights, attach_safely, compare, containers, control, cost, cost_command, diff, diff_of_times, foreign, hostile, killed, killed_often, leaks,
                                               malloc_time, manual_bash, manual_fish, manual_forms, manual_readers, manual_spellings, manual_zsh, mistakes,
                                               every_option, options, output, paused, profile, profile_life, prove, real_library,
-                                              refusals, refused, rss, run, sandbox, serve, servers, sessions, short_threads, signals, top, trees,
+                                              refusals, refused, rss, run, sandbox, serve, servers, sessions, short_threads, signals, top, trees, trouble,
                                               usage, watch)}
 
 

@@ -118,7 +118,7 @@ class KilledBase(Base):
         os.unlink(self.path)
 
     def assert_readable(self):
-        shown = subprocess.run([settings.tarn, "show", self.path], capture_output=True, text=True, check=False)
+        shown = subprocess.run([settings.tarn, "show", "-m", "bytes", self.path], capture_output=True, text=True, check=False)
         self.assertEqual(shown.returncode, 0, shown.stderr)
         self.assertIn("get", shown.stdout)
         self.assertRegex(shown.stderr, r"ends [0-9.]+ m?s after the start of the program: its recording goes on, or was killed")

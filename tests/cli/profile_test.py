@@ -237,6 +237,7 @@ class profile(ProfileBase):
         self.profile("exact", "2")
         self.assertEqual(self.result.stdout, "end\n")
         self.assertIn("which a timer around them sees", self.result.stderr)
+        self.assertIn("its resident memory reached", self.result.stderr)
         self.assertIn("touch_all", self.result.stderr)
         self.assertIn("x.prof", self.result.stderr)
         self.profile("exact", "1", options=["--quiet"])

@@ -3,7 +3,10 @@
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
+import sys
 
 from harness import settings
 from profile_test import MIB, ProfileBase
@@ -34,6 +37,7 @@ class rss(ProfileBase):
             self.assert_near(at["stacks"], 3 * MIB, 0.15)
             self.assertGreaterEqual(at["written"], 6 * MIB)
             self.assertLessEqual(at["other"], 1 * MIB)
+            self.assert_near(at["untouched"], 20 * MIB, 0.05 if mode == "full" else 0.35)
             self.assert_near(self.part(split, "live", "split_large"), 20 * MIB, 0.01)
             self.assert_near(self.part(split, "mapped", "split_mapped"), 8 * MIB, 0.01)
             self.assertTrue(any("libc" in part["name"] for part in split["parts"]["files"]))
@@ -58,6 +62,11 @@ class rss(ProfileBase):
         subprocess.run([settings.tarn, "profile", "-q", "--mode", "full", "-o", path, "--", program], check=True, env=self.environment())
         at = json.loads(subprocess.run([settings.tarn, "show", "--by", "rss", "--json", path], capture_output=True, check=True).stdout)["at"]
         self.assert_near(at["live"], 20000 * 2000, 0.1)
+        page = os.path.join(self.folder, "x.html")
+        subprocess.run([settings.tarn, "report", "-o", page, path], capture_output=True, check=True)
+        with open(page, encoding="utf-8") as file:
+            memory = json.loads(file.read().split('id="data">', 1)[1].split("</script>", 1)[0])["memory"]
+        self.assertEqual(memory["time_ns"], at["time_ns"])
 
     def test_a_planted_culprit_pins_most_memory(self):
         for seed in range(1, 11):
@@ -93,6 +102,61 @@ class rss(ProfileBase):
         subprocess.run([settings.tarn, "merge", path, source, "-o", merged], check=True, capture_output=True)
         result = subprocess.run([settings.tarn, "show", "--by", "rss", merged], capture_output=True, text=True, check=False)
         self.assert_refused(result, 125, "does not contain what the resident memory consisted of")
+
+
+class trouble(ProfileBase):
+    """The half page that `tarn profile` ends with begins with what hurts most."""
+
+    def summary(self, words, *options, **more):
+        said = subprocess.run([settings.tarn, "profile", *options, "-o", os.path.join(self.folder, "x.prof"), "--", *words],
+                              capture_output=True, text=True, check=False, env=self.environment(), timeout=100, **more)
+        return said.returncode, said.stderr
+
+    def test_a_program_whose_address_space_ends(self):
+        program = self.compile("fills", """
+            #include <cstring>
+            #include <unistd.h>
+            #include <vector>
+            __attribute__((noinline)) char* fill() { return static_cast<char*>(memset(new char[8 << 20], 1, 8 << 20)); }
+            int main() { std::vector<char*> all; for (;;) { all.push_back(fill()); usleep(5000); } }""", "-g", "-O1")
+        limits = (1 << 30, resource.getrlimit(resource.RLIMIT_AS)[1])
+        status, said = self.summary([program], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limits))
+        self.assertEqual(status, -signal.SIGABRT, said)
+        first, *rest = said[said.index("tarn: killed"):].splitlines()
+        self.assertIn("killed by signal 6", first)
+        self.assertIn("the limit of its address space (ulimit -v) is 1 GiB", first)
+        self.assertRegex("\n".join(rest), r"live blocks\n +\S+ MiB +\S+ %    fill")
+
+    def test_what_grows_to_the_end(self):
+        program = self.compile("grows", """
+            #include <csignal>
+            #include <cstdlib>
+            #include <cstring>
+            #include <unistd.h>
+            void* volatile last;
+            __attribute__((noinline)) void leak() { last = memset(malloc(300000), 1, 300000); }
+            __attribute__((noinline)) void* work() { return memset(malloc(5000000), 1, 5000000); }
+            int main() { for (int i = 0; i < 200; ++i) { leak(); free(last = work()); usleep(10000); } raise(SIGTERM); }""", "-g", "-O1")
+        for mode in ("sample", "full"):
+            status, said = self.summary([program], "--mode", mode)
+            self.assertEqual(status, -signal.SIGTERM, said)
+            self.assertRegex(said, r"^tarn: its live blocks still grew at the end: from \S+ MiB at .* to \S+ MiB at ")
+            self.assertRegex(said, r"what grew, by place.*\n +\+\S+(?: ± \S+)? MiB  leak\(\) \(")
+            self.assertNotIn("work()", said.split("what grew")[1].split("memory truly cost")[0])
+
+    def test_a_script_that_eats_memory(self):
+        script = self.write("eats.py", "import time\ndef load():\n    return [bytes(1000) for _ in range(300000)]\n"
+                            "kept = load()\ntime.sleep(0.3)\n", 0o644)
+        python = os.path.realpath(sys.executable)
+        for allocator in ("pymalloc", "malloc"):
+            path = os.path.join(self.folder, "x.prof")
+            subprocess.run([settings.tarn, "profile", "-q", "-o", path, "--", python, script], check=True,
+                           env=self.environment(PYTHONMALLOC=allocator))
+            shown = json.loads(subprocess.run([settings.tarn, "show", "--by", "rss", "--json", path], capture_output=True,
+                                              check=True).stdout)
+            # bytes(1000) takes 1033 bytes, which malloc and pymalloc's arenas hold.
+            held = shown["at"]["live"] + shown["at"]["mapped"]
+            self.assertGreater(held, 0.9 * 300000 * 1033, f"{allocator}: {shown['at']}")
 
 
 class leaks(ProfileBase):

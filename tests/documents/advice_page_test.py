@@ -31,6 +31,7 @@ CLAIMS = [
     ("≥ 4 MiB live in blocks of ≤ 1 KiB on average, ≥ 30 % of CPU time", "advice_placement.cpp",
      {"least_live_bytes": 4 << 20, "largest_block": 1024, "least_own_part": 0.3}),
     ("up to four times its cost", "advise.cpp", {"setting_weight": 4}),
+    ("memory costs 5 % of the program's CPU time or more", "advise.cpp", {"much_cost": 0.05}),
     ("less than 2 % of the program's CPU time", "advice.hpp", {"least_share": 0.02}),
     ("upper bound is 1 % below the unchanged program", "../model/proof.hpp", {"least_proven_change": 0.01}),
     ("it saves less than 3 %", "../model/proof.hpp", {"worthwhile_change": 0.03}),

@@ -49,9 +49,40 @@ TEST(memory_verdict, a_killed_program_with_its_limit_and_who_held_the_memory) {
   EXPECT_TRUE(text.starts_with("killed by signal 9 (Killed); its resident memory reached at least 400 MiB"))
       << text;
   EXPECT_TRUE(has(text, "the limit of its control group is 512 MiB")) << text;
-  EXPECT_TRUE(has(text, "at 1.5")) << text;
-  EXPECT_LT(text.find("300 MiB"), text.find("100 MiB")) << text;
-  EXPECT_TRUE(has(text, "live blocks: load")) << text;
+  EXPECT_TRUE(has(text, "what was resident at 1.5")) << text;
+  EXPECT_TRUE(has(text, "300 MiB   75 %  live blocks\n")) << text;
+  EXPECT_TRUE(has(text, "300 MiB   75 %    load  load.cpp:7\n")) << text;
+  EXPECT_TRUE(has(text, "100 MiB   25 %  kept by malloc")) << text;
+  EXPECT_TRUE(has(text, "400 MiB  100 %  sum of all mappings")) << text;
+  EXPECT_EQ(render_verdict(p).find(text), 0U) << "the summary begins with it";
+  EXPECT_FALSE(has(render_verdict(p), "Leave")) << "advice is about time";
+}
+
+TEST(memory_verdict, what_malloc_keeps_is_told_apart_where_the_recording_knows_it) {
+  profiler::profile p = holding(400 * mib);
+  p.meta["exit"] = {{"signal", SIGKILL}};
+  p.memory.parts.push_back({p.memory.rows[0].time_ns, "kept", "", 1, 70 * mib, 0});
+  p.memory.parts.push_back({p.memory.rows[0].time_ns, "kept", profiler::pinned_by_nobody, 0, 30 * mib, 0});
+  const std::string text = render_memory_verdict(p);
+  EXPECT_TRUE(has(text, "70 MiB   18 %  free, but pinned by live blocks near it")) << text;
+  EXPECT_TRUE(has(text, "30 MiB  7.5 %  free: caches")) << text;
+}
+
+TEST(memory_verdict, parts_that_may_be_nothing_are_one_row) {
+  profiler::profile p = holding(400 * mib);
+  p.meta["exit"] = {{"signal", SIGKILL}};
+  for (std::uint64_t place = 1; place <= 3; ++place) {
+    p.stacks.push_back({0, 0x1800 + place});
+    p.symbols[0x1800 + place] = {{"few" + std::to_string(place), "/src/load.cpp", 9, false}};
+    profiler::site one;
+    one.stack = static_cast<std::uint32_t>(place + 1);
+    p.sites.push_back(one);
+    p.memory.parts.push_back(
+        {p.memory.rows[0].time_ns, "live", "", static_cast<std::uint32_t>(place + 1), mib, mib * mib});
+  }
+  const std::string text = render_memory_verdict(p);
+  EXPECT_TRUE(has(text, "others (3)")) << text;
+  EXPECT_FALSE(has(text, "few1")) << text;
 }
 
 TEST(memory_verdict, a_program_near_its_limit_and_one_that_crashed) {
@@ -62,6 +93,24 @@ TEST(memory_verdict, a_program_near_its_limit_and_one_that_crashed) {
   crashed.meta["exit"] = {{"signal", SIGSEGV}};
   EXPECT_TRUE(has(render_memory_verdict(crashed), "signal 11"));
   EXPECT_FALSE(has(render_memory_verdict(crashed), "load"));
+}
+
+TEST(memory_verdict, what_grew_by_place) {
+  profiler::profile p = holding(100 * mib);
+  p.meta["growth_from_ns"] = 4e9;
+  p.meta["attached"] = true;
+  p.sites[0].figures.live_bytes = 60 * mib;
+  p.sites[0].figures.earlier_live_bytes = 20 * mib;
+  for (std::uint64_t second = 0; second <= 8; ++second) {
+    profiler::counter_row row;
+    row.time_ns = second * 1'000'000'000;
+    row.live_bytes = 7.5 * mib * static_cast<double>(second);
+    p.counters.push_back(row);
+  }
+  const std::string text = render_memory_verdict(p);
+  EXPECT_TRUE(text.starts_with("its live blocks still grew at the end: from 30 MiB at 4 s to 60 MiB at 8 s"))
+      << text;
+  EXPECT_TRUE(has(text, "+40 MiB  load (load.cpp:7); 60 MiB live at the end")) << text;
 }
 
 }  // namespace

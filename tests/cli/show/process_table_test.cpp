@@ -29,10 +29,10 @@ TEST(process_table, the_processes_beyond_the_most_are_one_row) {
       render_processes({first, group, process_of(9, "as", 5e5), process_of(11, "ld", 5e5)}, 2, true, 0);
   EXPECT_EQ(text,
             "  cost  share  CPU time  allocations  faults  pid  command               file\n"
-            "  6 ms   60 %     12 ms           10       2    7  cc1 -O2 a.c           a.prof\n"
-            "  3 ms   30 %      6 ms           10       2    -  sh (5 processes)      -\n"
-            "  1 ms   10 %      2 ms           20       4    -  others (2 processes)  -\n");
-  EXPECT_EQ(render_processes({first}, 5, false, 20), "  cost  share  CP...\n  6 ms  100 %    ...\n");
+            "  6 ms   30 %     12 ms           10       2    7  cc1 -O2 a.c           a.prof\n"
+            "  3 ms   15 %      6 ms           10       2    -  sh (5 processes)      -\n"
+            "  1 ms  5.0 %      2 ms           20       4    -  others (2 processes)  -\n");
+  EXPECT_EQ(render_processes({first}, 5, false, 20), "  cost  share  CP...\n  6 ms   50 %    ...\n");
 }
 
 TEST(process_table, a_long_command_is_cut_before_the_number_of_its_children) {

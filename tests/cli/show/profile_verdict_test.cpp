@@ -58,5 +58,25 @@ TEST(profile_verdict, paths_to_one_place_are_added_up) {
   EXPECT_EQ(places_of(p), std::multiset<std::string>{"make (list.cpp:10)"});
 }
 
+TEST(profile_verdict, places_whose_cost_may_be_nothing_are_one_row) {
+  profile p = two_places({"make", {}, 0, false}, {"load", {}, 0, false});
+  p.sites[1].figures.malloc_variance = 1e12;
+  const std::string text = render_verdict(p);
+  EXPECT_NE(text.find("make"), std::string::npos) << text;
+  EXPECT_EQ(text.find("  load"), std::string::npos) << text;
+  EXPECT_NE(text.find("others (1 place)"), std::string::npos) << text;
+  EXPECT_EQ(places_of(p), std::multiset<std::string>{"make"});
+}
+
+TEST(profile_verdict, the_cost_is_a_share_of_the_processor_time_without_the_recorders) {
+  profile p = two_places({"make", {}, 0, false}, {"load", {}, 0, false});
+  p.counters.emplace_back().user_ns = 50e6;
+  p.recorder_ns = 10e6;
+  EXPECT_NE(render_verdict(p).find("memory truly cost 2 ms, 5.0 % of 40 ms processor time"),
+            std::string::npos)
+      << render_verdict(p);
+  EXPECT_NE(render_verdict(p).find("1 ms  2.5 %"), std::string::npos) << render_verdict(p);
+}
+
 }  // namespace
 }  // namespace tarn::cli

@@ -54,7 +54,7 @@ TEST(SiteGroup, WithoutACallPathItHasNoPlace) {
   program.add({}, 64, 100);
   const std::vector<site_group> groups = group_sites(program.p);
   ASSERT_EQ(groups.size(), 1U);
-  EXPECT_EQ(say_place(groups[0].place), "?? (no call path)");
+  EXPECT_EQ(say_place(groups[0].place), "[no call path]");
   EXPECT_TRUE(groups[0].functions.empty());
   EXPECT_TRUE(group_sites(profile()).empty());
 }

@@ -65,13 +65,20 @@ TEST(SiteLabel, TheLibraryOfALanguageServesItsOwnFunctionsCompiledAtRunTime) {
   EXPECT_FALSE(is_plumbing(script("load", "/srv/app.js")));
 }
 
-TEST(SiteLabel, CodeWithoutNamesStandsForItselfInTheProgramOnly) {
-  EXPECT_EQ(own_frame({unknown_library, own}), 1U);
+TEST(SiteLabel, CodeWithoutNamesCountsLikeCodeWithNames) {
+  EXPECT_EQ(own_frame({unknown_library, own}), 0U) << "with its name, it would stand for itself, too";
   EXPECT_EQ(own_frame({wrapper, unknown_library, std_allocate}), 1U) << "preferred to the wrapper";
   EXPECT_EQ(own_frame({unknown_program, own}), 0U);
   const source_frame nowhere{"?? (0x7ffe19e4b9d4)", "", 0, false};
   EXPECT_EQ(own_frame({wrapper, nowhere}), 0U) << "an address in no file says less than the wrapper";
   EXPECT_EQ(own_frame({nowhere, own}), 1U);
+}
+
+TEST(SiteLabel, CodeWithoutNamesIsOnePlaceForEachFile) {
+  EXPECT_EQ(label_of({unknown_library, own}).function, "?? (libx.so.6)");
+  EXPECT_EQ(label_of({own, unknown_library}).function, "decoder::decode(int)");
+  EXPECT_EQ(label_of({}).function, "[no call path]");
+  EXPECT_EQ(label_of({{"?? (0x7ffe19e4b9d4)", "", 0, false}}).function, "?? (0x7ffe19e4b9d4)");
 }
 
 TEST(SiteLabel, TheProgramsOwnMainIsNoLibrary) {

@@ -55,6 +55,13 @@ class small_program {
     return p.sites.back();
   }
 
+  // Removes the name of the innermost frame, which is then in `file`.
+  void strip(const site& one, const char* file) {
+    const std::uint64_t address = p.stacks[one.stack].address;
+    p.symbols.erase(address);
+    p.modules.push_back({file, "", address - 1, address + 1, 0});
+  }
+
   profile p;
 };
 

@@ -121,6 +121,24 @@ TEST(process_model, counts_peak_and_what_lives_at_it) {
   EXPECT_EQ(first.lifo_frees, 0) << "0x20000 was allocated later and still lives";
 }
 
+// Marks at 10, 20, 40, 80, …: of those that are kept, the one is used that leaves a quarter of the time or more.
+TEST(process_model, what_lived_at_a_mark_tells_what_has_grown_since) {
+  recorded model(exact());
+  for (std::uint64_t time = 10; time <= 100; time += 10) {
+    model.allocates(time, 0x10000 * time, time == 50 ? 7000 : 1, time == 50 ? model.b : model.a);
+    model.pass_time(time);
+    if (time == 90) {
+      EXPECT_EQ(model.mark_ns(), 40U);
+      EXPECT_EQ(figures_of(model.filled(), model.a).earlier_live_bytes, 4);
+      EXPECT_EQ(figures_of(model.filled(), model.b).earlier_live_bytes, 0);
+    }
+  }
+  for (const std::uint64_t time : {106U, 107U}) model.pass_time(time);
+  EXPECT_EQ(model.mark_ns(), 80U);
+  EXPECT_EQ(figures_of(model.filled(), model.a).earlier_live_bytes, 7);
+  EXPECT_EQ(figures_of(model.filled(), model.b).earlier_live_bytes, 7000);
+}
+
 TEST(process_model, faults_belong_to_the_block_that_lives_there_at_that_time) {
   recorded model(exact());
   model.allocates(10, 0x100000, 8192, model.a);

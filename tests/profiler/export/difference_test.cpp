@@ -8,6 +8,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "tests/profiler/analyze/small_program.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
 namespace tarn::profiler {
@@ -37,6 +38,15 @@ TEST(difference, sites_match_by_names_not_by_lines_and_addresses) {
   for (const site_change& one : difference::between(before, after).sites)
     moved += std::abs(one.values[0].amount());
   EXPECT_LT(moved, 0.2 * cost_of_all(before).total());
+}
+
+TEST(difference, code_without_names_is_one_place_for_each_file) {
+  small_program program;
+  for (const char* caller : {"first", "second"})
+    program.strip(program.add({"x", caller, "main"}, 100, 2000), "/nowhere/libfew.so.1");
+  const difference changes = difference::between(program.p, program.p);
+  ASSERT_EQ(changes.places.size(), 1U);
+  EXPECT_EQ(changes.places[0].function, "?? (libfew.so.1)");
 }
 
 TEST(difference, sites_that_are_new_or_gone_exceed_limits) {

@@ -40,6 +40,15 @@ TEST(memory_split, freed_memory_that_stays_resident_is_not_the_peak) {
   EXPECT_EQ(time_of_peak({row_of(1, 10, 2), row_of(2, 50, 13), row_of(3, 0, 66)}), 2U);
 }
 
+TEST(memory_split, the_live_peak_counts_not_what_was_resident_later) {
+  EXPECT_EQ(time_of_peak({row_of(1, 60, 5), row_of(2, 50, 100), row_of(3, 55, 200)}), 1U);
+}
+
+// In mode faults, no block is known.
+TEST(memory_split, where_no_block_is_known_what_is_resident_counts) {
+  EXPECT_EQ(time_of_peak({row_of(1, 0, 5, 9), row_of(2, 0, 100, 7), row_of(3, 0, 20, 8)}), 2U);
+}
+
 TEST(memory_split, memory_that_malloc_keeps_makes_the_peak_if_as_much_is_in_use) {
   EXPECT_EQ(time_of_peak({row_of(1, 100, 10), row_of(2, 100, 900), row_of(3, 90, 700)}), 2U);
 }

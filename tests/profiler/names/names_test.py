@@ -311,7 +311,11 @@ class DebugFiles(Base):
     def test_without_debug_information_there_are_no_names(self):
         program, _, _ = self.strip()
         self.assertNotIn("first_maker", self.labels(program))
-        self.assertIn("code without names: program", self.run_checked(settings.tarn, "show", self.path("x.prof")).stdout)
+        shown = self.run_checked(settings.tarn, "show", self.path("x.prof")).stdout
+        self.assertRegex(shown, r"\?\? \(program\)\n +without names: \S*/program is stripped.*DEBUGINFOD_URLS.*--debug-path")
+        summary = self.run_checked(settings.tarn, "profile", "-o", self.path("y.prof"), "--mode", "full", "--", program,
+                                   env=self.environment(DEBUGINFOD_URLS="")).stderr
+        self.assertRegex(summary, r"\?\? \(program\)\n +without names: \S*/program is stripped")
 
     def test_folder_by_build_id(self):
         program, debug, build_id = self.strip()

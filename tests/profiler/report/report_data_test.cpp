@@ -12,6 +12,7 @@
 #include <string>
 
 #include "profiler/analyze/site_label.hpp"
+#include "tests/profiler/analyze/small_program.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
 namespace tarn::profiler {
@@ -112,6 +113,30 @@ TEST(report_data, sites_that_are_not_named_are_in_the_sums) {
   expect_cost(few, p);
   EXPECT_LE(few["sites"]["kind"].size(), 20U + 5 + 1 + 1);
   EXPECT_EQ(sum_of(few["sites"]["sites"]), 3000);
+}
+
+TEST(report_data, code_without_names_is_one_place_with_what_brings_its_names) {
+  small_program program;
+  for (const char* caller : {"first", "second"})
+    program.strip(program.add({"x", caller, "main"}, 100, 2000), "/nowhere/libfew.so.1");
+  const json data = report_data(program.p, {});
+  const auto place = data["sites"]["place"][0].get<std::size_t>();
+  EXPECT_EQ(data["sites"]["place"][1].get<std::size_t>(), place);
+  EXPECT_EQ(data["strings"][data["frames"]["function"][place].get<std::size_t>()], "?? (libfew.so.1)");
+  EXPECT_NE(data["nameless"][std::to_string(place)].get<std::string>().find("DEBUGINFOD_URLS"),
+            std::string::npos);
+}
+
+TEST(report_data, shares_are_of_the_processor_time_without_the_recorders) {
+  small_program program;
+  program.p.recorder_ns = 1e8;
+  const json data = report_data(program.p, {});
+  EXPECT_EQ(data["whole"]["processor_ns"], 900'000'000);
+  EXPECT_EQ(data["trouble"]["kind"], "time");
+  EXPECT_EQ(data["trouble"]["is_memory"], false);
+  program.p.meta["exit"] = {{"signal", 11}};
+  EXPECT_EQ(report_data(program.p, {})["trouble"]["kind"], "death");
+  EXPECT_EQ(report_data(program.p, {})["trouble"]["is_memory"], false) << "a crash";
 }
 
 TEST(report_data, names_999_of_1000_of_the_cost) {

@@ -11,12 +11,9 @@ const { transformSync } = createRequire(path.join(page_folder, "package.json"))(
 const { code } = transformSync(fs.readFileSync(path.join(page_folder, "src/units.ts"), "utf8"), { loader: "ts" });
 const units = await import(`data:text/javascript,${encodeURIComponent(code)}`);
 
-const spellings = {
-  ns: units.show_ns, bytes: units.show_bytes, count: units.show_count, share: (value) => units.show_share(value, 1),
-  margin: (value) => units.show_margin((value / 1.96) ** 2, 1),
-};
 const rows = JSON.parse(fs.readFileSync(table, "utf8"));
-for (const [what, value, text] of rows) {
-  assert.equal(spellings[what](value).replace(units.narrow, " "), text, `${what} ${value}`);
+for (const [what, value, text, margin = 0] of rows) {
+  const shown = what === "share" ? units.show_share(value, 1, margin) : units.show_estimate(value, (margin / 1.96) ** 2, what);
+  assert.equal(shown.replaceAll(units.narrow, " "), text, `${what} ${value}`);
 }
 console.log(`${rows.length} quantities are spelled alike`);

@@ -25,6 +25,8 @@ function start(): void {
   void new flame_view(m);
   show_timeline(m);
   show_memory(m);
+  // Who is here for memory finds it first.
+  if (m.data.trouble.is_memory) document.getElementById("verdict")!.after(document.getElementById("memory")!);
   show_lifetimes(m);
   show_threads(m);
   show_untouched(m);

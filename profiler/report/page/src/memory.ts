@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// memory: what resident memory consisted of when there was most, by kind, without remainder; each kind with its largest
+// memory: what resident memory consisted of at the live peak, by kind, without remainder; each kind with its largest
 // sites or files.
 import { bar, el, section } from "./dom";
 import type { memory_part, model } from "./model";
 import { short_name } from "./names";
-import { exact, show_bytes, show_margin, show_ns, show_share } from "./units";
+import { exact, show_bytes, show_estimate, show_ns, show_share } from "./units";
 
 function part_row(part: memory_part): HTMLElement {
   const file = part.file.slice(part.file.lastIndexOf("/") + 1);
   const place = file === "" ? "" : part.line > 0 ? `${file}:${part.line}` : file;
   return el("li", { title: part.name },
-    el("strong", { title: exact(part.bytes, "bytes") }, show_bytes(part.bytes)), ` ${show_margin(part.variance, part.bytes)} `,
+    el("strong", { title: exact(part.bytes, "bytes") }, show_estimate(part.bytes, part.variance, "bytes")), " ",
     part.name.startsWith("/") ? part.name : short_name(part.name), place === "" ? null : el("span", { class: "quiet" }, `  ${place}`));
 }
 
@@ -26,7 +26,9 @@ export function show_memory(m: model): void {
     return;
   }
   const sum = memory.kinds.reduce((so_far, kind) => so_far + kind.bytes, 0);
-  place.append(el("p", {}, `When most was resident, ${show_bytes(memory.resident_bytes)} at ${show_ns(memory.time_ns)}, it was:`));
+  place.append(el("p", {}, `At ${show_ns(memory.time_ns)}, ${m.data.trouble.kind === "death" && m.data.trouble.is_memory ? "the last reading" : "when most was in use"}, ` +
+    `${show_bytes(memory.resident_bytes)} were resident` +
+    (memory.untouched > 0 ? `, without ${show_bytes(memory.untouched)} of live blocks that were never touched` : "") + ":"));
   const rows = memory.kinds.filter((kind) => kind.bytes > 0).map((kind) => el("tr", { "data-kind": kind.name },
     el("td", { class: "number", title: exact(kind.bytes, "bytes"), "data-value": kind.bytes }, show_bytes(kind.bytes)),
     el("td", { class: "number" }, show_share(kind.bytes, sum)),

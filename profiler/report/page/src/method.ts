@@ -49,7 +49,6 @@ export function show_program(m: model): void {
     place.append(el("p", { class: "notice", role: "alert" }, `${show_count(lost)} events were lost: figures are too low, and some blocks may seem to ` +
       "live for ever."));
   }
-  if (m.data.quality.missing_names) place.append(el("p", { class: "notice" }, `${m.data.quality.missing_names}.`));
 }
 
 function quality_rows(m: model): [string, string][] {

@@ -16,7 +16,7 @@ export interface thread { id?: number; name?: string; start_ns?: number; end_ns?
 
 export interface memory_part { name: string; file: string; line: number; bytes: number; variance: number }
 export interface memory_kind { name: string; text: string; bytes: number; parts: memory_part[] }
-export interface memory { time_ns: number; resident_bytes: number; kinds: memory_kind[] } // when there was most
+export interface memory { time_ns: number; resident_bytes: number; untouched: number; kinds: memory_kind[] } // at the live peak
 
 export interface report {
   format: number;
@@ -28,6 +28,9 @@ export interface report {
   frames: { function: numbers; file: numbers; line: numbers; module: numbers; inlined: numbers; library: numbers };
   stacks: { parent: numbers; frame: numbers };
   strings: string[];
+  nameless: Record<string, string>; // by frame that stands for a file's code without names: the reason, and the way out
+  whole: { processor_ns: number; cost_variance: number; allocations_variance: number; bytes_variance: number };
+  trouble: { kind: "death" | "peak" | "growth" | "time"; is_memory: boolean; sentence: string };
   sources?: Record<string, (number | string)[]>; // by frame: the first line's number, then lines
   details: { sizes: numbers[]; lifetimes: numbers[]; threads: numbers[] };
   lifetimes: numbers[];
@@ -38,7 +41,7 @@ export interface report {
   actions: action[];
   quality: {
     other_faults: number; unseen_faults: number; lost_events: number; unwind_error_rate: number;
-    unwind_checked: number; damage: string; missing_names: string; detailed_sites: number;
+    unwind_checked: number; damage: string; detailed_sites: number;
   };
   processes?: { name: string; cost_ns: number; has_data: boolean }[]; // of a merged profile, the costliest first
 }
@@ -144,13 +147,12 @@ export class model {
   // The next functions outside of a row's place, each once where a compiler has split or a function has called itself.
   callers_of(row: number, most: number): string[] {
     const frames = this.frames_of(row);
-    const names = frames.slice(frames.indexOf(this.place(row))).map((frame) => this.short_of(frame));
+    const place = this.place(row);
+    const at = frames.findIndex((frame) => frame === place || (place in this.data.nameless &&
+      this.function_of(frame).startsWith("?? (") && this.module_of(frame) === this.module_of(place)));
+    const names = frames.slice(at).map((frame) => this.short_of(frame));
     return names.filter((name, index) => index > 0 && name !== names[index - 1]).slice(0, most);
   }
-  // User and system time of the whole run, in ns; 0 where it was not recorded.
-  cpu_ns(): number {
-    const { user_ns, system_ns } = this.data.counters;
-    const last = (user_ns?.length ?? 0) - 1;
-    return last < 0 ? 0 : user_ns![last]! + system_ns![last]!;
-  }
+  // The whole of all shares of times: the program's processor time without the recorder's; 0 where it was not recorded.
+  cpu_ns(): number { return this.data.whole.processor_ns; }
 }

@@ -6,17 +6,19 @@ import { rows_details } from "./detail";
 import { kind, type metric, metric_of, type model } from "./model";
 import { state } from "./state";
 import { type column, data_table } from "./table";
-import { exact, show, show_bytes, show_margin, show_share } from "./units";
+import { exact, show, show_bytes, show_estimate, show_share } from "./units";
 
 // A figure of a group of rows.
 type sum_of = (group: number, id: string) => number;
 
-function figure_column(one: metric, of: sum_of, margin: (group: number, id: string) => string): column {
+function figure_column(one: metric, of: sum_of, variance_of: sum_of): column {
+  const said = (group: number) => show_estimate(of(group, one.id), variance_of(group, one.id), one.what);
   return {
     id: one.id, label: one.head, help: `${one.label}. ${one.help}`,
     sort_by: (group) => of(group, one.id),
-    cell: (group) => [show(of(group, one.id), one.what), el("span", { class: "sub" }, margin(group, one.id))],
-    title: (group) => [exact(of(group, one.id), one.what), margin(group, one.id)].filter(Boolean).join(" "),
+    is_uncertain: (group) => of(group, one.id) <= 1.96 * Math.sqrt(variance_of(group, one.id)),
+    cell: said,
+    title: (group) => exact(of(group, one.id), one.what),
     sum: (groups) => {
       const sum = groups.reduce((so_far, group) => so_far + of(group, one.id), 0);
       return el("span", { title: exact(sum, one.what), "data-sum": one.id, "data-value": sum }, show(sum, one.what));
@@ -34,15 +36,16 @@ function sample_column(of: sum_of): column {
 
 function figure_columns(m: model, of: sum_of, variance_of: sum_of): column[] {
   const cost = metric_of("cost");
-  const whole = m.total_of(cost);
-  const margin = (group: number, id: string) => show_margin(variance_of(group, id), of(group, id));
+  const whole = m.cpu_ns() || m.total_of(cost);
   const columns = ["cost", "hidden", "malloc", "allocations", "bytes", "peak", "live", "faults", "untouched"]
-    .map((id) => figure_column(metric_of(id), of, margin));
-  columns[0]!.cell = (group) => [bar(whole > 0 ? of(group, "cost") / whole : 0),
-    el("span", { class: "beside" }, show(of(group, "cost"), "ns")), el("span", { class: "sub" }, margin(group, "cost"))];
+    .map((id) => figure_column(metric_of(id), of, variance_of));
+  const said_cost = columns[0]!.cell;
+  columns[0]!.cell = (group) => [bar(m.total_of(cost) > 0 ? of(group, "cost") / m.total_of(cost) : 0),
+    el("span", { class: "beside" }, said_cost(group) as string)];
   columns.splice(1, 0, {
-    id: "share", label: "Share", help: "Of the true cost",
-    sort_by: (group) => of(group, "cost"), cell: (group) => show_share(of(group, "cost"), whole),
+    id: "share", label: "Share", help: "Of the program's processor time, without the recorder's",
+    sort_by: (group) => of(group, "cost"),
+    cell: (group) => show_share(of(group, "cost"), whole, 1.96 * Math.sqrt(variance_of(group, "cost"))),
     sum: (groups) => show_share(groups.reduce((sum, group) => sum + of(group, "cost"), 0), whole),
   });
   if (m.data.mode === "sample") columns.splice(columns.findIndex((one) => one.id === "allocations"), 0, sample_column(of));
@@ -119,7 +122,7 @@ function place_name(m: model, rows: readonly number[]): content[] {
   const frame = m.place(rows[0]!);
   const where = frame < 0 ? "" : m.place_of(frame).replace(/^.*\//, "") || m.module_of(frame);
   return [el("span", { class: "name" }, m.title_of(rows[0]!)),
-    el("span", { class: "sub" }, [where, count_of_paths(m, rows)].filter(Boolean).join(", "))];
+    el("span", { class: "sub" }, [where, count_of_paths(m, rows), m.data.nameless[frame]].filter(Boolean).join(", "))];
 }
 
 function path_name(m: model, [row]: readonly number[]): content[] {
@@ -137,7 +140,7 @@ function grouped_tables(m: model): Map<string, grouped_table> {
   // A line is one place, whether it was inlined or not.
   const place_key = (row: number) => {
     const frame = m.place(row);
-    return frame < 0 ? `${m.kind_of(row)}` : `${frames.function[frame]},${frames.file[frame]},${frames.line[frame]}`;
+    return frame < 0 ? `${m.kind_of(row)}` : `${frames.function[frame]},${frames.file[frame] || frames.module[frame]},${frames.line[frame]}`;
   };
   return new Map([
     ["places", new grouped_table(m, "Place", "Places in the program that allocate", place_key, (rows) => place_name(m, rows),
@@ -247,7 +250,7 @@ export class sites_view {
     const part = has.reduce((sum, one, row) => sum + one * this.m.value(row, cost.id), 0);
     this.status.textContent = kept === this.m.rows ? ""
       : `${kept.toLocaleString("en-US")} of ${this.m.rows.toLocaleString("en-US")} call paths, ` +
-        `${show_share(part, this.m.total_of(cost))} of the true cost`;
+        `${show_share(part, this.m.cpu_ns() || this.m.total_of(cost))} of the processor time`;
     const { filter } = state;
     replace(this.chip, filter && button(`${filter.text} ✕`, () => state.set_filter(null),
       { class: "chip", "aria-label": `Remove the filter: ${filter.text}` }));

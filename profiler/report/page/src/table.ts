@@ -9,6 +9,7 @@ export interface column {
   help?: string;
   text?: boolean; // sorted by text, ascending at first
   sort_by: (row: number) => number | string;
+  is_uncertain?: (row: number) => boolean; // its figure may be nothing; sorted by it, such rows are folded into one
   cell: (row: number) => content | content[];
   title?: (row: number) => string;
   sum?: (rows: readonly number[]) => content;
@@ -29,6 +30,7 @@ export class data_table {
   private readonly more = el("div", { class: "more" });
   private readonly heads = new Map<string, HTMLTableCellElement>();
   private readonly open_rows = new Set<number>();
+  private folded = 0; // rows at the end of `order` that the others' row stands for, until it is opened
   private readonly piece: number;
   private order: number[] = [];
   private shown = 0;
@@ -58,6 +60,7 @@ export class data_table {
     const place = this.order.indexOf(row);
     if (place < 0) return;
     this.open_rows.add(row);
+    if (place >= this.order.length - this.folded) this.folded = 0;
     this.fill(Math.max(this.shown, place + 1));
     const toggle = this.body.querySelector<HTMLButtonElement>(`button[data-row="${row}"]`);
     toggle?.scrollIntoView({ block: "center" });
@@ -92,6 +95,14 @@ export class data_table {
       const b = keys.get(right)!;
       return (a < b ? -sign : a > b ? sign : 0) || left - right;
     });
+    // Folded are those that are not open, so that a row that is revealed stays.
+    const { is_uncertain } = this.column_of(this.sorted);
+    const others = is_uncertain ? this.order.filter((row) => is_uncertain(row) && !this.open_rows.has(row)) : [];
+    this.folded = others.length > 1 ? others.length : 0;
+    if (this.folded > 0) {
+      const apart = new Set(others);
+      this.order = [...this.order.filter((row) => !apart.has(row)), ...others];
+    }
     for (const [id, cell] of this.heads) {
       if (id === this.sorted) cell.setAttribute("aria-sort", this.ascending ? "ascending" : "descending");
       else cell.removeAttribute("aria-sort");
@@ -100,9 +111,11 @@ export class data_table {
   }
 
   private fill(count: number): void {
-    this.shown = Math.min(count, this.order.length);
+    const single = this.order.length - this.folded;
+    this.shown = Math.min(count, single);
     const rows: Node[] = [];
     for (const row of this.order.slice(0, this.shown)) rows.push(...this.row_of(row));
+    if (this.folded > 0 && this.shown === single) rows.push(this.others_row(this.order.slice(single)));
     this.body.replaceChildren(...rows);
     this.show_sums();
     this.show_more();
@@ -117,8 +130,20 @@ export class data_table {
     this.foot.replaceChildren(sums);
   }
 
+  // One row for rows whose figure may be nothing, with their number and sums.
+  private others_row(others: readonly number[]): HTMLElement {
+    const made = el("tr", { class: "others" });
+    this.options.columns.forEach((one, index) => {
+      const open = () => { this.folded = 0; this.fill(this.shown + 200); };
+      made.append(index === 0
+        ? el("th", { scope: "row" }, button(`Others: ${others.length.toLocaleString("en-US")} whose figure may be nothing`, open))
+        : el("td", { class: one.text ? "text" : "" }, one.sum?.(others)));
+    });
+    return made;
+  }
+
   private show_more(): void {
-    const left = this.order.length - this.shown;
+    const left = this.order.length - this.folded - this.shown;
     replace(this.more);
     if (this.order.length === 0) this.more.append(el("p", { class: "empty" }, "No rows."));
     if (left <= 0) return;

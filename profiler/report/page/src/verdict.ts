@@ -4,7 +4,7 @@
 import { bar, button, el, replace, section } from "./dom";
 import { type action, metric_of, type model } from "./model";
 import { state } from "./state";
-import { exact, show_bytes, show_count, show_ns, show_share } from "./units";
+import { exact, show_bytes, show_count, show_estimate, show_ns, show_share } from "./units";
 
 interface part { id: string; label: string; column: string }
 
@@ -35,8 +35,8 @@ function sentence(m: model): HTMLElement {
     replace(line, "No cost of memory allocation was recorded.");
     return line;
   }
-  line.append("Memory allocation costs ", el("strong", {}, show_ns(cost)));
-  if (cpu > 0) line.append(`, ${show_share(cost, cpu)} of ${show_ns(cpu)} of CPU time`);
+  line.append("Memory allocation costs ", el("strong", {}, show_estimate(cost, m.data.whole.cost_variance, "ns")));
+  if (cpu > 0) line.append(`, ${show_share(cost, cpu, 1.96 * Math.sqrt(m.data.whole.cost_variance))} of ${show_ns(cpu)} of CPU time`);
   line.append(hidden * 100 < cost
     ? ". A timer around malloc and free would have seen nearly all of it."
     : `. A timer around malloc and free misses ${show_share(hidden, cost)} of it: ${show_ns(hidden)} in the kernel.`);
@@ -49,8 +49,8 @@ function key_figures(m: model): HTMLElement {
   const checked = m.total("checked_bytes");
   const untouched = m.total("untouched_bytes");
   const figures: [string, string, string][] = [
-    ["Allocations", show_count(m.total("allocations")), exact(m.total("allocations"), "count")],
-    ["Requested", show_bytes(m.total("bytes")), exact(m.total("bytes"), "bytes")],
+    ["Allocations", show_estimate(m.total("allocations"), m.data.whole.allocations_variance, "count"), exact(m.total("allocations"), "count")],
+    ["Requested", show_estimate(m.total("bytes"), m.data.whole.bytes_variance, "bytes"), exact(m.total("bytes"), "bytes")],
     ["Live at the peak", show_bytes(m.total("bytes_at_peak")), exact(m.total("bytes_at_peak"), "bytes")],
     ["Live at the end", show_bytes(m.total("live_bytes")), exact(m.total("live_bytes"), "bytes")],
     ["Peak resident", peak_resident > 0 ? show_bytes(peak_resident) : "–", exact(peak_resident, "bytes")],
@@ -116,5 +116,7 @@ export function show_verdict(m: model): void {
     legend.append(el("li", { title: exact(value, "ns") }, el("i", { class: `part-${one.id}`, "aria-hidden": "true" }),
       `${one.label}: `, el("strong", {}, show_ns(value)), ` ${show_share(value, cost)}`));
   }
+  const { kind, sentence: trouble } = m.data.trouble;
+  if (kind !== "time" && trouble !== "") place.append(el("p", { class: "lead" }, `${trouble.slice(0, 1).toUpperCase()}${trouble.slice(1)}.`));
   place.append(sentence(m), split, legend, key_figures(m), actions(m));
 }

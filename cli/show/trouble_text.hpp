@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// trouble_text: the beginning of a summary where memory is the trouble: what happened, in one or two sentences, and who held the
+// memory, or what grew. Lines for stderr, folded later. Pure; any thread.
+#pragma once
+
+#include <string>
+
+#include "profiler/analyze/trouble.hpp"
+
+namespace tarn::cli {
+
+// sentence_of() as a line, and half a page about it. Of a trouble with time: what memory is to be said, one line.
+std::string render_trouble(const profiler::profile& p, const profiler::trouble& what);
+
+// What was resident at the reading, in parts that add up, with the places of those that have some.
+std::string render_held(const profiler::profile& p, const profiler::memory_row& row);
+
+// One line: the places that held a tenth or more of the memory at the live peak; "": none did.
+std::string most_held(const profiler::profile& p);
+
+}  // namespace tarn::cli

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// What a summary begins with.
+#include "profiler/analyze/trouble.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace tarn::profiler {
+namespace {
+
+constexpr double mib = 1 << 20;
+
+// A program that ran for ten seconds, took one second of processor time, and paid `paid` ns of it for its memory.
+profile program(double paid, double peak_bytes) {
+  profile p;
+  p.mode = profile_mode::full;
+  p.meta = {{"peak_resident_bytes", peak_bytes},
+            {"machine_memory_bytes", 1024 * mib},
+            {"growth_from_ns", 5e9},
+            {"exit", {{"status", 0}}}};
+  p.sites.resize(1);
+  p.sites[0].figures.malloc_ns = paid;
+  for (int tenth = 0; tenth <= 100; ++tenth) {
+    counter_row row;
+    row.time_ns = static_cast<std::uint64_t>(tenth) * 100'000'000;
+    row.user_ns = 1e7 * tenth;
+    row.live_bytes = row.resident_bytes = peak_bytes;
+    p.counters.push_back(row);
+  }
+  memory_row reading;
+  reading.live = reading.resident_bytes = peak_bytes;
+  reading.time_ns = 4'000'000'000;
+  p.memory.rows = {reading, reading};
+  p.memory.rows[1].time_ns = 10'000'000'000;
+  p.memory.parts = {{4'000'000'000, "live", "", 1, peak_bytes, 0}};
+  return p;
+}
+
+trouble_kind kind_of(const profile& p) { return trouble_of(p).kind; }
+
+TEST(trouble, the_larger_share_of_time_and_memory_comes_first) {
+  EXPECT_EQ(kind_of(program(2e8, 100 * mib)), trouble_kind::time);
+  EXPECT_EQ(kind_of(program(2e7, 100 * mib)), trouble_kind::peak);
+  profile unread = program(2e7, 100 * mib);
+  unread.memory = {};
+  EXPECT_EQ(kind_of(unread), trouble_kind::time) << "nothing tells who held the memory";
+  EXPECT_EQ(kind_of(program(2e8, 600 * mib)), trouble_kind::peak) << "most of the machine";
+  EXPECT_EQ(sentence_of(trouble_of(program(2e7, 100 * mib))),
+            "its resident memory reached at least 100 MiB, 9.8 % of the 1 GiB of its machine");
+}
+
+TEST(trouble, near_the_limit_of_the_control_group) {
+  profile p = program(2e8, 95 * mib);
+  p.meta["memory_limit_bytes"] = 100 * mib;
+  EXPECT_EQ(kind_of(p), trouble_kind::peak);
+  EXPECT_NE(sentence_of(trouble_of(p)).find("the limit of its control group is 100 MiB"), std::string::npos);
+  EXPECT_EQ(reading_for(p, trouble_of(p))->time_ns, 4'000'000'000U) << "the live peak";
+}
+
+TEST(trouble, a_program_that_was_killed_is_shown_at_its_last_reading) {
+  profile p = program(2e8, 95 * mib);
+  p.meta["exit"] = {{"signal", SIGKILL}};
+  EXPECT_EQ(kind_of(p), trouble_kind::death);
+  EXPECT_EQ(reading_for(p, trouble_of(p))->time_ns, 10'000'000'000U);
+  EXPECT_TRUE(
+      sentence_of(trouble_of(p)).starts_with("killed by signal 9 (Killed); its resident memory reached"));
+  p.meta["exit"] = {{"signal", SIGTERM}};
+  EXPECT_NE(kind_of(p), trouble_kind::death) << "somebody has ended it";
+  p.meta["exit"] = {{"signal", SIGABRT}};
+  p.meta["address_limit_bytes"] = 200 * mib;
+  EXPECT_TRUE(trouble_of(p).may_be_memory());
+  EXPECT_NE(sentence_of(trouble_of(p)).find("(ulimit -v) is 200 MiB"), std::string::npos);
+}
+
+void let_live_bytes_grow(profile& p, double to) {
+  for (counter_row& row : p.counters) row.live_bytes = to * static_cast<double>(row.time_ns) / 1e10;
+}
+
+TEST(trouble, what_grew_to_the_end_of_a_program_that_did_not_end_by_itself) {
+  profile p = program(2e8, 95 * mib);
+  let_live_bytes_grow(p, 40 * mib);
+  EXPECT_EQ(kind_of(p), trouble_kind::time) << "it has built up what it needed";
+  p.meta["exit"] = {{"signal", SIGTERM}};
+  ASSERT_EQ(kind_of(p), trouble_kind::growth);
+  EXPECT_EQ(sentence_of(trouble_of(p)),
+            "its live blocks still grew at the end: from 20 MiB at 5 s to 40 MiB at 10 s (4 MiB a second)");
+  // Sampled blocks stand for so many bytes that it may be chance.
+  p.meta["sample_bytes"] = 4 * mib;
+  EXPECT_NE(kind_of(p), trouble_kind::growth);
+}
+
+TEST(trouble, resident_memory_that_grows_alone_says_what_is_known_of_the_live_blocks) {
+  profile p = program(2e8, 95 * mib);
+  p.meta["exit"] = {{"signal", SIGTERM}};
+  for (counter_row& row : p.counters) {
+    row.resident_bytes = 40 * mib * static_cast<double>(row.time_ns) / 1e10;
+    row.live_bytes = 1 * mib;
+  }
+  ASSERT_EQ(kind_of(p), trouble_kind::growth);
+  EXPECT_NE(sentence_of(trouble_of(p)).find("a second); its live blocks make up less than half"),
+            std::string::npos)
+      << sentence_of(trouble_of(p));
+  p.meta["sample_bytes"] = 64 * mib;
+  EXPECT_NE(sentence_of(trouble_of(p)).find("samples do not tell whether its live blocks did"),
+            std::string::npos);
+}
+
+TEST(trouble, what_has_stopped_growing_is_no_trouble) {
+  profile p = program(2e8, 95 * mib);
+  p.meta.erase("exit");
+  for (counter_row& row : p.counters)
+    row.live_bytes = std::min(30 * mib, 50 * mib * static_cast<double>(row.time_ns) / 1e10);
+  EXPECT_EQ(kind_of(p), trouble_kind::time);
+  for (counter_row& row : p.counters) row.live_bytes = row.time_ns > 9'000'000'000 ? 60 * mib : 10 * mib;
+  EXPECT_EQ(kind_of(p), trouble_kind::time) << "one step";
+  EXPECT_EQ(kind_of(profile()), trouble_kind::time);
+  EXPECT_EQ(reading_for(profile(), trouble_of(profile())), nullptr);
+}
+
+}  // namespace
+}  // namespace tarn::profiler
