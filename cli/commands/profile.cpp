@@ -302,7 +302,7 @@ void prove_recorded(const recorded_profile& recorded, const profile_arguments& a
       fmt::print(stderr, "{}\n", fold(line, width));
     fmt::print(stderr, "{}", render_failures(result.outcome));
   } catch (const std::exception& error) {
-    print_note(fmt::format("nothing could be proven: {}", error.what()));
+    print_note(fmt::format("nothing could be measured: {}", error.what()));
   }
 }
 
@@ -378,7 +378,7 @@ int cmd_profile(const std::vector<std::string>& words) {
   const recorded_run run = record_program(settings, request, arguments);
   if (!run.failure.empty()) print_note(fmt::format("the recording ended early: {}", run.failure));
   if (!run.load_problem.empty()) {
-    throw cli_error(exit_code::refused, "nothing could be proven: " + run.load_problem,
+    throw cli_error(exit_code::refused, "nothing could be measured: " + run.load_problem,
                     "Try the load by hand: it must end with status 0 while the server runs.");
   }
   if (run.provable) prove_recorded(*run.provable, arguments, monotonic_seconds() - begin);

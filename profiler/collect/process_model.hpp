@@ -331,7 +331,7 @@ class process_model {
   std::size_t joined_threads_ = 0;           // ended threads that share one row
   block_table blocks_;
   std::map<std::uint64_t, region> regions_;
-  // Low -> high; a newer stack replaces those that it overlaps.
+  // The high ends of all threads' stacks, at most most_threads; libc keeps those of ended threads for new ones.
   std::set<std::uint64_t> stack_ends_;
 
   std::array<std::uint64_t, 2> marks_ns_{};  // the older one first

@@ -163,9 +163,10 @@ void process_model::absorb(const process_model& child) {
   for (std::size_t index = 0; index < child.sites_.size(); ++index) {
     const living_site& from = child.sites_[index];
     living_site& to = sites_[site_of(nodes[from.stack])];
-    // Live blocks and peaks belong to the child's own memory.
+    // What lives, is lost, and peaks belong to the child's own memory.
     site_figures sums = from.figures;
     sums.live = sums.live_bytes = sums.peak_bytes = sums.bytes_at_peak = 0;
+    sums.lost = sums.lost_bytes = sums.indirect = sums.indirect_bytes = 0;
     add_figures(to.figures, sums);
     to.gets.add(times[index].gets);
     to.gives.add(times[index].gives);

@@ -310,12 +310,14 @@ TEST(process_model, a_child_is_added_to_its_parent) {
   const std::uint32_t other = child.begin_thread(thread_id + 1, 0);
   const std::uint32_t same = child.node(child.node(0, 0x1000), 0x2000);
   child.allocated(other, allocation(1, 0x10000, 30, same));
+  child.set_lost({0, 1, 30, 1, 30});
   parent.absorb(child);
   profile p;
   parent.fill(p);
   EXPECT_EQ(figures_of(p, a).allocations, 2);
   EXPECT_EQ(figures_of(p, a).bytes, 40);
   EXPECT_EQ(figures_of(p, a).live_bytes, 10) << "blocks that live when the child ends are not counted";
+  EXPECT_EQ(figures_of(p, a).lost + figures_of(p, a).indirect_bytes, 0) << "nor those that it has lost";
   EXPECT_EQ(parent.allocations(), 2);
 }
 
