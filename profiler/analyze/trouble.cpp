@@ -93,14 +93,16 @@ double peak_of(const profile& p) {
 
 trouble_kind kind_of(const profile& p, const trouble& what) {
   constexpr double crowded = 0.5;
+  constexpr double noticeable = 0.01;  // less of what there is hurts nobody
   if (what.signal != 0) return trouble_kind::death;
   const double share = what.available_bytes() > 0 ? what.peak_bytes / what.available_bytes() : 0;
   const bool crowds = what.machine_bytes > 0 && what.peak_bytes >= crowded * what.machine_bytes;
   if (what.is_near_limit() || crowds) return trouble_kind::peak;
   if (what.growth && was_cut_off(p)) return trouble_kind::growth;
   const double whole = processor_ns(p);
-  return whole > 0 && !p.memory.rows.empty() && share > cost_of_all(p).total() / whole ? trouble_kind::peak
-                                                                                       : trouble_kind::time;
+  return whole > 0 && !p.memory.rows.empty() && share >= noticeable && share > cost_of_all(p).total() / whole
+             ? trouble_kind::peak
+             : trouble_kind::time;
 }
 
 std::string say_growth(const memory_growth& growth) {

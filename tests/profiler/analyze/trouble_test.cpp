@@ -43,6 +43,7 @@ trouble_kind kind_of(const profile& p) { return trouble_of(p).kind; }
 TEST(trouble, the_larger_share_of_time_and_memory_comes_first) {
   EXPECT_EQ(kind_of(program(2e8, 100 * mib)), trouble_kind::time);
   EXPECT_EQ(kind_of(program(2e7, 100 * mib)), trouble_kind::peak);
+  EXPECT_EQ(kind_of(program(0, 10 * mib)), trouble_kind::time) << "neither hurts";
   profile unread = program(2e7, 100 * mib);
   unread.memory = {};
   EXPECT_EQ(kind_of(unread), trouble_kind::time) << "nothing tells who held the memory";
