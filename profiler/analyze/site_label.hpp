@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // site_label: chooses the frame that represents a site where there is room for one only: the innermost frame of the
-// program's own code, outside of operator new, the standard library's containers, and wrappers of malloc. On a path with Python functions: also outside of the interpreter and Python's own library.
+// program's own code, outside of operator new, the standard library's containers, and wrappers of malloc. On a path with
+// Python functions: also outside of the interpreter and Python's own library.
 #pragma once
 
 #include <cstddef>
