@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "cli/compare/proof_course.hpp"
+#include "cli/compare/proof_report.hpp"
 #include "cli/compare/statistics.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/memory_conditioner.hpp"
@@ -207,6 +208,8 @@ proof_result prove_profile(const std::string& path, const profiler::profile& p, 
   }
   result.plan_sites = actions.plan_report();
   if (!wishes.load) compare_with_recording(p, result, result.notes);
+  if (const std::string doubt = doubt_about_load(result.proven); !doubt.empty())
+    result.notes.push_back(doubt);
   if (wishes.keep) {
     profiler::table_writer file(profile_path, profiler::table_writer::start::go_on);
     file.append_json("proof", json_text(as_json(result.proven)));

@@ -74,5 +74,18 @@ TEST(proof_report, a_setting_is_said_in_words_and_a_malloc_by_its_name) {
       << text;
 }
 
+TEST(proof_report, a_load_that_may_last_a_fixed_time_is_doubted) {
+  profiler::proof what = measured(2).proven;
+  for (profiler::proof_way& way : what.ways) {
+    way.of(profiler::proof_metric::wall).ratio = 1.02;
+    way.of(profiler::proof_metric::cpu).ratio = 0.6;
+  }
+  EXPECT_EQ(doubt_about_load(what), "") << "a program that ends";
+  what.load = "wrk -d 10";
+  EXPECT_NE(doubt_about_load(what), "");
+  what.ways[1].of(profiler::proof_metric::wall).ratio = 0.7;
+  EXPECT_EQ(doubt_about_load(what), "") << "a faster server ends the load earlier";
+}
+
 }  // namespace
 }  // namespace tarn::cli
