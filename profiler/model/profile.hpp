@@ -188,7 +188,8 @@ struct malloc_time {
   // independent in each recording; systematic_error comes from the method and is the same in all recordings.
   double clock_error = 0;
   double systematic_error = 0;
-  double ns = 0;  // of all sites
+  double ns = 0;        // of all sites
+  double small_ns = 0;  // the part of it that was multiplied by the factor: calls for blocks below 64 KiB
   // Numbers of clock samples in user space, one per clock_ns of processor time.
   double samples = 0;
   double in_malloc = 0;
@@ -236,8 +237,8 @@ struct profile {
 
 // Loads a profile. What cannot be read, or is inconsistent, is left out and described in `damage`. Throws
 // profile_error if nothing can be shown. store_profile.hpp is the reverse. All its text is printable. `detail`:
-// figures leaves out the sizes, lifetimes and threads of sites, which are half of the memory.
-enum class profile_detail : std::uint8_t { all, figures };
+// figures leaves out the sizes, lifetimes and threads of sites, which are half of the memory; meta all tables but meta.
+enum class profile_detail : std::uint8_t { all, figures, meta };
 profile load_profile(const std::string& path, profile_detail detail = profile_detail::all);
 // The same, but a merged profile keeps the sites of each process apart, even if several processes have the same
 // one.
