@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "cli/commands/commands.hpp"
@@ -68,6 +69,29 @@ style style_of(const change& value) {
 std::string show_amount(const metric& what, const change& value) {
   const std::string sign = value.amount() < 0 ? "-" : "+";
   return sign + say(what.unit, std::abs(value.amount()));
+}
+
+// Of each total that people set limits for and that may have changed by chance: how many recordings decide.
+void print_undecided(const profiler::difference& changes) {
+  bool any = false;
+  for (const char* name : {"cost", "malloc", "faults", "allocations", "bytes"}) {
+    const auto index = static_cast<std::size_t>(profiler::find_metric(name) - profiler::metrics().data());
+    const change& total = changes.totals[index];
+    const std::size_t needed = changes.recordings_needed[index];
+    const bool were_enough =
+        needed != 0 && needed <= std::min(changes.recordings_before, changes.recordings_after);
+    if (total.before <= 0 || total.margin <= 0 || total.is_significant() || were_enough) continue;
+    const std::string remedy =
+        needed == 0
+            ? fmt::format("more than {} recordings a side: record longer runs", profiler::most_recordings)
+            : fmt::format("about {0} recordings a side (tarn profile -r {0})", needed);
+    fmt::print("{}{}: {} {}, not decided; a change of {:.0f} % needs {}\n",
+               std::exchange(any, true) ? "" : "\n", name, show_share(total), total.margin_text(),
+               100 * profiler::small_change, remedy);
+  }
+  if (any)
+    fmt::print("(± in {:.0f} of 100 cases; so many recordings find the change in {:.0f} of 10 cases)\n",
+               100 * profiler::difference_confidence, 10 * profiler::small_change_found);
 }
 
 void print_totals(const profiler::difference& changes, bool colour) {
@@ -172,14 +196,19 @@ void print_json(const profiler::difference& changes, std::size_t metric_index, s
                 const std::vector<std::string>& failures) {
   nlohmann::json totals;
   for (std::size_t index = 0; index < changes.totals.size(); ++index) {
-    totals[std::string(profiler::metrics()[index].name)] = as_json(changes.totals[index]);
+    nlohmann::json& total = totals[std::string(profiler::metrics()[index].name)];
+    total = as_json(changes.totals[index]);
+    const std::size_t needed = changes.recordings_needed[index];
+    total["recordings_needed"] = needed == 0 ? nlohmann::json() : nlohmann::json(needed);
   }
   const nlohmann::json recordings = {{"before", changes.recordings_before},
                                      {"after", changes.recordings_after}};
-  const nlohmann::json head = {{"recordings", recordings},
-                               {"confidence", profiler::difference_confidence},
-                               {"totals", totals},
-                               {"exceeded", failures}};
+  const nlohmann::json head = {
+      {"recordings", recordings},
+      {"confidence", profiler::difference_confidence},
+      {"needed_for", {{"change", profiler::small_change}, {"found", profiler::small_change_found}}},
+      {"totals", totals},
+      {"exceeded", failures}};
   const auto sites = by_change(changes, metric_index, most);
   print_json_rows(head, "sites", sites.size(),
                   [&](std::size_t index) { return row_json(changes, *sites[index]); });
@@ -189,6 +218,14 @@ void print_json(const profiler::difference& changes, std::size_t metric_index, s
 class compared_files {
  public:
   compared_files(std::size_t before, std::size_t after) : builder_(before, after) {}
+
+  void tell(const std::string& path, difference_builder::side side) {
+    try {
+      builder_.tell(side, profiler::load_profile(path, profiler::profile_detail::meta).malloc_time);
+    } catch (const profiler::profile_error&) {
+      // add() reports it
+    }
+  }
 
   void add(const std::string& path, difference_builder::side side) {
     profiler::profile p = load_for_command(path, "", profiler::profile_detail::figures);
@@ -298,10 +335,11 @@ int cmd_diff(const std::vector<std::string>& words) {
   require_each_once({files.begin(), second_side});
   require_each_once({second_side, files.end()});
   compared_files compared(first_side, files.size() - first_side);
-  for (std::size_t index = 0; index < files.size(); ++index) {
-    compared.add(files[index],
-                 index < first_side ? difference_builder::side::before : difference_builder::side::after);
-  }
+  const auto side_of = [first_side](std::size_t index) {
+    return index < first_side ? difference_builder::side::before : difference_builder::side::after;
+  };
+  for (std::size_t index = 0; index < files.size(); ++index) compared.tell(files[index], side_of(index));
+  for (std::size_t index = 0; index < files.size(); ++index) compared.add(files[index], side_of(index));
   const profiler::difference changes = compared.take();
   std::vector<std::string> failures;
   for (const change_limit& limit : limits) {
@@ -312,6 +350,7 @@ int cmd_diff(const std::vector<std::string>& words) {
   } else {
     const bool colour = wants_colour(STDOUT_FILENO);
     print_totals(changes, colour);
+    print_undecided(changes);
     print_sites(changes, metric_index, most, colour);
     if (!failures.empty()) fmt::print("\n");
     for (const std::string& sentence : failures)

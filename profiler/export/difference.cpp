@@ -102,6 +102,8 @@ std::string change::margin_text() const {
 
 difference difference::between(const profile& before, const profile& after) {
   difference_builder builder(1, 1);
+  builder.tell(difference_builder::side::before, before.malloc_time);
+  builder.tell(difference_builder::side::after, after.malloc_time);
   profile first = before, second = after;
   builder.add(difference_builder::side::before, first);
   builder.add(difference_builder::side::after, second);
@@ -178,6 +180,7 @@ std::vector<identified_row> rows_by_identity(const profile& p, const std::vector
 void difference_builder::add(side which, profile& p) {
   if (!std::exchange(has_prices_, true)) prices_ = p.prices;
   p.prices = prices_;
+  calibration_.apply(static_cast<std::size_t>(which), p);
   fit_costs(p);
   // The total number of faults is known exactly if some are left for outside of sites (cost_of_all).
   const bool are_faults_known = p.other_faults + p.unseen_faults > 0;
@@ -213,8 +216,8 @@ void difference_builder::add(side which, profile& p) {
       [](const known_site& left, const known_site& right) { return left.identity < right.identity; });
 }
 
-void difference_builder::finish(change& of, const squares* squared, std::size_t metric_index,
-                                double run_bound, double sample_bound) const {
+double difference_builder::finish(change& of, const squares* squared, std::size_t metric_index,
+                                  double run_bound, double sample_bound) const {
   const auto count_before = static_cast<double>(recordings_[0]),
              count_after = static_cast<double>(recordings_[1]);
   const change sums = of;
@@ -232,6 +235,7 @@ void difference_builder::finish(change& of, const squares* squared, std::size_t 
     sampling += usual_spread_of_time * usual_spread_of_time * (of.before * of.before + of.after * of.after);
   }
   of.margin = std::max(run_bound * std::sqrt(between_runs), sample_bound * std::sqrt(sampling));
+  return std::sqrt(std::max(between_runs, sampling) / (1 / count_before + 1 / count_after));
 }
 
 std::size_t difference_builder::sites_that_count(std::size_t metric_index) const {
@@ -257,8 +261,10 @@ difference difference_builder::take() {
       finish(changes_.sites[site].values[index], knows_scatter() ? &site_squares_[site] : nullptr, index,
              run_bound, sample_bound);
     }
-    finish(changes_.totals[index], &total_squares_, index, student_bound(degrees, difference_confidence),
-           normal_bound(difference_confidence));
+    change& total = changes_.totals[index];
+    const double error = finish(total, &total_squares_, index, student_bound(degrees, difference_confidence),
+                                normal_bound(difference_confidence));
+    changes_.recordings_needed[index] = recordings_to_find(small_change * total.before, error);
   }
   difference taken = std::move(changes_);
   *this = difference_builder(recordings_[0], recordings_[1]);
@@ -354,6 +360,24 @@ double bound_of(double probability, const Within& within) {
 
 double student_bound(std::size_t degrees, double probability) {
   return bound_of(probability, [degrees](double bound) { return student_within(bound, degrees); });
+}
+
+// With n recordings a side the difference of the means has the standard error sqrt(2 / n) * error; it falls short of its
+// expectation by one_sided of these in one of ten cases.
+std::size_t recordings_to_find(double amount, double error) {
+  if (amount <= 0) return 0;
+  const double one_sided = normal_bound(2 * small_change_found - 1);
+  const auto is_enough = [&](std::size_t count) {
+    const double bound = student_bound(2 * count - 2, difference_confidence) + one_sided;
+    return bound * error * std::sqrt(2 / static_cast<double>(count)) <= amount;
+  };
+  if (!is_enough(most_recordings)) return 0;
+  std::size_t too_few = 1, enough = most_recordings;
+  while (enough - too_few > 1) {
+    const std::size_t middle = (too_few + enough) / 2;
+    (is_enough(middle) ? enough : too_few) = middle;
+  }
+  return enough;
 }
 
 double normal_bound(double probability) {

@@ -3,7 +3,7 @@
 // certain that is, and whether it exceeds limits. Sites are equal if the functions of their call paths and their
 // types are equal; lines and addresses may differ.
 //
-// All costs use the prices of the first recording. Each change has a 95 % interval, derived from how much the
+// All costs use the prices of the first recording, and times in malloc one calibration (malloc_calibration). Each change has a 95 % interval, derived from how much the
 // recordings of a side differ (Student's t, one variance for both sides), but never narrower than sampling within
 // the recordings implies. The intervals of sites are wider: those of all sites with at least 1 % of the total hold
 // jointly with 95 % (Bonferroni).
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "profiler/export/block_list.hpp"
+#include "profiler/export/malloc_calibration.hpp"
 #include "profiler/export/metrics.hpp"
 #include "profiler/export/path_identity.hpp"
 #include "profiler/model/profile.hpp"
@@ -57,11 +58,21 @@ double normal_bound(double probability);
 inline constexpr double usual_spread_of_time = 0.05;
 // Confidence of each total's interval, and of the sites' intervals jointly.
 inline constexpr double difference_confidence = 0.95;
+// The change of a total, and the part of all cases in which it is to be found, for which `recordings_needed` are enough.
+inline constexpr double small_change = 0.05;
+inline constexpr double small_change_found = 0.9;
+inline constexpr std::size_t most_recordings = 1000;
+
+// The recordings a side with which a change of `amount` is found (its interval excludes 0) in small_change_found of all
+// cases, if `error` is the standard error of one recording's figure. 2 at least; 0: more than most_recordings.
+std::size_t recordings_to_find(double amount, double error);
 
 struct difference {
   std::array<change, metric_count> totals;  // in the order of metrics()
-  block_list<site_change> sites;            // there may be a million
-  std::vector<source_frame> places;         // of sites: site_label
+  // For a change of each total by small_change (recordings_to_find); 0: too many, or there was nothing before.
+  std::array<std::size_t, metric_count> recordings_needed = {};
+  block_list<site_change> sites;     // there may be a million
+  std::vector<source_frame> places;  // of sites: site_label
   std::vector<std::string> types;
   std::vector<std::string> callers;  // of the place, at most three: "parse < load"; empty if there are none
   std::size_t recordings_before = 0;
@@ -82,7 +93,11 @@ class difference_builder {
   // The numbers of recordings that will be added on each side, at least one each.
   difference_builder(std::size_t before, std::size_t after);
 
-  // Changes the prices of `p` to those of the first recording.
+  // For all recordings before the first add(): only the times in malloc of those that were told become comparable.
+  void tell(side which, const malloc_time& times) {
+    calibration_.add(static_cast<std::size_t>(which), times);
+  }
+  // Changes the prices of `p` to those of the first recording, and its times in malloc.
   void add(side which, profile& p);
   // Requires that all recordings were added; the builder is empty then.
   difference take();
@@ -105,11 +120,13 @@ class difference_builder {
   // The row of a site; a new one where it is met for the first time.
   std::uint32_t row_of(const path_identity& identity, const metric_row& row, const profile& p);
   bool knows_scatter() const noexcept { return recordings_[0] + recordings_[1] > 2; }
-  void finish(change& of, const squares* squared, std::size_t metric_index, double run_bound,
-              double sample_bound) const;
+  // Returns the standard error of one recording's figure.
+  double finish(change& of, const squares* squared, std::size_t metric_index, double run_bound,
+                double sample_bound) const;
   std::size_t sites_that_count(std::size_t metric_index) const;
 
   std::size_t recordings_[2];
+  malloc_calibration calibration_;
   bool has_prices_ = false;
   price_list prices_;
   name_numbers names_;

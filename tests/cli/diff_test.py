@@ -53,6 +53,14 @@ class diff(DiffBase):
         self.assertRegex(result.stdout, r"cost +[^\n]+ ± +[0-9.]+ %")
         self.assertRegex(result.stdout, r"allocations +[^\n]+ exact")
         self.assertIn("To record several: tarn profile -r 5", result.stderr)
+        self.assertRegex(result.stdout, r"\ncost: [-+][0-9.]+ % ± [0-9.]+ %, not decided; a change of 5 % needs "
+                         r"(about [0-9]+ recordings a side \(tarn profile -r [0-9]+\)|more than 1000 )")
+        self.assertIn("find the change in 9 of 10 cases", result.stdout)
+        self.assertNotIn("allocations:", result.stdout)  # they are exact
+        totals = self.compare(files[:1], files[1:])
+        self.assertEqual(totals["needed_for"], {"change": 0.05, "found": 0.9})
+        self.assertGreater(totals["totals"]["cost"]["recordings_needed"] or 1001, 10)
+        self.assertEqual(totals["totals"]["allocations"]["recordings_needed"], 2)
 
     def test_one_file_or_an_empty_side_is_refused(self):
         one, = self.record("x", 2, "churn", "5000")[:1]
