@@ -73,7 +73,6 @@ class loader {
     const read_outcome outcome = read_tables(
         path_, [this](table&& rows) { take(std::move(rows)); },
         [detail](std::string_view name) {
-          if (detail == profile_detail::meta) return name == "meta";
           return name != "events" && (detail == profile_detail::all || !name.starts_with("site_"));
         },
         {"sites", [this](table_part&& part) { take_sites(std::move(part)); }});

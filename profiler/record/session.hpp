@@ -59,7 +59,7 @@ inline constexpr std::uint32_t full_timed_every = 16;
 // Mode sample: the mean distance of samples is session_header::sample_bytes, halved first_halvings times when a process
 // begins to record. It doubles after this many samples of the process, until no halving is left: short programs get
 // samples enough, and long ones this many more for each halving.
-inline constexpr std::uint32_t samples_before_doubling = 256;
+inline constexpr std::uint32_t samples_before_doubling = 128;
 
 // What an allocation takes off the countdown to the next sample. Numbers of blocks and time in malloc go by calls and not by
 // bytes: without a part for the call, blocks of 16 bytes are so rare among the samples that their number is a guess.
