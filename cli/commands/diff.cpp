@@ -71,27 +71,43 @@ std::string show_amount(const metric& what, const change& value) {
   return sign + say(what.unit, std::abs(value.amount()));
 }
 
-// Of each total that people set limits for and that may have changed by chance: how many recordings decide.
+std::string remedy_for(std::size_t needed) {
+  const std::string recordings =
+      needed == 0
+          ? fmt::format("more than {} recordings a side: record longer runs", profiler::most_recordings)
+          : fmt::format("about {0} recordings a side (tarn profile -r {0})", needed);
+  return fmt::format("a change of {:.0f} % needs {}", 100 * profiler::small_change, recordings);
+}
+
+// Whether a change may be chance, and more recordings would tell.
+bool is_undecided(const profiler::difference& changes, const change& total, std::size_t needed) {
+  const std::size_t fewest = std::min(changes.recordings_before, changes.recordings_after);
+  return total.before > 0 && total.margin > 0 && !total.is_significant() && (needed == 0 || needed > fewest);
+}
+
+// Of each total that people set limits for and that may have changed by chance: how many recordings decide. And of the price
+// of a call, which the times rest on.
 void print_undecided(const profiler::difference& changes) {
-  bool any = false;
+  std::string text;
   for (const char* name : {"cost", "malloc", "faults", "allocations", "bytes"}) {
     const auto index = static_cast<std::size_t>(profiler::find_metric(name) - profiler::metrics().data());
     const change& total = changes.totals[index];
     const std::size_t needed = changes.recordings_needed[index];
-    const bool were_enough =
-        needed != 0 && needed <= std::min(changes.recordings_before, changes.recordings_after);
-    if (total.before <= 0 || total.margin <= 0 || total.is_significant() || were_enough) continue;
-    const std::string remedy =
-        needed == 0
-            ? fmt::format("more than {} recordings a side: record longer runs", profiler::most_recordings)
-            : fmt::format("about {0} recordings a side (tarn profile -r {0})", needed);
-    fmt::print("{}{}: {} {}, not decided; a change of {:.0f} % needs {}\n",
-               std::exchange(any, true) ? "" : "\n", name, show_share(total), total.margin_text(),
-               100 * profiler::small_change, remedy);
+    if (!is_undecided(changes, total, needed)) continue;
+    text += fmt::format("{}: {} {}, not decided; {}\n", name, show_share(total), total.margin_text(),
+                        remedy_for(needed));
   }
-  if (any)
-    fmt::print("(± in {:.0f} of 100 cases; so many recordings find the change in {:.0f} of 10 cases)\n",
-               100 * profiler::difference_confidence, 10 * profiler::small_change_found);
+  const change& price = changes.call_price;
+  if (price.before > 0) {
+    text += fmt::format("price of a call: {} {} (in {:.0f} of 100 cases); ", show_share(price),
+                        price.margin_text(), 100 * profiler::price_confidence);
+    text += changes.has_one_price ? "cost and malloc take it as the same on both sides; " +
+                                        remedy_for(changes.recordings_needed_for_price) + "\n"
+                                  : "each side has its own\n";
+  }
+  if (text.empty()) return;
+  fmt::print("\n{}(± in {:.0f} of 100 cases; so many recordings find the change in {:.0f} of 10 cases)\n",
+             text, 100 * profiler::difference_confidence, 10 * profiler::small_change_found);
 }
 
 void print_totals(const profiler::difference& changes, bool colour) {
@@ -192,15 +208,21 @@ nlohmann::json row_json(const profiler::difference& changes, const site_change& 
   return row;
 }
 
+nlohmann::json needed_json(std::size_t recordings) {
+  return recordings == 0 ? nlohmann::json() : nlohmann::json(recordings);
+}
+
 void print_json(const profiler::difference& changes, std::size_t metric_index, std::size_t most,
                 const std::vector<std::string>& failures) {
   nlohmann::json totals;
   for (std::size_t index = 0; index < changes.totals.size(); ++index) {
     nlohmann::json& total = totals[std::string(profiler::metrics()[index].name)];
     total = as_json(changes.totals[index]);
-    const std::size_t needed = changes.recordings_needed[index];
-    total["recordings_needed"] = needed == 0 ? nlohmann::json() : nlohmann::json(needed);
+    total["recordings_needed"] = needed_json(changes.recordings_needed[index]);
   }
+  nlohmann::json price = as_json(changes.call_price);
+  price["recordings_needed"] = needed_json(changes.recordings_needed_for_price);
+  price["is_common"] = changes.has_one_price;
   const nlohmann::json recordings = {{"before", changes.recordings_before},
                                      {"after", changes.recordings_after}};
   const nlohmann::json head = {
@@ -208,6 +230,7 @@ void print_json(const profiler::difference& changes, std::size_t metric_index, s
       {"confidence", profiler::difference_confidence},
       {"needed_for", {{"change", profiler::small_change}, {"found", profiler::small_change_found}}},
       {"totals", totals},
+      {"call_price", changes.call_price.before > 0 ? price : nlohmann::json()},
       {"exceeded", failures}};
   const auto sites = by_change(changes, metric_index, most);
   print_json_rows(head, "sites", sites.size(),
@@ -221,7 +244,7 @@ class compared_files {
 
   void tell(const std::string& path, difference_builder::side side) {
     try {
-      builder_.tell(side, profiler::load_profile(path, profiler::profile_detail::meta).malloc_time);
+      builder_.tell(side, profiler::load_profile(path, profiler::profile_detail::figures));
     } catch (const profiler::profile_error&) {
       // add() reports it
     }

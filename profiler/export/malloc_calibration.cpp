@@ -14,6 +14,10 @@ double small_of(const malloc_time& times) { return times.small_ns > 0 ? times.sm
 
 }  // namespace
 
+bool has_small_calls(const site_figures& figures) noexcept {
+  return figures.allocations <= 0 || figures.large < figures.allocations;
+}
+
 void malloc_calibration::add(std::size_t side, const malloc_time& times) {
   if (times.factor <= 0) return;
   const double error_ns = times.clock_error * times.ns;
@@ -37,8 +41,7 @@ void malloc_calibration::apply(std::size_t side, profile& p) const {
   if (sides_[side].timed_ns <= 0 || p.malloc_time.factor <= 0) return;
   const double change = factor_of(side) / p.malloc_time.factor;
   for (site& each : p.sites) {
-    // Calls for large blocks were not multiplied.
-    if (each.figures.allocations > 0 && each.figures.large >= each.figures.allocations) continue;
+    if (!has_small_calls(each.figures)) continue;
     each.figures.malloc_ns *= change;
     each.figures.malloc_variance *= change * change;
   }

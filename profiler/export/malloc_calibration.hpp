@@ -16,12 +16,17 @@
 
 namespace tarn::profiler {
 
+// Whether a site has calls for blocks below 64 KiB: the times of the others are not multiplied.
+bool has_small_calls(const site_figures& figures) noexcept;
+
 class malloc_calibration {
  public:
   // `side`: 0 or 1.
   void add(std::size_t side, const malloc_time& times);
   // Requires that the recording was added. Changes the times of its sites.
   void apply(std::size_t side, profile& p) const;
+  // Whether the sides have a factor each.
+  bool differ() const;
 
  private:
   // Sums over the recordings of a side, of calls for small blocks.
@@ -32,7 +37,6 @@ class malloc_calibration {
     double factor() const noexcept { return found_ns / timed_ns; }
     double variance() const noexcept { return clock_variance / (timed_ns * timed_ns); }
   };
-  bool differ() const;
   double factor_of(std::size_t side) const;
 
   sums sides_[2];

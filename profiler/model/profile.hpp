@@ -237,8 +237,8 @@ struct profile {
 
 // Loads a profile. What cannot be read, or is inconsistent, is left out and described in `damage`. Throws
 // profile_error if nothing can be shown. store_profile.hpp is the reverse. All its text is printable. `detail`:
-// figures leaves out the sizes, lifetimes and threads of sites, which are half of the memory; meta all tables but meta.
-enum class profile_detail : std::uint8_t { all, figures, meta };
+// figures leaves out the sizes, lifetimes and threads of sites, which are half of the memory.
+enum class profile_detail : std::uint8_t { all, figures };
 profile load_profile(const std::string& path, profile_detail detail = profile_detail::all);
 // The same, but a merged profile keeps the sites of each process apart, even if several processes have the same
 // one.

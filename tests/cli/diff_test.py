@@ -45,6 +45,18 @@ class diff(DiffBase):
         self.assertLess(cost["low"], cost["change"])
         self.assertAlmostEqual(cost["high"] - cost["change"], cost["change"] - cost["low"], delta=1)
 
+    def test_sampled_recordings_have_one_price_of_a_call(self):
+        before = self.record("before", 2, "churn", "100000", mode="sample")
+        after = self.record("after", 2, "churn", "200000", mode="sample")
+        price = self.compare(before, after)["call_price"]
+        self.assertGreater(price["before"], 0)
+        self.assertIsInstance(price["is_common"], bool)
+        shown = self.tarn("diff", *before, "--", *after)
+        self.assertRegex(shown.stdout, r"\nprice of a call: [-+][0-9.]+ % ± [>0-9.]+ % \(in 99 of 100 cases\); "
+                         "(cost and malloc take it as the same on both sides|each side has its own)")
+        self.assertIsNone(self.compare(before[:1], after[:1])["call_price"])
+        self.assertNotIn("price of a call", self.tarn("diff", before[0], after[0]).stdout)
+
     def test_interval_is_shown(self):
         files = self.record("x", 2, "churn", "5000")
         result = self.tarn("diff", files[0], files[1])

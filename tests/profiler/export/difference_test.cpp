@@ -210,8 +210,8 @@ difference compare_calibrated(std::mt19937& random, double before_ns, double aft
   for (int index = 0; index < 5; ++index) {
     before.push_back(calibrated(random, before_ns, 1.2));
     after.push_back(calibrated(random, after_ns, factor_after));
-    builder.tell(side::before, before.back().malloc_time);
-    builder.tell(side::after, after.back().malloc_time);
+    builder.tell(side::before, before.back());
+    builder.tell(side::after, after.back());
   }
   for (profile& each : before) builder.add(side::before, each);
   for (profile& each : after) builder.add(side::after, each);
@@ -235,6 +235,81 @@ TEST(difference, the_clock_decides_where_the_timed_calls_err_differently) {
   const change total = compare_calibrated(random, 1e9, 1e9, 0.6).totals[0];
   EXPECT_NEAR(total.share(), -0.5, 0.15);
   EXPECT_TRUE(total.is_significant());
+}
+
+// A recording in mode sample of a million calls at each of ten places, give or take 2 %, at `price_ns` each, give or take
+// 20 % in each recording: other programs were in the way.
+profile of_disturbed_calls(std::mt19937& random, double calls, double price_ns) {
+  profile p = recording_of(random, 1);
+  p.mode = profile_mode::sample;
+  const double price = price_ns * std::normal_distribution<double>(1, 0.2)(random);
+  for (site& one : p.sites) {
+    const double taken = calls * std::normal_distribution<double>(1, 0.02)(random);
+    one.figures.allocations = taken;
+    one.figures.allocations_variance = 0.02 * 0.02 * calls * calls;
+    one.figures.malloc_ns = taken * price * std::normal_distribution<double>(1, 0.1)(random);
+    p.malloc_time.ns += one.figures.malloc_ns;
+  }
+  p.malloc_time.factor = 1;
+  p.malloc_time.clock_error = 0.2;
+  return p;
+}
+
+difference compare_disturbed(std::mt19937& random, double calls_after, double price_after,
+                             int recordings = 5) {
+  std::vector<profile> before, after;
+  const auto count = static_cast<std::size_t>(recordings);
+  difference_builder builder(count, count);
+  for (int index = 0; index < recordings; ++index) {
+    before.push_back(of_disturbed_calls(random, 1e6, 20));
+    after.push_back(of_disturbed_calls(random, calls_after, price_after));
+    builder.tell(side::before, before.back());
+    builder.tell(side::after, after.back());
+  }
+  for (profile& each : before) builder.add(side::before, each);
+  for (profile& each : after) builder.add(side::after, each);
+  return builder.take();
+}
+
+TEST(difference, a_tenth_more_calls_are_found_while_their_times_are_disturbed) {
+  std::mt19937 random(10);
+  int false_alarms = 0, found = 0, common = 0;
+  for (int pair = 0; pair < 200; ++pair) {
+    const difference same = compare_disturbed(random, 1e6, 20);
+    common += same.has_one_price ? 1 : 0;
+    false_alarms += same.totals[1].is_significant() ? 1 : 0;
+    const change total = compare_disturbed(random, 1.1e6, 20).totals[1];
+    found += total.is_significant() && std::abs(total.share() - 0.1) < 0.05 ? 1 : 0;
+  }
+  EXPECT_GE(common, 190);
+  EXPECT_LE(false_alarms, 20);
+  EXPECT_GE(found, 190);
+}
+
+TEST(difference, another_price_of_a_call_is_found) {
+  std::mt19937 random(11);
+  const difference changes = compare_disturbed(random, 1e6, 50);
+  EXPECT_FALSE(changes.has_one_price);
+  EXPECT_TRUE(changes.call_price.is_significant());
+  EXPECT_NEAR(changes.call_price.share(), 1.5, 1);
+  EXPECT_NEAR(changes.totals[1].share(), 1.5, 1);
+  EXPECT_GT(changes.totals[1].margin, 0.1 * changes.totals[1].before) << "its price is not known better";
+}
+
+TEST(difference, tells_how_many_recordings_another_price_takes) {
+  std::mt19937 random(12);
+  const difference changes = compare_disturbed(random, 1e6, 20, 40);
+  const std::size_t needed = recordings_to_find(small_change, 0.2, price_confidence);
+  EXPECT_NEAR(static_cast<double>(changes.recordings_needed_for_price), static_cast<double>(needed),
+              0.35 * static_cast<double>(needed));
+  EXPECT_LE(changes.recordings_needed[1], 10U) << "another number of calls takes fewer";
+}
+
+TEST(difference, one_recording_a_side_keeps_its_own_price) {
+  std::mt19937 random(13);
+  const difference changes = compare_disturbed(random, 1e6, 20, 1);
+  EXPECT_FALSE(changes.has_one_price);
+  EXPECT_EQ(changes.call_price.before, 0);
 }
 
 TEST(difference, equal_recordings_have_the_margin_of_their_samples) {
