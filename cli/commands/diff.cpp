@@ -73,6 +73,45 @@ std::string show_amount(const metric& what, const change& value) {
   return sign + say(what.unit, std::abs(value.amount()));
 }
 
+std::string remedy_for(std::size_t needed) {
+  const std::string recordings =
+      needed == 0
+          ? fmt::format("more than {} recordings a side: record longer runs", profiler::most_recordings)
+          : fmt::format("about {0} recordings a side (tarn profile -r {0})", needed);
+  return fmt::format("a change of {:.0f} % needs {}", 100 * profiler::small_change, recordings);
+}
+
+// Whether a change may be chance, and more recordings would tell.
+bool is_undecided(const profiler::difference& changes, const change& total, std::size_t needed) {
+  const std::size_t fewest = std::min(changes.recordings_before, changes.recordings_after);
+  return total.before > 0 && total.margin > 0 && !total.is_significant() && (needed == 0 || needed > fewest);
+}
+
+// Of each total that people set limits for and that may have changed by chance: how many recordings decide. And of the price
+// of a call, which the times rest on.
+void print_undecided(const profiler::difference& changes) {
+  std::string text;
+  for (const char* name : {"cost", "malloc", "faults", "allocations", "bytes"}) {
+    const auto index = static_cast<std::size_t>(profiler::find_metric(name) - profiler::metrics().data());
+    const change& total = changes.totals[index];
+    const std::size_t needed = changes.recordings_needed[index];
+    if (!is_undecided(changes, total, needed)) continue;
+    text += fmt::format("{}: {} {}, not decided; {}\n", name, show_share(total), total.margin_text(),
+                        remedy_for(needed));
+  }
+  const change& price = changes.call_price;
+  if (price.before > 0) {
+    text += fmt::format("price of a call: {} {} (in {:.0f} of 100 cases); ", show_share(price),
+                        price.margin_text(), 100 * profiler::price_confidence);
+    text += changes.has_one_price ? "cost and malloc take it as the same on both sides; " +
+                                        remedy_for(changes.recordings_needed_for_price) + "\n"
+                                  : "each side has its own\n";
+  }
+  if (text.empty()) return;
+  fmt::print("\n{}(± in {:.0f} of 100 cases; so many recordings find the change in {:.0f} of 10 cases)\n",
+             text, 100 * profiler::difference_confidence, 10 * profiler::small_change_found);
+}
+
 void print_totals(const profiler::difference& changes, bool colour) {
   const auto recordings = [](std::size_t count) {
     return count == 1 ? "1 recording" : fmt::format("{} recordings", count);
@@ -186,18 +225,30 @@ nlohmann::json row_json(const profiler::difference& changes, const site_change& 
   return row;
 }
 
+nlohmann::json needed_json(std::size_t recordings) {
+  return recordings == 0 ? nlohmann::json() : nlohmann::json(recordings);
+}
+
 void print_json(const profiler::difference& changes, std::size_t metric_index, std::size_t most,
                 const std::vector<std::string>& failures) {
   nlohmann::json totals;
   for (std::size_t index = 0; index < changes.totals.size(); ++index) {
-    totals[std::string(profiler::metrics()[index].name)] = as_json(changes.totals[index]);
+    nlohmann::json& total = totals[std::string(profiler::metrics()[index].name)];
+    total = as_json(changes.totals[index]);
+    total["recordings_needed"] = needed_json(changes.recordings_needed[index]);
   }
+  nlohmann::json price = as_json(changes.call_price);
+  price["recordings_needed"] = needed_json(changes.recordings_needed_for_price);
+  price["is_common"] = changes.has_one_price;
   const nlohmann::json recordings = {{"before", changes.recordings_before},
                                      {"after", changes.recordings_after}};
-  const nlohmann::json head = {{"recordings", recordings},
-                               {"confidence", profiler::difference_confidence},
-                               {"totals", totals},
-                               {"exceeded", failures}};
+  const nlohmann::json head = {
+      {"recordings", recordings},
+      {"confidence", profiler::difference_confidence},
+      {"needed_for", {{"change", profiler::small_change}, {"found", profiler::small_change_found}}},
+      {"totals", totals},
+      {"call_price", changes.call_price.before > 0 ? price : nlohmann::json()},
+      {"exceeded", failures}};
   auto sites = by_change(changes, metric_index);
   if (most != 0 && sites.size() > most) sites.resize(most);
   print_json_rows(head, "sites", sites.size(),
@@ -208,6 +259,14 @@ void print_json(const profiler::difference& changes, std::size_t metric_index, s
 class compared_files {
  public:
   compared_files(std::size_t before, std::size_t after) : builder_(before, after) {}
+
+  void tell(const std::string& path, difference_builder::side side) {
+    try {
+      builder_.tell(side, profiler::load_profile(path, profiler::profile_detail::figures));
+    } catch (const profiler::profile_error&) {
+      // add() reports it
+    }
+  }
 
   void add(const std::string& path, difference_builder::side side) {
     profiler::profile p = load_for_command(path, "", profiler::profile_detail::figures);
@@ -317,10 +376,11 @@ int cmd_diff(const std::vector<std::string>& words) {
   require_each_once({files.begin(), second_side});
   require_each_once({second_side, files.end()});
   compared_files compared(first_side, files.size() - first_side);
-  for (std::size_t index = 0; index < files.size(); ++index) {
-    compared.add(files[index],
-                 index < first_side ? difference_builder::side::before : difference_builder::side::after);
-  }
+  const auto side_of = [first_side](std::size_t index) {
+    return index < first_side ? difference_builder::side::before : difference_builder::side::after;
+  };
+  for (std::size_t index = 0; index < files.size(); ++index) compared.tell(files[index], side_of(index));
+  for (std::size_t index = 0; index < files.size(); ++index) compared.add(files[index], side_of(index));
   const profiler::difference changes = compared.take();
   std::vector<std::string> failures;
   for (const change_limit& limit : limits) {
@@ -331,6 +391,7 @@ int cmd_diff(const std::vector<std::string>& words) {
   } else {
     const bool colour = wants_colour(STDOUT_FILENO);
     print_totals(changes, colour);
+    print_undecided(changes);
     print_sites(changes, metric_index, most, colour);
     if (!failures.empty()) fmt::print("\n");
     for (const std::string& sentence : failures)

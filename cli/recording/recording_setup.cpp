@@ -46,7 +46,8 @@ std::vector<limited_option> recording_arguments::declare(command& app, const std
   return {
       {app.option("--mode MODE", mode, mode_help, one_of(modes)), {""}},
       {app.option("-o,--output FILE", output, output_help), {"", "--dump"}},
-      {app.option("--sample SIZE", sample, "Mode sample: average number of bytes between samples (512K)",
+      {app.option("--sample SIZE", sample,
+                  "Mode sample: average number of bytes between samples (16K at first, later 512K)",
                   byte_size(least_sample_bytes, most_sample_bytes)),
        {""}},
       {app.option("--checkpoint SECONDS", checkpoint, "Seconds between updates of the file (5)",
@@ -65,7 +66,10 @@ profiler::recording_settings recording_arguments::settings() const {
   settings.output = output;
   settings.keep_events = !no_events;
   settings.checkpoint_seconds = checkpoint;
-  settings.sample_bytes = parse_byte_size(sample);
+  if (!sample.empty()) {
+    settings.sample_bytes = parse_byte_size(sample);
+    settings.first_halvings = 0;
+  }
   require_file_name("-o", output);
   return settings;
 }

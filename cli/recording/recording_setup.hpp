@@ -27,7 +27,7 @@ struct recording_arguments {
 
   std::string mode = "sample";
   std::string output;
-  std::string sample = "512K";
+  std::string sample;  // empty: not given
   double checkpoint = 5;
   bool no_events = false;
   bool quiet = false;

@@ -22,7 +22,8 @@ struct living_block {
   std::uint64_t address = 0;  // 0: an empty entry
   std::uint64_t size = 0;
   std::uint64_t time_ns = 0;
-  std::uint64_t number = 0;  // its allocation's position in the order of all, from 1
+  std::uint64_t number : 56 = 0;   // its allocation's position in the order of all, from 1
+  std::uint64_t halvings : 8 = 0;  // of the distance at which it was sampled (allocation_event)
   std::uint32_t site = 0;
   std::uint32_t thread = 0;
   double faults = 0;  // page faults on it so far, weighted

@@ -58,7 +58,7 @@ void largest_calls::add(const call& one) noexcept {
 }
 
 std::vector<largest_calls::excess> largest_calls::over_the_rest() const {
-  const std::size_t cut = std::min(most, count_ / 9);
+  const std::size_t cut = std::min({most, count_ / 9, std::max<std::size_t>(8, count_ / 50)});
   std::vector<excess> result;
   for (std::size_t index = 0; index < cut; ++index) {
     const call& one = largest_[index];

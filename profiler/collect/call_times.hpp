@@ -5,9 +5,9 @@
 //
 // A few very long calls, for example while the host of a virtual machine ran something else, would dominate the
 // figures of a site whose calls stand for thousands. So the largest calls of a process are winsorized: of all timed
-// calls that stand for more than one call, the eight with the largest weight * time (one in nine, if there are
-// fewer than 72) count only as much as the next largest. The price: a call that is rare and really is long is
-// underestimated.
+// calls that stand for more than one call, the eight with the largest weight * time (one in 50, if there are more than
+// 400, up to 32; one in nine, if there are fewer than 72) count only as much as the next largest. The price: a call that
+// is rare and really is long is underestimated.
 //
 // Not thread-safe.
 #pragma once
@@ -48,7 +48,7 @@ estimate time_of_calls(const timed_calls& timed, double calls, double otherwise)
 // Keeps the calls with the largest weight * time of a process.
 class largest_calls {
  public:
-  static constexpr std::size_t most = 8;
+  static constexpr std::size_t most = 32;
 
   struct call {
     std::uint32_t site = 0;

@@ -16,8 +16,10 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::uint64_t least_period = 499'979;
-// Share of the processor time. Context switches and displaced cache lines raise the total cost to 0.5 %.
+constexpr std::uint64_t least_first_period = 199'999;
+// Shares of the processor time. Context switches and displaced cache lines raise the total cost by a quarter.
 constexpr double most_part = 0.004;
+constexpr double most_first_part = 0.01;
 constexpr std::uint64_t tried_period = 100'000;
 constexpr int passes = 8;
 constexpr std::uint64_t turns = 800'000;  // 1 ms and more
@@ -73,9 +75,11 @@ double clock_sample_price() {
   return std::max(0.0, with - without) * tried_period / with;
 }
 
-std::uint64_t clock_period(double price_ns) noexcept {
-  constexpr double longest = 1e8;
-  return std::max(least_period, static_cast<std::uint64_t>(std::min(longest, price_ns / most_part)));
+clock_periods clock_periods_for(double price_ns) noexcept {
+  const auto period = [price_ns](double part) {
+    return static_cast<std::uint64_t>(std::min(1e8, price_ns / part));
+  };
+  return {std::max(least_first_period, period(most_first_part)), std::max(least_period, period(most_part))};
 }
 
 }  // namespace tarn::profiler

@@ -13,7 +13,12 @@ namespace tarn::profiler {
 // In ns; 0: the kernel refuses samples. Takes about 40 ms of processor time.
 double clock_sample_price();
 
-// From one sample to the next, in ns of a thread's processor time.
-std::uint64_t clock_period(double price_ns) noexcept;
+// From one sample to the next, in ns of a thread's processor time: while a program runs, and in its first second, when
+// samples are few and may cost 1 %.
+struct clock_periods {
+  std::uint64_t first = 0;
+  std::uint64_t later = 0;
+};
+clock_periods clock_periods_for(double price_ns) noexcept;
 
 }  // namespace tarn::profiler

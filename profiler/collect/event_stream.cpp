@@ -26,6 +26,7 @@ static_assert(static_cast<int>(event_kind::operator_new) == static_cast<int>(wor
 std::uint64_t address_of(std::uint64_t word) { return word >> address_shift << 3; }
 
 constexpr std::uint64_t unrecorded_block = 8;
+constexpr std::uint64_t most_halvings = 32;
 constexpr std::size_t most_nodes = std::size_t{1} << 22;
 
 }  // namespace
@@ -146,6 +147,9 @@ void event_stream::take_note(std::uint64_t first) {
     case note_kind::untimed_free:
       if (has_thread_) model_->free_took(thread_, {true, false, false, 0});
       break;
+    case note_kind::halvings:
+      halvings_ = static_cast<std::uint8_t>(std::min(figure, most_halvings));
+      break;
   }
   ++at_;
 }
@@ -229,6 +233,7 @@ allocation_event event_stream::allocation(event_kind kind) const {
   event.usable = notes_.usable;
   event.alignment = notes_.alignment;
   event.node = node_at(event_[1] & 0xffffffff);
+  event.halvings = halvings_;
   event.took = notes_.took;
   return event;
 }

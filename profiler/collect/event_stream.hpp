@@ -85,6 +85,7 @@ class event_stream {
   module_sink* modules_ = nullptr;
   std::vector<std::uint32_t> nodes_;  // the model's node for each node id of the ring
   notes notes_;
+  std::uint8_t halvings_ = 0;
   std::uint32_t thread_ = 0;
   bool has_thread_ = false;
   bool broken_ = false;

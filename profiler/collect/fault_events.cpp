@@ -87,12 +87,17 @@ perf_event_attr attributes_for(const fault_settings& settings, bool with_kernel)
 }
 
 // User space only: what malloc causes in the kernel is priced separately.
-perf_event_attr attributes_of_clock(const fault_settings& settings) {
+bool has_first_clock(const fault_settings& settings) {
+  return settings.first_clock_ns > 0 && settings.first_clock_ns < settings.clock_ns;
+}
+
+// After a first clock the other one starts when it is told to.
+perf_event_attr attributes_of_clock(const fault_settings& settings, bool is_first) {
   perf_event_attr attributes = {};
   attributes.size = sizeof attributes;
   attributes.type = PERF_TYPE_SOFTWARE;
   attributes.config = PERF_COUNT_SW_CPU_CLOCK;
-  attributes.sample_period = settings.clock_ns;
+  attributes.sample_period = is_first ? settings.first_clock_ns : settings.clock_ns;
   attributes.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
 #if defined(__aarch64__)
   attributes.sample_type |= PERF_SAMPLE_REGS_USER;
@@ -102,6 +107,10 @@ perf_event_attr attributes_of_clock(const fault_settings& settings) {
   attributes.sample_stack_user = 8;
 #endif
   start_with(settings, attributes);
+  if (!is_first && has_first_clock(settings)) {
+    attributes.disabled = 1;
+    attributes.enable_on_exec = 0;
+  }
   attributes.exclude_kernel = 1;
   return attributes;
 }
@@ -244,16 +253,33 @@ int fault_events::open_processor(int processor, const perf_event_attr& attribute
 // Opens a clock event for each thread that has a fault event. False: the kernel refuses one.
 bool fault_events::add_clock(buffer& to) {
   for (const std::uint32_t thread : to.threads) {
-    const int file = open_event(attributes_of_clock(settings_), thread, to.processor);
-    if (file < 0 && errno == ESRCH) continue;  // it has ended
-    if (file < 0) return false;
-    to.clocks.push_back(file);
-    std::uint64_t id = 0;
-    if (ioctl(file, PERF_EVENT_IOC_SET_OUTPUT, to.file) != 0 || ioctl(file, PERF_EVENT_IOC_ID, &id) != 0)
-      return false;
-    clock_ids_.insert(id);
+    if (has_first_clock(settings_) && !add_clock_event(to, thread, true)) return false;
+    if (!add_clock_event(to, thread, false)) return false;
   }
   return true;
+}
+
+bool fault_events::add_clock_event(buffer& to, std::uint32_t thread, bool is_first) {
+  const perf_event_attr attributes = attributes_of_clock(settings_, is_first);
+  const int file = open_event(attributes, thread, to.processor);
+  if (file < 0 && errno == ESRCH) return true;  // it has ended
+  if (file < 0) return false;
+  (is_first ? to.first_clocks : to.clocks).push_back(file);
+  std::uint64_t id = 0;
+  if (ioctl(file, PERF_EVENT_IOC_SET_OUTPUT, to.file) != 0 || ioctl(file, PERF_EVENT_IOC_ID, &id) != 0)
+    return false;
+  clock_ids_[id] = attributes.sample_period;
+  return true;
+}
+
+// PERF_EVENT_IOC_PERIOD does not reach the events that children have inherited; PERF_EVENT_IOC_ENABLE does.
+void fault_events::slow_clock_down() {
+  for (buffer& one : buffers_) {
+    if (one.first_clocks.empty()) continue;
+    for (const int clock : one.clocks) ioctl(clock, PERF_EVENT_IOC_ENABLE, 0);
+    for (const int clock : one.first_clocks) ::close(clock);
+    one.first_clocks.clear();
+  }
 }
 
 void fault_events::open_clock() {
@@ -265,7 +291,9 @@ void fault_events::open_clock() {
 void fault_events::close_clock() {
   for (buffer& one : buffers_) {
     for (const int clock : one.clocks) ::close(clock);
+    for (const int clock : one.first_clocks) ::close(clock);
     one.clocks.clear();
+    one.first_clocks.clear();
   }
   clock_ids_.clear();
 }
@@ -310,10 +338,14 @@ void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
     record_reader in{begin + sizeof header, begin + header.size};
     switch (header.type) {
       case PERF_RECORD_SAMPLE: {
-        if (settings_.clock_ns > 0 && clock_ids_.contains(in.word())) {
-          clock.push_back(read_clock_sample(in));
-          ticks_told_ += 1;
-          break;
+        if (settings_.clock_ns > 0) {
+          const auto period = clock_ids_.find(in.word());
+          if (period != clock_ids_.end()) {
+            clock.push_back(read_clock_sample(in));
+            clock.back().period_ns = period->second;
+            ticks_told_ += 1;
+            break;
+          }
         }
         page_fault& fault = faults.emplace_back();
         fault.instruction = in.word();

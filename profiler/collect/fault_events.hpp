@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 struct perf_event_attr;  // the kernel's
@@ -37,6 +37,7 @@ struct clock_sample {
   // Return address of the sampled function if it is a leaf without a frame; meaningless otherwise.
   std::uint64_t caller = 0;
   std::uint32_t process = 0;
+  std::uint64_t period_ns = 0;  // processor time for which it stands
 };
 
 // A change of an address space; mode faults only.
@@ -67,6 +68,8 @@ struct fault_settings {
   std::uint32_t process = 0;
   // A thread's processor time between two samples of the clock; 0: no samples. Not together with `mappings`.
   std::uint64_t clock_ns = 0;
+  // The same until slow_clock_down() is called; 0: no other than clock_ns.
+  std::uint64_t first_clock_ns = 0;
 };
 
 // The kernel counts dropped faults and dropped clock samples together; they are divided in the proportion of the
@@ -91,6 +94,8 @@ class fault_events {
   // 0: the clock is not sampled.
   std::uint64_t clock_ns() const noexcept { return clock_ids_.empty() ? 0 : settings_.clock_ns; }
   const std::string& refusal() const noexcept { return refusal_; }
+  // From now on a sample per settings.clock_ns; does nothing the second time.
+  void slow_clock_down();
 
   // Appends all new records. Those of different processors are not in the order of their times.
   void take(std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
@@ -106,8 +111,9 @@ class fault_events {
     void* memory = nullptr;
     int processor = 0;
     std::vector<std::uint32_t> threads;  // that have a fault event on this processor
-    std::vector<int> others;  // fault events of the other threads, which share the first event's memory
-    std::vector<int> clocks;  // clock events of the same threads, in the same memory
+    std::vector<int> others;        // fault events of the other threads, which share the first event's memory
+    std::vector<int> clocks;        // clock events of the same threads, in the same memory
+    std::vector<int> first_clocks;  // likewise, until slow_clock_down()
   };
   // Opens one event for each thread on `processor`, and the memory that they share. Returns an errno value; 0:
   // success.
@@ -116,14 +122,15 @@ class fault_events {
   // Adds the clock's events on all processors, or on none if one of them fails.
   void open_clock();
   bool add_clock(buffer& to);
+  bool add_clock_event(buffer& to, std::uint32_t thread, bool is_first);
   void close_clock();
   void take_from(const buffer& one, std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
                  std::vector<process_event>& processes, std::vector<clock_sample>& clock);
 
   fault_settings settings_;
   std::vector<buffer> buffers_;
-  // Ids of all clock events, by which their records are recognised.
-  std::unordered_set<std::uint64_t> clock_ids_;
+  // The period of each clock event, by its id, which is in its records.
+  std::unordered_map<std::uint64_t, std::uint64_t> clock_ids_;
   std::size_t buffer_bytes_ = 0;
   std::size_t page_bytes_ = 4096;
   bool sees_kernel_ = false;

@@ -19,7 +19,8 @@ constexpr std::size_t most_exact_sizes = 24;
 constexpr std::size_t most_regions = std::size_t{1} << 20;
 constexpr std::size_t most_pairs = 4096;  // pairs of threads at one site
 constexpr std::size_t most_sites_in_run = 32;
-constexpr double batch_part = 0.5;  // share of a site's living blocks
+constexpr double batch_part = 0.5;                                   // share of a site's living blocks
+constexpr std::uint64_t most_number = (std::uint64_t{1} << 56) - 1;  // of living_block::number
 
 std::uint8_t binary_floor(std::uint64_t value) {
   return static_cast<std::uint8_t>(value == 0 ? 0 : 63 - std::countl_zero(value));
@@ -31,15 +32,20 @@ process_model::process_model(const model_settings& settings)
     : settings_(settings),
       node_table_(1024),
       blocks_(settings.join_faults),
+      fewest_halvings_(settings.first_halvings),
       heap_faults_(settings.sample_bytes) {}
 
 // ---- blocks ----
 
 // The number of blocks that a recorded block of this size stands for.
-double process_model::weight_of(std::uint64_t size) const {
+double process_model::weight_of(std::uint64_t size, std::uint64_t halvings) const {
   if (settings_.full || size >= large_block_bytes) return 1;
-  if (size == 0) return settings_.sample_bytes;  // never sampled
-  return 1 / -std::expm1(-static_cast<double>(size) / settings_.sample_bytes);
+  const double distance = std::ldexp(settings_.sample_bytes, -static_cast<int>(halvings));
+  return 1 / -std::expm1(-static_cast<double>(countdown_of(size)) / distance);
+}
+
+double process_model::distance_now() const noexcept {
+  return std::ldexp(settings_.sample_bytes, -static_cast<int>(fewest_halvings_));
 }
 
 // bytes_at_peak is maintained lazily: a new peak only increments peak_epoch_. A site whose epoch is older has not
@@ -142,12 +148,15 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   const std::uint32_t index = site_of(event.node);
   living_site& site = sites_[index];
   site_figures& figures = site.figures;
-  const double weight = weight_of(event.size);
+  const double weight = weight_of(event.size, event.halvings);
   const double bytes = weight * static_cast<double>(event.size);
   figures.samples += 1;
   figures.allocations += weight;
   figures.bytes += bytes;
-  if (weight > 1) site.sampled_allocations += 1;
+  if (weight > 1) {
+    site.sampled_allocations += 1;
+    fewest_halvings_ = std::min<std::uint64_t>(fewest_halvings_, event.halvings);
+  }
   figures.allocations_variance += weight * (weight - 1);
   figures.bytes_variance +=
       static_cast<double>(event.size) * static_cast<double>(event.size) * weight * (weight - 1);
@@ -175,7 +184,8 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   block.address = event.address;
   block.size = event.size;
   block.time_ns = event.time_ns;
-  block.number = ++last_number_;
+  block.number = ++last_number_ & most_number;
+  block.halvings = event.halvings;
   block.site = index;
   block.thread = thread;
   living_block& added = blocks_.insert(block);
@@ -189,14 +199,14 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   if (weight > 1) heap_faults_.add_block(event.address);
   if (weight > 1 && settings_.join_faults) share_fresh_pages(added, event.took);
   const double faults = owner.waiting.empty() ? 0 : resolve_waiting(owner, &added, event.took);
-  count_get(index, event.size, event.took, faults);
+  count_get(index, time_weight_of(block), event.took, faults);
 }
 
 void process_model::remove_block(std::uint32_t thread, const living_block& block,
                                  const release_event& event) {
   living_site& site = sites_[block.site];
   site_figures& figures = site.figures;
-  const double weight = weight_of(block.size);
+  const double weight = weight_of(block);
   const double bytes = weight * static_cast<double>(block.size);
   const std::uint64_t lifetime = event.time_ns > block.time_ns ? event.time_ns - block.time_ns : 0;
   figures.frees += weight;
@@ -257,9 +267,9 @@ void process_model::freed(std::uint32_t thread, const release_event& event) {
   put_touch(event.time_ns, block);
   put_event(event.time_ns, thread, event.kind, block.number, block.size, 0, 0);
   remove_block(thread, block, event);
-  sites_[block.site].free_calls += weight_of(block.size);
+  sites_[block.site].free_calls += weight_of(block);
   owner.last_release_site = block.site + 1;
-  owner.last_release_size = block.size;
+  owner.last_release_weight = time_weight_of(block);
   owner.last_release_pages = static_cast<double>(event.resident_pages);
   check();
 }
@@ -301,7 +311,7 @@ void process_model::realloc_ends(std::uint32_t thread, const allocation_event& e
     if (event.address == 0) {
       put_event(event.time_ns, thread, event_kind::free, old.number, old.size, 0, 0);
     } else {
-      const double weight = weight_of(old.size);
+      const double weight = weight_of(old);
       site_figures& figures = sites_[old.site].figures;
       figures.reallocs += event.size > old.size ? weight : 0;
       figures.realloc_bytes += weight * static_cast<double>(event.size > old.size ? old.size : 0);
@@ -321,7 +331,7 @@ void process_model::validate() const {
   double blocks = 0;
   double bytes = 0;
   const auto add = [&](const living_block& block) {
-    const double weight = weight_of(block.size);
+    const double weight = weight_of(block);
     blocks += weight;
     bytes += weight * static_cast<double>(block.size);
   };

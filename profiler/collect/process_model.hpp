@@ -84,6 +84,8 @@ struct allocation_event {
   std::uint64_t alignment = 0;  // likewise
   std::uint32_t node = 0;
   event_kind kind = event_kind::malloc;
+  // The block was sampled at the distance model_settings::sample_bytes, halved this often.
+  std::uint8_t halvings = 0;
   call_duration took;
 };
 
@@ -115,7 +117,9 @@ struct lost_blocks {
 
 struct model_settings {
   bool full = true;
-  double sample_bytes = 0;    // mean distance between samples, in allocated bytes
+  double sample_bytes =
+      0;  // mean distance between samples, in allocated bytes; halved so often at the start:
+  std::uint32_t first_halvings = 0;
   double malloc_pair_ns = 0;  // one malloc and its free; used where no call was timed
   // Cost of timing that is included in a timed call; used until the recorder has measured it.
   double timer_ns = 0;
@@ -191,7 +195,7 @@ class process_model {
   // Visits each known living block, with the number of blocks that it stands for.
   template <typename Visit>
   void for_each_living(Visit visit) const {
-    blocks_.for_each([this, &visit](const living_block& block) { visit(block, weight_of(block.size)); });
+    blocks_.for_each([this, &visit](const living_block& block) { visit(block, weight_of(block)); });
   }
   // Visits each mapping that the program made itself: start, end, site.
   template <typename Visit>
@@ -267,8 +271,8 @@ class process_model {
     std::vector<fault_event> waiting;
     // Of the thread's last free, as long as its duration may still arrive.
     std::uint32_t last_release_site = 0;  // + 1; 0: none
-    std::uint64_t last_release_size = 0;
-    double last_release_pages = 0;  // that were resident
+    double last_release_weight = 0;       // the calls that its duration stands for
+    double last_release_pages = 0;        // that were resident
   };
   struct region {
     std::uint64_t end = 0;
@@ -277,7 +281,10 @@ class process_model {
   };
 
   std::size_t used_mark() const noexcept { return 4 * marks_ns_[1] <= 3 * passed_ns_ ? 1 : 0; }
-  double weight_of(std::uint64_t size) const;
+  double weight_of(std::uint64_t size, std::uint64_t halvings) const;
+  double weight_of(const living_block& block) const { return weight_of(block.size, block.halvings); }
+  // The mean distance of samples by now: the largest that a sample told.
+  double distance_now() const noexcept;
   std::uint32_t site_of(std::uint32_t node);
   void add_block(std::uint32_t thread, const allocation_event& event, std::uint64_t old_number);
   void remove_block(std::uint32_t thread, const living_block& block, const release_event& event);
@@ -299,10 +306,10 @@ class process_model {
   void share_fresh_pages(living_block& block, const call_duration& took);
   // Returns how many page faults happened in the allocation call.
   double resolve_waiting(thread_state& thread, const living_block* block, const call_duration& took);
-  void count_get(std::uint32_t site, std::uint64_t size, const call_duration& took, double faults);
+  void count_get(std::uint32_t site, double weight, const call_duration& took, double faults);
   void count_call(std::uint32_t site, bool release, double weight, double ns);
-  double time_weight_of(std::uint64_t size) const;
-  double faults_of_call(const call_duration& took, double weight) const;
+  double time_weight_of(const living_block& block) const;
+  double faults_of_call(const call_duration& took, double weight, double seen) const;
   double own_time(const call_duration& took, double kernel_ns) const;
   double timer_ns() const;
   std::vector<site_times> times_of_sites() const;
@@ -336,6 +343,7 @@ class process_model {
 
   std::array<std::uint64_t, 2> marks_ns_{};  // the older one first
   std::uint64_t passed_ns_ = 0;
+  std::uint64_t fewest_halvings_;
   std::uint64_t last_number_ = 0;
   std::uint64_t peak_epoch_ = 0;
   double peak_bytes_ = 0;

@@ -51,7 +51,7 @@ void process_model::count_part(living_block& block, std::uint64_t page, double f
   if (begin >= end) return;
   const double part = faults * static_cast<double>(end - begin) / fresh_pages::page_bytes;
   block.faults += part;
-  sites_[block.site].parts.add(part * weight_of(block.size));
+  sites_[block.site].parts.add(part * weight_of(block));
 }
 
 // A page was faulted in: shares the fault among the sampled blocks that lie on it already.
@@ -60,7 +60,7 @@ void process_model::share_page(const fault_event& event) {
   heap_faults_.add_fault(event.address, event.weight);
   fresh_pages_.given(page, event.time_ns, event.weight);
   blocks_.for_each_on_page(page, [&](living_block& block) {
-    if (weight_of(block.size) > 1) count_part(block, page, event.weight);
+    if (weight_of(block) > 1) count_part(block, page, event.weight);
   });
 }
 
@@ -79,7 +79,7 @@ void process_model::share_fresh_pages(living_block& block, const call_duration& 
 
 bool process_model::join(const fault_event& event) {
   living_block* block = blocks_.find_within(event.address);
-  if (block != nullptr && weight_of(block->size) <= 1) {
+  if (block != nullptr && weight_of(*block) <= 1) {
     count_block_fault(*block, event);
     return true;
   }
@@ -138,7 +138,7 @@ double process_model::resolve_waiting(thread_state& thread, const living_block* 
   double found = 0;
   if (block != nullptr) {
     living_block* changed = blocks_.find(block->address);
-    const bool alone = weight_of(changed->size) <= 1;
+    const bool alone = weight_of(*changed) <= 1;
     for (const fault_event& event : thread.waiting) {
       const bool during =
           took.is_timed &&

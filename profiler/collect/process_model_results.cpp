@@ -120,7 +120,8 @@ void process_model::fill_variances(profile& into) const {
     squares += one.figures.allocations_variance;
     bytes += one.figures.bytes;
   }
-  const double unseen = std::min(std::max(1.0, settings_.sample_bytes / fresh_pages::page_bytes),
+  const double distance = distance_now();
+  const double unseen = std::min(std::max(1.0, distance / fresh_pages::page_bytes),
                                  std::max(0.0, seen_faults_ - joined_faults_));
   const double usual = samples > 0 ? squares / samples : 0;
   const double mean_fault = seen_faults_ > 0 ? seen_squares_ / seen_faults_ : 1;
@@ -129,7 +130,7 @@ void process_model::fill_variances(profile& into) const {
     site_figures& to = into.sites[index].figures;
     to.allocations_variance +=
         from.sampled_allocations > 0 ? to.allocations_variance / from.sampled_allocations : usual;
-    to.bytes_variance += settings_.sample_bytes * settings_.sample_bytes;
+    to.bytes_variance += distance * distance;
     if (to.faults > 0) to.faults_variance += mean_fault * (mean_fault - 1);
     if (bytes > 0) to.faults_variance += unseen * unseen * from.figures.bytes / bytes;
   }
@@ -142,7 +143,7 @@ void process_model::fill_shared_faults(profile& into) const {
   for (const living_site& one : sites_) all.add(one.parts);
   into.other_faults = most;
   if (shared <= 0) return;
-  const double per_sample = std::max(1.0, settings_.sample_bytes / fresh_pages::page_bytes);
+  const double per_sample = std::max(1.0, distance_now() / fresh_pages::page_bytes);
   for (std::size_t index = 0; index < sites_.size(); ++index) {
     const estimate found = all.of_site(sites_[index].parts, shared, per_sample);
     site_figures& figures = into.sites[index].figures;
@@ -201,6 +202,7 @@ void process_model::absorb(const process_model& child) {
   joined_faults_ += child.joined_faults_;
   odd_events_ += child.odd_events_;
   clock_.add(child.clock_);
+  fewest_halvings_ = std::min(fewest_halvings_, child.fewest_halvings_);
 }
 
 }  // namespace tarn::profiler

@@ -17,6 +17,8 @@ constexpr double doubtful_ns = 100'000;
 constexpr double least_part = 0.25;
 constexpr double longest_nothing_ns = 64;  // a call that does nothing and takes longer was disturbed
 constexpr double least_nothing = 16;
+constexpr double sampled_faults =
+    1.5;  // the mean of what a reported fault stands for, by faults, where not all are
 constexpr double fault_part = 0.7;  // a call that takes this share of a fault's cost has had a fault
 
 bool is_usable(const call_duration& took, double weight) {
@@ -27,14 +29,16 @@ bool is_usable(const call_duration& took, double weight) {
 }  // namespace
 
 // The number of calls that a timed call stands for.
-double process_model::time_weight_of(std::uint64_t size) const {
-  if (!settings_.full) return weight_of(size);
-  return size >= large_block_bytes ? 1 : full_timed_every;
+double process_model::time_weight_of(const living_block& block) const {
+  if (!settings_.full) return weight_of(block);
+  return block.size >= large_block_bytes ? 1 : full_timed_every;
 }
 
-// Page faults in a call, where faults are not observed: estimated from the duration of a call for a small block.
-double process_model::faults_of_call(const call_duration& took, double weight) const {
-  if (settings_.join_faults || settings_.fault_ns <= 0 || weight <= 1) return 0;
+// Page faults in a call for which `seen` were reported. Where faults are not observed, or only a sample of them is, so
+// that most calls with a fault look like long ones: estimated from the duration of a call for a small block.
+double process_model::faults_of_call(const call_duration& took, double weight, double seen) const {
+  const bool are_all_seen = settings_.join_faults && seen_squares_ < sampled_faults * seen_faults_;
+  if (are_all_seen || settings_.fault_ns <= 0 || weight <= 1) return seen;
   return std::floor(took.ns / settings_.fault_ns + 1 - fault_part);
 }
 
@@ -63,11 +67,9 @@ void process_model::count_call(std::uint32_t site, bool release, double weight, 
   }
 }
 
-void process_model::count_get(std::uint32_t site, std::uint64_t size, const call_duration& took,
-                              double faults) {
-  const double weight = time_weight_of(size);
+void process_model::count_get(std::uint32_t site, double weight, const call_duration& took, double faults) {
   if (!is_usable(took, weight)) return;
-  const double kernel_ns = (faults + faults_of_call(took, weight)) * settings_.fault_ns;
+  const double kernel_ns = faults_of_call(took, weight, faults) * settings_.fault_ns;
   count_call(site, false, weight, own_time(took, kernel_ns));
 }
 
@@ -75,7 +77,7 @@ void process_model::free_took(std::uint32_t thread, const call_duration& took) {
   thread_state& owner = thread_states_[thread];
   const std::uint32_t site = owner.last_release_site;
   owner.last_release_site = 0;
-  const double weight = time_weight_of(owner.last_release_size);
+  const double weight = owner.last_release_weight;
   if (site == 0 || !is_usable(took, weight)) return;
   count_call(site - 1, true, weight, own_time(took, owner.last_release_pages * settings_.unmap_page_ns));
 }
@@ -110,7 +112,8 @@ std::vector<process_model::site_times> process_model::times_of_sites() const {
 }
 
 void process_model::clock_sample(double ns_each, code in) noexcept {
-  clock_.add({ns_each, 1, in == code::malloc ? 1.0 : 0.0, in == code::recorder ? 1.0 : 0.0});
+  const double malloc = in == code::malloc ? 1 : 0;
+  clock_.add({ns_each, 1, malloc, in == code::recorder ? 1.0 : 0.0, malloc});
 }
 
 // Times from timed calls alone, before they are scaled to the total.
@@ -161,6 +164,7 @@ void process_model::fill_times(profile& into) const {
                       total.clock_error * small_part,
                       total.systematic_error * small_part,
                       all_ns,
+                      small_part * all_ns,
                       clock_.all,
                       clock_.in_malloc,
                       clock_.in_recorder,

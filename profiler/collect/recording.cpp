@@ -20,6 +20,7 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::uint64_t look_at_target_every_ns = second_ns / 100;
+constexpr std::uint64_t first_clock_lasts_ns = second_ns;
 constexpr std::size_t event_rows_per_chunk = std::size_t{1} << 16;
 constexpr std::size_t many_faults = 500;  // in one drain
 // How often the ring's tail is stored, so that a waiting program goes on.
@@ -53,7 +54,7 @@ recording::recording(const recording_settings& settings) : settings_(settings), 
   }
   if (settings_.mode != profile_mode::faults) {
     const record_mode mode = settings_.mode == profile_mode::full ? record_mode::full : record_mode::sample;
-    session_ = std::make_unique<session_host>(mode, settings_.sample_bytes, clock_);
+    session_ = std::make_unique<session_host>(mode, settings_.sample_bytes, settings_.first_halvings, clock_);
   }
   fault_settings faults;
   faults.everything = settings_.mode != profile_mode::sample;
@@ -61,7 +62,11 @@ recording::recording(const recording_settings& settings) : settings_(settings), 
   faults.process = settings_.program;
   // Only in mode sample: mode full slows the program so much that its malloc takes longer than it would otherwise,
   // and the clock samples would count that.
-  if (settings_.mode == profile_mode::sample) faults.clock_ns = clock_period(clock_sample_price());
+  if (settings_.mode == profile_mode::sample) {
+    const clock_periods periods = clock_periods_for(clock_sample_price());
+    faults.clock_ns = periods.later;
+    faults.first_clock_ns = periods.first;
+  }
   faults_.open(faults);
   begin_ns_ = raw_clock_ns();
   const std::chrono::duration<double> since_1970 = std::chrono::system_clock::now().time_since_epoch();
@@ -86,6 +91,7 @@ model_settings recording::settings_of_models() const {
   model_settings models;
   models.full = settings_.mode != profile_mode::sample;
   models.sample_bytes = static_cast<double>(settings_.sample_bytes);
+  models.first_halvings = settings_.first_halvings;
   models.malloc_pair_ns = settings_.prices.malloc_pair;
   models.timer_ns = settings_.prices.timed_call;
   models.fault_ns = settings_.prices.fault;
@@ -177,6 +183,8 @@ bool recording::drain() {
     take_arrivals();
   }
   take_faults();
+  if (!processes_.empty() && now > processes_.front()->start_ns + first_clock_lasts_ns)
+    faults_.slow_clock_down();
   bool much = new_faults_.size() > many_faults;
   for (std::size_t index = 0; index < processes_.size(); ++index) {
     look_for_rings(*processes_[index]);

@@ -34,10 +34,11 @@ struct process_entry;
 struct recording_settings {
   profile_mode mode = profile_mode::sample;
   std::uint64_t sample_bytes = std::uint64_t{512} << 10;
-  bool keep_events = true;        // in mode full
-  double checkpoint_seconds = 5;  // shortest time between two checkpoints of a file
-  std::string output;             // empty: tarn-PROGRAM-PID.prof here
-  std::string directory;          // directory of files without a given name; empty: the current one
+  std::uint32_t first_halvings = 5;  // of sample_bytes, at the start of each process (session.hpp)
+  bool keep_events = true;           // in mode full
+  double checkpoint_seconds = 5;     // shortest time between two checkpoints of a file
+  std::string output;                // empty: tarn-PROGRAM-PID.prof here
+  std::string directory;             // directory of files without a given name; empty: the current one
   // A process that runs already (tarn attach); 0: this process starts the program.
   std::uint32_t program = 0;
   symbol_settings symbols;

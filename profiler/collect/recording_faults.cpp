@@ -76,7 +76,7 @@ void recording::give(const clock_sample& sample) {
   } else if (owner->malloc_at->holds(sample.instruction, sample.caller)) {
     in = process_model::code::malloc;
   }
-  owner->model.clock_sample(static_cast<double>(faults_.clock_ns()), in);
+  owner->model.clock_sample(static_cast<double>(sample.period_ns), in);
 }
 
 process_entry& recording::add_seen_process(std::uint32_t pid, process_entry* parent, std::uint64_t time_ns) {

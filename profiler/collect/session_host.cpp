@@ -80,7 +80,8 @@ struct attachments {
 
 }  // namespace
 
-session_host::session_host(record_mode mode, std::uint64_t sample_bytes, const tick_clock& clock)
+session_host::session_host(record_mode mode, std::uint64_t sample_bytes, std::uint32_t first_halvings,
+                           const tick_clock& clock)
     : address_(random_number()), secret_(random_number()) {
   make_header();
   header_->mode = mode;
@@ -90,6 +91,7 @@ session_host::session_host(record_mode mode, std::uint64_t sample_bytes, const t
       static_cast<std::uint32_t>((mode == record_mode::full ? full_ring_bytes : sample_ring_bytes) / 8);
   header_->collector = getpid();
   header_->sample_bytes = sample_bytes;
+  header_->first_halvings = first_halvings;
   open_named_socket();
   open_placed_socket();
 }

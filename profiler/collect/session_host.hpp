@@ -29,7 +29,8 @@ struct arrival {
 class session_host {
  public:
   // Throws profile_error when the system refuses the memory or the socket.
-  session_host(record_mode mode, std::uint64_t sample_bytes, const tick_clock& clock);
+  session_host(record_mode mode, std::uint64_t sample_bytes, std::uint32_t first_halvings,
+               const tick_clock& clock);
   ~session_host();
   session_host(const session_host&) = delete;
   session_host& operator=(const session_host&) = delete;

@@ -7,10 +7,15 @@
 namespace tarn::profiler {
 
 void clock_counts::add(const clock_counts& more) noexcept {
-  ns_each = std::max(ns_each, more.ns_each);
-  all += more.all;
-  in_malloc += more.in_malloc;
-  in_recorder += more.in_recorder;
+  const double longest = std::max(ns_each, more.ns_each);
+  if (longest <= 0) return;
+  const double mine = ns_each / longest;
+  const double others = more.ns_each / longest;
+  all = mine * all + others * more.all;
+  in_malloc = mine * in_malloc + others * more.in_malloc;
+  in_recorder = mine * in_recorder + others * more.in_recorder;
+  malloc_squares = mine * mine * malloc_squares + others * others * more.malloc_squares;
+  ns_each = longest;
 }
 
 namespace {
@@ -39,7 +44,7 @@ time_total total_time(const timed_total& timed, const clock_counts& clock, const
   // One sample more than were taken: no sample does not mean no time. A uniform distribution over a range has
   // range^2 / 12 as its variance.
   const double clock_variance =
-      clock.ns_each * clock.ns_each * (clock.in_malloc + 1) + timed.large_ns * timed.large_ns / 12;
+      clock.ns_each * clock.ns_each * (clock.malloc_squares + 1) + timed.large_ns * timed.large_ns / 12;
   // Malloc's share of the uncovered time is taken to be that of the samples, and may be any from 0 to 1: a uniform
   // distribution's mean square distance from `share`.
   const double apart = share - 0.5;

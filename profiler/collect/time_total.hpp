@@ -21,12 +21,14 @@
 
 namespace tarn::profiler {
 
-// Numbers of clock samples in user space.
+// Numbers of clock samples in user space; one of a shorter period counts as a part of one. The sum of the squares of
+// these parts is the variance of their sum.
 struct clock_counts {
-  double ns_each = 0;  // 0: the clock was not sampled
+  double ns_each = 0;  // the longest period; 0: the clock was not sampled
   double all = 0;
   double in_malloc = 0;
   double in_recorder = 0;
+  double malloc_squares = 0;
 
   void add(const clock_counts& more) noexcept;
 };

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <numbers>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -102,6 +101,8 @@ std::string change::margin_text() const {
 
 difference difference::between(const profile& before, const profile& after) {
   difference_builder builder(1, 1);
+  builder.tell(difference_builder::side::before, before);
+  builder.tell(difference_builder::side::after, after);
   profile first = before, second = after;
   builder.add(difference_builder::side::before, first);
   builder.add(difference_builder::side::after, second);
@@ -151,20 +152,30 @@ struct identified_row {
   std::uint32_t row = 0;
 };
 
+std::vector<path_identity> site_identities(const profile& p, name_numbers& names) {
+  const std::vector<path_identity> paths = identities_of(p, names);
+  std::vector<path_identity> identities;
+  identities.reserve(p.sites.size());
+  for (const site& each : p.sites) {
+    const path_identity path = each.stack != 0 ? paths[each.stack] : extend({}, names.of("[no call path]"));
+    identities.push_back(extend(path, names.of("type " + each.type)));
+  }
+  return identities;
+}
+
+bool is_counted(const site_figures& figures) { return figures.allocations > 0 && has_small_calls(figures); }
+
 // The rows of one site lie next to each other.
 std::vector<identified_row> rows_by_identity(const profile& p, const std::vector<metric_row>& rows,
                                              name_numbers& names) {
-  const std::vector<path_identity> paths = identities_of(p, names);
   std::vector<identified_row> identified;
   identified.reserve(rows.size());
-  for (std::size_t index = 0; index < rows.size(); ++index) {
-    const site* who = rows[index].who;
-    const bool has_path = who != nullptr && who->stack != 0;
-    const path_identity path =
-        has_path ? paths[who->stack]
-                 : extend({}, names.of(who == nullptr ? rows[index].label() : "[no call path]"));
-    const std::uint32_t type = names.of(who == nullptr ? "type " : "type " + who->type);
-    identified.push_back({extend(path, type), static_cast<std::uint32_t>(index)});
+  // The sites' rows come first.
+  for (const path_identity& one : site_identities(p, names))
+    identified.push_back({one, static_cast<std::uint32_t>(identified.size())});
+  for (std::size_t index = identified.size(); index < rows.size(); ++index) {
+    const path_identity path = extend({}, names.of(rows[index].label()));
+    identified.push_back({extend(path, names.of("type ")), static_cast<std::uint32_t>(index)});
   }
   std::sort(identified.begin(), identified.end(),
             [](const identified_row& left, const identified_row& right) {
@@ -175,9 +186,43 @@ std::vector<identified_row> rows_by_identity(const profile& p, const std::vector
 
 }  // namespace
 
+void difference_builder::tell(side which, const profile& p) {
+  calibration_.add(static_cast<std::size_t>(which), p.malloc_time);
+  if (p.mode != profile_mode::sample || p.malloc_time.factor <= 0 || !knows_scatter()) return;
+  std::vector<timed_place> places;
+  const std::vector<path_identity> paths = site_identities(p, names_);
+  for (std::size_t index = 0; index < p.sites.size(); ++index) {
+    const site_figures& figures = p.sites[index].figures;
+    if (is_counted(figures))
+      places.push_back({paths[index], figures.allocations, figures.malloc_ns / p.malloc_time.factor});
+  }
+  call_prices_.add(static_cast<std::size_t>(which), places);
+}
+
+double difference_builder::use_common_prices(profile& p) {
+  if (p.mode != profile_mode::sample || !has_one_price()) return -1;
+  const std::vector<path_identity> paths = site_identities(p, names_);
+  double own = 0, common = 0, variance = 0;
+  for (std::size_t index = 0; index < p.sites.size(); ++index) {
+    const site_figures& figures = p.sites[index].figures;
+    if (!is_counted(figures)) continue;
+    const double price = p.malloc_time.factor * call_prices_.of(paths[index]);
+    own += figures.malloc_ns;
+    common += price * figures.allocations;
+    variance += price * price * figures.allocations_variance;
+  }
+  if (own <= 0) return -1;
+  for (site& each : p.sites) {
+    if (is_counted(each.figures)) each.figures.malloc_ns *= common / own;
+  }
+  return variance;
+}
+
 void difference_builder::add(side which, profile& p) {
   if (!std::exchange(has_prices_, true)) prices_ = p.prices;
   p.prices = prices_;
+  calibration_.apply(static_cast<std::size_t>(which), p);
+  const double common_variance = use_common_prices(p);
   fit_costs(p);
   // The total number of faults is known exactly if some are left for outside of sites (cost_of_all).
   const bool are_faults_known = p.other_faults + p.unseen_faults > 0;
@@ -198,7 +243,8 @@ void difference_builder::add(side which, profile& p) {
     add_values(changes_.sites[site].values, knows_scatter() ? &site_squares_[site] : nullptr, which, values);
   }
   // The errors of the sites' times are not independent.
-  const site_figures sum = sum_with_variances(p);
+  site_figures sum = sum_with_variances(p);
+  if (common_variance >= 0) sum.malloc_variance = common_variance;
   for (std::size_t index = 0; index < total.size(); ++index) {
     if (metrics()[index].unit == base_unit::ns) total[index].variance = metrics()[index].variance(p, sum);
   }
@@ -213,8 +259,8 @@ void difference_builder::add(side which, profile& p) {
       [](const known_site& left, const known_site& right) { return left.identity < right.identity; });
 }
 
-void difference_builder::finish(change& of, const squares* squared, std::size_t metric_index,
-                                double run_bound, double sample_bound) const {
+double difference_builder::finish(change& of, const squares* squared, std::size_t metric_index,
+                                  double run_bound, double sample_bound) const {
   const auto count_before = static_cast<double>(recordings_[0]),
              count_after = static_cast<double>(recordings_[1]);
   const change sums = of;
@@ -232,6 +278,7 @@ void difference_builder::finish(change& of, const squares* squared, std::size_t 
     sampling += usual_spread_of_time * usual_spread_of_time * (of.before * of.before + of.after * of.after);
   }
   of.margin = std::max(run_bound * std::sqrt(between_runs), sample_bound * std::sqrt(sampling));
+  return std::sqrt(std::max(between_runs, sampling) / (1 / count_before + 1 / count_after));
 }
 
 std::size_t difference_builder::sites_that_count(std::size_t metric_index) const {
@@ -257,12 +304,26 @@ difference difference_builder::take() {
       finish(changes_.sites[site].values[index], knows_scatter() ? &site_squares_[site] : nullptr, index,
              run_bound, sample_bound);
     }
-    finish(changes_.totals[index], &total_squares_, index, student_bound(degrees, difference_confidence),
-           normal_bound(difference_confidence));
+    change& total = changes_.totals[index];
+    const double error = finish(total, &total_squares_, index, student_bound(degrees, difference_confidence),
+                                normal_bound(difference_confidence));
+    changes_.recordings_needed[index] = recordings_to_find(small_change * total.before, error);
   }
+  take_call_price();
   difference taken = std::move(changes_);
   *this = difference_builder(recordings_[0], recordings_[1]);
   return taken;
+}
+
+void difference_builder::take_call_price() {
+  changes_.has_one_price = has_one_price();
+  if (!call_prices_.is_known()) return;
+  const call_prices::comparison price = call_prices_.price();
+  const auto before = static_cast<double>(recordings_[0]), after = static_cast<double>(recordings_[1]);
+  const double bound = student_bound(recordings_[0] + recordings_[1] - 2, price_confidence);
+  changes_.call_price = {price.before, price.after,
+                         bound * price.error * price.before * std::sqrt(1 / before + 1 / after)};
+  changes_.recordings_needed_for_price = recordings_to_find(small_change, price.error, price_confidence);
 }
 
 change_limit change_limit::parse(std::string_view text) {
@@ -318,46 +379,6 @@ std::vector<std::string> exceeded(const difference& changes, const change_limit&
                                     changes.place_of(one).function, share_text(value)));
   }
   return sentences;
-}
-
-namespace {
-
-// The probability that the absolute value of t is below `bound`: a finite sum, as the degrees of freedom are whole.
-double student_within(double bound, std::size_t degrees) {
-  const double angle = std::atan(bound / std::sqrt(static_cast<double>(degrees)));
-  const double square = std::cos(angle) * std::cos(angle);
-  const bool is_odd = degrees % 2 != 0;
-  double term = is_odd ? std::cos(angle) : 1;
-  double sum = 0;
-  for (std::size_t index = 1; index <= degrees / 2; ++index) {
-    sum += term;
-    const auto twice = static_cast<double>(2 * index);
-    term *= square * (is_odd ? twice / (twice + 1) : (twice - 1) / twice);
-  }
-  const double within = std::sin(angle) * sum;
-  return is_odd ? 2 / std::numbers::pi * (angle + within) : within;
-}
-
-// The bound at which `within`, which increases from 0 to 1, reaches the probability.
-template <typename Within>
-double bound_of(double probability, const Within& within) {
-  double low = 0, high = 1;
-  while (within(high) < probability && high < 1e12) high *= 2;
-  for (int step = 0; step < 80; ++step) {
-    const double middle = (low + high) / 2;
-    (within(middle) < probability ? low : high) = middle;
-  }
-  return high;
-}
-
-}  // namespace
-
-double student_bound(std::size_t degrees, double probability) {
-  return bound_of(probability, [degrees](double bound) { return student_within(bound, degrees); });
-}
-
-double normal_bound(double probability) {
-  return bound_of(probability, [](double bound) { return std::erf(bound / std::numbers::sqrt2); });
 }
 
 }  // namespace tarn::profiler

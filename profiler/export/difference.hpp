@@ -3,8 +3,8 @@
 // certain that is, and whether it exceeds limits. Sites are equal if the functions of their call paths and their
 // types are equal; lines and addresses may differ.
 //
-// All costs use the prices of the first recording. Each change has a 95 % interval, derived from how much the
-// recordings of a side differ (Student's t, one variance for both sides), but never narrower than sampling within
+// All costs use the prices of the first recording, and times in malloc one calibration (malloc_calibration) and one price of a
+// call at each place (call_prices). Each change has a 95 % interval, derived from how much the recordings of a side differ (Student's t, one variance for both sides), but never narrower than sampling within
 // the recordings implies. The intervals of sites are wider: those of all sites with at least 1 % of the total hold
 // jointly with 95 % (Bonferroni).
 #pragma once
@@ -19,8 +19,11 @@
 
 #include "profiler/analyze/places.hpp"
 #include "profiler/export/block_list.hpp"
+#include "profiler/export/call_prices.hpp"
+#include "profiler/export/malloc_calibration.hpp"
 #include "profiler/export/metrics.hpp"
 #include "profiler/export/path_identity.hpp"
+#include "profiler/export/quantiles.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
@@ -46,22 +49,19 @@ struct site_change {
   std::array<change, metric_count> values;  // in the order of metrics()
 };
 
-// Quantiles, which decide whether two means differ by more than chance explains. Pure; any thread.
-// The bound that |t| of Student's t distribution with `degrees` degrees of freedom (at least 1) does not exceed
-// with this probability (0 < probability < 1).
-double student_bound(std::size_t degrees, double probability);
-// The same for the absolute value of the standard normal distribution (mean 0, standard deviation 1).
-double normal_bound(double probability);
-
 // With a single recording on each side, costs are assumed to have this relative standard deviation from run to run.
 inline constexpr double usual_spread_of_time = 0.05;
-// Confidence of each total's interval, and of the sites' intervals jointly.
-inline constexpr double difference_confidence = 0.95;
-
 struct difference {
   std::array<change, metric_count> totals;  // in the order of metrics()
-  block_list<site_change> sites;            // there may be a million
-  std::vector<source_frame> places;         // of sites: site_label
+  // For a change of each total by small_change (recordings_to_find); 0: too many, or there was nothing before.
+  std::array<std::size_t, metric_count> recordings_needed = {};
+  // What a call took, in mode sample and where there are three recordings and more; before = 0: not known. Its margin is of
+  // price_confidence. has_one_price: the times of all recordings rest on the same price at each place.
+  change call_price;
+  bool has_one_price = false;
+  std::size_t recordings_needed_for_price = 0;
+  block_list<site_change> sites;     // there may be a million
+  std::vector<source_frame> places;  // of sites: site_label
   std::vector<std::string> types;
   std::vector<std::string> callers;  // of the place, at most three: "parse < load"; empty if there are none
   std::size_t recordings_before = 0;
@@ -82,7 +82,9 @@ class difference_builder {
   // The numbers of recordings that will be added on each side, at least one each.
   difference_builder(std::size_t before, std::size_t after);
 
-  // Changes the prices of `p` to those of the first recording.
+  // For all recordings before the first add(): only the times in malloc of those that were told become comparable.
+  void tell(side which, const profile& p);
+  // Changes the prices of `p` to those of the first recording, and its times in malloc.
   void add(side which, profile& p);
   // Requires that all recordings were added; the builder is empty then.
   difference take();
@@ -104,12 +106,20 @@ class difference_builder {
                   const column_values& values) const;
   // The row of a site; a new one where it is met for the first time.
   std::uint32_t row_of(const path_identity& identity, const metric_row& row, const profile& p);
+  // Makes the times in malloc those of its numbers of calls, each at the price that all recordings have. Returns the variance
+  // of their sum; below 0: the recording keeps its own.
+  double use_common_prices(profile& p);
+  void take_call_price();
+  bool has_one_price() const { return !calibration_.differ() && call_prices_.are_equal(); }
   bool knows_scatter() const noexcept { return recordings_[0] + recordings_[1] > 2; }
-  void finish(change& of, const squares* squared, std::size_t metric_index, double run_bound,
-              double sample_bound) const;
+  // Returns the standard error of one recording's figure.
+  double finish(change& of, const squares* squared, std::size_t metric_index, double run_bound,
+                double sample_bound) const;
   std::size_t sites_that_count(std::size_t metric_index) const;
 
   std::size_t recordings_[2];
+  malloc_calibration calibration_;
+  call_prices call_prices_;
   bool has_prices_ = false;
   price_list prices_;
   name_numbers names_;

@@ -44,7 +44,7 @@ nlohmann::json joined_prices(const std::vector<process_part>& processes) {
 
 // The sum of the processes' times. Their clock errors are independent; their systematic errors are the same.
 nlohmann::json joined_malloc_times(const std::vector<process_part>& processes) {
-  constexpr std::array sums = {"ns", "samples", "in_malloc", "in_recorder"};
+  constexpr std::array sums = {"ns", "small_ns", "samples", "in_malloc", "in_recorder"};
   constexpr std::array weighed = {"clock_part", "factor", "systematic_error"};
   nlohmann::json joined = nlohmann::json::object();
   double variance = 0;

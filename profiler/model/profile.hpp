@@ -189,7 +189,8 @@ struct malloc_time {
   // independent in each recording; systematic_error comes from the method and is the same in all recordings.
   double clock_error = 0;
   double systematic_error = 0;
-  double ns = 0;  // of all sites
+  double ns = 0;        // of all sites
+  double small_ns = 0;  // the part of it that was multiplied by the factor: calls for blocks below 64 KiB
   // Numbers of clock samples in user space, one per clock_ns of processor time.
   double samples = 0;
   double in_malloc = 0;

@@ -135,6 +135,7 @@ void columns_of(const malloc_time*, Visit visit) {
   visit("clock_error", &malloc_time::clock_error);
   visit("systematic_error", &malloc_time::systematic_error);
   visit("ns", &malloc_time::ns);
+  visit("small_ns", &malloc_time::small_ns);
   visit("samples", &malloc_time::samples);
   visit("in_malloc", &malloc_time::in_malloc);
   visit("in_recorder", &malloc_time::in_recorder);

@@ -52,7 +52,7 @@ extern constinit std::atomic<const block_filter*> filter;
 struct thread_local_part {
   struct thread_state* state;
   const struct process_page* lost_in;  // the process's page in the recording that had no ring for this thread
-  std::int64_t countdown;              // minus told_below: bytes to the next sample
+  std::int64_t countdown;              // minus told_below: to the next sample, in bytes (countdown_of)
   std::uint64_t faults_before;         // the thread's page faults when the recorder's present work began
   std::uint8_t busy;                   // a busy_kind
   // Inside the program's operator new or delete, whose inner call of malloc or free is not told.
@@ -70,7 +70,7 @@ extern constinit std::atomic<std::int64_t> told_below;
 // Whether the call that is about to get `size` bytes is to be told: one subtraction and a branch that is rarely
 // taken in mode sample. Asked before the call, so that the call can be timed.
 inline bool wants_allocation(std::size_t size) {
-  self.countdown = static_cast<std::int64_t>(static_cast<std::uint64_t>(self.countdown) - size);
+  self.countdown = static_cast<std::int64_t>(static_cast<std::uint64_t>(self.countdown) - countdown_of(size));
   // relaxed: it only decides whether the slow path is taken
   const std::int64_t limit = told_below.load(std::memory_order_relaxed);
   return __builtin_expect(self.countdown < limit || size >= large_block_bytes, 0) != 0;

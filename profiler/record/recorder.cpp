@@ -204,11 +204,24 @@ std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
 
 // ---- sampling ----
 
-// Bytes to the next sample, exponentially distributed.
+// Bytes to the next sample, exponentially distributed. The mean depends on earlier samples only, so it says nothing of
+// which block comes next.
 std::int64_t draw(thread_state& thread) {
+  // relaxed: a count that nothing else depends on
+  const std::uint64_t drawn = process->distances_drawn.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t doublings = drawn / samples_before_doubling;
+  const std::uint32_t first = session.header->first_halvings;
+  thread.halvings = doublings < first ? first - static_cast<std::uint32_t>(doublings) : 0;
   const double uniform = (static_cast<double>(next_random(thread.random) >> 11) + 0.5) * 0x1p-53;
-  const double mean = static_cast<double>(session.header->sample_bytes);
+  const double mean = static_cast<double>(session.header->sample_bytes >> thread.halvings);
   return static_cast<std::int64_t>(negative_logarithm(uniform) * mean) + 1;
+}
+
+// The collector weighs the block that ends a countdown by the distance from which the countdown was drawn.
+void tell_halvings(thread_state& thread) {
+  if (thread.told_halvings == thread.halvings || !thread.reserve(1)) return;
+  thread.put(note_word(note_kind::halvings, thread.halvings));
+  thread.told_halvings = thread.halvings;
 }
 
 // Whether a block of `size` bytes is recorded; wants_allocation has subtracted them from the countdown.
@@ -217,14 +230,16 @@ bool is_sampled(thread_state& thread, std::size_t size) {
   const std::int64_t base = sample_base;
   const bool large = size >= large_block_bytes;
   // Large blocks are always recorded, so they do not count towards the next sample.
-  if (large) self.countdown += static_cast<std::int64_t>(size);
+  const auto taken = static_cast<std::int64_t>(countdown_of(size));
+  if (large) self.countdown += taken;
   if (!thread.has_countdown) {
     // The thread's first block: its random state exists only now.
     thread.has_countdown = true;
-    self.countdown = base + draw(thread) - static_cast<std::int64_t>(large ? 0 : size);
+    self.countdown = base + draw(thread) - (large ? 0 : taken);
   }
   if (large) return true;
   if (self.countdown >= base) return false;
+  tell_halvings(thread);
   self.countdown = base + draw(thread);
   return true;
 }
@@ -233,7 +248,7 @@ bool is_sampled(thread_state& thread, std::size_t size) {
 
 // An allocation of `size` bytes has failed: adds them to the countdown again.
 void take_back(std::size_t size) {
-  self.countdown = static_cast<std::int64_t>(static_cast<std::uint64_t>(self.countdown) + size);
+  self.countdown = static_cast<std::int64_t>(static_cast<std::uint64_t>(self.countdown) + countdown_of(size));
 }
 
 std::size_t usable_size(void* block) {

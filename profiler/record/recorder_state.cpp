@@ -200,6 +200,7 @@ void introduce(thread_state& state) {
   state.random = static_cast<std::uint64_t>(state.id) * 0x9e3779b97f4a7c15U ^ ticks_now();
   state.events = 0;
   state.has_countdown = false;
+  state.told_halvings = not_told;
   state.sections = 0;
   state.nothings = 0;
   const bool is_first = state.id == process->file.page->pid;
@@ -435,6 +436,7 @@ bool release_recording() {
   session = {};
   release_threads();
   process->samples.release();
+  process->distances_drawn.store(0, std::memory_order_relaxed);
   process->file = {};
   process->told.forget();
   process->attaching.store(not_attached, std::memory_order_relaxed);

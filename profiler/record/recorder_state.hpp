@@ -52,7 +52,8 @@ struct process_state {
   os::plain_mutex threads_lock;
   thread_state* threads TARN_GUARDED_BY(threads_lock);  // all states of this recording, newest first
   sampled_blocks samples;
-  told_modules told;  // in rings of this process
+  std::atomic<std::uint64_t> distances_drawn;  // by all threads
+  told_modules told;                           // in rings of this process
 };
 extern constinit process_state* process;  // null until begin_recording is called
 extern constinit bool started;            // start() has looked for a session, or begin_recording was called
@@ -71,8 +72,11 @@ struct thread_state {
   std::uint32_t rounds;  // rounds of thread-specific destructors so far
   // 1: the last of these rounds is over. Once the thread is gone, another one may take over this state and its ring.
   std::atomic<std::uint32_t> ending;
-  std::uint32_t events;      // call paths looked up
-  bool has_countdown;        // mode sample: the countdown to the first sample was drawn
+  std::uint32_t events;  // call paths looked up
+  bool has_countdown;    // mode sample: the countdown to the first sample was drawn
+  // Of the distance from which the countdown under way was drawn; those that the ring tells (note_kind::halvings).
+  std::uint32_t halvings;
+  std::uint32_t told_halvings;
   std::uint32_t nothings;    // mode full: timed calls; time_nothing() times an empty call after some of them
   std::uint32_t sections;    // times that the recorder has worked within a hook (section in recorder.cpp)
   std::uint64_t random;      // state of the random numbers
@@ -119,6 +123,8 @@ struct thread_state {
   // Counts a lost event and ends recording. Returns false.
   bool give_up();
 };
+
+inline constexpr std::uint32_t not_told = UINT32_MAX;  // of thread_state::told_halvings
 
 // More bytes than any countdown to a next sample; sample_base grows by as much from one recording to the next.
 inline constexpr std::int64_t most_countdown = std::int64_t{1} << 48;

@@ -56,6 +56,16 @@ inline constexpr std::size_t large_block_bytes = std::size_t{64} << 10;
 // Mode full: one call in this many is timed, on average; calls for large blocks always are.
 inline constexpr std::uint32_t full_timed_every = 16;
 
+// Mode sample: the mean distance of samples is session_header::sample_bytes, halved first_halvings times when a process
+// begins to record. It doubles after this many samples of the process, until no halving is left: short programs get
+// samples enough, and long ones this many more for each halving.
+inline constexpr std::uint32_t samples_before_doubling = 128;
+
+// What an allocation takes off the countdown to the next sample. Numbers of blocks and time in malloc go by calls and not by
+// bytes: without a part for the call, blocks of 16 bytes are so rare among the samples that their number is a guess.
+inline constexpr std::size_t bytes_of_call = 64;
+constexpr std::size_t countdown_of(std::size_t size) { return size + bytes_of_call; }
+
 // ---- words ----
 // word 0: bits 0..3 kind, 4..18 ticks since the ring's last event, 19..63 an address >> 3, unless said otherwise.
 
@@ -101,7 +111,9 @@ enum class note_kind : std::uint8_t {
   // Where the stack of the ring's thread ends, upwards; written when the thread begins.
   stack_end = 10,
   // The measured duration of a call that does nothing, timed right after another call.
-  nothing_ticks = 11
+  nothing_ticks = 11,
+  // Of the distance of the ring's sampled blocks from here on.
+  halvings = 12
 };
 
 inline constexpr unsigned kind_bits = 4;
@@ -200,6 +212,7 @@ struct session_header {
   std::uint32_t ring_words = 0;  // a power of two
   std::int32_t collector = 0;    // its pid
   std::uint64_t sample_bytes = 0;
+  std::uint32_t first_halvings = 0;
   alignas(64) std::atomic<std::uint32_t> recording{1};  // 0: the collector takes no more events
   std::atomic<std::uint64_t> beat{0};                   // grows as long as the collector works
 };

@@ -45,6 +45,18 @@ class diff(DiffBase):
         self.assertLess(cost["low"], cost["change"])
         self.assertAlmostEqual(cost["high"] - cost["change"], cost["change"] - cost["low"], delta=1)
 
+    def test_sampled_recordings_have_one_price_of_a_call(self):
+        before = self.record("before", 2, "churn", "100000", mode="sample")
+        after = self.record("after", 2, "churn", "200000", mode="sample")
+        price = self.compare(before, after)["call_price"]
+        self.assertGreater(price["before"], 0)
+        self.assertIsInstance(price["is_common"], bool)
+        shown = self.tarn("diff", *before, "--", *after)
+        self.assertRegex(shown.stdout, r"\nprice of a call: [-+][0-9.]+ % ± [>0-9.]+ % \(in 99 of 100 cases\); "
+                         "(cost and malloc take it as the same on both sides|each side has its own)")
+        self.assertIsNone(self.compare(before[:1], after[:1])["call_price"])
+        self.assertNotIn("price of a call", self.tarn("diff", before[0], after[0]).stdout)
+
     def test_interval_is_shown(self):
         files = self.record("x", 2, "churn", "5000")
         result = self.tarn("diff", files[0], files[1])
@@ -53,6 +65,14 @@ class diff(DiffBase):
         self.assertRegex(result.stdout, r"cost +[^\n]+ ± +[0-9.]+ %")
         self.assertRegex(result.stdout, r"allocations +[^\n]+ exact")
         self.assertIn("To record several: tarn profile -r 5", result.stderr)
+        self.assertRegex(result.stdout, r"\ncost: [-+][0-9.]+ % ± [0-9.]+ %, not decided; a change of 5 % needs "
+                         r"(about [0-9]+ recordings a side \(tarn profile -r [0-9]+\)|more than 1000 )")
+        self.assertIn("find the change in 9 of 10 cases", result.stdout)
+        self.assertNotIn("allocations:", result.stdout)  # they are exact
+        totals = self.compare(files[:1], files[1:])
+        self.assertEqual(totals["needed_for"], {"change": 0.05, "found": 0.9})
+        self.assertGreater(totals["totals"]["cost"]["recordings_needed"] or 1001, 10)
+        self.assertEqual(totals["totals"]["allocations"]["recordings_needed"], 2)
 
     def test_one_file_or_an_empty_side_is_refused(self):
         one, = self.record("x", 2, "churn", "5000")[:1]

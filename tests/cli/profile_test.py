@@ -210,6 +210,12 @@ class profile(ProfileBase):
         self.assert_near(site["bytes"], truth, 0.07)
         self.assert_near(site["allocations"], 3000000, 0.07)
         self.assert_near(site["frees"], site["allocations"], 0.001)
+        # Short programs get more samples, unless a distance is given. 420 samples: five standard deviations are 31 %.
+        short = self.figures(self.profile("churn", "100000", mode="sample"), "churn")
+        self.assert_near(short["allocations"], 100000, 0.31)
+        self.assertGreater(short["samples"], 300)
+        given = self.figures(self.profile("churn", "100000", mode="sample", options=["--sample", "512K"]), "churn")
+        self.assertLess(given["samples"], 100)
         large = self.figures(self.profile("exact", "5", mode="sample"), "touch_all")
         self.assertEqual((large["allocations"], large["bytes"]), (5, 5 * 33 * MIB))
 

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <random>
+#include <utility>
 
 namespace {
 
@@ -62,6 +63,14 @@ TEST(largest_calls, a_far_outlying_call_is_cut_to_the_largest_of_the_others) {
   timed.lower(100, 1'000'000, 10);
   EXPECT_DOUBLE_EQ(timed.mean(), 10);
   EXPECT_DOUBLE_EQ(timed.weight2_ns2, 100.0 * 100 * 10 * 10);
+}
+
+TEST(largest_calls, of_many_calls_as_large_a_part_is_cut) {
+  for (const auto& [calls, expected] : {std::pair{1000, 20U}, std::pair{100'000, 32U}}) {
+    largest_calls largest;
+    for (int call = 0; call < calls; ++call) largest.add({0, false, 2, 10});
+    EXPECT_EQ(largest.over_the_rest().size(), expected);
+  }
 }
 
 TEST(largest_calls, few_calls_are_cut_less) {

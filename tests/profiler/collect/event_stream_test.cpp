@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <random>
 #include <vector>
@@ -78,6 +79,31 @@ TEST(event_stream, reads_what_a_recorder_writes) {
   EXPECT_EQ(r.model.frees(), 1);
   ASSERT_EQ(r.model.stacks().size(), 2U);
   EXPECT_EQ(r.model.stacks()[1].address, 0x1234U);
+}
+
+TEST(event_stream, blocks_are_weighed_by_the_distance_that_the_ring_told_last) {
+  ring r;
+  model_settings settings;
+  settings.full = false;
+  settings.sample_bytes = 32000;
+  r.model = process_model(settings);
+  const auto put_block = [&r](std::uint64_t address) {
+    r.put(address_word(word_kind::malloc, 1, address));
+    r.put(std::uint64_t{100} << 32);
+  };
+  r.put(static_cast<std::uint64_t>(word_kind::thread) | std::uint64_t{42} << 32);
+  r.put(note_word(note_kind::halvings, 5));
+  put_block(0x10000);
+  put_block(0x20000);
+  r.put(note_word(note_kind::halvings, 0));
+  put_block(0x30000);
+  r.put(note_word(note_kind::halvings, ~std::uint64_t{0} >> 12));  // the program has written it
+  put_block(0x40000);
+  r.drain();
+  const auto weight = [](double distance) {
+    return 1 / (1 - std::exp(-static_cast<double>(countdown_of(100)) / distance));
+  };
+  EXPECT_NEAR(r.model.allocations(), 2 * weight(1000) + weight(32000) + 1, 1e-6);
 }
 
 TEST(event_stream, lines_of_scripts_have_addresses_of_their_own) {

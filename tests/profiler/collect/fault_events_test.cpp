@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "profiler/proc/proc_status.hpp"
@@ -175,15 +176,18 @@ double thread_seconds() {
 struct clock_looked_at {
   double all = 0;
   double in_one = 0;
+  double ns = 0;  // that the samples stand for
+  std::map<std::uint64_t, double> of_period;
 };
 
-clock_looked_at clock_of_spinning_child(bool& refused) {
+clock_looked_at clock_of_spinning_child(bool& refused, std::uint64_t first_clock_ns = 0) {
   int go[2] = {-1, -1};
   EXPECT_EQ(pipe(go), 0);
   const pid_t child = fork();
   if (child == 0) spin_and_end(go[0]);
   fault_settings settings;
   settings.clock_ns = 499'979;
+  settings.first_clock_ns = first_clock_ns;
   settings.process = static_cast<std::uint32_t>(child);
   fault_events events;
   refused = !events.open(settings) || events.clock_ns() == 0;
@@ -198,6 +202,7 @@ clock_looked_at clock_of_spinning_child(bool& refused) {
             state.si_pid != 0;
     std::vector<clock_sample> clock;
     events.take(faults, mappings, processes, clock);
+    if (result.ns > 0.1e9) events.slow_clock_down();
     for (const clock_sample& sample : clock) {
       EXPECT_EQ(sample.process, static_cast<std::uint32_t>(child));
       const auto begin = reinterpret_cast<std::uint64_t>(&spin_one);
@@ -207,6 +212,8 @@ clock_looked_at clock_of_spinning_child(bool& refused) {
                               ? sample.instruction >= begin && sample.instruction < end
                               : sample.instruction >= begin && sample.instruction < begin + (begin - end);
       result.all += 1;
+      result.ns += static_cast<double>(sample.period_ns);
+      result.of_period[sample.period_ns] += 1;
       if (in_one) result.in_one += 1;
     }
   }
@@ -266,6 +273,17 @@ TEST(fault_events, samples_of_the_clock_are_where_the_time_goes) {
   EXPECT_GT(clock.all, 400);
   EXPECT_LT(clock.all, 850);
   EXPECT_NEAR(clock.in_one / clock.all, 0.75, 0.08);
+  EXPECT_EQ(clock.of_period.size(), 1U);
+}
+
+TEST(fault_events, the_first_clock_gives_way_to_a_slower_one) {
+  bool refused = false;
+  const clock_looked_at clock = clock_of_spinning_child(refused, 199'999);
+  if (refused) GTEST_SKIP() << "perf_event_open is refused";
+  EXPECT_GT(clock.of_period.at(199'999), 400);
+  EXPECT_GT(clock.of_period.at(499'979), 250);
+  EXPECT_GT(clock.ns, 0.25e9);
+  EXPECT_LT(clock.ns, 0.42e9);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 constexpr double ms = 1e6;
 constexpr double each = 0.5 * ms;  // the clock's period
 
-clock_counts samples(double all, double in_malloc) { return {each, all, in_malloc, 0}; }
+clock_counts samples(double all, double in_malloc) { return {each, all, in_malloc, 0, in_malloc}; }
 
 // Standard error of the time for small blocks, as a part of it.
 double error_of(const time_total& total) { return std::hypot(total.clock_error, total.systematic_error); }

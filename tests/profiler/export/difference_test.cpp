@@ -7,6 +7,8 @@
 #include <cmath>
 #include <random>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "tests/profiler/analyze/small_program.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
@@ -146,6 +148,178 @@ TEST(difference, one_recording_a_side_has_a_wide_margin) {
   EXPECT_FALSE(changes.totals[0].is_significant());
   EXPECT_TRUE(exceeded(changes, change_limit::parse("cost>+5%")).empty());
   EXPECT_TRUE(compare_means(random, 1e9, 1.3e9, 1).totals[0].is_significant());
+}
+
+// A recording in which every figure is off by the same factor, of this standard deviation.
+profile scattered(std::mt19937& random, double mean_ns, double scatter) {
+  profile p = recording_of(random, mean_ns);
+  p.sites.resize(1);
+  p.sites[0].figures.malloc_ns = mean_ns * std::normal_distribution<double>(1, scatter)(random);
+  return p;
+}
+
+TEST(difference, tells_how_many_recordings_find_a_change_of_a_twentieth) {
+  EXPECT_EQ(recordings_to_find(0, 1), 0U);
+  EXPECT_EQ(recordings_to_find(1, 0), 2U);
+  EXPECT_EQ(recordings_to_find(0.05, 10), 0U) << "more than anybody records";
+  std::mt19937 random(6);
+  constexpr double scatter = 0.04;
+  const std::size_t needed = recordings_to_find(small_change, scatter);
+  EXPECT_GE(needed, 12U);  // 2 * ((1.96 + 1.28) * 4 / 5)^2 = 13.4, and a bound above 1.96
+  EXPECT_LE(needed, 16U);
+  int found = 0;
+  for (int pair = 0; pair < 400; ++pair) {
+    difference_builder builder(needed, needed);
+    for (std::size_t index = 0; index < needed; ++index) {
+      profile before = scattered(random, 1e9, scatter), after = scattered(random, 1.05e9, scatter);
+      builder.add(side::before, before);
+      builder.add(side::after, after);
+    }
+    found += builder.take().totals[0].is_significant() ? 1 : 0;
+  }
+  EXPECT_NEAR(found, 360, 24);
+}
+
+TEST(difference, knows_from_few_recordings_about_how_many_are_needed) {
+  std::mt19937 random(7);
+  double sum = 0;
+  constexpr int pairs = 200;
+  for (int pair = 0; pair < pairs; ++pair) {
+    difference_builder builder(5, 5);
+    for (int index = 0; index < 5; ++index) {
+      profile before = scattered(random, 1e9, 0.04), after = scattered(random, 1e9, 0.04);
+      builder.add(side::before, before);
+      builder.add(side::after, after);
+    }
+    const difference changes = builder.take();
+    sum += static_cast<double>(changes.recordings_needed[0]);
+    EXPECT_EQ(changes.recordings_needed[4], 0U) << "allocations: there were none";
+  }
+  EXPECT_NEAR(sum / pairs, static_cast<double>(recordings_to_find(small_change, 0.04)), 2);
+}
+
+// Timed calls that take `timed_ns`, give or take 3 %, where malloc really takes `factor` times that, and 50 samples of
+// the clock.
+profile calibrated(std::mt19937& random, double timed_ns, double factor) {
+  profile p = recording_of(random, timed_ns);
+  constexpr double clock_error = 0.14;
+  const double found = factor * std::normal_distribution<double>(1, clock_error)(random);
+  double all = 0;
+  for (site& one : p.sites) all += one.figures.malloc_ns *= found;
+  p.malloc_time = {};
+  p.malloc_time.clock_part = 0.9;
+  p.malloc_time.factor = found;
+  p.malloc_time.clock_error = clock_error;
+  p.malloc_time.ns = p.malloc_time.small_ns = all;
+  return p;
+}
+
+difference compare_calibrated(std::mt19937& random, double before_ns, double after_ns, double factor_after) {
+  std::vector<profile> before, after;
+  difference_builder builder(5, 5);
+  for (int index = 0; index < 5; ++index) {
+    before.push_back(calibrated(random, before_ns, 1.2));
+    after.push_back(calibrated(random, after_ns, factor_after));
+    builder.tell(side::before, before.back());
+    builder.tell(side::after, after.back());
+  }
+  for (profile& each : before) builder.add(side::before, each);
+  for (profile& each : after) builder.add(side::after, each);
+  return builder.take();
+}
+
+TEST(difference, few_samples_of_the_clock_do_not_hide_a_tenth_more_calls) {
+  std::mt19937 random(8);
+  int false_alarms = 0, found = 0;
+  for (int pair = 0; pair < 200; ++pair) {
+    false_alarms += compare_calibrated(random, 1e9, 1e9, 1.2).totals[0].is_significant() ? 1 : 0;
+    const change total = compare_calibrated(random, 1e9, 1.1e9, 1.2).totals[0];
+    found += total.is_significant() && total.amount() > 0 ? 1 : 0;
+  }
+  EXPECT_LE(false_alarms, 20);  // 10 of them by the interval
+  EXPECT_GE(found, 180);
+}
+
+TEST(difference, the_clock_decides_where_the_timed_calls_err_differently) {
+  std::mt19937 random(9);
+  const change total = compare_calibrated(random, 1e9, 1e9, 0.6).totals[0];
+  EXPECT_NEAR(total.share(), -0.5, 0.15);
+  EXPECT_TRUE(total.is_significant());
+}
+
+// A recording in mode sample of a million calls at each of ten places, give or take 2 %, at `price_ns` each, give or take
+// 20 % in each recording: other programs were in the way.
+profile of_disturbed_calls(std::mt19937& random, double calls, double price_ns) {
+  profile p = recording_of(random, 1);
+  p.mode = profile_mode::sample;
+  const double price = price_ns * std::normal_distribution<double>(1, 0.2)(random);
+  for (site& one : p.sites) {
+    const double taken = calls * std::normal_distribution<double>(1, 0.02)(random);
+    one.figures.allocations = taken;
+    one.figures.allocations_variance = 0.02 * 0.02 * calls * calls;
+    one.figures.malloc_ns = taken * price * std::normal_distribution<double>(1, 0.1)(random);
+    p.malloc_time.ns += one.figures.malloc_ns;
+  }
+  p.malloc_time.factor = 1;
+  p.malloc_time.clock_error = 0.2;
+  return p;
+}
+
+difference compare_disturbed(std::mt19937& random, double calls_after, double price_after,
+                             int recordings = 5) {
+  std::vector<profile> before, after;
+  const auto count = static_cast<std::size_t>(recordings);
+  difference_builder builder(count, count);
+  for (int index = 0; index < recordings; ++index) {
+    before.push_back(of_disturbed_calls(random, 1e6, 20));
+    after.push_back(of_disturbed_calls(random, calls_after, price_after));
+    builder.tell(side::before, before.back());
+    builder.tell(side::after, after.back());
+  }
+  for (profile& each : before) builder.add(side::before, each);
+  for (profile& each : after) builder.add(side::after, each);
+  return builder.take();
+}
+
+TEST(difference, a_tenth_more_calls_are_found_while_their_times_are_disturbed) {
+  std::mt19937 random(10);
+  int false_alarms = 0, found = 0, common = 0;
+  for (int pair = 0; pair < 200; ++pair) {
+    const difference same = compare_disturbed(random, 1e6, 20);
+    common += same.has_one_price ? 1 : 0;
+    false_alarms += same.totals[1].is_significant() ? 1 : 0;
+    const change total = compare_disturbed(random, 1.1e6, 20).totals[1];
+    found += total.is_significant() && std::abs(total.share() - 0.1) < 0.05 ? 1 : 0;
+  }
+  EXPECT_GE(common, 190);
+  EXPECT_LE(false_alarms, 20);
+  EXPECT_GE(found, 190);
+}
+
+TEST(difference, another_price_of_a_call_is_found) {
+  std::mt19937 random(11);
+  const difference changes = compare_disturbed(random, 1e6, 50);
+  EXPECT_FALSE(changes.has_one_price);
+  EXPECT_TRUE(changes.call_price.is_significant());
+  EXPECT_NEAR(changes.call_price.share(), 1.5, 1);
+  EXPECT_NEAR(changes.totals[1].share(), 1.5, 1);
+  EXPECT_GT(changes.totals[1].margin, 0.1 * changes.totals[1].before) << "its price is not known better";
+}
+
+TEST(difference, tells_how_many_recordings_another_price_takes) {
+  std::mt19937 random(12);
+  const difference changes = compare_disturbed(random, 1e6, 20, 40);
+  const std::size_t needed = recordings_to_find(small_change, 0.2, price_confidence);
+  EXPECT_NEAR(static_cast<double>(changes.recordings_needed_for_price), static_cast<double>(needed),
+              0.35 * static_cast<double>(needed));
+  EXPECT_LE(changes.recordings_needed[1], 10U) << "another number of calls takes fewer";
+}
+
+TEST(difference, one_recording_a_side_keeps_its_own_price) {
+  std::mt19937 random(13);
+  const difference changes = compare_disturbed(random, 1e6, 20, 1);
+  EXPECT_FALSE(changes.has_one_price);
+  EXPECT_EQ(changes.call_price.before, 0);
 }
 
 TEST(difference, equal_recordings_have_the_margin_of_their_samples) {

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <vector>
+
 #include "../scratch_file.hpp"
 #include "../synthetic_profile.hpp"
 #include "profiler/model/figure_columns.hpp"
@@ -54,6 +57,29 @@ profile merged(const std::vector<profile>& all) {
   profile_merger merger;
   for (const profile& each : all) merger.add(each);
   return merger.take();
+}
+
+profile joined(profile parts);
+
+// Of several recordings of one program: the margins of their sum are those of so many recordings.
+TEST(merge, recordings_together_have_a_narrower_margin) {
+  profile one = process_at(0x10000, 1, 1, 100);
+  one.mode = profile_mode::sample;
+  site_figures& figures = one.sites[0].figures;
+  figures.malloc_ns = 1e6;
+  figures.allocations_variance = 0.04;
+  one.malloc_time.clock_part = 0.9;
+  one.malloc_time.clock_error = 0.1;
+  one.malloc_time.ns = 1e6;
+  std::vector<profile> all;
+  for (std::uint64_t run = 0; run < 4; ++run) {
+    all.push_back(one);
+    all.back().meta["start"] = 1.0 + 2.0 * static_cast<double>(run);
+  }
+  const profile four = joined(merged(all));
+  EXPECT_NEAR(cost_of_all(four).malloc_ns, 4e6, 1);
+  EXPECT_NEAR(std::sqrt(cost_of_all(four).malloc_variance) / 4e6, 0.1 / 2, 1e-3);
+  EXPECT_NEAR(std::sqrt(sum_with_variances(four).allocations_variance) / 4, 0.2 / 2, 1e-6);
 }
 
 profile joined(profile parts) {
