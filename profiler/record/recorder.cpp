@@ -191,8 +191,7 @@ std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
   source.generation = generation;
   ring_nodes sink(thread);
   thread_scripts scripts(thread);
-  const std::uint32_t node = thread.path.node_of(origin, stack, rules, source, sink,
-                                                 thread_scripts::are_known() ? &scripts : nullptr);
+  const std::uint32_t node = thread.path.node_of(origin, stack, rules, source, sink, &scripts);
   if ((++thread.events & (verify_every - 1)) == 0) {
     process->file.page->unwind_checked.fetch_add(1, std::memory_order_relaxed);
     if (!thread.path.verify(origin, stack, rules, source)) {
