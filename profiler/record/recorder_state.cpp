@@ -435,6 +435,7 @@ bool release_recording() {
   session = {};
   release_threads();
   process->samples.release();
+  process->large.store(nullptr, std::memory_order_relaxed);
   process->file = {};
   process->told.forget();
   process->attaching.store(not_attached, std::memory_order_relaxed);

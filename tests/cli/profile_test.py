@@ -334,6 +334,33 @@ class profile_life(ProfileBase):
             self.assertEqual(self.figures(known, "leak")["live"], 1000)
             self.assertEqual(known["meta"]["exit"], {"signal": number})
 
+    def test_a_damaged_heap_is_diagnosed_as_without_a_recorder(self):
+        program = self.compile("bad", """
+            #include <cstdlib>
+            #include <cstring>
+            int main(int count, char** words) {
+              void* volatile kept = calloc(1, 100);
+              const char* what = words[1];
+              void* volatile again = nullptr;
+              if (!strcmp(what, "inside")) free((char*)kept + 8);
+              if (!strcmp(what, "overrun")) { memset((char*)kept - 8, 0x41, 8); free(kept); }
+              if (!strcmp(what, "freed")) {
+                void* volatile large = malloc(4 << 20);
+                memset(large, 1, 4 << 20);
+                again = realloc(large, 0);
+              }
+              return again != nullptr ? 1 : 0;
+            }""", "-w", "-O1", "-fno-builtin")
+        path = os.path.join(self.folder, "x.prof")
+        for what in ("inside", "overrun", "freed"):
+            alone = subprocess.run([program, what], capture_output=True, text=True, check=False)
+            for mode in ("full", "sample"):
+                with self.subTest(what, mode=mode):
+                    result = subprocess.run([settings.tarn, "profile", "--mode", mode, "-q", "-o", path, "--", program, what],
+                                            capture_output=True, text=True, check=False, env=self.environment())
+                    self.assertEqual(result.returncode, alone.returncode, result.stderr)
+                    self.assertIn(alone.stderr, result.stderr)
+
     def test_limits_that_leave_the_recorder_no_memory_are_named(self):
         result = subprocess.run([settings.tarn, "profile", "-o", os.path.join(self.folder, "x.prof"), "--",
                                  settings.profile_target, "churn", "10"], capture_output=True, text=True, check=False,
