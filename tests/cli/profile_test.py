@@ -435,6 +435,41 @@ class profile_life(ProfileBase):
         counts = sorted(self.figures(self.dump(path), "churn")["allocations"] for path in files)
         self.assertEqual(counts, [100, 30000])
 
+    def test_a_process_id_that_is_used_again_at_once(self):
+        program = self.compile("again", """#include <fcntl.h>
+            #include <sys/wait.h>
+            #include <unistd.h>
+            #include <cstdio>
+            #include <cstdlib>
+            [[gnu::noinline]] void churn(int count) {
+              for (int i = 0; i < count; ++i) { void* volatile block = std::malloc(100); std::free(block); }
+            }
+            int main(int, char** words) {
+              pid_t last = 0;
+              for (int child = 0; child < 2; ++child) {
+                if (child == 1) {
+                  const int file = open("/proc/sys/kernel/ns_last_pid", O_WRONLY);
+                  if (file < 0 || dprintf(file, "%d", last - 1) <= 0) return 3;
+                  usleep(atoi(words[1]));
+                }
+                const pid_t now = fork();
+                if (now == 0) { churn(1000 + child); _exit(0); }
+                waitpid(now, nullptr, 0);
+                if (child == 1 && now != last) return 4;
+                last = now;
+              } }""", "-g", "-O1", "-fno-builtin")
+        path = os.path.join(self.folder, "x.prof")
+        for pause in ("0", "12000"):
+            for _ in range(20):
+                result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", program, pause],
+                                        capture_output=True, text=True, check=False, env=self.environment())
+                if result.returncode != 4:  # another program has got the id
+                    break
+            if result.returncode in (3, 4):
+                self.skipTest("this user may not choose the next process's id, or it is another program's each time")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(self.figures(self.dump(path), "churn")["allocations"], 2001)
+
     def test_exec(self):
         path = os.path.join(self.folder, "x.prof")
         script = f"exec {settings.profile_target} churn 500"
