@@ -56,6 +56,14 @@ std::string mapped_file_at(std::uint32_t process, std::uint64_t address) {
   return "";
 }
 
+// Whether the earlier process has ended, and its id was given to another one; otherwise it has called exec. What knows its parent
+// has come from fork: no memory outlasts exec.
+bool is_another_process(const process_entry& earlier, const process_page& page,
+                        const std::optional<process_figures>& status) {
+  return page.parent_serial != 0 ||
+         (status && earlier.start_ticks != 0 && status->start_ticks != earlier.start_ticks);
+}
+
 std::string text_of(const char* room) { return {room, strnlen(room, path_room)}; }
 
 }  // namespace
@@ -106,9 +114,11 @@ void recording::end_earlier_image(process_entry& earlier, const usage_figures& u
 void recording::add_process(arrival&& from) {
   const process_page& page = from.memory->page();
   const usage_figures at_start = page.at_start;
+  const auto status = read_process(from.process);
   process_entry* earlier = by_process(from.process);
-  const bool is_first_image = earlier == nullptr;
-  if (earlier != nullptr) end_earlier_image(*earlier, at_start);
+  const bool is_first_image = earlier == nullptr || is_another_process(*earlier, page, status);
+  if (earlier != nullptr && is_first_image) end_process(*earlier);
+  if (!is_first_image) end_earlier_image(*earlier, at_start);
   model_settings models = settings_of_models();
   models.allocator_start = page.allocator_start;
   models.allocator_end = page.allocator_end;
@@ -137,7 +147,7 @@ void recording::add_process(arrival&& from) {
   if (entry.arguments.empty() && page.command[0] != 0) entry.arguments = {text_of(page.command)};
   entry.command = process_name(entry.arguments, entry.program);
   entry.memory = std::move(from.memory);
-  if (const auto status = read_process(entry.pid)) {
+  if (status) {
     entry.start_ticks = status->start_ticks;
     entry.last = *status;
   }

@@ -77,8 +77,7 @@ inline bool wants_allocation(std::size_t size) {
 }
 inline bool wants_free(const void* block) {
   // acquire, pairs with the release in sampled_blocks::grow: the counts of a new filter are filled
-  const block_filter* now = filter.load(std::memory_order_acquire);
-  return now->counts()[filter_hash(block) & now->mask] != 0;
+  return may_hold(*filter.load(std::memory_order_acquire), block);
 }
 // Whether a free that is not told is timed. In mode sample it is timed in place of a sampled free, some calls after
 // it: the recorder's work on the sampled free has displaced the program's cache lines, and those calls bring them

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/record/lua_frames.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 
 #include "profiler/record/guarded_reader.hpp"
 #include "profiler/record/lua_layout.hpp"
@@ -48,13 +50,12 @@ class lua_look {
     while (host > 0 && !is_in_lua(native_.frames[host - 1].pc)) --host;
     if (host == 0) return 0;
     is_in_lua_ = true;
-    for (const auto& known : of_.states_) {
-      if (known.state != 0 && global_of(known.state) == known.global) add_running(known.state);
-    }
+    look_at_known();
+    const std::uintptr_t innermost = native_.frames[host - 1].stack_pointer;
     if (running_count_ == 0) {
-      search(native_.frames[host - 1].stack_pointer);
-    } else if (is_in_c(running_[0].state)) {
-      search_within(native_.frames[host - 1].stack_pointer);
+      search(innermost, high_);
+    } else {
+      search_between(is_in_c(running_[0].state) ? innermost : running_[0].error_jump);
     }
     for (std::uint32_t index = 0; index < running_count_; ++index) collect(running_[index], out, most);
     return count_;
@@ -83,14 +84,33 @@ class lua_look {
     return jump >= low_ && jump < high_ && jump % 8 == 0 ? jump : 0;
   }
 
+  // Of those that do not run, some are kept, as they may run again.
+  void look_at_known() {
+    std::uint32_t idle = 0;
+    for (auto& known : of_.states_) {
+      if (known.state == 0) continue;
+      const std::uintptr_t jump = global_of(known.state) == known.global ? error_jump_of(known.state) : 0;
+      if (jump != 0) {
+        add_running(known.state, jump);
+      } else if (++idle > lua_frames::most_idle) {
+        known.state = 0;
+      }
+    }
+  }
+
   // Keeps those that run here by their protected calls, innermost first.
-  void add_running(std::uintptr_t address) {
-    if (running_count_ == lua_frames::most_states) return;
-    const std::uintptr_t jump = error_jump_of(address);
-    if (jump == 0) return;
+  void add_running(std::uintptr_t address, std::uintptr_t jump) {
     std::uint32_t at = running_count_++;
     for (; at > 0 && running_[at - 1].error_jump > jump; --at) running_[at] = running_[at - 1];
     running_[at] = {address, jump};
+  }
+
+  // In the place of one that does not run: a state that runs is forgotten by no other.
+  void remember(std::uintptr_t address, std::uintptr_t jump) {
+    auto* place = &of_.states_[of_.next_++ % lua_frames::most_states];
+    while (is_taken(place->state)) place = &of_.states_[of_.next_++ % lua_frames::most_states];
+    *place = {address, global_of(address)};
+    add_running(address, jump);
   }
 
   bool is_in_c(std::uintptr_t address) {
@@ -100,35 +120,47 @@ class lua_look {
     return from.failed() || (status & lua::status_c_function) != 0;
   }
 
-  // A C function of the innermost known state may have resumed another one. Whether it has is the same each time that the same
-  // native code is on the path: where nothing was found, it is not searched again.
-  void search_within(std::uintptr_t from) {
-    const std::uintptr_t end = running_[0].error_jump;
-    std::uint64_t hash = 1;
-    for (std::uint32_t index = native_.depth; index > 0 && native_.frames[index - 1].stack_pointer < end;
-         --index)
-      hash = (hash ^ native_.frames[index - 1].pc) * 0x9e3779b97f4a7c15U;
-    std::uint64_t& barren = of_.barren_[hash >> 32 & (lua_frames::most_barren - 1)];
-    if (barren == hash) return;
-    const std::uint32_t before = running_count_;
-    search(from);
-    if (running_count_ == before) barren = hash;
+  // A C function of a known state may have resumed another one, up to the next known one. Whether it has is the same each time
+  // that the same native code is on the path: where nothing was found, it is not searched again.
+  void search_between(std::uintptr_t from) {
+    while (from < high_) {
+      std::uintptr_t end = high_;
+      for (std::uint32_t index = running_count_; index > 0 && running_[index - 1].error_jump > from; --index)
+        end = running_[index - 1].error_jump;
+      std::uint64_t hash = 1;
+      for (std::uint32_t index = native_.depth; index > 0; --index) {
+        const native_frame& frame = native_.frames[index - 1];
+        if (frame.stack_pointer >= from && frame.stack_pointer < end)
+          hash = (hash ^ frame.pc) * 0x9e3779b97f4a7c15U;
+      }
+      auto& barren = of_.barren_[hash >> 32 & (lua_frames::barren_sets - 1)];
+      if (std::find(std::begin(barren), std::end(barren), hash) == std::end(barren) && !search(from, end)) {
+        std::copy_backward(std::begin(barren), std::end(barren) - 1, std::end(barren));
+        barren[0] = hash;
+      }
+      from = end;
+    }
   }
 
-  // Looks for addresses of states in the frames of Lua's functions, from `from` outwards to the known one's protected call.
-  void search(std::uintptr_t from) {
+  // Looks for addresses of states in the frames of Lua's functions, from `from` outwards to `limit`. The frames of a state lie
+  // next to those of the state that resumed it. False: there is none.
+  bool search(std::uintptr_t from, std::uintptr_t limit) {
+    bool found = false;
     std::uintptr_t end = from + searched_bytes;
-    if (end > high_) end = high_;
-    if (running_count_ != 0 && end > running_[0].error_jump) end = running_[0].error_jump;
-    for (std::uintptr_t at = from; at + 8 <= end; at += 8) {
+    for (std::uintptr_t at = from; at + 8 <= end && at + 8 <= limit; at += 8) {
+      if (running_count_ == lua_frames::most_states) return true;
       std::uintptr_t word = 0;
-      if (!checked_.read(at, &word, sizeof word)) return;
+      if (!checked_.read(at, &word, sizeof word)) return true;
       const bool is_possible = word % 8 == 0 && word >= lowest_object && word < highest_object &&
                                (word < low_ || word >= high_) && (word < code_start || word >= code_end);
-      if (!is_possible || is_taken(word) || error_jump_of(word) == 0 || !leads_to_base(word)) continue;
-      of_.states_[of_.next_++ % lua_frames::most_states] = {word, global_of(word)};
-      add_running(word);
+      if (!is_possible || is_taken(word)) continue;
+      const std::uintptr_t jump = error_jump_of(word);
+      if (jump == 0 || !leads_to_base(word)) continue;
+      remember(word, jump);
+      end = at + searched_bytes;
+      found = true;
     }
+    return found;
   }
 
   [[nodiscard]] bool is_taken(std::uintptr_t word) const {

@@ -32,8 +32,9 @@ class lua_frames {
 
  private:
   friend class lua_look;
-  static constexpr std::uint32_t most_states = 4;
-  static constexpr std::uint32_t most_barren = 64;  // a power of two
+  static constexpr std::uint32_t most_states = 16;  // as coroutines may resume one another
+  static constexpr std::uint32_t most_idle = 3;
+  static constexpr std::uint32_t barren_sets = 64;  // a power of two
   struct known_state {
     std::uintptr_t state;   // 0: none
     std::uintptr_t global;  // what all states of one interpreter have in common
@@ -42,7 +43,8 @@ class lua_frames {
   bool proven_;  // at the last look
   std::uint32_t next_;
   known_state states_[most_states];
-  std::uint64_t barren_[most_barren];  // native paths on which no further state was found, by hash
+  // Native paths on which no further state was found, by hash; the newest of a set first.
+  std::uint64_t barren_[barren_sets][4];
 };
 
 }  // namespace tarn::profiler

@@ -191,8 +191,7 @@ std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
   source.generation = generation;
   ring_nodes sink(thread);
   thread_scripts scripts(thread);
-  const std::uint32_t node = thread.path.node_of(origin, stack, rules, source, sink,
-                                                 thread_scripts::are_known() ? &scripts : nullptr);
+  const std::uint32_t node = thread.path.node_of(origin, stack, rules, source, sink, &scripts);
   if ((++thread.events & (verify_every - 1)) == 0) {
     process->file.page->unwind_checked.fetch_add(1, std::memory_order_relaxed);
     if (!thread.path.verify(origin, stack, rules, source)) {
@@ -324,14 +323,23 @@ bool is_to_be_timed(thread_state& thread, std::size_t size) {
   return true;
 }
 
-// Whether `block`, which is about to be freed, was recorded; if so, records how much of it is resident.
+// Whether `block`, which is about to be freed, was recorded; if so, records how much of it is resident. The size is 0 if it is
+// not known: of small blocks in mode full. The program's malloc is not asked, as it must be the first to see a damaged heap.
 bool leaves(thread_state& thread, void* block, std::size_t& size) {
-  if (!is_full()) {
-    if (!process->samples.take(block, size)) return false;
-  } else {
-    size = usable_size(block);
-  }
+  size = 0;
+  // acquire, pairs with the release in sampled_blocks::grow: the counts are filled
+  const block_filter* large = process->large.load(std::memory_order_acquire);
+  const bool may_be_known = !is_full() || (large != nullptr && may_hold(*large, block));
+  const bool known = may_be_known && process->samples.take(block, size);
+  if (!known && !is_full()) return false;
   put_residency(thread, block, size);
+  return true;
+}
+
+// Keeps the size of a recorded block until leaves(). False: no memory, and the block must not be recorded.
+bool keep_size(void* block, std::size_t size) {
+  if (!is_full()) return process->samples.insert(block, size, filter);
+  if (size >= large_block_bytes) process->samples.insert(block, usable_size(block), process->large);
   return true;
 }
 
@@ -366,7 +374,7 @@ void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignm
   if (here.thread == nullptr) return;
   thread_state& thread = *here.thread;
   if (!is_sampled(thread, size)) return;
-  if (!is_full() && !process->samples.insert(block, size, filter)) return;
+  if (!keep_size(block, size)) return;
   const std::uint32_t node = node_of(thread, origin);
   if (alignment != 0) put_note(thread, note_kind::alignment, alignment);
   if (wants_usable(thread, size)) put_note(thread, note_kind::usable, usable_size(block));
@@ -406,6 +414,7 @@ bool realloc_begins(void* block) {
   thread.put(address_word(word_kind::realloc_begin, ticks, reinterpret_cast<std::uintptr_t>(block)));
   thread.publish();
   thread.old_block = reinterpret_cast<std::uintptr_t>(block);
+  thread.old_size = size;
   return true;
 }
 
@@ -417,14 +426,11 @@ void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& 
   thread_state& thread = *here.thread;
   if (block == nullptr) {
     if (!begun) return;
-    std::size_t old_size = usable_size(reinterpret_cast<void*>(thread.old_block));
-    if (size != 0 && !is_full())
-      process->samples.insert(reinterpret_cast<void*>(thread.old_block), old_size, filter);
+    if (size != 0) keep_size(reinterpret_cast<void*>(thread.old_block), thread.old_size);
     put_block(thread, word_kind::realloc_end, 0, size, 0, {});
     return;
   }
-  bool sampled = is_sampled(thread, size);
-  if (sampled && !is_full()) sampled = process->samples.insert(block, size, filter);
+  const bool sampled = is_sampled(thread, size) && keep_size(block, size);
   if (!sampled && !begun) return;
   const std::uint32_t node = node_of(thread, origin);
   if (sampled && wants_usable(thread, size)) put_note(thread, note_kind::usable, usable_size(block));

@@ -437,6 +437,7 @@ bool release_recording() {
   release_threads();
   process->samples.release();
   process->distances_drawn.store(0, std::memory_order_relaxed);
+  process->large.store(nullptr, std::memory_order_relaxed);
   process->file = {};
   process->told.forget();
   process->attaching.store(not_attached, std::memory_order_relaxed);

@@ -53,6 +53,7 @@ struct process_state {
   thread_state* threads TARN_GUARDED_BY(threads_lock);  // all states of this recording, newest first
   sampled_blocks samples;
   std::atomic<std::uint64_t> distances_drawn;  // by all threads
+  std::atomic<const block_filter*> large;      // mode full: the filter of `samples`; null: it is empty
   told_modules told;                           // in rings of this process
 };
 extern constinit process_state* process;  // null until begin_recording is called
@@ -81,6 +82,7 @@ struct thread_state {
   std::uint32_t sections;    // times that the recorder has worked within a hook (section in recorder.cpp)
   std::uint64_t random;      // state of the random numbers
   std::uintptr_t old_block;  // old block of a realloc that has begun
+  std::size_t old_size;      // its size as leaves() told it
   own_stack stack;
   // Of library_generation() in recorder.cpp; `path` and `modules` are of it.
   std::uint64_t library_generation;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// sampled_blocks: the living blocks that were recorded in mode sample. A free checks a small filter of counts
+// sampled_blocks: the living blocks that were recorded in mode sample; in mode full, the large ones. A free checks a small filter of counts
 // first, so nearly all frees cost one load and one branch; only those that may be of a recorded block take the
 // lock. Invariants, whenever the lock is free: the filter's count for a hash is the number of entries with that hash;
 // a count that has reached 255 stays there; count_ is the number of entries, at most half of them all and one more.
@@ -28,6 +28,10 @@ struct block_filter {
 inline std::uint32_t filter_hash(const void* block) {
   return static_cast<std::uint32_t>((reinterpret_cast<std::uintptr_t>(block) >> 4) * 0x9e3779b97f4a7c15U >>
                                     40);
+}
+
+inline bool may_hold(const block_filter& filter, const void* block) {
+  return filter.counts()[filter_hash(block) & filter.mask] != 0;
 }
 
 // Zeroed memory is an empty table.

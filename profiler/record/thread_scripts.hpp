@@ -11,7 +11,6 @@ class thread_scripts final : public script_source {
  public:
   explicit thread_scripts(thread_state& thread) : thread_(thread) {}
 
-  static bool are_known() { return python_frames::is_known() || lua_frames::is_known(); }
   // Looks for an interpreter in a module that a call path leads through.
   static void look_at(const loaded_module& module) {
     python_frames::look_at(module);

@@ -341,6 +341,33 @@ class profile_life(ProfileBase):
             self.assertEqual(self.figures(known, "leak")["live"], 1000)
             self.assertEqual(known["meta"]["exit"], {"signal": number})
 
+    def test_a_damaged_heap_is_diagnosed_as_without_a_recorder(self):
+        program = self.compile("bad", """
+            #include <cstdlib>
+            #include <cstring>
+            int main(int count, char** words) {
+              void* volatile kept = calloc(1, 100);
+              const char* what = words[1];
+              void* volatile again = nullptr;
+              if (!strcmp(what, "inside")) free((char*)kept + 8);
+              if (!strcmp(what, "overrun")) { memset((char*)kept - 8, 0x41, 8); free(kept); }
+              if (!strcmp(what, "freed")) {
+                void* volatile large = malloc(4 << 20);
+                memset(large, 1, 4 << 20);
+                again = realloc(large, 0);
+              }
+              return again != nullptr ? 1 : 0;
+            }""", "-w", "-O1", "-fno-builtin")
+        path = os.path.join(self.folder, "x.prof")
+        for what in ("inside", "overrun", "freed"):
+            alone = subprocess.run([program, what], capture_output=True, text=True, check=False)
+            for mode in ("full", "sample"):
+                with self.subTest(what, mode=mode):
+                    result = subprocess.run([settings.tarn, "profile", "--mode", mode, "-q", "-o", path, "--", program, what],
+                                            capture_output=True, text=True, check=False, env=self.environment())
+                    self.assertEqual(result.returncode, alone.returncode, result.stderr)
+                    self.assertIn(alone.stderr, result.stderr)
+
     def test_limits_that_leave_the_recorder_no_memory_are_named(self):
         result = subprocess.run([settings.tarn, "profile", "-o", os.path.join(self.folder, "x.prof"), "--",
                                  settings.profile_target, "churn", "10"], capture_output=True, text=True, check=False,
@@ -414,6 +441,41 @@ class profile_life(ProfileBase):
         self.assertEqual(len(files), 2)
         counts = sorted(self.figures(self.dump(path), "churn")["allocations"] for path in files)
         self.assertEqual(counts, [100, 30000])
+
+    def test_a_process_id_that_is_used_again_at_once(self):
+        program = self.compile("again", """#include <fcntl.h>
+            #include <sys/wait.h>
+            #include <unistd.h>
+            #include <cstdio>
+            #include <cstdlib>
+            [[gnu::noinline]] void churn(int count) {
+              for (int i = 0; i < count; ++i) { void* volatile block = std::malloc(100); std::free(block); }
+            }
+            int main(int, char** words) {
+              pid_t last = 0;
+              for (int child = 0; child < 2; ++child) {
+                if (child == 1) {
+                  const int file = open("/proc/sys/kernel/ns_last_pid", O_WRONLY);
+                  if (file < 0 || dprintf(file, "%d", last - 1) <= 0) return 3;
+                  usleep(atoi(words[1]));
+                }
+                const pid_t now = fork();
+                if (now == 0) { churn(1000 + child); _exit(0); }
+                waitpid(now, nullptr, 0);
+                if (child == 1 && now != last) return 4;
+                last = now;
+              } }""", "-g", "-O1", "-fno-builtin")
+        path = os.path.join(self.folder, "x.prof")
+        for pause in ("0", "12000"):
+            for _ in range(20):
+                result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", program, pause],
+                                        capture_output=True, text=True, check=False, env=self.environment())
+                if result.returncode != 4:  # another program has got the id
+                    break
+            if result.returncode in (3, 4):
+                self.skipTest("this user may not choose the next process's id, or it is another program's each time")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(self.figures(self.dump(path), "churn")["allocations"], 2001)
 
     def test_exec(self):
         path = os.path.join(self.folder, "x.prof")

@@ -55,6 +55,7 @@ const registered rings("recorder.ring",
 // Covers: profiler/record/recorder_state.cpp: filter.store release
 // Covers: profiler/record/sampled_blocks.cpp: filter.store release
 // Covers: profiler/record/hook_state.hpp: filter.load acquire
+// Covers: profiler/record/recorder.cpp: large.load acquire
 // Covers: profiler/record/hooks_new.cpp: looked.load acquire, looked.store release
 // Covers: profiler/collect/recording_processes.cpp: ended.load acquire
 // Covers: profiler/collect/process_memory.cpp: ended.load acquire

@@ -98,6 +98,23 @@ class Lua(Runtime):
                   "for i = 1, 5 do pcall(down, 15000) end print(pcall(down, 1e9))")
         self.sites(lua, "-e", script)
 
+    def test_a_storm_of_coroutines_keeps_its_callers(self):
+        script = ("local function row() return string.rep('x', 100000) end\n"
+                  "local function nested(n) local text = n > 0 and coroutine.wrap(nested)(n - 1) or row() return text end\n"
+                  "local function storm() for i = 1, 200 do coroutine.wrap(row)() nested(9) end end\n"
+                  "storm()\n")
+        with open(self.path("storm.lua"), "w", encoding="utf-8") as file:
+            file.write(script)
+        # A function that a coroutine begins with has no name.
+        names = {"function <storm.lua:1>": "row", "function <storm.lua:2>": "nested"}
+        known = {*names.values(), "storm", "main chunk"}
+        for options in ((), ("--mode", "full")):
+            with self.subTest(options):
+                sites = self.sites(self.require_lua(), self.path("storm.lua"), options=options)
+                paths = {" ".join(name for name in (names.get(each, each) for each in frames) if name in known)
+                         for _, frames, _ in sites}
+                self.assertEqual(paths, {"row storm main chunk", "row" + " nested" * 10 + " storm main chunk"})
+
     @require("lua5.3")
     def test_another_version_is_told(self):
         self.known = self.profile("lua5.3", "-e", "for i = 1, 50 do x = string.rep('x', 100000) end")
