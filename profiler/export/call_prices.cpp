@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "profiler/export/quantiles.hpp"
+#include "profiler/format/quantiles.hpp"
 
 namespace tarn::profiler {
 

@@ -23,7 +23,7 @@
 #include "profiler/export/malloc_calibration.hpp"
 #include "profiler/export/metrics.hpp"
 #include "profiler/export/path_identity.hpp"
-#include "profiler/export/quantiles.hpp"
+#include "profiler/format/quantiles.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {

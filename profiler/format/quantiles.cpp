@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "profiler/export/quantiles.hpp"
+#include "profiler/format/quantiles.hpp"
 
 #include <cmath>
 #include <numbers>
