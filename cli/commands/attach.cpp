@@ -179,6 +179,8 @@ int cmd_attach(const std::vector<std::string>& words) {
   std::vector<limited_option> options =
       arguments.declare(app, {"sample", "full"}, "sample (the default) or full (every call)",
                         "Name of the profile; with --dump tarn-PID-dump-N.prof");
+  app.get_option("--json")->description(
+      "Print JSON: the summary on stderr; the answer of --stop, --dump or a tarn that began --paused on stdout");
   options.push_back({app.option("--for SECONDS", arguments.duration, "End the recording after this time",
                                 number(0.01, 1e9)),
                      {""}});

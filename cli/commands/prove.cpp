@@ -67,7 +67,7 @@ struct prove_arguments {
   proof_wishes wishes;
   server_load load;
   std::string plan;
-  std::string build;
+  std::optional<std::string> build;
   bool no_keep = false;
   bool json = false;
 };
@@ -213,7 +213,7 @@ int cmd_prove(const std::vector<std::string>& words) {
   if (!parse_options(app, words)) return exit_code::success;
   set_load(arguments);
   if (!arguments.plan.empty()) wishes.actions.plan = load_plan(arguments.plan, wishes.repeat.trusted);
-  if (!arguments.build.empty()) wishes.actions.build = find_build(arguments.build);
+  if (arguments.build) wishes.actions.build = find_build(*arguments.build);
   wishes.keep = !arguments.no_keep && !wishes.actions.plan;
   wishes.progress = !arguments.json;
   profiler::profile p = profiler::load_profile(arguments.file);

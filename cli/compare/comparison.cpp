@@ -20,6 +20,9 @@ constexpr int most_default_rounds = 10;
 constexpr double patient_seconds = 2;
 constexpr double least_timeout = 0.001;  // 0 would be none
 
+// After a contender has failed twice.
+constexpr int unchanged_runs = 2;
+
 // The limit was reached in a run, which has been ended.
 struct out_of_time {};
 
@@ -98,6 +101,9 @@ void comparison::run_round() {
   const int rounds_left = planned_rounds_ > 0 ? settings_.warmup_rounds + planned_rounds_ - round_ : 0;
   rounds_.run_round(title(), rounds_left, [&](std::size_t index) { attempts[index] = run_once(index); });
   if (round_ == 0) settle_usual_exit(attempts);
+  for (std::size_t index = 0; settings_.first_must_succeed && index < attempts.size(); ++index) {
+    if (!rounds_.has_failed(index) && !as_usual(attempts[index])) try_again(index, attempts[index]);
+  }
   for (std::size_t index = 0; index < attempts.size(); ++index) {
     if (!rounds_.has_failed(index)) record(index, attempts[index], round_ >= settings_.warmup_rounds);
   }
@@ -151,6 +157,25 @@ bool comparison::as_usual(const run_attempt& one) const {
   if (one.timed_out || !one.problem.empty()) return false;
   if (settings_.ignore_failure && WIFEXITED(one.wait_status)) return true;
   return outcome_.usual_exit && one.wait_status == *outcome_.usual_exit;
+}
+
+// A program that fails at times is no contender's fault.
+void comparison::try_again(std::size_t index, run_attempt& one) {
+  if (one.timed_out || settings_.load) return;
+  const std::string failure = one.problem.empty() ? format_exit(one.wait_status) : one.problem;
+  run_attempt second = run_once(index);
+  if (as_usual(second)) {
+    outcome_.lapses.push_back(
+        fmt::format("{} failed once ({}), and not when it was run again: the program fails at times",
+                    outcome_.results[index].who.name, failure));
+    one = std::move(second);
+    return;
+  }
+  for (int times = 0; index != 0 && times < unchanged_runs; ++times) {
+    if (as_usual(run_once(0))) continue;
+    one.problem = failure + "; the program fails without the change, too";
+    return;
+  }
 }
 
 void comparison::record(std::size_t index, const run_attempt& one, bool timed) {

@@ -28,8 +28,9 @@ struct comparison_outcome {
   std::vector<contender_result> results;
   int rounds = 0;  // complete timed rounds
   // The program's usual exit, which the measured runs share; nullopt if all contenders failed differently.
-  std::optional<int> usual_exit;  // wait status
-  std::string usual_error_tail;   // if usual_exit is a failure
+  std::optional<int> usual_exit;    // wait status
+  std::string usual_error_tail;     // if usual_exit is a failure
+  std::vector<std::string> lapses;  // of contenders that failed, and did not when they were run again
 };
 
 struct comparison_settings : run_settings {
@@ -40,7 +41,7 @@ struct comparison_settings : run_settings {
   double limit_seconds = 0;     // the round that is not complete by then does not count; 0: no limit
   bool ignore_failure = false;  // treat any exit status as success
   // The first contender is the reference for the others: if the program does not end with status 0 under it, the
-  // comparison stops.
+  // comparison stops. A run that fails is made again before that, and before another contender is blamed.
   bool first_must_succeed = false;
   bool progress = true;
   std::uint64_t conditioning_bytes = 0;
@@ -76,6 +77,7 @@ class comparison {
   void choose_further();
   run_attempt run_once(std::size_t index);
   void settle_usual_exit(const std::vector<run_attempt>& attempts);
+  void try_again(std::size_t index, run_attempt& one);
   void record(std::size_t index, const run_attempt& one, bool timed);
   bool as_usual(const run_attempt& one) const;
   std::string title() const;

@@ -91,6 +91,17 @@ bool is_wanted(const std::string& name, const std::vector<std::string>& only) {
   return only.empty() || std::find(only.begin(), only.end(), name) != only.end();
 }
 
+std::vector<std::string> with_absolute_paths(std::vector<std::string> words) {
+  std::error_code error;
+  for (std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos || word.find('/', equals) == std::string::npos) continue;
+    word.replace(equals + 1, std::string::npos,
+                 std::filesystem::absolute(word.substr(equals + 1), error).string());
+  }
+  return words;
+}
+
 CLI::Option* add_malloc_option(command& app, std::vector<std::string>& with) {
   return app
       .option("--malloc NAME=LIBRARY", with,

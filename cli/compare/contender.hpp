@@ -41,6 +41,8 @@ std::vector<std::string> installed_mallocs();
 bool is_wanted(const std::string& name, const std::vector<std::string>& only);
 
 // Declares "--malloc NAME=LIBRARY" and "--only NAME,...", whose values choose_contenders takes.
+// The words of --malloc, with paths that stay right in another folder.
+std::vector<std::string> with_absolute_paths(std::vector<std::string> words);
 CLI::Option* add_malloc_option(command& app, std::vector<std::string>& with);
 CLI::Option* add_only_option(command& app, std::vector<std::string>& only, const std::string& help);
 

@@ -48,7 +48,7 @@ class interleaved_rounds {
   std::mt19937_64 random_;
   // Of the current measurement.
   std::size_t current_ = 0;
-  std::string title_;
+  std::string title_ = "warm-up";
   double began_ = 0;
   std::size_t measurements_left_ = 0;  // with this one; 0: not known
   // Of all measurements so far.

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "cli/launch/facilities.hpp"
@@ -49,6 +51,13 @@ constexpr double share_of_faults_again = 0.1;
 bool is_pool(const advice& one) {
   return one.kind == advice_kind::typed_pool || one.kind == advice_kind::object_pool ||
          one.kind == advice_kind::buffer_pool;
+}
+
+bool have_same_content(const std::string& one, const std::string& other) {
+  std::ifstream first(one, std::ios::binary);
+  std::ifstream second(other, std::ios::binary);
+  using bytes = std::istreambuf_iterator<char>;
+  return first && second && std::equal(bytes(first), bytes(), bytes(second), bytes());
 }
 
 int glibc_minor() {
@@ -108,7 +117,8 @@ other_build find_build(const std::string& text) {
     if (failure == 0) build.words.assign(found.we_wordv, found.we_wordv + found.we_wordc);
     if (failure == 0 || failure == WRDE_NOSPACE) wordfree(&found);
     if (build.words.empty())
-      throw cli_error(exit_code::usage, fmt::format("--with-build {}: not a command line", text),
+      throw cli_error(exit_code::usage,
+                      fmt::format("--with-build {}: not a command line", text.empty() ? "''" : text),
                       "Give the program of the other build, with its arguments if they differ: --with-build "
                       "'build2/program input.dat'. For a pipeline: --with-build \"sh -c '...'\"");
   }
@@ -142,7 +152,7 @@ proof_actions::proof_actions(const profiler::profile& p, const program_target& t
                                  [](const std::string& name) { return name.starts_with(pool_prefix); });
   if (has_preloads_ && pools) add_pools(p, advised);
   if (wishes.build) {
-    add_build(*wishes.build, recorded_words);
+    add_build(*wishes.build, target.path, recorded_words, notes);
     wanted.emplace_back(build_name);
   }
   if (wishes.plan) {
@@ -245,13 +255,34 @@ void proof_actions::add_layer() {
   actions_.back().told.variables.clear();
 }
 
-void proof_actions::add_build(const other_build& build, const std::vector<std::string>& recorded_words) {
+void proof_actions::add_build(const other_build& build, const std::string& recorded,
+                              const std::vector<std::string>& recorded_words,
+                              std::vector<std::string>& notes) {
   contender who = unchanged();
   who.name = build_name;
   who.path = build.path;
   who.words = build.words;
   if (who.words.size() == 1 && recorded_words.size() > 1)
     who.words.insert(who.words.end(), recorded_words.begin() + 1, recorded_words.end());
+  const bool has_other_arguments =
+      who.words.size() != recorded_words.size() ||
+      !std::equal(who.words.begin() + 1, who.words.end(), recorded_words.begin() + 1);
+  if (!has_other_arguments && have_same_content(build.path, recorded)) {
+    throw cli_error(exit_code::refused,
+                    fmt::format("--with-build {}: this is the recorded program, byte for byte: there is no "
+                                "change to measure",
+                                build.text),
+                    "Build the changed program beside the recorded one, and name its file.");
+  }
+  const auto name_of = [](const std::string& path) {
+    return std::filesystem::path(path).filename().string();
+  };
+  if (name_of(build.path) != name_of(recorded)) {
+    notes.push_back(profiler::printable(
+        fmt::format("--with-build takes the program of the other build, not the command that makes it: {} "
+                    "is run in place of {}",
+                    name_of(build.path), name_of(recorded))));
+  }
   add(std::move(who), build_name, "Run the other build: " + profiler::printable(build.text));
 }
 

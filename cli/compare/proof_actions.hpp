@@ -68,7 +68,8 @@ class proof_actions {
   void add_variables(const profiler::profile& p, const std::vector<profiler::advice>& advised);
   void add_plan(const profiler::plan& plan);
   void add_layer();
-  void add_build(const other_build& build, const std::vector<std::string>& recorded_words);
+  void add_build(const other_build& build, const std::string& recorded,
+                 const std::vector<std::string>& recorded_words, std::vector<std::string>& notes);
   void add_pools(const profiler::profile& p, const std::vector<profiler::advice>& advised);
   void add(contender who, std::string kind, std::string headline);
   void keep_wanted(const std::vector<std::string>& names);

@@ -31,14 +31,15 @@ constexpr told_metric told_metrics[] = {{proof_metric::cpu, "CPU time", show_sec
                                         {proof_metric::faults, "page faults", show_count}};
 
 // Percent ("-12.3") below twice the value, otherwise the factor ("x 3.10").
-std::string change(double ratio) {
+std::string change(double ratio, const char* unit) {
   if (ratio >= 2) return fmt::format("x {:.2f}", ratio);
-  return fmt::format("{:+.1f}", 100 * (ratio - 1));
+  return fmt::format("{:+.1f}{}", 100 * (ratio - 1), unit);
 }
 
-std::string change_cell(const proven_figure& figure) {
-  if (figure.confidence <= 0) return change(figure.ratio);
-  return fmt::format("{} ({} to {})", change(figure.ratio), change(figure.low), change(figure.high));
+std::string change_cell(const proven_figure& figure, const char* unit = "") {
+  if (figure.confidence <= 0) return change(figure.ratio, unit);
+  return fmt::format("{} ({} to {})", change(figure.ratio, unit), change(figure.low, unit),
+                     change(figure.high, unit));
 }
 
 style style_of(const proven_figure& figure) {
@@ -140,8 +141,11 @@ std::vector<const proof_way*> decided_as(const profiler::proof& what, profiler::
 
 std::string named_changes(const std::vector<const proof_way*>& ways) {
   std::vector<std::string> parts;
-  for (const proof_way* way : ways)
-    parts.push_back(fmt::format("{} {} %", way->name, change_cell(way->of(proof_metric::cpu))));
+  for (const proof_way* way : ways) {
+    const proven_figure& cpu = way->of(proof_metric::cpu);
+    const bool has_factor = std::max(cpu.ratio, cpu.confidence > 0 ? cpu.high : 0) >= 2;
+    parts.push_back(way->name + " " + (has_factor ? change_cell(cpu, " %") : change_cell(cpu) + " %"));
+  }
   return join(parts, ", ");
 }
 
@@ -169,10 +173,11 @@ void add_layer(const profiler::proof& what, std::vector<std::string>& lines) {
           "{}: the cost of the layer for pools is within noise; nothing is subtracted", way.name));
       continue;
     }
-    lines.push_back(fmt::format(
-        "{}: CPU time {} % with the layer for pools, {} % without; the layer itself takes {}, "
-        "which is subtracted",
-        way.name, change(way.layered_ratio), change(cpu.ratio), profiler::say_time(1e9 * way.layer_seconds)));
+    lines.push_back(
+        fmt::format("{}: CPU time {} with the layer for pools, {} without; the layer itself takes {}, "
+                    "which is subtracted",
+                    way.name, change(way.layered_ratio, " %"), change(cpu.ratio, " %"),
+                    profiler::say_time(1e9 * way.layer_seconds)));
   }
 }
 

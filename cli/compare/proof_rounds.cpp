@@ -177,6 +177,7 @@ void measure(const profiler::profile& p, const proof_wishes& wishes, const run_s
     result.interrupted_by = stop.signal;
   }
   require_unchanged_end(result.outcome, wishes.load.has_value());
+  result.notes.insert(result.notes.end(), result.outcome.lapses.begin(), result.outcome.lapses.end());
   const std::vector<run_figures>& rounds = result.outcome.results.front().rounds;
   if (rounds.empty()) return;
   result.proven = course.result(result.outcome);
@@ -189,14 +190,16 @@ void measure(const profiler::profile& p, const proof_wishes& wishes, const run_s
 }  // namespace
 
 proof_result prove_profile(const std::string& path, const profiler::profile& p, const proof_wishes& wishes) {
+  // The recorded command may have begun in another folder, where the runs begin, too.
   const std::string profile_path = std::filesystem::absolute(path).string();
+  action_wishes ways = wishes.actions;
+  ways.mallocs = with_absolute_paths(ways.mallocs);
   proof_result result;
   result.command = load_repeatable(profile_path, p, wishes.repeat);
   // Opened before the rounds, so that a file that cannot be written is reported at once.
   if (wishes.keep) profiler::table_writer(profile_path, profiler::table_writer::start::go_on);
   const run_settings run = settings_of(p, result.command, wishes, result.notes);
-  const proof_actions actions(p, find_repeated(result.command), result.command.words, wishes.actions,
-                              result.notes);
+  const proof_actions actions(p, find_repeated(result.command), result.command.words, ways, result.notes);
   if (actions.all().empty()) return result;
   measure(p, wishes, run, actions, result);
   if (result.proven.rounds == 0) {

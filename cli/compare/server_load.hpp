@@ -32,6 +32,9 @@ class load_course {
   // `shell`: the descriptors of the load. It runs `loads` times; the figures are those of the last time. A load that is still
   // running ends with this object.
   load_course(const server_load& load, child_request shell, int loads);
+  ~load_course();
+  load_course(const load_course&) = delete;
+  load_course& operator=(const load_course&) = delete;
 
   // Why no server can be started: something else answers in its place. Empty: nothing does.
   std::string obstacle() const;
@@ -44,7 +47,8 @@ class load_course {
   double told_at() const noexcept { return told_at_; }  // when the server was told to end, monotonic seconds
 
   double load_seconds() const noexcept { return load_seconds_; }
-  // Processor time that the server and its descendants took during the load.
+  // Processor time that the server and its descendants took during the load. Where those are counted that the server does not
+  // wait for, look() was first called before the server started any.
   double server_seconds() const noexcept { return server_seconds_; }
 
  private:
@@ -53,12 +57,15 @@ class load_course {
   void end_load(pid_t server);
   bool tell_to_end(pid_t server);
   pid_t start_shell(const std::string& command);
+  double seconds_of(pid_t server) const;
 
   const server_load& settings_;
   child_request shell_;
   sigset_t mask_ = {};
   int loads_left_;
-  double ready_until_ = 0;  // 0: no look yet
+  bool has_looked_ = false;
+  int clock_ = -1;          // of the server and its descendants; -1: none
+  double ready_until_ = 0;  // 0: the server was not asked yet
   std::optional<running_child> question_;
   std::optional<running_child> load_;
   std::string problem_;

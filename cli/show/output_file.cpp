@@ -91,17 +91,22 @@ output_file::output_file(std::string option, const std::string& path)
   if (S_ISREG(old.st_mode)) write_beside(old);
 }
 
-// Where no file can be made beside it, or not with its owner, the file itself is written to.
+// Where no file can be made beside it, or not with its owner, the file itself is written to. Where the file system can, it has
+// a name only when it is complete, so that a command that is killed leaves none.
 void output_file::write_beside(const struct ::stat& old) {
   std::error_code error;
-  const std::string real = std::filesystem::canonical(path_, error);
-  std::string name = real + ".XXXXXX";
-  const int beside = error ? -1 : mkostemp(name.data(), O_CLOEXEC);
+  const std::filesystem::path real = std::filesystem::canonical(path_, error);
+  std::string name;
+  int beside = error ? -1 : open(real.parent_path().c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  if (!error && beside < 0) {
+    name = real.string() + ".XXXXXX";
+    beside = mkostemp(name.data(), O_CLOEXEC);
+  }
   if (beside < 0) return;
   const bool is_alike =
       fchown(beside, old.st_uid, old.st_gid) == 0 && fchmod(beside, old.st_mode & 07777U) == 0;
   if (!is_alike || old.st_nlink > 1) {
-    unlink(name.c_str());
+    if (!name.empty()) unlink(name.c_str());
     close(beside);
     return;
   }
@@ -132,10 +137,21 @@ output_file::~output_file() {
 
 void output_file::finish() {
   if (!written_) write({});
-  if (!written_to_.empty() && rename(written_to_.c_str(), replaced_.c_str()) != 0)
-    throw_not_written(option_ + " " + path_, errno);
-  written_to_.clear();
+  if (!replaced_.empty()) replace();
   finished_ = true;
+}
+
+// linkat does not replace a file, rename does.
+void output_file::replace() {
+  if (written_to_.empty()) {
+    const std::string name = fmt::format("{}.{}", replaced_, getpid());
+    const std::string from = fmt::format("/proc/self/fd/{}", descriptor_);
+    if (linkat(AT_FDCWD, from.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
+      throw_not_written(option_ + " " + path_, errno);
+    written_to_ = name;
+  }
+  if (rename(written_to_.c_str(), replaced_.c_str()) != 0) throw_not_written(option_ + " " + path_, errno);
+  written_to_.clear();
 }
 
 void output_file::write(std::string_view text) {

@@ -57,11 +57,12 @@ class output_file {
 
  private:
   void write_beside(const struct ::stat& old);
+  void replace();
 
   std::string option_;
   std::string path_;
-  std::string written_to_;  // the file beside the one that will be replaced; empty: none
-  std::string replaced_;    // its name, without links
+  std::string written_to_;  // the file beside the one that will be replaced; empty: it has no name yet
+  std::string replaced_;    // the name of that one, without links; empty: none
   int descriptor_ = -1;
   bool created_ = false;
   bool written_ = false;

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import socket
 import subprocess
@@ -69,6 +70,21 @@ while True:
     peer, _ = listener.accept()
     if peer.recv(16) == b"work":
         data.append(bytearray(4 << 20))
+    peer.close()
+"""
+
+# Each piece of work takes a child 0.1 s of processor time.
+FORKING_SERVER = """
+import os, signal, socket, sys, time
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while True:
+    peer, _ = listener.accept()
+    if peer.recv(16) == b"work" and os.fork() == 0:
+        while time.process_time() < 0.1: pass
+        peer.close()
+        os._exit(0)
     peer.close()
 """
 
@@ -187,8 +203,47 @@ class prove(Base):
         proof = self.prove("--with-build", f"{program} 32", "--rounds", "3")
         self.assertEqual(proof["ways"][0]["decision"], "costs")
         self.assert_refused(tarn("prove", "--with-build", self.path("none"), self.path("p.prof")), 127, "none")
-        self.assert_refused(tarn("prove", "--with-build", "a | b", self.path("p.prof")), 2, "not a command line")
+        for text in ("a | b", "", " "):
+            self.assert_refused(tarn("prove", "--with-build", text, self.path("p.prof")), 2, "not a command line")
+        self.assert_refused(tarn("prove", "--with-build", program, self.path("p.prof")), 125, "byte for byte")
+        notes = self.prove("--with-build", shutil.which("true"), "--rounds", "1")["notes"]
+        self.assertTrue(any("not the command that makes it: true is run in place of buffers" in note for note in notes), notes)
         self.assert_refused(tarn("prove", "--with-build", self.path("p.prof"), self.path("p.prof")), 126, "p.prof")
+
+    def test_a_program_that_fails_at_times_is_not_the_fault_of_a_way(self):
+        script = self.write("flaky", "#!/bin/sh\nread runs <runs\necho $((runs + 1)) >runs\ntest $runs -ne 2\n")
+        self.write("runs", "0\n")
+        self.record([script])
+        for warm_up in (0, 1):  # the first or the second run after it fails
+            self.write("runs", f"{warm_up}\n")
+            proof = self.prove("--rounds", "3", "--only", "keep-memory")
+            self.assertEqual(proof["ways"][0].get("failure", ""), "")
+            self.assertTrue(any("fails at times" in note for note in proof["notes"]), proof["notes"])
+        often = self.write("often", "#!/bin/sh\ntest -z \"$GLIBC_TUNABLES\" || exit 3\nread runs <runs\necho $((runs + 1)) >runs\n"
+                                    "test $runs -ne 3\n")
+        self.write("runs", "0\n")
+        self.record([often])
+        way = self.prove("--rounds", "1", "--only", "keep-memory", status=1)["ways"][0]
+        self.assertIn("exit status 3; the program fails without the change, too", way["failure"])
+
+    def test_a_malloc_is_named_from_the_user_s_folder(self):
+        self.record([self.compile("buffers", BUFFERS, "-O2", "-g"), "4"])
+        proof = self.prove("--rounds", "1", "--malloc", "mine=" + os.path.relpath(settings.library), "--only", "mine")
+        self.assertEqual([way["name"] for way in proof["ways"]], ["mine"])
+
+    def test_a_server_that_waits_for_no_child(self):
+        server = self.write("server.py", FORKING_SERVER)
+        load = self.write("load.py", LOAD)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+        recorder = subprocess.Popen([settings.tarn, "profile", "-q", "-o", self.path("p.prof"), "--", sys.executable, server,
+                                     port], env=environment(), stdin=subprocess.DEVNULL)
+        self.wait_for(port)
+        recorder.terminate()  # reaches the server
+        self.assertEqual(recorder.wait(30), 0)
+        proof = self.prove("--rounds", "1", "--only", "keep-memory", "--load", f"{sys.executable} {load} {port}", "--ready-port",
+                           port)
+        self.assertGreater(proof["ways"][0]["figures"]["cpu_time"]["before"], 5 * 0.1)
 
     def test_pools_with_and_without_the_layer(self):
         self.record([self.compile("nodes", NODES, "-O2", "-g")], "--mode", "full")

@@ -55,6 +55,9 @@ class report(Base):
         self.assertEqual(tarn("report", self.profile, "-o", self.page).returncode, 0)
         self.assert_page(self.read(self.page))
 
+    def test_what_is_no_file_is_not_to_be_opened(self):
+        self.assertNotIn("browser", tarn("report", self.profile, "-o", "/dev/null").stdout)
+
     def test_standard_output(self):
         result = tarn("report", self.profile, "-o", "-")
         self.assertEqual((result.returncode, result.stderr), (0, ""))

@@ -65,6 +65,11 @@ TEST_F(output_file_test, what_was_there_stays_until_all_is_written) {
     out.write("new ");
     out.write("text");
     EXPECT_EQ(content(), "what was there before");
+    const int nameless = ::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (nameless >= 0) {  // where a file can be without a name, nothing is left if tarn is killed now
+      ::close(nameless);
+      EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+    }
     out.finish();
   }
   EXPECT_EQ(content(), "new text");
