@@ -216,4 +216,19 @@ proof proof_course::result(const comparison_outcome& outcome) const {
   return all;
 }
 
+std::string doubt_about_load(const profiler::proof& what) {
+  constexpr double alike = 0.1;
+  constexpr double differs = 0.2;
+  double wall = 0;
+  double cpu = 0;
+  for (const profiler::proof_way& way : what.ways) {
+    if (!way.failure.empty()) continue;
+    wall = std::max(wall, std::abs(way.of(profiler::proof_metric::wall).ratio - 1));
+    cpu = std::max(cpu, std::abs(way.of(profiler::proof_metric::cpu).ratio - 1));
+  }
+  if (what.load.empty() || wall > alike || cpu < differs) return {};
+  return "the load took the same time in all ways, but CPU time differs. If the load ends after a time, a faster server does "
+         "more work in it, and these figures mislead: let it end after a number of requests";
+}
+
 }  // namespace tarn::cli

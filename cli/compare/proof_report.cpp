@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "cli/compare/comparison_report.hpp"
 #include "cli/show/text.hpp"
@@ -238,21 +237,6 @@ std::vector<std::string> render_proof_verdict(const profiler::proof& what) {
   add_others(what, lines);
   add_layer(what, lines);
   return lines;
-}
-
-std::string doubt_about_load(const profiler::proof& what) {
-  constexpr double alike = 0.1;
-  constexpr double differs = 0.2;
-  double wall = 0;
-  double cpu = 0;
-  for (const proof_way& way : what.ways) {
-    if (!has_figures(way)) continue;
-    wall = std::max(wall, std::abs(way.of(proof_metric::wall).ratio - 1));
-    cpu = std::max(cpu, std::abs(way.of(proof_metric::cpu).ratio - 1));
-  }
-  if (what.load.empty() || wall > alike || cpu < differs) return {};
-  return "the load took the same time in all ways, but CPU time differs. If the load ends after a time, a faster server does "
-         "more work in it, and these figures mislead: let it end after a number of requests";
 }
 
 std::string render_proven_advice(const std::vector<profiler::advice>& advised) {

@@ -15,8 +15,6 @@ namespace tarn::cli {
 // The table is at most `width` columns wide, but always has one column of figures; 0: any width.
 std::string render_proof(const proof_result& result, bool colour, std::size_t width);
 // Sentences, one per line. The first says which way gains most, or that none gains.
-// Why the figures of a server may be of unequal work; empty: no reason is known.
-std::string doubt_about_load(const profiler::proof& what);
 std::vector<std::string> render_proof_verdict(const profiler::proof& what);
 // What the proof says about the advice of the profile.
 std::string render_proven_advice(const std::vector<profiler::advice>& advised);

@@ -9,7 +9,6 @@
 #include <filesystem>
 
 #include "cli/compare/proof_course.hpp"
-#include "cli/compare/proof_report.hpp"
 #include "cli/compare/statistics.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/memory_conditioner.hpp"

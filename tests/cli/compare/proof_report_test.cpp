@@ -6,6 +6,7 @@
 
 #include <sstream>
 
+#include "cli/compare/proof_course.hpp"
 #include "cli/show/text.hpp"
 
 namespace tarn::cli {
