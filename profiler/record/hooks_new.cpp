@@ -36,6 +36,7 @@ struct operators {
   void (*drop_array_aligned)(void*, std::align_val_t);
   void (*drop_sized_aligned)(void*, std::size_t, std::align_val_t);
   void (*drop_array_sized_aligned)(void*, std::size_t, std::align_val_t);
+  bool are_there;  // false: the program has no C++ library
 };
 operators known;
 std::atomic<bool> looked{false};
@@ -59,8 +60,10 @@ void* plain_new_nothrow(std::size_t size, nothrow) { return real.malloc(size != 
 void* plain_new_aligned_nothrow(std::size_t size, std::align_val_t alignment, nothrow) {
   return real.aligned_alloc(static_cast<std::size_t>(alignment), size != 0 ? size : 1);
 }
-void plain_delete(void* block) { real.free(block); }
-void plain_delete_sized(void* block, std::size_t) { real.free(block); }
+void plain_delete(void* block) {
+  if (__builtin_expect(is_early(block), 0) == 0) real.free(block);
+}
+void plain_delete_sized(void* block, std::size_t) { plain_delete(block); }
 void plain_delete_aligned(void* block, std::align_val_t) { real.free(block); }
 void plain_delete_sized_aligned(void* block, std::size_t, std::align_val_t) { real.free(block); }
 
@@ -68,6 +71,33 @@ template <typename function>
 void look_up(function& into, const char* name, function otherwise) {
   into = reinterpret_cast<function>(find_next(name));
   if (into == nullptr) into = otherwise;
+}
+
+bool leads_here(const char* name, std::uintptr_t real_function) {
+  const std::uintptr_t found = find_first(name);
+  return is_recorders(found) || found == real_function;
+}
+
+// libstdc++'s operators call each other, and malloc and free. Where all these calls would come back to the recorder, the program's
+// malloc serves in their place: a call then passes one hook, not three.
+void shorten(operators& all) {
+  if (!leads_here("malloc", reinterpret_cast<std::uintptr_t>(real.malloc)) ||
+      !leads_here("free", reinterpret_cast<std::uintptr_t>(real.free)) ||
+      !leads_here("_Znwm", reinterpret_cast<std::uintptr_t>(all.make)) ||
+      !leads_here("_ZdlPv", reinterpret_cast<std::uintptr_t>(all.drop))) {
+    return;
+  }
+  const auto replace = [](auto& each, auto by) {
+    if (is_of_libstdcxx(reinterpret_cast<std::uintptr_t>(each))) each = by;
+  };
+  replace(all.make, plain_new);
+  replace(all.make_array, plain_new);
+  replace(all.make_nothrow, plain_new_nothrow);
+  replace(all.make_array_nothrow, plain_new_nothrow);
+  replace(all.drop, plain_delete);
+  replace(all.drop_array, plain_delete);
+  replace(all.drop_sized, plain_delete_sized);
+  replace(all.drop_array_sized, plain_delete_sized);
 }
 
 // What the dynamic linker allocates in it, where there is no operator new, is not the program's.
@@ -93,6 +123,8 @@ void look_up_all() {
   look_up(found.drop_sized_aligned, "_ZdlPvmSt11align_val_t", plain_delete_sized_aligned);
   look_up(found.drop_array_sized_aligned, "_ZdaPvmSt11align_val_t", found.drop_sized_aligned);
   set_new_module(reinterpret_cast<std::uintptr_t>(found.make));
+  found.are_there = found.make != plain_new;
+  shorten(found);
   known = found;
   self.busy = before;
   looked.store(true, std::memory_order_release);  // pairs with all()'s acquire
@@ -148,7 +180,7 @@ template <typename call>
 namespace tarn::profiler::recorder {
 
 void look_for_operators() {
-  if (!looked.load(std::memory_order_acquire) || known.make == plain_new) look_up_all();
+  if (!looked.load(std::memory_order_acquire) || !known.are_there) look_up_all();
 }
 
 }  // namespace tarn::profiler::recorder

@@ -107,8 +107,7 @@ bool is_preloaded() {
 // RTLD_NEXT works only from a library that is in the global search order.
 void* find_next(const char* name) {
   void* found = is_preloaded() ? dlsym(RTLD_NEXT, name) : behind_stub(dlsym(RTLD_DEFAULT, name), name);
-  const auto address = reinterpret_cast<std::uintptr_t>(found);
-  if (address >= own_start && address < own_end) found = nullptr;
+  if (is_recorders(reinterpret_cast<std::uintptr_t>(found))) found = nullptr;
   const bool is_operator = name[0] == '_' && name[1] == 'Z';
   if (found != nullptr || !is_operator) return found;
   static std::atomic<void*> standard_library{nullptr};
@@ -157,6 +156,19 @@ bool find_real_functions() {
   return true;
 }
 
+std::uintptr_t find_first(const char* name) {
+  return reinterpret_cast<std::uintptr_t>(behind_stub(dlsym(RTLD_DEFAULT, name), name));
+}
+
+bool is_recorders(std::uintptr_t address) { return address >= own_start && address < own_end; }
+
+bool is_of_libstdcxx(std::uintptr_t address) {
+  loaded_module module;
+  if (!find_module(address, module) || module.path == nullptr) return false;
+  const char* const slash = std::strrchr(module.path, '/');
+  return std::strncmp(slash != nullptr ? slash + 1 : module.path, "libstdc++.so.", 13) == 0;
+}
+
 void set_new_module(std::uintptr_t address_within) {
   loaded_module module;
   if (!find_module(address_within, module)) return;
@@ -167,8 +179,8 @@ void set_new_module(std::uintptr_t address_within) {
 bool is_inner_call(std::uintptr_t return_address, bool consume) {
   if (self.in_new == 0) return false;
   // operator new[] may end in a jump to operator new, which then returns to the recorder itself.
-  const bool jumped = return_address >= own_start && return_address < own_end;
-  if (!jumped && (return_address < new_start || return_address >= new_end)) return false;
+  if (!is_recorders(return_address) && (return_address < new_start || return_address >= new_end))
+    return false;
   if (consume) self.in_new = 0;
   return true;
 }

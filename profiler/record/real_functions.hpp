@@ -2,6 +2,8 @@
 // real_functions: the program's own functions, which the hooks stand in front of. Thread safety: any thread.
 #pragma once
 
+#include <cstdint>
+
 namespace tarn::profiler::recorder {
 
 // Whether the recorder was preloaded, so that the program's symbols are bound to the hooks. False: it was loaded
@@ -11,5 +13,11 @@ bool is_preloaded();
 // The program's own function of this name; null: it has none. In a C program that loaded C++ libraries later, dlsym
 // may not search libstdc++: operator new and delete are then looked up in libstdc++ by its file name.
 void* find_next(const char* name);
+// The function of this name that a library of the program would call; 0: there is none.
+std::uintptr_t find_first(const char* name);
+
+// Whether the address lies in the recorder, or in libstdc++.
+bool is_recorders(std::uintptr_t address);
+bool is_of_libstdcxx(std::uintptr_t address);
 
 }  // namespace tarn::profiler::recorder
