@@ -88,8 +88,6 @@ void look_up(function& into, const char* name) {
 
 // ---- the early store ----
 
-constexpr std::size_t early_bytes = std::size_t{64} << 10;
-alignas(64) unsigned char early_store[early_bytes];
 std::atomic<std::size_t> early_used{0};
 
 }  // namespace
@@ -185,6 +183,8 @@ bool is_inner_call(std::uintptr_t return_address, bool consume) {
   return true;
 }
 
+alignas(64) constinit unsigned char early_store[early_bytes] = {};
+
 void* early_allocate(std::size_t size, std::size_t alignment) {
   if (alignment < 16) alignment = 16;
   if (size > early_bytes || alignment > early_bytes) return nullptr;
@@ -199,11 +199,6 @@ void* early_allocate(std::size_t size, std::size_t alignment) {
     std::memcpy(early_store + start - 8, &size, sizeof size);
     return early_store + start;
   }
-}
-
-bool is_early(const void* block) {
-  const auto* bytes = static_cast<const unsigned char*>(block);
-  return bytes >= early_store && bytes < early_store + early_bytes;
 }
 
 std::size_t early_size(const void* block) {

@@ -80,7 +80,12 @@ bool is_own_memory();
 
 // ---- the store that serves before the program's malloc is known ----
 void* early_allocate(std::size_t size, std::size_t alignment);
-bool is_early(const void* block);
+inline constexpr std::size_t early_bytes = std::size_t{64} << 10;
+extern unsigned char early_store[early_bytes];
+inline bool is_early(const void* block) {
+  return reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(early_store) <
+         early_bytes;
+}
 std::size_t early_size(const void* block);
 
 }  // namespace tarn::profiler::recorder
