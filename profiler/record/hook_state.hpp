@@ -79,6 +79,10 @@ inline bool wants_free(const void* block) {
   // acquire, pairs with the release in sampled_blocks::grow: the counts of a new filter are filled
   return may_hold(*filter.load(std::memory_order_acquire), block);
 }
+// Whether nothing is to be done beside the free of `block`: nearly always in mode sample.
+inline bool is_free_of_no_interest(const void* block) {
+  return __builtin_expect(!wants_free(block) && self.timed_in == 0, 1) != 0;
+}
 // Whether a free that is not told is timed. In mode sample it is timed in place of a sampled free, some calls after
 // it: the recorder's work on the sampled free has displaced the program's cache lines, and those calls bring them
 // back.

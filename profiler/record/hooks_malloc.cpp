@@ -37,13 +37,8 @@ template <typename call>
 [[gnu::always_inline]] inline void told_free(call forward, void* block) {
   if (__builtin_expect(block == nullptr || is_early(block), 0) != 0) return;
   const bool inner = __builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true);
-  if (inner) return forward();
-  if (wants_free(block) ? !freeing(word_kind::free, block) : !wants_free_time()) return forward();
-  call_timer timer(session_ticks());
-  forward();
-  call_time time = timer.stop();
-  time_nothing(time);
-  freed(time);
+  if (inner || is_free_of_no_interest(block)) return forward();
+  tell_free(word_kind::free, forward, block);
 }
 
 // Requires that `block` is not null.

@@ -161,18 +161,13 @@ template <typename call>
       (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), false))) {
     return forward();
   }
-  const auto inside_delete = [&] {
+  const auto inside_delete = [=] {
     self.in_new = 1;
     forward();
     self.in_new = 0;
   };
-  if (wants_free(block) ? !freeing(word_kind::operator_delete, block) : !wants_free_time())
-    return inside_delete();
-  call_timer timer(session_ticks());
-  inside_delete();
-  call_time time = timer.stop();
-  time_nothing(time);
-  freed(time);
+  if (is_free_of_no_interest(block)) return inside_delete();
+  tell_free(word_kind::operator_delete, inside_delete, block);
 }
 
 }  // namespace
@@ -216,40 +211,40 @@ void* operator new[](std::size_t size, std::align_val_t alignment, nothrow tag) 
                   static_cast<std::size_t>(alignment));
 }
 void operator delete(void* block) noexcept {
-  told_delete([&] { all().drop(block); }, block);
+  told_delete([=] { all().drop(block); }, block);
 }
 void operator delete[](void* block) noexcept {
-  told_delete([&] { all().drop_array(block); }, block);
+  told_delete([=] { all().drop_array(block); }, block);
 }
 void operator delete(void* block, nothrow) noexcept {
-  told_delete([&] { all().drop(block); }, block);
+  told_delete([=] { all().drop(block); }, block);
 }
 void operator delete[](void* block, nothrow) noexcept {
-  told_delete([&] { all().drop_array(block); }, block);
+  told_delete([=] { all().drop_array(block); }, block);
 }
 void operator delete(void* block, std::size_t size) noexcept {
-  told_delete([&] { all().drop_sized(block, size); }, block);
+  told_delete([=] { all().drop_sized(block, size); }, block);
 }
 void operator delete[](void* block, std::size_t size) noexcept {
-  told_delete([&] { all().drop_array_sized(block, size); }, block);
+  told_delete([=] { all().drop_array_sized(block, size); }, block);
 }
 void operator delete(void* block, std::align_val_t alignment) noexcept {
-  told_delete([&] { all().drop_aligned(block, alignment); }, block);
+  told_delete([=] { all().drop_aligned(block, alignment); }, block);
 }
 void operator delete[](void* block, std::align_val_t alignment) noexcept {
-  told_delete([&] { all().drop_array_aligned(block, alignment); }, block);
+  told_delete([=] { all().drop_array_aligned(block, alignment); }, block);
 }
 void operator delete(void* block, std::align_val_t alignment, nothrow) noexcept {
-  told_delete([&] { all().drop_aligned(block, alignment); }, block);
+  told_delete([=] { all().drop_aligned(block, alignment); }, block);
 }
 void operator delete[](void* block, std::align_val_t alignment, nothrow) noexcept {
-  told_delete([&] { all().drop_array_aligned(block, alignment); }, block);
+  told_delete([=] { all().drop_array_aligned(block, alignment); }, block);
 }
 void operator delete(void* block, std::size_t size, std::align_val_t alignment) noexcept {
-  told_delete([&] { all().drop_sized_aligned(block, size, alignment); }, block);
+  told_delete([=] { all().drop_sized_aligned(block, size, alignment); }, block);
 }
 void operator delete[](void* block, std::size_t size, std::align_val_t alignment) noexcept {
-  told_delete([&] { all().drop_array_sized_aligned(block, size, alignment); }, block);
+  told_delete([=] { all().drop_array_sized_aligned(block, size, alignment); }, block);
 }
 
 #pragma GCC visibility pop

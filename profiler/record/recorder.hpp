@@ -46,6 +46,16 @@ void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignm
 // chooses a later one in its place.
 bool freeing(word_kind kind, void* block);
 void freed(const call_time& time);
+// Frees `block` by `forward`, and records that if it is to be recorded.
+template <typename call>
+[[gnu::noinline]] void tell_free(word_kind kind, call forward, void* block) {
+  if (wants_free(block) ? !freeing(kind, block) : !wants_free_time()) return forward();
+  call_timer timer(session_ticks());
+  forward();
+  call_time time = timer.stop();
+  time_nothing(time);
+  freed(time);
+}
 // Before and after realloc. realloc_begins returns whether the old block was recorded, which goes into `begun`;
 // `block` of realloc_ends is null if realloc failed.
 bool realloc_begins(void* block);
