@@ -78,13 +78,14 @@ bool leads_here(const char* name, std::uintptr_t real_function) {
   return is_recorders(found) || found == real_function;
 }
 
-// libstdc++'s operators call each other, and malloc and free. Where all these calls would come back to the recorder, the program's
-// malloc serves in their place: a call then passes one hook, not three.
+// libstdc++'s operators call each other, and malloc and free. Where all these calls would come back to the recorder and lead to
+// libstdc++ again, the program's malloc serves in their place: a call then passes one hook, not three.
 void shorten(operators& all) {
-  if (!leads_here("malloc", reinterpret_cast<std::uintptr_t>(real.malloc)) ||
-      !leads_here("free", reinterpret_cast<std::uintptr_t>(real.free)) ||
-      !leads_here("_Znwm", reinterpret_cast<std::uintptr_t>(all.make)) ||
-      !leads_here("_ZdlPv", reinterpret_cast<std::uintptr_t>(all.drop))) {
+  const auto make = reinterpret_cast<std::uintptr_t>(all.make);
+  const auto drop = reinterpret_cast<std::uintptr_t>(all.drop);
+  if (!is_of_libstdcxx(make) || !is_of_libstdcxx(drop) || !leads_here("_Znwm", make) ||
+      !leads_here("_ZdlPv", drop) || !leads_here("malloc", reinterpret_cast<std::uintptr_t>(real.malloc)) ||
+      !leads_here("free", reinterpret_cast<std::uintptr_t>(real.free))) {
     return;
   }
   const auto replace = [](auto& each, auto by) {

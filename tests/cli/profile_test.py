@@ -341,6 +341,36 @@ class profile_life(ProfileBase):
             self.assertEqual(self.figures(known, "leak")["live"], 1000)
             self.assertEqual(known["meta"]["exit"], {"signal": number})
 
+    def test_operators_of_the_program_serve_it(self):
+        operators = """
+            #include <cstdio>
+            #include <cstdlib>
+            #include <new>
+            int made, dropped;
+            void* operator new(std::size_t size) { ++made; return std::malloc(size); }
+            void operator delete(void* block) noexcept { ++dropped; std::free(block); }"""
+        main = """
+            #include <cstdio>
+            #include <new>
+            extern int made, dropped;
+            struct point { long x, y; ~point() {} };
+            int main() {
+              for (int i = 0; i < 1000; ++i) { delete new point; delete[] new point[3]; delete[] new long[2]; }
+              for (int i = 0; i < 1000; ++i) delete new (std::nothrow) point;
+              std::printf("%d %d\\n", made, dropped);
+            }"""
+        plain = ("-O1", "-fno-builtin", "-w")
+        library = self.compile("liboperators.so", operators, "-shared", "-fPIC", *plain)
+        for program in (self.compile("own", operators + main, *plain),
+                        self.compile("shared", main, *plain, "-x", "none", library)):
+            alone = subprocess.run([program], capture_output=True, text=True, check=True)
+            for mode in ("sample", "full"):
+                with self.subTest(program, mode=mode):
+                    result = subprocess.run(
+                        [settings.tarn, "profile", "--mode", mode, "-q", "-o", os.path.join(self.folder, "x.prof"), "--", program],
+                        capture_output=True, text=True, check=True, env=self.environment())
+                    self.assertEqual(result.stdout, alone.stdout)
+
     def test_a_damaged_heap_is_diagnosed_as_without_a_recorder(self):
         program = self.compile("bad", """
             #include <cstdlib>
