@@ -47,10 +47,10 @@
 #include "tarn/detail/type_name.hpp"
 #include "tarn/pool.hpp"
 
-// With 1, for tests: one object in four that comes back is destroyed, at random, so that code which relies on getting the same
-// object again fails early. Must have the same value in all translation units of a program.
+// With 1, as in checked builds: one object in four that comes back is destroyed, at random, so that code which relies on getting
+// the same object again fails early. Must have the same value in all translation units of a program.
 #ifndef TARN_RECYCLER_DROPS
-#define TARN_RECYCLER_DROPS 0
+#define TARN_RECYCLER_DROPS TARN_CHECKED_POOLS
 #endif
 
 #if TARN_RECYCLER_DROPS
