@@ -71,7 +71,7 @@ class arena {
     }
     return *this;
   }
-  arena(const arena&) = delete;
+  arena(const arena&) = delete;  // the objects lie in one arena: std::move(arena), or pass a reference
   arena& operator=(const arena&) = delete;
   // As release(). The buffer, if one was given, may be used by the caller again.
   ~arena() { core_.end(); }
@@ -116,8 +116,9 @@ class arena {
   template <class T, class... Args>
   [[nodiscard]] TARN_DETAIL_INLINE T* create(Args&&... args) {
     static_assert(!std::is_array_v<T>, "tarn: for an array create_array<T>(count)");
-    detail::require_creatable<T>();
-    if constexpr (std::is_trivially_destructible_v<T>) {
+    if constexpr (std::is_array_v<T> || !detail::require_creatable<T>()) {
+      return nullptr;
+    } else if constexpr (std::is_trivially_destructible_v<T>) {
       return create_without_destructor<T>(std::forward<Args>(args)...);
     } else {
       using layout = owned<T, detail::arena_cleanup>;
@@ -141,12 +142,18 @@ class arena {
   // `count` value-initialised objects; destructors run as with create(), last element first.
   template <class T>
   [[nodiscard]] std::span<T> create_array(std::size_t count) {
-    return create_array_by(count, std::uninitialized_value_construct_n<T*, std::size_t>);
+    if constexpr (detail::require_creatable<T>()) {
+      return create_array_by(count, std::uninitialized_value_construct_n<T*, std::size_t>);
+    }
+    return {};
   }
   // `count` default-initialised objects: see create_for_overwrite().
   template <class T>
   [[nodiscard]] std::span<T> create_array_for_overwrite(std::size_t count) {
-    return create_array_by(count, std::uninitialized_default_construct_n<T*, std::size_t>);
+    if constexpr (detail::require_creatable<T>()) {
+      return create_array_by(count, std::uninitialized_default_construct_n<T*, std::size_t>);
+    }
+    return {};
   }
 
   // ---- the end of objects ----

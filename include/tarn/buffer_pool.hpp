@@ -112,7 +112,7 @@ class buffer {
     swap(moved);
     return *this;
   }
-  buffer(const buffer&) = delete;
+  buffer(const buffer&) = delete;  // memory has one owner: std::move(buffer), or pass span()
   buffer& operator=(const buffer&) = delete;
   ~buffer() { reset(); }
 
@@ -172,7 +172,7 @@ class buffer_pool {
     request.zeroed = options.zeroed ? 1 : 0;
     pool_ = detail::make_buffer_pool(request, options.name, options.idle_time);
   }
-  buffer_pool(const buffer_pool&) = delete;
+  buffer_pool(const buffer_pool&) = delete;  // neither copied nor moved: pass a reference
   buffer_pool& operator=(const buffer_pool&) = delete;
   // Requires: no other thread uses the pool any more. Buffers may be live.
   ~buffer_pool() { tarn_buffer_pool_destroy(pool_); }
@@ -231,7 +231,7 @@ class locked_buffer_pool {
     request.wiped_on_fork = options.wiped_on_fork ? 1 : 0;
     pool_ = detail::make_buffer_pool(request, options.name, options.idle_time);
   }
-  locked_buffer_pool(const locked_buffer_pool&) = delete;
+  locked_buffer_pool(const locked_buffer_pool&) = delete;  // neither copied nor moved: pass a reference
   locked_buffer_pool& operator=(const locked_buffer_pool&) = delete;
   // As buffer_pool's.
   ~locked_buffer_pool() { tarn_buffer_pool_destroy(pool_); }
@@ -304,15 +304,17 @@ class buffer_allocator {
       : pool_(other.handle()) {}
 
   [[nodiscard]] T* allocate(std::size_t count) {
-    static_assert(detail::complete<T>,
-                  "tarn: T is only declared here: include its definition before memory is taken");
-    // Every pool aligns its buffers at least to this. (Asked here, as T may be incomplete where the class is named.)
-    static_assert(alignof(T) <= 4096,
-                  "buffer_allocator: T is aligned to more than a page; use a pool of its own");
-    if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) throw_bad_length();
-    const std::size_t bytes = count * sizeof(T);
-    if (bytes >= least_buffer_bytes) return static_cast<T*>(detail::take_buffer(pool_, bytes));
-    return static_cast<T*>(::operator new(bytes, std::align_val_t{alignof(T)}));
+    if constexpr (detail::require_complete<T>()) {
+      // Every pool aligns its buffers at least to this. (Asked here, as T may be incomplete where the class is named.)
+      static_assert(
+          alignof(T) <= 4096,
+          "tarn: T is aligned to more than 4096 bytes: take its array from a buffer_pool with that alignment");
+      if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) throw_bad_length();
+      const std::size_t bytes = count * sizeof(T);
+      if (bytes >= least_buffer_bytes) return static_cast<T*>(detail::take_buffer(pool_, bytes));
+      return static_cast<T*>(::operator new(bytes, std::align_val_t{alignof(T)}));
+    }
+    return nullptr;
   }
   // Requires: from allocate(count) of an equal allocator.
   void deallocate(T* memory, std::size_t count) noexcept {

@@ -179,14 +179,14 @@ class frame_allocator {
   }  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] T* allocate(std::size_t count) {
-    static_assert(detail::complete<T>,
-                  "tarn: T is only declared here: include its definition before memory is taken");
-    if (TARN_DETAIL_UNLIKELY(count > static_cast<std::size_t>(-1) / sizeof(T))) throw_bad_length();
     void* memory = nullptr;
-    if constexpr (is_over_aligned) {
-      memory = ::operator new(count * sizeof(T), std::align_val_t{alignof(T)}, std::nothrow);
-    } else {
-      memory = detail::frame_pools::take(count * sizeof(T));
+    if constexpr (detail::require_complete<T>()) {
+      if (TARN_DETAIL_UNLIKELY(count > static_cast<std::size_t>(-1) / sizeof(T))) throw_bad_length();
+      if constexpr (is_over_aligned) {
+        memory = ::operator new(count * sizeof(T), std::align_val_t{alignof(T)}, std::nothrow);
+      } else {
+        memory = detail::frame_pools::take(count * sizeof(T));
+      }
     }
     if (TARN_DETAIL_UNLIKELY(memory == nullptr)) detail::throw_bad_alloc();
     return static_cast<T*>(memory);

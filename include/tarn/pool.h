@@ -162,7 +162,7 @@ typedef struct tarn_recycler_stats {
   uint64_t over_limit; /* objects destroyed when they came back: no room below the limit */
   uint64_t too_large;  /*   above limit_per_object */
   uint64_t oversized;  /*   far larger than recent use */
-  uint64_t at_random;  /*   at random, in a debug build */
+  uint64_t at_random;  /*   at random, with TARN_RECYCLER_DROPS */
   uint64_t unfit;      /*   reset() threw */
   uint64_t aged;       /* objects destroyed because they were not used for two cycles, or by trim() */
   uint64_t objects;    /* idle now */

@@ -72,16 +72,16 @@ TARN_POOLS_BEGIN
 
 template <class T>
 tarn_pool_options request_for(const pool_options& options) {
-  static_assert(complete<T>,
-                "tarn: T is only declared here: include its definition before a pool of it is used");
   constexpr std::string_view type = type_name<T>();
   const std::string_view name = options.name != nullptr ? std::string_view(options.name) : type;
   tarn_pool_options request = TARN_POOL_OPTIONS;
-  request.object_size = sizeof(T);
-  request.alignment = alignof(T);
+  if constexpr (require_complete<T>()) {
+    request.object_size = sizeof(T);
+    request.alignment = alignof(T);
+    request.objects_per_span = objects_per_span<T>;
+  }
   request.name = name.data();
   request.name_length = name.size();
-  request.objects_per_span = objects_per_span<T>;
   request.initial_capacity = options.initial_capacity;
   request.magazine_length = options.magazine_length;
   request.limit = options.limit;
@@ -109,7 +109,7 @@ template <class T>
 struct owner_deleter {
   void operator()(T* object) const noexcept {
     if constexpr (TARN_CHECKED_POOLS != 0) tarn_pool_check(nullptr, object, "destroy");
-    object->~T();
+    if constexpr (detail::require_complete<T>()) object->~T();
     tarn_pool_deallocate(object);
   }
 };
@@ -136,8 +136,10 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
   // The object and its control block lie in one slot of another process-wide pool, that of such pairs.
   template <class... Args>
   [[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args) const {
-    detail::require_creatable<T>();
-    return std::allocate_shared<T>(detail::pair_allocator<T>(), std::forward<Args>(args)...);
+    if constexpr (detail::require_creatable<T>()) {
+      return std::allocate_shared<T>(detail::pair_allocator<T>(), std::forward<Args>(args)...);
+    }
+    return nullptr;
   }
 
   [[nodiscard]] pool_stats stats() const noexcept { return detail::stats_of(core()); }
@@ -231,7 +233,7 @@ class object_pool : public detail::pool_front<object_pool<T>, T>,
     if (pool_ == nullptr) detail::throw_bad_alloc();
     number_ = tarn_pool_number(pool_);
   }
-  object_pool(const object_pool&) = delete;
+  object_pool(const object_pool&) = delete;  // neither copied nor moved: pass a reference
   object_pool& operator=(const object_pool&) = delete;
   // Requires: no other thread uses the pool any more. If objects are live, the pool's memory stays for ever, and the
   // leak hook (tarn/process.hpp) is called with the pool's name and the number of live objects.
@@ -252,8 +254,10 @@ class object_pool : public detail::pool_front<object_pool<T>, T>,
   // pointer to the object is destroyed before the pool.
   template <class... Args>
   [[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args) {
-    detail::require_creatable<T>();
-    return std::allocate_shared<T>(allocator<T>{this}, std::forward<Args>(args)...);
+    if constexpr (detail::require_creatable<T>()) {
+      return std::allocate_shared<T>(allocator<T>{this}, std::forward<Args>(args)...);
+    }
+    return nullptr;
   }
 
   [[nodiscard]] pool_stats stats() const noexcept { return detail::stats_of(pool_); }
@@ -354,7 +358,7 @@ class local_pool : public detail::pool_front<local_pool<T>, T>,
  public:
   // Takes no memory yet.
   local_pool() = default;
-  local_pool(const local_pool&) = delete;
+  local_pool(const local_pool&) = delete;  // neither copied nor moved: pass a reference
   local_pool& operator=(const local_pool&) = delete;
   // Frees the memory if no object is live. Otherwise the memory stays for ever, and the leak hook (tarn/process.hpp) is
   // called with the type's name and the number of live objects.

@@ -5,6 +5,7 @@
 
 #include "tarn/detail/abi.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -41,19 +42,20 @@ TARN_POOLS_BEGIN
 //
 // Requires: a virtual destructor in a base through which objects are deleted, as always in C++; here operator delete
 // also gets the object's size from it: without it, memory of a larger derived class would become a slot of T. The
-// compiler cannot see that; checked builds, and those without NDEBUG, end the program with a message. T is the class
-// itself: a class that names another one takes that one's pool where the sizes agree. std::make_shared and containers
-// do not use a class's operator new: use pool_of<T>().make_shared and pooled_allocator.
+// compiler cannot see that; such a delete ends the program with a message. T is the class itself: a class that names
+// another one is refused where that one has no base of its own, else takes its pool where the sizes agree.
+// std::make_shared and containers do not use a class's operator new: use pool_of<T>().make_shared and pooled_allocator.
 // Thread safety: as new and delete; any thread may delete an object that another thread created.
 // Failure: the new-handler is called as by ::operator new, then std::bad_alloc; null from the std::nothrow form.
 // Cost: that of pool_of<T>(), inlined. Deleting an over-aligned object of a class that is not final takes some ns more,
-// to find its pool by the address. The base adds no byte to T, and T may stay an aggregate.
+// to find its pool by the address; so does deleting any object of T once there was one of a larger derived class, unless T
+// is final or has a virtual destructor. The base adds no byte to T, and T may stay an aggregate.
 //
 // T is incomplete where the class is instantiated as T's base, so only the bodies of members may use sizeof(T).
 template <class T>
 class pooled {
  public:
-  [[nodiscard]] TARN_DETAIL_INLINE static void* operator new(std::size_t size) {
+  [[nodiscard]] TARN_DETAIL_INLINE static void* operator new(std::size_t size) {  // derive publicly
     return size == sizeof(T) ? take() : elsewhere(size);
   }
   [[nodiscard]] TARN_DETAIL_INLINE static void* operator new(std::size_t size, std::align_val_t alignment) {
@@ -75,7 +77,10 @@ class pooled {
   // Compilers prefer operator delete without a size where a class has one; so this class has none.
   TARN_DETAIL_INLINE static void operator delete(void* memory, std::size_t size) noexcept {
     if (size != sizeof(T)) return ::operator delete(memory);
-    if constexpr (looks_at_deletes()) require_slot(memory);
+    if constexpr (hides_size()) {
+      // relaxed: whoever deletes an object sees what happened before the new that made it.
+      if (TARN_DETAIL_UNLIKELY(larger_.load(std::memory_order_relaxed))) require_slot(memory);
+    }
     give(memory);
   }
   // The forms without a size decide by the address whether the memory is a pool's. They are needed for over-aligned
@@ -103,29 +108,27 @@ class pooled {
     return size == sizeof(T) && static_cast<std::size_t>(alignment) <= alignof(T);
   }
 
-  // Where another class may be behind a pointer to T, and the size that operator delete gets would not tell.
-  static constexpr bool looks_at_deletes() {
-#if defined(NDEBUG) && !TARN_CHECKED_POOLS
-    return false;
-#else
-    return !std::is_final_v<T> && !std::has_virtual_destructor_v<T>;
-#endif
-  }
+  // Whether an object of a larger class may be deleted through a pointer to T: then operator delete gets T's size.
+  static constexpr bool hides_size() { return !std::is_final_v<T> && !std::has_virtual_destructor_v<T>; }
   __attribute__((noinline)) static void require_slot(const void* memory) noexcept {
     if (memory == nullptr || tarn_pool_of(memory) != nullptr) return;
-    tarn_pool_check(nullptr, memory,
-                    "delete of a derived class through its base, which has no virtual destructor: delete");
+    const tarn_pool_options request = detail::request_for<T>({});
+    tarn_pool_check(tarn_pool_shared(&request), memory,
+                    "delete of a derived class through its base, which needs a virtual destructor,");
   }
 
   // Not inlined: a compiler that sees ::operator new here, and the class's operator delete where a constructor throws,
   // warns of mismatched functions.
   template <class... Form>
   __attribute__((noinline)) static void* elsewhere(std::size_t size, const Form&... form) {
+    if constexpr (hides_size()) larger_.store(true, std::memory_order_relaxed);
     return ::operator new(size, form...);
   }
 
   TARN_DETAIL_INLINE static void* try_take() noexcept {
-    static_assert(std::is_base_of_v<pooled, T>, "pooled<T> is for T's bases: class T : public pooled<T>");
+    static_assert(
+        std::is_base_of_v<pooled, T>,
+        "tarn: the base names another class than its own: write class order : public pooled<order>");
     return pool_of<T>().try_allocate();
   }
   TARN_DETAIL_INLINE static void* take() {
@@ -143,6 +146,9 @@ class pooled {
   TARN_DETAIL_INLINE static void give(void* memory) noexcept {
     if (memory != nullptr) pool_of<T>().deallocate(static_cast<T*>(memory));
   }
+
+  // Objects that were not in the pool have been created: those of larger classes that derive from T.
+  static inline constinit std::atomic<bool> larger_{false};
 };
 
 // Of a type that cannot be held: refused, with the reason.
@@ -171,8 +177,10 @@ class pooled<T> : detail::refused_type<T> {};
 template <class T, class Base = std::allocator<T>>
 class pooled_allocator {
   using base_traits = std::allocator_traits<Base>;
-  static_assert(std::is_same_v<typename base_traits::value_type, T>, "Base allocates another type than T");
-  static_assert(std::is_same_v<typename base_traits::pointer, T*>, "Base has pointers of its own kind");
+  static_assert(std::is_same_v<typename base_traits::value_type, T>,
+                "tarn: Base allocates another type than T: rebind it, as in std::allocator<T>");
+  static_assert(std::is_same_v<typename base_traits::pointer, T*>,
+                "tarn: Base has pointers of its own kind: pools need an allocator whose pointer is T*");
 
  public:
   using value_type = T;
@@ -200,14 +208,17 @@ class pooled_allocator {
       : base_(other.base()) {}
 
   [[nodiscard]] TARN_DETAIL_INLINE T* allocate(size_type count) {
-    static_assert(detail::complete<T>,
-                  "tarn: T is only declared here: include its definition before memory is taken");
-    return TARN_DETAIL_LIKELY(count == 1) ? pool_of<T>().allocate() : base_traits::allocate(base_, count);
+    if constexpr (detail::require_complete<T>()) {
+      if (TARN_DETAIL_UNLIKELY(count != 1)) return base_traits::allocate(base_, count);
+    }
+    return pool_of<T>().allocate();
   }
   // Requires: from allocate(count) of an equal allocator.
   TARN_DETAIL_INLINE void deallocate(T* memory, size_type count) noexcept {
-    if (TARN_DETAIL_LIKELY(count == 1)) return pool_of<T>().deallocate(memory);
-    base_traits::deallocate(base_, memory, count);
+    if constexpr (detail::require_complete<T>()) {
+      if (TARN_DETAIL_UNLIKELY(count != 1)) return base_traits::deallocate(base_, memory, count);
+    }
+    pool_of<T>().deallocate(memory);
   }
 
   [[nodiscard]] size_type max_size() const noexcept { return base_traits::max_size(base_); }

@@ -47,10 +47,10 @@
 #include "tarn/detail/type_name.hpp"
 #include "tarn/pool.hpp"
 
-// With 1, for tests: one object in four that comes back is destroyed, at random, so that code which relies on getting the same
-// object again fails early. Must have the same value in all translation units of a program.
+// With 1, as in checked builds: one object in four that comes back is destroyed, at random, so that code which relies on getting
+// the same object again fails early. Must have the same value in all translation units of a program.
 #ifndef TARN_RECYCLER_DROPS
-#define TARN_RECYCLER_DROPS 0
+#define TARN_RECYCLER_DROPS TARN_CHECKED_POOLS
 #endif
 
 #if TARN_RECYCLER_DROPS
@@ -189,8 +189,7 @@ class recycler {
 
   // Outlives the recycler while the program holds one of its objects.
   struct state {
-    template <class Factory>
-    state(Factory&& make, Hooks&& h) : hooks(std::move(h)), factory(std::forward<Factory>(make)) {}
+    state(std::function<T()>&& make, Hooks&& h) : hooks(std::move(h)), factory(std::move(make)) {}
 
     tarn_recycler* core = nullptr;
     std::size_t number = 0;
@@ -209,13 +208,17 @@ class recycler {
   class handle {
    public:
     handle() noexcept = default;
+    handle(const handle&) = delete;  // an object has one user: std::move(handle), or pass a reference
+    handle& operator=(const handle&) = delete;
     handle(handle&& other) noexcept : object_(std::exchange(other.object_, nullptr)), state_(other.state_) {}
     handle& operator=(handle&& other) noexcept {
       handle(std::move(other)).swap(*this);
       return *this;
     }
     TARN_DETAIL_INLINE ~handle() {
-      if (object_ != nullptr) give(state_, object_);
+      if constexpr (detail::require_complete<T>()) {
+        if (object_ != nullptr) give(state_, object_);
+      }
     }
 
     [[nodiscard]] T* get() const noexcept { return object_; }
@@ -251,6 +254,10 @@ class recycler {
       : state_(new state(std::move(make), std::move(hooks))) {
     start(options);
   }
+  template <class Wrong, class... More>
+    requires(!std::is_same_v<Wrong, recycler> && !std::is_convertible_v<const Wrong&, factory> &&
+             !std::is_convertible_v<const Wrong&, recycler_options>)
+  explicit recycler(const Wrong&, const More&...) = delete;  // a factory has no parameters and returns a T
   // Both require that T is default-constructible. They are templates without a constraint, because a class with a member
   // recycler<T> looks at them while a T that is nested in the class is not complete yet.
   template <class U = T>
@@ -260,8 +267,7 @@ class recycler {
       : state_(new state(default_factory<U>(), std::move(hooks))) {
     start(options);
   }
-  // Two recyclers would hand out the same objects.
-  recycler(const recycler&) = delete;
+  recycler(const recycler&) = delete;  // neither copied nor moved: pass a reference
   recycler& operator=(const recycler&) = delete;
   // Destroys the idle objects. Requires: no other thread is inside a call. Objects in the program's hands stay valid;
   // they are destroyed when they come back.
@@ -277,8 +283,10 @@ class recycler {
   // comes back leaks its memory and the recycler's state, nothing else.
   [[nodiscard]] TARN_DETAIL_INLINE T* take() {
     T* const object = static_cast<T*>(detail::pop(detail::local_recycler_bin(state_->number)));
-    if (TARN_DETAIL_UNLIKELY(object == nullptr)) return take_slow();
-    hand_out(object);
+    if constexpr (detail::require_complete<T>()) {
+      if (TARN_DETAIL_UNLIKELY(object == nullptr)) return take_slow();
+      hand_out(object);
+    }
     return object;
   }
   // Requires: `object` is from take() of this recycler, and not given back since. Null is allowed.
@@ -298,12 +306,14 @@ class recycler {
 
  private:
   template <class U>
-  static auto default_factory() {
-    detail::require_creatable<U>();
-    static_assert(
-        std::is_default_constructible_v<U>,
-        "T has no default constructor: give the recycler a factory, tarn::recycler<T> r([] { return T(…); })");
-    return [] { return U(); };
+  static factory default_factory() {
+    if constexpr (detail::require_creatable<U>()) {
+      constexpr bool makes_itself = std::is_default_constructible_v<U>;
+      static_assert(makes_itself,
+                    "tarn: T has no default constructor: give the recycler a factory: [] { return T(…); }");
+      if constexpr (makes_itself) return [] { return U(); };
+    }
+    return nullptr;
   }
 
   static constexpr std::size_t eighth = 8;
@@ -324,7 +334,7 @@ class recycler {
     request.limit_objects = options.limit_objects;
     request.cycle_ms = options.cycle.count_or_limit();
     request.destroy = [](void* context, void* object) {
-      end(static_cast<state*>(context), static_cast<T*>(object));
+      if constexpr (detail::require_complete<T>()) end(static_cast<state*>(context), static_cast<T*>(object));
     };
     request.context = state_;
     std::size_t largest = options.limit_per_object;
@@ -336,7 +346,10 @@ class recycler {
       detail::throw_bad_alloc();
     }
     // If each object is too large, no thread has a bin for them, so that only the slow path needs to look.
-    state_->number = measures || sizeof(T) <= state_->largest ? tarn_recycler_number(state_->core) : SIZE_MAX;
+    if constexpr (detail::require_complete<T>()) {
+      state_->number =
+          measures || sizeof(T) <= state_->largest ? tarn_recycler_number(state_->core) : SIZE_MAX;
+    }
   }
 
   // ---- get ----

@@ -60,7 +60,7 @@ struct scope_options {
 };
 
 // While it exists and has not left, its thread allocates in the scope. Entries of a thread are left innermost first.
-class [[nodiscard]] scope_entry {
+class [[nodiscard("the thread leaves the scope when the entry ends: auto in = query.enter()")]] scope_entry {
  public:
   // Throws std::bad_alloc if there is no memory for the thread's part of the scope. Ends the process if the scope has
   // ended. Cost: a few ns; the first time in each thread a lock and 5 KiB.
@@ -84,7 +84,7 @@ class [[nodiscard]] scope_entry {
   tarn_scope_entry entry_{nullptr, nullptr};
 };
 
-[[nodiscard]] inline scope_entry enter(scope_handle scope) { return scope_entry(scope); }
+inline scope_entry enter(scope_handle scope) { return scope_entry(scope); }
 // The scope that the calling thread is in; instance == nullptr: none.
 [[nodiscard]] inline scope_handle current_scope() noexcept { return tarn_scope_current(); }
 
@@ -116,7 +116,7 @@ class scope {
   scope(const scope&) = delete;
   scope& operator=(const scope&) = delete;
 
-  [[nodiscard]] scope_entry enter() const { return scope_entry(handle_); }
+  scope_entry enter() const { return scope_entry(handle_); }
   [[nodiscard]] scope_handle handle() const noexcept { return handle_; }
   [[nodiscard]] scope_stats stats() const noexcept {
     scope_stats out{};

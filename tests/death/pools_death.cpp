@@ -191,8 +191,8 @@ TEST_F(pools_death, a_derived_class_deleted_through_its_base_without_a_virtual_d
   truck* const one = new truck;
   EXPECT_TARN_ABORT(
       delete hidden(static_cast<vehicle*>(one)),
-      "delete of a derived class through its base, which has no virtual destructor: delete of a "
-      "pointer that is in no pool",
+      "delete of a derived class through its base, which needs a virtual destructor, in the pool of vehicle, "
+      "of a pointer that is in no pool",
       one);
   delete one;
 }

@@ -116,13 +116,15 @@ TEST_F(unchecked_pools_death, malloc_and_pools_do_not_mix) {
 
 TEST_F(unchecked_pools_death, a_derived_class_deleted_through_its_base_without_a_virtual_destructor) {
   delete hidden(new vehicle);
+  const char* const message =
+      "delete of a derived class through its base, which needs a virtual destructor, in the pool of vehicle, "
+      "of a pointer that is in no pool";
   truck* const one = new truck;
-  EXPECT_TARN_ABORT(
-      delete hidden(static_cast<vehicle*>(one)),
-      "delete of a derived class through its base, which has no virtual destructor: delete of a "
-      "pointer that is in no pool",
-      one);
+  EXPECT_TARN_ABORT(delete hidden(static_cast<vehicle*>(one)), message, one);
+  EXPECT_TARN_ABORT(std::thread([&] { delete hidden(static_cast<vehicle*>(one)); }).join(), message, one);
   delete one;
+  delete hidden(new vehicle);
+  delete hidden(static_cast<vehicle*>(nullptr));
 }
 
 }  // namespace

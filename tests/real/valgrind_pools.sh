@@ -81,7 +81,7 @@ cat >thread.supp <<'CODE'
 CODE
 library_folder=$(dirname "$TARN_LIB")
 for checked in 0 1; do
-  g++ -std=c++20 -O1 -g -DNDEBUG -DTARN_CHECKED_POOLS=$checked -pthread -I"$include" work.cpp \
+  g++ -std=c++20 -O1 -g -DNDEBUG -DTARN_CHECKED_POOLS=$checked -DTARN_RECYCLER_DROPS=0 -pthread -I"$include" work.cpp \
     "$library_folder/libtarn-api.so" -Wl,-rpath,"$library_folder" -o work || fail "the program cannot be built"
   without 60 ./work >plain.txt 2>plain.err || fail "the program fails without valgrind (status $?)"
   without 300 valgrind --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --suppressions=thread.supp \

@@ -39,14 +39,24 @@ struct refused_element {
 
 template <class T>
 concept complete = requires { sizeof(T); };
-// What can be said of T only where objects are made.
+// What can be said of T only where it is used. Both are instantiated once for each T, so that compilers say it once; and a
+// function that asks by `if constexpr` is not compiled for a T that is refused, so that no other errors follow.
 template <class T>
-TARN_DETAIL_INLINE void require_creatable() {
-  static_assert(complete<T>, "tarn: T is only declared here: include its definition before objects are made");
-  if constexpr (complete<T>) {
-    static_assert(!std::is_abstract_v<T>,
+constexpr bool require_complete() {
+  constexpr bool defined = complete<T>;  // a name, or compilers explain the concept, too
+  static_assert(defined, "tarn: T is only declared here: include its definition before it is used");
+  return defined;
+}
+template <class T>
+constexpr bool require_creatable() {
+  if constexpr (!require_complete<T>()) {
+    return false;
+  } else {
+    constexpr bool concrete = !std::is_abstract_v<T>;
+    static_assert(concrete,
                   "tarn: T is abstract, so there are no objects of it: make them in the pool of a class that "
                   "derives from it");
+    return concrete;
   }
 }
 

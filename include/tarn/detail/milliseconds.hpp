@@ -9,6 +9,7 @@
 
 #include <climits>
 #include <cstdint>
+#include <type_traits>
 
 namespace tarn {
 TARN_NAMESPACE_BEGIN
@@ -25,6 +26,13 @@ class milliseconds {
     }
   constexpr milliseconds(const Duration& time) noexcept  // NOLINT(google-explicit-constructor)
       : count_(scaled(time.count(), Duration::period::num, Duration::period::den)) {}
+  // (Not deleted: Clang would say that options cannot be converted, and not why.)
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  constexpr milliseconds(Number /*count*/) noexcept {  // NOLINT(google-explicit-constructor)
+    static_assert(std::is_void_v<Number>,
+                  "tarn: a time has a unit: write std::chrono::milliseconds(2000), or 2s");
+  }
 
   [[nodiscard]] static constexpr milliseconds of(std::int64_t count) noexcept {
     milliseconds made;

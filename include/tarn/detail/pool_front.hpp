@@ -7,6 +7,7 @@
 #include "tarn/detail/abi.hpp"
 
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "tarn/detail/config.hpp"
@@ -71,28 +72,32 @@ class pool_front {
 
   // Memory for one T; deallocate() frees it. No constructor or destructor runs.
   [[nodiscard]] TARN_DETAIL_INLINE T* allocate() const {
-    static_assert(complete<T>,
-                  "tarn: T is only declared here: include its definition before memory is taken");
-    void* const slot = self().take();
+    T* const slot = try_allocate();
     if (TARN_DETAIL_UNLIKELY(slot == nullptr)) throw_bad_alloc();
-    return static_cast<T*>(slot);
+    return slot;
   }
-  [[nodiscard]] TARN_DETAIL_INLINE T* try_allocate() const noexcept { return static_cast<T*>(self().take()); }
+  [[nodiscard]] TARN_DETAIL_INLINE T* try_allocate() const noexcept {
+    if constexpr (require_complete<T>()) return static_cast<T*>(self().take());
+    return nullptr;
+  }
   // Requires: from allocate() of this pool, and not freed since.
-  TARN_DETAIL_INLINE void deallocate(T* memory) const noexcept { self().give(memory); }
+  TARN_DETAIL_INLINE void deallocate(T* memory) const noexcept {
+    if constexpr (require_complete<T>()) self().give(memory);
+  }
 
   // A new T. Throws std::bad_alloc, and what the constructor throws; in that case the slot is back in the pool.
   template <class... Args>
   [[nodiscard]] TARN_DETAIL_INLINE T* create(Args&&... args) const {
-    require_creatable<T>();
-    return construct(allocate(), std::forward<Args>(args)...);
+    if constexpr (require_creatable<T>()) return construct(allocate(), std::forward<Args>(args)...);
+    return nullptr;
   }
   // Null when there is no memory. Throws what the constructor throws.
   template <class... Args>
   [[nodiscard]] TARN_DETAIL_INLINE T* try_create(Args&&... args) const {
-    require_creatable<T>();
-    T* const memory = try_allocate();
-    return memory != nullptr ? construct(memory, std::forward<Args>(args)...) : nullptr;
+    if constexpr (require_creatable<T>()) {
+      if (T* const memory = try_allocate()) return construct(memory, std::forward<Args>(args)...);
+    }
+    return nullptr;
   }
   // As create() and try_create() without arguments, but T is default-initialised, as by
   // std::make_unique_for_overwrite: members without constructor and initialiser are written by the caller, not by the
@@ -102,11 +107,16 @@ class pool_front {
   // Destroys the object and frees its slot. Null is allowed. Requires: from a create function of this pool, and of dynamic type
   // T (the pool would free a slot of another size through a pointer to a base).
   TARN_DETAIL_INLINE void destroy(T* object) const noexcept {
-    if (object == nullptr) return;
-    if constexpr (TARN_CHECKED_POOLS != 0) self().check(object);
-    object->~T();
-    deallocate(object);
+    if constexpr (require_complete<T>()) {
+      if (object == nullptr) return;
+      if constexpr (TARN_CHECKED_POOLS != 0) self().check(object);
+      object->~T();
+      deallocate(object);
+    }
   }
+  template <class Derived>
+    requires(!std::is_same_v<Derived, T> && std::is_convertible_v<Derived*, T*>)
+  void destroy(Derived* object) const = delete;  // give it to the pool of its own class: pool_of<Derived>()
 
  private:
   [[nodiscard]] const Self& self() const { return static_cast<const Self&>(*this); }

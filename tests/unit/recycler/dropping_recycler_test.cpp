@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Compiled with TARN_RECYCLER_DROPS=1: a recycler drops one returned object in four at random.
+// Compiled with TARN_CHECKED_POOLS=1: a recycler drops one returned object in four at random.
 #include <gtest/gtest.h>
-#include <chrono>
 
+#include <chrono>
 #include <string>
 
 #include "tarn/recycler.hpp"
