@@ -13,7 +13,7 @@ from report import charts
 from report.results import Results
 from report.tables import by_cell, by_contender, median, ratio_table, spread
 from runner import machine
-from runner.launch import Launcher, read_own_time
+from runner.launch import Launcher, read_json, read_own_time
 from runner.session import Cell, Figures, Task
 from suites import real_programs
 from suites.suite import BUILD_FIRST, Plan, Suite
@@ -40,6 +40,9 @@ WORKLOADS = (
     ("ring-2", "ring", 2, "one producer, one consumer, 64-byte messages"),
 )
 CALLS = ("bench_cycles", "bench_micro")
+PEAK = "after-peak"
+# Seconds after the last free, as the program prints them.
+WAITS = ("0.1", "1", "5", "12")
 # Those that --threads runs at each number of threads.
 SCALING = ("larson", "xmalloc", "slots", "mstress", "alloc_test", "glibc_thread", "thread_churn", "rptest", "ring")
 
@@ -128,6 +131,11 @@ def workload_cell(
     return Cell(scene, name, tasks(contenders, command, read_own_time), note, twin=twin, warm_up=True)
 
 
+def peak_cell(options: argparse.Namespace, contenders: list[Contender]) -> Cell:
+    command = [str(options.build_dir / "bench" / "after_peak"), "1", str(options.scale)]
+    return Cell(PEAK, "", tasks(contenders, command, read_json), "1 GiB allocated and freed, then idle: what stays resident")
+
+
 def plan(options: argparse.Namespace, inputs: Path) -> Plan:
     found = Plan()
     contenders = find_contenders(options, found.notices)
@@ -135,6 +143,7 @@ def plan(options: argparse.Namespace, inputs: Path) -> Plan:
     scaling = [(f"{program}@{count}", program, count, "") for program in SCALING for count in counts]
     found.cells += call_cells(options, contenders, found.notices)
     found.cells += [workload_cell(options, contenders, "workload", row) for row in WORKLOADS]
+    found.cells.append(peak_cell(options, contenders))
     found.cells += real_programs.cells(contenders, inputs, tasks, found.notices)
     found.cells += [workload_cell(options, contenders, "scaling", row) for row in scaling]
     found.versions = {each.name: peers.version_of(each) for each in contenders}
@@ -156,6 +165,10 @@ def tables(results: Results) -> list[str]:
     figures = {figure: run["scene"] for run in results.runs if run["scene"] in CALLS for figure in run["figures"]}
     columns = {figure: (scene, "", median(results, figure)) for figure, scene in figures.items()}
     found += by_contender(results, "Single calls, median over processes", columns)
+    columns = {"peak, MB": (PEAK, "", median(results, "peak", 0, 1e-6))}
+    columns |= {f"after {wait} s": (PEAK, "", median(results, f"after {wait} s", 0, 1e-6)) for wait in WAITS}
+    columns |= {f"longest {call}, µs": (PEAK, "", median(results, f"longest {call}", 0)) for call in ("malloc", "free")}
+    found += by_contender(results, "1 GiB of blocks, all but 0.1 % freed: resident MB, and the longest single call", columns)
     title = "Scaling: seconds for the same work at so many threads"
     return found + by_cell(results, title, ("scaling",), spread(results, "seconds", 3))
 
