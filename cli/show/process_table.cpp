@@ -32,7 +32,7 @@ std::string render_tree(const std::vector<process_summary>& processes, double cp
   // Some processes end without reporting their usage; the system has counted it.
   const double all_cpu = std::max(sum.cpu_ns, cpu_ns);
   std::string text =
-      fmt::format("{:.0f} processes: {} allocations of {}; memory truly cost about {} of {} processor time\n",
+      fmt::format("{:.0f} processes: {} allocations of {}; memory cost about {} of {} processor time\n",
                   sum.images, profiler::say_count(sum.allocations), profiler::say_bytes(sum.bytes),
                   profiler::say_time(sum.charged.total()), profiler::say_time(all_cpu));
   text += fmt::format(

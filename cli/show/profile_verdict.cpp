@@ -68,7 +68,7 @@ std::string blocks_of(const profiler::site_figures& sum, const char* of) {
 
 std::string paying_line(const profile& p, const profiler::cost& paid, const std::string& what,
                         const std::string& name) {
-  return fmt::format("  {} {}  {}  {}\n", pad_left(say_cost(paid), 13), pad_left(share_of(p, paid), 6),
+  return fmt::format("  {} {}  {}  {}\n", pad_left(share_of(p, paid), 6), pad_left(say_cost(paid), 13),
                      pad_left(what, 20), name);
 }
 
@@ -104,10 +104,7 @@ std::string paying_lines(const profile& p, const profiler::cost& all) {
 
 // What can be changed, from the first to try, and what is better left unchanged.
 std::string render_advice(const profiler::profile& p) {
-  std::string text =
-      p.proven.rounds > 0
-          ? "  what to do (all of it, with the reasons: tarn advise FILE):\n"
-          : "  what to look at (with the reasons: tarn advise FILE; what it saves: tarn prove FILE):\n";
+  std::string text = "  what would help (the reasons: tarn advise FILE):\n";
   std::size_t shown = 0;
   for (const profiler::advice& one : profiler::advise(p)) {
     if (one.instead_of >= 0) continue;
@@ -118,41 +115,39 @@ std::string render_advice(const profiler::profile& p) {
     if (++shown > most_advice) continue;
     text += fmt::format("    {}{}\n", one.headline, is_remark(one) ? "" : ": " + say_figures(one));
   }
+  if (shown > 0 && p.proven.rounds == 0) text += "  next: tarn prove FILE measures what each of them saves\n";
   return text;
 }
 
-// The cost in one line, of which the sentence about memory is the other half.
+// How much of the program's time it is, and for what.
 std::string cost_line(const profile& p, const profiler::cost& all) {
-  const profiler::site_figures sum = sum_of_sites(p);
-  const std::string count =
-      p.mode == profiler::profile_mode::faults
-          ? say_count(sum.faults) + " page faults"
-          : blocks_of(sum, sum.maps > 0 ? " allocations and mappings of " : " allocations of ");
   const double processor = profiler::processor_ns(p);
-  const std::string share =
-      processor > 0 ? fmt::format(", {} of {} processor time", share_of(p, all), say_time(processor)) : "";
-  return fmt::format("{}; memory truly cost {}{}\n", count, say_cost(all), share);
+  const std::string whole =
+      processor > 0 ? fmt::format("{} of {} processor time: ", share_of(p, all), say_time(processor)) : "";
+  if (p.mode == profiler::profile_mode::faults) {
+    const std::string unseen =
+        p.unseen_faults > 0 ? fmt::format(", {} more not seen", say_count(p.unseen_faults)) : "";
+    return fmt::format("memory cost {}{} for {} page faults{}\n", whole, say_cost(all),
+                       say_count(sum_of_sites(p).faults), unseen);
+  }
+  const double kernel_margin = all.hidden() > 0 ? margin_of(all.kernel_variance) / all.hidden() : 0;
+  return fmt::format(
+      "memory cost {}{}, of it {} for page faults, {} to give memory back, {} in malloc and free\n", whole,
+      say_cost(all), say_estimate(base_unit::ns, all.fault_ns, kernel_margin * all.fault_ns),
+      say_estimate(base_unit::ns, all.unmap_ns, kernel_margin * all.unmap_ns),
+      say_estimate(base_unit::ns, all.malloc_ns,
+                   margin_of(all.malloc_variance + all.malloc_bias * all.malloc_bias)));
 }
 
-// Where that time is.
-std::string parts_of_cost(const profile& p, const profiler::cost& all) {
-  const double joined = sum_of_sites(p).faults;
-  if (p.mode == profiler::profile_mode::faults) {
-    return fmt::format("  page faults: {} by the code that touched the memory, {} not seen\n",
-                       say_count(joined), say_count(p.unseen_faults));
-  }
-  const double malloc_margin = margin_of(all.malloc_variance + all.malloc_bias * all.malloc_bias);
-  const double kernel_margin = margin_of(all.kernel_variance);
-  return fmt::format(
-      "  in malloc and free {}, which a timer around them sees; afterwards in the kernel {} for page faults and {} for "
-      "giving memory back, which it does not\n"
-      "  page faults: {} on blocks of a known site, {} elsewhere (images, stacks, the allocator's own), {} not seen\n",
-      say_estimate(base_unit::ns, all.malloc_ns, malloc_margin),
-      say_estimate(base_unit::ns, all.fault_ns,
-                   all.hidden() > 0 ? kernel_margin * all.fault_ns / all.hidden() : 0),
-      say_estimate(base_unit::ns, all.unmap_ns,
-                   all.hidden() > 0 ? kernel_margin * all.unmap_ns / all.hidden() : 0),
-      say_count(joined), say_count(p.other_faults), say_count(p.unseen_faults));
+// For how much of it.
+std::string amount_line(const profile& p) {
+  if (p.mode == profiler::profile_mode::faults) return "";
+  const profiler::site_figures sum = sum_of_sites(p);
+  const std::string unseen =
+      p.unseen_faults > 0 ? fmt::format(", {} of them not seen", say_count(p.unseen_faults)) : "";
+  return fmt::format("  {}, {} page faults{}\n",
+                     blocks_of(sum, sum.maps > 0 ? " allocations and mappings of " : " allocations of "),
+                     say_count(sum.faults + p.other_faults + p.unseen_faults), unseen);
 }
 
 // Of a trouble with time: what memory it took, and who held it if that is much.
@@ -189,12 +184,11 @@ std::string render_memory_verdict(const profile& p) {
 std::string render_verdict(const profile& p) {
   const trouble what = profiler::trouble_of(p);
   const profiler::cost all = profiler::cost_of_all(p);
-  std::string text = what.kind == trouble_kind::time ? cost_line(p, all) + parts_of_cost(p, all) +
-                                                           paying_lines(p, all) + memory_line(p, what)
-                                                     : render_trouble(p, what) + "  " + cost_line(p, all);
+  std::string text = what.kind == trouble_kind::time
+                         ? cost_line(p, all) + amount_line(p) + paying_lines(p, all) + memory_line(p, what)
+                         : render_trouble(p, what) + "  " + cost_line(p, all);
   // A signal that has nothing to do with memory does not say what the program paid.
-  if (what.kind == trouble_kind::death && !what.is_memory())
-    text += parts_of_cost(p, all) + paying_lines(p, all);
+  if (what.kind == trouble_kind::death && !what.is_memory()) text += amount_line(p) + paying_lines(p, all);
   if (p.mode != profiler::profile_mode::faults) {
     // Advice is about time. Where memory is the trouble, some of it would make that worse.
     text += what.is_memory() ? "  what can be changed about its time: tarn advise FILE\n" : render_advice(p);

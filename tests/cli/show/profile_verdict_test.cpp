@@ -72,10 +72,10 @@ TEST(profile_verdict, the_cost_is_a_share_of_the_processor_time_without_the_reco
   profile p = two_places({"make", {}, 0, false}, {"load", {}, 0, false});
   p.counters.emplace_back().user_ns = 50e6;
   p.recorder_ns = 10e6;
-  EXPECT_NE(render_verdict(p).find("memory truly cost 2 ms, 5.0 % of 40 ms processor time"),
+  EXPECT_NE(render_verdict(p).find("memory cost 5.0 % of 40 ms processor time: 2 ms, of it "),
             std::string::npos)
       << render_verdict(p);
-  EXPECT_NE(render_verdict(p).find("1 ms  2.5 %"), std::string::npos) << render_verdict(p);
+  EXPECT_NE(render_verdict(p).find("2.5 %          1 ms"), std::string::npos) << render_verdict(p);
 }
 
 }  // namespace
