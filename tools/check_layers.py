@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks the includes of src/, profiler/ and cli/: no folder includes from one above it, the engine includes only from
 src/ and include/, public headers include only from include/, and no files include each other in a circle (a header and
-its source count as one). Draws the folders' includes into docs/explanation/tour.md with --draw, and checks without it
-that the drawing is current."""
+its source count as one). With --draw it prints which folder includes from which."""
 
 import re
 import sys
@@ -18,7 +17,6 @@ ORDER = {
 }
 # Each tree may include from the trees before it.
 TREES = ["src", "profiler", "cli"]
-DRAWING = ROOT / "docs/explanation/tour.md"
 
 
 def tree_and_folder(path):
