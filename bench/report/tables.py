@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from report.results import Results
+from report.results import TWIN, Results
 
 BEGIN = "<!-- results: begin (written by bench/run.py; do not edit) -->"
 END = "<!-- results: end -->"
@@ -84,9 +84,18 @@ def mean(grid: Grid, name: str, places: Iterable[tuple[str, str]] | None = None)
     return statistics.geometric_mean(found) if found else None
 
 
+def noise(grid: Grid, name: str) -> list[str]:
+    """How far the second name of the same contender lies from it."""
+    twins = {place[1]: column[name + TWIN] / column[name] for place, column in grid.items() if {name, name + TWIN} <= column.keys()}
+    if not twins:
+        return []
+    row = max(twins, key=lambda each: abs(twins[each] - 1))
+    return [f"noise, {name + TWIN} over {name}: {statistics.geometric_mean(twins.values()):.3f} in the mean, {twins[row]:.2f} in {row}"]
+
+
 def ratio_table(results: Results, title: str, scenes: tuple[str, ...], figure: str, among: list[str], subject: str) -> list[str]:
     """Ratios with their geometric means and worst rows, and in which rows who was ahead of `subject` by more than a tenth."""
-    grid, names = ratios(results, scenes, figure, among), results.names()
+    grid, names = ratios(results, scenes, figure, among), results.originals()
     if not grid:
         return []
 
@@ -102,7 +111,7 @@ def ratio_table(results: Results, title: str, scenes: tuple[str, ...], figure: s
     behind = sorted(((column[subject], place) for place, column in grid.items() if column.get(subject, 0) > 1.1), reverse=True)
     others = [name for name in among if name != subject]
     lost = [f"{place[1]} {value:.2f} ({min(others, key=lambda name: grid[place].get(name, 9e9))})" for value, place in behind]
-    return [table(title, ["row", *names], rows, f"behind by more than 10 %: {', '.join(lost) or 'nowhere'}")]
+    return [table(title, ["row", *names], rows, *noise(grid, subject), f"behind by more than 10 %: {', '.join(lost) or 'nowhere'}")]
 
 
 def replace_block(path: Path, content: str) -> None:
