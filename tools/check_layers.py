@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks the includes of src/, profiler/ and cli/: no folder includes from one above it, the engine includes only from
 src/ and include/, public headers include only from include/, and no files include each other in a circle (a header and
-its source count as one). Draws the folders' includes into docs/explanation/tour.md with --draw, and checks without it
-that the drawing is current."""
+its source count as one). With --draw it prints which folder includes from which."""
 
 import re
 import sys
@@ -18,7 +17,6 @@ ORDER = {
 }
 # Each tree may include from the trees before it.
 TREES = ["src", "profiler", "cli"]
-DRAWING = ROOT / "docs/explanation/tour.md"
 
 
 def tree_and_folder(path):
@@ -82,30 +80,6 @@ def matrix_of(tree, edges):
     return lines
 
 
-def drawing_of(edges):
-    lines = []
-    for tree in TREES:
-        lines += ["    " + line for line in matrix_of(tree, edges[tree])] + [""]
-    return "\n".join(lines[:-1])
-
-
-def drawing_problem(edges, draw):
-    """Compares the drawing in the document with the includes, or replaces it. What is wrong, or None."""
-    text = DRAWING.read_text()
-    begin, end = "<!-- drawn by tools/check_layers.py --draw -->\n\n", "\n\n<!-- end of the drawing -->"
-    if begin not in text or end not in text:
-        return f"{DRAWING.relative_to(ROOT)}:1: the comments around the drawing of the folders are missing"
-    before, rest = text.split(begin)
-    drawn, after = rest.split(end)
-    if drawn == drawing_of(edges):
-        return None
-    if draw:
-        DRAWING.write_text(before + begin + drawing_of(edges) + end + after)
-        return None
-    line = before.count("\n") + 1
-    return f"{DRAWING.relative_to(ROOT)}:{line}: the drawing of the folders is not current; run tools/check_layers.py --draw"
-
-
 def main():
     sys.setrecursionlimit(10000)
     sources = sorted(p for tree in TREES for p in (ROOT / tree).rglob("*") if p.suffix in {".hpp", ".cpp", ".h", ".c"})
@@ -126,8 +100,8 @@ def main():
             if names[0] != names[1]:
                 graph.setdefault(names[0], set()).add(names[1])
     problems += circle_problems(graph)
-    if not_drawn := drawing_problem(edges, "--draw" in sys.argv[1:]):
-        problems.append(not_drawn)
+    if "--draw" in sys.argv[1:]:
+        print("\n\n".join("\n".join(matrix_of(tree, edges[tree])) for tree in TREES))
     for header in sorted((ROOT / "include").rglob("*.h*")):
         for line, target in includes_of(header):
             if not target.is_relative_to(ROOT / "include"):

@@ -13,7 +13,7 @@ BUILT = Path(__file__).resolve().parent.parent.parent / "build" / "peers"
 
 
 def add_peer_options(parser: argparse.ArgumentParser) -> None:
-    newer = "also newer mimalloc, snmalloc, jemalloc and tcmalloc, fetched by cargo and built in build/peers"
+    newer = "newer mimalloc and jemalloc, also snmalloc and tcmalloc, fetched by cargo and built in build/peers"
     parser.add_argument("--peers-from-crates", action="store_true", help=newer)
 
 
@@ -23,11 +23,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def find_peers(options: argparse.Namespace, notices: list[str], without: tuple[str, ...] = ()) -> list[Contender]:
-    """All but tarn's, glibc's first; a notice for each that is not here. `without` names installed ones to leave out."""
+    """All but tarn's, glibc's first; a notice for each that is not here. A newer version takes the place of the installed one;
+    `without` names installed ones to leave out."""
     found, missing = installed_peers(without)
     notices += missing
     if options.peers_from_crates:
-        found += crates.build_all(BUILT, lambda line: print(line, file=sys.stderr), notices)
+        newer = crates.build_all(BUILT, lambda line: print(line, file=sys.stderr), notices)
+        found = [each for each in found if not any(new.name.startswith(each.name) for new in newer)] + newer
     return found
 
 

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from report.results import Results
+from report.results import TWIN, Results
 
 BEGIN = "<!-- results: begin (written by bench/run.py; do not edit) -->"
 END = "<!-- results: end -->"
@@ -35,12 +35,15 @@ def median(results: Results, figure: str, digits: int = 2, factor: float = 1.0) 
 
 
 def spread(results: Results, figure: str, digits: int = 1, factor: float = 1.0) -> Text:
-    """Median [lowest..highest]."""
+    """The median, and where the rounds lie more than a tenth of it apart, [lowest..highest]."""
 
     def text(scene: str, cell: str, name: str) -> str:
         values = [value * factor for value in results.values(scene, cell, name, figure)]
-        middle = f"{statistics.median(values):.{digits}f}" if values else "-"
-        return middle if len(values) < 2 else f"{middle} [{min(values):.{digits}f}..{max(values):.{digits}f}]"
+        if not values:
+            return "-"
+        middle = statistics.median(values)
+        wide = max(values) - min(values) > middle / 10
+        return f"{middle:.{digits}f}" + (f" [{min(values):.{digits}f}..{max(values):.{digits}f}]" if wide else "")
 
     return text
 
@@ -81,9 +84,18 @@ def mean(grid: Grid, name: str, places: Iterable[tuple[str, str]] | None = None)
     return statistics.geometric_mean(found) if found else None
 
 
+def noise(grid: Grid, name: str) -> list[str]:
+    """How far the second name of the same contender lies from it."""
+    twins = {place[1]: column[name + TWIN] / column[name] for place, column in grid.items() if {name, name + TWIN} <= column.keys()}
+    if not twins:
+        return []
+    row = max(twins, key=lambda each: abs(twins[each] - 1))
+    return [f"noise, {name + TWIN} over {name}: {statistics.geometric_mean(twins.values()):.3f} in the mean, {twins[row]:.2f} in {row}"]
+
+
 def ratio_table(results: Results, title: str, scenes: tuple[str, ...], figure: str, among: list[str], subject: str) -> list[str]:
-    """Ratios with their geometric means and worst rows, and in which rows who was ahead of `subject`."""
-    grid, names = ratios(results, scenes, figure, among), results.names()
+    """Ratios with their geometric means and worst rows, and in which rows who was ahead of `subject` by more than a tenth."""
+    grid, names = ratios(results, scenes, figure, among), results.originals()
     if not grid:
         return []
 
@@ -96,10 +108,10 @@ def ratio_table(results: Results, title: str, scenes: tuple[str, ...], figure: s
         rows.append([f"geomean, {label}", *(show(mean(grid, name, places), 3) for name in names)])
     worst = [max(((column[name], place[1]) for place, column in grid.items() if name in column), default=(0, "-")) for name in names]
     rows.append(["worst row", *(f"{value:.2f} {row}" for value, row in worst)])
-    behind = sorted(((column[subject], place) for place, column in grid.items() if column.get(subject, 0) > 1), reverse=True)
+    behind = sorted(((column[subject], place) for place, column in grid.items() if column.get(subject, 0) > 1.1), reverse=True)
     others = [name for name in among if name != subject]
     lost = [f"{place[1]} {value:.2f} ({min(others, key=lambda name: grid[place].get(name, 9e9))})" for value, place in behind]
-    return [table(title, ["row", *names], rows, f"behind: {', '.join(lost) or 'nowhere'}")]
+    return [table(title, ["row", *names], rows, *noise(grid, subject), f"behind by more than 10 %: {', '.join(lost) or 'nowhere'}")]
 
 
 def replace_block(path: Path, content: str) -> None:

@@ -153,7 +153,7 @@ def plan(options: argparse.Namespace, inputs: Path) -> Plan:
 def all_figures(results: Results, names: list[str] | None = None) -> list[str]:
     others = (("cpu",), ("minor", 1, 1e-3), ("rss", 1, 1e-6))
     texts = [spread(results, "seconds", 3), *(median(results, *each) for each in others)]
-    title = "Seconds, median [lowest..highest] / CPU seconds / minor page faults in thousands / peak RSS in MB"
+    title = "Seconds, median / CPU seconds / minor page faults in thousands / peak RSS in MB"
     return by_cell(results, title, charts.ROWS, lambda *at: " / ".join(text(*at) for text in texts), names)
 
 

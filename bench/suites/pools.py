@@ -106,26 +106,26 @@ def plan(options: argparse.Namespace, inputs: Path) -> Plan:
 def tables(results: Results) -> list[str]:
     header = {"batch1": "5,000, 1 B", "batch64": "5,000, 64 B", "pair1": "pair, 1 B", "pair64": "pair, 64 B"}
     columns = {words: ("pairs", "", spread(results, figure)) for figure, words in header.items()}
-    found = by_contender(results, "new + delete of a class, ticks per pair: median [lowest..highest]", columns)
+    found = by_contender(results, "new + delete of a class, ticks per pair: median", columns)
     for count in dict.fromkeys(cell.split()[1] for _, cell in results.cells("containers")):
         at = {name: ("containers", f"{name} {count}") for name in ("unordered_set", "list", "map")}
         texts = {"": spread(results, "sum"), ", MB": median(results, "grown", 1, 1e-6)}
         columns = {name + unit: (*place, text) for name, place in at.items() for unit, text in texts.items()}
         columns["list, second insertion"] = (*at["list"], median(results, "again", 1))
-        title = f"Containers of {int(count):,} ints, ticks per element inserted, erased, inserted again: median [lowest..highest]"
+        title = f"Containers of {int(count):,} ints, ticks per element inserted, erased, inserted again: median"
         found += by_contender(results, title, columns, "MB: growth of the process")
     columns = {f"T = {cell}": ("threads", cell, spread(results, "ns")) for _, cell in results.cells("threads")}
     shortened = "who takes more than two seconds stops after fewer rounds"
-    title = "T threads x 100,000 objects of 64 B, 50 rounds, ns per take + give: median [lowest..highest]"
+    title = "T threads x 100,000 objects of 64 B, 50 rounds, ns per take + give: median"
     found += by_contender(results, title, columns, shortened)
     header = {"live": "all live", "idle": "2 s after all were returned", "ended": "threads ended"}
     columns = {words: ("memory", "", median(results, figure, 1, 1e-6)) for figure, words in header.items()}
     title = "Resident MB above the test's own, 16 threads x 100,000 objects of 64 B"
     found += by_contender(results, title, columns)
     columns = {"million/s": ("ring", "", spread(results, "rate")), "growth, MB": ("ring", "", median(results, "grown", 1, 1e-6))}
-    found += by_contender(results, "One producer, one consumer, batches of 256 pointers: median [lowest..highest]", columns)
+    found += by_contender(results, "One producer, one consumer, batches of 256 pointers: median", columns)
     columns = {f"T = {cell}": ("slots", cell, spread(results, "rate")) for _, cell in results.cells("slots")}
-    title = "Exchange through 16,384 shared slots, million operations/s: median [lowest..highest]"
+    title = "Exchange through 16,384 shared slots, million operations/s: median"
     return found + by_contender(results, title, columns)
 
 

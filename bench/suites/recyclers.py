@@ -65,10 +65,10 @@ def plan(options: argparse.Namespace, inputs: Path) -> Plan:
 def tables(results: Results) -> list[str]:
     ns = spread(results, "ns", 2)
     columns = {" ".join(place).strip(): (*place, ns) for place in results.cells(*SMALL)}
-    found = by_contender(results, "An object of 64 bytes, ns per get and give: median [lowest..highest]", columns)
+    found = by_contender(results, "An object of 64 bytes, ns per get and give: median", columns)
     figures = {"ns": "ns", "allocations": "allocations", "bytes": "allocated bytes"}
     columns = {words: ("buffer10k", "", spread(results, figure)) for figure, words in figures.items()}
-    return found + by_contender(results, "A buffer of 10,000 bytes, filled once: median [lowest..highest]", columns)
+    return found + by_contender(results, "A buffer of 10,000 bytes, filled once: median", columns)
 
 
 SUITE = Suite(

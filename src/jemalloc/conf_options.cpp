@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The options of jemalloc 5.3, what each is in tarn, and the names opt.*. docs/how-to/migrate.md has the same table for
-// readers.
+// The options of jemalloc 5.3, what each is in tarn, and the names opt.*. docs/how-to/migrate.md has those with a
+// counterpart for readers.
 #include <array>
 #include <cstring>
 

@@ -15,12 +15,6 @@ from harness import Base, settings, tarn
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# What the first table of docs/reference/exit-codes.md says; its second one has the other meanings.
-GENERAL_EXITS = {"2": "wrong usage", "4": "the profile is damaged; what could be read was used",
-                 "125": "tarn cannot do it; the message says why", "126": "the program is not executable",
-                 "127": "the program is not found", "other": "the program's own; it may also end by the program's signal"}
-
-
 def manual(*words):
     result = tarn("--print-manual", *words)
     assert result.returncode == 0, result.stderr
@@ -89,17 +83,12 @@ class manual_forms(Manual):
                         self.assertIn(f"{name} takes no value", tarn(verb, f"{name}=x").stderr)
 
     def test_exit_codes(self):
-        rows = []
-        for verb, about in self.verbs.items():
-            particular = [f"**{one['code']}** {one['meaning']}" for one in about["exits"]
-                          if GENERAL_EXITS.get(one["code"]) != one["meaning"]]
-            rows.append(f"| `tarn {verb}` | {', '.join(one['code'] for one in about['exits'])} | {'. '.join(particular)} |")
         with open(os.path.join(ROOT, "docs/reference/exit-codes.md"), encoding="utf-8") as file:
-            listed = file.read().split("|---|---|---|\n")[1].splitlines()
-        self.assertEqual(sorted(listed), sorted(rows))
+            explained = re.findall(r"^\| (\w+) \|", file.read(), re.M)
         for verb, about in self.verbs.items():
             codes = [one["code"] for one in about["exits"]]
             self.assertEqual(len(codes), len(set(codes)), verb)
+            self.assertLessEqual(set(codes), set(explained), verb)
             self.assertIn(str(about["usage_exit"]), codes, verb)
             self.assertEqual(tarn(verb, "--no-such-thing").returncode, about["usage_exit"], verb)
 

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Mistakes that people make, and what tarn answers to each: the exit code and the whole message on standard error. The test
-(mistakes_test.py) tries each of them, and docs/reference/mistakes.md is made from this list.
+(mistakes_test.py) tries each of them.
 
 In commands and messages {folder} stands for an empty folder with the files that `needs` names, which is the current folder
-while the command runs; the page leaves it out."""
+while the command runs."""
 from dataclasses import dataclass
 
 
 @dataclass
 class Mistake:
-    title: str         # what was done, for the page
+    title: str         # what was done
     command: str       # a line of a shell
     code: int
     message: str       # standard error
     needs: str = ""    # names of files and other preparations (mistakes_test.py)
-    remark: str = ""   # for the page
-    shown: bool = True  # False: the page leaves it out, since another entry is like it, or the message says all
+    remark: str = ""   # what else is shown
 
 
 SECTIONS = {
@@ -27,7 +26,7 @@ tarn: unknown command 'comapre'
         Mistake("no command has a similar name", "tarn frobnicate", 2, """\
 tarn: unknown command 'frobnicate'
       All commands: tarn help
-""", shown=False),
+"""),
         Mistake("the word is a command of other tools", "tarn version", 2, """\
 tarn: unknown command 'version'
       Print the version: tarn --version
@@ -35,11 +34,11 @@ tarn: unknown command 'version'
         Mistake("the same", "tarn record -- ls", 2, """\
 tarn: unknown command 'record'
       Record a profile: tarn profile -- PROGRAM ARG...
-""", shown=False),
+"""),
         Mistake("an option stands before the command", "tarn --stats run -- ls", 2, """\
 tarn: unknown option '--stats' before the command
       Options follow the command: tarn COMMAND OPTIONS. All commands: tarn help
-""", shown=False),
+"""),
         Mistake("an option is misspelt", "tarn compare --onyl tarn -- ls", 2, """\
 tarn: unknown option '--onyl'
       Did you mean '--only'? All options: tarn compare --help
@@ -52,7 +51,7 @@ tarn: unknown option '--stat'
         Mistake("one dash is missing", "tarn run -stats -- ls", 125, """\
 tarn: unknown option '-stats'
       Did you mean '--stats'? All options: tarn run --help
-""", shown=False),
+"""),
         Mistake("an option has no value", "tarn compare --rounds -- ls", 2, """\
 tarn: --rounds needs a value
       Give it: --rounds N. Number of timed rounds (3 to 10, as many as fit into about a minute)
@@ -60,7 +59,7 @@ tarn: --rounds needs a value
         Mistake("a flag has a value", "tarn show --json=yes x.prof", 2, """\
 tarn: --json takes no value
       See: tarn show --help
-""", shown=False),
+"""),
         Mistake("a word stands in place of a number", "tarn compare --rounds many -- ls", 2, """\
 tarn: --rounds: must be a whole number from 1 to 200, not 'many'
       See: tarn compare --help
@@ -68,7 +67,7 @@ tarn: --rounds: must be a whole number from 1 to 200, not 'many'
         Mistake("a number is negative", "tarn show -n -3 x.prof", 2, """\
 tarn: --rows: must be a whole number of at least 0, not '-3'
       See: tarn show --help
-""", shown=False),
+"""),
         Mistake("a number is out of range", "tarn profile --checkpoint 0 -- ls", 125, """\
 tarn: --checkpoint: must be a number from 0.1 to 3600, not '0'
       See: tarn profile --help
@@ -76,11 +75,11 @@ tarn: --checkpoint: must be a number from 0.1 to 3600, not '0'
         Mistake("a size has a wrong unit", "tarn profile --sample 1T -- ls", 125, """\
 tarn: --sample: must be a size from 1 KiB to 1 GiB, not '1T'
       See: tarn profile --help
-""", shown=False),
+"""),
         Mistake("a size is too small", "tarn cost 5", 2, """\
 tarn: '5': too small for this experiment
       Use at least 64K. Smaller blocks come from the allocator's caches, whose cost this method cannot see.
-""", shown=False),
+"""),
         Mistake("a value is no word of the list", "tarn profile --mode ful -- ls", 125, """\
 tarn: --mode: must be sample, full or faults, not 'ful'
       Did you mean 'full'? See: tarn profile --help
@@ -92,23 +91,23 @@ tarn: --metric: must be cost, malloc, hidden, faults, allocations, bytes, live, 
         Mistake("no program is given", "tarn run", 125, """\
 tarn: no program given
       For example: tarn run -- ls -l
-""", shown=False),
+"""),
         Mistake("no profile is given", "tarn show", 2, """\
 tarn: PROFILE is missing
       Usage: tarn show [--by VIEW] [OPTIONS] PROFILE
-""", shown=False),
+"""),
         Mistake("one word too many", "tarn show x.prof y.prof", 2, """\
 tarn: unexpected word 'y.prof'
       Usage: tarn show [--by VIEW] [OPTIONS] PROFILE
-""", shown=False),
+"""),
         Mistake("one word too many for the help", "tarn help run profile", 2, """\
 tarn: unexpected word 'profile'
       Usage: tarn help [COMMAND]
-""", shown=False),
+"""),
         Mistake("two options exclude each other", "tarn control --trim --metrics 4711", 2, """\
 tarn: --trim and --metrics cannot be used together
       Omit one of them.
-""", shown=False),
+"""),
         Mistake("an option needs another one", "tarn cost --interval 2", 2, """\
 tarn: --interval requires --watch
       See: tarn cost --help
@@ -116,11 +115,11 @@ tarn: --interval requires --watch
         Mistake("an option belongs to another view", "tarn show --by rss --depth 3 x.prof", 2, """\
 tarn: --depth requires --by tree
       See: tarn show --help
-""", shown=False),
+"""),
         Mistake("one side of a comparison is missing", "tarn diff x.prof", 2, """\
 tarn: diff needs two files, or two groups of files separated by --, not one file
       One file each: tarn diff BEFORE AFTER. Several: tarn diff [OPTIONS] BEFORE... -- AFTER...
-""", shown=False),
+"""),
         Mistake("a limit of diff is malformed", "tarn diff --fail-if 'cost+3%' x.prof y.prof", 2, """\
 tarn: --fail-if 'cost+3%' is no limit: it needs > or <, as in cost>+5%
       For example: --fail-if 'cost>+5%', --fail-if 'peak>+64M', --fail-if 'site.bytes>+20%'
@@ -128,11 +127,11 @@ tarn: --fail-if 'cost+3%' is no limit: it needs > or <, as in cost>+5%
         Mistake("the format of an export is missing", "tarn export x.prof", 2, """\
 tarn: no format given
       Give one of --pprof, --collapsed, --heaptrack, --json, --sqlite and --prometheus.
-""", shown=False),
+"""),
         Mistake("an allocator is misspelt", "tarn compare --only systm -- true", 2, """\
 tarn: --only systm: no allocator has this name
       Did you mean 'system'?
-""", shown=False),
+"""),
     ],
     "Files": [
         Mistake("the profile does not exist", "tarn show gone.prof", 125, """\
@@ -150,11 +149,11 @@ tarn: the profile empty.prof is empty: the profiler was stopped before it wrote 
         Mistake("the profile is a folder", "tarn report .", 125, """\
 tarn: . is not a regular file
       Copy the profile to a file first.
-""", shown=False),
+"""),
         Mistake("the profile may not be read", "tarn show secret.prof", 125, """\
 tarn: the profile secret.prof cannot be opened: Permission denied
       Give yourself the right to read it.
-""", needs="secret.prof nobody", shown=False),
+""", needs="secret.prof nobody"),
         Mistake("the profile is damaged", "tarn show cut.prof", 4, """\
 tarn: cut.prof is damaged: the file ends within a chunk after 34281 of 36310 bytes; what comes before it is shown
 …
@@ -176,15 +175,15 @@ tarn: -o gone/x.html: cannot write there: No such file or directory
         Mistake("the folder of the profile does not exist", "tarn profile -o gone/x.prof -- true", 125, """\
 tarn: gone/x.prof: cannot be written: No such file or directory
       Name another file: -o FILE
-""", shown=False),
+"""),
         Mistake("a profile is to go to standard output", "tarn profile -o - -- true", 125, """\
 tarn: -o -: a profile is not written to standard output
       Give a file name: -o FILE.prof
-""", shown=False),
+"""),
         Mistake("the merged profile is one of its parts", "tarn merge x.prof y.prof -o x.prof", 2, """\
 tarn: -o x.prof: this is one of the files to merge
       Give another file name.
-""", needs="x.prof y.prof", shown=False),
+""", needs="x.prof y.prof"),
         Mistake("the disk is full", "tarn show x.prof >/dev/full", 125, """\
 tarn: standard output: the output cannot be written completely: No space left on device
       Make room, or give another file name.
@@ -202,7 +201,7 @@ tarn: x.prof: it is a profile, not a plan
         Mistake("the plan does not exist", "tarn prove --plan gone.json x.prof", 125, """\
 tarn: cannot read gone.json: No such file or directory
       Write a plan by: tarn advise PROFILE --plan PLAN
-""", shown=False),
+"""),
         Mistake("a binary format is to go to the terminal", "tarn export --pprof x.prof", 2, """\
 tarn: this format is binary and is not written to a terminal
       Give a file name: -o profile.pb.gz
@@ -224,7 +223,7 @@ tarn: program not found: here
         Mistake("the path of the program is wrong", "tarn run -- ./gone", 127, """\
 tarn: no such program: ./gone
       Check the path.
-""", shown=False),
+"""),
         Mistake("the program is not executable", "tarn run -- ./data", 126, """\
 tarn: ./data is not executable: Permission denied
       If it is a program or script, allow it: chmod +x ./data
@@ -240,7 +239,7 @@ tarn: the interpreter of ./windows_script, /bin/sh\\x0d, cannot be started: No s
         Mistake("the program is statically linked", "tarn run -- ./static", 125, """\
 tarn: ./static is statically linked, so no library can be preloaded into it
       Link it with libtarn.a, or link it dynamically.
-""", needs="static", shown=False),
+""", needs="static"),
         Mistake("the program is statically linked, and is to be recorded", "tarn profile -- ./static", 125, """\
 tarn: ./static is statically linked, so no library can be preloaded into it
       Link it with libtarn.a, or link it dynamically. Or record only its page faults: tarn profile --mode faults -- \
@@ -279,11 +278,11 @@ tarn: process 999999999 has ended, or does not exist
         Mistake("the process does not exist", "tarn cost --watch 999999999", 125, """\
 tarn: process 999999999 has ended, or does not exist
       List the processes: ps -e
-""", shown=False),
+"""),
         Mistake("a name stands in place of a process id", "tarn attach server", 2, """\
 tarn: 'server' is not a process id
       Find the id by the program's name: pgrep NAME
-""", shown=False),
+"""),
         Mistake("the process is not being recorded", "tarn attach --stop $$", 125, """\
 tarn: process N is not being recorded by this user
       Begin a recording: tarn attach N

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every mistake of mistakes.py gets the exit code and the message that the list and the page of the documentation promise; and
-a mistake at any option of any command gets a message in the same layout, of tarn's own words."""
+"""Every mistake of mistakes.py gets the exit code and the message that the list promises; and a mistake at any option of any command gets a message in the same layout, of tarn's own words."""
 import json
 import os
 import platform
@@ -19,31 +18,9 @@ from harness import Base, environment, settings, tarn
 from mistakes import SECTIONS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PAGE = os.path.join(ROOT, "docs/reference/mistakes.md")
 # Phrases of CLI11 and of the C++ library.
 FOREIGN = ["not in range", "not in {", "Could not convert", "is required", "required at least", "excludes", "was not expected",
            "were not expected", "filesystem error", "std::", "basic_string", "stoi", "terminate called", "[json.exception"]
-
-PAGE_BEGIN = """\
-# Mistakes
-
-What tarn answers to frequent mistakes: the exit code in brackets, and the message on standard error, which says what is wrong and what
-to do about it, word for word. This page is made from a list that a test tries out (`tests/cli/mistakes.py`).
-"""
-
-
-def page():
-    text = PAGE_BEGIN
-    for section, mistakes in SECTIONS.items():
-        text += f"\n## {section}\n"
-        for one in (each for each in mistakes if each.shown):
-            text += f"\n{one.title[0].upper()}{one.title[1:]} ({one.code}).\n"
-            if one.remark:
-                text += one.remark + "\n"
-            lines = [f"$ {one.command}", *one.message.replace("{folder}/", "/home/you/").splitlines()]
-            text += "\n" + "".join(f"    {line}\n" for line in lines)
-    return text
-
 
 class mistakes(Base):
     maxDiff = None
@@ -180,10 +157,6 @@ class mistakes(Base):
                 for phrase in FOREIGN:
                     self.assertNotIn(phrase, one.message, one.command)
 
-    def test_the_page(self):
-        with open(PAGE, encoding="utf-8") as file:
-            self.assertEqual(file.read(), page(), "make it again: python3 tests/cli/mistakes_test.py")
-
 
 class every_option(Base):
     """A bad value, a missing value, a misspelt name and a word too many, at every option of every command."""
@@ -292,8 +265,3 @@ class every_option(Base):
         os.close(terminal)
         self.assertIn(b"30 x 5: too small", shown)
         self.assertIn(b"needed: 44 x 8", shown)
-
-
-if __name__ == "__main__":
-    with open(PAGE, "w", encoding="utf-8") as made:
-        made.write(page())

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Tests of what builds the site: the filter that makes comments of public headers readable for Doxygen, and the search
-for requests to other hosts. The site itself is built by documents.site."""
+"""Tests of what builds the site: the filter that makes comments of public headers readable for Doxygen, the layout of code, and the
+checks: requests to other hosts, pages found by symptom. The site itself is built by documents.site."""
 
+import json
 import sys
 import tempfile
 import unittest
@@ -11,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "tools/site"))
 
 import build  # noqa: E402  (the path is set above)
+import code_blocks  # noqa: E402
 import doxygen_filter  # noqa: E402
 
 
@@ -60,6 +62,33 @@ class Requests(unittest.TestCase):
     def test_own_files_and_links_to_follow(self):
         self.assertEqual(self.found_in('<script src="assets/x.js"></script><a href="https://example/">a</a>'
                                        '<link rel="canonical" href="https://example/">', "a { src: url(../f.woff2) }"), [])
+
+
+class Blocks(unittest.TestCase):
+    def kind_of(self, *lines):
+        block = '<div class="highlight"><pre><code>' + "\n".join(lines) + "\n</code></pre></div>"
+        return "drawn" if "highlight drawn" in code_blocks.laid_out(block) else code_blocks.laid_out(block).count('class="line"')
+
+    def test_lines_are_marked(self):
+        self.assertEqual(self.kind_of("a", "", "  b"), 3)
+        self.assertEqual(self.kind_of('<span id="__span-0-1">a', "</span>"), 0)
+
+    def test_diagrams_and_wide_tables_scroll(self):
+        self.assertEqual(self.kind_of("a &lt; b", "  │", "  c"), "drawn")
+        self.assertEqual(self.kind_of(*["figure  " * 12] * 3), "drawn")
+        self.assertEqual(self.kind_of(*["figure  " * 6] * 3), 3)
+        self.assertEqual(self.kind_of(*["word " * 30] * 3), 3)
+
+
+class Symptoms(unittest.TestCase):
+    def test_all_words_must_be_on_the_page(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "search").mkdir()
+            docs = [{"location": "a.html", "title": "A", "text": ""}, {"location": "a.html#b", "title": "Exit code", "text": "137"},
+                    {"location": "c.html", "title": "OOMKilled", "text": ""}]
+            Path(folder, "search/search_index.json").write_text(json.dumps({"docs": docs}))
+            found = list(build.not_found_by_symptom(Path(folder), {"exit code 137": "a.html", "OOMKilled": "a.html"}))
+        self.assertEqual(found, ["OOMKilled: a.html"])
 
 
 if __name__ == "__main__":

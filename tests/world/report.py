@@ -3,6 +3,7 @@
 
 import platform
 import re
+import textwrap
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -13,7 +14,7 @@ HEAD = """# Programs that tarn was tried with
 
 Written by `tests/world/run.py` from its results; do not edit. Each program ran once without tarn and once in each way that is named:
 with the same output and exit status, no hang, no process left behind, and in the ways that write a profile, functions of the program
-named in it. What failed, or cannot be, stands at the end.
+named in it. Brackets have the ways where it was not all of them; what failed, or cannot be, stands at the end.
 
 | way | is |
 |---|---|
@@ -21,7 +22,6 @@ named in it. What failed, or cannot be, stands at the end.
 | built-in | the same with `TARN_PROFILE=on` |
 | sample, full | `tarn profile` in that mode |
 | attach | `tarn attach` for 0.7 s, in the middle of the run |
-| all | all of these |
 | shim | libtarn-jemalloc.so.2, for programs that link jemalloc |
 
 """
@@ -55,9 +55,9 @@ def number_in(version: str) -> str:
 
 def ways_of(tried: dict[str, dict]) -> str:
     passed = [way for way in WAYS if way in tried and tried[way]["result"] == "passed"]
-    if passed[:len(ALL)] == ALL:
-        return ", ".join(["all", *passed[len(ALL):]])
-    return ", ".join(passed) or "none"
+    if passed == ALL:
+        return ""
+    return " (" + ", ".join(["all", *passed[len(ALL):]] if passed[:len(ALL)] == ALL else passed or ["none"]) + ")"
 
 
 def reasons_of(program: str, tried: dict[str, dict]) -> list[str]:
@@ -78,8 +78,8 @@ def write(path: Path, rows: list, cells: list[dict], versions: dict[str, str]) -
              f"{platform.machine()}."]
     kinds = [row.field.split(";")[0] for row in shown]
     for kind in dict.fromkeys(kinds):
-        lines += ["", f"| {kind} | version | ways |", "|---|---|---|"]
-        lines += [f"| {row.name} | {number_in(versions.get(row.name, ''))} | {ways_of(by_program[row.name])} |"
-                  for row, of_row in zip(shown, kinds) if of_row == kind]
+        names = [f"{row.name} {number_in(versions.get(row.name, ''))}".rstrip() + ways_of(by_program[row.name])
+                 for row, of_row in zip(shown, kinds) if of_row == kind]
+        lines += ["", *textwrap.wrap(f"**{kind}**: {', '.join(names)}", 130, break_on_hyphens=False)]
     reasons = [reason for row in shown for reason in reasons_of(row.name, by_program[row.name])]
     path.write_text(HEAD + "\n".join([*lines, "", *reasons]).rstrip() + "\n")

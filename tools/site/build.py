@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Builds the documents as a site, and checks it: links and anchors, and that no page asks another host for anything.
+"""Builds the documents as a site, and checks it: links and anchors, that no page asks another host for anything, and that the
+search knows the pages that answer a symptom.
 
 Usage: build.py [--out FOLDER] [--skip-without-packages]
 
@@ -8,6 +9,7 @@ The packages of requirements.txt are installed into build/site/packages unless t
 is wrong; 2 a program is missing or the packages cannot be had (with --skip-without-packages: 77)."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -22,6 +24,12 @@ REQUIREMENTS = ROOT / "tools/site/requirements.txt"
 PACKAGES = ROOT / "build/site/packages"
 # What makes a browser fetch something without being asked.
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "audio": "src", "video": "src", "link": "href"}
+# What users see, and a page that must be found by it.
+SYMPTOMS = {"OOMKilled": "tutorials/killed-container.html", "exit code 137": "tutorials/killed-container.html",
+            "Kubernetes": "how-to/containers.html", "memory leak": "tutorials/find-a-leak.html",
+            "fragmentation": "tutorials/who-pins-memory.html", "RSS grows": "how-to/troubleshooting.html",
+            "slow allocations": "how-to/troubleshooting.html", "page faults": "explanation/cost.html",
+            "lock contention": "how-to/troubleshooting.html", "double free": "how-to/troubleshooting.html"}
 KEEP = {"canonical", "next", "prev"}  # kinds of <link> that fetch nothing
 
 
@@ -73,6 +81,15 @@ def requests_to_other_hosts(folder):
             yield f"{style.relative_to(folder)}: {address}"
 
 
+def not_found_by_symptom(folder, symptoms):
+    """The symptoms whose page the index of the search does not have with all of the words."""
+    entries = json.loads((folder / "search/search_index.json").read_text(encoding="utf-8"))["docs"]
+    for symptom, page in symptoms.items():
+        text = " ".join(f"{each['title']} {each['text']}" for each in entries if each["location"].split("#")[0] == page).lower()
+        if not all(word in text for word in symptom.lower().split()):
+            yield f"{symptom}: {page}"
+
+
 def main():
     words = sys.argv[1:]
     out = Path(words[words.index("--out") + 1]) if "--out" in words else ROOT / "build/site/html"
@@ -95,8 +112,13 @@ def main():
     if problems:
         print("The site would ask other hosts for these:\n" + "\n".join(problems))
         return 1
+    problems = list(not_found_by_symptom(out, SYMPTOMS))
+    if problems:
+        print("The search does not find these pages by these words:\n" + "\n".join(problems))
+        return 1
     pages = len(list(out.rglob("*.html")))
-    print(f"{pages} pages in {out}, open index.html there; all links and anchors hold, and no other host is asked for anything")
+    print(f"{pages} pages in {out}, open index.html there; all links and anchors hold, no other host is asked for anything, "
+          "and the search finds by symptom")
     return 0
 
 

@@ -5,6 +5,8 @@
 - A link to a file outside of docs/ (a header, an example, SECURITY.md) leads to a page that shows the file. Markdown is
   shown as it is; of a public header the page of the API; all others as a block of code.
 - A mention such as `docs/reference/options.md` or docs/design/0011 in running text becomes a link.
+- Long lines of code are wrapped, diagrams scroll (code_blocks.py).
+- The start page has the whole width, and each page a weight in the search (BOOST).
 """
 
 import posixpath
@@ -16,12 +18,15 @@ from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import api_pages  # noqa: E402  (the path is set above)
+import code_blocks  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 MENTION = re.compile(r"`?(?<![\w/(\[])docs/((?:how-to|reference|explanation|tutorials)/[\w-]+\.md|design/(\d{4})[\w-]*(?:\.md)?)`?(?![\w\]])")
 LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".h": "c", ".c": "c", ".py": "python", ".sh": "bash", ".yml": "yaml",
              ".json": "json", ".txt": "text", ".cmake": "cmake"}
+# What the search shows first: pages for who has a problem, then those that explain; decisions, sources and the API last.
+BOOST = {"tutorials/": 4, "how-to/": 2, "explanation/": 0.5, "design/": 0.2, "repository/": 0.2, "reference/api/": 0.2}
 shown = {}  # page of the site -> file of the repository that it shows
 
 
@@ -117,8 +122,15 @@ def relink(text, source, page):
 
 def on_page_markdown(markdown, page, config, files):
     uri = page.file.src_uri
+    if uri == "index.md":
+        page.meta["hide"] = ["navigation", "toc"]
+    page.meta["search"] = {"boost": next((boost for folder, boost in BOOST.items() if uri.startswith(folder)), 1)}
     source = shown.get(uri, ROOT / "docs" / uri)
     return relink(markdown, source, uri) if source.suffix == ".md" else markdown
+
+
+def on_page_content(content, page, config, files):
+    return code_blocks.laid_out(content)
 
 
 def on_post_build(config):
