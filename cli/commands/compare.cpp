@@ -94,11 +94,11 @@ void print_report(const comparison_outcome& outcome) {
   fmt::print("{}", render_table(outcome, colour, terminal_width(STDOUT_FILENO)));
   bool first = true;
   for (const std::string& line : render_verdict(outcome)) {
-    fmt::print("{}\n", first ? "\n" + paint(line, style::bold, colour) : line);
+    print_text((first ? "\n" + paint(line, style::bold, colour) : line) + "\n");
     first = false;
   }
   flush_standard_output();
-  fmt::print(stderr, "{}", render_failures(outcome));
+  fmt::print(stderr, "{}", fold(render_failures(outcome), terminal_width(STDERR_FILENO)));
 }
 
 }  // namespace

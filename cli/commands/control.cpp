@@ -66,7 +66,7 @@ void print_options(const std::vector<process_option>& all) {
   for (const process_option& each : all)
     table.add({each.name, each.value, each.source,
                each.is_settable ? each.accepts : "only before the program starts"});
-  for (std::size_t index = 0; index < table.rows(); ++index) fmt::print("{}\n", table.row(index, false));
+  for (std::size_t index = 0; index < table.rows(); ++index) print_text(table.row(index, false) + "\n");
 }
 
 void print_json(const std::vector<process_option>& all) {

@@ -111,10 +111,8 @@ std::vector<std::uint64_t> sizes_of(std::vector<std::string> words) {
   for (const std::string& word : words) {
     const std::uint64_t size = parse_byte_size(word);
     if (size < smallest_size) {
-      throw cli_error(
-          exit_code::usage, fmt::format("'{}': too small for this experiment", word),
-          "Use at least 64K. Smaller blocks come from the allocator's caches, whose cost this method "
-          "cannot see.");
+      throw cli_error(exit_code::usage, fmt::format("'{}': too small for this experiment", word),
+                      "Use at least 64K: smaller blocks come from the allocator's caches.");
     }
     if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
   }
@@ -157,10 +155,8 @@ std::vector<buffer_way> ways_that_work(const cost_arguments& arguments, std::vec
 
 void print_report(const cost_outcome& outcome, const memory_prices& prices) {
   const bool colour = wants_colour(STDOUT_FILENO);
-  const std::string text = describe_prices(prices) + "\n" + describe_first_touch(prices);
-  fmt::print("{}\n\n", fold(text, terminal_width(STDOUT_FILENO)));
-  fmt::print("{}\n", render_cost_table(outcome, colour));
-  for (const std::string& line : render_cost_sentences(outcome)) fmt::print("{}\n", line);
+  print_text(describe_prices(prices) + "\n" + describe_first_touch(prices) + "\n\n");
+  print_text(render_cost_table(outcome, colour, terminal_width(STDOUT_FILENO)));
   flush_standard_output();
 }
 
@@ -248,7 +244,6 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
   const memory_prices prices = calibrate_prices();
   if (!arguments.json || !is_program) {
     print_note(describe_prices(prices));
-    print_note(describe_first_touch(prices));
   }
   if (words.empty()) {
     watch_machine(prices, settings);

@@ -152,15 +152,14 @@ std::vector<std::string> places_of(const profiler::difference& changes,
   std::map<std::string, int> counts;
   for (const site_change* one : sites) {
     const std::string& type = changes.type_of(*one);
-    places.push_back(show_frame(changes.place_of(*one), 0) +
-                     (type.empty() ? "" : "  " + cut_to_width(type, 40)));
+    places.push_back(show_frame(changes.place_of(*one), width) + (type.empty() ? "" : "  " + type));
     ++counts[places.back()];
   }
   for (std::size_t index = 0; index < sites.size(); ++index) {
     const std::string& callers = changes.callers_of(*sites[index]);
-    const bool is_alike = counts[places[index]] > 1 && !callers.empty();
-    places[index] =
-        is_alike ? cut_to_width(places[index] + " < " + callers, width) : cut_in_middle(places[index], width);
+    if (counts[places[index]] > 1 && !callers.empty())
+      places[index] = with_callers(places[index], " < " + callers, width);
+    places[index] = cut_in_middle(places[index], width);
   }
   return places;
 }
@@ -198,8 +197,16 @@ void print_sites(const profiler::difference& changes, std::size_t metric_index, 
   std::vector<std::string> places = places_of(changes, sites, room_beside(table.width()));
   places.push_back(fmt::format("others ({} sites)", folded));
   fmt::print("\n{}\n", table.heading(colour, "where"));
-  for (std::size_t index = 0; index < table.rows(); ++index)
+  bool is_vague = false;
+  for (std::size_t index = 0; index < table.rows(); ++index) {
     fmt::print("{}\n", table.row(index, colour, places[index]));
+    const change& value = sites[index]->values[metric_index];
+    is_vague = is_vague || (value.before > 0 && value.margin >= value.before);
+  }
+  if (is_vague)
+    print_text(
+        paint("> 100 %: few samples; run longer, several times (tarn profile -r 5), or with --mode full\n",
+              style::faint, colour));
 }
 
 nlohmann::json as_json(const change& value) {
@@ -395,7 +402,7 @@ int cmd_diff(const std::vector<std::string>& words) {
     print_sites(changes, metric_index, most, colour);
     if (!failures.empty()) fmt::print("\n");
     for (const std::string& sentence : failures)
-      fmt::print("{}\n", paint("beyond " + sentence, style::bad, colour));
+      print_text(paint("beyond " + sentence, style::bad, colour) + "\n");
   }
   return failures.empty() ? exit_code::success : exit_code::results_differ;
 }

@@ -83,8 +83,8 @@ void print_table(const nlohmann::json& answer) {
   fmt::print("{}\n", table.heading(colour));
   for (std::size_t index = 0; index < table.rows(); ++index) {
     const nlohmann::json& option = answer["options"][index];
-    fmt::print("{}\n    {}\n    Accepts: {}.\n", table.row(index, colour), sentence(option["meaning"]),
-               option["accepts"].get<std::string>());
+    print_text(fmt::format("{}\n    {}\n    Accepts: {}.\n", table.row(index, colour),
+                           sentence(option["meaning"]), option["accepts"].get<std::string>()));
   }
   fmt::print("\ntarn {}, {}\n", answer["version"].get<std::string>(),
              profiler::printable(answer["library"].get<std::string>()));
@@ -186,12 +186,11 @@ int cmd_doctor(const std::vector<std::string>& words) {
   std::size_t width = 0;
   for (const facility& one : all) width = std::max(width, display_width(one.name));
   for (const facility& one : all) {
-    fmt::print("{}  {}  {}\n",
-               paint(marks[static_cast<int>(one.how)].text, marks[static_cast<int>(one.how)].how, colour),
-               pad_right(one.name, width), one.state);
-    const std::string indent(11 + width, ' ');  // to the column of one.state
-    if (!one.missing.empty()) fmt::print("{}a profile misses: {}\n", indent, one.missing);
-    if (!one.remedy.empty()) fmt::print("{}to get it: {}\n", indent, one.remedy);
+    const mark& found = marks[static_cast<int>(one.how)];
+    print_text(fmt::format("{}  {}  {}\n", paint(found.text, found.how, colour), pad_right(one.name, width),
+                           one.state));
+    if (!one.missing.empty()) print_text(fmt::format("         a profile misses: {}\n", one.missing));
+    if (!one.remedy.empty()) print_text(fmt::format("         to get it: {}\n", one.remedy));
   }
   fmt::print("\n{}\n", whole ? "A profile recorded here is complete."
                              : "A profile recorded here says itself what it does not contain.");

@@ -126,10 +126,10 @@ int cmd_merge(const std::vector<std::string>& words) {
     print_json_object(whole);
     return exit_code::success;
   }
-  fmt::print("{}: {:.0f} processes of {} files; memory cost {} of {} processor time\n{}",
-             profiler::printable(output), sum.images, inputs.size(), profiler::say_time(sum.charged.total()),
-             profiler::say_time(sum.cpu_ns),
-             render_processes(processes, most_shown, false, terminal_width(STDOUT_FILENO)));
+  print_text(fmt::format("{}: {:.0f} processes of {} files; memory cost {} of {} processor time\n{}",
+                         profiler::printable(output), sum.images, inputs.size(),
+                         profiler::say_time(sum.charged.total()), profiler::say_time(sum.cpu_ns),
+                         render_processes(processes, most_shown, false, terminal_width(STDOUT_FILENO))));
   return exit_code::success;
 }
 

@@ -85,9 +85,10 @@ void tell(const report_arguments& arguments, const profiler::report_file& made, 
   }
   std::error_code error;
   const bool is_file = std::filesystem::is_regular_file(arguments.output, error);
-  fmt::print("{}: {}, {} of {} call sites named one by one.{}\n", profiler::printable(arguments.output),
-             profiler::say_bytes(static_cast<double>(made.html.size())), made.named_sites, made.all_sites,
-             arguments.open || !is_file ? "" : " Open it in a browser, or use --open.");
+  print_text(
+      fmt::format("{}: {}, {} of {} call sites named one by one.{}\n", profiler::printable(arguments.output),
+                  profiler::say_bytes(static_cast<double>(made.html.size())), made.named_sites,
+                  made.all_sites, arguments.open || !is_file ? "" : " Open it in a browser, or use --open."));
 }
 
 constexpr const char* desktop_openers[] = {"xdg-open", "gio open", "sensible-browser", "x-www-browser"};

@@ -91,7 +91,7 @@ void print_figures(const foreground_result& result, const exit_statistics& stati
   const auto line = [colour](const char* label, const std::string& value) {
     fmt::print(stderr, "  {}  {}\n", paint(pad_right(label, 12), style::faint, colour), value);
   };
-  fmt::print(stderr, "tarn: {}\n", format_exit(result.wait_status));
+  print_note(format_exit(result.wait_status));
   line("wall", profiler::say_seconds(result.wall_seconds));
   line("user", profiler::say_seconds(seconds_of(result.usage.ru_utime)));
   line("system", profiler::say_seconds(seconds_of(result.usage.ru_stime)));

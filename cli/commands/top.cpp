@@ -29,7 +29,6 @@
 #include "cli/show/output_file.hpp"
 #include "cli/show/terminal.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/advice.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
@@ -59,15 +58,20 @@ constexpr command_text top_text = {
     .notes =
         "To a pipe it prints a row per update.\n"
         "\n"
-        "Keys: c cost, h hidden, f faults, a allocations, b bytes, l live bytes: sort by\n"
-        "it; space: freeze; m: figures since now, again m: per update; w: write a profile\n"
-        "for tarn report; q: quit; ^Z: suspend.\n",
+        "cost: malloc, free and the kernel's work for them, in percent of a processor;\n"
+        "hidden: the kernel's part, which a timer around malloc does not see. MiB/min:\n"
+        "growth of live memory, over the last minute at most.\n"
+        "\n"
+        "Keys: c cost, h hidden, f faults, a allocations, b bytes, l live, g growth: sort\n"
+        "by it; space: freeze; m: figures since now, again m: per update; w: write a\n"
+        "profile for tarn report; q: quit, averages stay on the screen; ^Z: suspend.\n",
     .exits = top_exits,
 };
 
 constexpr double seconds_between_keys = 0.05;
 constexpr double least_interval = 0.2;
 constexpr int lines_per_heading = 20;
+constexpr std::size_t summary_places = 10;
 // A smaller terminal has no room for a name beside a figure.
 constexpr int least_rows = 8;
 constexpr std::size_t least_columns = 44;
@@ -139,7 +143,7 @@ class profiled_program {
                                 O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (output.number() < 0) {
       throw cli_error(exit_code::refused,
-                      fmt::format("--program-output {}: cannot write there: {}", arguments.program_output,
+                      fmt::format("--program-output {}: cannot be written: {}", arguments.program_output,
                                   std::strerror(errno)),
                       "Give a file in a folder that you may write to.");
     }
@@ -166,6 +170,7 @@ class top_state {
   explicit top_state(std::string title) : title_(std::move(title)) {}
 
   void add(profiler::profile&& p) {
+    growth_.add(p);
     previous_ = std::move(latest_);
     latest_ = std::make_unique<profiler::profile>(std::move(p));
     if (!frozen_) refresh();
@@ -179,7 +184,8 @@ class top_state {
   bool take_key(char key) {
     constexpr std::pair<char, live_order> orders[] = {
         {'c', live_order::cost},        {'h', live_order::hidden}, {'f', live_order::faults},
-        {'a', live_order::allocations}, {'b', live_order::bytes},  {'l', live_order::live}};
+        {'a', live_order::allocations}, {'b', live_order::bytes},  {'l', live_order::live},
+        {'g', live_order::growth}};
     for (const auto& [letter, order] : orders) {
       if (key == letter) order_ = order;
     }
@@ -191,17 +197,14 @@ class top_state {
     return key != 'q' && key != 3;  // ^C
   }
 
-  // One line for after the screen has been given back; empty: nothing was recorded.
-  std::string summary() const {
-    if (!has_figures()) return "";
-    const profiler::cost cost = cost_of_all(*latest_);
-    double allocations = 0;
-    for (const profiler::site& one : latest_->sites) allocations += one.figures.allocations;
-    const double cpu = profiler::processor_ns(*latest_);
-    return fmt::format(
-        "{}: {} of CPU time in {}; memory cost {} of it, {} allocations", cut_to_width(title_, 40),
-        cpu > 0 ? profiler::say_time(cpu) : "less than " + profiler::say_time(profiler::clock_tick_ns),
-        profiler::say_seconds(seconds()), profiler::say_time(cost.total()), profiler::say_count(allocations));
+  // What stays on the terminal when the screen has been given back: the averages of the whole time.
+  std::string summary(std::size_t width, bool colour) const {
+    const profiler::profile none;
+    const std::string beginning = fmt::format("tarn top: averages of {:.0f} s: ", seconds());
+    return beginning + cut_to_width(title_, std::max(width, beginning.size() + 10) - beginning.size()) +
+           "\n" + render_rates(rates_between(none, *latest_, growth_), width, colour) + "\n" +
+           render_places(places_between(none, *latest_, order_, growth_), summary_places, order_, width,
+                         colour);
   }
 
   std::string render(int rows, std::size_t width, bool colour) const {
@@ -212,27 +215,28 @@ class top_state {
     const std::string standing = fmt::format("  {:.0f} s{}{}", seconds(), frozen_ ? "  frozen" : "",
                                              marked_ ? "  since the mark" : "");
     const std::size_t left = width > standing.size() + 20 ? width - standing.size() : 20;
-    std::string text =
-        paint(cut_to_width("tarn top  " + title_, left) + standing, style::bold, colour) + "\n";
+    const std::string title = pad_right(cut_to_width("tarn top  " + title_, left), width - standing.size());
+    const std::string text = paint(title + standing, style::bold, colour) + "\n";
     if (!has_figures()) return text + "waiting for the program's first allocations ...\n" + help(width);
-    text += render_rates(rates_, width, colour);
-    const int most = std::max(1, rows - 6);
-    text += "\n" + render_places(places_, static_cast<std::size_t>(most), order_, width, colour);
-    return text + (message_.empty() ? help(width) : cut_to_width(message_, width));
+    const std::string places =
+        "\n" + render_places(places_, static_cast<std::size_t>(std::max(1, rows - 6)), order_, width, colour);
+    return text + render_rates(rates_, width, colour) + places +
+           (message_.empty() ? help(width) : cut_to_width(message_, width));
   }
 
  private:
   static std::string help(std::size_t width) {
     const std::string all =
-        "sort: c cost  h hidden  f faults  a allocations  b bytes  l live   space freeze  m mark  w write  q quit";
-    return all.size() <= width ? all : "sort: c h f a b l   space freeze  m mark  w write  q quit";
+        "sort: c cost  h hidden  f faults  a allocations  b bytes  l live  g growth   space freeze  m mark  w write  q quit";
+    return all.size() <= width ? all : "sort: c h f a b l g   space freeze  m mark  w write  q quit";
   }
 
   void refresh() {
     const profiler::profile none;
     const profiler::profile& before = marked_ ? *marked_ : (previous_ ? *previous_ : none);
-    rates_ = rates_between(before, *latest_);
-    places_ = places_between(before, *latest_, order_, marked_ ? live_figure::growth : live_figure::total);
+    const live_growth& growth = marked_ ? growth_since_mark_ : growth_;
+    rates_ = rates_between(before, *latest_, growth);
+    places_ = places_between(before, *latest_, order_, growth);
   }
 
   void toggle_mark() {
@@ -240,6 +244,8 @@ class top_state {
       marked_.reset();
     } else {
       marked_ = std::make_unique<profiler::profile>(*latest_);
+      growth_since_mark_ = {};
+      growth_since_mark_.add(*latest_);
     }
   }
 
@@ -263,6 +269,8 @@ class top_state {
   std::unique_ptr<profiler::profile> marked_;
   live_rates rates_;
   std::vector<live_place> places_;
+  live_growth growth_;
+  live_growth growth_since_mark_;
   live_order order_ = live_order::cost;
   bool frozen_ = false;
   int written_ = 0;
@@ -307,8 +315,9 @@ int follow(live_source& source, top_state& state, const top_arguments& arguments
       if (arguments.json) {
         fmt::print("{}\n", json_text(as_json(state.seconds(), state.rates(), state.places())));
       } else {
-        if (lines++ % lines_per_heading == 0) fmt::print("{}\n", live_row_heading());
-        fmt::print("{}\n", live_row(state.seconds(), state.rates(), state.places()));
+        const std::size_t width = terminal_width(STDOUT_FILENO);
+        if (lines++ % lines_per_heading == 0) fmt::print("{}\n", live_row_heading(width));
+        fmt::print("{}\n", live_row(state.seconds(), state.rates(), state.places(), width));
       }
       flush_standard_output();
       if (arguments.once) return 0;
@@ -318,6 +327,15 @@ int follow(live_source& source, top_state& state, const top_arguments& arguments
     if (last) continue;
     if (const int number = signals.take(seconds_between_keys); number != 0) return number;
   }
+}
+
+// The screen is gone, and with it all figures.
+void leave_summary(const top_state& state, const top_arguments& arguments) {
+  if (!is_drawn(arguments) || !state.has_figures()) return;
+  const std::size_t width = terminal_width(STDOUT_FILENO);
+  fmt::print("{}", state.summary(width < least_columns ? 80 : width, wants_colour(STDOUT_FILENO)));
+  if (!arguments.profile_file.empty())
+    print_note(fmt::format("{0}: tarn report {0} --open", arguments.profile_file));
 }
 
 int top_program(const std::vector<std::string>& words, const top_arguments& arguments) {
@@ -331,14 +349,12 @@ int top_program(const std::vector<std::string>& words, const top_arguments& argu
     top_state state(profiler::printable(join(words, " ")));
     told = follow(source, state, arguments, [&program] { return program.ended(); });
     nothing = !state.has_figures();
-    // The screen is gone, and with it all figures.
-    if (is_drawn(arguments) && !nothing) print_note(state.summary());
+    leave_summary(state, arguments);
     // Ended by key or time: the destructor ends the program, too.
     if (told == 0 && !program.ended()) {
-      if (nothing && !is_drawn(arguments))
+      if (nothing)
         print_note(
-            "no figures yet: a recording takes half a second to begin, longer on a busy machine; give more time: "
-            "--for");
+            "no figures yet: a recording takes half a second to begin, longer on a busy machine; give it more time");
       return exit_code::success;
     }
     status = program.status();
@@ -432,7 +448,7 @@ int top_process(pid_t process, const top_arguments& arguments) {
   live_source source(*path);
   top_state state(fmt::format("process {}", process));
   const int told = follow(source, state, arguments, [process] { return !is_alive(process); });
-  if (is_drawn(arguments) && state.has_figures()) print_note(state.summary());
+  leave_summary(state, arguments);
   if (told != 0) end_like(W_EXITCODE(0, told));
   return exit_code::success;
 }

@@ -29,7 +29,7 @@ profiler::plan read_file(const std::string& path) {
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file) {
-    throw cli_error(exit_code::refused, fmt::format("cannot read {}: {}", path, std::strerror(errno)),
+    throw cli_error(exit_code::refused, fmt::format("{}: cannot be read: {}", path, std::strerror(errno)),
                     "Write a plan by: tarn advise PROFILE --plan PLAN");
   }
   return profiler::read_plan(text.str(), path);

@@ -64,7 +64,8 @@ double best_median(const compared_metric& row, const std::vector<const contender
 std::string ratio_and_spread(double middle, const std::vector<double>& values, double best) {
   if (middle <= 0) return "-";
   const std::string ratio = best > 0 ? fmt::format("{:.2f}", middle / best) : "-";
-  return fmt::format("{} \u00b1{:.1f} %", ratio, 100 * half_quartile_range(values) / middle);
+  const double spread = 100 * half_quartile_range(values) / middle;
+  return fmt::format("{} \u00b1{:.{}f} %", ratio, spread, spread < 9.95 ? 1 : 0);
 }
 
 std::string percent(double ratio) {
@@ -228,7 +229,7 @@ std::string render_failures(const comparison_outcome& outcome) {
   }
   if (outcome.usual_exit && *outcome.usual_exit != 0) {
     text += fmt::format(
-        "The program fails under every allocator alike ({}), so it is the program or its arguments;\n"
+        "The program fails under every allocator alike ({}), so it is the program or its arguments; "
         "the figures are those of the failing program. Accept its status with --ignore-failure.\n",
         format_exit(*outcome.usual_exit));
     if (!outcome.usual_error_tail.empty()) text += indented(outcome.usual_error_tail);

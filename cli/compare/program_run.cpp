@@ -98,7 +98,7 @@ constexpr std::size_t error_tail_lines = 5;
 int open_or_throw(const std::string& path, int flags) {
   const int number = open(path.c_str(), flags | O_CLOEXEC);
   if (number < 0) {
-    throw cli_error(exit_code::refused, fmt::format("cannot open {}: {}", path, std::strerror(errno)),
+    throw cli_error(exit_code::refused, fmt::format("{}: cannot be read: {}", path, std::strerror(errno)),
                     "Give another file as standard input, or none.");
   }
   return number;
@@ -110,7 +110,7 @@ int open_input(const run_settings& settings) {
     const int error = errno;
     close(number);
     throw cli_error(exit_code::refused,
-                    fmt::format("cannot read {} from byte {}: {}", settings.input, settings.input_offset,
+                    fmt::format("{}: cannot be read from byte {}: {}", settings.input, settings.input_offset,
                                 std::strerror(error)),
                     "Give another file as standard input.");
   }

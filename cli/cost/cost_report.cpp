@@ -99,7 +99,10 @@ constexpr cost_column columns[] = {
      [](const cost_row& row) { return row.is_reference ? std::string("-") : show_range(row); }},
 };
 
-std::string render_size(const cost_outcome& outcome, std::uint64_t size, bool colour) {
+// The way, then of `columns` (from 1) what says most.
+const std::vector<std::size_t> by_priority = {0, 9, 8, 5, 7, 3, 1, 2, 10, 6, 4};
+
+std::string render_size(const cost_outcome& outcome, std::uint64_t size, bool colour, std::size_t terminal) {
   const std::vector<cost_row> rows = rows_of(outcome, size);
   if (rows.empty()) return {};
   std::vector<std::string> first = {profiler::say_exactly(size)};
@@ -116,25 +119,10 @@ std::string render_size(const cost_outcome& outcome, std::uint64_t size, bool co
     for (const cost_column& each : columns) cells.push_back({each.show(row), how});
     table.add(std::move(cells));
   }
-  return table.text(colour);
-}
-
-// Empty if that is little compared with the size.
-std::string kept_in_words(const cost_row& row) {
-  if (row.middle.kept_bytes < static_cast<double>(row.result->size) / 16) return {};
-  return fmt::format("keeps {} after free", profiler::say_bytes(row.middle.kept_bytes));
-}
-
-std::string sentence(const cost_row& row) {
-  const bool heap = row.way->source == buffer_source::heap;
-  const std::string who = fmt::format("{}, {}", row.way->name, profiler::say_exactly(row.result->size));
-  const std::string kept = kept_in_words(row);
-  const std::string end = kept.empty() ? "" : "; " + kept;
-  if (!row.seen_share) return fmt::format("{}: next to nothing{}", who, end);
-  return fmt::format("{}: a timer around {} sees {} ({}); the true total is {}, {} per MiB{}", who,
-                     heap ? "malloc and free" : "mmap and munmap", profiler::say_share(*row.seen_share),
-                     profiler::say_seconds(row.timed_seconds), profiler::say_seconds(row.total_seconds),
-                     profiler::say_seconds(row.total_seconds / row.size_mib()), end);
+  table.fit(terminal, by_priority);
+  const bool all = table.shown() == by_priority.size();
+  return table.text(colour) +
+         (all ? "" : paint("(all columns: a wider terminal, | less -S, or --json)\n", style::faint, colour));
 }
 
 nlohmann::json figures_of(const cost_row& row) {
@@ -158,31 +146,18 @@ std::vector<cost_row> rows_of(const cost_outcome& outcome, std::uint64_t size) {
   return rows;
 }
 
-std::string render_cost_table(const cost_outcome& outcome, bool colour) {
+std::string render_cost_table(const cost_outcome& outcome, bool colour, std::size_t terminal) {
   std::string text;
   for (const std::uint64_t size : outcome.sizes) {
-    const std::string part = render_size(outcome, size, colour);
+    const std::string part = render_size(outcome, size, colour, terminal);
     if (!part.empty()) text += part + "\n";
   }
   text += paint(
       fmt::format("medians of {} round{}, per cycle of allocate, write, write again, free; true total: what "
-                  "that takes more\nthan the two writes alone on a recycled buffer\n",
+                  "that takes more than the two writes alone on a recycled buffer\n",
                   outcome.rounds, outcome.rounds == 1 ? "" : "s"),
       style::faint, colour);
   return text;
-}
-
-std::vector<std::string> render_cost_sentences(const cost_outcome& outcome) {
-  std::vector<std::string> lines;
-  std::vector<std::uint64_t> sizes = outcome.sizes;
-  std::sort(sizes.rbegin(), sizes.rend());
-  for (const std::uint64_t size : sizes) {
-    for (const cost_row& row : rows_of(outcome, size)) {
-      if (!row.is_reference) lines.push_back(sentence(row));
-    }
-    if (!lines.empty()) break;
-  }
-  return lines;
 }
 
 std::vector<std::string> cost_remarks(const cost_outcome& outcome) {

@@ -8,9 +8,9 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <sstream>
 
+#include "cli/show/live_figures.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/proc/proc_status.hpp"
@@ -24,7 +24,7 @@ double ticks_per_second() { return static_cast<double>(sysconf(_SC_CLK_TCK)); }
 fault_counters sum_of(fault_counters sum, double factor, const fault_counters& more) {
   for (double fault_counters::*each :
        {&fault_counters::faults, &fault_counters::major_faults, &fault_counters::huge_faults,
-        &fault_counters::user_seconds, &fault_counters::system_seconds, &fault_counters::all_seconds}) {
+        &fault_counters::user_seconds, &fault_counters::system_seconds, &fault_counters::resident_bytes}) {
     sum.*each += factor * (more.*each);
   }
   return sum;
@@ -38,10 +38,10 @@ std::optional<fault_counters> parse_machine_counters(const std::string& vmstat, 
   std::istringstream lines(vmstat);
   double count = 0;
   for (std::string name; lines >> name >> count;) counts[name] = count;
-  // user nice system idle iowait irq softirq steal; the further columns (guest) are contained in the first two.
+  // user nice system idle iowait irq softirq; of the further ones, guest is contained in the first two.
   std::istringstream first_line(stat.substr(0, stat.find('\n')));
   std::string name;
-  std::array<double, 8> seconds{};
+  std::array<double, 7> seconds{};
   std::size_t found = 0;
   for (first_line >> name; found < seconds.size() && first_line >> seconds[found]; ++found)
     seconds[found] /= ticks;
@@ -52,7 +52,6 @@ std::optional<fault_counters> parse_machine_counters(const std::string& vmstat, 
   counters.huge_faults = counts["thp_fault_alloc"];
   counters.user_seconds = seconds[0] + seconds[1];
   counters.system_seconds = seconds[2] + seconds[5] + seconds[6];
-  counters.all_seconds = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   return counters;
 }
 
@@ -73,6 +72,7 @@ std::optional<fault_counters> read_family_counters(pid_t process) {
   const auto found = profiler::read_process(static_cast<std::uint32_t>(process));
   if (!found) return std::nullopt;
   fault_counters all = counters_of(*found) + counters_of(found->ended_children);
+  all.resident_bytes = found->resident_bytes;
   for (const std::uint32_t child : profiler::children_of(found->id)) {
     if (const auto more = read_family_counters(static_cast<pid_t>(child))) all = all + *more;
   }
@@ -92,11 +92,6 @@ namespace {
 constexpr double bytes_per_mib = 1 << 20;
 // From this share on, page faults deserve attention: a hundredth of one processor.
 constexpr double noticeable_share = 0.01;
-
-std::string milliseconds(double share) {
-  const double value = 1000 * share;
-  return fmt::format("{:.{}f} ms/s", value, value < 9.95 ? 1 : 0);
-}
 
 std::string rate(double value) {
   return value > 0 && value < 1 ? fmt::format("{:.1f}", value) : profiler::say_count(value);
@@ -120,52 +115,71 @@ fault_rates rates_of(const fault_counters& difference, double seconds, const mem
   rates.fresh_bytes = small * static_cast<double>(prices.page_bytes) +
                       rates.huge_faults * static_cast<double>(prices.huge_page_bytes);
   rates.zeroing_share = rates.fresh_bytes / bytes_per_mib * prices.zeroing_per_mib;
-  const double whole = difference.all_seconds > 0 ? difference.all_seconds : seconds;
-  rates.user_share = std::max(0.0, difference.user_seconds) / whole;
-  rates.system_share = std::max(0.0, difference.system_seconds) / whole;
+  rates.user_share = per_second(difference.user_seconds);
+  rates.system_share = per_second(difference.system_seconds);
   return rates;
 }
 
-std::string rates_heading(bool huge) {
-  std::string line = fmt::format("{:>8} {:>10} {:>9}", "time", "faults/s", "major/s");
-  if (huge) line += fmt::format(" {:>8}", "huge/s");
-  return line + fmt::format(" {:>11} {:>11} {:>8} {:>8}", "in faults", "zeroing", "system", "user");
+namespace {
+
+struct rate_column {
+  const char* heading;
+  std::size_t width;
+  std::string (*show)(const fault_rates& rates);
+  std::optional<watched> only = std::nullopt;
+};
+constexpr rate_column rate_columns[] = {
+    {"faults/s", 10, [](const fault_rates& r) { return rate(r.faults); }},
+    {"major/s", 9, [](const fault_rates& r) { return rate(r.major_faults); }},
+    {"huge/s", 8, [](const fault_rates& r) { return rate(r.huge_faults); }, watched::machine},
+    {"faults %", 10, [](const fault_rates& r) { return show_percent(r.fault_share); }},
+    {"zeroing %", 11, [](const fault_rates& r) { return show_percent(r.zeroing_share); }},
+    {"sys %", 7, [](const fault_rates& r) { return show_percent(r.system_share); }},
+    {"user %", 8, [](const fault_rates& r) { return show_percent(r.user_share); }},
+    {"RSS MiB", 9, [](const fault_rates& r) { return show_mib(r.resident_bytes); }, watched::process},
+    {"MiB/min", 9, [](const fault_rates& r) { return show_growth(r.resident_growth); }, watched::process},
+};
+
+template <class Cell>
+std::string line_of(std::string text, watched what, Cell cell) {
+  for (const rate_column& each : rate_columns)
+    if (each.only.value_or(what) == what) text += pad_left(cell(each), each.width);
+  return text;
 }
 
-std::string rates_line(double at_seconds, const fault_rates& rates, bool huge) {
-  std::string line =
-      fmt::format("{:>6.0f} s {:>10} {:>9}", at_seconds, rate(rates.faults), rate(rates.major_faults));
-  if (huge) line += fmt::format(" {:>8}", rate(rates.huge_faults));
-  return line + fmt::format(" {:>11} {:>11} {:>8} {:>8}", milliseconds(rates.fault_share),
-                            milliseconds(rates.zeroing_share), profiler::say_share(rates.system_share),
-                            profiler::say_share(rates.user_share));
+}  // namespace
+
+std::string rates_heading(watched what) {
+  return line_of("   sec", what, [](const rate_column& each) { return std::string(each.heading); });
+}
+
+std::string rates_line(double at_seconds, const fault_rates& rates, watched what) {
+  return line_of(fmt::format("{:>6.0f}", at_seconds), what,
+                 [&rates](const rate_column& each) { return each.show(rates); });
 }
 
 std::string rates_summary(double seconds, const fault_rates& rates) {
   return fmt::format(
-      "average over {:.{}f} s: {} faults/s, at most {}/s of fresh memory; about {} in page "
-      "faults, at most {} of it for zeroing; system {}, user {}",
-      seconds, seconds < 10 ? 1 : 0, rate(rates.faults), profiler::say_bytes(rates.fresh_bytes),
-      milliseconds(rates.fault_share), milliseconds(rates.zeroing_share),
-      profiler::say_share(rates.system_share), profiler::say_share(rates.user_share));
+      "average of {:.{}f} s: {} faults/s, up to {} MiB/s of fresh memory; of a processor: page faults {} % (zeroing "
+      "up to {} %), system {} %, user {} %",
+      seconds, seconds < 10 ? 1 : 0, rate(rates.faults), show_mib(rates.fresh_bytes),
+      show_percent(rates.fault_share), show_percent(rates.zeroing_share), show_percent(rates.system_share),
+      show_percent(rates.user_share));
 }
 
 std::string rates_judgement(const fault_rates& rates) {
   if (rates.fault_share < noticeable_share)
-    return "page faults take less than 1 % of one processor: nothing to do";
-  return fmt::format(
-      "page faults take about {} of one processor. If this lasts, the program returns memory to "
-      "the system and takes it again; recycled buffers, or an allocator that keeps memory (tarn "
-      "run), avoid that",
-      profiler::say_share(rates.fault_share));
+    return "page faults take less than 1 % of a processor: nothing to do";
+  return "if this lasts, memory goes back to the system and is taken again: recycled buffers, or an allocator that "
+         "keeps memory (tarn run), avoid that";
 }
 
 nlohmann::json as_json(const fault_rates& rates) {
   return {{"faults_per_second", rates.faults},
           {"major_faults_per_second", rates.major_faults},
           {"huge_faults_per_second", rates.huge_faults},
-          {"fault_milliseconds_per_second", 1000 * rates.fault_share},
-          {"zeroing_milliseconds_per_second", 1000 * rates.zeroing_share},
+          {"fault_share", rates.fault_share},
+          {"zeroing_share", rates.zeroing_share},
           {"fresh_bytes_per_second", rates.fresh_bytes},
           {"user_share", rates.user_share},
           {"system_share", rates.system_share}};

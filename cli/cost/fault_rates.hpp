@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -22,7 +23,7 @@ struct fault_counters {
   double huge_faults = 0;   // those that gave a huge page; of the whole machine only
   double user_seconds = 0;
   double system_seconds = 0;
-  double all_seconds = 0;  // of all processors, idle time too; of the whole machine only
+  double resident_bytes = 0;  // now; of a process or a family
 };
 
 // Parses /proc/vmstat and /proc/stat; nullopt if a needed line is missing.
@@ -36,24 +37,28 @@ std::optional<fault_counters> read_family_counters(pid_t process);
 fault_counters operator-(const fault_counters& later, const fault_counters& earlier);
 fault_counters operator+(const fault_counters& left, const fault_counters& right);
 
+// All shares are of one processor's time.
 struct fault_rates {
   double faults = 0;  // per second, like the next two
   double major_faults = 0;
   double huge_faults = 0;
-  double fault_share = 0;    // cost of all page faults by the prices, in seconds per second
+  double fault_share = 0;    // of all page faults, by the prices
   double zeroing_share = 0;  // upper bound of its part in zeroing
   double fresh_bytes = 0;    // upper bound of the memory backed per second
-  double user_share = 0;     // of the time of all processors; for a process: of one processor
+  double user_share = 0;
   double system_share = 0;
+  double resident_bytes = 0;
+  std::optional<double> resident_growth;  // bytes per minute
 };
 
 // `seconds`: time between the readings. Counters that have gone back (a child was being reaped) count as unchanged.
 fault_rates rates_of(const fault_counters& difference, double seconds, const memory_prices& prices);
 
-// `huge`: with the column of huge pages, which are counted only for the whole machine.
-std::string rates_heading(bool huge);
-std::string rates_line(double at_seconds, const fault_rates& rates, bool huge);
-// "average over 12 s: …"
+// Of the whole machine, with huge pages; of a process or a family, with resident memory.
+enum class watched : std::uint8_t { machine, process };
+std::string rates_heading(watched what);
+std::string rates_line(double at_seconds, const fault_rates& rates, watched what);
+// "average of 12 s: …"
 std::string rates_summary(double seconds, const fault_rates& rates);
 // Whether the rates are high, and what to do about it.
 std::string rates_judgement(const fault_rates& rates);

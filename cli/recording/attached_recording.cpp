@@ -146,8 +146,8 @@ void attached_recording::tell(bool quiet, bool json) const {
   if (quiet) return;
   if (record_->main_profile() != nullptr) print_verdict(*record_->main_profile());
   tell_files(*record_);
-  fmt::print(stderr, "tarn: the longest stop of the program took {:.1f} ms\n",
-             1e3 * there_->longest_stop_seconds());
+  print_note(
+      fmt::format("the longest stop of the program took {:.1f} ms", 1e3 * there_->longest_stop_seconds()));
 }
 
 nlohmann::json dump_answer(recording& record, pid_t process) {

@@ -46,14 +46,10 @@ void leak_suppressions::add_line(const std::string& path, std::size_t number, st
 void leak_suppressions::add_file(const std::string& path) {
   std::ifstream file(path);
   std::string line;
-  if (!file) {
-    throw cli_error(exit_code::refused, fmt::format("{}: {}", path, std::strerror(errno)),
-                    "Give a file with lines leak:PATTERN.");
-  }
   for (std::size_t number = 1; std::getline(file, line); ++number) add_line(path, number, line);
-  if (file.bad())
-    throw cli_error(exit_code::refused, fmt::format("{} cannot be read", path),
-                    "Check the path and its permissions.");
+  if (!file.is_open() || file.bad())
+    throw cli_error(exit_code::refused, fmt::format("{}: cannot be read: {}", path, std::strerror(errno)),
+                    "Give a file with lines leak:PATTERN.");
 }
 
 std::string leak_suppressions::match(const profiler::profile& p, const profiler::site& one) const {

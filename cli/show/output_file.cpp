@@ -78,7 +78,7 @@ output_file::output_file(std::string option, const std::string& path)
   if (!created_ && errno == EEXIST) descriptor_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor_ < 0) {
     throw cli_error(exit_code::refused,
-                    fmt::format("{} {}: cannot write there: {}", option_, path_, std::strerror(errno)),
+                    fmt::format("{} {}: cannot be written: {}", option_, path_, std::strerror(errno)),
                     "Give a file in a folder that you may write to. Nothing was done.");
   }
   struct stat old = {};

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/show/cli_error.hpp"
 #include "cli/show/profile_verdict.hpp"
 #include "cli/show/text.hpp"
 #include "cli/show/text_table.hpp"
@@ -65,12 +66,13 @@ void print_tree_verdict(const profiler::recording& record, double cpu_ns) {
     if (const std::string memory = render_memory_verdict(*main); !memory.empty())
       fmt::print(stderr, "{}", fold("tarn: " + memory, terminal_width(STDERR_FILENO)));
   }
-  fmt::print(stderr, "tarn: {}", render_tree(record.processes(), cpu_ns, terminal_width(STDERR_FILENO)));
+  const std::size_t width = terminal_width(STDERR_FILENO);
+  fmt::print(stderr, "{}", fold("tarn: " + render_tree(record.processes(), cpu_ns, width), width));
   const auto costliest = std::find_if(record.processes().begin(), record.processes().end(),
                                       [](const process_summary& one) { return one.has_own_file; });
   if (record.costliest_profile() == nullptr || costliest == record.processes().end()) return;
-  fmt::print(stderr, "tarn: the most expensive process with its own file is {}, {}; only this process:\n",
-             costliest->process, profiler::printable(costliest->command));
+  print_note(fmt::format("the most expensive process with its own file is {}, {}; only this process:",
+                         costliest->process, costliest->command));
   print_verdict(*record.costliest_profile());
 }
 

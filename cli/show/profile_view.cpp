@@ -22,6 +22,8 @@ namespace tarn::cli {
 namespace {
 
 constexpr std::size_t most_callers = 3;
+constexpr std::string_view caller_mark = " < ";
+constexpr std::size_t least_caller = 10;  // with the mark: less says nothing
 
 bool is_damage_told = false;
 
@@ -85,15 +87,17 @@ std::vector<std::string> metric_words() {
 }
 
 std::string show_frame(const profiler::source_frame& frame, std::size_t width, name_form form) {
-  std::string place;
-  if (!frame.file.empty()) {
-    place = frame.file.substr(frame.file.rfind('/') + 1);
-    if (frame.line != 0) place += fmt::format(":{}", frame.line);
-  }
   const std::string function = show_function(frame, form);
-  if (place.empty()) return cut_in_middle(function, width);
-  const std::size_t left = width > place.size() + 12 ? width - place.size() - 2 : 0;
-  return cut_in_middle(function, width == 0 ? 0 : std::max<std::size_t>(left, 10)) + "  " + place;
+  if (frame.file.empty()) return cut_in_middle(function, width);
+  const std::string line = frame.line == 0 ? "" : fmt::format(":{}", frame.line);
+  std::string place = frame.file.substr(frame.file.rfind('/') + 1) + line;
+  if (width == 0) return function + "  " + place;
+  const std::size_t least = std::min<std::size_t>(display_width(function), 10);
+  if (width < least + line.size() + 8) return cut_in_middle(function, width);
+  // The line's number stays whole.
+  if (const std::size_t room = width - least - 2; display_width(place) > room)
+    place = cut_in_middle(place.substr(0, place.size() - line.size()), room - line.size()) + line;
+  return cut_in_middle(function, width - display_width(place) - 2) + "  " + place;
 }
 
 std::vector<std::string> show_paths(std::size_t count, const path_source& path, std::size_t width,
@@ -103,7 +107,6 @@ std::vector<std::string> show_paths(std::size_t count, const path_source& path, 
     const auto frames = path(index);
     shown.push_back(show_frame(frames[profiler::own_frame(frames)], 0, form));
   }
-  std::vector<bool> has_callers(count);
   for (std::size_t callers = 1; callers <= most_callers; ++callers) {
     const std::vector<bool> is_alike = find_alike(shown);
     for (std::size_t index = 0; index < count; ++index) {
@@ -111,21 +114,33 @@ std::vector<std::string> show_paths(std::size_t count, const path_source& path, 
       const auto frames = path(index);
       const std::size_t caller = caller_of(frames, profiler::own_frame(frames), callers);
       if (caller >= frames.size()) continue;
-      shown[index] += " < " + show_function(frames[caller], form);
-      has_callers[index] = true;
+      shown[index] += std::string(caller_mark) + show_function(frames[caller], form);
     }
   }
-  if (width == 0) return shown;
-  for (std::size_t index = 0; index < count; ++index) {
+  for (std::size_t index = 0; index < count && width > 0; ++index) {
     if (display_width(shown[index]) <= width) continue;
-    if (has_callers[index]) {
-      shown[index] = cut_to_width(shown[index], width);
-    } else {
-      const auto frames = path(index);
-      shown[index] = show_frame(frames[profiler::own_frame(frames)], width, form);
-    }
+    const auto frames = path(index);
+    shown[index] =
+        with_callers(show_frame(frames[profiler::own_frame(frames)], width, form), shown[index], width);
   }
   return shown;
+}
+
+std::string with_callers(std::string frame, std::string_view whole, std::size_t width) {
+  const std::size_t first = whole.find(caller_mark);
+  if (first == std::string_view::npos) return frame;
+  for (whole.remove_prefix(first); !whole.empty();) {
+    const std::string caller(whole.substr(0, whole.find(caller_mark, 1)));
+    whole.remove_prefix(caller.size());
+    const std::size_t used = display_width(frame);
+    if (width == 0 || used + display_width(caller) <= width) {
+      frame += caller;
+      continue;
+    }
+    if (width >= used + least_caller) frame += cut_in_middle(caller, width - used);
+    break;
+  }
+  return frame;
 }
 
 }  // namespace tarn::cli

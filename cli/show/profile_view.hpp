@@ -37,4 +37,7 @@ std::string show_frame(const profiler::source_frame& frame, std::size_t width,
 using path_source = std::function<std::vector<profiler::source_frame>(std::size_t index)>;
 std::vector<std::string> show_paths(std::size_t count, const path_source& path, std::size_t width,
                                     name_form form = name_form::shortened);
+// `frame`, as shown, and of `whole` (its text with all callers) as many callers as fit into `width`, 0: all.
+std::string with_callers(std::string frame, std::string_view whole, std::size_t width);
+
 }  // namespace tarn::cli

@@ -21,20 +21,38 @@ std::string colour_choice = "auto";
 constexpr std::string_view message_mark = "tarn: ";  // what follows of a message stands below its first word
 constexpr std::size_t usual_indentation = 2;
 
+// Whether a figure's unit follows the blank at `at`.
+bool is_before_unit(std::string_view line, std::size_t at) {
+  constexpr std::string_view units[] = {"%", "B", "KiB", "MiB", "GiB", "TiB", "ns", "us", "ms", "s"};
+  if (at == 0 || line[at - 1] < '0' || line[at - 1] > '9') return false;
+  const std::string_view word = line.substr(at + 1, line.find_first_of(" ,;:/.()", at + 1) - at - 1);
+  return std::find(std::begin(units), std::end(units), word) != std::end(units);
+}
+
 // Where the line is to be broken: the last blank before `width` columns, or else the first one after them.
 std::size_t break_of(std::string_view line, std::size_t width) {
   std::size_t found = std::string_view::npos;
   for (std::size_t at = line.find(' '); at != std::string_view::npos; at = line.find(' ', at + 1)) {
     if (found != std::string_view::npos && display_width(line.substr(0, at)) > width) break;
-    found = at;
+    if (!is_before_unit(line, at)) found = at;
   }
   return found;
 }
 
+// Where what follows of a line is to begin: below its last column, if it has columns (with a gap of two blanks or more).
+std::size_t indentation_of(std::string_view line, std::size_t begin, std::size_t width) {
+  if (line.starts_with(message_mark)) return message_mark.size();
+  for (std::size_t gap = line.rfind("  "); gap != std::string_view::npos && gap > begin;
+       gap = line.rfind("  ", gap - 1)) {
+    const std::size_t column = display_width(line.substr(0, gap + 2));
+    if (column <= width * 2 / 3) return column;
+  }
+  return std::min(begin + usual_indentation, width / 2);
+}
+
 std::string fold_line(std::string_view line, std::size_t width) {
   const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
-  const std::size_t further = line.starts_with(message_mark) ? message_mark.size() : usual_indentation;
-  const std::string indentation(std::min(begin + further, width / 2), ' ');
+  const std::string indentation(indentation_of(line, begin, width), ' ');
   std::string out(line.substr(0, begin));
   line.remove_prefix(begin);
   for (std::size_t room = width - std::min(width, begin); display_width(line) > room;
@@ -42,7 +60,7 @@ std::string fold_line(std::string_view line, std::size_t width) {
     const std::size_t end = break_of(line, room);
     const std::size_t next = line.find_first_not_of(' ', std::min(end, line.size()));
     if (end == std::string_view::npos || next == std::string_view::npos) break;
-    out.append(line.substr(0, end)).append("\n").append(indentation);
+    out.append(line.substr(0, line.find_last_not_of(' ', end) + 1)).append("\n").append(indentation);
     line.remove_prefix(next);
   }
   return out.append(line);
@@ -69,10 +87,15 @@ std::string format_exit(int wait_status) {
 }
 
 std::size_t display_width(std::string_view text) {
-  // Continuation bytes of UTF-8 take no column of their own.
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char unit) {
-    return (static_cast<unsigned char>(unit) & 0xC0U) != 0x80U;
-  }));
+  std::size_t columns = 0;
+  bool in_colour = false;
+  for (const char unit : text) {
+    in_colour = in_colour || unit == '\033';
+    // Continuation bytes of UTF-8 take no column of their own.
+    columns += !in_colour && (static_cast<unsigned char>(unit) & 0xC0U) != 0x80U ? 1U : 0U;
+    in_colour = in_colour && unit != 'm';
+  }
+  return columns;
 }
 
 std::string pad_left(std::string_view text, std::size_t width) {
@@ -174,6 +197,8 @@ std::string fold(std::string_view lines, std::size_t width) {
   }
   return out;
 }
+
+void print_text(std::string_view lines) { fmt::print("{}", fold(lines, terminal_width(STDOUT_FILENO))); }
 
 std::string text_of_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

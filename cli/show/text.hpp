@@ -11,7 +11,7 @@ namespace tarn::cli {
 
 std::string format_exit(int wait_status);  // "exit status 3", "killed by signal 11 (Segmentation fault)"
 
-// Number of terminal columns that UTF-8 text takes, for text without wide characters.
+// Number of terminal columns that UTF-8 text takes, for text without wide characters; its colours take none.
 std::size_t display_width(std::string_view text);
 std::string pad_left(std::string_view text, std::size_t width);
 std::string pad_right(std::string_view text, std::size_t width);
@@ -30,8 +30,10 @@ std::string wrap(std::string_view text, std::size_t width);
 // `beginning` before each line but the first.
 std::string begin_lines(std::string lines, std::string_view beginning);
 // Each line of `lines` that is longer than `width` columns, on several: broken at blanks, so that words stay whole whatever
-// their length; what follows is indented further than the line. 0: unchanged.
+// their length; what follows is indented further than the line, or stands below its last column. 0: unchanged.
 std::string fold(std::string_view lines, std::size_t width);
+// On standard output, folded to its terminal.
+void print_text(std::string_view lines);
 
 // The content of a file; empty: it cannot be read.
 std::string text_of_file(const std::string& path);

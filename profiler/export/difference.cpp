@@ -96,7 +96,7 @@ std::string change::margin_text() const {
   if (before <= 0) return "";
   if (margin <= 0) return "exact";
   const double percent = 100 * margin / before;
-  return percent >= 999.95 ? "± >999 %" : fmt::format("± {:.1f} %", percent);
+  return percent >= 99.95 ? "± >100 %" : fmt::format("± {:.1f} %", percent);
 }
 
 difference difference::between(const profile& before, const profile& after) {

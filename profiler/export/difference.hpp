@@ -37,7 +37,7 @@ struct change {
   bool is_significant() const noexcept { return amount() > margin || amount() < -margin; }
   // Relative change: 0.05 is 5 % more; infinite if there was nothing before; 0 if there is nothing on either side.
   double share() const noexcept;
-  // Half the width of the interval in percent of `before`: "exact", "± 2.4 %", "± >999 %"; "" if there was nothing
+  // Half the width of the interval in percent of `before`: "exact", "± 2.4 %", "± >100 %"; "" if there was nothing
   // before.
   std::string margin_text() const;
 };

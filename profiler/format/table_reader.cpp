@@ -233,7 +233,7 @@ class chunk_reader {
     return {};
   }
 
-  static constexpr const char* cut_off = "the file ends within a chunk";
+  static constexpr const char* cut_off = "the file ends too early";
 
   const open_file& file_;
   const std::function<void(table&&)>& take_;

@@ -113,7 +113,7 @@ class cost_command(Base):
         result = quick("2M", "64K")
         self.assertEqual(result.returncode, 0, result.stderr)
         for phrase in ("prices: ", "first touch ever: ", "2 MiB", "64 KiB", "1st write", "true", "medians of 2 rounds",
-                       "system, 2 MiB: ", "mmap, 2 MiB: a timer around mmap and munmap sees "):
+                       "a timer", "lowest to"):
             self.assertIn(phrase, result.stdout)
         for way in ("recycled", "system", "mmap"):
             self.assertEqual(len(re.findall(rf"(?m)^{way} +\d", result.stdout)), 2, result.stdout)
@@ -157,7 +157,7 @@ class cost_command(Base):
                                 capture_output=True, text=True, timeout=60, check=False, env=environment())
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("256 MiB skipped", result.stderr)
-        self.assertIn("system, 1 MiB: ", result.stdout)
+        self.assertRegex(result.stdout, r"(?m)^system +\d")
 
     def test_no_rights_are_needed(self):
         for error in (errno.EACCES, errno.ENOSYS):
@@ -180,7 +180,7 @@ class cost_command(Base):
             if result.returncode == 99:
                 self.skipTest("no system call filters here")
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertTrue("true" in result.stdout or "average over" in result.stdout, result.stdout)
+            self.assertTrue("true" in result.stdout or "average of" in result.stdout, result.stdout)
 
     def test_interruption(self):
         with subprocess.Popen([settings.tarn, "cost", "-r", "100"], env=environment(), stdout=subprocess.PIPE,
@@ -212,6 +212,9 @@ class cost_command(Base):
         self.assertIn("1 MiB", result.stdout)
 
 
+ROW = r"^ +\d+ +[\d.,]+"
+
+
 class watch(Base):
     def start_refaulting(self):
         process = subprocess.Popen([sys.executable, "-c", REFAULT, "-1"])
@@ -228,9 +231,12 @@ class watch(Base):
         self.assertEqual(result.returncode, 0, result.stderr)
         lines = result.stdout.splitlines()
         self.assertIn("huge/s", lines[0])
-        self.assertEqual(len([line for line in lines if re.match(r" +\d+ s ", line)]), 4, result.stdout)
-        self.assertRegex(result.stdout, r"average over 1\.\d s: [\d,.]+k?M? faults/s")
-        self.assertIn("most of them: ", lines[-1])
+        self.assertEqual(len([line for line in lines if re.match(ROW, line)]), 4, result.stdout)
+        self.assertRegex(result.stdout, r"average of 1\.\d s: [\d,.]+k?M? faults/s")
+        heading = next(n for n, line in enumerate(lines) if line.startswith("process"))
+        rows = [line.split()[-5].replace(",", "") for line in lines[heading + 1:-1] if re.match(r"\S+ +\d+ ", line)]
+        faults = [float(figure.replace("k", "e3").replace("M", "e6")) for figure in rows]
+        self.assertEqual(faults, sorted(faults, reverse=True), result.stdout)
         self.assertRegex(lines[-1], r"tarn cost --watch \d+")
         self.assertIn("prices: ", result.stderr)
 
@@ -245,7 +251,7 @@ class watch(Base):
         summary = json.loads(text.splitlines()[-1])
         self.assertTrue(summary["summary"])
         self.assertGreater(summary["faults_per_second"], 1000)
-        self.assertGreater(summary["fault_milliseconds_per_second"], summary["zeroing_milliseconds_per_second"])
+        self.assertGreater(summary["fault_share"], summary["zeroing_share"])
 
     def test_process_at_rest(self):
         with subprocess.Popen(["sleep", "60"]) as idle:
@@ -253,14 +259,14 @@ class watch(Base):
             idle.kill()
         summary = json.loads(result.stdout.splitlines()[-1])
         self.assertLess(summary["faults_per_second"], 100)
-        self.assertIn("average over", result.stderr)
+        self.assertIn("average of", result.stderr)
 
     def test_process_that_ends_while_watched(self):
         with subprocess.Popen(["sleep", "2"]) as short:
             result = tarn("cost", "--watch", "--interval", "0.2", str(short.pid))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn(f"process {short.pid} has ended", result.stdout)
-        self.assertIn("average over", result.stdout)
+        self.assertIn("average of", result.stdout)
 
     def test_no_such_process(self):
         with subprocess.Popen(["true"]) as gone:
@@ -280,8 +286,8 @@ class watch(Base):
         self.assertEqual(result.returncode, 3, result.stderr)
         self.assertEqual(result.stdout, "done\n")
         self.assertIn("exit status 3", result.stderr)
-        self.assertGreater(len(re.findall(r"(?m)^ +\d+ s ", result.stderr)), 1, result.stderr)
-        self.assertIn("average over", result.stderr)
+        self.assertGreater(len(re.findall("(?m)" + ROW, result.stderr)), 1, result.stderr)
+        self.assertIn("average of", result.stderr)
 
     def test_program_counts_are_whole(self):
         result = tarn("cost", "--watch", "--json", "--", sys.executable, "-c", REFAULT, "20")
@@ -305,14 +311,14 @@ class watch(Base):
                                   start_new_session=True) as process:
                 stream = process.stderr if words else process.stdout
                 seen = ""
-                while not re.search(r"(?m)^ +\d+ s ", seen):
+                while not re.search("(?m)" + ROW, seen):
                     seen += stream.readline()
                 os.killpg(process.pid, signal.SIGINT)
                 seen += stream.read()
                 process.wait(20)
             # Where tarn started the program, the signal ends both; otherwise tarn ends with status 0.
             self.assertEqual(process.returncode, -signal.SIGINT if words else 0)
-            self.assertEqual(seen.count("average over"), 1, seen)
+            self.assertEqual(seen.count("average of"), 1, seen)
 
     def test_bad_arguments(self):
         self.assert_refused(tarn("cost", "--watch", "--seed", "1"), 2, "--watch and --seed cannot be used together")

@@ -78,7 +78,7 @@ tarn: --sample: must be a size from 1 KiB to 1 GiB, not '1T'
 """),
         Mistake("a size is too small", "tarn cost 5", 2, """\
 tarn: '5': too small for this experiment
-      Use at least 64K. Smaller blocks come from the allocator's caches, whose cost this method cannot see.
+      Use at least 64K: smaller blocks come from the allocator's caches.
 """),
         Mistake("a value is no word of the list", "tarn profile --mode ful -- ls", 125, """\
 tarn: --mode: must be sample, full or faults, not 'ful'
@@ -155,7 +155,7 @@ tarn: the profile secret.prof cannot be opened: Permission denied
       Give yourself the right to read it.
 """, needs="secret.prof nobody"),
         Mistake("the profile is damaged", "tarn show cut.prof", 4, """\
-tarn: cut.prof is damaged: the file ends within a chunk after 34281 of 36310 bytes; what comes before it is shown
+tarn: cut.prof is damaged: the file ends too early after 34281 of 36310 bytes; what comes before it is shown
 …
 """, needs="cut.prof",
                 remark="What could be read is shown on standard output."),
@@ -169,7 +169,7 @@ tarn: x.html exists and is not a report of tarn
       Give another name, or this name to overwrite it: -o FILE
 """, needs="x.prof x.html"),
         Mistake("the folder of the output does not exist", "tarn report x.prof -o gone/x.html", 125, """\
-tarn: -o gone/x.html: cannot write there: No such file or directory
+tarn: -o gone/x.html: cannot be written: No such file or directory
       Give a file in a folder that you may write to. Nothing was done.
 """, needs="x.prof"),
         Mistake("the folder of the profile does not exist", "tarn profile -o gone/x.prof -- true", 125, """\
@@ -199,7 +199,7 @@ tarn: x.prof: it is a profile, not a plan
       Write its plan: tarn advise x.prof --plan plan.json
 """, needs="x.prof"),
         Mistake("the plan does not exist", "tarn prove --plan gone.json x.prof", 125, """\
-tarn: cannot read gone.json: No such file or directory
+tarn: gone.json: cannot be read: No such file or directory
       Write a plan by: tarn advise PROFILE --plan PLAN
 """),
         Mistake("a binary format is to go to the terminal", "tarn export --pprof x.prof", 2, """\

@@ -249,7 +249,7 @@ class exports(Profiles):
         self.assert_refused(tarn("export", "--pprof", "--heaptrack", path), 2, "more than one format")
         self.assert_refused(tarn("export", "--pprof", "--metric", "peak", path), 2, "requires --collapsed")
         self.assert_refused(tarn("export", "--collapsed", "--metric", "peaks", path), 2, "Did you mean 'peak'?")
-        self.assert_refused(tarn("export", "--pprof", path, "-o", "/nowhere/at/all"), 125, "cannot write there")
+        self.assert_refused(tarn("export", "--pprof", path, "-o", "/nowhere/at/all"), 125, "cannot be written")
         self.assert_refused(tarn("show", "--metric", "costt", path), 2, "Did you mean 'cost'?")
         self.assert_refused(tarn("show", "--by", "tree"), 2, "PROFILE is missing")
 
@@ -288,7 +288,7 @@ class damage(Profiles):
         with open(path, "wb") as file:
             file.write(whole[:-200])
         result = self.run_tarn("show", path, code=4)
-        self.assertIn("the file ends within a chunk", result.stderr)
+        self.assertIn("the file ends too early", result.stderr)
         self.assertIn("8 of 8 places: 28.8 s of 28.8 s", result.stdout)  # only names are lost
 
     def test_help(self):

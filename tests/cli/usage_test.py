@@ -66,6 +66,10 @@ class usage(Base):
     def test_mistyped_words_and_missing_arguments(self):
         self.assert_refused(tarn("comapre"), 2, "tarn compare")
         self.assert_refused(tarn("zzzzzz"), 2, "tarn help")
+        # What a view or a step of another verb might be called.
+        for word, advice in (("sites", "tarn show"), ("leaks", "--by leaks"), ("flame", "tarn report"), ("detach", "attach --stop"),
+                             ("options", "doctor --options"), ("rss", "--by rss"), ("tree", "--by tree")):
+            self.assert_refused(tarn(word, "x"), 2, f"unknown command '{word}'", advice)
         self.assert_refused(tarn("compare", "--onyl", "tarn", "--", "true"), 2, "--only")
         self.assert_refused(tarn("run", "--stat", "--", "true"), 125, "--stats")
         self.assert_refused(tarn("run"), 125, "no program given")

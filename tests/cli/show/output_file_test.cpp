@@ -136,12 +136,12 @@ TEST_F(output_file_test, a_new_file_is_removed_if_the_work_fails) {
 TEST_F(output_file_test, a_name_that_cannot_be_written_to_is_refused_at_once) {
   EXPECT_EQ(
       output_refusal([] { output_file("--json", "/nowhere/at/all"); }),
-      "125 --json /nowhere/at/all: cannot write there: No such file or directory | Give a file in a folder that you "
+      "125 --json /nowhere/at/all: cannot be written: No such file or directory | Give a file in a folder that you "
       "may write to. Nothing was done.");
   EXPECT_EQ(
       output_refusal([this] { output_file("-o", folder_); }),
       "125 -o " + folder_ +
-          ": cannot write there: Is a directory | Give a file in a folder that you may write to. Nothing was done.");
+          ": cannot be written: Is a directory | Give a file in a folder that you may write to. Nothing was done.");
 }
 
 TEST_F(output_file_test, a_full_disk_is_told) {

@@ -49,11 +49,25 @@ TEST(text, messages_break_at_blanks_and_long_words_stay_whole) {
   EXPECT_EQ(fold("      one two three", 14), "      one two\n       three");
   EXPECT_EQ(fold("tarn: /a/path/that/is/too/long does not exist", 16),
             "tarn:\n      /a/path/that/is/too/long\n      does not\n      exist");
-  EXPECT_EQ(fold("a  b\nc  d e\n", 5), "a  b\nc  d\n  e\n");
+  EXPECT_EQ(fold("a  b\nc  d e\n", 5), "a  b\nc  d\n   e\n");
   EXPECT_EQ(fold("\u00e9\u00e9 \u00e9\u00e9", 5), "\u00e9\u00e9 \u00e9\u00e9");
   EXPECT_EQ(fold("one two", 0), "one two");
   EXPECT_EQ(fold("", 5), "");
   EXPECT_EQ(fold("   ", 1), "   ");
+}
+
+TEST(text, a_line_with_columns_goes_on_below_the_last) {
+  EXPECT_EQ(fold("ok  name  one two three\n", 18), "ok  name  one two\n          three\n");
+  // Not below a column that leaves no room.
+  EXPECT_EQ(fold("ok  a-name-of-letters  one two", 24), "ok  a-name-of-letters\n    one two");
+  EXPECT_EQ(fold("\033[32mok\033[0m  one two", 10), "\033[32mok\033[0m  one\n    two");
+  EXPECT_EQ(display_width("\033[1mab\033[0m"), 2U);
+}
+
+TEST(text, a_figure_keeps_its_unit) {
+  EXPECT_EQ(fold("user 172.5 % of it", 11), "user\n  172.5 %\n  of it");
+  EXPECT_EQ(fold("up to 9 MiB/s here", 9), "up to\n  9 MiB/s\n  here");
+  EXPECT_EQ(fold("of 3 sites", 5), "of 3\n  sites");
 }
 
 TEST(text, nearest_word) {

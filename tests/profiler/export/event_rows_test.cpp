@@ -96,7 +96,7 @@ TEST(event_rows, what_is_read_of_a_damaged_file_is_kept) {
   file.set(bytes);
   const event_rows found = read_events(file.path(), 10);
   EXPECT_EQ(found.rows.size(), 1U);
-  EXPECT_EQ(found.damage, "the file ends within a chunk");
+  EXPECT_EQ(found.damage, "the file ends too early");
 }
 
 }  // namespace

@@ -115,14 +115,14 @@ TEST(pprof, a_sample_is_its_path_innermost_first_with_all_metrics) {
 TEST(pprof, what_has_no_call_path_has_a_location_without_an_address) {
   profile p;
   p.other_faults = 3;
-  p.damage = "the file ends within a chunk";
+  p.damage = "the file ends too early";
   const read_message all = exported(p);
   const read_message place = parsed(all.texts.at(location).at(0));
   EXPECT_EQ(place.number(2), 0U);
   EXPECT_EQ(place.number(3), 0U);
   EXPECT_EQ(all.texts.at(strings).at(parsed(all.texts.at(function).at(0)).number(2)),
             "[faults outside of allocated memory]");
-  EXPECT_EQ(all.texts.at(strings).at(all.number(comment)), "damaged: the file ends within a chunk");
+  EXPECT_EQ(all.texts.at(strings).at(all.number(comment)), "damaged: the file ends too early");
   EXPECT_EQ(all.number(period), 1U);
 }
 

@@ -90,7 +90,7 @@ TEST(table_reader, a_chunk_is_described_by_what_is_wrong_with_it) {
   EXPECT_EQ(chunk_file().add("t", no_columns, 0).damage(1).damage_of(), "a chunk of table 't' is damaged");
   EXPECT_EQ(chunk_file().add("t", no_columns, 0).damage(2).damage_of(), "a chunk's header is damaged");
   EXPECT_EQ(chunk_file().add("t", no_columns, 0).damage(30).damage_of(), "no chunk begins where one should");
-  EXPECT_EQ(chunk_file().add("t", no_columns, of_sizes(2, 2)).damage_of(), "the file ends within a chunk");
+  EXPECT_EQ(chunk_file().add("t", no_columns, of_sizes(2, 2)).damage_of(), "the file ends too early");
   EXPECT_EQ(chunk_file().add("t", no_columns, of_sizes(2, 1)).damage_of(),
             "a chunk announces more than one may hold");
   EXPECT_EQ(chunk_file().add("t", no_columns, of_sizes(1, 2 * most_chunk_bytes + 1)).damage_of(),

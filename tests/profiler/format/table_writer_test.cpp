@@ -72,7 +72,7 @@ TEST_F(table_writer_test, nothing_is_added_to_what_is_no_whole_profile) {
   table_writer(path()).append_json("meta", "{}");
   std::ofstream(path(), std::ios::app) << "TCHK";
   EXPECT_EQ(opening_refusal<profile_error>(path(), table_writer::start::go_on),
-            "nothing can be added to the profile " + path() + ": the file ends within a chunk after " +
+            "nothing can be added to the profile " + path() + ": the file ends too early after " +
                 std::to_string(std::filesystem::file_size(path()) - 4) + " of " +
                 std::to_string(std::filesystem::file_size(path())) +
                 " bytes; record the program again: tarn profile -- PROGRAM");

@@ -49,7 +49,7 @@ TEST(load_profile, a_file_without_meta_says_how_far_it_is_whole) {
   auto bytes = file.contents();
   bytes.push_back('T');
   file.set(bytes);
-  EXPECT_EQ(loading_refusal(file), nothing + " (the file ends within a chunk)" + why);
+  EXPECT_EQ(loading_refusal(file), nothing + " (the file ends too early)" + why);
 }
 
 TEST(load_profile, the_end_of_a_file_that_a_killed_writer_left_is_no_damage) {
