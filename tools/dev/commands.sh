@@ -17,6 +17,9 @@ dev_help() {
                                     TIDY_BASE=COMMIT. --long adds what takes hours. Which test is where: tests/tiers.txt
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
+  install [--prefix FOLDER]         build what users install, and install it in FOLDER, /usr/local unless named (by
+                                    sudo where that belongs to root); says what your shell lacks to find it
+  uninstall [--prefix FOLDER]       remove it again
   bench [--pools | --recyclers | --buffers | --profiler] [ARG…]
                                     build and run the benchmarks, of malloc, of the typed pools, of the recycler,
                                     of buffer pools, or of the profiler; --help after it lists ARG…
