@@ -42,6 +42,8 @@ answers 2 "build takes one preset" build dev release
 answers 2 "test takes --full, --long or nothing" test --lon
 answers 2 "release does not know '--chek'" release --chek
 answers 2 "there is no packaging/rpm; there are:" release rpm
+stand_in "$scratch/bin/gpg" '' # has every key; the copy is no clone, and has no commit
+GIT_DIR=$scratch/none answers 2 "a signed release says from which commit it is made" release --key some
 answers 2 "site takes no argument" site here
 answers 2 "there are no artefacts in build/artefacts" release --check
 # PROGRAM is one of the folder of the call, and its arguments arrive as they are.

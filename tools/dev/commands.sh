@@ -26,9 +26,12 @@ dev_help() {
   site                              build the documents as a site into build/site/html, and check its links
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
   release [--key KEY] [NAME…]       make what users download into build/artefacts: an artefact for each folder of
-                                    packaging/, or for those named, and SHA256SUMS, signed by the GPG key KEY
-  release --check [SUITE…]          install each in clean Debian systems (bookworm, trixie), try it, remove it,
-                                    and show that nothing remains; as root
+                                    packaging/, or for those named, an apt repository, SHA256SUMS, and what they
+                                    contain; signed by the GPG key KEY, with what they were made from
+  release --check [--from FOLDER] [SUITE…]
+                                    install each in clean Debian systems (bookworm, trixie), try it, remove it,
+                                    and show that nothing remains; as root. --from: first the artefacts of an
+                                    older release, which are then upgraded
   help                              this text
 
 On Debian and Ubuntu, as root or with sudo, a command installs by apt-get what it lacks and says so; elsewhere
