@@ -33,9 +33,11 @@ lib:libtcmalloc_minimal.so.4                   libtcmalloc-minimal4|libtcmalloc-
 # What packaging/ makes artefacts with; an artefact whose tool is missing is not made.
 wants_release='
 dpkg-buildpackage  dpkg-dev
+/usr/share/build-essential/list  build-essential
 dh                 debhelper
 lintian            lintian
 gpg                gpg
+py:ensurepip       python3-venv
 /usr/lib/*/libbz2.a   libbz2-dev
 /usr/lib/*/liblzma.a  liblzma-dev'
 wants_release_check='
