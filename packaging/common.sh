@@ -68,16 +68,6 @@ pack() {
   tar -C "$(dirname "$1")" "${same_bits[@]}" -cf - "$(basename "$1")" | gzip -9n >"$2"
 }
 
-# copy_licences BEFORE AFTER: the licences of others' code in the command, each into the file BEFORE PACKAGE AFTER.
-copy_licences() {
-  local how package rest licence
-  cp "$repository/profiler/report/page/THIRD-PARTY.txt" "${1}report-page$2"
-  while read -r how package rest; do
-    licence=/usr/share/doc/$package/copyright
-    [ "$how" = '#' ] || cp "$licence" "$1$package$2" 2>/dev/null || skip "no $licence: Debian's package $package has it"
-  done <"$repository/packaging/linked.txt"
-}
-
 # quietly LOG COMMAND…: runs the command with its output in $work/LOG, and shows the end of it after a failure.
 quietly() {
   local log=$work/$1
