@@ -23,9 +23,10 @@ import sys
 PACKAGING = pathlib.Path(__file__).resolve().parent
 PAGE = "page"  # uPlot: it lies in the source tree, in the page of a report
 # Which parts an artefact has, by the pattern of its name; the first that fits counts.
-PARTS = [(r"tarn-.*-linux-.*\.tar\.gz|tarn_memory-.*\.whl", {"linked", "compiled", "opened", PAGE}),
+PARTS = [(r"tarn-.*-linux-.*\.tar\.gz|tarn_memory-.*\.whl", {"linked", "compiled", "library", "opened", PAGE}),
          (r"tarn_.*\.deb", {"compiled", "opened", PAGE}),
-         (r"libtarn.*\.deb|tarn-dbgsym_.*\.deb|.*\.crate", set()),
+         (r"libtarn.*\.deb", {"library"}),
+         (r"tarn-dbgsym_.*\.deb|.*\.crate", set()),
          (r"tarn-[0-9.]+\.tar\.gz|tarn_memory-.*\.tar\.gz", {PAGE})]
 
 

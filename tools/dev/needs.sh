@@ -38,6 +38,7 @@ dh                 debhelper
 lintian            lintian
 gpg                gpg
 py:ensurepip       python3-venv
+<valgrind/memcheck.h>  valgrind
 /usr/lib/*/libbz2.a   libbz2-dev
 /usr/lib/*/liblzma.a  liblzma-dev'
 wants_release_check='
