@@ -56,10 +56,11 @@ release_names() {
 }
 
 release_make() {
-  local name log status not_made=() broken=()
+  local name log status commit not_made=() broken=()
   for name in "$@"; do
     log=build/log/release-$name.log
     status=0
+    commit=$(release_commit)
     rm -rf "build/packages/$name.out"
     mkdir -p "build/packages/$name.out"
     release_step "$name" "$log" "build/packages/$name.out" || status=$?
@@ -69,7 +70,8 @@ release_make() {
       *) broken+=("$name") ;;
     esac
     [ "$status" -eq 0 ] || rm -rf "build/packages/$name.out"
-    release_commit >"build/packages/$name.commit"
+    [ "$(release_commit)" = "$commit" ] || commit+=+ # a file was changed, or another commit checked out, meanwhile
+    echo "$commit" >"build/packages/$name.commit"
   done
   [ ${#not_made[@]} -eq 0 ] || printf 'Not made here: %s\n' "${not_made[@]}"
   [ ${#broken[@]} -eq 0 ] || fail 1 "could not make: ${broken[*]}" "Read the messages above; ./dev release NAME repeats one."
