@@ -84,15 +84,15 @@ installation_advice() {
   local lines=() other
   case ":$PATH:" in
     *":$prefix/bin:"*) ;;
-    *) lines+=("export PATH=$prefix/bin:\$PATH                            # the command, its manual, find_package(tarn)") ;;
+    *) lines+=("export PATH=$prefix/bin:\$PATH  # the command, its manual, find_package(tarn)") ;;
   esac
   if command -v pkg-config >/dev/null 2>&1 && ! [ "$(pkg-config --variable=libdir tarn 2>/dev/null)" -ef "$libraries" ]; then
-    lines+=("export PKG_CONFIG_PATH=$libraries/pkgconfig    # \$(pkg-config --cflags --libs tarn)")
+    lines+=("export PKG_CONFIG_PATH=$libraries/pkgconfig  # \$(pkg-config --cflags --libs tarn)")
   fi
   if ! /sbin/ldconfig -p 2>/dev/null | grep -qF " => $libraries/libtarn.so.1"; then
     case ":${LD_LIBRARY_PATH:-}:" in
       *":$libraries:"*) ;;
-      *) lines+=("export LD_LIBRARY_PATH=$libraries              # programs that are linked with tarn") ;;
+      *) lines+=("export LD_LIBRARY_PATH=$libraries  # programs that are linked with tarn") ;;
     esac
   fi
   [ ${#lines[@]} -eq 0 ] || printf '%s\n' "Put into ~/.profile what you use of it, and into this shell:" "${lines[@]/#/    }"
