@@ -26,5 +26,6 @@ if(TARN_GLIBC_FLOOR) # what the archive of libdw leaves open
     find_library(TARN_${name}_LIBRARY ${name} REQUIRED)
     list(APPEND TARN_ELF_LIBRARY ${TARN_${name}_LIBRARY})
   endforeach()
-  list(APPEND TARN_ELF_LIBRARY ${TARN_ZSTD_LIBRARY} ZLIB::ZLIB)
+  # zlib by its path: as a target it would stand in the linker's line once, before libdw.
+  list(APPEND TARN_ELF_LIBRARY ${TARN_ZSTD_LIBRARY} ${ZLIB_LIBRARIES})
 endif()

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Installs each artefact of a release in clean Debian systems, tries it, removes it, and shows that nothing remains.
 
-Usage: check_artefacts.py ARTEFACTS ROOTS [SUITE…]      suites: bookworm trixie, unless named; bullseye
+Usage: check_artefacts.py [--from OLDER] ARTEFACTS ROOTS [SUITE…]      suites: bookworm trixie, unless named; bullseye
+
+OLDER is the folder of an older release, which is installed and tried first, and then upgraded.
 
 ARTEFACTS is the folder that ./dev release has filled. A folder of packaging/ with an executable try_artefact takes part:
 `try_artefact install|try|remove ARTEFACTS` runs as root in the clean system. Where the artefact was not made, or is not meant
@@ -115,33 +117,36 @@ def differences(before, after):
 class Check:
     """One artefact in one system."""
 
-    def __init__(self, name, suite, artefacts, log):
-        self.name, self.suite, self.artefacts, self.log = name, suite, artefacts, log
+    def __init__(self, name, suite, artefacts, log, older=None):
+        self.name, self.suite, self.artefacts, self.log, self.older = name, suite, artefacts, log, older
         self.results, self.problems, self.seconds = {}, [], 0.0
 
     def run(self, root):
         started = time.monotonic()
         before = contents(root)
-        for action in ("install", "try", "remove"):
-            status = self.act(root, action)
+        actions = [("install", self.artefacts), ("try", self.artefacts), ("remove", self.artefacts)]
+        if self.older:
+            actions[:1] = [("install", self.older), ("try", self.older), ("upgrade", self.artefacts)]
+        for action, artefacts in actions:
+            status = self.act(root, action, artefacts)
             if action == "install" and status == NOT_TRIED:
                 self.problems.append(f"not tried: {self.last_line()}")
                 return
-            self.results[action] = status == 0
+            self.results[action] = self.results.get(action, True) and status == 0
             if status != 0:
                 self.problems.append(f"{action}: status {status}; see {self.log.name}")
-            if action == "install" and status != 0:
+            if action in ("install", "upgrade") and status != 0:
                 break
         remains = list(differences(before, contents(root)))
         self.problems += remains
         self.results["nothing remains"] = self.results.get("remove", False) and not remains
         self.seconds = time.monotonic() - started
 
-    def act(self, root, action):
+    def act(self, root, action, artefacts):
         self.log.write(f"--- {self.name} in {self.suite}: {action}\n")
         self.log.flush()
-        words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", root, self.artefacts,
-                 PACKAGING, f"/packaging/{self.name}/try_artefact", action, "/artefacts"]
+        words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", root, artefacts,
+                 PACKAGING, f"/packaging/{self.name}/try_artefact", action.replace("upgrade", "install"), "/artefacts"]
         return subprocess.run(words, stdout=self.log, stderr=subprocess.STDOUT, check=False).returncode
 
     def last_line(self):
@@ -150,8 +155,10 @@ class Check:
 
     def row(self):
         if not self.results:
-            return [self.name, SUITES[self.suite][0], *["not tried"] + ["-"] * 4]
-        marks = ["yes" if self.results.get(action) else "NO" for action in ("install", "try", "remove", "nothing remains")]
+            return [self.name, SUITES[self.suite][0], "not tried", *["-"] * 5]
+        marks = ["yes" if self.results.get(action) else "NO" for action in ("install", "upgrade", "try", "remove", "nothing remains")]
+        if not self.older:
+            marks[1] = "-"
         return [self.name, SUITES[self.suite][0], *marks, f"{self.seconds:.0f} s"]
 
 
@@ -163,6 +170,7 @@ def print_table(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--from", dest="older", type=pathlib.Path)
     parser.add_argument("artefacts", type=pathlib.Path)
     parser.add_argument("roots", type=pathlib.Path)
     parser.add_argument("suites", nargs="*", default=USUAL)
@@ -170,22 +178,23 @@ def main():
     for suite in arguments.suites:
         if suite not in SUITES:
             parser.error(f"there is no suite {suite} here; there are: {' '.join(SUITES)}")
-    artefacts = arguments.artefacts.resolve()
-    if subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=artefacts, check=False).returncode != 0:
-        sys.exit(f"{artefacts} does not agree with its SHA256SUMS; make the artefacts again: ./dev release")
+    artefacts, older = arguments.artefacts.resolve(), arguments.older and arguments.older.resolve()
+    for folder in filter(None, (older, artefacts)):
+        if not folder.is_dir() or subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=folder, check=False).returncode:
+            sys.exit(f"{folder} does not agree with its SHA256SUMS; make the artefacts again: ./dev release")
     if os.geteuid() != 0:
         lacking("clean systems need root (chroot); run it as root")
     for tool in ("debootstrap", "unshare"):
         if shutil.which(tool) is None:
             lacking(f"{tool} is missing (Debian packages debootstrap, util-linux)")
     names = sorted(path.parent.name for path in PACKAGING.glob("*/try_artefact"))
-    rows, problems, tried = [["artefact", "system", "installed", "tried", "removed", "nothing remains", "time"]], [], 0
+    rows, problems, tried = [["artefact", "system", "installed", "upgraded", "tried", "removed", "nothing remains", "time"]], [], 0
     with (artefacts.parent / "check.log").open("w", encoding="utf-8") as log:
         for suite in arguments.suites:
             base = clean_root(arguments.roots.resolve(), suite, log)
             for name in names:
                 copy = copy_of(base)
-                check = Check(name, suite, artefacts, log)
+                check = Check(name, suite, artefacts, log, older)
                 check.run(copy)
                 rows.append(check.row())
                 tried += bool(check.results)

@@ -6,8 +6,9 @@
 # Exit status: 0, 1 for a failure (one line says what), 2 for wrong usage, 77 if a tool is missing (the last line names it).
 # Both work in the temporary folder $work, which is removed at the end.
 set -euo pipefail
-export LC_ALL=C
-unset LD_PRELOAD
+export LC_ALL=C TZ=UTC
+umask 022
+unset LD_PRELOAD CPPFLAGS CFLAGS CXXFLAGS LDFLAGS # of this user; they would be in what is made
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 own_folder=$(cd "$(dirname "$0")" && pwd)
@@ -44,6 +45,9 @@ export SOURCE_DATE_EPOCH
 # All that the libraries and the command are built from.
 build_sources=(CMakeLists.txt LICENSE README.md cmake src include cli profiler)
 
+# What tar stores besides names and contents, so that the same files give the same archive.
+same_bits=(--sort=name "--mtime=@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX)
+
 # copy_sources DESTINATION PATH…: copies these folders and files of the project, without what git ignores. Outside of
 # git, as in an unpacked source archive, everything but the folder build is copied.
 copy_sources() {
@@ -53,16 +57,15 @@ copy_sources() {
   if git -C "$repository" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
     git -C "$repository" ls-files --cached --others --exclude-standard -z -- "$@" |
       (cd "$repository" && while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done) |
-      tar -C "$repository" --null --no-recursion -cf - -T - | tar -C "$destination" -xf -
+      tar -C "$repository" --null --no-recursion "${same_bits[@]}" -cf - -T - | tar -C "$destination" -xf -
   else
-    tar -C "$repository" --exclude=__pycache__ --exclude=./build -cf - "$@" | tar -C "$destination" -xf -
+    tar -C "$repository" --exclude=__pycache__ --exclude=./build "${same_bits[@]}" -cf - "$@" | tar -C "$destination" -xf -
   fi
 }
 
-# pack FOLDER ARCHIVE: FOLDER's last component is the name inside. The same files give the same archive.
+# pack FOLDER ARCHIVE: FOLDER's last component is the name inside.
 pack() {
-  tar -C "$(dirname "$1")" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - \
-    "$(basename "$1")" | gzip -9n >"$2"
+  tar -C "$(dirname "$1")" "${same_bits[@]}" -cf - "$(basename "$1")" | gzip -9n >"$2"
 }
 
 # quietly LOG COMMAND…: runs the command with its output in $work/LOG, and shows the end of it after a failure.

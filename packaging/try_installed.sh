@@ -8,6 +8,7 @@ tarn=$1 libraries=$2 compile=${3:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
+export XDG_STATE_HOME="$work" # the user's own key, which no removal takes
 
 fail() {
   echo "does not work: $*"

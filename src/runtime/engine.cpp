@@ -111,7 +111,10 @@ std::size_t threads_attached() { return attached_threads.load(std::memory_order_
 thread_cache* attach_thread(bool own) {
   if (local_cache != &no_cache) return local_cache;
   // acquire: partner of the release in prepare().
-  if (TARN_UNLIKELY(!prepared.load(std::memory_order_acquire))) prepare();
+  if (TARN_UNLIKELY(!prepared.load(std::memory_order_acquire))) {
+    prepare();
+    if (local_cache != &no_cache) return local_cache;  // libc has allocated meanwhile
+  }
   if (phase == thread_phase::ended) return nullptr;
   if (phase == thread_phase::fresh) attached_threads.fetch_add(1, std::memory_order_relaxed);
   if (TARN_UNLIKELY(share.may_be_vfork_child)) {

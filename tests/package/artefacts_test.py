@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Tests of packaging/: the clean systems of check_artefacts.py, what it finds of files that an artefact leaves behind, and what it
-says of an artefact that was not made; what check_glibc.py refuses; and that the source archive is complete and the same each time."""
+says of an artefact that was not made; what check_glibc.py refuses; that the source archive is complete and the same each time; and
+what a release states of its artefacts."""
 
+import hashlib
+import json
 import os
 import pathlib
 import shutil
@@ -112,14 +115,16 @@ class NotMade(Folder):
                 self.assertEqual(done.returncode, check_artefacts.NOT_TRIED, done.stderr)
                 self.assertRegex(done.stdout.splitlines()[-1], r"^no (lib)?tarn.* among the artefacts")
 
-    def check(self, statuses):
+    def check(self, statuses, older=None):
         """A check whose actions end with these statuses, each after a line."""
         with (self.folder / "log").open("w", encoding="utf-8") as log:
-            check = check_artefacts.Check("some", "bookworm", self.folder, log)
+            check = check_artefacts.Check("some", "bookworm", self.folder, log, older)
+            self.acted = []
 
-            def act(_root, action):
+            def act(_root, action, artefacts):
                 log.write(f"line of {action}\n")
-                return statuses[action]
+                self.acted.append((action, artefacts))
+                return statuses.get(action, 0)
             check.act = act
             (self.folder / "root").mkdir()
             check.run(self.folder / "root")
@@ -127,12 +132,22 @@ class NotMade(Folder):
 
     def test_the_table_and_the_reason(self):
         check = self.check({"install": check_artefacts.NOT_TRIED})
-        self.assertEqual(check.row(), ["some", "Debian 12", "not tried", "-", "-", "-", "-"])
+        self.assertEqual(check.row(), ["some", "Debian 12", "not tried", "-", "-", "-", "-", "-"])
         self.assertEqual(check.problems, ["not tried: line of install"])
 
     def test_a_failure_is_one(self):
         check = self.check({"install": 0, "try": 77, "remove": 0})
-        self.assertEqual(check.row()[2:6], ["yes", "NO", "yes", "yes"])
+        self.assertEqual(check.row()[2:7], ["yes", "-", "NO", "yes", "yes"])
+
+    def test_an_older_release_comes_first(self):
+        check = self.check({}, older=pathlib.Path("/older"))
+        self.assertEqual(self.acted, [("install", pathlib.Path("/older")), ("try", pathlib.Path("/older")), ("upgrade", self.folder),
+                                      ("try", self.folder), ("remove", self.folder)])
+        self.assertEqual(check.row()[2:7], ["yes"] * 5)
+
+    def test_an_upgrade_that_fails_ends_it(self):
+        check = self.check({"upgrade": 1}, older=pathlib.Path("/older"))
+        self.assertEqual(check.row()[2:7], ["yes", "NO", "yes", "NO", "NO"])
 
 
 class GlibcFloor(Folder):
@@ -156,21 +171,90 @@ class GlibcFloor(Folder):
 
 
 class SourceArchive(Folder):
-    def make(self, out):
+    def make(self, out, tree=ROOT):
         out.mkdir()
-        subprocess.run([ROOT / "packaging/source/make_artefact", out], check=True, capture_output=True)
+        subprocess.run([tree / "packaging/source/make_artefact", out], check=True, capture_output=True)
         return next(out.iterdir())
 
     def test_complete_and_the_same_each_time(self):
         if not (ROOT / ".git").exists():
             self.skipTest("not a clone: git's list of files is missing")
-        first, second = self.make(self.folder / "a"), self.make(self.folder / "b")
-        self.assertEqual(first.read_bytes(), second.read_bytes())
+        first = self.make(self.folder / "a")
+        # Another clone, later, of somebody whose files the group may write.
+        clone = self.folder / "a longer name"
+        subprocess.run(f"umask 002; git clone -q '{ROOT}' '{clone}' && git -C '{ROOT}' diff --binary HEAD | git -C '{clone}' apply -q "
+                       "--allow-empty", shell=True, check=True)
+        second = self.make(self.folder / "b", clone)
+        with tarfile.open(second) as archive:
+            self.assertEqual({member.mode for member in archive if member.isfile()}, {0o644, 0o755})
+        if not subprocess.run(["git", "ls-files", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True).stdout:
+            self.assertEqual(first.read_bytes(), second.read_bytes())
         known = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True,
                                text=True).stdout.split("\0")
         with tarfile.open(first) as archive:
             inside = {name.partition("/")[2] for name in archive.getnames()}
         self.assertEqual({name for name in known if name and (ROOT / name).exists()} - inside, set())
+
+
+class Statements(Folder):
+    """What a release states, of packages and an archive that hold nothing."""
+
+    def setUp(self):
+        super().setUp()
+        for tool in ("dpkg-deb", "dpkg-scanpackages"):
+            if not shutil.which(tool):
+                self.skipTest(f"{tool} is missing")
+        for package, needed in (("tarn", "libtarn1 (= 0.1.0-1), libc6 (>= 2.36), libdw1 (>= 0.188)"), ("libtarn1", "libc6 (>= 2.36)")):
+            self.write(f"{package}/DEBIAN/control", f"Package: {package}\nVersion: 0.1.0-1\nArchitecture: amd64\nDepends: {needed}\n"
+                       "Maintainer: nobody <nobody@tarn.example>\nDescription: nothing\n")
+            (self.folder / "made/apt/pool").mkdir(parents=True, exist_ok=True)
+            for target in ("made", "made/apt/pool"):
+                subprocess.run(["dpkg-deb", "--build", self.folder / package, self.folder / target], check=True, capture_output=True)
+        self.made = self.folder / "made"
+        self.write("made/tarn-0.1.0-linux-x86_64.tar.gz", "archive")
+        self.write("made/SHA256SUMS", "sums")
+
+    def state(self, kind, *more):
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+        done = subprocess.run([sys.executable, ROOT / "packaging/statements.py", kind, self.made, "0.1.0", *more], env=environment,
+                              capture_output=True, text=True, check=False)
+        if "dpkg-query: no packages found" in done.stderr:
+            self.skipTest(done.stderr.splitlines()[-1])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads((self.made / f"tarn-0.1.0.{'spdx' if kind == 'sbom' else 'intoto'}.json").read_text())
+
+    def test_others_parts(self):
+        made = self.state("sbom")
+        of = lambda artefact: {(one["relationshipType"], one["relatedSpdxElement"].removeprefix("SPDXRef-"))
+                               for one in made["relationships"] if one["spdxElementId"] == f"SPDXRef-{artefact}"}
+        self.assertTrue({("STATIC_LINK", "elfutils"), ("STATIC_LINK", "zlib"), ("CONTAINS", "uPlot")}
+                        <= of("tarn-0.1.0-linux-x86-64.tar.gz"))
+        command = of("tarn-0.1.0-1-amd64.deb")
+        self.assertTrue({("STATIC_LINK", "fmt"), ("DEPENDS_ON", "libdw1"), ("DEPENDS_ON", "libtarn1")} <= command)
+        self.assertNotIn(("STATIC_LINK", "elfutils"), command)
+        self.assertEqual(of("libtarn1-0.1.0-1-amd64.deb"), {("STATIC_LINK", "valgrind"), ("DEPENDS_ON", "libc6")})
+        self.assertEqual(made["creationInfo"]["created"], "2023-11-14T22:13:20Z")
+        known = {one["SPDXID"] for one in made["packages"]} | {"SPDXRef-DOCUMENT"}
+        for one in made["relationships"]:
+            self.assertLessEqual({one["spdxElementId"], one["relatedSpdxElement"]}, known)
+
+    def test_where_it_comes_from(self):
+        made = self.state("provenance", "0123abcd", "FINGERPRINT", "1700000000")
+        self.assertEqual([one["name"] for one in made["subject"]],
+                         ["libtarn1_0.1.0-1_amd64.deb", "tarn-0.1.0-linux-x86_64.tar.gz", "tarn_0.1.0-1_amd64.deb"])
+        self.assertEqual(made["subject"][1]["digest"], {"sha256": hashlib.sha256(b"archive").hexdigest()})
+        self.assertEqual(made["predicate"]["buildDefinition"]["resolvedDependencies"][0]["digest"], {"gitCommit": "0123abcd"})
+        self.assertEqual(made["predicate"]["runDetails"]["builder"]["id"], "openpgp4fpr:FINGERPRINT")
+
+    def test_the_repository(self):
+        subprocess.run([ROOT / "packaging/debian/make_repository", self.made / "apt"], check=True, capture_output=True,
+                       env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"})
+        release = (self.made / "apt/dists/stable/Release").read_text()
+        self.assertIn("Architectures: amd64\nDate: Tue, 14 Nov 2023 22:13:20 +0000\n", release)
+        packages = self.made / "apt/dists/stable/main/binary-amd64/Packages"
+        self.assertIn(f" {hashlib.sha256(packages.read_bytes()).hexdigest()} {packages.stat().st_size} main/binary-amd64/Packages\n",
+                      release)
+        self.assertIn("Filename: pool/tarn_0.1.0-1_amd64.deb\n", packages.read_text())
 
 
 class Convention(unittest.TestCase):

@@ -12,7 +12,8 @@ cp -r "$source/tools/dev" "$scratch/a clone/tools/"
 stand_in() { printf '#!/bin/sh\n%s\n' "$2" >"$1" && chmod +x "$1"; }
 # shellcheck disable=SC2016 # for the stand-ins' shells
 {
-  stand_in "$scratch/bin/cmake" 'case $1 in --version) echo "cmake version 3.25.1" ;; esac'
+  stand_in "$scratch/bin/cmake" 'case $1 in --version) echo "cmake version 3.25.1" ;; --install) cp -a "$INSTALLS/." "$4" ;; esac'
+  stand_in "$scratch/bin/strip" ''
   stand_in "$scratch/bin/apt-get" 'exit 1'
   stand_in "$scratch/bin/apt-cache" 'exit 1'
   stand_in "$scratch/bin/sudo" 'exit 1'
@@ -41,6 +42,8 @@ answers 2 "build takes one preset" build dev release
 answers 2 "test takes --full, --long or nothing" test --lon
 answers 2 "release does not know '--chek'" release --chek
 answers 2 "there is no packaging/rpm; there are:" release rpm
+stand_in "$scratch/bin/gpg" '' # has every key; the copy is no clone, and has no commit
+GIT_DIR=$scratch/none answers 2 "a signed release says from which commit it is made" release --key some
 answers 2 "site takes no argument" site here
 answers 2 "there are no artefacts in build/artefacts" release --check
 # PROGRAM is one of the folder of the call, and its arguments arrive as they are.
@@ -52,6 +55,34 @@ answers 2 "run takes options first" run ls /
 stand_in "$scratch/a clone/build/release/bin/tarn-compare" 'exit 2'
 answers 2 "Configuring release" run --bogus
 ! grep -qF "the rest of tarn" "$scratch/output" || fail "./dev run builds the rest after wrong usage"
+# Installing, again with other files, and removing: nobody else's file goes, and nothing remains.
+export INSTALLS=$scratch/installs prefix=$scratch/prefix
+mkdir -p "$INSTALLS/bin" "$INSTALLS/lib/tarn" "$prefix/lib"
+echo 1 | tee "$INSTALLS/bin/tarn" "$INSTALLS/lib/libtarn.so.1" "$INSTALLS/lib/tarn/gone" "$prefix/lib/other" >/dev/null
+ln -s libtarn.so.1 "$INSTALLS/lib/libtarn.so"
+chmod +x "$INSTALLS/bin/tarn"
+before=$(cd "$prefix" && find . | sort)
+answers 0 "export LD_LIBRARY_PATH=$prefix/lib " install --prefix "$prefix"
+grep -qF "export PATH=$prefix/bin:" "$scratch/output" || fail "install does not say that PATH lacks $prefix/bin"
+PATH=$PATH:$prefix/bin LD_LIBRARY_PATH=$prefix/lib answers 0 "./dev uninstall --prefix $prefix removes it" install "--prefix=$prefix"
+! grep -qE 'export (PATH|LD_)' "$scratch/output" || fail "install asks for what is there: $(cat "$scratch/output")"
+[ "$(readlink "$prefix/lib/libtarn.so")" = libtarn.so.1 ] && [ -e "$prefix/lib/tarn/gone" ] || fail "not all was installed"
+exec 8<"$prefix/lib/libtarn.so.1" # as a program that runs
+rm "$INSTALLS/lib/tarn/gone"
+echo 2 >"$INSTALLS/lib/libtarn.so.1"
+answers 0 "Installed in $prefix" install --prefix ../prefix
+[ "$(cat <&8) $(cat "$prefix/lib/libtarn.so.1")" = "1 2" ] || fail "an installation changes the file that a program has mapped"
+[ ! -e "$prefix/lib/tarn/gone" ] || fail "what an installation no longer has remains"
+answers 0 "Removed from $prefix" uninstall --prefix "$prefix"
+[ "$(cd "$prefix" && find . | sort)" = "$before" ] || fail "uninstall leaves: $(cd "$prefix" && find . | sort)"
+answers 2 "./dev install has put nothing into $prefix" uninstall --prefix "$prefix"
+answers 2 "install takes --prefix FOLDER or nothing" install "$prefix"
+answers 2 "tarn cannot lie in" install --prefix '/srv/a b'
+answers 2 "is no folder" install --prefix "$prefix/lib/other"
+# A user without root and sudo: nothing is built first.
+if [ "$(id -u)" -ne 0 ]; then
+  answers 2 "this user may not write into /usr/local" install
+fi
 # What is missing is named, with the command that installs it.
 CXX=false answers 2 "missing: libcli11-dev libfmt-dev" build
 echo "./dev answers as it should"

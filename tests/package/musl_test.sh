@@ -14,12 +14,15 @@ mkdir -p "$scratch"
 link=(-Wl,--undefined=malloc,--undefined=tarn_program_start "$archive")
 musl-gcc -std=c11 -Wall -Wextra -Werror -O1 -static -I"$include" "$here/static_program.c" -o "$scratch/with_tarn" "${link[@]}"
 musl-gcc -std=c11 -Wall -Wextra -Werror -O1 -static "$here/static_program.c" -DWITHOUT_TARN -o "$scratch/without_tarn"
+musl-gcc -std=c11 -Wall -Wextra -Werror -O1 -static -I"$include" "$here/static_program.c" -DALLOCATING_LIBC \
+  -o "$scratch/with_allocating_libc" -Wl,--wrap=pthread_atfork "${link[@]}"
 readelf -p .comment "$scratch/with_tarn" >/dev/null
 if readelf -W -s "$scratch/with_tarn" | grep -q ' gnu_get_libc_version$'; then
   echo "the program contains glibc, not musl"
   exit 1
 fi
 "$scratch/with_tarn"
+"$scratch/with_allocating_libc"
 "$scratch/without_tarn"
 
 # refused PROGRAM WORDS: tarn run says why, and does not start it.

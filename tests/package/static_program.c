@@ -15,6 +15,20 @@
 #include <tarn/malloc.h>
 #endif
 
+#ifdef ALLOCATING_LIBC
+/* A C library that allocates in pthread_atfork, as some builds of musl do, and a first allocation before the archive has
+ * prepared itself. */
+__attribute__((constructor(101))) static void allocate(void) {
+  void* volatile block = malloc(24);
+  free(block);
+}
+int __real_pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
+int __wrap_pthread_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {
+  allocate();
+  return __real_pthread_atfork(before, in_parent, in_child);
+}
+#endif
+
 enum { threads = 4, rounds = 20000, kept = 64 };
 
 static void check(int holds, const char* what) {

@@ -17,15 +17,21 @@ dev_help() {
                                     TIDY_BASE=COMMIT. --long adds what takes hours. Which test is where: tests/tiers.txt
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
+  install [--prefix FOLDER]         build what users install, and install it in FOLDER, /usr/local unless named (by
+                                    sudo where that belongs to root); says what your shell lacks to find it
+  uninstall [--prefix FOLDER]       remove it again
   bench [--pools | --recyclers | --buffers | --profiler] [ARG…]
                                     build and run the benchmarks, of malloc, of the typed pools, of the recycler,
                                     of buffer pools, or of the profiler; --help after it lists ARG…
   site                              build the documents as a site into build/site/html, and check its links
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
   release [--key KEY] [NAME…]       make what users download into build/artefacts: an artefact for each folder of
-                                    packaging/, or for those named, and SHA256SUMS, signed by the GPG key KEY
-  release --check [SUITE…]          install each in clean Debian systems (bookworm, trixie), try it, remove it,
-                                    and show that nothing remains; as root
+                                    packaging/, or for those named, an apt repository, SHA256SUMS, and what they
+                                    contain; signed by the GPG key KEY, with what they were made from
+  release --check [--from FOLDER] [SUITE…]
+                                    install each in clean Debian systems (bookworm, trixie), try it, remove it,
+                                    and show that nothing remains; as root. --from: first the artefacts of an
+                                    older release, which are then upgraded
   help                              this text
 
 On Debian and Ubuntu, as root or with sudo, a command installs by apt-get what it lacks and says so; elsewhere

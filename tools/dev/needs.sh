@@ -33,10 +33,12 @@ lib:libtcmalloc_minimal.so.4                   libtcmalloc-minimal4|libtcmalloc-
 # What packaging/ makes artefacts with; an artefact whose tool is missing is not made.
 wants_release='
 dpkg-buildpackage  dpkg-dev
+/usr/share/build-essential/list  build-essential
 dh                 debhelper
-help2man           help2man
 lintian            lintian
 gpg                gpg
+py:ensurepip       python3-venv
+<valgrind/memcheck.h>  valgrind
 /usr/lib/*/libbz2.a   libbz2-dev
 /usr/lib/*/liblzma.a  liblzma-dev'
 wants_release_check='
@@ -192,10 +194,10 @@ may_become_root() {
   [ "$(id -u)" -eq 0 ] || { command -v sudo >/dev/null 2>&1 && { [ -t 0 ] || sudo -n true 2>/dev/null; }; }
 }
 
-# Has sudo ask for the password, where it wants one.
+# become_root WHY: has sudo ask for the password, where it wants one.
 become_root() {
   [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null || {
-    echo "Packages are installed by sudo apt-get; sudo may ask for your password."
+    echo "$1; sudo may ask for your password."
     sudo -v && sudo -n true
   }
 }
@@ -242,17 +244,18 @@ apt_choose() {
   done
 }
 
+apt_by_sudo='Packages are installed by sudo apt-get'
 # apt_install NEEDED WANTED
 apt_install() {
   local all=()
   if [ -z "$(find /var/lib/apt/lists -maxdepth 1 -name '*Packages*' -print -quit 2>/dev/null)" ]; then
-    become_root || return
+    become_root "$apt_by_sudo" || return
     apt_update
   fi
   apt_choose "$1" "$2"
   [ ${#all[@]} -gt 0 ] || return 0
   echo "Installing by apt-get: ${all[*]}"
-  become_root || return
+  become_root "$apt_by_sudo" || return
   apt_cost "${all[@]}"
   # Once more with fresh lists: those of an older day name packages that are gone.
   apt_get_install "${all[@]}" || { apt_update && apt_get_install "${all[@]}"; } ||
