@@ -238,7 +238,7 @@ void tell_result(const recording& record, const profile_arguments& arguments,
     if (is_tree(record)) {
       print_tree_verdict(record, cpu_ns_of(result));
     } else if (record.main_profile() != nullptr) {
-      print_verdict(*record.main_profile());
+      print_verdict(*record.main_profile(), arguments.prove);
     }
     tell_files(record);
   }

@@ -103,7 +103,7 @@ std::string paying_lines(const profile& p, const profiler::cost& all) {
 }
 
 // What can be changed, from the first to try, and what is better left unchanged.
-std::string render_advice(const profiler::profile& p) {
+std::string render_advice(const profiler::profile& p, bool is_proven_next) {
   std::string text = "  what would help (the reasons: tarn advise FILE):\n";
   std::size_t shown = 0;
   for (const profiler::advice& one : profiler::advise(p)) {
@@ -115,7 +115,8 @@ std::string render_advice(const profiler::profile& p) {
     if (++shown > most_advice) continue;
     text += fmt::format("    {}{}\n", one.headline, is_remark(one) ? "" : ": " + say_figures(one));
   }
-  if (shown > 0 && p.proven.rounds == 0) text += "  next: tarn prove FILE measures what each of them saves\n";
+  if (shown > 0 && p.proven.rounds == 0 && !is_proven_next)
+    text += "  next: tarn prove FILE measures what each of them saves\n";
   return text;
 }
 
@@ -181,7 +182,7 @@ std::string render_memory_verdict(const profile& p) {
   return is_urgent ? render_trouble(p, what) : "";
 }
 
-std::string render_verdict(const profile& p) {
+std::string render_verdict(const profile& p, bool is_proven_next) {
   const trouble what = profiler::trouble_of(p);
   const profiler::cost all = profiler::cost_of_all(p);
   std::string text = what.kind == trouble_kind::time
@@ -191,7 +192,8 @@ std::string render_verdict(const profile& p) {
   if (what.kind == trouble_kind::death && !what.is_memory()) text += amount_line(p) + paying_lines(p, all);
   if (p.mode != profiler::profile_mode::faults) {
     // Advice is about time. Where memory is the trouble, some of it would make that worse.
-    text += what.is_memory() ? "  what can be changed about its time: tarn advise FILE\n" : render_advice(p);
+    text += what.is_memory() ? "  what can be changed about its time: tarn advise FILE\n"
+                             : render_advice(p, is_proven_next);
   }
   if (p.lost_events > 0) text += fmt::format("  {:.0f} events were lost\n", p.lost_events);
   return text;
@@ -233,8 +235,8 @@ nlohmann::json verdict_as_json(const profile& p) {
           {"meta", p.meta}};
 }
 
-void print_verdict(const profile& p) {
-  std::string text = "tarn: " + render_verdict(p);
+void print_verdict(const profile& p, bool is_proven_next) {
+  std::string text = "tarn: " + render_verdict(p, is_proven_next);
   if (p.meta.contains("refused")) {
     for (const auto& sentence : p.meta["refused"]) {
       if (sentence.is_string()) text += fmt::format("  note: {}\n", sentence.get<std::string>());

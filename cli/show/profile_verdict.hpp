@@ -14,8 +14,9 @@ namespace tarn::cli {
 // Lines for stderr; empty if none of it.
 std::string render_memory_verdict(const profiler::profile& p);
 
-std::string render_verdict(const profiler::profile& p);
+// `is_proven_next`: what the changes save is about to be measured, so the next command is not told.
+std::string render_verdict(const profiler::profile& p, bool is_proven_next = false);
 nlohmann::json verdict_as_json(const profiler::profile& p);
-void print_verdict(const profiler::profile& p);  // on stderr
+void print_verdict(const profiler::profile& p, bool is_proven_next = false);  // on stderr
 
 }  // namespace tarn::cli
