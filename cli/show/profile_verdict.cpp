@@ -127,9 +127,9 @@ std::string cost_line(const profile& p, const profiler::cost& all) {
       processor > 0 ? fmt::format("{} of {} processor time: ", share_of(p, all), say_time(processor)) : "";
   if (p.mode == profiler::profile_mode::faults) {
     const std::string unseen =
-        p.unseen_faults > 0 ? fmt::format(", {} more not seen", say_count(p.unseen_faults)) : "";
-    return fmt::format("memory cost {}{} for {} page faults{}\n", whole, say_cost(all),
-                       say_count(sum_of_sites(p).faults), unseen);
+        p.unseen_faults > 0 ? fmt::format("; {} more were not seen", say_count(p.unseen_faults)) : "";
+    return fmt::format("memory cost {}{} for {} page faults, by the code that touched the memory{}\n", whole,
+                       say_cost(all), say_count(sum_of_sites(p).faults), unseen);
   }
   const double kernel_margin = all.hidden() > 0 ? margin_of(all.kernel_variance) / all.hidden() : 0;
   return fmt::format(
