@@ -324,6 +324,26 @@ class prove(Base):
         result = tarn("prove", *options, "--load", f"(sleep 2; {load} {port}) &", self.path("p.prof"))
         self.assert_refused(result, 3, "took no CPU time during the load", "in the background")
 
+    def test_what_a_server_or_its_load_did_not_do_within_the_limit_is_told(self):
+        port, other = self.free_port(), self.free_port()
+        server = self.write("server.py", SERVER)
+        self.record_server([sys.executable, server, port], port)
+        for told, *options in ((f"the server was not ready at port {other} after ", "--load", "true", "--ready-port", other),
+                               ("'exit 4' did not succeed", "--load", "true", "--ready-command", "exit 4"),
+                               ("the load was still running after", "--load", "sleep 60", "--ready-port", port)):
+            result = tarn("prove", "--for", "2", "--only", "keep-memory", *options, self.path("p.prof"))
+            self.assert_refused(result, 125, "no round was complete", told, "--ready-port", "--for")
+
+    def test_a_program_that_begins_to_fail_keeps_its_rounds(self):
+        script = self.write("often", "#!/bin/sh\nread runs <runs\necho $((runs + 1)) >runs\ntest $runs -lt 7\n")
+        self.write("runs", "0\n")
+        self.record([script])
+        self.write("runs", "0\n")
+        proof = self.prove("--rounds", "5", "--only", "keep-memory", status=3)  # the warm-up, and 3 rounds of 2 runs
+        self.assertEqual((proof["rounds"], proof["ways"][0]["rounds"], proof["ways"][0]["failure"]), (3, 3, ""))
+        self.assertTrue(any("began to fail in round 4: exit status 1" in note and "3 rounds before" in note
+                            for note in proof["notes"]), proof["notes"])
+
     def test_pools_with_and_without_the_layer(self):
         self.record([self.compile("nodes", NODES, "-O2", "-g")], "--mode", "full")
         proof = self.prove("--rounds", "3", "--only", "pool-1")
