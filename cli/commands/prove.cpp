@@ -237,7 +237,9 @@ int cmd_prove(const std::vector<std::string>& words) {
     print_note(interruption_text(result));
     end_like(W_EXITCODE(0, result.interrupted_by));
   }
-  return result.proven.rounds > 0 ? exit_code_of(result.outcome, false) : exit_code::success;
+  if (result.proven.rounds == 0) return exit_code::success;
+  const bool unchanged_fails = !result.outcome.results.front().failure.empty();
+  return unchanged_fails ? exit_code::program_fails : exit_code_of(result.outcome, false);
 }
 
 }  // namespace tarn::cli

@@ -69,11 +69,11 @@ void comparison::run_rounds() {
   if (settings_.warms_first) run_once(0);
   while (may_go_on()) {
     const double round_begin = monotonic_seconds();
-    run_round();
+    if (!run_round()) return;
     ++round_;
     outcome_.rounds = std::max(0, round_ - settings_.warmup_rounds);
     if (settings_.go_on) {
-      // Without figures of the first there is nothing to compare with; may_go_on() ends the rounds, if it had to succeed.
+      // Without figures of the first there is nothing to compare with.
       if (!outcome_.results.front().rounds.empty()) choose_further();
     } else if (planned_rounds_ == 0) {
       planned_rounds_ = rounds_that_fit(monotonic_seconds() - round_begin, settings_.budget_seconds);
@@ -83,7 +83,6 @@ void comparison::run_rounds() {
 
 bool comparison::may_go_on() const {
   if (round_ == 0) return true;
-  if (settings_.first_must_succeed && !outcome_.results.front().failure.empty()) return false;
   if (planned_rounds_ > 0 && outcome_.rounds >= planned_rounds_) return false;
   const bool has_rival = !settings_.go_on || rounds_.ways_left() > 1;
   return has_rival && !rounds_.have_all_failed();
@@ -96,17 +95,22 @@ void comparison::choose_further() {
   }
 }
 
-void comparison::run_round() {
+// False: the first contender had to succeed, and did not.
+bool comparison::run_round() {
   std::vector<run_attempt> attempts(outcome_.results.size());
   const int rounds_left = planned_rounds_ > 0 ? settings_.warmup_rounds + planned_rounds_ - round_ : 0;
   rounds_.run_round(title(), rounds_left, [&](std::size_t index) { attempts[index] = run_once(index); });
   if (round_ == 0) settle_usual_exit(attempts);
   for (std::size_t index = 0; settings_.first_must_succeed && index < attempts.size(); ++index) {
     if (!rounds_.has_failed(index) && !as_usual(attempts[index])) try_again(index, attempts[index]);
+    if (index != 0 || as_usual(attempts[index])) continue;
+    record(index, attempts[index], false);
+    return false;
   }
   for (std::size_t index = 0; index < attempts.size(); ++index) {
     if (!rounds_.has_failed(index)) record(index, attempts[index], round_ >= settings_.warmup_rounds);
   }
+  return true;
 }
 
 run_attempt comparison::run_once(std::size_t index) {
@@ -124,11 +128,24 @@ run_attempt comparison::run_once(std::size_t index) {
     if (!settings_.show_output) rounds_.show_progress();
   });
   if (index == 0) longest_first_ = std::max(longest_first_, monotonic_seconds() - begin);
-  if (!one.timed_out) return one;
-  if (limit > 0 && monotonic_seconds() >= limit) throw out_of_time{};
-  one.problem = fmt::format("still running after {:.3g} s{}", own_timeout,
-                            own_timeout == settings_.timeout_seconds ? " (--timeout)" : "");
+  if (one.timed_out && limit > 0 && monotonic_seconds() >= limit) give_up(index, one.problem);
+  if (one.timed_out) {
+    if (one.problem.empty()) one.problem = fmt::format("still running after {:.3g} s", own_timeout);
+    if (own_timeout == settings_.timeout_seconds) one.problem += " (--timeout)";
+  }
+  if (first_problem_.empty()) first_problem_ = one.problem;
+  has_measured_ = has_measured_ || one.problem.empty();
   return one;
+}
+
+// A server that was never measured fails for another reason than too little time, which the first run tells best.
+void comparison::give_up(std::size_t index, const std::string& problem) {
+  if (has_measured_ && !problem.empty()) {
+    outcome_.cut_short = fmt::format("under {}, {}", outcome_.results[index].who.name, problem);
+  } else if (settings_.load) {
+    outcome_.cut_short = first_problem_.empty() ? problem : first_problem_;
+  }
+  throw out_of_time{};
 }
 
 // The first round decides what the program's ordinary end is: success if any contender sees it,

@@ -31,6 +31,8 @@ struct comparison_outcome {
   std::optional<int> usual_exit;    // wait status
   std::string usual_error_tail;     // if usual_exit is a failure
   std::vector<std::string> lapses;  // of contenders that failed, and did not when they were run again
+  // Of a server: what the limit has cut short, or why no run before it counted; empty: nothing.
+  std::string cut_short;
 };
 
 struct comparison_settings : run_settings {
@@ -41,7 +43,8 @@ struct comparison_settings : run_settings {
   double limit_seconds = 0;     // the round that is not complete by then does not count; 0: no limit
   bool ignore_failure = false;  // treat any exit status as success
   // The first contender is the reference for the others: if the program does not end with status 0 under it, the
-  // comparison stops. A run that fails is made again before that, and before another contender is blamed.
+  // comparison stops, and the round under way does not count. A run that fails is made again before that, and before another
+  // contender is blamed.
   bool first_must_succeed = false;
   bool progress = true;
   std::uint64_t conditioning_bytes = 0;
@@ -73,13 +76,14 @@ class comparison {
  private:
   void run_rounds();
   bool may_go_on() const;
-  void run_round();
+  bool run_round();
   void choose_further();
   run_attempt run_once(std::size_t index);
   void settle_usual_exit(const std::vector<run_attempt>& attempts);
   void try_again(std::size_t index, run_attempt& one);
   void record(std::size_t index, const run_attempt& one, bool timed);
   bool as_usual(const run_attempt& one) const;
+  void give_up(std::size_t index, const std::string& problem);
   std::string title() const;
 
   const program_target& target_;
@@ -91,6 +95,8 @@ class comparison {
   int planned_rounds_ = 0;  // timed ones; 0: not known
   double begin_ = 0;
   double longest_first_ = 0;  // run of the first contender, seconds
+  bool has_measured_ = false;
+  std::string first_problem_;
 };
 
 }  // namespace tarn::cli

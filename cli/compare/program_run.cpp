@@ -51,7 +51,10 @@ run_attempt follow_server(running_child& server, pid_t process, load_course& cou
       return result;
     }
     result.timed_out = settings.timeout_seconds > 0 && now >= begin + settings.timeout_seconds;
-    if (result.timed_out) return result;
+    if (result.timed_out) {
+      result.problem = course.waits_for();
+      return result;
+    }
     if (now >= next_look) {
       each_second();
       next_look = now + 1;
@@ -79,13 +82,14 @@ run_attempt follow_server(running_child& server, pid_t process, load_course& cou
 // The load runs twice: before the first time is over, caches of the server and of the system are filled.
 constexpr int loads_of_a_run = 2;
 
-run_attempt run_server(const child_request& request, child_request shell, const run_settings& settings,
+run_attempt run_server(child_request request, child_request shell, const run_settings& settings,
                        const std::function<void()>& each_second) {
   load_course course(*settings.load, std::move(shell), loads_of_a_run);
   run_attempt result;
   result.problem = course.obstacle();
   if (!result.problem.empty()) return result;
   const held_signals signals{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  request.before_exec = [&course](pid_t server) { course.count(server); };
   const pid_t process = start_child(request, signals.before());
   running_child server(process);
   return follow_server(server, process, course, settings, signals, each_second);
@@ -186,7 +190,7 @@ run_attempt run_program(const contender& who, const program_target& target,
     shell.standard_input = nothing.number();
     shell.standard_output = settings.show_output ? -1 : nothing.number();
     shell.standard_error = request.standard_error;
-    result = run_server(request, std::move(shell), settings, each_second);
+    result = run_server(std::move(request), std::move(shell), settings, each_second);
   } else {
     result = run_alone(request, settings, each_second);
   }

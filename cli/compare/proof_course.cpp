@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "cli/compare/proof_course.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "cli/compare/statistics.hpp"
 #include "cli/launch/child_process.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -216,17 +219,29 @@ proof proof_course::result(const comparison_outcome& outcome) const {
   return all;
 }
 
+std::string rounds_in_words(int rounds) { return rounds == 1 ? "1 round" : fmt::format("{} rounds", rounds); }
+
 std::string doubt_about_load(const profiler::proof& what) {
   constexpr double alike = 0.1;
   constexpr double differs = 0.2;
+  constexpr double at_once = 0.05;
+  constexpr double hardly = 0.005;
+  if (what.load.empty()) return {};
   double wall = 0;
   double cpu = 0;
   for (const profiler::proof_way& way : what.ways) {
     if (!way.failure.empty()) continue;
+    const double load_seconds = way.of(profiler::proof_metric::wall).before;
+    const double server_seconds = way.of(profiler::proof_metric::cpu).before;
+    if (load_seconds < at_once && server_seconds < hardly)
+      return fmt::format(
+          "the load ended after {}, in which the server took {} of CPU time: does it run in the background? Let it end "
+          "when its requests are answered",
+          profiler::say_seconds(load_seconds), profiler::say_seconds(server_seconds));
     wall = std::max(wall, std::abs(way.of(profiler::proof_metric::wall).ratio - 1));
     cpu = std::max(cpu, std::abs(way.of(profiler::proof_metric::cpu).ratio - 1));
   }
-  if (what.load.empty() || wall > alike || cpu < differs) return {};
+  if (wall > alike || cpu < differs) return {};
   return "the load took the same time in all ways, but CPU time differs. If the load ends after a time, a faster server does "
          "more work in it, and these figures mislead: let it end after a number of requests";
 }

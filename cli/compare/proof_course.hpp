@@ -66,6 +66,7 @@ class proof_course {
   std::vector<profiler::proof_way> ways_;  // by action, as of the last look, or of the look that decided
 };
 
+std::string rounds_in_words(int rounds);  // "1 round"
 // Why the figures of a server may be of unequal work; empty: no reason is known.
 std::string doubt_about_load(const profiler::proof& what);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/compare/comparison_report.hpp"
+#include "cli/compare/proof_course.hpp"
 #include "cli/show/text.hpp"
 #include "cli/show/text_table.hpp"
 #include "profiler/format/quantity.hpp"
@@ -86,8 +87,6 @@ std::string render_ways(const profiler::proof& what, std::size_t width, bool col
                       style::faint, colour);
 }
 
-std::string rounds_in_words(int rounds) { return rounds == 1 ? "1 round" : fmt::format("{} rounds", rounds); }
-
 // What the way's name stands for, where a malloc's name does not say it.
 std::string meaning_of(const proof_way& way) {
   std::string text = way.name + ": " + way.headline;
@@ -138,12 +137,14 @@ std::vector<const proof_way*> decided_as(const profiler::proof& what, profiler::
   return ways;
 }
 
-std::string named_changes(const std::vector<const proof_way*>& ways) {
+// A way that was decided before the last of `rounds` does not have figures of the same rounds as the others.
+std::string named_changes(const std::vector<const proof_way*>& ways, int rounds) {
   std::vector<std::string> parts;
   for (const proof_way* way : ways) {
     const proven_figure& cpu = way->of(proof_metric::cpu);
     const bool has_factor = std::max(cpu.ratio, cpu.confidence > 0 ? cpu.high : 0) >= 2;
     parts.push_back(way->name + " " + (has_factor ? change_cell(cpu, " %") : change_cell(cpu) + " %"));
+    if (way->rounds < rounds) parts.back() += " (" + rounds_in_words(way->rounds) + ")";
   }
   return join(parts, ", ");
 }
@@ -153,14 +154,14 @@ void add_others(const profiler::proof& what, std::vector<std::string>& lines) {
   using profiler::proof_decision;
   const auto add = [&](proof_decision decision, const std::string& sentence, const std::string& end) {
     if (const auto ways = decided_as(what, decision); !ways.empty())
-      lines.push_back(sentence + ": " + named_changes(ways) + end);
+      lines.push_back(sentence + ": " + named_changes(ways, what.rounds) + end);
   };
   add(proof_decision::undecided, "Undecided after " + rounds_in_words(what.rounds),
       ". More time decides more: tarn prove --for SECONDS FILE");
   add(proof_decision::no_gain,
       fmt::format("Saves less than {:.0f} %, if anything", 100 * profiler::worthwhile_change), "");
   add(proof_decision::costs, "Takes more CPU time", "");
-  add(proof_decision::behind, "Not measured further, as others took less", "");
+  add(proof_decision::behind, "Not measured further, as others took less in the rounds before", "");
 }
 
 void add_layer(const profiler::proof& what, std::vector<std::string>& lines) {

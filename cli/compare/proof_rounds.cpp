@@ -106,9 +106,8 @@ void announce(const std::vector<proof_action>& actions, const proof_wishes& wish
   if (!wishes.progress) return;
   std::vector<std::string> names;
   for (const proof_action& action : actions) names.push_back(action.who.name);
-  const std::string bound = limit_seconds > 0    ? fmt::format("at most {:.0f} s", std::ceil(limit_seconds))
-                            : wishes.rounds == 1 ? "1 round"
-                                                 : fmt::format("{} rounds", wishes.rounds);
+  const std::string bound = limit_seconds > 0 ? fmt::format("at most {:.0f} s", std::ceil(limit_seconds))
+                                              : rounds_in_words(wishes.rounds);
   print_note(fmt::format(
       "measures {} way{} ({}) against the unchanged program: {}; Ctrl-C keeps the rounds that are complete",
       names.size(), names.size() == 1 ? "" : "s", join(names, ", "), bound));
@@ -126,9 +125,16 @@ program_target find_repeated(const profiler::recorded_command& command) {
   }
 }
 
-void require_unchanged_end(const comparison_outcome& outcome, bool is_server) {
+// A program that fails only after complete rounds was measured in them.
+void check_unchanged_end(const comparison_outcome& outcome, bool is_server, std::vector<std::string>& notes) {
   const contender_result& unchanged = outcome.results.front();
   if (unchanged.failure.empty()) return;
+  if (outcome.rounds > 0) {
+    notes.push_back(fmt::format(
+        "the unchanged program began to fail in round {}: {}. The figures are those of the {} before it",
+        outcome.rounds + 1, unchanged.failure, rounds_in_words(outcome.rounds)));
+    return;
+  }
   throw cli_error(exit_code::program_fails,
                   is_server
                       ? "the server cannot be measured: " + unchanged.failure
@@ -175,7 +181,7 @@ void measure(const profiler::profile& p, const proof_wishes& wishes, const run_s
     result.outcome = stop.so_far;
     result.interrupted_by = stop.signal;
   }
-  require_unchanged_end(result.outcome, wishes.load.has_value());
+  check_unchanged_end(result.outcome, wishes.load.has_value(), result.notes);
   result.notes.insert(result.notes.end(), result.outcome.lapses.begin(), result.outcome.lapses.end());
   const std::vector<run_figures>& rounds = result.outcome.results.front().rounds;
   if (rounds.empty()) return;
@@ -184,6 +190,15 @@ void measure(const profiler::profile& p, const proof_wishes& wishes, const run_s
   result.proven.seconds = monotonic_seconds() - begin;
   if (wishes.load) result.proven.load = wishes.load->command;
   result.program_seconds = median(values_of(rounds, &run_figures::wall_seconds));
+}
+
+[[noreturn]] void refuse_without_round(const std::string& cut_short) {
+  const std::string reason = cut_short.empty() ? "" : ": " + cut_short;
+  throw cli_error(
+      exit_code::refused, "no round was complete within the limit" + reason,
+      std::string(cut_short.empty() ? "" : "Check --ready-port, --ready-command and --load. ") +
+          "A round runs the program once under each way. Measure fewer ways (--only), or allow more "
+          "time (--for).");
 }
 
 }  // namespace
@@ -203,10 +218,7 @@ proof_result prove_profile(const std::string& path, const profiler::profile& p, 
   measure(p, wishes, run, actions, result);
   if (result.proven.rounds == 0) {
     if (result.interrupted_by != 0) return result;
-    throw cli_error(
-        exit_code::refused, "no round was complete within the limit",
-        "A round runs the program once under each way. Measure fewer ways (--only), or allow more "
-        "time (--for).");
+    refuse_without_round(result.outcome.cut_short);
   }
   result.plan_sites = actions.plan_report();
   if (!wishes.load) compare_with_recording(p, result, result.notes);

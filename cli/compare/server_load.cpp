@@ -17,6 +17,7 @@
 
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/format/quantity.hpp"
 #include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
@@ -44,7 +45,7 @@ bool port_answers(int port) {
          connects(reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
-// Counts the processor time of a process, and of all that it starts from now on, however they end. -1: that is not allowed.
+// Counts the processor time of a thread, and of all that it starts from now on, however they end. -1: that is not allowed.
 int open_task_clock(pid_t process) {
   perf_event_attr what = {};
   what.type = PERF_TYPE_SOFTWARE;
@@ -117,15 +118,30 @@ load_course::~load_course() {
   if (clock_ >= 0) close(clock_);
 }
 
+void load_course::count(pid_t server) {
+  counts_ = true;
+  clock_ = open_task_clock(server);
+}
+
+// The clock misses nothing, but stops where the server gets other rights as it executes; /proc misses children that nobody
+// waits for.
 double load_course::seconds_of(pid_t server) const {
+  if (!counts_) return 0;
   std::uint64_t ns = 0;
-  if (clock_ >= 0 && read(clock_, &ns, sizeof ns) == sizeof ns) return 1e-9 * static_cast<double>(ns);
-  return processor_seconds(static_cast<std::uint32_t>(server));
+  if (clock_ >= 0 && read(clock_, &ns, sizeof ns) != sizeof ns) ns = 0;
+  return std::max(1e-9 * static_cast<double>(ns), processor_seconds(static_cast<std::uint32_t>(server)));
+}
+
+std::string load_course::waits_for() const {
+  const double seconds = monotonic_seconds() - (is_loading() ? load_began_ : ready_began_);
+  if (is_loading()) return fmt::format("the load was still running after {:.3g} s", seconds);
+  if (settings_.ready_port > 0)
+    return fmt::format("the server was not ready at port {} after {:.3g} s", settings_.ready_port, seconds);
+  return fmt::format("the server was not ready after {:.3g} s: '{}' did not succeed", seconds,
+                     settings_.ready_command);
 }
 
 bool load_course::look(pid_t server) {
-  if (!has_looked_) clock_ = open_task_clock(server);
-  has_looked_ = true;
   if (told_at_ > 0) return false;
   if (is_loading()) {
     if (!load_->has_ended()) return true;
@@ -134,11 +150,11 @@ bool load_course::look(pid_t server) {
     start_load(server);
     return true;
   }
-  if (ready_until_ == 0) ready_until_ = monotonic_seconds() + settings_.ready_seconds;
+  if (ready_began_ == 0) ready_began_ = monotonic_seconds();
   if (is_ready()) {
     start_load(server);
-  } else if (monotonic_seconds() > ready_until_) {
-    problem_ = fmt::format("the server was not ready after {:.0f} s", settings_.ready_seconds);
+  } else if (monotonic_seconds() > ready_began_ + settings_.ready_seconds) {
+    problem_ = waits_for();
     return tell_to_end(server);
   }
   return true;
@@ -163,11 +179,20 @@ void load_course::end_load(pid_t server) {
   load_seconds_ = monotonic_seconds() - load_began_;
   server_seconds_ = std::max(0.0, seconds_of(server) - server_before_);
   --loads_left_;
+  load_->kill_group();  // what it left in the background would disturb the next one
   if (load_->wait_status() != 0) problem_ = "the load failed: " + format_exit(load_->wait_status());
-  if (problem_.empty() && clock_ < 0 && ignores_children(static_cast<std::uint32_t>(server)))
-    problem_ =
-        "the server ignores the end of its children (SIGCHLD), so what they compute is not known to the system; it is "
-        "counted where performance events are allowed (kernel.perf_event_paranoid of 2 or less)";
+  if (problem_.empty() && counts_) problem_ = doubt_about_count(server);
+}
+
+std::string load_course::doubt_about_count(pid_t server) const {
+  if (clock_ < 0 && ignores_children(static_cast<std::uint32_t>(server)))
+    return "the server ignores the end of its children (SIGCHLD), so what they compute is not known to the system; it is "
+           "counted where performance events are allowed (kernel.perf_event_paranoid of 2 or less)";
+  if (server_seconds_ > 0) return {};
+  return fmt::format(
+      "the server took no CPU time during the load, which ended after {}: does the load run in the background, or reach "
+      "another server?",
+      profiler::say_seconds(load_seconds_));
 }
 
 bool load_course::tell_to_end(pid_t server) {

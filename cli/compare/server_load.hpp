@@ -36,6 +36,9 @@ class load_course {
   load_course(const load_course&) = delete;
   load_course& operator=(const load_course&) = delete;
 
+  // Counts the server's processor time, from before it executes, so that none of its threads and children is missed. Without
+  // this, it is not known.
+  void count(pid_t server);
   // Why no server can be started: something else answers in its place. Empty: nothing does.
   std::string obstacle() const;
   // The next step; to be called often while the server runs. False: the server was told to end.
@@ -44,17 +47,18 @@ class load_course {
   double patience() const { return is_loading() ? 1 : 0.01; }
   bool is_loading() const { return load_.has_value(); }
   const std::string& problem() const noexcept { return problem_; }  // empty: all went well
+  std::string waits_for() const;  // after look(), in the past: "the load was still running after 3 s"
   double told_at() const noexcept { return told_at_; }  // when the server was told to end, monotonic seconds
 
   double load_seconds() const noexcept { return load_seconds_; }
-  // Processor time that the server and its descendants took during the load. Where those are counted that the server does not
-  // wait for, look() was first called before the server started any.
+  // Processor time that the server and its descendants took during the load; never 0 without a problem.
   double server_seconds() const noexcept { return server_seconds_; }
 
  private:
   bool is_ready();
   void start_load(pid_t server);
   void end_load(pid_t server);
+  std::string doubt_about_count(pid_t server) const;
   bool tell_to_end(pid_t server);
   pid_t start_shell(const std::string& command);
   double seconds_of(pid_t server) const;
@@ -63,9 +67,9 @@ class load_course {
   child_request shell_;
   sigset_t mask_ = {};
   int loads_left_;
-  bool has_looked_ = false;
+  bool counts_ = false;
   int clock_ = -1;          // of the server and its descendants; -1: none
-  double ready_until_ = 0;  // 0: the server was not asked yet
+  double ready_began_ = 0;  // 0: the server was not asked yet
   std::optional<running_child> question_;
   std::optional<running_child> load_;
   std::string problem_;

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,9 +16,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "cli/launch/scratch_file.hpp"
 #include "cli/show/cli_error.hpp"
+#include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
 
@@ -25,6 +28,8 @@ namespace {
 
 // How often `each_second` is called. Each call takes some microseconds of this process, not of the measured one.
 constexpr double seconds_between_looks = 1;
+// For killed processes to end: they give their memory back first.
+constexpr double seconds_to_die = 0.5;
 
 struct pipe_ends {
   open_file reader;
@@ -42,6 +47,30 @@ bool redirect(int from, int to) {
   // dup2 onto itself would leave close-on-exec set.
   if (from == to) return fcntl(to, F_SETFD, 0) == 0;
   return from < 0 || dup2(from, to) >= 0;
+}
+
+// A zombie holds nothing, and how soon it is reaped depends on the system.
+bool lives(pid_t group) {
+  if (kill(-group, 0) != 0) return false;
+  const std::vector<std::uint32_t> processes = profiler::numbers_in("/proc");
+  return std::any_of(processes.begin(), processes.end(), [group](std::uint32_t process) {
+    if (getpgid(static_cast<pid_t>(process)) != group) return false;
+    const auto found = profiler::read_process(process);
+    return found && !found->has_ended();
+  });
+}
+
+// Runs in the child: waits until the other end is closed.
+void wait_behind(pipe_ends& gate) {
+  gate.writer = {};
+  char nothing = 0;
+  while (read(gate.reader.number(), &nothing, 1) < 0 && errno == EINTR) {
+  }
+}
+
+int wait_status_of(const siginfo_t& end) {
+  if (end.si_code == CLD_EXITED) return W_EXITCODE(end.si_status, 0);
+  return end.si_status | (end.si_code == CLD_DUMPED ? WCOREFLAG : 0);
 }
 
 // Runs in the child: redirects, then calls exec. Reports errno through `error_pipe`, which a successful exec
@@ -117,12 +146,17 @@ pid_t start_child(const child_request& request, const sigset_t& mask) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   pipe_ends errors;
+  std::optional<pipe_ends> gate;
+  if (request.before_exec) gate.emplace();
   const pid_t child = fork();
   if (child < 0) {
     throw resource_error("cannot start another process", errno);
   }
+  if (child == 0 && gate) wait_behind(*gate);
   if (child == 0) become(request, arguments.data(), variable_pointers.data(), mask, errors.writer.number());
   errors.writer = {};
+  if (gate) request.before_exec(child);
+  gate.reset();
   int error = 0;
   ssize_t size = 0;
   while ((size = read(errors.reader.number(), &error, sizeof error)) < 0 && errno == EINTR) {
@@ -206,8 +240,15 @@ void end_like(int wait_status) {
 }
 
 bool running_child::has_ended() {
-  if (!ended_ && wait4(process_, &wait_status_, WNOHANG, &usage_) == process_) ended_ = true;
-  return ended_;
+  if (ended_) return true;
+  siginfo_t end = {};
+  // The function of libc does not tell the usage.
+  if (syscall(SYS_waitid, P_PID, process_, &end, WEXITED | WNOHANG | WNOWAIT, &usage_) != 0 ||
+      end.si_pid == 0)
+    return false;
+  wait_status_ = wait_status_of(end);
+  ended_ = true;
+  return true;
 }
 
 void running_child::terminate() const {
@@ -219,11 +260,14 @@ void running_child::terminate_group() const {
 }
 
 void running_child::kill_group() {
-  if (ended_) return;
+  if (reaped_) return;
   kill(-process_, SIGKILL);
   while (wait4(process_, &wait_status_, 0, &usage_) < 0 && errno == EINTR) {
   }
-  ended_ = true;
+  ended_ = reaped_ = true;
+  // What the child has left behind holds its port until it is gone.
+  const double deadline = monotonic_seconds() + seconds_to_die;
+  while (lives(process_) && monotonic_seconds() < deadline) poll(nullptr, 0, 1);
 }
 
 void sleep_until_signal(const held_signals& signals, double seconds) {

@@ -26,6 +26,8 @@ struct child_request {
   int standard_output = -1;
   int standard_error = -1;
   bool own_group = false;  // a process group of its own, so that it can be killed as a whole
+  // Called in this process while the child waits to execute the program, so that a count misses nothing. Must not throw.
+  std::function<void(pid_t)> before_exec;
 };
 
 // Blocks the given signals, so that sigtimedwait takes them and none is lost; children get the mask from before.
@@ -80,12 +82,12 @@ timespec to_timespec(double seconds);
 // the same status. The caller has released its resources.
 [[noreturn]] void end_like(int wait_status);
 
-// A child process in its own process group, which never outlives this object.
+// A child process in its own process group. None of the group outlives this object. Until then the child, if it has ended, is
+// not reaped, so that the group's number belongs to no other.
 class running_child {
  public:
   // Requires: `process` was started with own_group.
   explicit running_child(pid_t process) : process_(process) {}
-  // Kills the group if the child still runs, and takes its exit status.
   ~running_child() { kill_group(); }
   running_child(const running_child&) = delete;
   running_child& operator=(const running_child&) = delete;
@@ -93,7 +95,7 @@ class running_child {
   bool has_ended();        // does not wait
   void terminate() const;  // SIGTERM, to the child alone
   void terminate_group() const;
-  void kill_group();
+  void kill_group();  // also after the child has ended; waits for the end of all
 
   // Valid after the child has ended.
   int wait_status() const { return wait_status_; }
@@ -102,6 +104,7 @@ class running_child {
  private:
   pid_t process_;
   bool ended_ = false;
+  bool reaped_ = false;
   int wait_status_ = 0;
   rusage usage_ = {};
 };

@@ -88,6 +88,49 @@ while True:
     peer.close()
 """
 
+# A worker that is there from the start computes: a child, which outlives the server unless END_WORKERS is set, or a thread.
+EARLY_SERVER = """
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+static int port;
+static double seconds() { timespec now; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); return now.tv_sec + 1e-9 * now.tv_nsec; }
+static void end(int) { _exit(0); }
+static void* work(void*) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (bind(listener, (sockaddr*)&address, sizeof address) != 0 || listen(listener, 50) != 0) _exit(5);
+  for (;;) {
+    const int peer = accept(listener, nullptr, nullptr);
+    char letters[16];
+    if (read(peer, letters, sizeof letters) > 0)
+      for (const double until = seconds() + 0.02; seconds() < until;) free(malloc(3000));
+    close(peer);
+  }
+}
+int main(int, char** words) {
+  port = atoi(words[1]);
+  pthread_t thread;
+  if (words[2][0] == 't') {
+    pthread_create(&thread, nullptr, work, nullptr);
+  } else if (fork() == 0) {
+    if (getenv("END_WORKERS")) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    work(nullptr);
+  }
+  signal(SIGTERM, end);
+  for (;;) pause();
+}
+"""
+
 LOAD = """
 import socket, sys
 for _ in range(5):
@@ -112,6 +155,24 @@ class prove(Base):
         result = tarn("prove", "--json", *options, self.path("p.prof"), variables=variables)
         self.assertEqual(result.returncode, status, result.stderr + result.stdout)
         return json.loads(result.stdout)
+
+    def free_port(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            return str(taken.getsockname()[1])
+
+    def record_server(self, words, port, **variables):
+        recorder = subprocess.Popen([settings.tarn, "profile", "-q", "-o", self.path("p.prof"), "--", *words],
+                                    env=environment(**variables), stdin=subprocess.DEVNULL)
+        self.wait_for(port)
+        recorder.terminate()  # reaches the server
+        self.assertEqual(recorder.wait(30), 0)
+
+    def runs(self, process):
+        try:
+            with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+                return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
 
     def ways(self, proof):
         return {way["name"]: way for way in proof["ways"]}
@@ -234,16 +295,54 @@ class prove(Base):
     def test_a_server_that_waits_for_no_child(self):
         server = self.write("server.py", FORKING_SERVER)
         load = self.write("load.py", LOAD)
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = str(taken.getsockname()[1])
-        recorder = subprocess.Popen([settings.tarn, "profile", "-q", "-o", self.path("p.prof"), "--", sys.executable, server,
-                                     port], env=environment(), stdin=subprocess.DEVNULL)
-        self.wait_for(port)
-        recorder.terminate()  # reaches the server
-        self.assertEqual(recorder.wait(30), 0)
+        port = self.free_port()
+        self.record_server([sys.executable, server, port], port)
         proof = self.prove("--rounds", "1", "--only", "keep-memory", "--load", f"{sys.executable} {load} {port}", "--ready-port",
                            port)
         self.assertGreater(proof["ways"][0]["figures"]["cpu_time"]["before"], 5 * 0.1)
+
+    def test_a_server_s_early_workers_are_counted_and_end_with_it(self):
+        server = self.compile("early", EARLY_SERVER, "-O2", "-g", "-pthread")
+        load = self.write("load.py", LOAD)
+        for kind in ("child", "thread"):
+            port = self.free_port()
+            self.record_server([server, port, kind], port, END_WORKERS="1")
+            for _ in range(3):  # a worker that is left behind answers in place of the next server
+                proof = self.prove("--rounds", "1", "--only", "keep-memory", "--load", f"{sys.executable} {load} {port}",
+                                   "--ready-port", port)
+                self.assertGreater(proof["ways"][0]["figures"]["cpu_time"]["before"], 5 * 0.02)
+
+    def test_what_a_load_leaves_in_the_background_is_ended_and_a_load_without_work_is_no_measurement(self):
+        port = self.free_port()
+        server, load = self.write("server.py", SERVER), f"{sys.executable} {self.write('load.py', LOAD)}"
+        self.record_server([sys.executable, server, port], port)
+        options = ("--rounds", "1", "--only", "keep-memory", "--ready-port", port)
+        self.prove(*options, "--load", f"{load} {port}; sleep 300 & echo $! >>{self.path('left')}")
+        with open(self.path("left"), encoding="utf-8") as file:
+            for process in file.read().split():
+                self.assertFalse(self.runs(process), process)
+        result = tarn("prove", *options, "--load", f"(sleep 2; {load} {port}) &", self.path("p.prof"))
+        self.assert_refused(result, 3, "took no CPU time during the load", "in the background")
+
+    def test_what_a_server_or_its_load_did_not_do_within_the_limit_is_told(self):
+        port, other = self.free_port(), self.free_port()
+        server = self.write("server.py", SERVER)
+        self.record_server([sys.executable, server, port], port)
+        for told, *options in ((f"the server was not ready at port {other} after ", "--load", "true", "--ready-port", other),
+                               ("'exit 4' did not succeed", "--load", "true", "--ready-command", "exit 4"),
+                               ("the load was still running after", "--load", "sleep 60", "--ready-port", port)):
+            result = tarn("prove", "--for", "2", "--only", "keep-memory", *options, self.path("p.prof"))
+            self.assert_refused(result, 125, "no round was complete", told, "--ready-port", "--for")
+
+    def test_a_program_that_begins_to_fail_keeps_its_rounds(self):
+        script = self.write("often", "#!/bin/sh\nread runs <runs\necho $((runs + 1)) >runs\ntest $runs -lt 7\n")
+        self.write("runs", "0\n")
+        self.record([script])
+        self.write("runs", "0\n")
+        proof = self.prove("--rounds", "5", "--only", "keep-memory", status=3)  # the warm-up, and 3 rounds of 2 runs
+        self.assertEqual((proof["rounds"], proof["ways"][0]["rounds"], proof["ways"][0]["failure"]), (3, 3, ""))
+        self.assertTrue(any("began to fail in round 4: exit status 1" in note and "3 rounds before" in note
+                            for note in proof["notes"]), proof["notes"])
 
     def test_pools_with_and_without_the_layer(self):
         self.record([self.compile("nodes", NODES, "-O2", "-g")], "--mode", "full")
@@ -393,15 +492,10 @@ class prove(Base):
         self.assertLess(result.stderr.index("at most"), result.stderr.index("Verdict"))
 
     def test_a_server_under_a_load(self):
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = str(taken.getsockname()[1])
+        port = self.free_port()
         server = self.write("server.py", SERVER)
         load = self.write("load.py", LOAD)
-        recorder = subprocess.Popen([settings.tarn, "profile", "-q", "-o", self.path("p.prof"), "--", sys.executable, server,
-                                     port], env=environment(), stdin=subprocess.DEVNULL)
-        self.wait_for(port)
-        recorder.terminate()  # reaches the server
-        self.assertEqual(recorder.wait(30), 0)
+        self.record_server([sys.executable, server, port], port)
         options = ("--rounds", "1", "--only", "keep-memory", "--ready-port", port)
         proof = self.prove(*options, "--load", f"{sys.executable} {load} {port}")
         self.assertIn("load.py", proof["load"])
@@ -419,8 +513,7 @@ class prove(Base):
         self.assertIn("still running", never.stderr)
 
     def test_a_server_is_recorded_and_proven_under_its_load(self):
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = str(taken.getsockname()[1])
+        port = self.free_port()
         server, load = self.write("server.py", SERVER), self.write("load.py", LOAD)
 
         def profile(command, *options):

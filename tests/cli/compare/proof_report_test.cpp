@@ -88,5 +88,28 @@ TEST(proof_report, a_load_that_may_last_a_fixed_time_is_doubted) {
   EXPECT_EQ(doubt_about_load(what), "") << "a faster server ends the load earlier";
 }
 
+TEST(proof_report, a_load_that_ends_at_once_without_work_is_doubted) {
+  profiler::proof what = measured(1).proven;
+  what.load = "wrk -c 10 &";
+  what.ways[0].of(profiler::proof_metric::wall).before = 0.002;
+  EXPECT_EQ(doubt_about_load(what), "") << "the server worked";
+  what.ways[0].of(profiler::proof_metric::cpu).before = 0.0003;
+  EXPECT_NE(doubt_about_load(what).find("the load ended after 2 ms"), std::string::npos)
+      << doubt_about_load(what);
+}
+
+TEST(proof_report, figures_of_fewer_rounds_say_so) {
+  profiler::proof what = measured(2).proven;
+  for (profiler::proof_way& way : what.ways) {
+    way.of(profiler::proof_metric::cpu) = {1.5, 1.009, 1.009, 1.009, 0, {}};
+    way.decision = profiler::proof_decision::behind;
+    way.rounds = what.rounds;
+  }
+  what.ways[1].rounds = 1;
+  EXPECT_EQ(render_proof_verdict(what).back(),
+            "Not measured further, as others took less in the rounds before: "
+            "an-allocator-with-quite-a-long-name-1 +0.9 %, way-1 +0.9 % (1 round)");
+}
+
 }  // namespace
 }  // namespace tarn::cli

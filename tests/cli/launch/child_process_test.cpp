@@ -2,9 +2,14 @@
 // Programs are started, their output is collected, and their end is passed on.
 #include "cli/launch/child_process.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "cli/show/cli_error.hpp"
 
@@ -68,6 +73,47 @@ TEST(child_process, what_cannot_be_started_is_refused_as_a_shell_does) {
   };
   EXPECT_EQ(refusal("/nowhere/at/all"), "127 cannot start /nowhere/at/all: No such file or directory");
   EXPECT_EQ(refusal("/"), "126 cannot start /: Permission denied");
+}
+
+TEST(child_process, what_a_program_leaves_in_its_group_is_killed_after_its_end) {
+  int ends[2] = {};
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  child_request request = shell("sleep 100 & exit 3");
+  request.standard_output = ends[1];  // which the sleeper keeps open
+  request.own_group = true;
+  pollfd reader = {ends[0], POLLIN, 0};
+  {
+    const held_signals signals{SIGCHLD};
+    running_child child(start_child(request, signals.before()));
+    close(ends[1]);
+    while (!child.has_ended()) sleep_until_signal(signals, 1);
+    EXPECT_EQ(WEXITSTATUS(child.wait_status()), 3);
+    EXPECT_GT(child.usage().ru_maxrss, 0);
+    EXPECT_EQ(poll(&reader, 1, 0), 0) << "not before";
+  }
+  EXPECT_EQ(poll(&reader, 1, 0), 1);
+  close(ends[0]);
+}
+
+TEST(child_process, the_end_by_a_signal_is_told) {
+  child_request request = shell("kill -TERM $$");
+  request.own_group = true;
+  const held_signals signals{SIGCHLD};
+  running_child child(start_child(request, signals.before()));
+  while (!child.has_ended()) sleep_until_signal(signals, 1);
+  EXPECT_TRUE(WIFSIGNALED(child.wait_status()));
+  EXPECT_EQ(WTERMSIG(child.wait_status()), SIGTERM);
+}
+
+TEST(child_process, a_count_may_begin_before_the_program) {
+  child_request request = shell("exit 0");
+  std::string before;
+  request.before_exec = [&before](pid_t child) {
+    before = std::filesystem::read_symlink("/proc/" + std::to_string(child) + "/exe").string();
+  };
+  const held_signals signals{SIGCHLD};
+  EXPECT_EQ(reap(start_child(request, signals.before())), 0);
+  EXPECT_EQ(before, std::filesystem::read_symlink("/proc/self/exe").string());
 }
 
 TEST(child_process, ends_like_its_child) {
