@@ -109,9 +109,8 @@ int begin_paused(pid_t program, const attach_arguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", json_text({{"recording", program}}));
   } else if (!arguments.quiet) {
-    fmt::print(stderr,
-               "tarn: the tarn that started process {} records it now; to end: tarn attach --stop {}\n",
-               program, program);
+    print_message("tarn: the tarn that started process {} records it now; to end: tarn attach --stop {}\n",
+                  program, program);
   }
   return exit_code::success;
 }
@@ -133,10 +132,10 @@ int attach(pid_t program, const attach_arguments& arguments) {
   const auto go_on = [&told] { return !told.by_now(); };
   attached_recording attached(program, settings, std::move(notes), go_on);
   if (!arguments.quiet && !arguments.json) {
-    fmt::print(stderr,
-               "tarn: recording process {}; ^C or 'tarn attach --stop {}' ends the recording, the program "
-               "continues\n",
-               program, program);
+    print_message(
+        "tarn: recording process {}; ^C or 'tarn attach --stop {}' ends the recording, the program "
+        "continues\n",
+        program, program);
   }
   follow(attached, program, control, told, arguments);
   attached.end();

@@ -98,7 +98,7 @@ void print_report(const comparison_outcome& outcome) {
     first = false;
   }
   flush_standard_output();
-  fmt::print(stderr, "{}", render_failures(outcome));
+  write_message(render_failures(outcome));
 }
 
 }  // namespace

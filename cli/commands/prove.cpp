@@ -188,7 +188,7 @@ void print_proof(const proof_result& result, const std::vector<profiler::advice>
   }
   fmt::print("{}", fold(render_proven_advice(advised), width));
   flush_standard_output();
-  fmt::print(stderr, "{}", render_failures(result.outcome));
+  write_message(render_failures(result.outcome));
 }
 
 void print_proof_json(const prove_arguments& arguments, const proof_result& result,

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/cost/fault_rates.hpp"
 #include "cli/launch/environment.hpp"
@@ -27,6 +28,13 @@ namespace {
 constexpr int lines_per_heading = 20;
 constexpr std::size_t most_named = 3;
 constexpr double smallest_named_part = 0.01;
+
+// A full disk or a closed pipe ends the watch. What goes to stderr beside a program does not.
+template <typename... values>
+void print_on(std::FILE* stream, fmt::format_string<values...> format, values&&... arguments) {
+  const std::string text = fmt::format(format, std::forward<values>(arguments)...);
+  stream == stderr ? write_message(text) : fmt::print(stream, "{}", text);
+}
 
 // Turns readings of the counters into lines and, at the end, a summary.
 class watch_log {
@@ -53,7 +61,7 @@ class watch_log {
     const fault_rates rates = rates_of(difference, seconds, prices_);
     if (stream_ != nullptr) {
       const std::string text = rates_summary(seconds, rates) + "\n" + rates_judgement(rates);
-      fmt::print(stream_, "{}\n", fold(text, terminal_width(fileno(stream_))));
+      print_on(stream_, "{}\n", fold(text, terminal_width(fileno(stream_))));
       flush(stream_);
     }
     write_json(seconds, rates, true);
@@ -64,8 +72,8 @@ class watch_log {
  private:
   void print(double now, const fault_rates& rates) {
     if (stream_ != nullptr) {
-      if (lines_++ % lines_per_heading == 0) fmt::print(stream_, "{}\n", rates_heading(huge_));
-      fmt::print(stream_, "{}\n", rates_line(now - begin_, rates, huge_));
+      if (lines_++ % lines_per_heading == 0) print_on(stream_, "{}\n", rates_heading(huge_));
+      print_on(stream_, "{}\n", rates_line(now - begin_, rates, huge_));
       flush(stream_);
     }
     write_json(now - begin_, rates, false);
@@ -76,11 +84,11 @@ class watch_log {
     nlohmann::json object = as_json(rates);
     object["seconds"] = seconds;
     object["summary"] = summary;
-    fmt::print(settings_.json, "{}\n", json_text(object));
+    print_on(settings_.json, "{}\n", json_text(object));
     flush(settings_.json);
   }
 
-  // A full disk or a closed pipe ends the watch at once. What goes to stderr beside a program does not.
+  // At once, not when the buffer is full.
   static void flush(std::FILE* stream) {
     stream == stdout ? flush_standard_output() : void(std::fflush(stream));
   }
@@ -124,7 +132,7 @@ std::FILE* stream_of(const watch_settings& settings) { return settings.json ? st
 
 // Ends the line on which the terminal has shown ^C.
 void end_line(watch_end end, std::FILE* stream) {
-  if (end == watch_end::told && isatty(fileno(stream)) == 1) fmt::print(stream, "\n");
+  if (end == watch_end::told && isatty(fileno(stream)) == 1) print_on(stream, "\n");
 }
 
 struct process_faults {
@@ -187,16 +195,16 @@ void watch_machine(const memory_prices& prices, const watch_settings& settings) 
   end_line(end, stream_of(settings));
   log.finish();
   if (log.seconds() > 0)
-    fmt::print(stream_of(settings), "{}\n", name_the_most(processes, log.all_faults(), log.seconds()));
+    print_on(stream_of(settings), "{}\n", name_the_most(processes, log.all_faults(), log.seconds()));
 }
 
 void watch_process(pid_t process, const memory_prices& prices, const watch_settings& settings) {
   const auto look = [process] { return profiler::read_process(static_cast<std::uint32_t>(process)); };
   const auto begin = look();
   if (!begin || begin->has_ended()) throw no_such_process(std::to_string(process));
-  fmt::print(stream_of(settings),
-             "{} ({}), only this process; system and user time are parts of one processor's time\n",
-             begin->name, process);
+  print_on(stream_of(settings),
+           "{} ({}), only this process; system and user time are parts of one processor's time\n",
+           begin->name, process);
   watch_log log(prices, settings, stream_of(settings), false);
   bool ended = false;
   const watch_end end = follow(log, settings, [&]() -> std::optional<fault_counters> {
@@ -208,7 +216,7 @@ void watch_process(pid_t process, const memory_prices& prices, const watch_setti
     return counters_of(*status);
   });
   end_line(end, stream_of(settings));
-  if (end == watch_end::gone) fmt::print(stream_of(settings), "process {} has ended\n", process);
+  if (end == watch_end::gone) print_on(stream_of(settings), "process {} has ended\n", process);
   log.finish();
 }
 
@@ -230,7 +238,7 @@ int watch_program(const std::vector<std::string>& words, const memory_prices& pr
   all.major_faults = static_cast<double>(result.usage.ru_majflt);
   all.user_seconds = seconds_of(result.usage.ru_utime);
   all.system_seconds = seconds_of(result.usage.ru_stime);
-  if (settings.json == nullptr) fmt::print(stderr, "tarn: {}\n", format_exit(result.wait_status));
+  if (settings.json == nullptr) print_message("tarn: {}\n", format_exit(result.wait_status));
   log.finish(all, result.wall_seconds);
   return result.wait_status;
 }

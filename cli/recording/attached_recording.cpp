@@ -139,15 +139,15 @@ nlohmann::json attached_recording::summary() const {
 
 void attached_recording::tell(bool quiet, bool json) const {
   if (json) {
-    fmt::print(stderr, "{}\n", json_text(summary()));
+    print_message("{}\n", json_text(summary()));
     return;
   }
   for (const std::string& note : notes_) print_note(note);
   if (quiet) return;
   if (record_->main_profile() != nullptr) print_verdict(*record_->main_profile());
   tell_files(*record_);
-  fmt::print(stderr, "tarn: the longest stop of the program took {:.1f} ms\n",
-             1e3 * there_->longest_stop_seconds());
+  print_message("tarn: the longest stop of the program took {:.1f} ms\n",
+                1e3 * there_->longest_stop_seconds());
 }
 
 nlohmann::json dump_answer(recording& record, pid_t process) {

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
+#include "cli/show/cli_error.hpp"
 #include "cli/show/profile_verdict.hpp"
 #include "cli/show/text.hpp"
 #include "cli/show/text_table.hpp"
@@ -63,14 +63,14 @@ void print_tree_verdict(const profiler::recording& record, double cpu_ns) {
   if (const profiler::profile* main = record.main_profile();
       main != nullptr && main != record.costliest_profile()) {
     if (const std::string memory = render_memory_verdict(*main); !memory.empty())
-      fmt::print(stderr, "{}", fold("tarn: " + memory, terminal_width(STDERR_FILENO)));
+      write_message(fold("tarn: " + memory, terminal_width(STDERR_FILENO)));
   }
-  fmt::print(stderr, "tarn: {}", render_tree(record.processes(), cpu_ns, terminal_width(STDERR_FILENO)));
+  print_message("tarn: {}", render_tree(record.processes(), cpu_ns, terminal_width(STDERR_FILENO)));
   const auto costliest = std::find_if(record.processes().begin(), record.processes().end(),
                                       [](const process_summary& one) { return one.has_own_file; });
   if (record.costliest_profile() == nullptr || costliest == record.processes().end()) return;
-  fmt::print(stderr, "tarn: the most expensive process with its own file is {}, {}; only this process:\n",
-             costliest->process, profiler::printable(costliest->command));
+  print_message("tarn: the most expensive process with its own file is {}, {}; only this process:\n",
+                costliest->process, profiler::printable(costliest->command));
   print_verdict(*record.costliest_profile());
 }
 

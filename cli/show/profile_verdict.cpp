@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
 #include "cli/show/trouble_text.hpp"
 #include "profiler/analyze/advice.hpp"
@@ -240,7 +240,7 @@ void print_verdict(const profile& p) {
       if (sentence.is_string()) text += fmt::format("  note: {}\n", sentence.get<std::string>());
     }
   }
-  fmt::print(stderr, "{}", fold(text, terminal_width(STDERR_FILENO)));
+  write_message(fold(text, terminal_width(STDERR_FILENO)));
 }
 
 }  // namespace tarn::cli
