@@ -176,8 +176,8 @@ nlohmann::json as_json(const trouble& what) {
 
 std::string render_memory_verdict(const profile& p) {
   const trouble what = profiler::trouble_of(p);
-  const bool is_urgent =
-      what.kind == trouble_kind::death || what.kind == trouble_kind::growth || what.is_near_limit();
+  const bool is_urgent = what.kind == trouble_kind::death || what.kind == trouble_kind::growth ||
+                         what.is_near_limit() || what.gave_up();
   return is_urgent ? render_trouble(p, what) : "";
 }
 
