@@ -113,7 +113,7 @@ int dispatch(const std::vector<std::string>& all_words) {
   std::vector<std::string> words = all_words;
   std::vector<std::string> options = take_common_options(words);
   if (words.empty()) {
-    fmt::print(stderr, "{}", render_overview(verbs()));
+    write_message(render_overview(verbs()));
     return exit_code::usage;
   }
   const std::string first = words.front();

@@ -98,7 +98,7 @@ void print_report(const comparison_outcome& outcome) {
     first = false;
   }
   flush_standard_output();
-  fmt::print(stderr, "{}", fold(render_failures(outcome), terminal_width(STDERR_FILENO)));
+  write_message(fold(render_failures(outcome), terminal_width(STDERR_FILENO)));
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ nlohmann::json ask_library(const std::string& library) {
   // value is part of the answer.
   const captured_output answer = run_captured(request, answer_timeout_seconds);
   // Warnings of the library, for example about an unknown TARN_ variable.
-  fmt::print(stderr, "{}", answer.errors);
+  write_message(answer.errors);
   nlohmann::json table = nlohmann::json::parse(answer.output, nullptr, false);
   if (answer.timed_out || !WIFEXITED(answer.wait_status) || WEXITSTATUS(answer.wait_status) != 0 ||
       !table.is_object()) {

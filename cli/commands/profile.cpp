@@ -231,7 +231,7 @@ void tell_result(const recording& record, const profile_arguments& arguments,
   if (arguments.json) {
     nlohmann::json summary = summary_of(record);
     add_end(summary, result);
-    fmt::print(stderr, "{}\n", json_text(summary));
+    print_message("{}\n", json_text(summary));
     return;
   }
   if (!arguments.quiet) {
@@ -297,10 +297,10 @@ void prove_recorded(const recorded_profile& recorded, const profile_arguments& a
     }
     const std::size_t width = terminal_width(STDERR_FILENO);
     const std::string table = render_proof(result, wants_colour(STDERR_FILENO), width);
-    if (!table.empty()) fmt::print(stderr, "\n{}\n", table);
+    if (!table.empty()) print_message("\n{}\n", table);
     for (const std::string& line : render_proof_verdict(result.proven))
-      fmt::print(stderr, "{}\n", fold(line, width));
-    fmt::print(stderr, "{}", render_failures(result.outcome));
+      print_message("{}\n", fold(line, width));
+    write_message(render_failures(result.outcome));
   } catch (const std::exception& error) {
     print_note(fmt::format("nothing could be measured: {}", error.what()));
   }

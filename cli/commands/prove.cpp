@@ -188,7 +188,7 @@ void print_proof(const proof_result& result, const std::vector<profiler::advice>
   }
   fmt::print("{}", fold(render_proven_advice(advised), width));
   flush_standard_output();
-  fmt::print(stderr, "{}", fold(render_failures(result.outcome), terminal_width(STDERR_FILENO)));
+  write_message(fold(render_failures(result.outcome), terminal_width(STDERR_FILENO)));
 }
 
 void print_proof_json(const prove_arguments& arguments, const proof_result& result,

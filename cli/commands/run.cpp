@@ -89,7 +89,7 @@ void print_figures(const foreground_result& result, const exit_statistics& stati
   }
   const bool colour = wants_colour(STDERR_FILENO);
   const auto line = [colour](const char* label, const std::string& value) {
-    fmt::print(stderr, "  {}  {}\n", paint(pad_right(label, 12), style::faint, colour), value);
+    print_message("  {}  {}\n", paint(pad_right(label, 12), style::faint, colour), value);
   };
   print_note(format_exit(result.wait_status));
   line("wall", profiler::say_seconds(result.wall_seconds));
@@ -117,7 +117,7 @@ int run_with_statistics(const program_target& target, const std::vector<std::str
     const exit_statistics statistics = read_exit_statistics(file.path());
     if (json) {
       const nlohmann::json object = figures_as_json(words, result, statistics);
-      fmt::print(stderr, "{}\n", json_text(object));
+      print_message("{}\n", json_text(object));
     } else {
       print_figures(result, statistics);
     }

@@ -361,7 +361,7 @@ int top_program(const std::vector<std::string>& words, const top_arguments& argu
     errors = program.errors();
   }
   if (told != 0) end_like(W_EXITCODE(0, told));
-  if (!errors.empty() && (nothing || status != 0)) fmt::print(stderr, "{}", errors);
+  if (!errors.empty() && (nothing || status != 0)) write_message(errors);
   if (nothing && status == 0) print_note("the program ended before it had allocated enough to show");
   end_like(status);
 }

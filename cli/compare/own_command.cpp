@@ -133,8 +133,7 @@ void require_consent(const std::string& file, const std::string& what, const std
     throw cli_error(exit_code::refused, fmt::format("{}: {}", problem, lines),
                     "If you trust it: --trust-file");
   }
-  fmt::print(stderr, "tarn: {}:\n      {}\nRun it? [y/N] ", printable(problem), printable(lines));
-  std::fflush(stderr);
+  print_message("tarn: {}:\n      {}\nRun it? [y/N] ", printable(problem), printable(lines));
   char answer[16] = {};
   if (std::fgets(answer, sizeof answer, stdin) != nullptr && (answer[0] == 'y' || answer[0] == 'Y')) return;
   throw cli_error(exit_code::refused, "nothing was run");

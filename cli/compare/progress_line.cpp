@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "cli/compare/progress_line.hpp"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "cli/launch/child_process.hpp"
+#include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/format/printable.hpp"
 
@@ -29,21 +27,19 @@ void progress_line::show(const std::string& line) {
   if (terminal_) {
     // A line that wraps could not be rewritten.
     const std::size_t width = terminal_width(STDERR_FILENO);
-    fmt::print(stderr, "\r\033[K{}", cut_to_width(text, (width > 1 ? width : 80) - 1));
-    std::fflush(stderr);
+    print_message("\r\033[K{}", cut_to_width(text, (width > 1 ? width : 80) - 1));
     shown_ = true;
     return;
   }
   const double now = monotonic_seconds();
   if (now - last_shown_ < seconds_between_log_lines) return;
   last_shown_ = now;
-  fmt::print(stderr, "tarn: {}\n", text);
+  print_message("tarn: {}\n", text);
 }
 
 void progress_line::clear() {
   if (!shown_) return;
-  fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  write_message("\r\033[K");
   shown_ = false;
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/cost/fault_rates.hpp"
 #include "cli/launch/environment.hpp"
@@ -30,6 +31,13 @@ namespace {
 constexpr int lines_per_heading = 20;
 constexpr std::size_t most_named = 5;
 constexpr double seconds_between_keys = 0.05;
+
+// A full disk or a closed pipe ends the watch. What goes to stderr beside a program does not.
+template <typename... values>
+void print_on(std::FILE* stream, fmt::format_string<values...> format, values&&... arguments) {
+  const std::string text = fmt::format(format, std::forward<values>(arguments)...);
+  stream == stderr ? write_message(text) : fmt::print(stream, "{}", text);
+}
 
 // Turns readings of the counters into lines and, at the end, a summary.
 class watch_log {
@@ -56,8 +64,8 @@ class watch_log {
 
   void print(const fault_rates& rates) {
     if (stream_ != nullptr) {
-      if (lines_++ % lines_per_heading == 0) fmt::print(stream_, "{}\n", rates_heading(what_));
-      fmt::print(stream_, "{}\n", rates_line(seconds(), rates, what_));
+      if (lines_++ % lines_per_heading == 0) print_on(stream_, "{}\n", rates_heading(what_));
+      print_on(stream_, "{}\n", rates_line(seconds(), rates, what_));
       flush(stream_);
     }
     write_json(seconds(), rates, false);
@@ -71,7 +79,7 @@ class watch_log {
     const fault_rates rates = rates_of(difference, seconds, prices_);
     if (stream_ != nullptr) {
       const std::string text = rates_summary(seconds, rates) + "\n" + rates_judgement(rates);
-      fmt::print(stream_, "{}\n", fold(text, terminal_width(fileno(stream_))));
+      print_on(stream_, "{}\n", fold(text, terminal_width(fileno(stream_))));
       flush(stream_);
     }
     write_json(seconds, rates, true);
@@ -85,11 +93,11 @@ class watch_log {
     nlohmann::json object = as_json(rates);
     object["seconds"] = seconds;
     object["summary"] = summary;
-    fmt::print(settings_.json, "{}\n", json_text(object));
+    print_on(settings_.json, "{}\n", json_text(object));
     flush(settings_.json);
   }
 
-  // A full disk or a closed pipe ends the watch at once. What goes to stderr beside a program does not.
+  // At once, not when the buffer is full.
   static void flush(std::FILE* stream) {
     stream == stdout ? flush_standard_output() : void(std::fflush(stream));
   }
@@ -151,7 +159,7 @@ std::FILE* stream_of(const watch_settings& settings) { return settings.json ? st
 
 // Ends the line on which the terminal has shown ^C.
 void end_line(watch_end end, std::FILE* stream) {
-  if (end == watch_end::told && isatty(fileno(stream)) == 1) fmt::print(stream, "\n");
+  if (end == watch_end::told && isatty(fileno(stream)) == 1) print_on(stream, "\n");
 }
 
 using process_list = std::vector<profiler::process_figures>;
@@ -302,15 +310,15 @@ void watch_machine(const memory_prices& prices, const watch_settings& settings) 
         stream_of(settings));
   }
   log.finish();
-  if (log.seconds() > 0) fmt::print(stream_of(settings), "{}", processes.summary(log.all_faults()));
+  if (log.seconds() > 0) print_on(stream_of(settings), "{}", processes.summary(log.all_faults()));
 }
 
 void watch_process(pid_t process, const memory_prices& prices, const watch_settings& settings) {
   const auto look = [process] { return profiler::read_process(static_cast<std::uint32_t>(process)); };
   const auto begin = look();
   if (!begin || begin->has_ended()) throw no_such_process(std::to_string(process));
-  fmt::print(stream_of(settings), "{} ({}), only this process; percentages are of one processor\n",
-             begin->name, process);
+  print_on(stream_of(settings), "{} ({}), only this process; percentages are of one processor\n", begin->name,
+           process);
   watch_log log(prices, settings, stream_of(settings), watched::process);
   bool ended = false;
   const auto read = [&]() -> std::optional<fault_counters> {
@@ -324,7 +332,7 @@ void watch_process(pid_t process, const memory_prices& prices, const watch_setti
   };
   const watch_end end = follow(log, settings, read, [&log](const fault_rates& rates) { log.print(rates); });
   end_line(end, stream_of(settings));
-  if (end == watch_end::gone) fmt::print(stream_of(settings), "process {} has ended\n", process);
+  if (end == watch_end::gone) print_on(stream_of(settings), "process {} has ended\n", process);
   log.finish();
 }
 

@@ -139,7 +139,7 @@ nlohmann::json attached_recording::summary() const {
 
 void attached_recording::tell(bool quiet, bool json) const {
   if (json) {
-    fmt::print(stderr, "{}\n", json_text(summary()));
+    print_message("{}\n", json_text(summary()));
     return;
   }
   for (const std::string& note : notes_) print_note(note);

@@ -144,10 +144,10 @@ nlohmann::json summary_of(const recording& record) {
 void tell_files(const recording& record) {
   for (const auto& file : record.files()) {
     if (file.process == 0) {
-      fmt::print(stderr, "tarn: {} ({})\n", profiler::printable(file.path), file.program);
+      print_message("tarn: {} ({})\n", profiler::printable(file.path), file.program);
     } else {
-      fmt::print(stderr, "tarn: {} ({}, process {})\n", profiler::printable(file.path),
-                 profiler::printable(file.program), file.process);
+      print_message("tarn: {} ({}, process {})\n", profiler::printable(file.path),
+                    profiler::printable(file.program), file.process);
     }
     if (!file.problem.empty()) print_note(fmt::format("it is incomplete: {}", file.problem));
   }

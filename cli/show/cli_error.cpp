@@ -64,25 +64,30 @@ cli_error as_cli_error(const std::exception& error) {
   return {exit_code::refused, text.substr(0, split), advice};
 }
 
+void write_message(std::string_view text) noexcept {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
 void print_error(const cli_error& error, bool json) {
   if (json) {
     const nlohmann::json object = {{"error",
                                     {{"problem", profiler::printable(error.what())},
                                      {"advice", profiler::printable(error.advice())},
                                      {"exit_code", error.code()}}}};
-    fmt::print(stderr, "{}\n", json_text(object));
+    print_message("{}\n", json_text(object));
     return;
   }
   const std::size_t width = terminal_width(STDERR_FILENO);
   const std::string problem = fmt::format("tarn: {}", profiler::printable(error.what()));
-  fmt::print(stderr, "{}\n", fold(problem, width));
+  print_message("{}\n", fold(problem, width));
   if (!error.advice().empty())
-    fmt::print(stderr, "{}\n", fold(fmt::format("      {}", profiler::printable(error.advice())), width));
+    print_message("{}\n", fold(fmt::format("      {}", profiler::printable(error.advice())), width));
 }
 
 void print_note(const std::string& text) {
   const std::string note = fmt::format("tarn: {}", profiler::printable(text));
-  fmt::print(stderr, "{}\n", fold(note, terminal_width(STDERR_FILENO)));
+  print_message("{}\n", fold(note, terminal_width(STDERR_FILENO)));
 }
 
 }  // namespace tarn::cli

@@ -3,9 +3,13 @@
 // Thrown anywhere below main; main prints it (as text or JSON) and exits with `code`.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace tarn::cli {
 
@@ -49,6 +53,14 @@ cli_error no_such_process(const std::string& process);
 // An exception of a library, as an error (refused). Its text is "what is wrong; what to do"; without the second part
 // the advice is empty.
 cli_error as_cli_error(const std::exception& error);
+
+// All that tarn says on stderr. What cannot be written is dropped: a closed or full stderr changes neither the work nor the
+// exit status.
+void write_message(std::string_view text) noexcept;
+template <typename... values>
+void print_message(fmt::format_string<values...> format, values&&... arguments) {
+  write_message(fmt::format(format, std::forward<values>(arguments)...));
+}
 
 // Prints to stderr: "tarn: problem" and, indented below it, the advice; or one JSON object.
 void print_error(const cli_error& error, bool json);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cli/show/guarded_main.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -26,6 +29,14 @@ cli_error output_error(const std::system_error& error) {
   return not_written("standard output", error.code().value());
 }
 
+// A descriptor that is closed would become that of the next file that is opened, into which messages would go then. Opened in
+// the wrong direction, it fails like a closed one; a started program gets it closed.
+void fill_standard_descriptors() {
+  for (const int one : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(one, F_GETFD) < 0) open("/dev/null", (one == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+  }
+}
+
 int report(const cli_error& error, bool json) {
   print_error(error, json);
   return error.code();
@@ -34,6 +45,7 @@ int report(const cli_error& error, bool json) {
 }  // namespace
 
 int guarded_main(int count, char** values, int (*run)(const std::vector<std::string>& words)) {
+  fill_standard_descriptors();
   // A file beyond RLIMIT_FSIZE is reported as an error instead of ending the process. Exec restores the default for
   // started programs.
   std::signal(SIGXFSZ, [](int) {});

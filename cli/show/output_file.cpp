@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -20,6 +21,8 @@
 namespace tarn::cli {
 
 namespace {
+
+constexpr std::size_t copied_bytes = 1 << 16;
 
 [[noreturn]] void throw_not_written(const std::string& where, int error) {
   if (error == EPIPE) throw closed_pipe();
@@ -38,6 +41,29 @@ std::vector<file_identity>& inputs() {
   return all;
 }
 
+bool is_without_room(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+
+// Where links lead to a descriptor of this process, as /dev/stdout does: its number; below 0: they do not.
+int descriptor_at(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr int most_links = 40;
+  std::error_code error;
+  const fs::path own = fs::canonical("/proc/self/fd", error);
+  fs::path at = path;
+  for (int link = 0; !error && link < most_links; ++link) {
+    const fs::path folder = fs::canonical(at.has_parent_path() ? at.parent_path() : ".", error);
+    if (error) return -1;
+    if (folder == own) {
+      const std::string number = at.filename();
+      return !number.empty() && number.find_first_not_of("0123456789") == std::string::npos
+                 ? std::atoi(number.c_str())
+                 : -1;
+    }
+    at = folder / fs::read_symlink(folder / at.filename(), error);
+  }
+  return -1;
+}
+
 }  // namespace
 
 void note_input(const std::string& path) {
@@ -48,7 +74,7 @@ void note_input(const std::string& path) {
 cli_error not_written(const std::string& where, int error) {
   return {exit_code::refused,
           fmt::format("{}: the output cannot be written completely: {}", where, std::strerror(error)),
-          "Make room, or give another file name."};
+          is_without_room(error) ? "Make room, or give another file name." : "Give another file name."};
 }
 
 void flush_standard_output() {
@@ -71,24 +97,48 @@ output_file::output_file(std::string option, const std::string& path)
     : option_(std::move(option)), path_(path) {
   if (path == "-") {
     descriptor_ = STDOUT_FILENO;
+    is_stream_ = true;
     return;
   }
-  descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  created_ = descriptor_ >= 0;
-  if (!created_ && errno == EEXIST) descriptor_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const int given = descriptor_at(path);
+  is_stream_ = given >= 0;
+  if (is_stream_) {
+    take(given);
+  } else {
+    open_path(path);
+  }
   if (descriptor_ < 0) {
     throw cli_error(exit_code::refused,
                     fmt::format("{} {}: cannot be written: {}", option_, path_, std::strerror(errno)),
                     "Give a file in a folder that you may write to. Nothing was done.");
   }
   struct stat old = {};
-  if (created_ || fstat(descriptor_, &old) != 0) return;
+  if (!created_.empty() || fstat(descriptor_, &old) != 0) return;
   if (std::find(inputs().begin(), inputs().end(), identity_of(old)) != inputs().end()) {
     close(descriptor_);
     throw cli_error(exit_code::usage, fmt::format("{} {}: this is the file that is read", option_, path_),
                     "Give another file name. Nothing was done.");
   }
-  if (S_ISREG(old.st_mode)) write_beside(old);
+  if (!is_stream_ && S_ISREG(old.st_mode)) write_beside(old);
+}
+
+void output_file::take(int given) {
+  descriptor_ = fcntl(given, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (descriptor_ < 0 || (fcntl(descriptor_, F_GETFL) & O_ACCMODE) != O_RDONLY) return;
+  close(std::exchange(descriptor_, -1));
+  errno = EBADF;
+}
+
+// A link to a file that is not there yet creates it.
+void output_file::open_path(const std::string& path) {
+  descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor_ >= 0) created_ = path;
+  if (descriptor_ >= 0 || errno != EEXIST) return;
+  descriptor_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor_ >= 0 || errno != ENOENT) return;
+  descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  std::error_code error;
+  if (descriptor_ >= 0) created_ = std::filesystem::canonical(path, error);
 }
 
 // Where no file can be made beside it, or not with its owner, the file itself is written to. Where the file system can, it has
@@ -97,7 +147,7 @@ void output_file::write_beside(const struct ::stat& old) {
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(path_, error);
   std::string name;
-  int beside = error ? -1 : open(real.parent_path().c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  int beside = error ? -1 : open(real.parent_path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (!error && beside < 0) {
     name = real.string() + ".XXXXXX";
     beside = mkostemp(name.data(), O_CLOEXEC);
@@ -110,7 +160,7 @@ void output_file::write_beside(const struct ::stat& old) {
     close(beside);
     return;
   }
-  close(std::exchange(descriptor_, beside));
+  old_ = std::exchange(descriptor_, beside);
   written_to_ = name;
   replaced_ = real;
 }
@@ -122,8 +172,9 @@ output_file::output_file(std::string option, const fresh_name& name) : option_(s
     descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST) break;
   }
-  created_ = descriptor_ >= 0;
-  if (!created_) {
+  if (descriptor_ >= 0) {
+    created_ = path_;
+  } else {
     throw cli_error(exit_code::refused, fmt::format("{}: cannot be made: {}", path_, std::strerror(errno)),
                     fmt::format("Name a file in a folder that you may write to: {} FILE", option_));
   }
@@ -131,7 +182,8 @@ output_file::output_file(std::string option, const fresh_name& name) : option_(s
 
 output_file::~output_file() {
   if (descriptor_ >= 0 && descriptor_ != STDOUT_FILENO) close(descriptor_);
-  if (created_ && !finished_) unlink(path_.c_str());
+  if (old_ >= 0) close(old_);
+  if (!created_.empty() && !finished_) unlink(created_.c_str());
   if (!written_to_.empty()) unlink(written_to_.c_str());
 }
 
@@ -141,7 +193,7 @@ void output_file::finish() {
   finished_ = true;
 }
 
-// linkat does not replace a file, rename does.
+// linkat does not replace a file, rename does. A file that is mounted on its own, as into a container, cannot be replaced.
 void output_file::replace() {
   if (written_to_.empty()) {
     const std::string name = fmt::format("{}.{}", replaced_, getpid());
@@ -150,14 +202,26 @@ void output_file::replace() {
       throw_not_written(option_ + " " + path_, errno);
     written_to_ = name;
   }
-  if (rename(written_to_.c_str(), replaced_.c_str()) != 0) throw_not_written(option_ + " " + path_, errno);
-  written_to_.clear();
+  if (rename(written_to_.c_str(), replaced_.c_str()) == 0) {
+    written_to_.clear();
+    return;
+  }
+  if (errno != EBUSY && errno != EXDEV) throw_not_written(option_ + " " + path_, errno);
+  const std::unique_ptr<char[]> buffer(new char[copied_bytes]);
+  const int beside = std::exchange(descriptor_, std::exchange(old_, -1));
+  old_ = beside;
+  written_ = false;
+  ssize_t size = 0;
+  for (off_t at = 0; (size = pread(beside, buffer.get(), copied_bytes, at)) > 0; at += size)
+    write({buffer.get(), static_cast<std::size_t>(size)});
+  if (size < 0) throw_not_written(option_ + " " + path_, errno);
+  if (!written_) write({});
 }
 
 void output_file::write(std::string_view text) {
-  if (descriptor_ == STDOUT_FILENO) flush_standard_output();
+  if (is_stream_) flush_standard_output();
   // Fails for anything but a regular file, where there is nothing to truncate.
-  if (!written_ && descriptor_ != STDOUT_FILENO && ftruncate(descriptor_, 0) != 0) errno = 0;
+  if (!written_ && !is_stream_ && ftruncate(descriptor_, 0) != 0) errno = 0;
   written_ = true;
   std::size_t done = 0;
   while (done < text.size()) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // output_file: a file for results, opened before the work begins, so that a name that cannot be written to is
 // reported at once. A file that exists is replaced when all has been written, so that a full disk leaves it as it was; the
-// file that the command reads is refused. flush_standard_output: the same check for standard output.
+// file that the command reads is refused. A descriptor, as /dev/stdout, gets the text added.
+// flush_standard_output: the same check for standard output.
 #pragma once
 
 #include <sys/stat.h>
@@ -56,6 +57,8 @@ class output_file {
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:
+  void take(int given);
+  void open_path(const std::string& path);
   void write_beside(const struct ::stat& old);
   void replace();
 
@@ -63,8 +66,10 @@ class output_file {
   std::string path_;
   std::string written_to_;  // the file beside the one that will be replaced; empty: it has no name yet
   std::string replaced_;    // the name of that one, without links; empty: none
+  std::string created_;     // was not there before; empty: it was
   int descriptor_ = -1;
-  bool created_ = false;
+  int old_ = -1;            // the file that will be replaced; below 0: none
+  bool is_stream_ = false;  // somebody else's, at whose place the text is added
   bool written_ = false;
   bool finished_ = false;
 };

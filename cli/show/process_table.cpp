@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "cli/show/cli_error.hpp"
 #include "cli/show/profile_verdict.hpp"
@@ -64,10 +63,10 @@ void print_tree_verdict(const profiler::recording& record, double cpu_ns) {
   if (const profiler::profile* main = record.main_profile();
       main != nullptr && main != record.costliest_profile()) {
     if (const std::string memory = render_memory_verdict(*main); !memory.empty())
-      fmt::print(stderr, "{}", fold("tarn: " + memory, terminal_width(STDERR_FILENO)));
+      write_message(fold("tarn: " + memory, terminal_width(STDERR_FILENO)));
   }
   const std::size_t width = terminal_width(STDERR_FILENO);
-  fmt::print(stderr, "{}", fold("tarn: " + render_tree(record.processes(), cpu_ns, width), width));
+  write_message(fold("tarn: " + render_tree(record.processes(), cpu_ns, width), width));
   const auto costliest = std::find_if(record.processes().begin(), record.processes().end(),
                                       [](const process_summary& one) { return one.has_own_file; });
   if (record.costliest_profile() == nullptr || costliest == record.processes().end()) return;

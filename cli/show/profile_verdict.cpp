@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
 #include "cli/show/trouble_text.hpp"
 #include "profiler/analyze/advice.hpp"
@@ -177,8 +177,8 @@ nlohmann::json as_json(const trouble& what) {
 
 std::string render_memory_verdict(const profile& p) {
   const trouble what = profiler::trouble_of(p);
-  const bool is_urgent =
-      what.kind == trouble_kind::death || what.kind == trouble_kind::growth || what.is_near_limit();
+  const bool is_urgent = what.kind == trouble_kind::death || what.kind == trouble_kind::growth ||
+                         what.is_near_limit() || what.gave_up();
   return is_urgent ? render_trouble(p, what) : "";
 }
 
@@ -242,7 +242,7 @@ void print_verdict(const profile& p, bool is_proven_next) {
       if (sentence.is_string()) text += fmt::format("  note: {}\n", sentence.get<std::string>());
     }
   }
-  fmt::print(stderr, "{}", fold(text, terminal_width(STDERR_FILENO)));
+  write_message(fold(text, terminal_width(STDERR_FILENO)));
 }
 
 }  // namespace tarn::cli

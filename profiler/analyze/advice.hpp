@@ -67,10 +67,9 @@ struct advice_settings {
 };
 
 // What was measured to save comes first, by saving. Then what is counted, by what it costs now and by who can change it: a
-// setting before the program's own code; code of packages comes after everything that the reader can do. If there is
-// neither, nor anything that only a run can tell, the first piece is leave_it for the whole program; otherwise the last of
-// the advice is, for everything else. What was measured to save nothing comes at the very end. Never empty. Requires: `p`
-// is from load_profile.
+// setting before the program's own code; code of packages comes after everything that the reader can do, and what was measured
+// to save nothing after that. The last piece is leave_it, for everything else, or for the whole program. Never empty. Requires:
+// `p` is from load_profile.
 std::vector<advice> advise(const profile& p, const advice_settings& settings = {});
 
 // The list that advise() makes of what the rules and the proof have found, without leave_it.

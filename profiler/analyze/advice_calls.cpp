@@ -153,7 +153,7 @@ std::map<std::string, construction> find_constructions(const profile& p) {
     const std::vector<source_frame> frames = frames_of(p, p.sites[index].stack, deepest_constructor);
     for (std::size_t depth = 0; depth < std::min(frames.size(), deepest_constructor); ++depth) {
       const std::string name = constructed_class(frames[depth]);
-      if (name.empty()) continue;
+      if (name.empty() || !takes_cpp(frames[depth])) continue;
       construction& one = found[name];
       if (one.where.empty()) {
         one.where = say_place(frames[depth]);
@@ -188,6 +188,11 @@ std::optional<advice> advise_pool(const advice_facts& facts, const site_group& g
             "passes them on in whole magazines."
           : "Many objects of one size come and go in the same thread; a pool's hit is three to six cycles.";
   one.change = pool_change(group, across);
+  if (!takes_cpp(group.place)) {
+    one.headline = "Use " + what + " again: many are made and dropped";
+    one.reason = "Many objects of one size come and go; one that is used again costs no malloc and free.";
+    one.change = "keep objects that are no longer needed, and take one of them before you make a new one";
+  }
   one.evidence = {say_count(f.allocations) + " allocations, " + say_share(share(most.count, f.allocations)) +
                       " of them of " + say_bytes(size) + "; " + say_bytes(f.peak_bytes) + " at once",
                   say_share(share(f.foreign_frees, f.frees)) + " of the frees by another thread, " +
@@ -201,7 +206,8 @@ std::vector<advice> advise_arenas(const advice_facts& facts) {
   std::map<std::string, std::vector<const site_group*>> files;
   for (const site_group& group : facts.groups) {
     const site_figures& f = group.sum;
-    if (f.frees < fewest_allocations || f.batch_frees < in_batches * f.frees) continue;
+    if (f.frees < fewest_allocations || f.batch_frees < in_batches * f.frees || !takes_cpp(group.place))
+      continue;
     if (facts.p.mode == profile_mode::sample && f.samples < fewest_samples) continue;
     if (f.foreign_frees >= foreign * f.frees || f.frees < 0.9 * f.allocations || group.mean_bytes() > 65536)
       continue;
@@ -259,7 +265,7 @@ std::optional<advice> advise_reserve(const advice_facts& facts, const site_group
                  : "Each growth allocates a block of about twice the size, copies the content and frees the "
                    "old block.";
   one.change =
-      by_realloc
+      by_realloc || !takes_cpp(group.place)
           ? "ask for the final size at once, or double the size at each growth"
           : "call reserve(n) before the loop that fills the container; keep a container that is filled "
             "again and clear() it";
@@ -328,19 +334,22 @@ std::optional<advice> advise_allocator(const advice_facts& facts) {
   advice one;
   one.kind = advice_kind::allocator;
   if (!facts.groups.empty()) one.site = facts.groups.front().sites.front();
-  set_counted(one, facts, charged.malloc_ns + again.pages * facts.first_touch_ns(),
-              charged.malloc_variance + charged.malloc_bias * charged.malloc_bias);
+  set_counted(
+      one, facts, charged.malloc_ns + again.pages * facts.first_touch_ns(),
+      charged.malloc_variance + charged.malloc_bias * charged.malloc_bias + facts.cost_variance(again));
   one.headline = "Run it on another malloc: no code changes";
   one.reason =
       largest < 0.5 * charged.malloc_ns
           ? "The time in malloc and free is spread over many places. Another malloc changes all of them at once."
           : "Another malloc changes all places at once; one place has most of the time.";
   one.change = "tarn prove FILE";
-  one.evidence = {
-      say_count(allocations) + " allocations, " + say_time(charged.malloc_ns) + " in malloc and free (" +
-          say_of_cpu(facts, charged.malloc_ns) + "); the most expensive place has " +
-          say_share(share(largest, charged.malloc_ns)),
-      say_count(again.pages) + " pages faulted in again, " + say_time(again.pages * facts.first_touch_ns())};
+  one.evidence = {say_count(allocations) + " allocations, " + say_time(charged.malloc_ns) +
+                  " in malloc and free (" + say_of_cpu(facts, charged.malloc_ns) +
+                  "); the most expensive place has " + say_share(share(largest, charged.malloc_ns))};
+  if (again.pages > 0) {
+    one.evidence.push_back(say_count(again.pages) + " pages faulted in again, " +
+                           say_time(again.pages * facts.first_touch_ns()));
+  }
   return one;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "profiler/analyze/advice_rules.hpp"
+#include "profiler/analyze/site_label.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
 
@@ -74,16 +75,23 @@ refaults refaults_of(const advice_facts& facts) {
     const double pages = std::max(0.0, group.pages() - group.sum.mapped_bytes / facts.page_bytes);
     double at_peak = 0;
     for (const std::uint32_t index : group.sites) at_peak += facts.p.sites[index].figures.bytes_at_peak;
-    held += group.touched_part() * group.chunk_part() * at_peak;
+    const double part = group.touched_part() * group.chunk_part() / facts.page_bytes;
+    held += part * at_peak;
+    sum.variance += part * part * group.held_variance(at_peak);
     if (pages < 1 && unjoined < 1) continue;
     sum.all_pages += pages;
-    sum.kernel_variance += group.charged.kernel_variance;
+    sum.variance += group.sum.faults_variance;
     sum.peak_bytes += group.sum.peak_bytes;
     sum.sites.insert(sum.sites.end(), group.sites.begin(), group.sites.end());
   }
-  sum.pages = std::max(0.0, sum.all_pages - held / facts.page_bytes);
+  const double found = sum.all_pages - held;
+  sum.pages = found > margin_of(sum.variance) ? found : 0;
   sum.peak_bytes = std::min(sum.peak_bytes, facts.peak_bytes);
   return sum;
+}
+
+double advice_facts::cost_variance(const refaults& again) const noexcept {
+  return first_touch_ns() * first_touch_ns() * again.variance;
 }
 
 void set_counted(advice& one, const advice_facts& facts, double ns, double variance) {
@@ -105,8 +113,11 @@ void set_counted(advice& one, const advice_facts& facts, const cost& charged, do
 
 namespace {
 
-// Folders of what a distribution installs; what lies in /usr/local or a home is the reader's.
+// Folders of what a distribution installs, or a package of a script's language; what lies in /usr/local or a home is the reader's.
 bool is_installed(const std::string& path) {
+  for (const char* folder : {"-packages/", "/node_modules/", "/gems/"}) {
+    if (path.find(folder) != std::string::npos) return true;
+  }
   for (const char* folder : {"/usr/local/", "/usr/src/"}) {
     if (path.starts_with(folder)) return false;
   }
@@ -120,10 +131,22 @@ bool is_installed(const std::string& path) {
 }  // namespace
 
 advice_reach reach_of(const profile& p, const source_frame& place) {
-  // Script lines cannot use pools; the code that can belongs to the interpreter.
-  if (place.kind == frame_kind::script || place.kind == frame_kind::interpreter) return advice_reach::package;
+  if (place.kind == frame_kind::interpreter) return advice_reach::package;
+  if (place.kind == frame_kind::script)
+    return is_plumbing(place) || is_installed(place.file) ? advice_reach::package : advice_reach::own_code;
   const module_info* const module = place.address > 0 ? module_at(p, place.address - 1) : nullptr;
   return module != nullptr && is_installed(module->path) ? advice_reach::package : advice_reach::own_code;
+}
+
+bool takes_cpp(const source_frame& place) {
+  if (place.kind == frame_kind::script || place.kind == frame_kind::interpreter) return false;
+  for (const char* ending : {".rs", ".go", ".java"}) {
+    if (place.file.ends_with(ending)) return false;
+  }
+  // Without a file, a function of C++ has parameters.
+  const bool is_rust = place.file.empty() && place.function.find("::") != std::string::npos &&
+                       place.function.find('(') == std::string::npos;
+  return !is_rust;
 }
 
 advice for_group(advice_kind kind, const advice_facts& facts, const site_group& group) {

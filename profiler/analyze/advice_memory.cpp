@@ -45,7 +45,7 @@ std::optional<advice> advise_keeping_memory(const advice_facts& facts) {
   one.kind = advice_kind::tunable;
   one.sites = sum.sites;
   one.site = sum.sites.front();
-  set_counted_pages(one, facts, sum.pages, sum.all_pages, sum.kernel_variance);
+  set_counted(one, facts, sum.pages * facts.first_touch_ns(), facts.cost_variance(sum));
   const double keep = round_up(std::max(2 * sum.peak_bytes, 0x1p26), 0x1p20);
   one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=" +
                                           std::to_string(static_cast<unsigned long long>(keep))}};
@@ -105,6 +105,9 @@ std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_g
   const bool mostly_large = f.large_bytes >= large_part * f.bytes && group.mean_bytes() >= large_block;
   if (!mostly_large || f.allocations < 2 || again < again_part * group.pages() || again < 256)
     return std::nullopt;
+  // The most that it held at once may come from few samples.
+  const double held = f.peak_bytes + margin_of(group.held_variance(f.peak_bytes));
+  if (group.again(facts.page_bytes, held) <= 0) return std::nullopt;
   advice one = for_group(advice_kind::buffer_pool, facts, group);
   set_counted_pages(one, facts, again, group.pages(), group.charged.kernel_variance);
   const std::string size = say_bytes(group.mean_bytes());
@@ -121,6 +124,11 @@ std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_g
                    : "#include <tarn/buffer_pool.hpp>\n"
                      "static tarn::buffer_pool buffers;\n"
                      "tarn::buffer one = buffers.get(bytes);  // back to the pool when it ends";
+  if (!takes_cpp(group.place)) {
+    one.headline = "Keep these " + size + " buffers, and use them again";
+    one.reason = "Every buffer is faulted in page by page, used and unmapped, and so is the next one.";
+    one.change = "keep buffers that are no longer needed, and take one of them before you ask for a new one";
+  }
   one.evidence = {say_count(f.allocations) + " blocks of " + size + " on average, at most " +
                       say_bytes(f.peak_bytes) + " at once",
                   say_count(group.pages()) + " pages faulted in, " + say_count(again) +

@@ -18,6 +18,8 @@ struct small_blocks {
   std::size_t largest = 0;  // index of the group with the most of them; meaningless if `count` is 0
 };
 
+struct refaults;
+
 // Facts about a profile that several rules need.
 struct advice_facts {
   const profile& p;
@@ -42,15 +44,16 @@ struct advice_facts {
   bool placement_may_matter() const noexcept;
   double fault_ns() const noexcept { return kernel_part * p.prices.fault; }
   double first_touch_ns() const noexcept { return kernel_part * (p.prices.fault + p.prices.unmap_page); }
+  double cost_variance(const refaults& again) const noexcept;  // of what again.pages cost
 };
 advice_facts facts_of(const profile& p);
 
 // Pages that malloc has faulted in beyond the most that the program ever held at once, whatever place held them:
 // memory freed by one place could be used by another.
 struct refaults {
-  double pages = 0;
+  double pages = 0;  // 0 where it may be chance: the bytes that were held at once may come from samples
   double all_pages = 0;
-  double kernel_variance = 0;  // of the cost of all_pages
+  double variance = 0;  // of pages
   double peak_bytes = 0;
   std::vector<std::uint32_t> sites;  // sites with such pages, the costliest first
 };
@@ -64,6 +67,8 @@ void set_counted(advice& one, const advice_facts& facts, double ns, double varia
 void set_counted(advice& one, const advice_facts& facts, const cost& charged, double call_part = 1,
                  double fault_part = 1);
 advice_reach reach_of(const profile& p, const source_frame& place);
+// Whether lines of C++ can be written there: it is no script, and not in Rust, Go or Java.
+bool takes_cpp(const source_frame& place);
 // Advice about one place in the code, and who can change that code.
 advice for_group(advice_kind kind, const advice_facts& facts, const site_group& group);
 // "12 % of the program's CPU time"

@@ -60,8 +60,7 @@ std::string say_total(const advice_facts& facts, const cost& all) {
 
 constexpr double much_cost = 0.05;  // of the CPU time
 
-// `is_all`: there is no advice at all, also none for code of packages.
-advice leave_everything(const advice_facts& facts, const advice_settings& settings, bool is_all) {
+advice leave_everything(const advice_facts& facts, const advice_settings& settings) {
   advice one;
   one.headline = "Leave it: no change of memory allocation is worth the effort here";
   const std::vector<proof_way>& ways = facts.p.proven.ways;
@@ -79,7 +78,7 @@ advice leave_everything(const advice_facts& facts, const advice_settings& settin
         "The profile holds page faults alone. Record the calls as well, where the program permits it: "
         "tarn profile -- PROGRAM ARG...";
   } else {
-    if (is_all && cost_of_all(facts.p).total() >= much_cost * facts.cpu_ns)
+    if (cost_of_all(facts.p).total() >= much_cost * facts.cpu_ns)
       one.headline = "Leave how it allocates: only fewer blocks, or less memory at once, would save time";
     one.reason = "No change concerns a cost of " + say_share(settings.least_share) +
                  " of the program's CPU time or more, and few small blocks live at once.";
@@ -91,7 +90,8 @@ advice leave_everything(const advice_facts& facts, const advice_settings& settin
 advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& actions) {
   std::set<std::uint32_t> covered;
   for (const advice& one : actions) {
-    if (one.kind != advice_kind::allocator) covered.insert(one.sites.begin(), one.sites.end());
+    if (one.kind != advice_kind::allocator && one.grade != advice_grade::refuted)
+      covered.insert(one.sites.begin(), one.sites.end());
   }
   std::size_t places = 0;
   double rest = 0;
@@ -177,11 +177,9 @@ std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candida
                                    const advice_settings& settings) {
   const advice_facts facts = facts_of(p);
   std::vector<advice> result = sorted_advice(std::move(candidates), settings);
-  const auto rest = std::find_if(result.begin(), result.end(),
-                                 [](const advice& one) { return position_of(one) >= position::of_packages; });
-  const std::vector<advice> actions(result.begin(), rest);
-  result.insert(rest, actions.empty() ? leave_everything(facts, settings, result.empty())
-                                      : leave_the_rest(facts, actions));
+  const bool is_nothing = std::all_of(result.begin(), result.end(),
+                                      [](const advice& one) { return one.grade == advice_grade::refuted; });
+  result.push_back(is_nothing ? leave_everything(facts, settings) : leave_the_rest(facts, result));
   mark_alternatives(result);
   return result;
 }

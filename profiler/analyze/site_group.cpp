@@ -78,6 +78,10 @@ double site_group::again(double page_bytes, double held) const noexcept {
   return std::max(0.0, pages() - (touched_part() * chunk_part() * held + sum.mapped_bytes) / page_bytes);
 }
 
+double site_group::held_variance(double held) const noexcept {
+  return sum.bytes > 0 ? sum.bytes_variance * std::min(1.0, held / sum.bytes) : 0;
+}
+
 double site_group::chunk_part() const noexcept {
   constexpr double header_bytes = 8;
   return sum.bytes > 0 ? std::max(1.0, (sum.usable_bytes + header_bytes * sum.allocations) / sum.bytes) : 1;

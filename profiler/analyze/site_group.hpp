@@ -31,8 +31,9 @@ struct site_group {
   // program maps itself: an allocator cannot keep it, so all its faults are first touches.
   double again(double page_bytes, double held) const noexcept;
   double again(double page_bytes) const noexcept { return again(page_bytes, sum.peak_bytes); }
-  double touched_part() const noexcept;  // touched share of the blocks' bytes; 1: not known
-  double chunk_part() const noexcept;    // bytes that malloc takes for a block / requested bytes
+  double held_variance(double held) const noexcept;  // of so many of its bytes, due to sampling
+  double touched_part() const noexcept;              // touched share of the blocks' bytes; 1: not known
+  double chunk_part() const noexcept;                // bytes that malloc takes for a block / requested bytes
   double mean_bytes() const noexcept;
   bool in_array_container() const noexcept;  // vector, string, deque: blocks of as many objects as fit
 };

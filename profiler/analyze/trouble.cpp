@@ -97,7 +97,7 @@ trouble_kind kind_of(const profile& p, const trouble& what) {
   if (what.signal != 0) return trouble_kind::death;
   const double share = what.available_bytes() > 0 ? what.peak_bytes / what.available_bytes() : 0;
   const bool crowds = what.machine_bytes > 0 && what.peak_bytes >= crowded * what.machine_bytes;
-  if (what.is_near_limit() || crowds) return trouble_kind::peak;
+  if (what.is_near_limit() || what.gave_up() || crowds) return trouble_kind::peak;
   if (what.growth && was_cut_off(p)) return trouble_kind::growth;
   const double whole = processor_ns(p);
   return whole > 0 && !p.memory.rows.empty() && share >= noticeable && share > cost_of_all(p).total() / whole
@@ -133,6 +133,8 @@ std::string limit_words(const trouble& what) {
     text += fmt::format("; the limit of its control group is {}", say_bytes(what.limit_bytes));
   if (what.address_bytes > 0)
     text += fmt::format("; the limit of its address space (ulimit -v) is {}", say_bytes(what.address_bytes));
+  if (what.peak_address_bytes > 0)
+    text += fmt::format(", of which it used {}", say_bytes(what.peak_address_bytes));
   return text;
 }
 
@@ -150,10 +152,13 @@ trouble trouble_of(const profile& p) {
   trouble what;
   const int signal = signal_in(p);
   what.signal = is_request_to_end(signal) ? 0 : signal;
+  if (const nlohmann::json* end = member_in(p.meta, "exit"))
+    what.status = static_cast<int>(number_in(*end, "status"));
   what.peak_bytes = peak_of(p);
   what.is_peak_exact = flag_in(p.meta, "peak_resident_exact");
   what.limit_bytes = number_in(p.meta, "memory_limit_bytes");
   what.address_bytes = number_in(p.meta, "address_limit_bytes");
+  what.peak_address_bytes = number_in(p.meta, "peak_address_bytes");
   what.machine_bytes = number_in(p.meta, "machine_memory_bytes");
   // A merged profile's processes were measured at different times.
   if (!p.meta.contains("processes")) {
@@ -184,6 +189,8 @@ std::string sentence_of(const trouble& what) {
            peak_words(what) + limit_words(what);
   }
   if (what.kind == trouble_kind::growth) return growth_words(*what.growth);
+  if (what.gave_up())
+    return fmt::format("it ended with status {}; ", what.status) + peak_words(what) + limit_words(what);
   if (what.is_near_limit()) return peak_words(what) + limit_words(what);
   std::string text = peak_words(what);
   if (what.available_bytes() > 0) {

@@ -32,12 +32,18 @@ struct trouble {
   double peak_bytes = 0;                // resident
   bool is_peak_exact = false;           // otherwise at least so much
   double limit_bytes = 0;               // of the control group; 0: none
+  int status = 0;                       // with which it ended by itself
   double address_bytes = 0;             // limit of the address space (ulimit -v); 0: none
+  double peak_address_bytes = 0;        // of the address space; 0: not known
   double machine_bytes = 0;             // the machine's memory; 0: not known
   std::optional<memory_growth> growth;  // at the end of the run, whatever the kind
 
   // Whether memory has ended the program, or nearly did.
   bool is_near_limit() const noexcept { return limit_bytes > 0 && peak_bytes >= 0.9 * limit_bytes; }
+  // Whether it has given up when its address space was near its limit, as a script does that handles the error.
+  bool gave_up() const noexcept {
+    return status != 0 && address_bytes > 0 && peak_address_bytes >= 0.9 * address_bytes;
+  }
   bool may_be_memory() const noexcept;
   // Whether the trouble is one of memory: neither time nor a signal that has nothing to do with it.
   bool is_memory() const noexcept {

@@ -117,7 +117,7 @@ class recording {
   void look_after_processes(bool all);
   void add_counters(process_entry& process, bool at_end);
   static void raise_peak(process_entry& process, double resident_bytes);
-  double kernel_peak_of(const process_entry& process) const;
+  double read_kernel_peaks(process_entry& process) const;
   bool look_closely(process_entry& process, std::uint64_t now);
   std::string no_leaks_because(const process_entry& process) const;
   void split_memory(process_entry& process, std::uint64_t now);

@@ -85,7 +85,7 @@ void recording::look_at_end(process_entry& process) {
     look_for_rings(process);
     drain_process(process, ~std::uint64_t{0} >> 1);
   }
-  const double peak = kernel_peak_of(process);
+  const double peak = read_kernel_peaks(process);
   process.is_peak_exact = peak > 0;
   raise_peak(process, peak);
   add_counters(process, true);

@@ -258,6 +258,7 @@ void recording::fill_meta(process_entry& process, bool last) {
                             {"allocations", process.children.allocations}};
   meta["peak_resident_bytes"] = process.peak_resident;
   meta["peak_resident_exact"] = process.is_peak_exact;
+  if (process.peak_address_space > 0) meta["peak_address_bytes"] = process.peak_address_space;
   meta["growth_from_ns"] = process.model.mark_ns();
   fill_leaks(process, meta);
   meta["odd_events"] = process.model.odd_events();

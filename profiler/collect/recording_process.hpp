@@ -69,7 +69,8 @@ struct process_entry final : module_sink {
   usage_figures at_start;  // when the recording of this image began
   process_figures last;    // the newest figures
   double peak_resident = 0;
-  bool is_peak_exact = false;  // peak_resident is the kernel's own figure, read at the end
+  double peak_address_space = 0;  // 0: it has no limit, or was not read
+  bool is_peak_exact = false;     // peak_resident is the kernel's own figure, read at the end
   // A ring or its header has values that no recorder writes: the program wrote them.
   bool overwritten = false;
   bool superseded = false;  // by exec: a later image of the same process is recorded

@@ -236,10 +236,12 @@ void recording::add_counters(process_entry& process, bool at_end) {
   raise_peak(process, row.resident_bytes);
 }
 
-// The kernel's peak of resident memory. It covers the process's whole life: after tarn attach, 0 is returned if it
+// Returns the kernel's peak of resident memory. It covers the process's whole life: after tarn attach, 0 is returned if it
 // has not grown since.
-double recording::kernel_peak_of(const process_entry& process) const {
+double recording::read_kernel_peaks(process_entry& process) const {
   const double peak = peak_resident_of(process.pid);
+  if (settings_.meta.contains("address_limit_bytes"))
+    process.peak_address_space = std::max(process.peak_address_space, peak_address_space_of(process.pid));
   const bool is_of_before =
       settings_.meta.contains("attached") && peak <= static_cast<double>(process.at_start.peak_bytes);
   return is_of_before ? 0 : peak;
@@ -261,7 +263,7 @@ bool recording::look_closely(process_entry& process, std::uint64_t now) {
   if (!status) return false;
   const bool other = process.start_ticks != 0 && status->start_ticks != process.start_ticks;
   if (other || status->has_ended()) return true;
-  raise_peak(process, kernel_peak_of(process));
+  raise_peak(process, read_kernel_peaks(process));
   if (now < process.next_names_ns) return false;
   process.next_names_ns = now + std::clamp(now - process.start_ns, look_every_ns, names_every_ns);
   process.jit.look_at(process.pid, process.start_ticks);

@@ -197,6 +197,9 @@ void difference_builder::tell(side which, const profile& p) {
       places.push_back({paths[index], figures.allocations, figures.malloc_ns / p.malloc_time.factor});
   }
   call_prices_.add(static_cast<std::size_t>(which), places);
+  const double found = sum_with_variances(p).malloc_ns;
+  found_ns_ += found;
+  fitted_ns_ += p.fit.malloc * found;
 }
 
 double difference_builder::use_common_prices(profile& p) {
@@ -215,6 +218,8 @@ double difference_builder::use_common_prices(profile& p) {
   for (site& each : p.sites) {
     if (is_counted(each.figures)) each.figures.malloc_ns *= common / own;
   }
+  // Each recording's own would make its processor time a price of its own.
+  p.fit.malloc = fitted_ns_ / found_ns_;
   return variance;
 }
 
@@ -222,8 +227,8 @@ void difference_builder::add(side which, profile& p) {
   if (!std::exchange(has_prices_, true)) prices_ = p.prices;
   p.prices = prices_;
   calibration_.apply(static_cast<std::size_t>(which), p);
-  const double common_variance = use_common_prices(p);
   fit_costs(p);
+  const double common_variance = use_common_prices(p);
   // The total number of faults is known exactly if some are left for outside of sites (cost_of_all).
   const bool are_faults_known = p.other_faults + p.unseen_faults > 0;
   std::vector<metric_row> rows = metric_rows(p);

@@ -120,6 +120,9 @@ class difference_builder {
   std::size_t recordings_[2];
   malloc_calibration calibration_;
   call_prices call_prices_;
+  // Sums over the recordings whose price of a call is known, of the times in malloc; `fitted`: as far as the processor's time allows.
+  double found_ns_ = 0;
+  double fitted_ns_ = 0;
   bool has_prices_ = false;
   price_list prices_;
   name_numbers names_;

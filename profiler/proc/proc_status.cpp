@@ -95,6 +95,7 @@ double status_bytes(std::uint32_t process, const char* name) {
 
 double resident_bytes_of(std::uint32_t process) { return status_bytes(process, "VmRSS"); }
 double peak_resident_of(std::uint32_t process) { return status_bytes(process, "VmHWM"); }
+double peak_address_space_of(std::uint32_t process) { return status_bytes(process, "VmPeak"); }
 
 std::string status_line(std::string_view text, std::string_view name) {
   while (!text.empty()) {

@@ -48,6 +48,7 @@ std::vector<std::uint32_t> children_of(std::uint32_t process);
 double resident_bytes_of(std::uint32_t process);  // VmRSS; 0: it has ended
 // VmHWM, the peak of resident memory since its exec; 0: it has ended.
 double peak_resident_of(std::uint32_t process);
+double peak_address_space_of(std::uint32_t process);  // VmPeak; 0: it has ended
 std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process);
 std::vector<std::string> command_line_of(std::uint32_t process);
 

@@ -4,6 +4,7 @@
 profile_verbs_test.py has the same for the other commands that read profiles."""
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -58,3 +59,57 @@ class output(Base):
                     os.close(writing)
                     self.assertEqual(result.returncode, 141 if ignored else -signal.SIGPIPE, result.stderr)
                     self.assertNotIn("pipe", result.stderr.lower())
+
+    def shell(self, script, *words):
+        """Runs `script` in the test's folder; "$@" is tarn with `words`."""
+        return subprocess.run(["sh", "-c", script, "sh", settings.tarn, *words], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, env=environment(), cwd=self.folder, timeout=60, check=False)
+
+    def test_what_cannot_be_said_on_stderr_is_dropped(self):
+        recorded = ["profile", "-o", "b.prof", "--"]
+        for words, status in ((recorded + ["sh", "-c", "exit 7"], 7), (["profile", "--json", *recorded[1:], "sh", "-c", "exit 7"], 7),
+                              (recorded + ["/nowhere/at/all"], 127), (["diff", "a.prof", "a.prof"], 0), (["diff", "a.prof"], 2),
+                              (["run", "--stats", "--", "sh", "-c", "exit 7"], 7), (["cost", "--watch", "--", "sh", "-c", "exit 7"], 7),
+                              (["compare", "-r", "1", "-w", "0", "--only", "system", "--", "true"], 0),
+                              (["prove", "gone.prof"], 125), (["attach", str(2**22 - 1)], 125), (["top", "--", "false"], 1), ([], 2)):
+            self.assertEqual(self.shell('exec "$@" 2>/dev/full', *words).returncode, status, (words, "full"))
+            self.assertEqual(self.shell('exec "$@" 2>&-', *words).returncode, status, (words, "closed"))
+            self.assertNotIn(b"tarn: ", self.content("b.prof"), words)
+
+    def content(self, name):
+        path = os.path.join(self.folder, name)
+        if not os.path.exists(path):
+            return b""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def test_stderr_has_one_way(self):
+        for path in (pathlib.Path(__file__).parents[2] / "cli").rglob("*.cpp"):
+            if path.name != "cli_error.cpp":
+                self.assertNotRegex(path.read_text(encoding="utf-8"), r"(print|put|write)\w*\((stderr|[^;]*, stderr\))|std::cerr <<", path)
+
+    def test_closed_descriptors_stay_closed(self):
+        looks = ["run", "--", "sh", "-c", "[ -e /proc/self/fd/2 ] && exit 1; exit 7"]
+        self.assertEqual(self.shell('exec "$@" 2>&-', *looks).returncode, 7)
+        result = self.shell('exec "$@" >&-', "show", "a.prof")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("standard output: the output cannot be written completely", result.stderr)
+
+    def test_a_descriptor_is_written_to_at_its_place(self):
+        os.symlink("/dev/stdout", os.path.join(self.folder, "link"))
+        for name in ("/dev/stdout", "/proc/self/fd/1", "/dev/fd/1", "link"):
+            result = self.shell('(echo A; "$@"; echo B) > f', "report", "a.prof", "-o", name)
+            text = self.content("f")
+            self.assertTrue(text.startswith(b"A\n<!DOCTYPE html>") and text.endswith(b"B\n"), (name, result.stderr, text[:80]))
+
+    def test_a_file_that_is_mounted_on_its_own(self):
+        for name in ("f.html", "below"):
+            self.write(name, "old" * 1_000_000)
+        mount = 'mount --bind below f.html || exit 77; "$@" && cat f.html'
+        result = self.shell(f"unshare -rm sh -c '{mount}' sh \"$@\"", *["report", "a.prof", "-o", "f.html"])
+        if "unshare" in result.stderr or "mount" in result.stderr:
+            self.skipTest(result.stderr)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(self.content("below").startswith(b"<!DOCTYPE html>"))
+        self.assertNotIn(b"oldold", self.content("below"))
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("f.html.")], [])

@@ -127,6 +127,14 @@ class trouble(ProfileBase):
         self.assertIn("the limit of its address space (ulimit -v) is 1 GiB", first)
         self.assertRegex("\n".join(rest), r"live blocks\n +\S+ MiB +\S+ %    fill")
 
+    def test_a_script_whose_address_space_ends(self):
+        script = self.write("eats.py", "kept = []\nwhile True:\n    kept.append(bytes(100000))\n", 0o644)
+        limits = (1 << 29, resource.getrlimit(resource.RLIMIT_AS)[1])
+        status, said = self.summary([os.path.realpath(sys.executable), script], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limits))
+        self.assertEqual(status, 1, said)
+        self.assertIn("MemoryError", said)
+        self.assertRegex(said, r"tarn: it ended with status 1; .* \(ulimit -v\) is 512 MiB, of which it used [45]\d\d(\.\d)? MiB\n")
+
     def test_what_grows_to_the_end(self):
         program = self.compile("grows", """
             #include <csignal>

@@ -100,6 +100,32 @@ TEST_F(output_file_test, a_replaced_file_keeps_its_rights_and_links_to_it) {
   EXPECT_EQ(content(), "for both");
 }
 
+TEST_F(output_file_test, a_link_to_nothing_creates_what_it_leads_to) {
+  std::filesystem::create_symlink("out", folder_ + "/link");
+  { const output_file out("-o", folder_ + "/link"); }
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ + "/link"));
+  write_whole(folder_ + "/link", "new");
+  EXPECT_EQ(content(), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ + "/link"));
+}
+
+TEST_F(output_file_test, a_descriptor_gets_the_text_at_its_place) {
+  std::ofstream(path()) << "old, longer than what is written";
+  const int file = open(path().c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+  EXPECT_EQ(::write(file, "A", 1), 1);
+  write_whole("/dev/fd/" + std::to_string(file), "text");
+  EXPECT_EQ(::write(file, "B", 1), 1);
+  close(file);
+  EXPECT_EQ(content(), "AtextB");
+  const int reading = open(path().c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_NE(output_refusal([reading] {
+              output_file("-o", "/dev/fd/" + std::to_string(reading));
+            }).find("Bad file descriptor"),
+            std::string::npos);
+  close(reading);
+}
+
 TEST_F(output_file_test, what_the_command_reads_is_not_written_to) {
   std::ofstream(path()) << "a profile";
   std::filesystem::create_symlink("out", folder_ + "/link");

@@ -2,7 +2,11 @@
 // The rules about the time in malloc and free, one by one.
 #include <gtest/gtest.h>
 
+#include <string_view>
+#include <tuple>
+
 #include "profiler/analyze/advice_rules.hpp"
+#include "profiler/model/script_address.hpp"
 #include "tests/profiler/analyze/small_program.hpp"
 
 namespace tarn::profiler {
@@ -96,6 +100,53 @@ TEST(advice_calls, another_malloc_is_advised_for_time_in_malloc_alone) {
   one.figures.malloc_ns = 0;
   EXPECT_FALSE(advise_allocator(facts_of(program.p)));
   EXPECT_FALSE(advise_allocator(facts_of(small_program().p)));
+}
+
+// A program of one place, whose objects a pool, an arena and a buffer pool suit.
+small_program program_in(const char* function, const char* file, std::uint64_t size, bool is_script) {
+  small_program program;
+  site& one = program.add({function}, size, 5e6);
+  one.figures.batch_frees = one.figures.frees;
+  one.figures.peak_bytes = one.figures.bytes_at_peak = static_cast<double>(size);
+  if (size >= 65536) one.figures.faults = one.figures.fault_pages = one.figures.bytes / 4096;
+  const std::uint64_t address = is_script ? script_address(function, file, 3) : 0x1000;
+  program.p.stacks[one.stack].address = address;
+  program.p.symbols = {{address, {{function, file, 3, false}}}};
+  return program;
+}
+
+TEST(advice_calls, other_languages_get_no_lines_of_cpp) {
+  for (const auto& [function, file, is_script] : {std::tuple{"work()", "/home/me/a.cpp", false},
+                                                  {"app::work", "/home/me/a.rs", false},
+                                                  {"app::work", "", false},
+                                                  {"main.work", "/home/me/a.go", false},
+                                                  {"work", "/home/me/a.lua", true},
+                                                  {"work", "a.py", true}}) {
+    for (const std::uint64_t size : {std::uint64_t{64}, std::uint64_t{1} << 20}) {
+      bool is_cpp = false;
+      std::size_t places = 0;
+      for (const advice& one : advise(program_in(function, file, size, is_script).p)) {
+        is_cpp = is_cpp || (one.change + one.reason + one.headline).find("pool") != std::string::npos;
+        is_cpp = is_cpp || one.change.find("tarn/") != std::string::npos;
+        places += one.place.empty() ? 0 : 1;
+      }
+      EXPECT_EQ(is_cpp, std::string_view(file).ends_with(".cpp")) << file << function;
+      EXPECT_GE(places, 1U) << file << ": it is not without advice";
+    }
+  }
+}
+
+TEST(advice_calls, a_script_is_the_readers_unless_it_is_installed) {
+  for (const auto& [file, reach] :
+       {std::pair{"/home/me/a.lua", advice_reach::own_code},
+        {"a.py", advice_reach::own_code},
+        {"/usr/share/lua/5.4/x.lua", advice_reach::package},
+        {"/home/me/venv/lib/python3.11/site-packages/x.py", advice_reach::package}}) {
+    const small_program program = program_in("work", file, 64, true);
+    const advice_facts facts = facts_of(program.p);
+    ASSERT_EQ(facts.groups.size(), 1U);
+    EXPECT_EQ(reach_of(program.p, facts.groups[0].place), reach) << file;
+  }
 }
 
 }  // namespace

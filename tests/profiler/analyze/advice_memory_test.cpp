@@ -25,6 +25,24 @@ TEST(advice_memory, a_program_that_allocates_nowhere_keeps_no_memory) {
   EXPECT_FALSE(advise_keeping_memory(facts_of(program.p)));
 }
 
+// The pages are counted, the bytes that lived at once come from samples: what they differ by may be chance.
+TEST(advice_memory, what_samples_may_have_missed_is_no_page_faulted_in_again) {
+  small_program program;
+  site& one = program.add({"build()"}, 64, 5e5);
+  one.figures.frees = one.figures.freed_bytes = 0;
+  one.figures.faults = one.figures.fault_pages = one.figures.bytes / 4096;
+  one.figures.peak_bytes = one.figures.bytes_at_peak = 0.8 * one.figures.bytes;
+  EXPECT_TRUE(advise_keeping_memory(facts_of(program.p))) << "every block is known";
+  one.figures.bytes_variance = one.figures.bytes * (1 << 19);  // sampled every 512 KiB
+  EXPECT_FALSE(advise_keeping_memory(facts_of(program.p)));
+  EXPECT_EQ(advise_allocator(facts_of(program.p))->evidence.size(), 1U);
+  one.figures.bytes_at_peak /= 10;
+  const auto sure = advise_keeping_memory(facts_of(program.p));
+  ASSERT_TRUE(sure);
+  EXPECT_GT(sure->counted_variance, 0);
+  EXPECT_NE(advise_allocator(facts_of(program.p))->evidence[1].find("faulted in again"), std::string::npos);
+}
+
 TEST(advice_memory, glibc_is_told_to_keep_twice_the_peak_in_whole_mebibytes) {
   small_program program;
   site& one = program.add({"decode()"}, 100 << 20, 10);

@@ -75,6 +75,22 @@ TEST(trouble, a_program_that_was_killed_is_shown_at_its_last_reading) {
   EXPECT_NE(sentence_of(trouble_of(p)).find("(ulimit -v) is 200 MiB"), std::string::npos);
 }
 
+TEST(trouble, a_program_that_gives_up_near_the_limit_of_its_address_space) {
+  profile p = program(2e8, 95 * mib);
+  p.meta["exit"] = {{"status", 1}};
+  p.meta["address_limit_bytes"] = 200 * mib;
+  p.meta["peak_address_bytes"] = 100 * mib;
+  EXPECT_EQ(kind_of(p), trouble_kind::time) << "it had as much again";
+  p.meta["peak_address_bytes"] = 195 * mib;
+  ASSERT_EQ(kind_of(p), trouble_kind::peak);
+  EXPECT_EQ(
+      sentence_of(trouble_of(p)),
+      "it ended with status 1; its resident memory reached at least 95 MiB; the limit of its address space (ulimit -v) is "
+      "200 MiB, of which it used 195 MiB");
+  p.meta["exit"] = {{"status", 0}};
+  EXPECT_EQ(kind_of(p), trouble_kind::time) << "it had enough";
+}
+
 void let_live_bytes_grow(profile& p, double to) {
   for (counter_row& row : p.counters) row.live_bytes = to * static_cast<double>(row.time_ns) / 1e10;
 }

@@ -249,7 +249,7 @@ TEST(difference, the_clock_decides_where_the_timed_calls_err_differently) {
 
 // A recording in mode sample of a million calls at each of ten places, give or take 2 %, at `price_ns` each, give or take
 // 20 % in each recording: other programs were in the way.
-profile of_disturbed_calls(std::mt19937& random, double calls, double price_ns) {
+profile of_disturbed_calls(std::mt19937& random, double calls, double price_ns, double processor_ns) {
   profile p = recording_of(random, 1);
   p.mode = profile_mode::sample;
   const double price = price_ns * std::normal_distribution<double>(1, 0.2)(random);
@@ -260,19 +260,20 @@ profile of_disturbed_calls(std::mt19937& random, double calls, double price_ns) 
     one.figures.malloc_ns = taken * price * std::normal_distribution<double>(1, 0.1)(random);
     p.malloc_time.ns += one.figures.malloc_ns;
   }
-  p.malloc_time.factor = 1;
   p.malloc_time.clock_error = 0.2;
+  p.counters.emplace_back().user_ns = processor_ns;
+  fit_costs(p);
   return p;
 }
 
-difference compare_disturbed(std::mt19937& random, double calls_after, double price_after,
-                             int recordings = 5) {
+difference compare_disturbed(std::mt19937& random, double calls_after, double price_after, int recordings = 5,
+                             std::pair<double, double> processor = {}) {
   std::vector<profile> before, after;
   const auto count = static_cast<std::size_t>(recordings);
   difference_builder builder(count, count);
   for (int index = 0; index < recordings; ++index) {
-    before.push_back(of_disturbed_calls(random, 1e6, 20));
-    after.push_back(of_disturbed_calls(random, calls_after, price_after));
+    before.push_back(of_disturbed_calls(random, 1e6, 20, processor.first));
+    after.push_back(of_disturbed_calls(random, calls_after, price_after, processor.second));
     builder.tell(side::before, before.back());
     builder.tell(side::after, after.back());
   }
@@ -294,6 +295,14 @@ TEST(difference, a_tenth_more_calls_are_found_while_their_times_are_disturbed) {
   EXPECT_GE(common, 190);
   EXPECT_LE(false_alarms, 20);
   EXPECT_GE(found, 190);
+}
+
+TEST(difference, more_processor_time_is_no_change_of_the_time_in_malloc) {
+  std::mt19937 random(14);
+  const difference changes = compare_disturbed(random, 1e6, 20, 5, {1.5e8, 1.8e8});
+  ASSERT_TRUE(changes.has_one_price);
+  EXPECT_NEAR(changes.totals[1].share(), changes.totals[4].share(), 0.001) << "allocations";
+  EXPECT_LE(changes.totals[1].before, 1.8e8) << "the program took no longer";
 }
 
 TEST(difference, another_price_of_a_call_is_found) {
