@@ -217,7 +217,7 @@ class process_watch {
     process_list now = read_all_processes();
     const double at = monotonic_seconds();
     growth_.add(at, resident_of(now));
-    const std::string text = table(last_, now, at, at - last_at_, most);
+    std::string text = table(last_, now, at, at - last_at_, most);
     last_ = std::move(now);
     last_at_ = at;
     return text;

@@ -60,8 +60,9 @@ const remote_module* program_in(const std::vector<remote_module>& modules) {
   return by_kernel ? &modules.front() : nullptr;
 }
 
-// Whether this process may trace the other: reading its memory map needs the same right. A program that another one replaces
-// (execve) at this moment has other memory a little later.
+// Whether this process may trace the other: reading its memory needs the same right. The right is asked before the address, so
+// EFAULT grants it: the lowest memory may be reserved without access, as java's heap, or be gone, where another program replaces
+// this one (execve) at this moment.
 void require_ptrace(pid_t process) {
   constexpr int most_tries = 50;
   const timespec pause = {0, 2'000'000};
@@ -70,7 +71,7 @@ void require_ptrace(pid_t process) {
     char byte = 0;
     const std::uint64_t address = std::strtoull(maps.c_str(), nullptr, 16);
     errno = 0;
-    if (!maps.empty() && read_memory(process, address, &byte, 1) == 1) return;
+    if (!maps.empty() && (read_memory(process, address, &byte, 1) == 1 || errno == EFAULT)) return;
     if (errno == EPERM || errno == ESRCH) break;
     nanosleep(&pause, nullptr);
   }

@@ -10,6 +10,7 @@
 // Only calls for small blocks in mode sample. Not thread-safe.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <map>
 #include <vector>
@@ -52,11 +53,11 @@ class call_prices {
 
  private:
   struct sums {
-    double calls[2] = {};
-    double ns[2] = {};
+    std::array<double, 2> calls = {};
+    std::array<double, 2> ns = {};
   };
   std::map<path_identity, sums> places_;
-  std::vector<double> means_[2];  // each recording's mean price
+  std::array<std::vector<double>, 2> means_;  // each recording's mean price
 };
 
 }  // namespace tarn::profiler

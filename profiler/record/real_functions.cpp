@@ -163,8 +163,11 @@ bool is_recorders(std::uintptr_t address) { return address >= own_start && addre
 bool is_of_libstdcxx(std::uintptr_t address) {
   loaded_module module;
   if (!find_module(address, module) || module.path == nullptr) return false;
-  const char* const slash = std::strrchr(module.path, '/');
-  return std::strncmp(slash != nullptr ? slash + 1 : module.path, "libstdc++.so.", 13) == 0;
+  const char* name = module.path;
+  for (const char* at = name; *at != '\0'; ++at) {
+    if (*at == '/') name = at + 1;
+  }
+  return std::strncmp(name, "libstdc++.so.", 13) == 0;
 }
 
 void set_new_module(std::uintptr_t address_within) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The ways in which tarn comes into a program, and what each must leave behind."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -81,14 +82,16 @@ def names_in(tarn: Tarn, way: str, profile: Path, own: str) -> str:
         return "" if all(each.stat().st_size > 0 for each in files) else "an empty profile"
     seen = []
     for each in files:
-        words = [tarn.command, "show", "-n", "0", "--full-names", str(each)]
+        # Not the table, in which places whose cost may be nothing are one row.
+        words = [tarn.command, "show", "--json", "-n", "0", "--full-names", str(each)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode != 0:
             return f"tarn show: {done.stderr.strip()[:200]}"
-        if not own or re.search(own, done.stdout):
+        sites = [f"{site['function']} {site.get('file', '')}:{site.get('line', 0)}" for site in json.loads(done.stdout)["sites"]]
+        if not own or any(re.search(own, site) for site in sites):
             return ""
-        seen += done.stdout.splitlines()
-    return f"no site matches '{own}': " + " | ".join(line.strip()[-70:] for line in seen[2:5])
+        seen += sites
+    return f"no site matches '{own}': " + " | ".join(site[-70:] for site in seen[:3])
 
 
 def as_shell(words: list[str], pid_file: Path) -> str:
