@@ -20,8 +20,8 @@ using int_list = std::list<int, tarn::pooled_allocator<int>>;
 constexpr std::size_t nodes = 5000;
 // 51 faults were measured with libtarn-api.a, 46 with libtarn.so, 30 of them in the nodes; 62 with the archive when the
 // first slow call ran a period of decay, which visits all size classes. Three more since pools and threads' parts of them lie in
-// pages of their own, which go back when the pools have ended.
-constexpr long most_faults = 60;
+// pages of their own, which go back when the pools have ended. On 2026-11-27 the archive takes 59 to 61, by where the pages lie.
+constexpr long most_faults = 62;
 
 long faults() {
   rusage usage{};
