@@ -244,8 +244,7 @@ std::string render_proven_advice(const std::vector<profiler::advice>& advised) {
   std::string text;
   for (std::size_t index = 0; index < advised.size(); ++index) {
     const profiler::advice& one = advised[index];
-    if (one.grade != profiler::advice_grade::measured && one.grade != profiler::advice_grade::refuted)
-      continue;
+    if (one.grade == profiler::advice_grade::counted || one.grade == profiler::advice_grade::open) continue;
     text += fmt::format("advice {}: {}: {}\n", index + 1, one.headline, say_figures(one));
   }
   return text;

@@ -102,12 +102,16 @@ std::string paying_lines(const profile& p, const profiler::cost& all) {
   return text + paying_line(p, others, "", "others" + count);
 }
 
+constexpr double longer = 4;  // halves the bounds
+
 // What can be changed, from the first to try, and what is better left unchanged.
 std::string render_advice(const profiler::profile& p, bool is_proven_next) {
   std::string text = "  what would help (the reasons: tarn advise FILE):\n";
   std::size_t shown = 0;
+  bool is_undecided = false;
   for (const profiler::advice& one : profiler::advise(p)) {
     if (one.instead_of >= 0) continue;
+    is_undecided = is_undecided || one.grade == profiler::advice_grade::undecided;
     if (one.kind == profiler::advice_kind::leave_it) {
       text += fmt::format("    {}\n", one.headline);
       continue;
@@ -117,6 +121,10 @@ std::string render_advice(const profiler::profile& p, bool is_proven_next) {
   }
   if (shown > 0 && p.proven.rounds == 0 && !is_proven_next)
     text += "  next: tarn prove FILE measures what each of them saves\n";
+  if (is_undecided) {
+    text += fmt::format("  next: tarn prove --for {:.0f} FILE measures longer, to decide\n",
+                        std::ceil(longer * p.proven.seconds));
+  }
   return text;
 }
 

@@ -15,10 +15,11 @@
 namespace tarn::profiler {
 
 enum class advice_grade : std::uint8_t {
-  counted,   // what the places cost now: the most that allocating less or cheaper there can save
-  measured,  // `tarn prove` has run the program with the change in effect, and it takes less CPU time
-  refuted,   // the same, and it does not
-  open       // nothing is counted that the change would save: only a run can tell
+  counted,    // what the places cost now: the most that allocating less or cheaper there can save
+  measured,   // `tarn prove` has run the program with the change in effect, and it takes less CPU time
+  refuted,    // the same, and it does not
+  undecided,  // the same, and it took at least worthwhile_change less, but not beyond noise
+  open        // nothing is counted that the change would save: only a run can tell
 };
 
 // Who can carry it out, from the nearest.
@@ -33,7 +34,7 @@ struct environment_variable {
   std::string value;
 };
 
-// Invariants: low_ns <= saving_ns <= high_ns, all 0 unless the grade is measured or refuted; 0 <= counted_ns; `sites`
+// Invariants: low_ns <= saving_ns <= high_ns, all 0 unless the program was run with the change; 0 <= saving_ns, counted_ns; `sites`
 // begins with the costliest site, and is empty if the advice is for the whole program.
 struct advice {
   advice_kind kind = advice_kind::leave_it;
@@ -52,7 +53,7 @@ struct advice {
   double counted_ns = 0;                        // CPU time that the places cost now, over the whole run
   double counted_variance = 0;                  // of counted_ns, in ns squared
   double saving_ns = 0;                         // measured CPU time that the change saves
-  double low_ns = 0;                            // ends of its interval
+  double low_ns = 0;                            // ends of its interval; below 0: it may cost time
   double high_ns = 0;
   double share = 0;  // of the program's CPU time: of saving_ns where it is measured, of counted_ns otherwise
   double memory_bytes = 0;  // measured: by how much the peak of the resident memory grows
@@ -66,8 +67,8 @@ struct advice_settings {
   std::vector<std::string> mallocs = {};  // names of the other allocators that are installed
 };
 
-// What was measured to save comes first, by saving. Then what is counted, by what it costs now and by who can change it: a
-// setting before the program's own code; code of packages comes after everything that the reader can do, and what was measured
+// What was measured to save comes first, by saving. Then what is counted or undecided, by what it costs now, or took less, and by
+// who can change it: a setting before the program's own code; code of packages comes after everything that the reader can do, and what was measured
 // to save nothing after that. The last piece is leave_it, for everything else, or for the whole program. Never empty. Requires:
 // `p` is from load_profile.
 std::vector<advice> advise(const profile& p, const advice_settings& settings = {});
@@ -82,10 +83,11 @@ inline constexpr double clock_tick_ns = 1e7;
 // a tick: a tick, or the duration if that is less, or the cost of memory if that is more.
 double cpu_time_of(const profile& p);
 
-bool is_remark(const advice& one);           // nothing is counted that it would save
-double peak_bytes_of(const profile& p);      // live bytes at the program's peak
-const char* kind_name(advice_kind kind);     // "buffer pool"
-const char* grade_name(advice_grade grade);  // "counted", "measured", "refuted", "only a run can tell"
+bool is_remark(const advice& one);        // nothing is counted that it would save
+double peak_bytes_of(const profile& p);   // live bytes at the program's peak
+const char* kind_name(advice_kind kind);  // "buffer pool"
+const char* grade_name(
+    advice_grade grade);  // "counted", "measured", "refuted", "undecided", "only a run can tell"
 const char* reach_name(advice_reach reach);  // "a setting", "your code", "a package's code"
 // What is known of it in one line: "costs 53 ± 8 ms now, 12 % of CPU time; counted". "" for leave_it.
 std::string say_figures(const advice& one);

@@ -18,6 +18,12 @@ bool is_refuted(const proof_way& way) {
          (way.decision == proof_decision::costs || way.decision == proof_decision::no_gain);
 }
 
+// In one round anything can take less.
+bool is_promising(const proof_way& way) {
+  return way.failure.empty() && way.decision == proof_decision::undecided && way.rounds > 1 &&
+         way.of(proof_metric::cpu).ratio <= 1 - worthwhile_change;
+}
+
 std::string percent(double ratio) {
   const double change = 100 * std::abs(ratio - 1);
   char text[32];
@@ -52,9 +58,10 @@ bool carries_out(const proof_way& way, const advice& one) {
   return way.place == one.place && way.type == one.type;
 }
 
-// A way that saves is better than another; else the one that takes less CPU time.
+// A way that saves is better than another, and one that may save better than the rest; else the one that takes less CPU time.
 bool is_better(const proof_way& a, const proof_way& b) {
   if (saves(a) != saves(b)) return saves(a);
+  if (is_promising(a) != is_promising(b)) return is_promising(a);
   return a.of(proof_metric::cpu).ratio < b.of(proof_metric::cpu).ratio;
 }
 
@@ -91,10 +98,24 @@ void set_measured(advice& one, const proof_way& way) {
   const proven_figure& rss = way.of(proof_metric::rss);
   const double cpu_ns = 1e9 * cpu.before;
   one.saving_ns = std::max(0.0, cpu_ns * (1 - cpu.ratio));
-  one.low_ns = std::clamp(cpu_ns * (1 - cpu.high), 0.0, one.saving_ns);
+  one.low_ns = std::min(one.saving_ns, cpu_ns * (1 - cpu.high));
   one.high_ns = std::max(one.saving_ns, cpu_ns * (1 - cpu.low));
   one.share = std::max(0.0, 1 - cpu.ratio);
   one.memory_bytes = rss.outcome == proof_outcome::more ? rss.before * (rss.ratio - 1) : 0;
+}
+
+bool has_grade(const proof_way& way) { return saves(way) || is_refuted(way) || is_promising(way); }
+
+// Requires: has_grade.
+advice_grade grade_of(const proof_way& way) {
+  if (saves(way)) return advice_grade::measured;
+  return is_refuted(way) ? advice_grade::refuted : advice_grade::undecided;
+}
+
+void set_change(advice& one, const proof_way& way) {
+  one.change = change_of(way);
+  one.library = way.name == "tarn" ? std::string() : way.library;
+  for (const auto& [name, value] : way.variables) one.variables.push_back({name, value});
 }
 
 void prove(advice& one, const proof_way& way) {
@@ -105,25 +126,21 @@ void prove(advice& one, const proof_way& way) {
         " were subtracted: the cost of the layer for pools, which an edited program does not "
         "have");
   }
-  if (!saves(way) && !is_refuted(way)) return;
+  if (!has_grade(way)) return;
   set_measured(one, way);
-  one.grade = saves(way) ? advice_grade::measured : advice_grade::refuted;
-  if (one.kind != advice_kind::allocator || !saves(way)) return;
+  one.grade = grade_of(way);
+  if (one.kind != advice_kind::allocator || is_refuted(way)) return;
   one.headline = "Run it on " + way.name + ": no code changes";
-  one.change = change_of(way);
-  one.library = way.name == "tarn" ? std::string() : way.library;
-  for (const auto& [name, value] : way.variables) one.variables.push_back({name, value});
+  set_change(one, way);
 }
 
 advice advice_from(const proof_way& way) {
   advice one;
   one.kind = kind_of(way);
-  one.grade = advice_grade::measured;
+  one.grade = grade_of(way);
   one.headline = way.headline + ": no code changes";
   one.reason = "Nothing that was counted suggests it; it was measured with the program itself.";
-  one.change = change_of(way);
-  one.library = way.name == "tarn" ? std::string() : way.library;
-  for (const auto& [name, value] : way.variables) one.variables.push_back({name, value});
+  set_change(one, way);
   set_measured(one, way);
   one.evidence = {say_measured(way)};
   return one;
@@ -165,15 +182,14 @@ void apply_proof(const profile& p, std::vector<advice>& candidates) {
     if (!is_without_code(way) || std::find(used.begin(), used.end(), &way) != used.end()) continue;
     if (has_allocator && way.kind == kind_name(advice_kind::allocator))
       continue;  // the best one represents all of them
-    if (saves(way)) gaining.push_back(&way);
+    if (saves(way) || is_promising(way)) gaining.push_back(&way);
   }
   // Of several mallocs the best one.
   const proof_way* best_malloc = nullptr;
   for (const proof_way* way : gaining) {
     if (way->kind != kind_name(advice_kind::allocator)) {
       candidates.push_back(advice_from(*way));
-    } else if (best_malloc == nullptr ||
-               way->of(proof_metric::cpu).ratio < best_malloc->of(proof_metric::cpu).ratio) {
+    } else if (best_malloc == nullptr || is_better(*way, *best_malloc)) {
       best_malloc = way;
     }
   }

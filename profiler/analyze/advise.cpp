@@ -2,6 +2,7 @@
 // Sorts the advice of all rules, and adds the advice on what to leave unchanged.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 #include "profiler/analyze/advice_proof.hpp"
@@ -141,7 +142,7 @@ position position_of(const advice& one) {
   return one.grade == advice_grade::open ? position::open : position::counted;
 }
 
-// Of what is counted, a setting comes before an edit that concerns four times its cost.
+// Of what is counted, or not decided, a setting comes before an edit that concerns four times its cost.
 double rank_of(const advice& one) {
   constexpr double setting_weight = 4;
   if (one.grade == advice_grade::measured) return one.share;
@@ -194,7 +195,7 @@ std::vector<advice> advise(const profile& p, const advice_settings& settings) {
 const char* kind_name(advice_kind kind) { return facts_about(kind).name; }
 
 const char* grade_name(advice_grade grade) {
-  constexpr const char* names[] = {"counted", "measured", "refuted", "only a run can tell"};
+  constexpr const char* names[] = {"counted", "measured", "refuted", "undecided", "only a run can tell"};
   return names[static_cast<std::size_t>(grade)];
 }
 
@@ -203,10 +204,24 @@ const char* reach_name(advice_reach reach) {
   return names[static_cast<std::size_t>(reach)];
 }
 
+namespace {
+
+// "took 21 % less CPU time (4.2 % more to 43 % less); undecided".
+std::string say_undecided(const advice& one) {
+  const auto change = [&one](double ns) {
+    return say_share(one.share * std::abs(ns) / one.saving_ns) + (ns < 0 ? " more" : " less");
+  };
+  return "took " + say_share(one.share) + " less CPU time (" + change(one.low_ns) + " to " +
+         change(one.high_ns) + "); " + grade_name(one.grade);
+}
+
+}  // namespace
+
 std::string say_figures(const advice& one) {
   if (one.kind == advice_kind::leave_it) return "";
   if (one.grade == advice_grade::open) return grade_name(one.grade);
   if (one.grade == advice_grade::refuted) return "no gain; measured";
+  if (one.grade == advice_grade::undecided) return say_undecided(one);
   const double margin = margin_of(one.counted_variance);
   const double of_share =
       one.grade == advice_grade::counted && one.counted_ns > 0 ? one.share * margin / one.counted_ns : 0;

@@ -77,6 +77,43 @@ TEST(AdviceProof, AProvenMallocComesBeforeAnUndecidedOne) {
   EXPECT_EQ(all[0].headline, "Run it on jemalloc: no code changes");
 }
 
+proof_way took_less(const std::string& name, double ratio, int rounds) {
+  proof_way made =
+      way(name, advice_kind::allocator, figure(2, ratio, ratio - 0.15, 1.04, proof_outcome::none));
+  made.rounds = rounds;
+  return made;
+}
+
+TEST(AdviceProof, AWayThatTookLessButNotBeyondNoiseIsNamedAsUndecided) {
+  const profile p = measured({took_less("tarn", 0.98, 2), took_less("tcmalloc", 0.8, 2)});
+  for (std::vector<advice> all : {std::vector<advice>{allocator_advice()}, std::vector<advice>{}}) {
+    apply_proof(p, all);
+    ASSERT_EQ(all.size(), 1U);
+    EXPECT_EQ(all[0].grade, advice_grade::undecided);
+    EXPECT_EQ(all[0].headline, "Run it on tcmalloc: no code changes");
+    EXPECT_EQ(say_figures(all[0]), "took 20 % less CPU time (4.0 % more to 35 % less); undecided");
+  }
+}
+
+TEST(AdviceProof, OneRoundOrAnEffectBelowWhatIsWorthwhileIsNoAdvice) {
+  std::vector<advice> all;
+  apply_proof(measured({took_less("tarn", 0.8, 1), took_less("tcmalloc", 0.98, 5)}), all);
+  EXPECT_TRUE(all.empty());
+}
+
+TEST(AdviceProof, AnUndecidedSettingComesBeforeAnEditOfFourTimesItsCost) {
+  advice edit;
+  edit.kind = advice_kind::reserve;
+  edit.reach = advice_reach::own_code;
+  edit.share = 0.5;
+  const profile p = measured({took_less("tcmalloc", 0.8, 2)});
+  std::vector<advice> all = {edit};
+  apply_proof(p, all);
+  EXPECT_EQ(arrange_advice(p, all)[0].grade, advice_grade::undecided);
+  all[0].share = 0.95;
+  EXPECT_EQ(arrange_advice(p, all)[0].kind, advice_kind::reserve);
+}
+
 TEST(AdviceProof, ASavingIsAShareOfTheMeasuredTime) {
   proof_way keep = way("keep-memory", advice_kind::tunable, is_less);
   keep.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0"}};
