@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "cli/show/cli_error.hpp"
+#include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "cli/show/trouble_text.hpp"
 #include "profiler/analyze/advice.hpp"
@@ -26,7 +28,6 @@ using profiler::base_unit;
 using profiler::margin_of;
 using profiler::place_row;
 using profiler::profile;
-using profiler::say_bytes;
 using profiler::say_count;
 using profiler::say_estimate;
 using profiler::say_share;
@@ -91,8 +92,7 @@ std::string paying_lines(const profile& p, const profiler::cost& all) {
                         one.sum.allocations + one.sum.maps == 0 ? say_count(one.sum.faults) + " page faults"
                                                                 : blocks_of(one.sum, " of "),
                         names[index]);
-    if (const std::string hint = name_hint(p, one.where); !hint.empty())
-      text += std::string(25, ' ') + hint + "\n";
+    text += hint_line(p, one.where, 25);
   }
   profiler::cost others = cost_of(p, rest);
   others.fault_ns += std::max(0.0, all.total() - shown_ns - others.total());  // page faults outside of blocks

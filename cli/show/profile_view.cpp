@@ -126,6 +126,11 @@ std::vector<std::string> show_paths(std::size_t count, const path_source& path, 
   return shown;
 }
 
+std::string hint_line(const profiler::profile& p, const profiler::source_frame& frame, std::size_t indent) {
+  const std::string hint = profiler::name_hint(p, frame);
+  return hint.empty() ? "" : std::string(indent, ' ') + hint + "\n";
+}
+
 std::string with_callers(std::string frame, std::string_view whole, std::size_t width) {
   const std::size_t first = whole.find(caller_mark);
   if (first == std::string_view::npos) return frame;

@@ -31,7 +31,9 @@ enum class name_form { shortened, whole };
 // "function  file.cpp:12", the file without its folders; at most `width` columns, 0 for all.
 std::string show_frame(const profiler::source_frame& frame, std::size_t width,
                        name_form form = name_form::shortened);
-// The same for each of several paths (frames innermost first, none empty). Paths that look alike are shown with as
+// Why a frame has no name and how to give it one, as a line of its own; empty: it has one.
+std::string hint_line(const profiler::profile& p, const profiler::source_frame& frame, std::size_t indent);
+// The same as show_frame for each of several paths (frames innermost first, none empty). Paths that look alike are shown with as
 // many callers as tell them apart, at most three: "allocate  memory.cpp:12 < parse < load". `path` returns the
 // frames of one path; it is called again for each use, as the frames of many paths take much memory.
 using path_source = std::function<std::vector<profiler::source_frame>(std::size_t index)>;

@@ -57,8 +57,7 @@ std::string held_places(const profile& p, const memory_row& row, const char* kin
     const placed_memory& part = parts[index];
     if (index < shown) {
       text += part_line(part.bytes, row, "  " + show_frame(part.where, 0), part.variance);
-      if (const std::string hint = name_hint(p, part.where); !hint.empty())
-        text += std::string(30, ' ') + hint + "\n";
+      text += hint_line(p, part.where, 30);
       continue;
     }
     others.bytes += part.bytes;
@@ -121,8 +120,7 @@ std::string growing_lines(const profile& p, const profiler::memory_growth& what)
     text += fmt::format("  {}  {}; {} live at the end\n",
                         pad_left("+" + say_estimate(base_unit::bytes, one.growth(), margin(one)), 15),
                         names[index], say_bytes(one.sum.live_bytes));
-    if (const std::string hint = name_hint(p, one.where); !hint.empty())
-      text += std::string(22, ' ') + hint + "\n";
+    text += hint_line(p, one.where, 22);
   }
   if (std::abs(others) >= least_held * what.bytes())
     text += fmt::format("  {}  others ({})\n", pad_left((others < 0 ? "" : "+") + say_bytes(others), 15),

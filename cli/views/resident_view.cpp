@@ -61,9 +61,7 @@ void print_parts(const profile& p, const memory_row& row, const memory_kind& kin
       continue;
     }
     print(say_part(parts[index].bytes, parts[index].variance), show_frame(parts[index].where, left));
-    const std::string hint = name_hint(p, parts[index].where);
-    if (!hint.empty())
-      fmt::print("{}", fold(std::string(14, ' ') + hint + "\n", terminal_width(STDOUT_FILENO)));
+    fmt::print("{}", fold(hint_line(p, parts[index].where, 14), terminal_width(STDOUT_FILENO)));
   }
   if (shown < parts.size())
     print(say_part(others.bytes, others.variance), fmt::format("others ({})", parts.size() - shown));

@@ -119,9 +119,8 @@ void print_table(const profile& p, const std::vector<site_line>& lines, const me
   fmt::print("{}\n", table.heading(colour, "where"));
   for (std::size_t row = 0; row < lines.size(); ++row) {
     fmt::print("{}\n", table.row(row, colour, names[row]));
-    if (const std::string hint = name_hint(p, lines[row].where); !hint.empty())
-      fmt::print("{}",
-                 paint(fold("    " + hint + "\n", terminal_width(STDOUT_FILENO)), style::faint, colour));
+    const std::string hint = fold(hint_line(p, lines[row].where, 4), terminal_width(STDOUT_FILENO));
+    if (!hint.empty()) fmt::print("{}", paint(hint, style::faint, colour));
   }
   if (table.without_room().empty()) return;
   for (const std::string& line :

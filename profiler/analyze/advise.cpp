@@ -121,11 +121,7 @@ advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& acti
 void name_mallocs(std::vector<advice>& candidates, const advice_settings& settings) {
   if (settings.mallocs.empty()) return;
   std::string names;
-  for (std::size_t index = 0; index < settings.mallocs.size(); ++index)
-    names += (index == 0                             ? ""
-              : index + 1 == settings.mallocs.size() ? " and "
-                                                     : ", ") +
-             settings.mallocs[index];
+  for (const std::string& name : settings.mallocs) names += (names.empty() ? "" : ", ") + name;
   for (advice& one : candidates) {
     if (one.kind != advice_kind::allocator || one.grade != advice_grade::counted) continue;
     one.evidence.push_back("installed here: " + names + "; which of them is best, only a run can tell");
@@ -168,6 +164,15 @@ std::vector<advice> sorted_advice(std::vector<advice> candidates, const advice_s
   return sorted;
 }
 
+// "took 21 % less CPU time (4.2 % more to 43 % less); undecided".
+std::string say_undecided(const advice& one) {
+  const auto change = [&one](double ns) {
+    return say_share(one.share * std::abs(ns) / one.saving_ns) + (ns < 0 ? " more" : " less");
+  };
+  return "took " + say_share(one.share) + " less CPU time (" + change(one.low_ns) + " to " +
+         change(one.high_ns) + "); " + grade_name(one.grade);
+}
+
 }  // namespace
 
 bool is_remark(const advice& one) {
@@ -203,19 +208,6 @@ const char* reach_name(advice_reach reach) {
   constexpr const char* names[] = {"a setting", "your code", "a package's code"};
   return names[static_cast<std::size_t>(reach)];
 }
-
-namespace {
-
-// "took 21 % less CPU time (4.2 % more to 43 % less); undecided".
-std::string say_undecided(const advice& one) {
-  const auto change = [&one](double ns) {
-    return say_share(one.share * std::abs(ns) / one.saving_ns) + (ns < 0 ? " more" : " less");
-  };
-  return "took " + say_share(one.share) + " less CPU time (" + change(one.low_ns) + " to " +
-         change(one.high_ns) + "); " + grade_name(one.grade);
-}
-
-}  // namespace
 
 std::string say_figures(const advice& one) {
   if (one.kind == advice_kind::leave_it) return "";

@@ -255,7 +255,7 @@ TEST(Advice, TheInstalledMallocsAreNamed) {
   const advice* other = find(all, advice_kind::allocator);
   ASSERT_NE(other, nullptr);
   EXPECT_EQ(other->evidence.back(),
-            "installed here: tarn, jemalloc and mimalloc; which of them is best, only a run can tell");
+            "installed here: tarn, jemalloc, mimalloc; which of them is best, only a run can tell");
 }
 
 TEST(Advice, AcrossThreadsItIsAnObjectPool) {
