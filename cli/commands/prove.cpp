@@ -79,7 +79,7 @@ void declare_options(command& app, prove_arguments& arguments) {
              "Measure all ways in this many rounds, instead of until each is decided",
              whole_number(1, most_rounds));
   app.option("--for SECONDS", wishes.limit_seconds,
-             "Limit of time (12 times the program's own time, at least 3 s; with --load 170 s)",
+             "Limit of time (12 times the program's own time, at least 4 s; with --load 170 s)",
              number_above_zero());
   add_only_option(app, wishes.actions.ways,
                   "Measure only these ways (of tarn, jemalloc, keep-memory, huge-pages, pool-1, ...)");

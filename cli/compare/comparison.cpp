@@ -16,8 +16,8 @@ namespace {
 
 constexpr int fewest_default_rounds = 3;
 constexpr int most_default_rounds = 10;
-// What any contender may take longer than the first one.
-constexpr double patient_seconds = 2;
+// What any contender may take longer than the first one. Little, so that two slow ones leave time for a round of a short program.
+constexpr double patient_seconds = 0.5;
 constexpr double least_timeout = 0.001;  // 0 would be none
 
 // After a contender has failed twice.

@@ -120,15 +120,20 @@ std::vector<proof_way> proof_course::evaluate(const comparison_outcome& outcome,
   return ways;
 }
 
+bool proof_course::is_early() const { return monotonic_seconds() - begin_ < settings_.least_seconds; }
+
 // The ways that are measured further unless there is a reason not to, the best first. One that was left out of a round does
 // not come back.
 std::vector<std::size_t> proof_course::candidates(int rounds) const {
   std::vector<std::size_t> order;
   for (std::size_t index = 0; index < ways_.size(); ++index) {
     const proof_way& way = ways_[index];
-    if (way.failure.empty() && way.rounds == rounds && way.decision == proof_decision::undecided)
-      order.push_back(index);
+    const bool is_open =
+        way.decision == proof_decision::undecided || (way.decision == proof_decision::saves && is_early());
+    if (way.failure.empty() && way.rounds == rounds && is_open) order.push_back(index);
   }
+  if (order.size() == 1 && ways_[order.front()].decision == proof_decision::saves)
+    order.clear();  // it has no rival
   std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
     return processor_ratio(ways_[a]) < processor_ratio(ways_[b]);
   });
@@ -143,15 +148,17 @@ void proof_course::leave_behind(const std::vector<std::size_t>& order, std::size
 void proof_course::settle(std::vector<proof_way> seen) {
   double best_high = 1;
   for (std::size_t index = 0; index < seen.size(); ++index) {
-    const bool is_settled = index < ways_.size() && ways_[index].failure.empty() &&
-                            ways_[index].decision != proof_decision::undecided;
-    if (is_settled) {
-      seen[index] = ways_[index];
-    } else {
-      // While the layer's price is not known, a pool's figure contains it.
-      const bool is_priced = !actions_[index].is_layered || seen[index].layer_seconds > 0;
-      seen[index].decision = is_priced ? decide(seen[index]) : proof_decision::undecided;
-    }
+    // While the layer's price is not known, a pool's figure contains it.
+    const bool is_priced = !actions_[index].is_layered || seen[index].layer_seconds > 0;
+    seen[index].decision = is_priced ? decide(seen[index]) : proof_decision::undecided;
+    if (index >= ways_.size() || !ways_[index].failure.empty()) continue;
+    // What is decided stays; a way that saves takes the figures of more rounds as long as they say the same.
+    const proof_decision before = ways_[index].decision;
+    const bool is_confirmed = before == proof_decision::saves && seen[index].decision == before &&
+                              seen[index].rounds > ways_[index].rounds;
+    if (before != proof_decision::undecided && !is_confirmed) seen[index] = ways_[index];
+  }
+  for (std::size_t index = 0; index < seen.size(); ++index) {
     if (seen[index].decision == proof_decision::saves && !actions_[index].is_layered)
       best_high = std::min(best_high, seen[index].of(proof_metric::cpu).high);
   }

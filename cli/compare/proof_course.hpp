@@ -31,7 +31,8 @@ struct course_settings {
   // `least_seconds` and `least_runs`, and never later than it was; 0: it stays.
   double own_times = 0;
   double spent_seconds = 0;
-  double least_seconds = 0;
+  double least_seconds =
+      0;  // until then ways that save are measured further, so that the best of them is known
   double least_runs = 0;
 
   double limit_for(double own_seconds) const {
@@ -56,6 +57,7 @@ class proof_course {
   void settle(std::vector<profiler::proof_way> seen);
   void leave_behind(const std::vector<std::size_t>& order, std::size_t keep);
   std::vector<std::size_t> candidates(int rounds) const;
+  bool is_early() const;
   std::size_t room(const comparison_outcome& outcome) const;
 
   const std::vector<proof_action>& actions_;

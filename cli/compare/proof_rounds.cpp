@@ -35,7 +35,7 @@ constexpr double way_patience = 4;
 constexpr double own_times = 11.5;
 // Of ways that were asked for by name: as many rounds of all.
 constexpr double wanted_rounds = 4;
-constexpr double least_limit = 3;
+constexpr double least_limit = 4;
 constexpr std::size_t least_chosen = 2;  // for a second round
 constexpr double overhead_runs = 0.5;
 constexpr double load_limit = 170;  // all in all, too

@@ -69,8 +69,8 @@ struct advice_settings {
 
 // What was measured to save comes first, by saving. Then what is counted or undecided, by what it costs now, or took less, and by
 // who can change it: a setting before the program's own code; code of packages comes after everything that the reader can do, and what was measured
-// to save nothing after that. The last piece is leave_it, for everything else, or for the whole program. Never empty. Requires:
-// `p` is from load_profile.
+// to save nothing after that. The last piece is leave_it, for everything else; where nothing may save, it is the first.
+// Never empty. Requires: `p` is from load_profile.
 std::vector<advice> advise(const profile& p, const advice_settings& settings = {});
 
 // The list that advise() makes of what the rules and the proof have found, without leave_it.

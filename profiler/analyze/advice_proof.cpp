@@ -180,8 +180,8 @@ void apply_proof(const profile& p, std::vector<advice>& candidates) {
   std::vector<const proof_way*> gaining;
   for (const proof_way& way : all.ways) {
     if (!is_without_code(way) || std::find(used.begin(), used.end(), &way) != used.end()) continue;
-    if (has_allocator && way.kind == kind_name(advice_kind::allocator))
-      continue;  // the best one represents all of them
+    // The best malloc represents all of them.
+    if (has_allocator && way.kind == kind_name(advice_kind::allocator)) continue;
     if (saves(way) || is_promising(way)) gaining.push_back(&way);
   }
   // Of several mallocs the best one.

@@ -185,7 +185,8 @@ std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candida
   std::vector<advice> result = sorted_advice(std::move(candidates), settings);
   const bool is_nothing = std::all_of(result.begin(), result.end(),
                                       [](const advice& one) { return one.grade == advice_grade::refuted; });
-  result.push_back(is_nothing ? leave_everything(facts, settings) : leave_the_rest(facts, result));
+  result.insert(is_nothing ? result.begin() : result.end(),
+                is_nothing ? leave_everything(facts, settings) : leave_the_rest(facts, result));
   mark_alternatives(result);
   return result;
 }

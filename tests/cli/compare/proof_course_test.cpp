@@ -186,6 +186,28 @@ TEST(proof_course, clear_ways_are_decided_in_few_runs) {
   EXPECT_LT(runs, 200U * 16) << "five in the first round, then four, then what is not decided";
 }
 
+TEST(proof_course, while_time_is_cheap_the_best_of_the_ways_that_save_is_found) {
+  simulation noisy{std::mt19937_64(7), {0.66, 0.72, 0.7}};
+  noisy.noise = 0.04;
+  course_settings cheap;
+  cheap.least_seconds = 60;
+  int best = 0;
+  for (int proof = 0; proof < 100; ++proof) {
+    const auto found = noisy.run(cheap, 40);
+    const auto ratio = [&](std::size_t way) { return found.what.ways[way].of(proof_metric::cpu).ratio; };
+    best += ratio(0) < ratio(1) && ratio(0) < ratio(2) ? 1 : 0;
+    for (const auto& way : found.what.ways) EXPECT_NE(way.decision, proof_decision::undecided);
+  }
+  EXPECT_GE(best, 97) << "89 without further rounds";
+}
+
+TEST(proof_course, a_way_that_saves_alone_is_not_measured_further) {
+  simulation clear{std::mt19937_64(8), {0.5}};
+  course_settings cheap;
+  cheap.least_seconds = 60;
+  EXPECT_LE(clear.run(cheap, 20).what.rounds, 4);
+}
+
 TEST(proof_course, useless_ways_end_the_proof) {
   simulation useless{std::mt19937_64(4), {1, 1.002}};
   int decided = 0;

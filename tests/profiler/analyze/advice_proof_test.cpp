@@ -133,8 +133,8 @@ TEST(AdviceProof, WhatGainsNothingIsRefutedAndNotAdvised) {
     EXPECT_EQ(all[0].grade, advice_grade::refuted);
     const std::vector<advice> arranged = arrange_advice(p, all);
     ASSERT_EQ(arranged.size(), 2U);
-    EXPECT_EQ(arranged[0].grade, advice_grade::refuted);
-    EXPECT_EQ(arranged[1].kind, advice_kind::leave_it);
+    EXPECT_EQ(arranged[0].kind, advice_kind::leave_it);
+    EXPECT_EQ(arranged[1].grade, advice_grade::refuted);
     EXPECT_FALSE(plan_of(p, arranged).on_tarn);
   }
 }
