@@ -284,6 +284,7 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
       }
     }
     touch_.carry_out(plan);
+    if (plan.huge_bytes != 0) map_.note_opted_out(plan.huge_start, plan.huge_bytes, false);
     if (ahead) end_unlocked_use();
     return s;
   }

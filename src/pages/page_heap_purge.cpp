@@ -30,34 +30,28 @@ bool page_heap::is_due(page_backing backing, due which) {
 }
 
 // Opts the huge pages that the part of `s` overlaps out of huge pages, up to the borders of its reservation: behind a
-// guard lies another mapping.
+// guard lies another mapping. Once for each huge page: the walk holds the lock that the program's threads wait for.
 void page_heap::withdraw_huge(const span* s, std::uintptr_t start, std::size_t bytes) {
-  const span* first = s;
-  const span* last = s;
+  if (!touch_.may_have_huge() || (!s->own_mapping && !map_.note_opted_out(start, bytes, true))) return;
   std::uintptr_t low = 0;
   std::uintptr_t high = 0;
   {
     os::lock_guard guard(lock_, *this);
-    const auto next = [this](const span*& at, bool ends, std::uintptr_t beside) {
-      const span* const neighbour = ends ? nullptr : span_around(beside);
-      if (neighbour != nullptr) at = neighbour;
-      return neighbour != nullptr;
-    };
-    while (first->start > align_down(start, huge_page_size) &&
-           next(first, first->has_border(border_before), first->start - 1)) {
+    for (const span* at = s; at != nullptr; at = span_around(low - 1)) {
+      low = at->start;
+      if (low <= align_down(start, huge_page_size) || at->has_border(border_before)) break;
     }
-    while (last->end() < align_up(start + bytes, huge_page_size) &&
-           next(last, last->has_border(border_behind), last->end())) {
+    for (const span* at = s; at != nullptr; at = span_around(high)) {
+      high = at->end();
+      if (high >= align_up(start + bytes, huge_page_size) || at->has_border(border_behind)) break;
     }
-    low = first->start;
-    high = last->end();
   }
   touch_.withdraw_huge_within(start, bytes, low, high);
 }
 
 bool page_heap::purge_within(const span* s, std::uintptr_t start, std::size_t bytes) {
   if (!os::purge(reinterpret_cast<void*>(start), bytes)) return false;
-  if (touch_.may_have_huge()) withdraw_huge(s, start, bytes);
+  withdraw_huge(s, start, bytes);
   os::lock_guard guard(lock_, *this);
   returned_ += bytes;
   return true;

@@ -59,6 +59,7 @@ class page_map {
     std::uintptr_t checks[leaf_pages];  // written by set_check()
     std::atomic<span*> owners[leaf_pages];
     page_backing backing[leaf_pages];
+    std::atomic<bool> opted_out[leaf_bytes / huge_page_size];
 
     void set_check(std::size_t index, std::uintptr_t check) {
       __atomic_store_n(&checks[index], check, __ATOMIC_RELAXED);
@@ -169,6 +170,10 @@ class page_map {
   [[nodiscard]] std::uintptr_t first_clean(std::uintptr_t start, std::size_t pages) const;
   // How many of the pages are not clean.
   [[nodiscard]] std::size_t count_dirty(std::uintptr_t start, std::size_t pages) const;
+
+  // Notes of all huge pages that the range overlaps whether they are opted out. True: one has changed. Noted before they
+  // are opted out and after the system has been asked for them, so that those noted are opted out, or will be in a moment.
+  bool note_opted_out(std::uintptr_t start, std::size_t bytes, bool out);
 
  private:
   // aarch64 ignores the top byte of an address, so a tagged pointer accesses the same memory as the pointer that was

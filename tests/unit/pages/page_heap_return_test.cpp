@@ -4,7 +4,10 @@
 
 #include <vector>
 
+#include "../../system_probes.hpp"
 #include "base/units.hpp"
+#include "mapping_flags.hpp"
+#include "os/memory.hpp"
 #include "page_heap_fixture.hpp"
 
 namespace tarn {
@@ -106,6 +109,30 @@ TEST_F(page_heap_return_test, given_back_memory_is_the_systems_at_once) {
   EXPECT_EQ(heap_.stats().in_use, 0U);
   EXPECT_EQ(heap_.stats().returned, bytes);
   EXPECT_EQ(map_.span_of(start), nullptr) << "its address space is still known to the heap";
+  check();
+}
+
+// The walk to the borders of a reservation holds the heap's lock, for which the program's threads wait.
+TEST_F(page_heap_return_test, a_huge_page_is_opted_out_once_however_often_parts_of_it_are_purged) {
+  if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
+  const std::size_t unit = os::page_unit();
+  span* const s = take(4 * (unit >> page_shift));
+  const std::uintptr_t start = s->start;
+  const auto ask = [=] { return os::advise_huge(reinterpret_cast<void*>(start), unit); };
+  const auto is_opted_out = [=] { return mapping_flags(start).find(" nh ") != std::string::npos; };
+  if (!ask() || mapping_flags(start).empty())
+    GTEST_SKIP() << "no huge pages here, or the system does not tell";
+  engine_->touch.set_everywhere(true);
+  EXPECT_TRUE(heap_.purge_within(s, start, unit));
+  EXPECT_TRUE(is_opted_out());
+  ask();
+  EXPECT_TRUE(heap_.purge_within(s, start + unit, unit));
+  EXPECT_FALSE(is_opted_out()) << "though the heap has not asked for huge pages there since";
+  map_.note_opted_out(start, unit, false);
+  EXPECT_TRUE(heap_.purge_within(s, start + 2 * unit, unit));
+  EXPECT_TRUE(is_opted_out());
+  engine_->touch.set_everywhere(false);
+  heap_.deallocate(s);
   check();
 }
 
