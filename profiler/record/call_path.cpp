@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "os/syscall.hpp"
@@ -13,10 +14,9 @@ namespace tarn::profiler {
 namespace {
 
 using unwind::frame_step;
+using unwind::lowest_code;
 using unwind::plain_address;
 using unwind::step;
-
-constexpr std::uint32_t not_checked = ~std::uint32_t{0};
 
 frame_rule rule_of(std::uintptr_t pc, rule_table& rules, rule_source& source) {
   // pc - 1, as the call may be the last instruction of its function.
@@ -89,48 +89,6 @@ std::uint32_t node_table::insert(std::uint32_t parent, std::uintptr_t address) n
   return count_;
 }
 
-// How many of frames_[0..end), counted from the outermost, are still unchanged on the stack.
-std::uint32_t call_path::checked_depth(std::uint32_t end, stack_memory& stack) const {
-  for (std::uint32_t index = 0; index < end; ++index) {
-    const frame& one = frames_[index];
-    std::uintptr_t word = 0;
-    if (!stack.read(one.pc_slot, word) || plain_address(word) != one.pc) return index;
-    if (one.needs_frame_pointer && one.frame_pointer_slot != 0 &&
-        (!stack.read(one.frame_pointer_slot, word) || word != one.frame_pointer)) {
-      return index;
-    }
-  }
-  return end;
-}
-
-// Whether the previous path contains `now`, so that it can be reused from there outwards. Drops the frames inside
-// of `now`, which have returned.
-bool call_path::takes_over(const frame& now, std::uint32_t& valid, stack_memory& stack) {
-  while (depth_ > 0 && frames_[depth_ - 1].stack_pointer < now.stack_pointer) --depth_;
-  if (depth_ == 0) return false;
-  frame& top = frames_[depth_ - 1];
-  if (top.stack_pointer != now.stack_pointer || top.pc != now.pc) return false;
-  if (top.needs_frame_pointer && top.frame_pointer != now.frame_pointer) return false;
-  if (valid == not_checked) valid = checked_depth(depth_ - 1, stack);
-  if (valid < depth_ - 1) {
-    depth_ = valid;
-    return false;
-  }
-  top.pc_slot = now.pc_slot;
-  top.frame_pointer = now.frame_pointer;
-  top.frame_pointer_slot = now.frame_pointer_slot;
-  return true;
-}
-
-void call_path::append(const frame& added) {
-  frame& here = frames_[depth_];
-  here = added;
-  here.needs_frame_pointer =
-      added.by_frame_pointer ||
-      (depth_ > 0 && frames_[depth_ - 1].frame_pointer_slot == 0 && frames_[depth_ - 1].needs_frame_pointer);
-  ++depth_;
-}
-
 std::uint32_t call_path::child_of(std::uint32_t parent, std::uintptr_t address, node_sink& sink,
                                   script_source* scripts, const script_frame* script) {
   std::uint32_t node = nodes_.find(parent, address);
@@ -140,100 +98,154 @@ std::uint32_t call_path::child_of(std::uint32_t parent, std::uintptr_t address, 
   return node != 0 ? node : parent;
 }
 
-// Reads the interpreted functions that the thread executes now. Returns the first native frame whose node may
-// differ from before.
-std::uint32_t call_path::take_scripts(script_source& scripts, std::uint32_t first_new) {
-  const std::uint32_t count = scripts.frames({frames_, depth_}, fresh_scripts_, most_scripts);
+// Reads the interpreted functions that the thread executes now.
+void call_path::take_scripts(script_source& scripts) {
+  frame* const* const native = path();
+  const std::uint32_t count = scripts.frames({native, depth_}, fresh_scripts_, most_scripts);
   std::uint32_t host = depth_ - 1;
-  std::uint32_t first_changed = first_new;
   // From the innermost outwards, so that one pass over the native frames finds the hosts; stored outermost first.
   for (std::uint32_t index = 0; index < count; ++index) {
     const script_frame& fresh = fresh_scripts_[index];
     // An anchor on another stack, or none, tells nothing: assign it to the outermost frame.
-    if (fresh.anchor < frames_[depth_ - 1].stack_pointer) host = 0;
-    while (host > 0 && fresh.anchor >= frames_[host - 1].stack_pointer) --host;
+    if (fresh.anchor < native[depth_ - 1]->stack_pointer) host = 0;
+    while (host > 0 && fresh.anchor >= native[host - 1]->stack_pointer) --host;
     hosted_frame& kept = scripts_[count - 1 - index];
-    const bool same = count - 1 - index < script_depth_ && kept.host == host &&
-                      kept.script.code == fresh.code && kept.script.instruction == fresh.instruction &&
-                      kept.script.check == fresh.check;
-    if (same) {
-      kept.script = fresh;  // its caller may be another one
-      continue;
-    }
-    if (kept.host < first_changed && count - 1 - index < script_depth_) first_changed = kept.host;
-    if (host < first_changed) first_changed = host;
-    kept = {host, 0, fresh};
-  }
-  // Where script frames have gone, their native frame gets a node of its own again.
-  for (std::uint32_t index = count; index < script_depth_; ++index) {
-    if (scripts_[index].host < first_changed) first_changed = scripts_[index].host;
+    const bool same = count - 1 - index < script_depth_ && kept.script.code == fresh.code &&
+                      kept.script.instruction == fresh.instruction && kept.script.check == fresh.check;
+    kept.host = host;
+    if (!same) kept.node = 0;
+    kept.script = fresh;  // its caller may be another one
   }
   script_depth_ = count;
-  return first_changed;
 }
 
-// Sets the nodes of the native frames from `first` on, and of the script frames that replace them.
-void call_path::name_frames(std::uint32_t first, node_sink& sink, script_source* scripts) {
-  std::uint32_t next = 0;
-  while (next < script_depth_ && scripts_[next].host < first) ++next;
-  std::uint32_t node = first == 0 ? 0 : frames_[first - 1].node;
-  for (std::uint32_t index = first; index < depth_; ++index) {
-    const bool is_host = next < script_depth_ && scripts_[next].host == index;
-    if (!is_host) node = child_of(node, sink.name_of(frames_[index].pc), sink, nullptr, nullptr);
-    for (; next < script_depth_ && scripts_[next].host == index; ++next) {
-      const script_frame& script = scripts_[next].script;
-      node = child_of(node, scripts->address_of(script), sink, scripts, &script);
-      scripts_[next].node = node;
+// The node of the script frames that stand for native frame `host`, the next of which is scripts_[next].
+std::uint32_t call_path::name_scripts(std::uint32_t node, std::uint32_t& next, node_sink& sink,
+                                      script_source& scripts) {
+  for (const std::uint32_t host = scripts_[next].host; next < script_depth_ && scripts_[next].host == host;
+       ++next) {
+    hosted_frame& script = scripts_[next];
+    if (script.node == 0 || script.parent != node) {
+      script.parent = node;
+      script.node = child_of(node, scripts.address_of(script.script), sink, &scripts, &script.script);
     }
-    frames_[index].node = node;
+    node = script.node;
+  }
+  return node;
+}
+
+// The node of the path: of the native frames, and of the script frames that replace some of them.
+std::uint32_t call_path::name_frames(node_sink& sink, script_source* scripts) {
+  std::uint32_t next = 0;
+  std::uint32_t node = 0;
+  for (std::uint32_t index = 0; index < depth_; ++index) {
+    if (next < script_depth_ && scripts_[next].host == index) {
+      node = name_scripts(node, next, sink, *scripts);
+      continue;
+    }
+    frame& native = *path()[index];
+    if (native.node == 0 || native.parent != node) {
+      native.parent = node;
+      native.node = child_of(node, sink.name_of(native.pc), sink, nullptr, nullptr);
+    }
+    node = native.node;
+  }
+  return node;
+}
+
+// Finds out how to step from `now` to its caller. What depends on more of the stack than that the caller's registers are
+// read from it is not kept: `out` is of no generation then.
+void call_path::learn(frame& out, const frame_step& now, stack_memory& stack, rule_table& rules,
+                      rule_source& source) {
+  const frame_rule rule = rule_of(now.pc, rules, source);
+  frame_step next;
+  const bool more = step(rule, now.stack_pointer, now.frame_pointer, stack, next);
+  const bool ends = rule.kind == rule_kind::end;
+  const bool is_kept = ends || (more && rule.kind != rule_kind::realigned);
+  const std::uint32_t generation = generation_ + (next.by_frame_pointer && !ends ? 1 : 0);
+  out = {now.pc,
+         now.stack_pointer,
+         now.frame_pointer,
+         next.stack_pointer,
+         more ? next.pc_slot : 0,
+         next.frame_pointer_slot,
+         0,
+         0,
+         is_kept ? generation : generation_ - 2,
+         more ? place_of(next.pc, next.stack_pointer) : std::uint16_t{0}};
+}
+
+// The frame pointer of the caller of `inner`, the outermost frame of the path so far. False: it cannot be read.
+bool call_path::read_frame_pointer(const frame* const* inner, stack_memory& stack,
+                                   std::uintptr_t& frame_pointer) const {
+  for (; inner != path_ + most_frames; ++inner) {
+    const std::uintptr_t slot = (*inner)->frame_pointer_slot;
+    if (slot != 0) return stack.read(slot, frame_pointer);
+  }
+  return true;  // that of the origin
+}
+
+// The next frame of the path, which so far begins at `inner`. `place`: where it was last time, and is from now on. It takes the
+// place of none of the path: there are more places than frames. Null: the path has ended.
+call_path::frame* call_path::find(std::uintptr_t pc, std::uintptr_t stack_pointer,
+                                  std::uintptr_t first_frame_pointer, std::uint16_t& place,
+                                  const frame* const* inner, stack_memory& stack, rule_table& rules,
+                                  rule_source& source) {
+  const frame* const* const end = path_ + most_frames;
+  frame_step now = {pc, stack_pointer, first_frame_pointer, 0, 0, false};
+  if (inner != end && (now.pc <= lowest_code || !read_frame_pointer(inner, stack, now.frame_pointer)))
+    return nullptr;
+  if (is_known(frames_[place], now)) return &frames_[place];
+  for (place = place_of(now.pc, now.stack_pointer);; place = (place + 1) & (known_frames - 1)) {
+    frame& here = frames_[place];
+    if (is_known(here, now)) return &here;
+    if (std::find(inner, end, &here) != end) continue;
+    learn(here, now, stack, rules, source);
+    return &here;
   }
 }
 
-// Makes frames_ the current path, without nodes. Returns how many of the outermost frames were reused.
-std::uint32_t call_path::unwind(const call_origin& origin, stack_memory stack, rule_table& rules,
-                                rule_source& source, bool& cut) {
-  frame now = {origin.return_address, origin.stack_pointer, origin.frame_pointer, 0, 0, 0, false, false};
-  std::uint32_t valid = not_checked;
-  fresh_count_ = 0;
-  bool taken = false;
-  cut = false;
-  for (;;) {
-    taken = takes_over(now, valid, stack);
-    if (taken) break;
-    const frame_rule rule = rule_of(now.pc, rules, source);
-    frame_step next;
-    const bool more = step(rule, now.stack_pointer, now.frame_pointer, stack, next);
-    now.by_frame_pointer = next.by_frame_pointer && rule.kind != rule_kind::end;
-    fresh_[fresh_count_++] = now;
-    if (!more) break;
-    cut = fresh_count_ == most_frames;
-    if (cut) break;
-    now = {next.pc, next.stack_pointer, next.frame_pointer, next.pc_slot, next.frame_pointer_slot, 0, false,
-           false};
-  }
-  if (!taken) depth_ = 0;
-  // If the path is too long, the outermost frames are dropped, and the next path is unwound completely.
-  if (depth_ + fresh_count_ > most_frames) depth_ = 0;
-  const std::uint32_t kept = depth_;
-  while (fresh_count_ > 0) append(fresh_[--fresh_count_]);
-  return kept;
+// Makes path_ the current path. If it is too long, the outermost frames are dropped. Returns whether the nodes of its
+// frames are those of this path.
+bool call_path::unwind(const call_origin& origin, stack_memory stack, rule_table& rules,
+                       rule_source& source) {
+  std::uintptr_t pc = origin.return_address;
+  std::uintptr_t stack_pointer = origin.stack_pointer;
+  const std::uint32_t generation = generation_;
+  std::uint16_t first = place_of(pc, stack_pointer);
+  std::uint16_t* place = &first;
+  std::uint32_t node = frames_[first].node;  // of the next frame, as the frame before it says
+  bool is_named = true;
+  frame** at = path_ + most_frames;
+  do {
+    frame* here = &frames_[*place];
+    if (__builtin_expect(is_of(*here, pc, stack_pointer, generation), 1) == 0) {
+      here = find(pc, stack_pointer, origin.frame_pointer, *place, at, stack, rules, source);
+      if (here == nullptr) break;
+      is_named = is_named && here->node != 0;
+    }
+    *--at = here;
+    is_named = is_named && here->node == node;
+    node = here->parent;
+    stack_pointer = here->caller_stack_pointer;
+    place = &here->caller;
+    if (here->pc_slot == 0 || !stack.read(here->pc_slot, pc)) break;
+    pc = plain_address(pc);
+  } while (at != path_);
+  depth_ = static_cast<std::uint32_t>(path_ + most_frames - at);
+  return is_named && node == 0;
 }
 
 std::uint32_t call_path::node_of(const call_origin& origin, stack_memory stack, rule_table& rules,
                                  rule_source& source, node_sink& sink, script_source* scripts) {
-  bool cut = false;
-  std::uint32_t first = unwind(origin, stack, rules, source, cut);
+  const bool is_named = unwind(origin, stack, rules, source);
   if (scripts != nullptr) {
-    first = take_scripts(*scripts, first);
-  } else if (script_depth_ != 0) {
-    first = 0;
+    take_scripts(*scripts);
+  } else {
     script_depth_ = 0;
   }
   if (os::is_check_due()) validate();
-  name_frames(first, sink, scripts);
-  const std::uint32_t node = frames_[depth_ - 1].node;
-  if (cut) forget();
-  return node;
+  return is_named && script_depth_ == 0 ? path_[most_frames - 1]->node : name_frames(sink, scripts);
 }
 
 bool call_path::verify(const call_origin& origin, stack_memory stack, rule_table& rules,
@@ -242,7 +254,7 @@ bool call_path::verify(const call_origin& origin, stack_memory stack, rule_table
   std::uintptr_t stack_pointer = origin.stack_pointer;
   std::uintptr_t frame_pointer = origin.frame_pointer;
   for (std::uint32_t left = depth_; left > 0; --left) {
-    if (frames_[left - 1].pc != pc) return false;
+    if (path()[left - 1]->pc != pc) return false;
     frame_step next;
     if (!step(rule_of(pc, rules, source), stack_pointer, frame_pointer, stack, next)) return left == 1;
     pc = next.pc;

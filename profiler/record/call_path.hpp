@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
-// call_path: the current call path of a thread, as a node of a tree. It keeps the previous path and unwinds only
-// the frames that changed. Every return address that it reuses is compared with the stack again, so a path is as
-// correct as the unwind information.
+// call_path: the current call path of a thread, as a node of a tree. Each frame is looked up by its registers: how to step
+// to its caller's, and its node, are remembered. The stack is read again at each step, so a path is as correct as the
+// unwind information.
 //
 // Where the thread executes interpreted functions, their frames replace the interpreter's native frame that runs
 // them.
 //
 // Owned by one thread. Zeroed memory is an empty tracker: fork wipes it for the child, which begins anew.
-// Invariant: frames_[0..depth_) lead from the outermost frame inwards, at falling stack addresses; frames_[i].node
-// is the node of the path up to frame i. scripts_[0..script_depth_) likewise; their hosts never decrease, and are below
-// depth_ (validate()).
+// Invariant: the last depth_ of path_ lead from the outermost frame inwards, at falling stack addresses;
+// scripts_[0..script_depth_) likewise; their hosts never decrease, and are below depth_ (validate()).
 #pragma once
 
 #include <cstddef>
@@ -100,15 +99,15 @@ class call_path {
   // interpreter is known.
   std::uint32_t node_of(const call_origin& origin, stack_memory stack, rule_table& rules, rule_source& source,
                         node_sink& sink, script_source* scripts = nullptr);
-  // Unwinds completely, without reusing frames, and tells whether the result equals the path that node_of has just
-  // returned.
+  // Unwinds by the rules alone, and tells whether the result equals the path that node_of has just returned.
   bool verify(const call_origin& origin, stack_memory stack, rule_table& rules, rule_source& source);
-  // Forgets the previous path, for example because a library was closed.
+  // Forgets all frames, for example because a library was closed.
   void forget() noexcept {
+    generation_ += 2;
     depth_ = 0;
     script_depth_ = 0;
   }
-  // Forgets the path and all nodes, and releases memory.
+  // Forgets all frames and all nodes, and releases memory.
   void release() noexcept {
     forget();
     nodes_.release();
@@ -134,24 +133,47 @@ class call_path {
   struct hosted_frame {
     // Index of the native frame that it replaces, possibly together with other script frames.
     std::uint32_t host;
-    std::uint32_t node;
+    std::uint32_t parent;  // the node with which `node` was looked up
+    std::uint32_t node;    // 0: not looked up
     script_frame script;
   };
 
-  std::uint32_t checked_depth(std::uint32_t end, stack_memory& stack) const;
-  bool takes_over(const frame& now, std::uint32_t& valid, stack_memory& stack);
-  std::uint32_t unwind(const call_origin& origin, stack_memory stack, rule_table& rules, rule_source& source,
-                       bool& cut);
-  void append(const frame& added);
-  std::uint32_t take_scripts(script_source& scripts, std::uint32_t first_new);
-  void name_frames(std::uint32_t first, node_sink& sink, script_source* scripts);
+  // The frames of a recursive function, at regular distances, get different places.
+  static std::uint16_t place_of(std::uintptr_t pc, std::uintptr_t stack_pointer) {
+    return static_cast<std::uint16_t>((pc * 0x9e3779b97f4a7c15U >> 40 ^ stack_pointer >> 4) &
+                                      (known_frames - 1));
+  }
+  static bool is_of(const frame& one, std::uintptr_t pc, std::uintptr_t stack_pointer,
+                    std::uint32_t generation) {
+    return one.pc == pc && one.stack_pointer == stack_pointer && one.generation == generation;
+  }
+  [[nodiscard]] bool is_known(const frame& one, const unwind::frame_step& now) const {
+    return is_of(one, now.pc, now.stack_pointer, generation_) ||
+           (is_of(one, now.pc, now.stack_pointer, generation_ + 1) && one.frame_pointer == now.frame_pointer);
+  }
+  [[nodiscard]] frame* const* path() const { return path_ + most_frames - depth_; }
+  void learn(frame& out, const unwind::frame_step& now, stack_memory& stack, rule_table& rules,
+             rule_source& source);
+  [[gnu::noinline]] frame* find(std::uintptr_t pc, std::uintptr_t stack_pointer,
+                                std::uintptr_t first_frame_pointer, std::uint16_t& place,
+                                const frame* const* inner, stack_memory& stack, rule_table& rules,
+                                rule_source& source);
+  bool read_frame_pointer(const frame* const* inner, stack_memory& stack,
+                          std::uintptr_t& frame_pointer) const;
+  bool unwind(const call_origin& origin, stack_memory stack, rule_table& rules, rule_source& source);
+  void take_scripts(script_source& scripts);
+  std::uint32_t name_scripts(std::uint32_t node, std::uint32_t& next, node_sink& sink,
+                             script_source& scripts);
+  std::uint32_t name_frames(node_sink& sink, script_source* scripts);
   std::uint32_t child_of(std::uint32_t parent, std::uintptr_t address, node_sink& sink,
                          script_source* scripts, const script_frame* script);
 
+  static constexpr std::uint32_t known_frames = 1024;  // a power of two, above most_frames
+
+  frame frames_[known_frames];
+  std::uint32_t generation_;  // even; frames of others are forgotten
   std::uint32_t depth_;
-  std::uint32_t fresh_count_;
-  frame frames_[most_frames];
-  frame fresh_[most_frames];  // innermost first
+  frame* path_[most_frames];  // the last depth_ of it, outermost first
   std::uint32_t script_depth_;
   hosted_frame scripts_[most_scripts];
   script_frame fresh_scripts_[most_scripts];  // innermost first

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
-#include <cstring>
-
 #include "os/syscall.hpp"
 #include "profiler/record/own_calls.hpp"
 
@@ -14,8 +12,6 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::uintptr_t page_bytes = 4096;  // the least of any system
-constexpr std::uintptr_t lowest = 65536;
-constexpr std::uintptr_t highest = std::uintptr_t{1} << 56;
 
 }  // namespace
 
@@ -31,15 +27,11 @@ bool guarded_reader::is_there(std::uintptr_t page) {
   return true;
 }
 
-bool guarded_reader::read(std::uintptr_t address, void* out, std::size_t bytes) {
-  if (address < lowest || address >= highest || bytes > page_bytes) return false;
-  if (!certain_) {
-    const std::uintptr_t first = address & ~(page_bytes - 1);
-    const std::uintptr_t last = (address + bytes - 1) & ~(page_bytes - 1);
-    if (!is_there(first) || (last != first && !is_there(last))) return false;
-  }
-  std::memcpy(out, reinterpret_cast<const void*>(address), bytes);
-  return true;
+bool guarded_reader::are_there(std::uintptr_t address, std::size_t bytes) {
+  if (bytes > page_bytes) return false;
+  const std::uintptr_t first = address & ~(page_bytes - 1);
+  const std::uintptr_t last = (address + bytes - 1) & ~(page_bytes - 1);
+  return is_there(first) && (last == first || is_there(last));
 }
 
 }  // namespace tarn::profiler

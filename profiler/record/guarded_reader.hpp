@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace tarn::profiler {
 
@@ -14,7 +15,11 @@ class guarded_reader {
   explicit guarded_reader(bool is_certain) : certain_(is_certain) {}
 
   // False: it cannot be read. `out` is then unchanged.
-  bool read(std::uintptr_t address, void* out, std::size_t bytes);
+  bool read(std::uintptr_t address, void* out, std::size_t bytes) {
+    if (address < lowest || address >= highest || !(certain_ || are_there(address, bytes))) return false;
+    std::memcpy(out, reinterpret_cast<const void*>(address), bytes);
+    return true;
+  }
   template <typename value>
   value take(std::uintptr_t address) {
     value out = {};
@@ -25,6 +30,10 @@ class guarded_reader {
   [[nodiscard]] bool failed() const noexcept { return failed_; }
 
  private:
+  static constexpr std::uintptr_t lowest = 65536;
+  static constexpr std::uintptr_t highest = std::uintptr_t{1} << 56;
+
+  bool are_there(std::uintptr_t address, std::size_t bytes);
   bool is_there(std::uintptr_t page);
 
   static constexpr unsigned kept_pages = 8;

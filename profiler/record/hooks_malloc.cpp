@@ -21,24 +21,41 @@ void* early(std::size_t size, std::size_t alignment) {
   return block;
 }
 
-// Lets the program's malloc serve the call, and records the block if it is to be recorded.
+// The hooks below are short, and save no registers, as long as nothing is recorded: all else is done in functions of their own.
+
+// Lets the program's malloc serve the call, and records the block. Called where wants_allocation() said so, or where the call
+// may be an inner one.
+template <typename call>
+[[gnu::noinline]] void* told_slowly(word_kind kind, call forward, std::size_t size, std::size_t alignment,
+                                    const call_origin& origin) {
+  if (self.in_new != 0 && (is_inner_call(origin.return_address, true) || !wants_allocation(size)))
+    return forward();
+  call_time time;
+  void* const block = run_timed(wants_time(size), time, forward);
+  allocated(kind, block, size, alignment, origin, time);
+  return block;
+}
+
 template <typename call>
 [[gnu::always_inline]] inline void* told(word_kind kind, call forward, std::size_t size,
                                          std::size_t alignment) {
-  if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true)) return forward();
-  if (!wants_allocation(size)) return forward();
-  call_time time;
-  void* const block = run_timed(wants_time(size), time, forward);
-  allocated(kind, block, size, alignment, caller(), time);
-  return block;
+  if (__builtin_expect(self.in_new != 0, 0) != 0 || wants_allocation(size))
+    return told_slowly(kind, forward, size, alignment, caller());
+  return forward();
+}
+
+template <typename call>
+[[gnu::noinline]] void told_free_slowly(call forward, void* block, std::uintptr_t return_address) {
+  if (is_inner_call(return_address, true)) return forward();
+  tell_free(word_kind::free, forward, block);
 }
 
 template <typename call>
 [[gnu::always_inline]] inline void told_free(call forward, void* block) {
   if (__builtin_expect(block == nullptr || is_early(block), 0) != 0) return;
-  const bool inner = __builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true);
-  if (inner || is_free_of_no_interest(block)) return forward();
-  tell_free(word_kind::free, forward, block);
+  if (__builtin_expect(self.in_new != 0, 0) != 0 || !is_free_of_no_interest(block))
+    return told_free_slowly(forward, block, return_address());
+  forward();
 }
 
 // Requires that `block` is not null.

@@ -40,6 +40,8 @@ struct operators {
 };
 operators known;
 std::atomic<bool> looked{false};
+// All operators without an alignment go to the program's malloc, past this library's hooks (shorten).
+std::atomic<bool> are_short{false};
 
 // Without memory: what the C++ library that has been loaded since does then. A program without one cannot throw.
 template <class... Arguments>
@@ -79,17 +81,21 @@ bool leads_here(const char* name, std::uintptr_t real_function) {
 }
 
 // libstdc++'s operators call each other, and malloc and free. Where all these calls would come back to the recorder and lead to
-// libstdc++ again, the program's malloc serves in their place: a call then passes one hook, not three.
-void shorten(operators& all) {
+// libstdc++ again, the program's malloc serves in their place: a call then passes one hook, not three. Returns whether that is
+// so for all without an alignment.
+bool shorten(operators& all) {
   const auto make = reinterpret_cast<std::uintptr_t>(all.make);
   const auto drop = reinterpret_cast<std::uintptr_t>(all.drop);
   if (!is_of_libstdcxx(make) || !is_of_libstdcxx(drop) || !leads_here("_Znwm", make) ||
       !leads_here("_ZdlPv", drop) || !leads_here("malloc", reinterpret_cast<std::uintptr_t>(real.malloc)) ||
       !leads_here("free", reinterpret_cast<std::uintptr_t>(real.free))) {
-    return;
+    return false;
   }
-  const auto replace = [](auto& each, auto by) {
-    if (is_of_libstdcxx(reinterpret_cast<std::uintptr_t>(each))) each = by;
+  bool all_are = true;
+  const auto replace = [&all_are](auto& each, auto by) {
+    const bool is_libstdcxx = is_of_libstdcxx(reinterpret_cast<std::uintptr_t>(each));
+    if (is_libstdcxx) each = by;
+    all_are = all_are && is_libstdcxx;
   };
   replace(all.make, plain_new);
   replace(all.make_array, plain_new);
@@ -99,6 +105,7 @@ void shorten(operators& all) {
   replace(all.drop_array, plain_delete);
   replace(all.drop_sized, plain_delete_sized);
   replace(all.drop_array_sized, plain_delete_sized);
+  return all_are;
 }
 
 // What the dynamic linker allocates in it, where there is no operator new, is not the program's.
@@ -125,10 +132,11 @@ void look_up_all() {
   look_up(found.drop_array_sized_aligned, "_ZdaPvmSt11align_val_t", found.drop_sized_aligned);
   set_new_module(reinterpret_cast<std::uintptr_t>(found.make));
   found.are_there = found.make != plain_new;
-  shorten(found);
+  const bool are_now_short = shorten(found);
   known = found;
   self.busy = before;
-  looked.store(true, std::memory_order_release);  // pairs with all()'s acquire
+  looked.store(true, std::memory_order_release);              // pairs with all()'s acquire
+  are_short.store(are_now_short, std::memory_order_release);  // pairs with is_direct()'s acquire
 }
 
 const operators& all() {
@@ -146,22 +154,35 @@ template <typename call>
   return block;
 }
 
+// Whether an operator without an alignment may be called as it is, without inside_new().
+// acquire, pairs with the release in look_up_all: `known` is filled
+bool is_direct(std::size_t alignment) {
+  return alignment == 0 && __builtin_expect(are_short.load(std::memory_order_acquire), 1) != 0;
+}
+
+// `wanted`: wants_allocation() was asked, and said so.
 template <typename call>
-[[gnu::always_inline]] inline void* told_new(call forward, std::size_t size, std::size_t alignment) {
-  if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), false)) return forward();
-  if (!wants_allocation(size)) return inside_new(forward);
+[[gnu::noinline]] void* told_new_slowly(call forward, std::size_t size, std::size_t alignment, bool wanted,
+                                        const call_origin& origin) {
+  if (self.in_new != 0 && is_inner_call(origin.return_address, false)) return forward();
+  if (!wanted && !wants_allocation(size)) return inside_new(forward);
   call_time time;
   void* const block = run_timed(wants_time(size), time, [&] { return inside_new(forward); });
-  allocated(word_kind::operator_new, block, size, alignment, caller(), time);
+  allocated(word_kind::operator_new, block, size, alignment, origin, time);
   return block;
 }
 
 template <typename call>
-[[gnu::always_inline]] inline void told_delete(call forward, void* block) {
-  if (block == nullptr ||
-      (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), false))) {
-    return forward();
-  }
+[[gnu::always_inline]] inline void* told_new(call forward, std::size_t size, std::size_t alignment) {
+  if (__builtin_expect(self.in_new != 0, 0) != 0 || !is_direct(alignment))
+    return told_new_slowly(forward, size, alignment, false, caller());
+  if (wants_allocation(size)) return told_new_slowly(forward, size, alignment, true, caller());
+  return forward();
+}
+
+template <typename call>
+[[gnu::noinline]] void told_delete_slowly(call forward, void* block, std::uintptr_t return_address) {
+  if (self.in_new != 0 && is_inner_call(return_address, false)) return forward();
   const auto inside_delete = [=] {
     self.in_new = 1;
     forward();
@@ -169,6 +190,14 @@ template <typename call>
   };
   if (is_free_of_no_interest(block)) return inside_delete();
   tell_free(word_kind::operator_delete, inside_delete, block);
+}
+
+template <typename call>
+[[gnu::always_inline]] inline void told_delete(call forward, void* block, std::size_t alignment = 0) {
+  if (block == nullptr) return forward();
+  if (__builtin_expect(self.in_new != 0, 0) != 0 || !is_direct(alignment) || !is_free_of_no_interest(block))
+    return told_delete_slowly(forward, block, return_address());
+  forward();
 }
 
 }  // namespace
@@ -184,31 +213,31 @@ void look_for_operators() {
 #pragma GCC visibility push(default)
 
 void* operator new(std::size_t size) {
-  return told_new([&] { return all().make(size); }, size, 0);
+  return told_new([=] { return all().make(size); }, size, 0);
 }
 void* operator new[](std::size_t size) {
-  return told_new([&] { return all().make_array(size); }, size, 0);
+  return told_new([=] { return all().make_array(size); }, size, 0);
 }
 void* operator new(std::size_t size, nothrow tag) noexcept {
-  return told_new([&] { return all().make_nothrow(size, tag); }, size, 0);
+  return told_new([=] { return all().make_nothrow(size, tag); }, size, 0);
 }
 void* operator new[](std::size_t size, nothrow tag) noexcept {
-  return told_new([&] { return all().make_array_nothrow(size, tag); }, size, 0);
+  return told_new([=] { return all().make_array_nothrow(size, tag); }, size, 0);
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
-  return told_new([&] { return all().make_aligned(size, alignment); }, size,
+  return told_new([=] { return all().make_aligned(size, alignment); }, size,
                   static_cast<std::size_t>(alignment));
 }
 void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return told_new([&] { return all().make_array_aligned(size, alignment); }, size,
+  return told_new([=] { return all().make_array_aligned(size, alignment); }, size,
                   static_cast<std::size_t>(alignment));
 }
 void* operator new(std::size_t size, std::align_val_t alignment, nothrow tag) noexcept {
-  return told_new([&] { return all().make_aligned_nothrow(size, alignment, tag); }, size,
+  return told_new([=] { return all().make_aligned_nothrow(size, alignment, tag); }, size,
                   static_cast<std::size_t>(alignment));
 }
 void* operator new[](std::size_t size, std::align_val_t alignment, nothrow tag) noexcept {
-  return told_new([&] { return all().make_array_aligned_nothrow(size, alignment, tag); }, size,
+  return told_new([=] { return all().make_array_aligned_nothrow(size, alignment, tag); }, size,
                   static_cast<std::size_t>(alignment));
 }
 void operator delete(void* block) noexcept {
@@ -230,22 +259,26 @@ void operator delete[](void* block, std::size_t size) noexcept {
   told_delete([=] { all().drop_array_sized(block, size); }, block);
 }
 void operator delete(void* block, std::align_val_t alignment) noexcept {
-  told_delete([=] { all().drop_aligned(block, alignment); }, block);
+  told_delete([=] { all().drop_aligned(block, alignment); }, block, static_cast<std::size_t>(alignment));
 }
 void operator delete[](void* block, std::align_val_t alignment) noexcept {
-  told_delete([=] { all().drop_array_aligned(block, alignment); }, block);
+  told_delete([=] { all().drop_array_aligned(block, alignment); }, block,
+              static_cast<std::size_t>(alignment));
 }
 void operator delete(void* block, std::align_val_t alignment, nothrow) noexcept {
-  told_delete([=] { all().drop_aligned(block, alignment); }, block);
+  told_delete([=] { all().drop_aligned(block, alignment); }, block, static_cast<std::size_t>(alignment));
 }
 void operator delete[](void* block, std::align_val_t alignment, nothrow) noexcept {
-  told_delete([=] { all().drop_array_aligned(block, alignment); }, block);
+  told_delete([=] { all().drop_array_aligned(block, alignment); }, block,
+              static_cast<std::size_t>(alignment));
 }
 void operator delete(void* block, std::size_t size, std::align_val_t alignment) noexcept {
-  told_delete([=] { all().drop_sized_aligned(block, size, alignment); }, block);
+  told_delete([=] { all().drop_sized_aligned(block, size, alignment); }, block,
+              static_cast<std::size_t>(alignment));
 }
 void operator delete[](void* block, std::size_t size, std::align_val_t alignment) noexcept {
-  told_delete([=] { all().drop_array_sized_aligned(block, size, alignment); }, block);
+  told_delete([=] { all().drop_array_sized_aligned(block, size, alignment); }, block,
+              static_cast<std::size_t>(alignment));
 }
 
 #pragma GCC visibility pop

@@ -40,18 +40,18 @@ class lua_look {
  public:
   lua_look(lua_frames& of, const native_path& native, bool proven)
       : of_(of), native_(native), checked_(false), sure_(proven) {
-    low_ = native.frames[native.depth - 1].stack_pointer;
-    high_ = native.frames[0].stack_pointer + outermost_reach;
+    low_ = native.frames[native.depth - 1]->stack_pointer;
+    high_ = native.frames[0]->stack_pointer + outermost_reach;
     if (high_ < low_) high_ = low_;
   }
 
   std::uint32_t take(script_frame* out, std::uint32_t most) {
     std::uint32_t host = native_.depth;
-    while (host > 0 && !is_in_lua(native_.frames[host - 1].pc)) --host;
+    while (host > 0 && !is_in_lua(native_.frames[host - 1]->pc)) --host;
     if (host == 0) return 0;
     is_in_lua_ = true;
     look_at_known();
-    const std::uintptr_t innermost = native_.frames[host - 1].stack_pointer;
+    const std::uintptr_t innermost = native_.frames[host - 1]->stack_pointer;
     if (running_count_ == 0) {
       search(innermost, high_);
     } else {
@@ -129,7 +129,7 @@ class lua_look {
         end = running_[index - 1].error_jump;
       std::uint64_t hash = 1;
       for (std::uint32_t index = native_.depth; index > 0; --index) {
-        const native_frame& frame = native_.frames[index - 1];
+        const native_frame& frame = *native_.frames[index - 1];
         if (frame.stack_pointer >= from && frame.stack_pointer < end)
           hash = (hash ^ frame.pc) * 0x9e3779b97f4a7c15U;
       }

@@ -23,9 +23,18 @@ class own_stack {
   // What may be read from `stack_pointer` on: the thread's own stack, or another one of which each page is asked for.
   // Cost: mostly two comparisons; a system call for each page of the own stack that was not known yet.
   unwind::stack_memory memory_from(std::uintptr_t stack_pointer,
-                                   unwind::stack_memory::question asked) noexcept;
+                                   unwind::stack_memory::question asked) noexcept {
+    if (!known_.contain(stack_pointer) && !reaches(stack_pointer, asked))
+      return unwind::stack_memory(stack_pointer, asked);
+    // Not what lies below: a runtime may have protected those pages since.
+    return unwind::stack_memory(unwind::stack_bounds{page_of(stack_pointer), known_.high});
+  }
 
  private:
+  static constexpr std::uintptr_t page_bytes = 4096;  // the least of any system
+  static std::uintptr_t page_of(std::uintptr_t address) { return address & ~(page_bytes - 1); }
+  bool reaches(std::uintptr_t stack_pointer, unwind::stack_memory::question asked) noexcept;
+
   // The upper part of the stack, as far down as it has been found readable; what lies above the stack pointer stays so.
   unwind::stack_bounds known_;
 };

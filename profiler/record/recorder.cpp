@@ -108,35 +108,30 @@ bool is_full() { return session.header->mode == record_mode::full; }
 class section {
  public:
   section() {
-    if (self.busy != not_busy) {
-      if (self.busy == recording && process != nullptr && process->file.page != nullptr) {
-        process->file.page->lost_nested.fetch_add(1, std::memory_order_relaxed);
-      }
-      return;
-    }
-    const bool starts = !started;
-    if (starts) start();
-    if (process == nullptr) {
-      if (started) tell_nothing();
-      return;
-    }
-    counts_faults_ = starts || self.state == nullptr || self.state->sections < young_sections;
-    if (counts_faults_ && !starts) self.faults_before = thread_faults();
+    // The common case is first: nothing but this is needed for a thread that has recorded for a while.
+    thread_state* const known = self.state;
+    const bool is_common = self.busy == not_busy && process != nullptr && known != nullptr &&
+                           known->ring != nullptr && known->sections >= young_sections;
+    if (__builtin_expect(is_common, 1) == 0 && !prepare()) return;
     self.busy = recording;
     entered_ = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    thread = find_thread();
-    if (thread != nullptr && !thread->enter()) thread = nullptr;
-    if (thread != nullptr) {
-      own_weight_ = is_full() ? own_weight_of(thread->sections) : 1;
-      ++thread->sections;
-      if (own_weight_ != 0) own_timer_.start(session.header->ticks);
+    thread = is_common ? known : find_thread();
+    if (thread == nullptr) return;
+    if (!thread->enter()) {
+      thread = nullptr;
+      return;
     }
+    own_weight_ = is_full() ? own_weight_of(thread->sections) : 1;
+    ++thread->sections;
+    if (own_weight_ != 0) own_timer_.start(session.header->ticks);
   }
   ~section() {
-    if (own_timer_.is_running()) count_own_time();
-    if (counts_faults_ && thread != nullptr) count_own_faults();
-    if (thread != nullptr) thread->leave();
+    if (own_weight_ != 0) count_own_time();
+    if (thread != nullptr) {
+      if (__builtin_expect(counts_faults_, 0) != 0) count_own_faults();
+      thread->leave();
+    }
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (entered_) self.busy = not_busy;
   }
@@ -146,8 +141,27 @@ class section {
   thread_state* thread = nullptr;
 
  private:
+  // False: there is nothing to record.
+  [[gnu::noinline, gnu::cold]] bool prepare() {
+    if (self.busy != not_busy) {
+      if (self.busy == recording && process != nullptr && process->file.page != nullptr) {
+        process->file.page->lost_nested.fetch_add(1, std::memory_order_relaxed);
+      }
+      return false;
+    }
+    const bool starts = !started;
+    if (starts) start();
+    if (process == nullptr) {
+      if (started) tell_nothing();
+      return false;
+    }
+    counts_faults_ = starts || self.state == nullptr || self.state->sections < young_sections;
+    if (counts_faults_ && !starts) self.faults_before = thread_faults();
+    return true;
+  }
+
   // Adds the section's duration to own_ticks, which the collector subtracts from the program's time.
-  void count_own_time() {
+  [[gnu::noinline]] void count_own_time() {
     const call_time own = own_timer_.stop();
     if (own.known == timing::interrupted) return;
     // relaxed: an independent sum
@@ -191,7 +205,8 @@ std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
   source.generation = generation;
   ring_nodes sink(thread);
   thread_scripts scripts(thread);
-  const std::uint32_t node = thread.path.node_of(origin, stack, rules, source, sink, &scripts);
+  const std::uint32_t node =
+      thread.path.node_of(origin, stack, rules, source, sink, thread_scripts::are_any() ? &scripts : nullptr);
   if ((++thread.events & (verify_every - 1)) == 0) {
     process->file.page->unwind_checked.fetch_add(1, std::memory_order_relaxed);
     if (!thread.path.verify(origin, stack, rules, source)) {

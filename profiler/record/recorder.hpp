@@ -48,7 +48,7 @@ bool freeing(word_kind kind, void* block);
 void freed(const call_time& time);
 // Frees `block` by `forward`, and records that if it is to be recorded.
 template <typename call>
-[[gnu::noinline]] void tell_free(word_kind kind, call forward, void* block) {
+[[gnu::always_inline]] inline void tell_free(word_kind kind, call forward, void* block) {
   if (wants_free(block) ? !freeing(kind, block) : !wants_free_time()) return forward();
   call_timer timer(session_ticks());
   forward();

@@ -66,8 +66,6 @@ void keep_path(char (&room)[path_room], const char* path, std::size_t length) {
   room[length - skipped] = 0;
 }
 
-std::uint64_t ticks_now() { return read_ticks(session.header->ticks) >> session.header->tick_shift; }
-
 // A random number; never 0.
 std::uint64_t new_serial() {
   std::uint64_t serial = 0;
@@ -303,19 +301,6 @@ void detach() {
 }
 
 void tell_nothing() { told_below.store(INT64_MIN, std::memory_order_relaxed); }
-
-std::uint64_t thread_state::ticks_since_last(std::uint64_t then) {
-  std::uint64_t now = then != 0 ? then >> session.header->tick_shift : ticks_now();
-  // A signal handler has recorded a later event in between.
-  if (now < last_ticks) now = last_ticks;
-  std::uint64_t passed = now - last_ticks;
-  if (passed > most_ticks) {
-    put(static_cast<std::uint64_t>(word_kind::time) | now << kind_bits);
-    passed = 0;
-  }
-  last_ticks = now;
-  return passed;
-}
 
 bool thread_state::give_up() {
   process->file.page->lost_waiting.fetch_add(1, std::memory_order_relaxed);

@@ -41,6 +41,8 @@ enum busy_kind : std::uint8_t {
 extern constinit session_link session;  // kept in a forked child
 extern constinit rule_table rules;
 
+inline std::uint64_t ticks_now() { return read_ticks(session.header->ticks) >> session.header->tick_shift; }
+
 enum attachment : std::uint32_t { not_attached, under_way, attached };
 
 // Lies in memory that fork wipes for the child; zeroed memory is the initial state.
@@ -116,7 +118,18 @@ struct thread_state {
   // The ticks since the ring's last event, in the ring's unit (session_header::tick_shift). `then`: the time of the
   // new event, as read_ticks returns it; 0: now. After a long pause it puts a `time` word first, so it needs room for
   // one more word. Times of a ring's events never decrease.
-  std::uint64_t ticks_since_last(std::uint64_t then = 0);
+  std::uint64_t ticks_since_last(std::uint64_t then = 0) {
+    std::uint64_t now = then != 0 ? then >> session.header->tick_shift : ticks_now();
+    // A signal handler has recorded a later event in between.
+    if (now < last_ticks) now = last_ticks;
+    std::uint64_t passed = now - last_ticks;
+    if (passed > most_ticks) {
+      put(static_cast<std::uint64_t>(word_kind::time) | now << kind_bits);
+      passed = 0;
+    }
+    last_ticks = now;
+    return passed;
+  }
 
   std::uint64_t mask;  // words of the ring - 1
 

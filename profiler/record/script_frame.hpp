@@ -29,23 +29,23 @@ struct script_place {
   char text[most_function + most_file];  // the function, then the file
 };
 
-// A frame of the native call path (call_path.hpp).
-struct native_frame {
+// A frame of the native call path (call_path.hpp): its registers, and how to find its caller's.
+struct alignas(64) native_frame {
   std::uintptr_t pc;
   std::uintptr_t stack_pointer;
   std::uintptr_t frame_pointer;
-  std::uintptr_t pc_slot;  // stack address from which pc was read
-  // Stack address from which frame_pointer was read; 0: unchanged from the inner frame.
-  std::uintptr_t frame_pointer_slot;
-  std::uint32_t node;
-  // This frame, or an outer one that inherits the value, is unwound by frame_pointer.
-  bool needs_frame_pointer;
-  bool by_frame_pointer;  // this frame is unwound by frame_pointer
+  std::uintptr_t caller_stack_pointer;
+  std::uintptr_t pc_slot;             // where the stack has the caller's pc; 0: there is no caller
+  std::uintptr_t frame_pointer_slot;  // 0: the caller has the same frame pointer
+  std::uint32_t parent;               // the node with which `node` was looked up
+  std::uint32_t node;                 // 0: not looked up
+  std::uint32_t generation;           // of call_path; one more where the caller is found by frame_pointer
+  std::uint16_t caller;               // where the caller was found last time
 };
 
 // The native frames of a call path, outermost first; at least one.
 struct native_path {
-  const native_frame* frames;
+  const native_frame* const* frames;
   std::uint32_t depth;
 };
 

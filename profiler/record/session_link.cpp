@@ -21,11 +21,12 @@ namespace tarn::profiler::recorder {
 
 namespace {
 
-constexpr long wait_ns = 100000;
-constexpr unsigned most_waits = 20000;  // of wait_ns without a sign of the collector
+// So long that the collector meanwhile empties about half a ring: each wait costs the program some microseconds.
+constexpr long wait_ns = 1000000;
+constexpr unsigned most_waits = 2000;  // of wait_ns without a sign of the collector
 constexpr unsigned most_idle_rounds = 256;
-constexpr unsigned sandbox_rounds = 1024;  // iterations of a spin: 10 to 50 us
-constexpr unsigned no_exec_seal = 8;       // MFD_NOEXEC_SEAL, Linux 6.3
+constexpr unsigned sandbox_rounds = 10240;  // iterations of a spin: 100 to 500 us
+constexpr unsigned no_exec_seal = 8;        // MFD_NOEXEC_SEAL, Linux 6.3
 
 // In a sandbox no system call may be made, so the thread spins instead.
 void wait_a_moment() {
@@ -226,9 +227,9 @@ bool collector_patience::wait(const session_header& header) {
     waits_ = 0;
     ++rounds_;
   }
-  // Every 64th wait. In another pid namespace the number means another process or none, so the answer may be wrong
+  // Every eighth wait. In another pid namespace the number means another process or none, so the answer may be wrong
   // there.
-  const bool gone = waits_ % 64 == 63 && own_call(SYS_kill, header.collector, 0) == -ESRCH;
+  const bool gone = waits_ % 8 == 7 && own_call(SYS_kill, header.collector, 0) == -ESRCH;
   if (gone || ++waits_ > most_waits || rounds_ > most_idle_rounds) return false;
   wait_a_moment();
   return true;

@@ -21,6 +21,9 @@ class thread_scripts final : public script_source {
     if (unread != 0) process->file.page->unread_scripts.fetch_or(unread, std::memory_order_relaxed);
   }
 
+  // Whether there may be any.
+  static bool are_any() { return python_frames::is_known() || lua_frames::is_known(); }
+
   std::uint32_t frames(const native_path& native, script_frame* out, std::uint32_t most) override {
     const std::uint32_t count = python_frames::is_known() ? thread_.python.frames(out, most) : 0;
     is_lua_ = count == 0 && lua_frames::is_known();

@@ -40,7 +40,7 @@ bool step(const frame_rule& rule, std::uintptr_t stack_pointer, std::uintptr_t f
   out.frame_pointer = frame_pointer;
   if (out.frame_pointer_slot != 0 && !stack.read(out.frame_pointer_slot, out.frame_pointer)) return false;
   out.stack_pointer = cfa;
-  return out.pc > 4096;
+  return out.pc > lowest_code;
 }
 
 }  // namespace tarn::unwind

@@ -29,6 +29,9 @@ struct frame_step {
   bool by_frame_pointer = false;
 };
 
+// No code lies in the first page.
+inline constexpr std::uintptr_t lowest_code = 4096;
+
 // A return address without the signature that aarch64 may have put into its high bits.
 inline std::uintptr_t plain_address(std::uintptr_t address) {
 #if defined(__aarch64__)

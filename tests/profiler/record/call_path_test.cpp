@@ -244,6 +244,62 @@ TEST(call_path, same_stack_pointer_with_other_callers) {
   }
 }
 
+// Calls with_array() so that its frame pointer differs and the stack pointer of its call does not.
+template <std::size_t Room>
+[[gnu::noinline]] void with_room(fixture& f) {
+  alignas(16) char room[Room];
+  asm volatile("" : : "r"(room) : "memory");
+  with_array(f, 1024 - Room);
+  asm volatile("" : : "r"(room) : "memory");
+}
+
+TEST(call_path, same_stack_pointer_with_another_frame_pointer) {
+  fixture f;
+  for (int round = 0; round < 3; ++round) {
+    with_room<64>(f);
+    with_room<256>(f);
+    with_room<512>(f);
+  }
+}
+
+// More frames than half of the places where frames are kept: some have to make way for others, but for none of their path.
+template <int Number>
+[[gnu::noinline]] void dig(fixture& f, std::mt19937& random, int depth) {
+  char room[16 + 40 * Number];
+  asm volatile("" : : "r"(room) : "memory");
+  if (depth == 0) {
+    once(f);
+  } else if (random() % 2 == 0) {
+    dig<(Number + 1) % 5>(f, random, depth - 1);
+  } else {
+    dig<(Number + 3) % 5>(f, random, depth - 1);
+  }
+  asm volatile("" : : "r"(room) : "memory");
+}
+
+TEST(call_path, deep_paths_keep_all_their_frames) {
+  fixture f;
+  std::mt19937 random(5);
+  for (int round = 0; round < 20 && !::testing::Test::HasFatalFailure(); ++round) {
+    dig<0>(f, random, 450);
+    dig<1>(f, random, 10);
+  }
+}
+
+TEST(call_path, a_frame_that_was_outermost_gets_its_callers) {
+  fixture f;
+  const stack_bounds whole = f.bounds;
+  for (int round = 0; round < 3; ++round) {
+    const call_origin origin = recorder::caller();
+    const stack_bounds inner = {whole.low, origin.stack_pointer};
+    const std::uint32_t cut = f.path->node_of(origin, stack_memory(inner), *f.rules, f.source, f.nodes);
+    EXPECT_EQ(f.nodes.path(cut).size(), 1U);
+    const std::uint32_t all = f.path->node_of(origin, stack_memory(whole), *f.rules, f.source, f.nodes);
+    EXPECT_GT(f.nodes.path(all).size(), 5U);
+    EXPECT_EQ(f.nodes.path(all).front(), f.nodes.path(cut).front());
+  }
+}
+
 TEST(call_path, repeated_paths_ask_for_no_rules) {
   fixture f;
   for (int round = 0; round < 10; ++round) once(f);

@@ -215,17 +215,14 @@ struct running {
     set_call(between, outer.address(), 0, lua::status_c_function);
     set_call(outer, base, 1, 0);
     c_stack[20] = state.address();
-    native[0] = {0x1000, reinterpret_cast<std::uintptr_t>(&c_stack[63]), 0, 0, 0, 0, false, false};
-    native[1] = {reinterpret_cast<std::uintptr_t>(&own_module) + 4,
-                 reinterpret_cast<std::uintptr_t>(&c_stack[10]),
-                 0,
-                 0,
-                 0,
-                 0,
-                 false,
-                 false};
-    native[2] = {0x2000, reinterpret_cast<std::uintptr_t>(&c_stack[0]), 0, 0, 0, 0, false, false};
+    set_frame(0, 0x1000, 63);
+    set_frame(1, reinterpret_cast<std::uintptr_t>(&own_module) + 4, 10);
+    set_frame(2, 0x2000, 0);
     lua_frames::look_at(own_module());
+  }
+  void set_frame(std::size_t index, std::uintptr_t pc, std::size_t word) {
+    native[index].pc = pc;
+    native[index].stack_pointer = reinterpret_cast<std::uintptr_t>(&c_stack[word]);
   }
   void set_call(object& call, std::uintptr_t previous, std::uintptr_t instruction,
                 std::uint16_t status) const {
@@ -235,7 +232,8 @@ struct running {
         .set(lua::call_status, status);
   }
   std::uint32_t look() {
-    return frames.frames({native.data(), 3}, out.data(), static_cast<std::uint32_t>(out.size()));
+    const std::array<const native_frame*, 3> path{&native[0], &native[1], &native[2]};
+    return frames.frames({path.data(), 3}, out.data(), static_cast<std::uint32_t>(out.size()));
   }
 
   function code{"@rows.lua"};
