@@ -96,7 +96,7 @@ what_matters look_at(const profiler::profile& p) {
   // That none of n samples hit does not exclude three of them (95 %).
   if (p.malloc_time.samples > 0) most += processor * 3 / p.malloc_time.samples;
   result.most_share = std::min(1.0, most / processor);
-  result.malloc = result.most_share >= profiler::least_proven_change || live >= cached_bytes;
+  result.malloc = result.most_share >= profiler::worthwhile_change || live >= cached_bytes;
   const double faults = p.counters.back().faults;
   const double again = faults - resident / profiler::positive_in(p.meta, "page_bytes", 4096);
   result.faults_again = again >= least_faults_again && again >= share_of_faults_again * faults;

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/compare/comparison_report.hpp"
 #include "cli/compare/proof_course.hpp"
@@ -37,9 +38,12 @@ std::string change(double ratio, const char* unit) {
 }
 
 std::string change_cell(const proven_figure& figure, const char* unit = "") {
+  // What is known to an order of magnitude is not known.
+  const auto bound = [&](double ratio) {
+    return ratio > 10 * figure.ratio || ratio < 0.1 * figure.ratio ? "?" : change(ratio, unit);
+  };
   if (figure.confidence <= 0) return change(figure.ratio, unit);
-  return fmt::format("{} ({} to {})", change(figure.ratio, unit), change(figure.low, unit),
-                     change(figure.high, unit));
+  return fmt::format("{} ({} to {})", change(figure.ratio, unit), bound(figure.low), bound(figure.high));
 }
 
 style style_of(const proven_figure& figure) {
@@ -186,9 +190,13 @@ void add_layer(const profiler::proof& what, std::vector<std::string>& lines) {
 std::string render_proof(const proof_result& result, bool colour, std::size_t width) {
   const profiler::proof& what = result.proven;
   if (what.ways.empty()) return {};
-  const auto unchanged = std::find_if(what.ways.begin(), what.ways.end(), has_figures);
+  // Of the way with the most rounds: what a way knows of the unchanged program is of its own rounds.
+  const auto unchanged =
+      std::max_element(what.ways.begin(), what.ways.end(), [](const proof_way& a, const proof_way& b) {
+        return std::pair{has_figures(a), a.rounds} < std::pair{has_figures(b), b.rounds};
+      });
   std::string text;
-  if (unchanged != what.ways.end()) {
+  if (has_figures(*unchanged)) {
     text = "unchanged:";
     for (const told_metric& each : told_metrics) {
       text += fmt::format(" {} {}{}", each.show(unchanged->of(each.metric).before).text, each.name,
@@ -221,7 +229,9 @@ std::vector<std::string> render_proof_verdict(const profiler::proof& what) {
     lines.push_back("Verdict: " + say_saved(*cpu.front(), proof_metric::cpu) + " of CPU time" +
                     other_ways(cpu, proof_metric::cpu) + ".");
   } else if (decided_as(what, profiler::proof_decision::undecided).empty()) {
-    lines.emplace_back("Verdict: no gain; no way takes less CPU time.");
+    lines.emplace_back(decided_as(what, profiler::proof_decision::behind).empty()
+                           ? "Verdict: no gain; no way takes less CPU time."
+                           : "Verdict: no gain; no way that was measured to the end takes less CPU time.");
   } else {
     lines.emplace_back("Verdict: undecided; no way is known to take less CPU time.");
   }

@@ -228,7 +228,7 @@ proof_result prove_profile(const std::string& path, const profiler::profile& p, 
     result.notes.push_back(doubt);
   if (wishes.keep) {
     profiler::table_writer file(profile_path, profiler::table_writer::start::go_on);
-    file.append_json("proof", json_text(as_json(result.proven)));
+    file.append_json("proof", json_text(as_json(joined(p.proven, result.proven))));
   }
   return result;
 }

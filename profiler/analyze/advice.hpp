@@ -56,6 +56,7 @@ struct advice {
   double low_ns = 0;                            // ends of its interval; below 0: it may cost time
   double high_ns = 0;
   double share = 0;  // of the program's CPU time: of saving_ns where it is measured, of counted_ns otherwise
+  bool fails = false;       // refuted, as the program fails with it
   double memory_bytes = 0;  // measured: by how much the peak of the resident memory grows
   // Index of the earlier advice that concerns the same cost; -1: none.
   int instead_of = -1;

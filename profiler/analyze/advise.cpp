@@ -66,7 +66,8 @@ advice leave_everything(const advice_facts& facts, const advice_settings& settin
   one.headline = "Leave it: no change of memory allocation is worth the effort here";
   const std::vector<proof_way>& ways = facts.p.proven.ways;
   const bool is_decided = std::none_of(ways.begin(), ways.end(), [](const proof_way& way) {
-    return way.decision == proof_decision::undecided || !way.failure.empty();
+    return way.decision == proof_decision::undecided || way.decision == proof_decision::behind ||
+           !way.failure.empty();
   });
   if (facts.p.proven.rounds > 0) {
     one.reason =
@@ -79,7 +80,7 @@ advice leave_everything(const advice_facts& facts, const advice_settings& settin
         "The profile holds page faults alone. Record the calls as well, where the program permits it: "
         "tarn profile -- PROGRAM ARG...";
   } else {
-    if (cost_of_all(facts.p).total() >= much_cost * facts.cpu_ns)
+    if (!facts.groups.empty() && cost_of_all(facts.p).total() >= much_cost * facts.cpu_ns)
       one.headline = "Leave how it allocates: only fewer blocks, or less memory at once, would save time";
     one.reason = "No change concerns a cost of " + say_share(settings.least_share) +
                  " of the program's CPU time or more, and few small blocks live at once.";
@@ -213,7 +214,8 @@ const char* reach_name(advice_reach reach) {
 std::string say_figures(const advice& one) {
   if (one.kind == advice_kind::leave_it) return "";
   if (one.grade == advice_grade::open) return grade_name(one.grade);
-  if (one.grade == advice_grade::refuted) return "no gain; measured";
+  if (one.grade == advice_grade::refuted)
+    return one.fails ? "the program fails with it; measured" : "no gain; measured";
   if (one.grade == advice_grade::undecided) return say_undecided(one);
   const double margin = margin_of(one.counted_variance);
   const double of_share =

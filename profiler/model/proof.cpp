@@ -89,6 +89,16 @@ proof_way read_way(const nlohmann::json& json) {
 
 }  // namespace
 
+proof joined(const proof& earlier, proof now) {
+  if (earlier.load != now.load) return now;
+  for (const proof_way& way : earlier.ways) {
+    const bool is_new = std::any_of(now.ways.begin(), now.ways.end(),
+                                    [&way](const proof_way& one) { return one.name == way.name; });
+    if (!is_new) now.ways.push_back(way);
+  }
+  return now;
+}
+
 const char* decision_name(proof_decision decision) {
   return decision_names[static_cast<std::size_t>(decision)];
 }

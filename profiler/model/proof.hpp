@@ -71,6 +71,8 @@ struct proof {
   std::vector<proof_way> ways;
 };
 
+// `now`, and of the proof before it the ways that it did not measure, unless that was with another load.
+proof joined(const proof& earlier, proof now);
 const char* decision_name(proof_decision decision);  // "no gain"
 nlohmann::json as_json(const proof& what);
 // Members that are missing or invalid keep their values from an empty proof. Never throws.

@@ -53,6 +53,22 @@ TEST(proof_report, the_table_fits_on_the_terminal_and_names_what_does_not) {
   EXPECT_NE(text.find("-1 "), std::string::npos);
 }
 
+TEST(proof_report, the_unchanged_program_is_that_of_the_most_rounds) {
+  proof_result result = measured(2);
+  result.proven.ways[0].rounds = 1;
+  result.proven.ways[1].rounds = 9;
+  result.proven.ways[1].of(profiler::proof_metric::cpu).before = 0.25;
+  const std::string text = render_proof(result, false, 0);
+  EXPECT_NE(text.find("unchanged: 250 ms CPU time"), std::string::npos) << text;
+}
+
+TEST(proof_report, a_bound_that_says_nothing_is_not_shown) {
+  proof_result result = measured(2);
+  result.proven.ways[1].of(profiler::proof_metric::cpu) = {1.5, 1.1, 0.01, 1e6, 0.99, {}};
+  const std::string text = render_proof(result, false, 0);
+  EXPECT_NE(text.find("+10.0 (? to ?)"), std::string::npos) << text;
+}
+
 TEST(proof_report, without_a_terminal_all_columns_are_shown) {
   for (const std::size_t width : {0U, 200U}) {
     const std::string text = render_proof(measured(3), false, width);

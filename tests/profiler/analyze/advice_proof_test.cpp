@@ -191,12 +191,33 @@ TEST(AdviceProof, AProofOfAPoolAppliesToAdviceForItsPlaceAlone) {
   EXPECT_EQ(all[0].grade, advice_grade::measured);
 }
 
-TEST(AdviceProof, AWayThatFailedDecidesNothing) {
+TEST(AdviceProof, WhatTheProgramFailsUnderIsRefuted) {
   proof_way failed = way("tarn", advice_kind::allocator, is_more);
-  failed.failure = "exit status 1";
-  std::vector<advice> all = {allocator_advice()};
-  apply_proof(measured({failed}), all);
-  EXPECT_EQ(all[0].grade, advice_grade::counted);
+  failed.failure = "exit status 3";
+  advice made = allocator_advice();
+  made.change = "tarn prove FILE";
+  std::vector<advice> all = {made};
+  const profile p = measured({failed});
+  apply_proof(p, all);
+  EXPECT_EQ(all[0].grade, advice_grade::refuted);
+  EXPECT_EQ(say_figures(all[0]), "the program fails with it; measured");
+  EXPECT_EQ(all[0].change, "");
+  ASSERT_EQ(all[0].evidence.size(), 1U);
+  EXPECT_EQ(all[0].evidence[0], "tarn prove: the program fails under tarn: exit status 3");
+  EXPECT_EQ(arrange_advice(p, all)[0].kind, advice_kind::leave_it);
+  // One that works represents all of them.
+  all = {made};
+  apply_proof(measured({failed, way("jemalloc", advice_kind::allocator, is_less)}), all);
+  EXPECT_EQ(all[0].grade, advice_grade::measured);
+  EXPECT_EQ(all[0].evidence.size(), 2U);
+}
+
+TEST(AdviceProof, WhatIsFarWithinNoiseIsNotNamed) {
+  std::vector<advice> all;
+  proof_way noise = took_less("tarn", 0.95, 5);
+  noise.of(proof_metric::cpu).high = 1.4;
+  apply_proof(measured({noise}), all);
+  EXPECT_TRUE(all.empty());
 }
 
 }  // namespace

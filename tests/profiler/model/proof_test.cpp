@@ -55,6 +55,25 @@ TEST(Proof, NothingIsAddedToADamagedFile) {
   EXPECT_THROW(table_writer("/nonexistent/p", table_writer::start::go_on), profile_error);
 }
 
+TEST(Proof, ALaterOneKeepsWhatItDidNotMeasure) {
+  const auto named = [](const char* name, int rounds) {
+    proof_way way;
+    way.name = name;
+    way.rounds = rounds;
+    return way;
+  };
+  proof earlier;
+  earlier.ways = {named("tarn", 5), named("keep-memory", 5)};
+  proof now;
+  now.ways = {named("keep-memory", 2)};
+  const proof both = joined(earlier, now);
+  ASSERT_EQ(both.ways.size(), 2U);
+  EXPECT_EQ(both.ways[0].rounds, 2);
+  EXPECT_EQ(both.ways[1].name, "tarn");
+  now.load = "ab";
+  EXPECT_EQ(joined(earlier, now).ways.size(), 1U) << "another load";
+}
+
 TEST(Proof, InvalidMembersAreLeftOut) {
   for (
       const char* text :
