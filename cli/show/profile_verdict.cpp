@@ -198,6 +198,7 @@ std::string render_verdict(const profile& p, bool is_proven_next) {
                          : render_trouble(p, what) + "  " + cost_line(p, all);
   // A signal that has nothing to do with memory does not say what the program paid.
   if (what.kind == trouble_kind::death && !what.is_memory()) text += amount_line(p) + paying_lines(p, all);
+  text += render_memory_help(p, what);
   if (p.mode != profiler::profile_mode::faults) {
     // Advice is about time. Where memory is the trouble, some of it would make that worse.
     text += what.is_memory() ? "  what can be changed about its time: tarn advise FILE\n"

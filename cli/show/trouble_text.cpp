@@ -144,6 +144,31 @@ std::string render_held(const profile& p, const memory_row& row) {
   return text;
 }
 
+std::string render_memory_help(const profile& p, const trouble& what) {
+  constexpr double much = 0x1p26;
+  const memory_row* const row = what.is_memory()        ? reading_for(p, what)
+                                : p.memory.rows.empty() ? nullptr
+                                                        : &p.memory.rows.back();
+  if (row == nullptr) return "";
+  if (text_of(profiler::kind_named("kept"), p) != profiler::kind_named("kept").text) {
+    return row->kept < much || row->kept < 0.5 * row->sum()
+               ? ""
+               : fmt::format(
+                     "  {} lie in blocks from before tarn attached, or are free: who holds them shows tarn profile -- PROGRAM\n",
+                     say_bytes(row->kept));
+  }
+  if (row->kept >= much && row->kept >= 0.5 * row->sum()) {
+    return fmt::format(
+        "  {} of {} resident at {} were free, but kept by malloc: tarn run -- PROGRAM gives idle memory back\n",
+        say_bytes(row->kept), say_bytes(row->sum()), say_time(static_cast<double>(row->time_ns)));
+  }
+  const std::vector<placed_memory> holders = placed_parts(p, *row, profiler::kind_named("live"));
+  if (!what.is_memory() || holders.empty()) return "";
+  return fmt::format(
+      "  what would help: to hold less in {}, or a higher limit; another malloc can save no more than the {} that malloc keeps\n",
+      show_frame(holders.front().where, 0), say_bytes(row->kept));
+}
+
 std::string most_held(const profile& p) {
   const memory_row* const row = p.memory.highest();
   if (row == nullptr) return "";

@@ -16,6 +16,8 @@ std::string render_trouble(const profiler::profile& p, const profiler::trouble& 
 std::string render_held(const profiler::profile& p, const profiler::memory_row& row);
 
 // One line: the places that held a tenth or more of the memory at the live peak; "": none did.
+// What would lower the memory, as far as the recording shows it; empty: nothing is known that would be worth it.
+std::string render_memory_help(const profiler::profile& p, const profiler::trouble& what);
 std::string most_held(const profiler::profile& p);
 
 }  // namespace tarn::cli

@@ -28,7 +28,6 @@ small_blocks small_blocks_of(const std::vector<site_group>& groups, const profil
     double at_peak = 0;
     for (const std::uint32_t each : group.sites) at_peak += p.sites[each].figures.bytes_at_peak;
     found.bytes += at_peak;
-    found.count += at_peak / std::max(1.0, group.mean_bytes());
     if (at_peak > most) found.largest = index;
     most = std::max(most, at_peak);
   }
@@ -52,9 +51,8 @@ std::optional<advice> advise_placement(const advice_facts& facts) {
       "their pages decide how long the program itself waits for memory. Another malloc or pools change that, for "
       "better or worse, and no figure of a recording shows it.";
   one.change = "tarn prove FILE";
-  one.evidence = {say_count(facts.small.count) + " blocks of at most " + say_bytes(largest_block) +
-                  " on average live at the peak, " + say_bytes(facts.small.bytes) +
-                  " in all; the most of them from " + say_place(largest.place)};
+  one.evidence = {say_bytes(facts.small.bytes) + " in blocks of at most " + say_bytes(largest_block) +
+                  " on average live at the peak; the most of them from " + say_place(largest.place)};
   return one;
 }
 

@@ -14,8 +14,7 @@ namespace tarn::profiler {
 // Blocks so small that several share a cache line or a page, alive at the program's peak.
 struct small_blocks {
   double bytes = 0;
-  double count = 0;
-  std::size_t largest = 0;  // index of the group with the most of them; meaningless if `count` is 0
+  std::size_t largest = 0;  // index of the group with the most of them; meaningless if there are none
 };
 
 struct refaults;

@@ -8,13 +8,16 @@
 
 #include "profiler/analyze/places.hpp"
 #include "profiler/analyze/site_label.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::profiler {
 
 namespace {
 
+bool is_attached(const profile& p) { return member_in(p.meta, "attached") != nullptr; }
+
 bool may_be_live(const memory_kind& kind, const profile& p) {
-  return p.mode == profile_mode::faults && kind.member == &memory_row::kept;
+  return (p.mode == profile_mode::faults || is_attached(p)) && kind.member == &memory_row::kept;
 }
 
 }  // namespace
@@ -25,7 +28,10 @@ const memory_kind& kind_named(std::string_view name) {
 }
 
 const char* text_of(const memory_kind& kind, const profile& p) {
-  return may_be_live(kind, p) ? "malloc's memory: live and free blocks, caches, its own data" : kind.text;
+  if (!may_be_live(kind, p)) return kind.text;
+  return is_attached(p)
+             ? "malloc's memory: blocks from before tarn attached, free blocks, caches, its own data"
+             : "malloc's memory: live and free blocks, caches, its own data";
 }
 
 std::vector<placed_memory> placed_parts(const profile& p, const memory_row& row, const memory_kind& kind) {

@@ -14,7 +14,7 @@ dev_install() {
     fail 1 "nothing was installed" "Read the messages above."
   place_files "$own_folder" put "$stage" "$prefix" ||
     fail 1 "the installation into $prefix is not complete" "Read the message above; ./dev install$(prefix_option) repeats it."
-  printf 'Installed in %s: %s. ./dev uninstall%s removes it.\n' "$prefix" "$(du -sh "$stage" | cut -f 1)" "$(prefix_option)"
+  printf 'Installed in %s: %s. Next: tarn profile -- PROGRAM. ./dev uninstall%s removes it.\n' "$prefix" "$(du -sh "$stage" | cut -f 1)" "$(prefix_option)"
   libraries=$prefix/$(basename "$stage"/lib*)
   installation_advice
 }

@@ -41,6 +41,25 @@ TEST(memory_verdict, nothing_for_a_program_that_ended_by_itself_with_room_left) 
   EXPECT_EQ(render_memory_verdict(p), "");
 }
 
+TEST(memory_verdict, what_would_help_is_to_hold_less_or_to_give_back_what_is_free) {
+  profiler::profile p = holding(400 * mib);
+  p.meta["exit"] = {{"signal", SIGKILL}};
+  p.meta["memory_limit_bytes"] = 512 * mib;
+  EXPECT_TRUE(has(render_verdict(p),
+                  "what would help: to hold less in load  load.cpp:7, or a higher limit; another malloc can "
+                  "save no more than the 100 MiB that malloc keeps"))
+      << render_verdict(p);
+  profiler::profile idle = holding(400 * mib);
+  EXPECT_FALSE(has(render_verdict(idle), "kept by malloc: tarn run"));
+  std::swap(idle.memory.rows[0].live, idle.memory.rows[0].kept);
+  EXPECT_TRUE(has(render_verdict(idle),
+                  "300 MiB of 400 MiB resident at 1.50 s were free, but kept by malloc: tarn run -- PROGRAM"))
+      << render_verdict(idle);
+  idle.meta["attached"] = true;
+  EXPECT_TRUE(has(render_verdict(idle), "300 MiB lie in blocks from before tarn attached, or are free"))
+      << render_verdict(idle);
+}
+
 TEST(memory_verdict, a_killed_program_with_its_limit_and_who_held_the_memory) {
   profiler::profile p = holding(400 * mib);
   p.meta["exit"] = {{"signal", SIGKILL}};

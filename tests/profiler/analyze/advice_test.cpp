@@ -186,7 +186,8 @@ TEST(Advice, WhereBlocksMayLieBadlyOnlyARunTells) {
   EXPECT_EQ(all[0].counted_ns, 0);
   EXPECT_EQ(all[0].change, "tarn prove FILE");
   EXPECT_EQ(say_figures(all[0]), "only a run can tell");
-  EXPECT_NE(all[0].evidence[0].find("1M blocks"), std::string::npos) << all[0].evidence[0];
+  EXPECT_NE(all[0].evidence[0].find("38.1 MiB in blocks of at most 1 KiB"), std::string::npos)
+      << all[0].evidence[0];
   program.p.sites[0].figures.bytes_at_peak = 1e6;
   EXPECT_EQ(find(advise(program.p), advice_kind::placement), nullptr) << "fits into the caches";
 }
