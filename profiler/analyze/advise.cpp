@@ -165,13 +165,17 @@ std::vector<advice> sorted_advice(std::vector<advice> candidates, const advice_s
   return sorted;
 }
 
+std::string say_more_memory(const advice& one) {
+  return one.memory_bytes >= 1 ? "; " + say_bytes(one.memory_bytes) + " more resident at the peak" : "";
+}
+
 // "took 21 % less CPU time (4.2 % more to 43 % less); undecided".
 std::string say_undecided(const advice& one) {
   const auto change = [&one](double ns) {
     return say_share(one.share * std::abs(ns) / one.saving_ns) + (ns < 0 ? " more" : " less");
   };
   return "took " + say_share(one.share) + " less CPU time (" + change(one.low_ns) + " to " +
-         change(one.high_ns) + "); " + grade_name(one.grade);
+         change(one.high_ns) + "); " + grade_name(one.grade) + say_more_memory(one);
 }
 
 }  // namespace
@@ -222,10 +226,8 @@ std::string say_figures(const advice& one) {
       one.grade == advice_grade::counted && one.counted_ns > 0 ? one.share * margin / one.counted_ns : 0;
   const std::string share = say_share(one.share, 1, of_share) + " of CPU time; " + grade_name(one.grade);
   if (one.grade == advice_grade::measured) {
-    const std::string memory =
-        one.memory_bytes >= 1 ? "; " + say_bytes(one.memory_bytes) + " more resident at the peak" : "";
     return "saves " + say_time(one.saving_ns) + " (" + say_time(one.low_ns) + " to " + say_time(one.high_ns) +
-           "), " + share + memory;
+           "), " + share + say_more_memory(one);
   }
   return "costs " + say_estimate(base_unit::ns, one.counted_ns, margin) + " now, " + share;
 }

@@ -95,6 +95,15 @@ TEST(AdviceProof, AWayThatTookLessButNotBeyondNoiseIsNamedAsUndecided) {
   }
 }
 
+TEST(AdviceProof, AnUndecidedWayTellsTheMemoryThatItTakes) {
+  proof_way more = took_less("tcmalloc", 0.8, 2);
+  more.of(proof_metric::rss) = figure(0x1p30, 1.25, 1.2, 1.3, proof_outcome::more);
+  std::vector<advice> all;
+  apply_proof(measured({more}), all);
+  EXPECT_TRUE(say_figures(all.at(0)).ends_with("; undecided; 256 MiB more resident at the peak"))
+      << say_figures(all[0]);
+}
+
 TEST(AdviceProof, OneRoundOrAnEffectBelowWhatIsWorthwhileIsNoAdvice) {
   std::vector<advice> all;
   apply_proof(measured({took_less("tarn", 0.8, 1), took_less("tcmalloc", 0.98, 5)}), all);
