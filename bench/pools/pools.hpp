@@ -40,7 +40,7 @@ struct classic_memory_pool {
   struct of {
     T* take() { return pool.allocate(); }
     void give(T* object) { pool.deallocate(object); }
-    static inline constinit classic::memory_pool<T> pool{};
+    static inline constinit classic::memory_pool<T> pool;
   };
 };
 

@@ -6,7 +6,7 @@
 # Outside of the clone, so that it is made once.
 compilers_root=${TARN_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/tarn}/trixie-compilers
 
-# check_compilers [ON]: what users build, by GCC 14 and Clang 19; with ON the tests too, and Clang 16, whose front end
+# check_compilers [ON]: what users build, by GCC 14 and Clang 19; with ON the tests and benchmarks too, and Clang 16, whose front end
 # clang-tidy has run over what changed. Returns 77 if no compiler was asked.
 check_compilers() {
   local tests=${1:-OFF} clang status=77
@@ -38,7 +38,7 @@ has_root_of_compilers() {
 compile_with() {
   local folder=${3:-build/compilers/${1##*/}}
   # The C parts are a handful of files, which this system's C compiler builds.
-  CXX=$1 cmake --preset release -B "$folder" -DTARN_BUILD_TESTS="$2" -DTARN_WERROR=ON -DTARN_ENGINE_UNITY=ON || return
+  CXX=$1 cmake --preset release -B "$folder" -DTARN_BUILD_TESTS="$2" -DTARN_BUILD_BENCHMARKS="$2" -DTARN_WERROR=ON -DTARN_ENGINE_UNITY=ON || return
   # The one source that is generated.
   cmake -D PAGE=profiler/report/bundle/report.html -D SOURCE="$folder/profiler/report/report_page.cpp" \
     -P profiler/report/embed.cmake || return

@@ -26,7 +26,7 @@ step() {
   mkdir -p "${log%/*}"
   "$@" >"$log" 2>&1 </dev/null &
   local pid=$!
-  trap 'kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; printf "\n"; exit 130' INT TERM
+  trap step_interrupted INT TERM
   while kill -0 "$pid" 2>/dev/null; do
     if [ -t 1 ] || [ $((SECONDS - shown)) -ge 30 ]; then
       shown=$SECONDS
@@ -48,6 +48,15 @@ step() {
     step_failure "$log"
   fi
   return "$status"
+}
+
+# Ends step's command, and ./dev. A function, as bash may read a trap's text in the middle of a command substitution, and then
+# finds no end of it.
+step_interrupted() {
+  kill "$pid" 2>/dev/null
+  wait "$pid" 2>/dev/null
+  printf '\n'
+  exit 130
 }
 
 # step_rest COUNT SECONDS: how long yet, if the rest goes as fast as what is done: a tenth of it, at least.
