@@ -211,8 +211,8 @@ int cmd_report(const std::vector<std::string>& words) {
   settings.mallocs = installed_mallocs();
   profiler::report_settings page;
   if (!arguments.no_source) page.most_source_bytes = profiler::source_limits().most_bytes;
-  page.summary = [](const profiler::profile& p) {
-    const summary said = summarise(p);
+  page.summary = [](const profiler::profile& p, const std::vector<profiler::advice>& actions) {
+    const summary said = summarise(p, actions);
     return profiler::report_summary{said.problem, said.next};
   };
   if (loaded.mode == profiler::profile_mode::full && loaded.processes.empty()) {

@@ -105,12 +105,13 @@ std::string paying_lines(const profile& p, const profiler::cost& all) {
 constexpr double longer = 4;  // halves the bounds
 
 // What can be changed, from the first to try, and what is better left unchanged.
-void add_advice(const profiler::profile& p, bool is_proven_next, summary& into) {
+void add_advice(const profile& p, const std::vector<profiler::advice>& actions, bool is_proven_next,
+                summary& into) {
   std::string& text = into.help;
   text += "  what would help (the reasons: tarn advise FILE):\n";
   std::size_t shown = 0;
   bool is_undecided = false;
-  for (const profiler::advice& one : profiler::advise(p)) {
+  for (const profiler::advice& one : actions) {
     if (one.instead_of >= 0) continue;
     is_undecided = is_undecided || one.grade == profiler::advice_grade::undecided;
     if (one.kind == profiler::advice_kind::leave_it) {
@@ -196,7 +197,7 @@ std::string render_memory_verdict(const profile& p) {
   return is_urgent ? in_columns(render_trouble(p, what)) : "";
 }
 
-summary summarise(const profile& p, bool is_proven_next) {
+summary summarise(const profile& p, const std::vector<profiler::advice>& actions, bool is_proven_next) {
   const trouble what = profiler::trouble_of(p);
   const profiler::cost all = profiler::cost_of_all(p);
   summary made;
@@ -212,14 +213,14 @@ summary summarise(const profile& p, bool is_proven_next) {
     if (what.is_memory())
       made.help = "  what can be changed about its time: tarn advise FILE\n";
     else
-      add_advice(p, is_proven_next, made);
+      add_advice(p, actions, is_proven_next, made);
   }
   if (p.lost_events > 0) made.next += fmt::format("  {:.0f} events were lost\n", p.lost_events);
   return made;
 }
 
 std::string render_verdict(const profile& p, bool is_proven_next) {
-  const summary made = summarise(p, is_proven_next);
+  const summary made = summarise(p, profiler::advise(p), is_proven_next);
   return in_columns(made.problem + made.help + made.next);
 }
 

@@ -5,7 +5,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
+#include "profiler/analyze/advice.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::cli {
@@ -21,9 +23,10 @@ struct summary {
   std::string help;     // what would help: headlines and figures of advise()
   std::string next;     // the next command
 };
-summary summarise(const profiler::profile& p, bool is_proven_next = false);
+// `actions` are those of advise(). `is_proven_next`: what the changes save is about to be measured, so the next command is not told.
+summary summarise(const profiler::profile& p, const std::vector<profiler::advice>& actions,
+                  bool is_proven_next = false);
 
-// `is_proven_next`: what the changes save is about to be measured, so the next command is not told.
 std::string render_verdict(const profiler::profile& p, bool is_proven_next = false);
 nlohmann::json verdict_as_json(const profiler::profile& p);
 void print_verdict(const profiler::profile& p, bool is_proven_next = false);  // on stderr

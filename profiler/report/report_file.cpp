@@ -66,7 +66,7 @@ fitted_data fit_data(const profile& p, const std::vector<advice>& actions, const
   report_limits limits;
   limits.most_source_bytes = settings.most_source_bytes / parts;
   const std::size_t most_bytes = settings.most_bytes / parts;
-  const report_summary words = settings.summary ? settings.summary(p) : report_summary();
+  const report_summary words = settings.summary ? settings.summary(p, actions) : report_summary();
   const auto describe = [&] {
     nlohmann::json made = report_data(p, actions, limits, settings.slices);
     made["summary"] = {{"problem", words.problem}, {"next", words.next}};

@@ -60,7 +60,7 @@ TEST(profile_verdict, paths_to_one_place_are_added_up) {
 
 TEST(profile_verdict, the_terminal_shows_the_summary_that_the_report_has) {
   const profile p = two_places({"make", {}, 0, false}, {"load", {}, 0, false});
-  const summary said = summarise(p);
+  const summary said = summarise(p, profiler::advise(p));
   EXPECT_NE(said.problem.find("\tmake\n"), std::string::npos) << said.problem;
   std::string text;
   for (const char letter : said.problem + said.help + said.next)

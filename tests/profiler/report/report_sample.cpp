@@ -124,8 +124,8 @@ int main(int count, char** words) {
   }
   std::ofstream file(words[2], std::ios::binary);
   report_settings page;
-  page.summary = [](const profile& one) {
-    const tarn::cli::summary said = tarn::cli::summarise(one);
+  page.summary = [](const profile& one, const std::vector<advice>& actions) {
+    const tarn::cli::summary said = tarn::cli::summarise(one, actions);
     return report_summary{said.problem, said.next};
   };
   if (std::strcmp(words[1], "changed") == 0)

@@ -14,8 +14,9 @@ const parts: part[] = [
   { id: "unmap", label: "returning pages to the system", column: "unmap_ns" },
 ];
 
-// No line breaks between a figure and its unit.
-const whole_units = (text: string): string => text.replace(/(\d) (?=(?:%|B|[KMGT]iB|ns|us|ms|s)(?![\w/]))/g, `$1${narrow}`);
+// No line breaks between a figure, its margin and its unit.
+const whole_units = (text: string): string =>
+  text.replace(/(\d) (?=(?:%|B|[KMGT]iB|ns|us|ms|s)(?![\w/]))/g, `$1${narrow}`).replaceAll(" ± ", "\u00a0±\u00a0");
 
 const sentence_case = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
 
