@@ -70,16 +70,18 @@ void declare_options(command& app, advise_arguments& arguments) {
   app.add_flag("--json", arguments.json, "Print one JSON object on stdout");
 }
 
-// Prints the lines of `text` to the right of a label, which is in the first line.
-void print_lines(const char* label, const std::string& text) {
-  fmt::print("   {:<9} {}\n", label, begin_lines(text, std::string(13, ' ')));
+// `text` to the right of a label, which is in the first line.
+std::string beside(const char* label, const std::string& text) {
+  return fmt::format("   {:<9} {}\n", label, begin_lines(text, std::string(13, ' ')));
 }
+
+void print_lines(const char* label, const std::string& text) { print_text(beside(label, text)); }
 
 void print_one(const advice& one, std::size_t number, bool colour) {
   if (one.kind == advice_kind::leave_it) {
-    fmt::print("{}\n", paint(one.headline, style::bold, colour));
+    print_text(paint(one.headline, style::bold, colour) + "\n");
   } else {
-    fmt::print("{}. {}\n", number, paint(one.headline, style::bold, colour));
+    print_text(fmt::format("{}. {}\n", number, paint(one.headline, style::bold, colour)));
     if (!is_remark(one)) print_lines("", paint(say_figures(one), style::good, colour));
     print_lines("who", profiler::reach_name(one.reach));
   }
@@ -92,7 +94,7 @@ void print_one(const advice& one, std::size_t number, bool colour) {
     print_lines(first ? "figures" : "", line);
     first = false;
   }
-  if (!one.change.empty()) print_lines("change", one.change);
+  if (!one.change.empty()) fmt::print("{}", beside("change", one.change));  // to be copied: never folded
   fmt::print("\n");
 }
 
@@ -105,10 +107,8 @@ void print_all(const profiler::profile& p, const std::vector<advice>& all) {
   const std::string called = profiler::text_in(p.meta, "command");
   if (!called.empty() && called != program.substr(program.rfind('/') + 1))
     program = called + " (" + program + ")";
-  fmt::print(
-      "{}: {} of CPU time, {} of it ({}) for memory allocation\n"
-      "\n",
-      program, say_time(cpu), say_time(total.total()), say_share(total.total() / cpu));
+  print_text(fmt::format("{}: {} of CPU time, {} of it ({}) for memory allocation\n\n", program,
+                         say_time(cpu), say_time(total.total()), say_share(total.total() / cpu)));
   for (std::size_t index = 0; index < all.size(); ++index) print_one(all[index], index + 1, colour);
 }
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/compared_files.hpp"
 #include "cli/launch/command_line.hpp"
-#include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
@@ -23,7 +23,6 @@
 #include "cli/show/text_table.hpp"
 #include "profiler/analyze/places.hpp"
 #include "profiler/export/difference.hpp"
-#include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
 
@@ -108,8 +107,9 @@ void print_undecided(const profiler::difference& changes) {
                                   : "each side has its own\n";
   }
   if (text.empty()) return;
-  fmt::print("\n{}(± in {:.0f} of 100 cases; so many recordings find the change in {:.0f} of 10 cases)\n",
-             text, 100 * profiler::difference_confidence, 10 * profiler::small_change_found);
+  print_text(fmt::format(
+      "\n{}(± in {:.0f} of 100 cases; so many recordings find the change in {:.0f} of 10 cases)\n", text,
+      100 * profiler::difference_confidence, 10 * profiler::small_change_found));
 }
 
 void print_totals(const profiler::difference& changes, bool colour) {
@@ -261,74 +261,6 @@ void print_json(const profiler::difference& changes, std::size_t metric_index, s
   print_json_rows(head, "sites", sites.size(),
                   [&](std::size_t index) { return row_json(changes, *sites[index]); });
 }
-
-// The compared files, loaded one after the other, as a large profile takes much memory.
-class compared_files {
- public:
-  compared_files(std::size_t before, std::size_t after) : builder_(before, after) {}
-
-  void tell(const std::string& path, difference_builder::side side) {
-    try {
-      builder_.tell(side, profiler::load_profile(path, profiler::profile_detail::figures));
-    } catch (const profiler::profile_error&) {
-      // add() reports it
-    }
-  }
-
-  void add(const std::string& path, difference_builder::side side) {
-    profiler::profile p = load_for_command(path, "", profiler::profile_detail::figures);
-    const std::string program = profiler::text_in(p.meta, "program");
-    if (!seen_) {
-      program_ = program;
-      mode_ = p.mode;
-      fault_ns_ = p.prices.fault;
-    }
-    seen_ = true;
-    if (program != program_) other_program_ = program;
-    has_other_mode_ = has_other_mode_ || p.mode != mode_;
-    const double fault_ns = p.prices.fault;
-    if (fault_ns > 0 && fault_ns_ > 0 && std::abs(std::log(fault_ns / fault_ns_)) > std::log(1.25))
-      other_fault_ns_ = fault_ns;
-    builder_.add(side, p);
-  }
-
-  profiler::difference take() {
-    note_what_differs();
-    profiler::difference changes = builder_.take();
-    if (changes.recordings_before + changes.recordings_after == 2) {
-      print_note(fmt::format(
-          "with one recording per side the variation between runs is unknown; {:.0f} % is assumed "
-          "for times. To record several: tarn profile -r 5",
-          100 * profiler::usual_spread_of_time));
-    }
-    return changes;
-  }
-
- private:
-  // Notes differences of the measurement that are not differences of the program.
-  void note_what_differs() const {
-    if (!other_program_.empty())
-      print_note(
-          fmt::format("these are profiles of different programs: {} and {}", program_, other_program_));
-    if (has_other_mode_)
-      print_note(
-          "the profiles were recorded in different modes; their figures are based on different "
-          "samples");
-    if (other_fault_ns_ > 0) {
-      print_note(
-          fmt::format("the price of a page fault was {:.0f} ns in one recording and {:.0f} ns in another "
-                      "(another machine, or another load); {:.0f} ns is used for all",
-                      fault_ns_, other_fault_ns_, fault_ns_));
-    }
-  }
-
-  difference_builder builder_;
-  bool seen_ = false;
-  std::string program_, other_program_;
-  profiler::profile_mode mode_ = profiler::profile_mode::sample;
-  bool has_other_mode_ = false;
-  double fault_ns_ = 0, other_fault_ns_ = 0;
-};
 
 // Files after the first "--" belong to the second side; without "--" there are two files, one per side.
 std::size_t count_of_first_side(const std::vector<std::string>& words,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/compared_files.hpp"
 #include "cli/compare/contender.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
@@ -20,12 +21,15 @@
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
+#include "cli/show/profile_verdict.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/format/quantity.hpp"
+#include "profiler/model/known_meta.hpp"
 #include "profiler/model/profile.hpp"
+#include "profiler/report/difference_data.hpp"
 #include "profiler/report/report_file.hpp"
 #include "profiler/report/source_lines.hpp"
 
@@ -43,7 +47,8 @@ constexpr command_text report_text = {
         "  tarn report tarn-server-4711.prof      write tarn-server-4711.html beside it\n"
         "  tarn report tarn-server-4711.prof --open   and show it in a browser\n"
         "  tarn report tarn-server-4711.prof -o report.html\n"
-        "  tarn report build*.prof -o build.html  several processes, and a menu of them\n",
+        "  tarn report build*.prof -o build.html  several processes, and a menu of them\n"
+        "  tarn report --before old.prof new.prof  and what changed\n",
     .notes =
         "The page is one file and needs no network. It contains names of functions and\n"
         "files, source lines where they are found, and the program's arguments: read it\n"
@@ -54,6 +59,7 @@ constexpr command_text report_text = {
 
 struct report_arguments {
   std::vector<std::string> profiles;
+  std::vector<std::string> before;
   std::string output;
   bool json = false;
   bool no_source = false;
@@ -89,6 +95,16 @@ void tell(const report_arguments& arguments, const profiler::report_file& made, 
       fmt::format("{}: {}, {} of {} call sites named one by one.{}\n", profiler::printable(arguments.output),
                   profiler::say_bytes(static_cast<double>(made.html.size())), made.named_sites,
                   made.all_sites, arguments.open || !is_file ? "" : " Open it in a browser, or use --open."));
+}
+
+nlohmann::json changes_since(const std::vector<std::string>& before, const std::string& after) {
+  using side = compared_files::side;
+  compared_files compared(before.size(), 1);
+  for (const std::string& path : before) compared.tell(path, side::before);
+  compared.tell(after, side::after);
+  for (const std::string& path : before) compared.add(path, side::before);
+  compared.add(after, side::after);
+  return profiler::difference_data(compared.take());
 }
 
 constexpr const char* desktop_openers[] = {"xdg-open", "gio open", "sensible-browser", "x-www-browser"};
@@ -159,6 +175,9 @@ int cmd_report(const std::vector<std::string>& words) {
       ->required();
   app.option("-o,--output FILE", arguments.output,
              "Name of the page (PROFILE with .html); -: standard output");
+  app.option("--before FILE", arguments.before,
+             "Show what changed since this profile of the same program; may be repeated")
+      ->allow_extra_args(false);
   app.add_flag("--no-source", arguments.no_source,
                "Omit the source lines of each site, which are read from this system's files");
   app.add_flag("--open", arguments.open, "Open the page: by $BROWSER, or by the desktop's own browser");
@@ -176,6 +195,10 @@ int cmd_report(const std::vector<std::string>& words) {
     throw cli_error(exit_code::usage, "--open and -o - cannot be used together",
                     "Give a file name for the page: -o FILE");
   }
+  if (!arguments.before.empty() && arguments.profiles.size() > 1) {
+    throw cli_error(exit_code::usage, "--before takes one profile to compare with, not several",
+                    "One file of several processes: tarn merge -o FILE PROFILE...");
+  }
   // Loaded before the output is opened, so that an unreadable profile changes no file.
   profiler::profile loaded = arguments.profiles.size() > 1
                                  ? merge_files(arguments.profiles)
@@ -186,11 +209,21 @@ int cmd_report(const std::vector<std::string>& words) {
   output.emplace("-o", arguments.output);
   profiler::advice_settings settings;
   settings.mallocs = installed_mallocs();
-  profiler::report_size size;
-  if (!arguments.no_source) size.most_source_bytes = profiler::source_limits().most_bytes;
+  profiler::report_settings page;
+  if (!arguments.no_source) page.most_source_bytes = profiler::source_limits().most_bytes;
+  page.summary = [](const profiler::profile& p, const std::vector<profiler::advice>& actions) {
+    const summary said = summarise(p, actions);
+    return profiler::report_summary{said.problem, said.next};
+  };
+  if (loaded.mode == profiler::profile_mode::full && loaded.processes.empty()) {
+    page.slices =
+        profiler::slices_of(arguments.profiles.front(),
+                            static_cast<std::uint64_t>(profiler::number_in(loaded.meta, "duration_ns")));
+  }
+  if (!arguments.before.empty()) page.changes = changes_since(arguments.before, arguments.profiles.front());
   const profiler::report_file made =
-      loaded.processes.empty() ? profiler::render_report(loaded, profiler::advise(loaded, settings), size)
-                               : profiler::render_report_of_processes(std::move(loaded), size);
+      loaded.processes.empty() ? profiler::render_report(loaded, profiler::advise(loaded, settings), page)
+                               : profiler::render_report_of_processes(std::move(loaded), page);
   output->write(made.html);
   output->finish();  // the page stays, whatever happens to the browser
   if (arguments.output != "-") tell(arguments, made, damage);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "cli/show/profile_view.hpp"
@@ -42,6 +43,15 @@ double figure_of(const live_place& place, live_order order) {
                                                 &live_place::bytes,      &live_place::live_bytes};
   return order == live_order::growth ? place.growth.value_or(0)
                                      : place.*ordered_by[static_cast<std::size_t>(order)];
+}
+
+// 0 where the view shows nothing of it: places that are idle by it are in the order of their live memory.
+double seen_figure_of(const live_place& place, live_order order) {
+  constexpr double least_share = 1e-3;
+  constexpr double least_bytes = 0.05 * (1 << 20);
+  constexpr double least[] = {least_share, least_share, 1, 1, least_bytes, 0, least_bytes};
+  const double figure = figure_of(place, order);
+  return std::abs(figure) < least[static_cast<std::size_t>(order)] ? 0 : figure;
 }
 
 constexpr bool is_state(double profiler::site_figures::*figure) {
@@ -150,7 +160,8 @@ std::vector<live_place> places_between(const profile& before, const profile& aft
     places.push_back(std::move(place));
   }
   std::stable_sort(places.begin(), places.end(), [order](const live_place& a, const live_place& b) {
-    return figure_of(a, order) > figure_of(b, order);
+    const std::pair keys{seen_figure_of(a, order), seen_figure_of(b, order)};
+    return keys.first != keys.second ? keys.first > keys.second : a.live_bytes > b.live_bytes;
   });
   return places;
 }

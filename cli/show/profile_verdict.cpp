@@ -69,7 +69,7 @@ std::string blocks_of(const profiler::site_figures& sum, const char* of) {
 
 std::string paying_line(const profile& p, const profiler::cost& paid, const std::string& what,
                         const std::string& name) {
-  return fmt::format("  {} {}  {}  {}\n", pad_left(share_of(p, paid), 6), pad_left(say_cost(paid), 13),
+  return fmt::format("  {}\t{}\t{}\t{}\n", pad_left(share_of(p, paid), 6), pad_left(say_cost(paid), 12),
                      pad_left(what, 20), name);
 }
 
@@ -105,11 +105,13 @@ std::string paying_lines(const profile& p, const profiler::cost& all) {
 constexpr double longer = 4;  // halves the bounds
 
 // What can be changed, from the first to try, and what is better left unchanged.
-std::string render_advice(const profiler::profile& p, bool is_proven_next) {
-  std::string text = "  what would help (the reasons: tarn advise FILE):\n";
+void add_advice(const profile& p, const std::vector<profiler::advice>& actions, bool is_proven_next,
+                summary& into) {
+  std::string& text = into.help;
+  text += "  what would help (the reasons: tarn advise FILE):\n";
   std::size_t shown = 0;
   bool is_undecided = false;
-  for (const profiler::advice& one : profiler::advise(p)) {
+  for (const profiler::advice& one : actions) {
     if (one.instead_of >= 0) continue;
     is_undecided = is_undecided || one.grade == profiler::advice_grade::undecided;
     if (one.kind == profiler::advice_kind::leave_it) {
@@ -120,12 +122,11 @@ std::string render_advice(const profiler::profile& p, bool is_proven_next) {
     text += fmt::format("    {}{}\n", one.headline, is_remark(one) ? "" : ": " + say_figures(one));
   }
   if (shown > 0 && p.proven.rounds == 0 && !is_proven_next)
-    text += "  next: tarn prove FILE measures what each of them saves\n";
+    into.next += "  next: tarn prove FILE measures what each of them saves\n";
   if (is_undecided) {
-    text += fmt::format("  next: tarn prove --for {:.0f} FILE measures longer, to decide\n",
-                        std::ceil(longer * p.proven.seconds));
+    into.next += fmt::format("  next: tarn prove --for {:.0f} FILE measures longer, to decide\n",
+                             std::ceil(longer * p.proven.seconds));
   }
-  return text;
 }
 
 // How much of the program's time it is, and for what.
@@ -167,6 +168,12 @@ std::string memory_line(const profile& p, const trouble& what) {
          (what.peak_bytes >= much * what.available_bytes() ? most_held(p) : "");
 }
 
+std::string in_columns(std::string text) {
+  for (std::size_t at = text.find('\t'); at != std::string::npos; at = text.find('\t', at))
+    text.replace(at, 1, "  ");
+  return text;
+}
+
 nlohmann::json as_json(const trouble& what) {
   nlohmann::json one = {{"kind", name_of(what.kind)},      {"sentence", profiler::sentence_of(what)},
                         {"signal", what.signal},           {"peak_bytes", what.peak_bytes},
@@ -187,25 +194,34 @@ std::string render_memory_verdict(const profile& p) {
   const trouble what = profiler::trouble_of(p);
   const bool is_urgent = what.kind == trouble_kind::death || what.kind == trouble_kind::growth ||
                          what.is_near_limit() || what.gave_up();
-  return is_urgent ? render_trouble(p, what) : "";
+  return is_urgent ? in_columns(render_trouble(p, what)) : "";
 }
 
-std::string render_verdict(const profile& p, bool is_proven_next) {
+summary summarise(const profile& p, const std::vector<profiler::advice>& actions, bool is_proven_next) {
   const trouble what = profiler::trouble_of(p);
   const profiler::cost all = profiler::cost_of_all(p);
-  std::string text = what.kind == trouble_kind::time
-                         ? cost_line(p, all) + amount_line(p) + paying_lines(p, all) + memory_line(p, what)
-                         : render_trouble(p, what) + "  " + cost_line(p, all);
+  summary made;
+  std::string& text = made.problem;
+  text = what.kind == trouble_kind::time
+             ? cost_line(p, all) + amount_line(p) + paying_lines(p, all) + memory_line(p, what)
+             : render_trouble(p, what) + "  " + cost_line(p, all);
   // A signal that has nothing to do with memory does not say what the program paid.
   if (what.kind == trouble_kind::death && !what.is_memory()) text += amount_line(p) + paying_lines(p, all);
   text += render_memory_help(p, what);
   if (p.mode != profiler::profile_mode::faults) {
     // Advice is about time. Where memory is the trouble, some of it would make that worse.
-    text += what.is_memory() ? "  what can be changed about its time: tarn advise FILE\n"
-                             : render_advice(p, is_proven_next);
+    if (what.is_memory())
+      made.help = "  what can be changed about its time: tarn advise FILE\n";
+    else
+      add_advice(p, actions, is_proven_next, made);
   }
-  if (p.lost_events > 0) text += fmt::format("  {:.0f} events were lost\n", p.lost_events);
-  return text;
+  if (p.lost_events > 0) made.next += fmt::format("  {:.0f} events were lost\n", p.lost_events);
+  return made;
+}
+
+std::string render_verdict(const profile& p, bool is_proven_next) {
+  const summary made = summarise(p, profiler::advise(p), is_proven_next);
+  return in_columns(made.problem + made.help + made.next);
 }
 
 nlohmann::json verdict_as_json(const profile& p) {

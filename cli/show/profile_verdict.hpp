@@ -5,7 +5,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
+#include "profiler/analyze/advice.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::cli {
@@ -14,7 +16,17 @@ namespace tarn::cli {
 // Lines for stderr; empty if none of it.
 std::string render_memory_verdict(const profiler::profile& p);
 
-// `is_proven_next`: what the changes save is about to be measured, so the next command is not told.
+// What the terminal and the report's first screen both say of a profile. In each part, lines; in a line, a tab after each figure
+// that stands in a column of its own.
+struct summary {
+  std::string problem;  // whether memory is the problem, and where
+  std::string help;     // what would help: headlines and figures of advise()
+  std::string next;     // the next command
+};
+// `actions` are those of advise(). `is_proven_next`: what the changes save is about to be measured, so the next command is not told.
+summary summarise(const profiler::profile& p, const std::vector<profiler::advice>& actions,
+                  bool is_proven_next = false);
+
 std::string render_verdict(const profiler::profile& p, bool is_proven_next = false);
 nlohmann::json verdict_as_json(const profiler::profile& p);
 void print_verdict(const profiler::profile& p, bool is_proven_next = false);  // on stderr

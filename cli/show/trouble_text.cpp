@@ -36,7 +36,7 @@ constexpr std::size_t most_growing = 6;
 constexpr double least_held = 0.005;
 
 std::string held_line(const std::string& bytes, const std::string& share, const std::string& text) {
-  return fmt::format("  {} {}  {}\n", pad_left(bytes, 15), pad_left(share, 6), text);
+  return fmt::format("  {}\t{}\t{}\n", pad_left(bytes, 14), pad_left(share, 6), text);
 }
 
 std::string part_line(double bytes, const memory_row& row, const std::string& text, double variance = 0) {
@@ -117,13 +117,13 @@ std::string growing_lines(const profile& p, const profiler::memory_growth& what)
       others += one.growth();
       continue;
     }
-    text += fmt::format("  {}  {}; {} live at the end\n",
+    text += fmt::format("  {}\t{}; {} live at the end\n",
                         pad_left("+" + say_estimate(base_unit::bytes, one.growth(), margin(one)), 15),
                         names[index], say_bytes(one.sum.live_bytes));
     text += hint_line(p, one.where, 22);
   }
   if (std::abs(others) >= least_held * what.bytes())
-    text += fmt::format("  {}  others ({})\n", pad_left((others < 0 ? "" : "+") + say_bytes(others), 15),
+    text += fmt::format("  {}\tothers ({})\n", pad_left((others < 0 ? "" : "+") + say_bytes(others), 15),
                         profiler::say_places(places.size() - shown));
   return text;
 }

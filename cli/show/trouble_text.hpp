@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // trouble_text: the beginning of a summary where memory is the trouble: what happened, in one or two sentences, and who held the
-// memory, or what grew. Lines for stderr, folded later. Pure; any thread.
+// memory, or what grew. Lines as those of `summary` (profile_verdict.hpp). Pure; any thread.
 #pragma once
 
 #include <string>

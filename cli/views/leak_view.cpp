@@ -167,7 +167,7 @@ void print_summary(const profile& p, const leak_sums& sums, bool known, bool col
                         show_blocks(suppressed, sums.suppressed.lost_bytes + sums.suppressed.indirect_bytes));
   }
   text += fmt::format("; in all {} live at the end", show_blocks(live, live_bytes));
-  fmt::print("{}\n", paint(text, style::bold, colour));
+  print_text(paint(text + "\n", style::bold, colour));
   const nlohmann::json* leaks = profiler::member_in(p.meta, "leaks");
   const double threads = leaks != nullptr ? profiler::number_in(*leaks, "threads") : 0;
   if (threads > 0) {

@@ -104,15 +104,13 @@ void print(const pinned_places& all, std::size_t most) {
     const pinned_place& place = all.places[i];
     fmt::print("{}\n", table.row(i, colour, show_frame(place.where, room_beside(table.width()))));
     const std::string help = help_for(place, all.total);
-    if (!help.empty()) fmt::print("{}would help: {}\n", std::string(table.width(), ' '), help);
+    if (!help.empty()) print_text(fmt::format("{}would help: {}\n", std::string(table.width(), ' '), help));
   }
-  fmt::print(
-      "{}\n",
-      paint(fmt::format("{} of {} places: {} of {} pinned; {} near no live block (caches, malloc's own data, "
-                        "not given back yet)",
-                        count, all.places.size(), say_bytes(shown), say_bytes(all.total),
-                        say_bytes(all.by_nobody)),
-            style::faint, colour));
+  print_text(paint(
+      fmt::format("{} of {} places: {} of {} pinned; {} near no live block (caches, malloc's own data, "
+                  "not given back yet)\n",
+                  count, all.places.size(), say_bytes(shown), say_bytes(all.total), say_bytes(all.by_nobody)),
+      style::faint, colour));
 }
 
 void print_json(const pinned_places& all, const memory_row& row, std::size_t most) {

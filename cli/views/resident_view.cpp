@@ -61,7 +61,7 @@ void print_parts(const profile& p, const memory_row& row, const memory_kind& kin
       continue;
     }
     print(say_part(parts[index].bytes, parts[index].variance), show_frame(parts[index].where, left));
-    fmt::print("{}", fold(hint_line(p, parts[index].where, 14), terminal_width(STDOUT_FILENO)));
+    print_text(hint_line(p, parts[index].where, 14));
   }
   if (shown < parts.size())
     print(say_part(others.bytes, others.variance), fmt::format("others ({})", parts.size() - shown));
@@ -71,19 +71,18 @@ void print_split(const profile& p, const memory_row& row, std::size_t most, bool
   const profiler::trouble what = profiler::trouble_of(p);
   const std::string limit =
       what.limit_bytes > 0 ? "; limit of the control group " + profiler::say_bytes(what.limit_bytes) : "";
-  fmt::print("{}\n", paint(fmt::format("resident {} at {}; {} {} at the peak{}",
-                                       profiler::say_bytes(row.resident_bytes),
-                                       profiler::say_time(static_cast<double>(row.time_ns)),
-                                       what.is_peak_exact ? "exactly" : "at least",
-                                       profiler::say_bytes(what.peak_bytes), limit),
-                           style::bold, colour));
+  print_text(paint(
+      fmt::format("resident {} at {}; {} {} at the peak{}\n", profiler::say_bytes(row.resident_bytes),
+                  profiler::say_time(static_cast<double>(row.time_ns)),
+                  what.is_peak_exact ? "exactly" : "at least", profiler::say_bytes(what.peak_bytes), limit),
+      style::bold, colour));
   for (const memory_kind& kind : memory_kinds) {
     const double bytes = row.*kind.member;
     if (bytes <= 0) continue;
     const double variance = kind.member == &memory_row::live ? row.live_variance : 0;
-    fmt::print("{}  {}  {}\n", pad_left(say_part(bytes, variance), bytes_columns(row)),
-               pad_left(profiler::say_share(bytes, row.sum(), profiler::margin_of(variance)), 7),
-               paint(text_of(kind, p), style::bold, colour));
+    print_text(fmt::format("{}  {}  {}\n", pad_left(say_part(bytes, variance), bytes_columns(row)),
+                           pad_left(profiler::say_share(bytes, row.sum(), profiler::margin_of(variance)), 7),
+                           paint(text_of(kind, p), style::bold, colour)));
     print_parts(p, row, kind, most);
   }
   fmt::print("{}  {}  sum of all mappings\n", pad_left(profiler::say_bytes(row.sum()), bytes_columns(row)),
@@ -106,8 +105,7 @@ void print_over_time(const profile& p, bool colour) {
   table.fit(terminal_width(STDOUT_FILENO));
   fmt::print("{}", table.text(colour));
   const std::string left_out = table.without_room();
-  if (!left_out.empty())
-    fmt::print("{}\n", paint(left_out + " (--json, or | less -S)", style::faint, colour));
+  if (!left_out.empty()) print_text(paint(left_out + " (--json, or | less -S)\n", style::faint, colour));
 }
 
 nlohmann::json row_json(const memory_row& row) {

@@ -119,14 +119,14 @@ void print_table(const profile& p, const std::vector<site_line>& lines, const me
   fmt::print("{}\n", table.heading(colour, "where"));
   for (std::size_t row = 0; row < lines.size(); ++row) {
     fmt::print("{}\n", table.row(row, colour, names[row]));
-    const std::string hint = fold(hint_line(p, lines[row].where, 4), terminal_width(STDOUT_FILENO));
-    if (!hint.empty()) fmt::print("{}", paint(hint, style::faint, colour));
+    const std::string hint = hint_line(p, lines[row].where, 4);
+    if (!hint.empty()) print_text(paint(hint, style::faint, colour));
   }
   if (table.without_room().empty()) return;
   for (const std::string& line :
        {table.without_room(),
         std::string("(widen the terminal, or use --metric METRIC, --json, or | less -S)")})
-    fmt::print("{}\n", paint(line, style::faint, colour));
+    print_text(paint(line + "\n", style::faint, colour));
 }
 
 nlohmann::json row_json(const profile& p, const site_line& line) {
@@ -217,10 +217,10 @@ int show_sites(const view_request& asked) {
   const bool colour = wants_colour(STDOUT_FILENO);
   const name_form form = asked.full_names ? name_form::whole : name_form::shortened;
   if (found > 0) print_table(p, lines, sort, form, colour);
-  const std::string sums =
+  print_text(paint(
       fmt::format("{} of {} {}: {}\n", kept, found, asked.filter.empty() ? "places" : "places that match",
-                  say_sum(p, sort, shown, total));
-  fmt::print("{}", paint(fold(sums, terminal_width(STDOUT_FILENO)), style::faint, colour));
+                  say_sum(p, sort, shown, total)),
+      style::faint, colour));
   return exit_code::success;
 }
 

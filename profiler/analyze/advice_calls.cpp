@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
 
 #include "profiler/analyze/advice_rules.hpp"
 #include "profiler/analyze/function_name.hpp"
@@ -147,9 +148,41 @@ void add_site(construction& into, const profile& p, std::uint32_t index, const s
   into.frees += f.frees;
 }
 
+// Whether a constructor is among the frames of an address; remembered, as most paths share most of their frames.
+class known_constructors {
+ public:
+  explicit known_constructors(const profile& p) : p_(p) {}
+
+  bool are_in(std::uint32_t stack) {
+    for (std::size_t depth = 0; depth < deepest_constructor && stack != 0 && stack < p_.stacks.size();
+         ++depth) {
+      const stack_node& node = p_.stacks[stack];
+      if (is_at(node.address)) return true;
+      stack = std::min(node.parent, stack - 1);  // guarantees progress
+    }
+    return false;
+  }
+
+ private:
+  bool is_at(std::uint64_t address) {
+    const auto [at, is_new] = known_.try_emplace(address, false);
+    const auto symbol = is_new ? p_.symbols.find(address) : p_.symbols.end();
+    if (symbol != p_.symbols.end()) {
+      at->second = std::any_of(symbol->second.begin(), symbol->second.end(),
+                               [](const source_frame& frame) { return !constructed_class(frame).empty(); });
+    }
+    return at->second;
+  }
+
+  const profile& p_;
+  std::unordered_map<std::uint64_t, bool> known_;
+};
+
 std::map<std::string, construction> find_constructions(const profile& p) {
   std::map<std::string, construction> found;
+  known_constructors constructors(p);
   for (std::uint32_t index = 0; index < p.sites.size(); ++index) {
+    if (!constructors.are_in(p.sites[index].stack)) continue;
     const std::vector<source_frame> frames = frames_of(p, p.sites[index].stack, deepest_constructor);
     for (std::size_t depth = 0; depth < std::min(frames.size(), deepest_constructor); ++depth) {
       const std::string name = constructed_class(frames[depth]);

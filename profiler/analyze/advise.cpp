@@ -184,9 +184,10 @@ bool is_remark(const advice& one) {
   return one.kind != advice_kind::leave_it && facts_about(one.kind).weight == 0;
 }
 
-std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates,
-                                   const advice_settings& settings) {
-  const advice_facts facts = facts_of(p);
+namespace {
+
+std::vector<advice> arrange(const advice_facts& facts, std::vector<advice> candidates,
+                            const advice_settings& settings) {
   std::vector<advice> result = sorted_advice(std::move(candidates), settings);
   const bool is_nothing = std::all_of(result.begin(), result.end(),
                                       [](const advice& one) { return one.grade == advice_grade::refuted; });
@@ -196,11 +197,19 @@ std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candida
   return result;
 }
 
+}  // namespace
+
+std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates,
+                                   const advice_settings& settings) {
+  return arrange(facts_of(p), std::move(candidates), settings);
+}
+
 std::vector<advice> advise(const profile& p, const advice_settings& settings) {
-  std::vector<advice> candidates = collect(facts_of(p));
+  const advice_facts facts = facts_of(p);
+  std::vector<advice> candidates = collect(facts);
   apply_proof(p, candidates);
   name_mallocs(candidates, settings);
-  return arrange_advice(p, std::move(candidates), settings);
+  return arrange(facts, std::move(candidates), settings);
 }
 
 const char* kind_name(advice_kind kind) { return facts_about(kind).name; }

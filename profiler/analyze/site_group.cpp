@@ -15,9 +15,6 @@ namespace tarn::profiler {
 
 namespace {
 
-// A frame further out than this is not the place that asked for the block. Paths may have thousands of frames.
-constexpr std::size_t deepest_place = 48;
-
 void add_site(site_group& group, const profile& p, std::uint32_t index) {
   const site& one = p.sites[index];
   group.sites.push_back(index);
@@ -112,7 +109,7 @@ std::vector<site_group> group_sites(const profile& p) {
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [total, index] : order) {
-    const std::vector<source_frame> frames = frames_of(p, p.sites[index].stack, deepest_place);
+    const std::vector<source_frame> frames = near_frames(p, p.sites[index].stack);
     const std::size_t at = frames.empty() ? 0 : own_frame(frames);
     const auto [entry, is_new] = found.try_emplace({key_of(p, label_of(frames)), p.sites[index].type});
     if (is_new) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "profiler/analyze/function_name.hpp"
+#include "profiler/model/script_address.hpp"
 
 namespace tarn::profiler {
 
@@ -102,7 +103,22 @@ source_frame label_of(const std::vector<source_frame>& frames) {
   return label;
 }
 
-source_frame site_label(const profile& p, const site& one) { return label_of(frames_of(p, one.stack)); }
+std::vector<source_frame> near_frames(const profile& p, std::uint32_t stack) {
+  const auto script = p.symbols.lower_bound(script_tag << script_tag_shift);
+  // A line of a script anywhere in a path decides what the frames further in are.
+  const bool has_scripts = script != p.symbols.end() && is_script_address(script->first);
+  std::vector<source_frame> frames;
+  for (std::size_t most = has_scripts ? SIZE_MAX : 3;; most *= 6) {
+    const std::size_t before = frames.size();
+    frames = frames_of(p, stack, most);
+    if (most == SIZE_MAX || frames.size() == before) return frames;
+    const std::size_t own = own_frame(frames);
+    const bool is_found = !is_plumbing(frames[own]) && !is_in_no_file(frames[own]);
+    if (is_found && own + 1 < frames.size()) return frames;
+  }
+}
+
+source_frame site_label(const profile& p, const site& one) { return label_of(near_frames(p, one.stack)); }
 
 std::string file_of(const profile& p, const source_frame& frame) {
   if (!frame.file.empty()) return frame.file;

@@ -28,6 +28,10 @@ std::size_t own_frame(const std::vector<source_frame>& frames);
 source_frame label_of(const std::vector<source_frame>& frames);
 source_frame site_label(const profile& p, const site& one);
 
+// The innermost frames of a path: those that own_frame() and label_of() look at, and at least one caller, if there is one. Copying
+// whole paths takes most of the time where there are hundreds of thousands.
+std::vector<source_frame> near_frames(const profile& p, std::uint32_t stack);
+
 // The file that distinguishes a frame's function from others of the same name: the source file, or, if that is not
 // known, the module. Whole paths; "": neither is known. Requires a frame from frames_of.
 std::string file_of(const profile& p, const source_frame& frame);

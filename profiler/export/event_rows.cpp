@@ -2,7 +2,9 @@
 #include "profiler/export/event_rows.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
 
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
@@ -11,56 +13,114 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr std::uint64_t most_size = std::uint64_t{1} << 46;
-
-class event_reader {
+class slicer {
  public:
-  event_reader(const std::string& path, std::size_t most) : path_(path), most_(most) {}
+  slicer(std::uint64_t duration_ns, std::size_t slices, std::size_t most_cells)
+      : duration_ns_(std::max<std::uint64_t>(1, duration_ns)), slices_(slices), most_cells_(most_cells) {}
 
-  event_rows read() {
-    const read_outcome outcome = read_tables(
-        path_, [this](table&& rows) { take(rows); }, [](std::string_view name) { return name == "events"; });
-    found_.damage = outcome.damage;
-    const auto earlier = [](const event_row& a, const event_row& b) { return a.time < b.time; };
-    if (!std::is_sorted(found_.rows.begin(), found_.rows.end(), earlier)) {
-      std::stable_sort(found_.rows.begin(), found_.rows.end(), earlier);
-    }
-    return std::move(found_);
-  }
-
- private:
   void take(const table& rows) {
     const integers& time = rows.whole("time_ns");
-    const integers& thread = rows.whole("thread");
     const integers& kind = rows.whole("kind");
     const integers& block = rows.whole("block");
     const integers& size = rows.whole("size");
     const integers& stack = rows.whole("stack");
     const integers& extra = rows.whole("extra");
-    for (std::size_t row = 0; row < rows.rows; ++row, ++row_) {
-      if (found_.rows.size() == most_) {
-        found_.cut = true;
-        return;
+    has_rows_ = has_rows_ || rows.rows > 0;
+    for (std::size_t row = 0; row < rows.rows; ++row) {
+      if (kind[row] == event_free || kind[row] == event_delete) {
+        end_block(block[row], time[row]);
+      } else if (kind[row] >= event_malloc && kind[row] <= event_realloc) {
+        if (kind[row] == event_realloc) end_block(extra[row], time[row]);
+        begin_block(block[row], size[row], static_cast<std::uint32_t>(stack[row]), time[row]);
       }
-      if (thread[row] > std::numeric_limits<std::uint32_t>::max() || kind[row] > 255 ||
-          size[row] > most_size) {
-        throw profile_error(path_ + ": row " + std::to_string(row_) +
-                            " of its events makes no sense; record the program again: tarn profile");
-      }
-      found_.rows.push_back({time[row], block[row], size[row], extra[row],
-                             static_cast<std::uint32_t>(thread[row]), static_cast<std::uint32_t>(stack[row]),
-                             static_cast<std::uint8_t>(kind[row])});
     }
   }
 
-  const std::string& path_;
-  std::size_t most_;
-  std::size_t row_ = 0;
-  event_rows found_;
+  event_slices result() const {
+    event_slices made;
+    if (!has_rows_) return made;
+    for (std::size_t slice = 1; slice <= slices_; ++slice)
+      made.ends_ns.push_back(duration_ns_ / slices_ * slice + duration_ns_ % slices_ * slice / slices_);
+    for (const auto& [key, cell] : cells_) {
+      if (cell.allocations != 0 || cell.grown != 0) made.cells.push_back(cell);
+    }
+    std::sort(made.cells.begin(), made.cells.end(), [](const slice_cell& left, const slice_cell& right) {
+      return std::tie(left.stack, left.slice) < std::tie(right.stack, right.slice);
+    });
+    return made;
+  }
+
+ private:
+  struct living {
+    std::uint32_t stack;
+    std::uint64_t size;
+  };
+
+  slice_cell& cell_at(std::uint32_t stack, std::uint64_t time) {
+    const double part = static_cast<double>(time) / static_cast<double>(duration_ns_);
+    const std::size_t slice =
+        std::min(slices_ - 1, static_cast<std::size_t>(part * static_cast<double>(slices_)));
+    const auto [at, is_new] = cells_.try_emplace(std::uint64_t{stack} << 32 | slice);
+    at->second.stack = stack;
+    at->second.slice = static_cast<std::uint32_t>(slice);
+    if (!is_new || cells_.size() <= most_cells_ || slices_ % 2 != 0) return at->second;
+    halve();
+    return cell_at(stack, time);
+  }
+
+  // Two slices become one.
+  void halve() {
+    slices_ /= 2;
+    for (const auto& [key, cell] : std::exchange(cells_, {})) {
+      slice_cell& sum = cells_[std::uint64_t{cell.stack} << 32 | cell.slice / 2];
+      sum = {cell.stack, cell.slice / 2, sum.allocations + cell.allocations, sum.bytes + cell.bytes,
+             sum.grown + cell.grown};
+    }
+  }
+
+  void begin_block(std::uint64_t block, std::uint64_t size, std::uint32_t stack, std::uint64_t time) {
+    slice_cell& cell = cell_at(stack, time);
+    const auto bytes = static_cast<double>(size);
+    ++cell.allocations;
+    cell.bytes += bytes;
+    cell.grown += bytes;
+    // The rows of threads are not in the order of time: its end may be known already.
+    if (const auto ended = ends_.find(block); ended != ends_.end()) {
+      cell_at(stack, ended->second).grown -= bytes;
+      ends_.erase(ended);
+    } else {
+      living_.insert_or_assign(block, living{stack, size});
+    }
+  }
+
+  void end_block(std::uint64_t block, std::uint64_t time) {
+    const auto found = living_.find(block);
+    if (found == living_.end()) {
+      if (block != 0) ends_.emplace(block, time);
+      return;
+    }
+    cell_at(found->second.stack, time).grown -= static_cast<double>(found->second.size);
+    living_.erase(found);
+  }
+
+  std::uint64_t duration_ns_;
+  std::size_t slices_;
+  std::size_t most_cells_;
+  bool has_rows_ = false;
+  std::unordered_map<std::uint64_t, slice_cell> cells_;  // by stack and slice
+  std::unordered_map<std::uint64_t, living> living_;     // by block
+  std::unordered_map<std::uint64_t, std::uint64_t> ends_;
 };
 
 }  // namespace
 
-event_rows read_events(const std::string& path, std::size_t most) { return event_reader(path, most).read(); }
+event_slices slices_of(const std::string& path, std::uint64_t duration_ns, std::size_t slices,
+                       std::size_t most_cells) {
+  slicer made(duration_ns, std::max<std::size_t>(1, slices), most_cells);
+  read_tables(
+      path, [&made](table&& rows) { made.take(rows); },
+      [](std::string_view name) { return name == "events"; });
+  return made.result();
+}
 
 }  // namespace tarn::profiler

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// event_rows: the rows of a profile's table "events", in the order of their times. Plain data; any thread.
+// event_rows: the kinds of rows of a profile's table "events", and what call paths allocated in each part of the run, which
+// only these rows tell. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -22,23 +23,23 @@ enum event_row_kind : std::uint8_t {
   event_delete = 10,
 };
 
-struct event_row {
-  std::uint64_t time = 0;
-  std::uint64_t block = 0;
-  std::uint64_t size = 0;
-  std::uint64_t extra = 0;
-  std::uint32_t thread = 0;
+// Of one call path in one slice of the run.
+struct slice_cell {
   std::uint32_t stack = 0;
-  std::uint8_t kind = 0;
+  std::uint32_t slice = 0;
+  double allocations = 0;
+  double bytes = 0;
+  double grown = 0;  // live bytes at its end more than at its beginning
 };
 
-struct event_rows {
-  std::vector<event_row> rows;
-  bool cut = false;    // there were more events than wanted
-  std::string damage;  // of the file; empty: none
+struct event_slices {
+  std::vector<std::uint64_t> ends_ns;  // of the slices, which are equally long; empty: the file has no events
+  std::vector<slice_cell> cells;       // by stack, then slice; none that is all 0
 };
 
-// Reads the first `most` rows of the file. Throws profile_error for an invalid row.
-event_rows read_events(const std::string& path, std::size_t most);
+// Cuts the first `duration_ns` into `slices`, or into fewer where there would be more than `most_cells`. Holds a few dozen bytes for
+// each living block and each cell. Throws profile_error for a file that is no profile; what is damaged ends the events.
+event_slices slices_of(const std::string& path, std::uint64_t duration_ns, std::size_t slices = 100,
+                       std::size_t most_cells = 400'000);
 
 }  // namespace tarn::profiler

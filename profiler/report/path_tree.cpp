@@ -37,7 +37,7 @@ std::uint32_t path_tree::node_of(std::uint32_t stack) {
 }
 
 std::uint32_t path_tree::place_of(std::uint32_t stack) {
-  const std::vector<source_frame> frames = frames_of(profile_, stack);
+  const std::vector<source_frame> frames = near_frames(profile_, stack);
   if (frames.empty()) return no_frame;
   const std::size_t own = own_frame(frames);
   if (is_nameless(frames[own])) {

@@ -14,6 +14,7 @@
 #include "profiler/model/table_rows.hpp"
 #include "profiler/report/path_tree.hpp"
 #include "profiler/report/site_rows.hpp"
+#include "profiler/report/slice_data.hpp"
 #include "profiler/report/source_lines.hpp"
 #include "profiler/report/string_table.hpp"
 
@@ -293,8 +294,8 @@ json describe_actions(const std::vector<advice>& actions, const std::vector<std:
 
 }  // namespace
 
-nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
-                           const report_limits& limits) {
+nlohmann::json report_data(const profile& p, const std::vector<advice>& actions, const report_limits& limits,
+                           const event_slices& slices) {
   std::vector<cost> costs;
   costs.reserve(p.sites.size());
   for (const site& one : p.sites) costs.push_back(cost_of(p, one.figures));
@@ -303,13 +304,16 @@ nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
 
   string_table strings;
   path_tree paths(p, strings);
-  sites_json sites = describe_rows(p, rows_of(p, costs, named, paths, strings, limits.most_places), paths);
+  const std::vector<site_row> rows = rows_of(p, costs, named, paths, strings, limits.most_places);
+  sites_json sites = describe_rows(p, rows, paths);
+  json parts = slice_data(p, rows, slices, paths, strings);
   json made = {{"format", 1},
                {"meta", p.meta.is_object() ? p.meta : json::object()},
                {"mode", mode_name(p.mode)},
                {"prices", as_json(p.prices)},
                {"totals", std::move(sites.totals)},
                {"sites", std::move(sites.columns)},
+               {"slices", std::move(parts)},
                {"frames", paths.frames_json()},
                {"stacks", paths.nodes_json()},
                {"nameless", json::object()},

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "profiler/analyze/advice.hpp"
+#include "profiler/export/event_rows.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/report/site_choice.hpp"
 
@@ -31,6 +32,6 @@ struct report_limits {
 // `actions` is the result of advise(). Members: docs/reference/report.md. Cost: proportional to the profile's size; the JSON
 // is about a tenth of it.
 nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
-                           const report_limits& limits = {});
+                           const report_limits& limits = {}, const event_slices& slices = {});
 
 }  // namespace tarn::profiler

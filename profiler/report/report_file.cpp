@@ -60,11 +60,20 @@ struct fitted_data {
   std::string text;
 };
 
-fitted_data fit_data(const profile& p, const std::vector<advice>& actions, std::size_t most_bytes,
-                     std::size_t most_source_bytes) {
+// `parts`: how many such data share the page.
+fitted_data fit_data(const profile& p, const std::vector<advice>& actions, const report_settings& settings,
+                     std::size_t parts = 1) {
   report_limits limits;
-  limits.most_source_bytes = most_source_bytes;
-  nlohmann::json data = report_data(p, actions, limits);
+  limits.most_source_bytes = settings.most_source_bytes / parts;
+  const std::size_t most_bytes = settings.most_bytes / parts;
+  const report_summary words = settings.summary ? settings.summary(p, actions) : report_summary();
+  const auto describe = [&] {
+    nlohmann::json made = report_data(p, actions, limits, settings.slices);
+    made["summary"] = {{"problem", words.problem}, {"next", words.next}};
+    if (!settings.changes.is_null()) made["difference"] = settings.changes;
+    return made;
+  };
+  nlohmann::json data = describe();
   std::string text = data_text(data);
   while (text.size() > most_bytes && limits.sites.most > fewest_sites) {
     limits.sites.most = std::max(fewest_sites, std::min(limits.sites.most, p.sites.size()) / 2);
@@ -72,7 +81,7 @@ fitted_data fit_data(const profile& p, const std::vector<advice>& actions, std::
     limits.most_places = limits.sites.most / 4;
     data = nullptr;  // not held beside the next one
     std::string().swap(text);
-    data = report_data(p, actions, limits);
+    data = describe();
     text = data_text(data);
   }
   return {std::move(data), std::move(text)};
@@ -105,12 +114,13 @@ std::string name_of(const nlohmann::json& meta) {
 
 }  // namespace
 
-report_file render_report(const profile& p, const std::vector<advice>& actions, report_size size) {
-  const fitted_data fitted = fit_data(p, actions, size.most_bytes, size.most_source_bytes);
+report_file render_report(const profile& p, const std::vector<advice>& actions,
+                          const report_settings& settings) {
+  const fitted_data fitted = fit_data(p, actions, settings);
   return make_file(p, fitted.data, fitted.text);
 }
 
-report_file render_report_of_processes(profile parts, report_size size) {
+report_file render_report_of_processes(profile parts, const report_settings& settings) {
   struct process_cost {
     std::size_t index = 0;
     double ns = 0;
@@ -120,7 +130,9 @@ report_file render_report_of_processes(profile parts, report_size size) {
     order.push_back({order.size(), cost_of_all(each).total()});
   std::stable_sort(order.begin(), order.end(),
                    [](const process_cost& left, const process_cost& right) { return left.ns > right.ns; });
-  const std::size_t shown = std::min(size.most_processes, order.size());
+  const std::size_t shown = std::min(settings.most_processes, order.size());
+  report_settings of_one = settings;
+  of_one.changes = nullptr;
   std::string others;
   nlohmann::json names = nlohmann::json::array();
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
@@ -130,11 +142,11 @@ report_file render_report_of_processes(profile parts, report_size size) {
     const borrowed_process borrowed(parts, order[rank].index);
     const profile& one = borrowed.get();
     others += "</script>\n<script type=\"application/json\" class=\"process\">";
-    others += fit_data(one, advise(one), size.most_bytes / shown, size.most_source_bytes / shown).text;
+    others += fit_data(one, advise(one), of_one, shown).text;
   }
   // Last, so that the joined sites can take the place of the processes' sites: each may be most of the memory.
   join_sites(parts);
-  fitted_data fitted = fit_data(parts, advise(parts), size.most_bytes, size.most_source_bytes);
+  fitted_data fitted = fit_data(parts, advise(parts), settings);
   fitted.data["processes"] = std::move(names);
   return make_file(parts, fitted.data, data_text(fitted.data), others);
 }

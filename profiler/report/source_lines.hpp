@@ -10,7 +10,7 @@
 namespace tarn::profiler {
 
 struct source_limits {
-  std::size_t lines_around = 3;  // before and after
+  std::size_t lines_around = 8;  // before and after
   std::size_t most_line_bytes = 200;
   std::size_t most_bytes = std::size_t{256} << 10;     // of all lines together
   std::size_t most_file_bytes = std::size_t{8} << 20;  // larger files are left out

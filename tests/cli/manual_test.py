@@ -134,7 +134,7 @@ MEANINGS = {
     "where names are": ("--debug-path", "FOLDER"), "recorded later": ("--paused", ""), "proven at once": ("--prove", ""),
     "end the recording": ("--stop", ""), "what is known so far": ("--dump", ""), "no messages": ("-q,--quiet", ""),
     # what is written
-    "the file": ("-o,--output", "FILE"), "a browser": ("--open", ""), "no source lines": ("--no-source", ""), "for pprof": ("--pprof", ""),
+    "the file": ("-o,--output", "FILE"), "a browser": ("--open", ""), "no source lines": ("--no-source", ""), "an earlier profile": ("--before", "FILE"), "for pprof": ("--pprof", ""),
     "for flame graphs": ("--collapsed", ""), "for heaptrack": ("--heaptrack", ""), "for Prometheus": ("--prometheus", ""),
     "for SQL": ("--sqlite", ""),
     # a running process

@@ -203,12 +203,15 @@ class width(Profiles):
         for mode in ("full", "sample"):
             a, b = self.make("a.prof", 1000, 400, 1, mode), self.make("b.prof", 1000, 430, 2, mode)
             for text in ("show A", "show --metric peak A", "show --by leaks --reachable A", "show --by rss A",
-                         "show --by rss --over-time A"):
+                         "show --by rss --over-time A", "diff A B", "advise A", *["show --by pinned A"] * (mode == "full")):
                 with self.subTest(words=text, mode=mode):
                     lines = self.on_terminal(self.words(text, a, b), 80)
-                    self.assertGreater(len(lines), 8)
-                    for line in lines:
+                    self.assertGreater(len(lines), 2)
+                    # What is to be copied stays as it is.
+                    folded = re.sub(r"(?m)^   change .*\n(?: {13}.*\n)*", "", "\n".join(lines))
+                    for line in folded.split("\n"):
                         self.assertLessEqual(len(line), 80, line)
+                    self.assertNotRegex(folded, r"(?m)\d$\n *(?:%|B|[KMGT]iB|ns|us|ms|s)\b", "a figure and its unit")
 
     def test_columns_that_have_no_room_are_named(self):
         a = self.make("a.prof", 1000, 400, 1, "sample")

@@ -112,6 +112,30 @@ class report(Base):
                             "No such file or directory")
         self.assert_refused(tarn("report", self.profile, "-o", "/dev/full"), 125, "No space left")
 
+    def test_what_changed_since_an_earlier_profile(self):
+        result = tarn("report", "--before", self.profile, self.profile)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("with one recording per side", result.stderr)
+        found = self.data_of(self.read(self.page))["difference"]
+        told = json.loads(tarn("diff", "--json", self.profile, self.profile).stdout)
+        for name, total in told["totals"].items():
+            self.assertEqual(found["totals"][name]["after"], [round(total["after"])], name)
+        self.assertNotIn("difference", self.data_of(tarn("report", self.profile, "-o", "-").stdout))
+
+    def test_an_earlier_profile_that_cannot_be_compared_writes_nothing(self):
+        text = self.write("notes.prof", "no profile at all")
+        self.assert_refused(tarn("report", "--before", text, self.profile), 125, text)
+        self.assert_refused(tarn("report", "--before", self.profile, self.profile, text, "-o", self.page), 2, "--before takes one",
+                            "tarn merge")
+        self.assertFalse(os.path.exists(self.page))
+
+    def test_parts_of_the_run_only_where_each_call_is_known(self):
+        data = self.data_of(tarn("report", self.profile, "-o", "-").stdout)
+        slices = data["slices"]
+        self.assertEqual(len(slices["end_ns"]), 100)
+        self.assertGreater(sum(slices["allocations"]), 1000)
+        self.assertLess(max(slices["row"]), len(data["sites"]["kind"]))
+
     def test_usage(self):
         self.assert_refused(tarn("report"), 2)
         self.assert_refused(tarn("report", self.profile, "--outptu", "x"), 2)

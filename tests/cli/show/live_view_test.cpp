@@ -102,6 +102,31 @@ TEST(live_view, growth_is_per_minute) {
   EXPECT_NEAR(rates_between(before, after, growth).live_growth.value(), 12000, 1e-6);
 }
 
+// One place holds much, one is a little busier than nothing, and one is busy.
+TEST(live_view, idle_places_are_in_the_order_of_their_live_memory) {
+  profiler::profile before;
+  before.meta = {{"duration_ns", 1e9}};
+  before.stacks = {{}, {0, 0x10}, {0, 0x20}, {0, 0x30}};
+  before.sites.resize(3);
+  for (std::uint32_t index = 0; index < 3; ++index) {
+    before.symbols[0x10U * (index + 1)] = {{std::string(1, "abc"[index]), "x.cpp", 1, false}};
+    before.sites[index].stack = index + 1;
+    before.sites[index].figures.live_bytes = 1e6 * (index + 1);
+  }
+  profiler::profile after = before;
+  after.meta["duration_ns"] = 11e9;
+  after.sites[0].figures.malloc_ns = 1000;
+  const auto order = [&] {
+    std::string names;
+    for (const live_place& one : places_between(before, after, live_order::cost, {}))
+      names += one.frame.function;
+    return names;
+  };
+  EXPECT_EQ(order(), "cba");
+  after.sites[1].figures.malloc_ns = 1e9;
+  EXPECT_EQ(order(), "bca");
+}
+
 TEST(live_view, the_header_is_cut_at_whole_figures) {
   live_rates rates;
   rates.resident_bytes = 3e9;

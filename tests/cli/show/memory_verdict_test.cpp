@@ -69,10 +69,10 @@ TEST(memory_verdict, a_killed_program_with_its_limit_and_who_held_the_memory) {
       << text;
   EXPECT_TRUE(has(text, "the limit of its control group is 512 MiB")) << text;
   EXPECT_TRUE(has(text, "what was resident at 1.5")) << text;
-  EXPECT_TRUE(has(text, "300 MiB   75 %  live blocks\n")) << text;
-  EXPECT_TRUE(has(text, "300 MiB   75 %    load  load.cpp:7\n")) << text;
-  EXPECT_TRUE(has(text, "100 MiB   25 %  kept by malloc")) << text;
-  EXPECT_TRUE(has(text, "400 MiB  100 %  sum of all mappings")) << text;
+  EXPECT_TRUE(has(text, "300 MiB    75 %  live blocks\n")) << text;
+  EXPECT_TRUE(has(text, "300 MiB    75 %    load  load.cpp:7\n")) << text;
+  EXPECT_TRUE(has(text, "100 MiB    25 %  kept by malloc")) << text;
+  EXPECT_TRUE(has(text, "400 MiB   100 %  sum of all mappings")) << text;
   EXPECT_EQ(render_verdict(p).find(text), 0U) << "the summary begins with it";
   EXPECT_FALSE(has(render_verdict(p), "Leave")) << "advice is about time";
 }
@@ -83,8 +83,8 @@ TEST(memory_verdict, what_malloc_keeps_is_told_apart_where_the_recording_knows_i
   p.memory.parts.push_back({p.memory.rows[0].time_ns, "kept", "", 1, 70 * mib, 0});
   p.memory.parts.push_back({p.memory.rows[0].time_ns, "kept", profiler::pinned_by_nobody, 0, 30 * mib, 0});
   const std::string text = render_memory_verdict(p);
-  EXPECT_TRUE(has(text, "70 MiB   18 %  free, but pinned by live blocks near it")) << text;
-  EXPECT_TRUE(has(text, "30 MiB  7.5 %  free: caches")) << text;
+  EXPECT_TRUE(has(text, "70 MiB    18 %  free, but pinned by live blocks near it")) << text;
+  EXPECT_TRUE(has(text, "30 MiB   7.5 %  free: caches")) << text;
 }
 
 TEST(memory_verdict, parts_that_may_be_nothing_are_one_row) {

@@ -58,6 +58,16 @@ TEST(profile_verdict, paths_to_one_place_are_added_up) {
   EXPECT_EQ(places_of(p), std::multiset<std::string>{"make (list.cpp:10)"});
 }
 
+TEST(profile_verdict, the_terminal_shows_the_summary_that_the_report_has) {
+  const profile p = two_places({"make", {}, 0, false}, {"load", {}, 0, false});
+  const summary said = summarise(p, profiler::advise(p));
+  EXPECT_NE(said.problem.find("\tmake\n"), std::string::npos) << said.problem;
+  std::string text;
+  for (const char letter : said.problem + said.help + said.next)
+    text += letter == '\t' ? "  " : std::string(1, letter);
+  EXPECT_EQ(render_verdict(p), text);
+}
+
 TEST(profile_verdict, places_whose_cost_may_be_nothing_are_one_row) {
   profile p = two_places({"make", {}, 0, false}, {"load", {}, 0, false});
   p.sites[1].figures.malloc_variance = 1e12;

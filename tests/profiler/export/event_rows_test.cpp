@@ -1,102 +1,101 @@
 // SPDX-License-Identifier: MIT
-// Events as they are in the file: their order, their number, and rows that make no sense.
+// What call paths allocated in each slice of the run, from the events of a file.
 #include "profiler/export/event_rows.hpp"
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <tuple>
+
 #include "profiler/format/table_file.hpp"
+#include "profiler/model/profile.hpp"
 #include "tests/profiler/scratch_file.hpp"
 
 namespace tarn::profiler {
 namespace {
 
-table events_at(const integers& times) {
-  const std::size_t count = times.size();
+struct row {
+  std::uint64_t time, kind, block, size, stack, extra = 0;
+};
+
+table events_of(const std::vector<row>& rows) {
+  std::array<integers, 6> columns;
+  for (const row& one : rows) {
+    const std::array values{one.time, one.kind, one.block, one.size, one.stack, one.extra};
+    for (std::size_t index = 0; index < columns.size(); ++index) columns[index].push_back(values[index]);
+  }
   return {"events",
-          count,
-          {{"time_ns", times},
-           {"thread", integers(count)},
-           {"kind", integers(count, event_malloc)},
-           {"block", integers(count)},
-           {"size", integers(count)},
-           {"stack", integers(count)},
-           {"extra", integers(count)}},
+          rows.size(),
+          {{"time_ns", columns[0]},
+           {"thread", integers(rows.size())},
+           {"kind", columns[1]},
+           {"block", columns[2]},
+           {"size", columns[3]},
+           {"stack", columns[4]},
+           {"extra", columns[5]}},
           false};
 }
 
-std::string events_refusal(const scratch_file& file) {
-  try {
-    read_events(file.path(), 1000);
-  } catch (const profile_error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using cell = std::tuple<std::uint32_t, std::uint32_t, double, double, double>;
 
-TEST(event_rows, are_sorted_by_time_and_otherwise_keep_their_order) {
+std::vector<cell> cells_of(const std::vector<row>& rows, std::size_t slices = 10, std::size_t most = 1000) {
   const scratch_file file;
-  table events = events_at({5, 3, 5, 3});
-  std::get<integers>(events.columns[3].values) = {1, 2, 3, 4};
-  table_writer(file.path()).append(events);
-  const event_rows found = read_events(file.path(), 4);
-  EXPECT_FALSE(found.cut);
-  EXPECT_EQ(found.damage, "");
-  std::string blocks;
-  for (const event_row& each : found.rows) blocks += std::to_string(each.block);
-  EXPECT_EQ(blocks, "2413");
+  table_writer(file.path()).append(events_of(rows));
+  std::vector<cell> found;
+  for (const slice_cell& one : slices_of(file.path(), 100, slices, most).cells)
+    found.emplace_back(one.stack, one.slice, one.allocations, one.bytes, one.grown);
+  return found;
 }
 
-TEST(event_rows, the_first_are_read_of_several_tables) {
-  const scratch_file file;
-  {
-    table_writer out(file.path());
-    out.append(events_at({1, 2}));
-    out.append_json("meta", "{}");
-    out.append(events_at({3, 4}));
-  }
-  EXPECT_EQ(read_events(file.path(), 4).rows.size(), 4U);
-  EXPECT_FALSE(read_events(file.path(), 4).cut);
-  EXPECT_EQ(read_events(file.path(), 3).rows.back().time, 3U);
-  EXPECT_TRUE(read_events(file.path(), 3).cut);
+TEST(event_slices, hold_calls_bytes_and_growth_of_each_path) {
+  EXPECT_EQ(cells_of({{5, event_malloc, 1, 10, 7},
+                      {8, event_new, 2, 20, 7},
+                      {15, event_free, 1, 0, 0},
+                      {99, event_calloc, 3, 5, 8},
+                      {250, event_delete, 2, 0, 0}}),
+            (std::vector<cell>{{7, 0, 2, 30, 30}, {7, 1, 0, 0, -10}, {7, 9, 0, 0, -20}, {8, 9, 1, 5, 5}}));
 }
 
-TEST(event_rows, a_file_without_events_has_none) {
+TEST(event_slices, a_realloc_ends_the_old_block) {
+  EXPECT_EQ(cells_of({{5, event_malloc, 1, 10, 7}, {15, event_realloc, 2, 30, 8, 1}}),
+            (std::vector<cell>{{7, 0, 1, 10, 10}, {7, 1, 0, 0, -10}, {8, 1, 1, 30, 30}}));
+}
+
+TEST(event_slices, a_free_may_come_before_its_allocation_as_threads_write_in_turn) {
+  EXPECT_EQ(cells_of({{15, event_free, 1, 0, 0}, {5, event_malloc, 1, 10, 7}}),
+            (std::vector<cell>{{7, 0, 1, 10, 10}, {7, 1, 0, 0, -10}}));
+}
+
+TEST(event_slices, are_fewer_where_there_would_be_too_many_cells) {
+  std::vector<row> rows;
+  for (std::uint64_t time = 0; time < 100; time += 5) rows.push_back({time, event_malloc, time + 1, 1, 7});
+  EXPECT_EQ(cells_of(rows, 16).size(), 16U);
+  const std::vector<cell> few = cells_of(rows, 16, 4);
+  EXPECT_EQ(few.size(), 4U);
+  double calls = 0;
+  for (const cell& one : few) calls += std::get<2>(one);
+  EXPECT_EQ(calls, 20);
+}
+
+TEST(event_slices, a_file_without_events_has_none) {
   const scratch_file file;
   { table_writer out(file.path()); }
-  EXPECT_TRUE(read_events(file.path(), 10).rows.empty());
+  EXPECT_TRUE(slices_of(file.path(), 100).ends_ns.empty());
 }
 
-TEST(event_rows, the_row_that_makes_no_sense_is_named) {
-  for (const auto& [column_index, most] :
-       {std::pair{1, std::uint64_t{0xffffffff}}, {2, 255}, {4, 1ULL << 46}}) {
-    const scratch_file file;
-    table_writer out(file.path());
-    table events = events_at({1, 2});
-    std::uint64_t& value =
-        std::get<integers>(events.columns[static_cast<std::size_t>(column_index)].values)[1];
-    value = most;
-    out.append(events);
-    EXPECT_EQ(events_refusal(file), "no error");
-    ++value;
-    out.append(events);
-    EXPECT_EQ(events_refusal(file),
-              file.path() + ": row 3 of its events makes no sense; record the program again: tarn profile");
-  }
-}
-
-TEST(event_rows, what_is_read_of_a_damaged_file_is_kept) {
+TEST(event_slices, what_is_read_of_a_damaged_file_counts) {
   scratch_file file;
   {
     table_writer out(file.path());
-    out.append(events_at({1}));
-    out.append(events_at({2}));
+    out.append(events_of({{5, event_malloc, 1, 10, 7}}));
+    out.append(events_of({{6, event_malloc, 2, 10, 7}}));
   }
   auto bytes = file.contents();
   bytes.pop_back();
   file.set(bytes);
-  const event_rows found = read_events(file.path(), 10);
-  EXPECT_EQ(found.rows.size(), 1U);
-  EXPECT_EQ(found.damage, "the file ends too early");
+  const event_slices found = slices_of(file.path(), 100);
+  ASSERT_EQ(found.cells.size(), 1U);
+  EXPECT_EQ(found.cells[0].allocations, 1);
 }
 
 }  // namespace

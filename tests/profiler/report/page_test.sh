@@ -13,7 +13,7 @@ skip() {
   exit 77
 }
 command -v node >/dev/null || skip "no node (Debian: nodejs)"
-[ -d "$page/node_modules/esbuild" ] || skip "no node_modules; in profiler/report/page: npm ci"
+[ -d "$page/node_modules/esbuild-wasm" ] || skip "no node_modules; in profiler/report/page: npm ci"
 
 case $1 in
   bundle)

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "profiler/analyze/site_label.hpp"
+#include "profiler/report/site_rows.hpp"
 #include "tests/profiler/analyze/small_program.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
@@ -55,6 +56,28 @@ void expect_whole(const json& data) {
     EXPECT_EQ(column.size(), data["sites"]["kind"].size()) << name;
   }
   for (const json& stack : data["sites"]["stack"]) ASSERT_LT(stack.get<std::size_t>(), nodes);
+}
+
+TEST(report_data, slices_are_of_rows_whether_their_sites_are_named_or_summed_up) {
+  const profile p = synthetic_profile();
+  event_slices slices;
+  slices.ends_ns = {10, 20};
+  for (const site& one : p.sites) slices.cells.push_back({one.stack, one.stack % 2, 1, 10, -5});
+  slices.cells.push_back({4'000'000, 0, 1, 10, 5});  // of no site
+  EXPECT_TRUE(report_data(p, {})["slices"].is_null());
+  for (const std::size_t named : {20'000U, 10U}) {
+    report_limits limits;
+    limits.sites = {.least = 0, .most = named};
+    limits.most_places = 5;
+    const json data = report_data(p, {}, limits, slices);
+    const json& found = data["slices"];
+    EXPECT_EQ(sum_of(found["allocations"]), static_cast<std::int64_t>(p.sites.size()));
+    EXPECT_EQ(sum_of(found["grown"]), -5 * static_cast<std::int64_t>(p.sites.size()));
+    for (const json& row : found["row"]) {
+      ASSERT_LT(row.get<std::size_t>(), data["sites"]["kind"].size());
+      EXPECT_NE(data["sites"]["kind"][row.get<std::size_t>()], static_cast<int>(row_kind::outside));
+    }
+  }
 }
 
 TEST(report_data, totals_agree_in_every_column) {

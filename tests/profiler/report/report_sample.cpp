@@ -2,9 +2,12 @@
 // Writes the report of a synthetic profile, for the browser tests: report_sample KIND FILE
 //   usual    a server of 200 sites, five minutes
 //   large    20,000 sites under deep call paths, as a compiler has, ten minutes
+//   huge     250,000 sites under deep call paths
 //   deep     a function that calls itself 5,000 times
 //   hostile  every name contains markup and script
 //   faults   a profile in mode faults
+//   changed  `usual`, compared with an earlier recording
+//   parts    `usual`, with what each call path did in each part of the run
 //   empty    nothing was recorded
 //   damaged  mode sample, without symbols, damaged and with lost events
 //   file     not a report but the profile of `usual`, as tarn profile would write it
@@ -13,7 +16,9 @@
 #include <fstream>
 #include <string>
 
+#include "cli/show/profile_verdict.hpp"
 #include "profiler/analyze/advice.hpp"
+#include "profiler/report/difference_data.hpp"
 #include "profiler/report/report_file.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
@@ -69,10 +74,10 @@ void poison(profile& p) {
 }
 
 bool make(const std::string& kind, profile& p) {
-  if (kind == "usual") {
+  if (kind == "usual" || kind == "changed" || kind == "parts") {
     p = synthetic_profile();
-  } else if (kind == "large") {
-    p = synthetic_profile({.sites = 20000, .seconds = 600});
+  } else if (kind == "large" || kind == "huge") {
+    p = synthetic_profile({.sites = kind == "huge" ? 250'000U : 20'000U, .seconds = 600});
     deepen(p);
   } else if (kind == "deep") {
     p = synthetic_profile({.sites = 20});
@@ -112,10 +117,24 @@ int main(int count, char** words) {
   }
   profile p;
   if (count != 3 || !make(words[1], p)) {
-    std::fprintf(stderr, "usage: %s usual|large|deep|hostile|faults|empty|damaged|file FILE\n", words[0]);
+    std::fprintf(stderr,
+                 "usage: %s usual|large|huge|deep|hostile|faults|changed|parts|empty|damaged|file FILE\n",
+                 words[0]);
     return 2;
   }
   std::ofstream file(words[2], std::ios::binary);
-  file << render_report(p, advise(p)).html;
+  report_settings page;
+  page.summary = [](const profile& one, const std::vector<advice>& actions) {
+    const tarn::cli::summary said = tarn::cli::summarise(one, actions);
+    return report_summary{said.problem, said.next};
+  };
+  if (std::strcmp(words[1], "changed") == 0)
+    page.changes = difference_data(difference::between(synthetic_profile({.sites = 230, .seed = 2}), p));
+  if (std::strcmp(words[1], "parts") == 0) {
+    page.slices.ends_ns = {100'000'000'000, 200'000'000'000, 300'000'000'000};
+    for (std::uint32_t site = 0; site < 20; ++site)
+      page.slices.cells.push_back({p.sites[site].stack, site % 3, site + 1.0, 1000.0 * site, 500.0 * site});
+  }
+  file << render_report(p, advise(p), page).html;
   return file.good() ? 0 : 1;
 }

@@ -38,7 +38,9 @@ class SourceLines : public testing::Test {
 };
 
 TEST_F(SourceLines, TheLinesAroundAPlace) {
-  const nlohmann::json found = source_lines(report(write("a.cpp", 20), {10, 1, 20, 21, 0}));
+  source_limits limits;
+  limits.lines_around = 3;
+  const nlohmann::json found = source_lines(report(write("a.cpp", 20), {10, 1, 20, 21, 0}), limits);
   EXPECT_EQ(found["0"],
             nlohmann::json({7, "line 7", "line 8", "line 9", "line 10", "line 11", "line 12", "line 13"}));
   EXPECT_EQ(found["1"], nlohmann::json({1, "line 1", "line 2", "line 3", "line 4"}));
@@ -57,6 +59,7 @@ TEST_F(SourceLines, WhatIsNoSourceFileIsNotRead) {
 
 TEST_F(SourceLines, TheirSizeIsBounded) {
   source_limits limits;
+  limits.lines_around = 3;
   limits.most_bytes = 50;
   EXPECT_EQ(source_lines(report(write("a.py", 100), {10, 50, 90}), limits).size(), 1U);
   limits.most_file_bytes = 100;

@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import * as path from "node:path";
 
 const [page_folder, table] = process.argv.slice(2);
-const { transformSync } = createRequire(path.join(page_folder, "package.json"))("esbuild");
+const { transformSync } = createRequire(path.join(page_folder, "package.json"))("esbuild-wasm");
 const { code } = transformSync(fs.readFileSync(path.join(page_folder, "src/units.ts"), "utf8"), { loader: "ts" });
 const units = await import(`data:text/javascript,${encodeURIComponent(code)}`);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // detail: call paths, figures, sizes, lifetimes and threads of one site, or of several together, for the tables' open rows.
 import { bar, button, el } from "./dom";
-import { kind, type model } from "./model";
+import { kind, metric_of, type model } from "./model";
 import { state } from "./state";
 import { exact, narrow, show, show_bytes, show_count, show_ns, show_power, show_share, type unit } from "./units";
 
@@ -22,16 +22,37 @@ function call_path(m: model, row: number): HTMLElement {
   return list;
 }
 
-// The lines around a place, where the report has them.
+// What the lines of each file cost, by "file,line"; all call paths to a line together.
+const costs_of_lines = new WeakMap<model, Map<string, number>>();
+function costs_by_line(m: model): Map<string, number> {
+  let made = costs_of_lines.get(m);
+  if (made === undefined) {
+    made = new Map();
+    const { file, line } = m.data.frames;
+    const costs = m.values(metric_of("cost"));
+    for (let row = 0; row < m.rows; ++row) {
+      const frame = m.place(row);
+      if (frame < 0 || line[frame] === 0) continue;
+      const key = `${file[frame]},${line[frame]}`;
+      made.set(key, (made.get(key) ?? 0) + costs[row]!);
+    }
+    costs_of_lines.set(m, made);
+  }
+  return made;
+}
+
+// The lines around a place, where the report has them, each with what it costs.
 function source(m: model, frame: number): HTMLElement | null {
   const found = m.data.sources?.[String(frame)];
   if (found === undefined) return null;
   const list = el("ol", { class: "source", start: String(found[0]) });
   found.slice(1).forEach((text, index) => {
-    const is_place = Number(found[0]) + index === m.data.frames.line[frame];
-    list.append(el("li", is_place ? { class: "place" } : {}, el("code", {}, String(text))));
+    const line = Number(found[0]) + index;
+    const cost = costs_by_line(m).get(`${m.data.frames.file[frame]},${line}`) ?? 0;
+    list.append(el("li", line === m.data.frames.line[frame] ? { class: "place" } : {},
+      el("span", { class: "line-cost" }, cost > 0 ? show_ns(cost) : ""), el("code", {}, String(text))));
   });
-  return el("div", {}, el("h3", {}, `Source, ${m.place_of(frame)}`), list);
+  return el("div", {}, el("h3", {}, `Source with each line's cost, ${m.place_of(frame)}`), list);
 }
 
 // Of several rows: the dearest paths, each by its next callers.

@@ -4,7 +4,7 @@
 // what a canvas cannot say, the line above it says, also to screen readers, and all of it works by keyboard.
 import { button, choice, el, section, switcher } from "./dom";
 import { flame_tree } from "./flame_tree";
-import { type metric, metric_of, metrics, type model } from "./model";
+import { type metric, metric_of, metrics, type model, span_metrics } from "./model";
 import { state } from "./state";
 import { colour, is_dark, on_theme_change } from "./theme";
 import { exact, show, show_share } from "./units";
@@ -39,6 +39,7 @@ export class flame_view {
   private readonly path = el("div", { class: "flame-path" });
   private readonly legend = el("ul", { class: "legend" });
   private readonly found = el("span", { class: "status", role: "status" });
+  private figure!: HTMLElement;
 
   constructor(private readonly m: model) {
     const first = metrics.find((one) => m.total_of(one) > 0) ?? metrics[0]!;
@@ -46,11 +47,19 @@ export class flame_view {
     this.build();
     this.choose_hues();
     on_theme_change(() => this.draw());
+    state.on_span((text) => this.follow(text !== null));
     new ResizeObserver(() => {
       if (this.scroller.clientWidth !== this.width) this.draw();
       else this.paint();
     }).observe(this.scroller);
     this.scroller.addEventListener("scroll", () => this.paint());
+    this.rebuild();
+  }
+
+  // A part of the run is selected, or the whole run again.
+  private follow(is_part: boolean): void {
+    this.by = is_part ? span_metrics[0]! : metrics.find((one) => this.m.total_of(one) > 0) ?? metrics[0]!;
+    this.figure.querySelector("select")!.value = this.by.id;
     this.rebuild();
   }
 
@@ -60,11 +69,11 @@ export class flame_view {
     const place = section("flame", "Where it comes from", "Width is the share of the chosen figure. Select a frame to make it fill the width.");
     const search = el("input", { type: "search", id: "flame-search", placeholder: "Function", autocomplete: "off", spellcheck: "false" });
     search.addEventListener("input", () => this.search(search.value));
-    const options = metrics.map((one) => ({
+    const options = [...metrics, ...(this.m.data.slices ? span_metrics : [])].map((one) => ({
       value: one.id, disabled: this.m.total_of(one) === 0,
       text: this.m.total_of(one) === 0 ? `${one.label} (none recorded)` : one.label }));
     place.append(el("div", { class: "controls" },
-      choice("Figure", options, this.by.id, (value) => { this.by = metric_of(value); this.rebuild(); }),
+      this.figure = choice("Figure", options, this.by.id, (value) => { this.by = metric_of(value); this.rebuild(); }),
       switcher("Direction", [{ value: "normal", text: "From main" }, { value: "inverted", text: "From the allocation" }],
         "normal", (value) => { this.inverted = value === "inverted"; this.root = this.focused = 0; this.rebuild(); }),
       el("label", { class: "field grow" }, el("span", {}, "Highlight"), search), this.found,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // main: reads the data and fills the sections of index.html, in their order, before the browser paints for the first time.
+import { show_difference } from "./difference";
 import { el } from "./dom";
 import { flame_view } from "./flame";
 import { show_lifetimes } from "./lifetimes";
@@ -21,6 +22,7 @@ function start(): void {
   show_program(m);
   show_processes(m.data);
   show_verdict(m);
+  show_difference(m);
   void new sites_view(m);
   void new flame_view(m);
   show_timeline(m);

@@ -18,6 +18,16 @@ export interface memory_part { name: string; file: string; line: number; bytes: 
 export interface memory_kind { name: string; text: string; bytes: number; parts: memory_part[] }
 export interface memory { time_ns: number; resident_bytes: number; untouched: number; kinds: memory_kind[] } // at the live peak
 
+export interface changed { before: numbers; after: numbers; margin: numbers } // margin: half of the interval of 95 %
+export interface difference { // since earlier recordings
+  recordings: [number, number];
+  metrics: { name: string; unit: unit; meaning: string }[];
+  totals: Record<string, changed>; // by metric, one value each
+  sites: { function: numbers; file: numbers; line: numbers; type: numbers; callers: numbers; values: Record<string, changed> };
+  others: { count: number; values: Record<string, changed> }; // call paths that are not in sites
+  strings: string[];
+}
+
 export interface report {
   format: number;
   meta: Record<string, unknown>;
@@ -32,6 +42,7 @@ export interface report {
   whole: { processor_ns: number; cost_variance: number; allocations_variance: number; bytes_variance: number };
   trouble: { kind: "death" | "peak" | "growth" | "time"; is_memory: boolean; sentence: string };
   sources?: Record<string, (number | string)[]>; // by frame: the first line's number, then lines
+  slices: { end_ns: numbers; slice: numbers; row: numbers; allocations: numbers; bytes: numbers; grown: numbers } | null; // null: no events
   details: { sizes: numbers[]; lifetimes: numbers[]; threads: numbers[] };
   lifetimes: numbers[];
   threads: thread[];
@@ -39,10 +50,12 @@ export interface report {
   counters: Record<string, numbers>;
   memory: memory | null; // null: the profile does not tell
   actions: action[];
+  summary: { problem: string; next: string }; // lines; a tab after each figure that stands in a column of its own
   quality: {
     other_faults: number; unseen_faults: number; lost_events: number; unwind_error_rate: number;
     unwind_checked: number; damage: string; detailed_sites: number;
   };
+  difference?: difference;
   processes?: { name: string; cost_ns: number; has_data: boolean }[]; // of a merged profile, the costliest first
 }
 
@@ -63,15 +76,24 @@ export const metrics: metric[] = [
     help: "Asked for and not freed when the program ended" },
   { id: "peak", label: "Live at the peak", head: "At the peak", what: "bytes", columns: ["bytes_at_peak"],
     help: "Live at the moment when the whole program's live bytes were highest" },
+  { id: "temporary", label: "Temporary allocations", head: "Temporary", what: "count", columns: ["lifo_frees"],
+    help: "Freed by the thread that allocated them, before it allocated or freed another block" },
   { id: "faults", label: "Page faults", head: "Faults", what: "count", columns: ["faults"], variance: ["faults_variance"], help: "On blocks of the site" },
   { id: "untouched", label: "Untouched bytes", head: "Untouched", what: "bytes", columns: ["untouched_bytes"],
     help: "In blocks that were looked at when they were freed, or at the end: asked for, and not in memory" },
 ];
 
+// Of the selected part of the run; only where the profile has every call.
+export const span_metrics: metric[] = [
+  { id: "span_bytes", label: "Requested in the selection", head: "Requested in it", what: "bytes", columns: ["span_bytes"], help: "In the part of the run that is selected in the timeline" },
+  { id: "span_calls", label: "Allocations in the selection", head: "Calls in it", what: "count", columns: ["span_calls"], help: "In the part of the run that is selected in the timeline" },
+  { id: "span_grown", label: "Growth in the selection", head: "Growth in it", what: "bytes", columns: ["span_grown"], help: "Live at the end of the selection, and not at its beginning; 0 where it shrank" },
+];
+
 const sample_metric: metric = { id: "samples", label: "Samples", head: "Samples", what: "count", columns: ["samples"], help: "" };
 
 export function metric_of(id: string): metric {
-  return metrics.find((one) => one.id === id) ?? (id === "samples" ? sample_metric : metrics[0]!);
+  return [...metrics, ...span_metrics].find((one) => one.id === id) ?? (id === "samples" ? sample_metric : metrics[0]!);
 }
 
 export class model {
@@ -81,6 +103,26 @@ export class model {
 
   constructor(readonly data: report) {
     this.rows = data.sites.kind!.length;
+    if (data.slices) this.select_slices(0, data.slices.end_ns.length);
+  }
+
+  // Sums the slices from..to-1 (indices) into the columns of span_metrics.
+  select_slices(from: number, to: number): void {
+    const { slice, row, allocations, bytes, grown } = this.data.slices!;
+    const sums = { span_calls: new Array<number>(this.rows).fill(0), span_bytes: new Array<number>(this.rows).fill(0),
+      span_grown: new Array<number>(this.rows).fill(0) };
+    slice.forEach((at, cell) => {
+      if (at < from || at >= to) return;
+      sums.span_calls[row[cell]!]! += allocations[cell]!;
+      sums.span_bytes[row[cell]!]! += bytes[cell]!;
+      sums.span_grown[row[cell]!]! += grown[cell]!;
+    });
+    sums.span_grown = sums.span_grown.map((one) => Math.max(0, one));
+    for (const [name, column] of Object.entries(sums)) {
+      this.data.sites[name] = column;
+      this.data.totals[name] = column.reduce((so_far, one) => so_far + one, 0);
+      this.cached.delete(name);
+    }
   }
 
   text(number: number): string { return this.data.strings[number] ?? ""; }

@@ -3,7 +3,7 @@
 // with the verdict.
 import { bar, button, choice, el, replace, section, switcher, type content } from "./dom";
 import { rows_details } from "./detail";
-import { kind, type metric, metric_of, type model } from "./model";
+import { kind, type metric, metric_of, type model, span_metrics } from "./model";
 import { state } from "./state";
 import { type column, data_table } from "./table";
 import { exact, show, show_bytes, show_estimate, show_share } from "./units";
@@ -11,7 +11,13 @@ import { exact, show, show_bytes, show_estimate, show_share } from "./units";
 // A figure of a group of rows.
 type sum_of = (group: number, id: string) => number;
 
-function figure_column(one: metric, of: sum_of, variance_of: sum_of): column {
+// Of the sum of all rows, which is not that of the rows' variances.
+function whole_variance(m: model, id: string): number {
+  const { cost_variance, allocations_variance, bytes_variance } = m.data.whole;
+  return { cost: cost_variance, allocations: allocations_variance, bytes: bytes_variance }[id] ?? 0;
+}
+
+function figure_column(m: model, one: metric, of: sum_of, variance_of: sum_of): column {
   const said = (group: number) => show_estimate(of(group, one.id), variance_of(group, one.id), one.what);
   return {
     id: one.id, label: one.head, help: `${one.label}. ${one.help}`,
@@ -21,7 +27,8 @@ function figure_column(one: metric, of: sum_of, variance_of: sum_of): column {
     title: (group) => exact(of(group, one.id), one.what),
     sum: (groups) => {
       const sum = groups.reduce((so_far, group) => so_far + of(group, one.id), 0);
-      return el("span", { title: exact(sum, one.what), "data-sum": one.id, "data-value": sum }, show(sum, one.what));
+      return el("span", { title: exact(sum, one.what), "data-sum": one.id, "data-value": sum },
+        show_estimate(sum, sum === m.total_of(one) ? whole_variance(m, one.id) : 0, one.what));
     },
   };
 }
@@ -37,8 +44,8 @@ function sample_column(of: sum_of): column {
 function figure_columns(m: model, of: sum_of, variance_of: sum_of): column[] {
   const cost = metric_of("cost");
   const whole = m.cpu_ns() || m.total_of(cost);
-  const columns = ["cost", "hidden", "malloc", "allocations", "bytes", "peak", "live", "faults", "untouched"]
-    .map((id) => figure_column(metric_of(id), of, variance_of));
+  const columns = ["cost", "hidden", "malloc", "allocations", "temporary", "bytes", "peak", "live", "faults", "untouched"]
+    .map((id) => figure_column(m, metric_of(id), of, variance_of));
   const said_cost = columns[0]!.cell;
   columns[0]!.cell = (group) => [bar(m.total_of(cost) > 0 ? of(group, "cost") / m.total_of(cost) : 0),
     el("span", { class: "beside" }, said_cost(group) as string)];
@@ -48,6 +55,7 @@ function figure_columns(m: model, of: sum_of, variance_of: sum_of): column[] {
     cell: (group) => show_share(of(group, "cost"), whole, 1.96 * Math.sqrt(variance_of(group, "cost"))),
     sum: (groups) => show_share(groups.reduce((sum, group) => sum + of(group, "cost"), 0), whole),
   });
+  if (m.data.slices) columns.unshift(...span_metrics.map((one) => ({ ...figure_column(m, one, of, variance_of), part: true })));
   if (m.data.mode === "sample") columns.splice(columns.findIndex((one) => one.id === "allocations"), 0, sample_column(of));
   const bytes = columns.findIndex((one) => one.id === "bytes");
   columns.splice(bytes + 1, 0, {
@@ -168,6 +176,9 @@ export class sites_view {
     this.build();
     this.update();
     state.on_filter(() => this.update());
+    state.on_span((text) => {
+      for (const one of this.tables.values()) one.table.show_part(text !== null, text === null ? "cost" : "span_bytes");
+    });
     state.on_reveal((row) => this.reveal(row));
   }
 

@@ -20,6 +20,14 @@ class shared_state {
   }
   on_filter(one: listener): void { this.listeners.push(one); }
 
+  // A part of the timeline, of a profile that tells what each call path did in it; null: the whole run.
+  private readonly span_listeners: ((text: string | null) => void)[] = [];
+  set_span(text: string | null, has: (row: number) => boolean): void {
+    for (const one of this.span_listeners) one(text);
+    this.set_filter(text === null ? null : { text, has });
+  }
+  on_span(one: (text: string | null) => void): void { this.span_listeners.push(one); }
+
   // Shows a site in the table of sites, open.
   reveal(row: number): void { this.reveal_row(row); }
   on_reveal(show: (row: number) => void): void { this.reveal_row = show; }

@@ -8,6 +8,7 @@ export interface column {
   label: string;
   help?: string;
   text?: boolean; // sorted by text, ascending at first
+  part?: boolean; // shown only while a part of the run is selected
   sort_by: (row: number) => number | string;
   is_uncertain?: (row: number) => boolean; // its figure may be nothing; sorted by it, such rows are folded into one
   cell: (row: number) => content | content[];
@@ -22,6 +23,8 @@ export interface table_options {
   details?: (row: number) => HTMLElement;
   piece?: number;
 }
+
+const class_of = (one: column): string => (one.text ? "text" : one.part ? "part-of-run" : "");
 
 export class data_table {
   readonly element: HTMLElement;
@@ -71,7 +74,7 @@ export class data_table {
 
   private head_of(one: column): HTMLElement {
     const sort = button(one.label, () => this.sort_by(one.id), one.help ? { title: one.help } : {});
-    const cell = el("th", { scope: "col", class: one.text ? "text" : "" }, sort);
+    const cell = el("th", { scope: "col", class: class_of(one) }, sort);
     this.heads.set(one.id, cell);
     return cell;
   }
@@ -83,6 +86,14 @@ export class data_table {
       this.sorted = id;
       this.ascending = this.column_of(id).text ?? false;
     }
+    this.sort();
+  }
+
+  // For a part of the run, or the whole run again.
+  show_part(is_part: boolean, sorted: string): void {
+    this.element.classList.toggle("of-part", is_part);
+    this.sorted = sorted;
+    this.ascending = false;
     this.sort();
   }
 
@@ -125,7 +136,7 @@ export class data_table {
     if (!this.options.columns.some((one) => one.sum)) return;
     const sums = el("tr", {});
     this.options.columns.forEach((one, index) => {
-      sums.append(el(index === 0 ? "th" : "td", index === 0 ? { scope: "row" } : {}, one.sum?.(this.order)));
+      sums.append(el(index === 0 ? "th" : "td", index === 0 ? { scope: "row" } : { class: class_of(one) }, one.sum?.(this.order)));
     });
     this.foot.replaceChildren(sums);
   }
@@ -137,7 +148,7 @@ export class data_table {
       const open = () => { this.folded = 0; this.fill(this.shown + 200); };
       made.append(index === 0
         ? el("th", { scope: "row" }, button(`Others: ${others.length.toLocaleString("en-US")} whose figure may be nothing`, open))
-        : el("td", { class: one.text ? "text" : "" }, one.sum?.(others)));
+        : el("td", { class: class_of(one) }, one.sum?.(others)));
     });
     return made;
   }
@@ -155,7 +166,7 @@ export class data_table {
     const made = el("tr", {});
     this.options.columns.forEach((one, index) => {
       const inner = one.cell(row);
-      const attributes = { class: one.text ? "text" : "", title: one.title?.(row) };
+      const attributes = { class: class_of(one), title: one.title?.(row) };
       const cell = index === 0 ? el("th", { scope: "row", ...attributes }) : el("td", attributes);
       append(cell, Array.isArray(inner) ? inner : [inner]);
       made.append(cell);

@@ -4,6 +4,7 @@
 import uPlot from "uplot";
 import { button, el, section } from "./dom";
 import type { model } from "./model";
+import { state } from "./state";
 import { colour, on_theme_change } from "./theme";
 import { show_bytes, show_count, show_ns, show_share } from "./units";
 
@@ -20,6 +21,8 @@ class timeline_view {
   private readonly figures = el("div", {});
   private readonly heading = el("h3", { role: "status" });
   private readonly sliders: HTMLInputElement[];
+  private timer = 0;
+  private is_told = false; // others show a part of the run
 
   constructor(private readonly m: model, place: HTMLElement) {
     const { time_ns, faults } = m.data.counters;
@@ -35,7 +38,12 @@ class timeline_view {
       el("div", { class: "controls" },
         ...this.sliders.map((one, index) => el("label", { class: "field grow" }, el("span", {}, index === 0 ? "From" : "To"), one)),
         button("Whole run", () => this.select(0, this.seconds.length - 1))),
-      this.heading, this.figures);
+      this.heading, this.figures,
+      el("p", { class: "quiet" }, m.data.slices
+        ? "The table of call sites and the flame graph follow the selection. They know parts of the run that are as long as " +
+          `${show_ns(m.data.slices.end_ns[0]!)}.`
+        : "The table of call sites and the flame graph stay those of the whole run: the profile holds sums for each call path, and not " +
+          "single calls. tarn profile --mode full records these, and both follow the selection."));
     this.draw();
     on_theme_change(() => this.draw());
     // A click alone clears what the chart shows as selected; what is selected stays.
@@ -122,6 +130,27 @@ class timeline_view {
     this.sliders[1]!.setAttribute("aria-valuetext", `${this.seconds[this.to]!.toFixed(1)} seconds`);
     this.mark();
     this.show_figures();
+    this.tell();
+  }
+
+  // The table and the flame graph follow, once the selection rests.
+  private tell(): void {
+    const { slices } = this.m.data;
+    clearTimeout(this.timer);
+    if (slices === null) return;
+    const is_whole = this.from === 0 && this.to === this.seconds.length - 1;
+    if (is_whole && !this.is_told) return;
+    this.timer = setTimeout(() => {
+      const slice_at = (row: number) => this.m.data.counters.time_ns![row]! / slices.end_ns[0]!;
+      const last = slices.end_ns.length;
+      const first = is_whole ? 0 : Math.min(last - 1, Math.floor(slice_at(this.from)));
+      const end = is_whole ? last : Math.max(first + 1, Math.min(last, Math.ceil(slice_at(this.to))));
+      this.m.select_slices(first, end);
+      this.is_told = !is_whole;
+      const seconds = (slice: number) => (slice === 0 ? 0 : slices.end_ns[slice - 1]! / 1e9).toFixed(2);
+      state.set_span(is_whole ? null : `${seconds(first)} s to ${seconds(end)} s`,
+        (row) => this.m.value(row, "span_calls") > 0 || this.m.value(row, "span_grown") > 0);
+    }, 150);
   }
 
   // The selection, on all charts; none for the whole run.

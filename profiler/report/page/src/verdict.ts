@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// verdict: what allocation costs, beside what a timer around malloc and free would have said; key figures; and what to
-// do about it.
-import { bar, button, el, replace, section } from "./dom";
+// verdict: the first screen. What the terminal's summary says, in its words and figures: whether memory is the problem, and
+// where; beside it what to do. Then what the cost consists of, and key figures.
+import { bar, button, el, section } from "./dom";
 import { type action, metric_of, type model } from "./model";
 import { state } from "./state";
-import { exact, show_bytes, show_count, show_estimate, show_ns, show_share } from "./units";
+import { exact, narrow, show_bytes, show_share } from "./units";
 
 interface part { id: string; label: string; column: string }
 
@@ -14,47 +14,77 @@ const parts: part[] = [
   { id: "unmap", label: "returning pages to the system", column: "unmap_ns" },
 ];
 
-function stacked_bar(label: string, shown: part[], m: model, whole: number): HTMLElement {
-  const track = el("span", { class: "stack", "aria-hidden": "true" });
-  for (const one of shown) {
-    const fill = el("i", { class: `part-${one.id}` });
-    fill.style.width = `${whole > 0 ? (100 * m.total(one.column)) / whole : 0}%`;
-    track.append(fill);
-  }
-  const sum = shown.reduce((so_far, one) => so_far + m.total(one.column), 0);
-  return el("div", { class: "split" }, el("span", { class: "split-label" }, label), track,
-    el("strong", { title: exact(sum, "ns") }, show_ns(sum)));
+// No line breaks between a figure, its margin and its unit.
+const whole_units = (text: string): string =>
+  text.replace(/(\d) (?=(?:%|B|[KMGT]iB|ns|us|ms|s)(?![\w/]))/g, `$1${narrow}`).replaceAll(" ± ", "\u00a0±\u00a0");
+
+const sentence_case = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
+
+// A line of the summary with figures in columns: the first two stay columns, others stand below the name.
+function figure_row(cells: string[]): HTMLElement {
+  const text = cells.at(-1)!;
+  const figures = cells.slice(0, -1).map((one) => one.trim());
+  while (figures.length < 2) figures.unshift("");
+  const more = figures.slice(2).filter(Boolean).join(", ");
+  return el("tr", {}, ...figures.slice(0, 2).map((one) => el("td", {}, whole_units(one))),
+    el("th", { scope: "row", class: text.startsWith("  ") ? "part" : "" }, el("span", { class: "name" }, whole_units(text.trim())),
+      more ? el("span", { class: "sub" }, whole_units(more)) : null));
 }
 
-function sentence(m: model): HTMLElement {
+// The summary's lines: sentences; and rows of figures, which stand together, each with the hint that follows it.
+function problem(m: model): HTMLElement {
+  const place = el("div", { class: "problem" });
+  let rows: HTMLElement | null = null;
+  m.data.summary.problem.split("\n").filter(Boolean).forEach((line, index) => {
+    const cells = line.split("\t");
+    const is_hint = /^ {10}/.test(line);
+    if (cells.length > 1) {
+      if (rows === null) {
+        rows = el("tbody", {});
+        place.append(el("table", { class: "where" }, el("caption", { class: "quiet" }, "Where"), rows));
+      }
+      rows.append(figure_row(cells));
+    } else if (is_hint && rows !== null) {
+      const [, head, rest] = /^([^:]{1,40}): (.*)$/.exec(line.trim()) ?? ["", "no name", line.trim()];
+      rows.lastElementChild?.lastElementChild?.append(el("details", { class: "sub" }, el("summary", {}, head), rest));
+    } else {
+      rows = null;
+      const text = whole_units(line.trim());
+      place.append(el("p", { class: index === 0 ? "lead" : "" }, sentence_case(text)));
+    }
+  });
+  return place;
+}
+
+// What the cost consists of; its amounts are in the summary.
+function cost_bar(m: model): HTMLElement | null {
   const cost = m.total_of(metric_of("cost"));
-  const hidden = m.total_of(metric_of("hidden"));
-  const cpu = m.cpu_ns();
-  const line = el("p", { class: "lead" });
-  if (cost === 0) {
-    replace(line, "No cost of memory allocation was recorded.");
-    return line;
+  if (cost === 0) return null;
+  const track = el("span", { class: "stack", "aria-hidden": "true" });
+  const legend = el("ul", { class: "legend" });
+  for (const one of parts) {
+    const value = m.total(one.column);
+    const fill = el("i", { class: `part-${one.id}` });
+    fill.style.width = `${(100 * value) / cost}%`;
+    track.append(fill);
+    legend.append(el("li", { title: exact(value, "ns"), "data-part": one.id, "data-value": value },
+      el("i", { class: `part-${one.id}`, "aria-hidden": "true" }), `${one.label}: `, el("strong", {}, show_share(value, cost))));
   }
-  line.append("Memory allocation costs ", el("strong", {}, show_estimate(cost, m.data.whole.cost_variance, "ns")));
-  if (cpu > 0) line.append(`, ${show_share(cost, cpu, 1.96 * Math.sqrt(m.data.whole.cost_variance))} of ${show_ns(cpu)} of CPU time`);
-  line.append(hidden * 100 < cost
-    ? ". A timer around malloc and free would have seen nearly all of it."
-    : `. A timer around malloc and free misses ${show_share(hidden, cost)} of it: ${show_ns(hidden)} in the kernel.`);
-  return line;
+  const hidden = m.total_of(metric_of("hidden"));
+  return el("div", { class: "split" }, el("h3", {}, "What the cost consists of"), track, legend,
+    el("p", { class: "quiet" }, `A timer around malloc and free sees the first part; it misses ${show_share(hidden, cost)}.`));
 }
 
 function key_figures(m: model): HTMLElement {
   const { resident_bytes } = m.data.counters;
-  const peak_resident = (resident_bytes ?? []).reduce((most, one) => Math.max(most, one), 0);
+  const told = Number(m.data.meta.peak_resident_bytes) || 0;
+  const peak_resident = (resident_bytes ?? []).reduce((most, one) => Math.max(most, one), told);
   const checked = m.total("checked_bytes");
   const untouched = m.total("untouched_bytes");
   const figures: [string, string, string][] = [
-    ["Allocations", show_estimate(m.total("allocations"), m.data.whole.allocations_variance, "count"), exact(m.total("allocations"), "count")],
-    ["Requested", show_estimate(m.total("bytes"), m.data.whole.bytes_variance, "bytes"), exact(m.total("bytes"), "bytes")],
     ["Live at the peak", show_bytes(m.total("bytes_at_peak")), exact(m.total("bytes_at_peak"), "bytes")],
     ["Live at the end", show_bytes(m.total("live_bytes")), exact(m.total("live_bytes"), "bytes")],
     ["Peak resident", peak_resident > 0 ? show_bytes(peak_resident) : "–", exact(peak_resident, "bytes")],
-    ["Page faults", show_count(m.total("faults")), exact(m.total("faults"), "count")],
     ["Never touched", checked > 0 ? show_share(untouched, checked) : "–",
       `${exact(untouched, "bytes")} of ${exact(checked, "bytes")} that were looked at`],
   ];
@@ -65,32 +95,31 @@ function key_figures(m: model): HTMLElement {
   return list;
 }
 
-function evidence(one: action): HTMLElement | null {
-  if (one.evidence.length === 0 && !one.change) return null;
-  return el("details", {}, el("summary", {}, one.change ? "Evidence, and how" : "Evidence"),
+// Why, with the evidence, and how; closed, so that all of what can be done fits on the first screen.
+function reasons(one: action): HTMLElement | null {
+  if (one.evidence.length === 0 && !one.change && !one.reason) return null;
+  return el("details", {}, el("summary", {}, one.change ? "Why, and how" : "Why"),
+    one.reason ? el("p", {}, one.reason) : null,
     one.evidence.length > 0 ? el("ul", {}, ...one.evidence.map((line) => el("li", {}, line))) : null,
     one.change ? el("pre", {}, one.change) : null);
 }
 
 function action_item(one: action): HTMLElement {
-  const figures = el("p", { class: "action-figures" },
-    one.figures ? el("span", {}, bar(one.share), el("strong", {}, one.figures)) : null,
-    one.who ? el("span", { class: "grade" }, one.who) : null,
-    one.instead_of === null ? null : el("span", {}, `instead of ${one.instead_of + 1}: not both`));
   const row = one.site;
-  return el("li", {}, el("p", { class: "action-title" }, one.headline), one.leaves ? null : figures,
-    one.reason ? el("p", {}, one.reason) : null, evidence(one),
+  const figures = el("p", { class: "action-figures" },
+    one.figures && !one.headline.includes(one.figures) ? el("span", {}, one.share > 0 ? bar(one.share) : null, el("strong", {}, whole_units(one.figures))) : null,
+    one.who ? el("span", { class: "grade" }, one.who) : null,
+    one.instead_of === null ? null : el("span", { class: "grade" }, `instead of ${one.instead_of + 1}: not both`),
     row === null ? null : button(one.sites > 1 ? `Show the most expensive of its ${one.sites} sites` : "Show the site",
       () => state.reveal(row), { class: "link" }));
+  return el("li", {}, el("p", { class: "action-title" }, one.headline), one.leaves ? null : figures, reasons(one));
 }
 
 function actions(m: model): HTMLElement {
-  const place = el("div", { class: "actions" }, el("h3", {}, "What to do"));
-  if (m.data.actions.length === 0) {
-    place.append(el("p", {}, "Leave it: no change was found that would be worth the effort."));
-    return place;
-  }
+  const place = el("div", { class: "actions" },
+    el("h3", {}, m.data.trouble.is_memory ? "What to do about its time" : "What to do"));
   const items = m.data.actions.map((one) => action_item(one));
+  if (items.length === 0) place.append(el("p", {}, "Leave it: no change was found that would be worth the effort."));
   const most = 5;
   const list = el("ol", {}, ...items.slice(0, most));
   place.append(list);
@@ -101,22 +130,11 @@ function actions(m: model): HTMLElement {
     });
     place.append(more);
   }
+  for (const line of m.data.summary.next.split("\n").filter(Boolean)) place.append(el("p", {}, sentence_case(whole_units(line.trim()))));
   return place;
 }
 
 export function show_verdict(m: model): void {
-  const place = section("verdict", "What memory allocation costs");
-  const cost = m.total_of(metric_of("cost"));
-  const split = el("div", { class: "splits" },
-    stacked_bar("A timer around malloc and free", parts.slice(0, 1), m, cost),
-    stacked_bar("True cost", parts, m, cost));
-  const legend = el("ul", { class: "legend" });
-  for (const one of parts) {
-    const value = m.total(one.column);
-    legend.append(el("li", { title: exact(value, "ns") }, el("i", { class: `part-${one.id}`, "aria-hidden": "true" }),
-      `${one.label}: `, el("strong", {}, show_ns(value)), ` ${show_share(value, cost)}`));
-  }
-  const { kind, sentence: trouble } = m.data.trouble;
-  if (kind !== "time" && trouble !== "") place.append(el("p", { class: "lead" }, `${trouble.slice(0, 1).toUpperCase()}${trouble.slice(1)}.`));
-  place.append(sentence(m), split, legend, key_figures(m), actions(m));
+  const place = section("verdict", "Summary");
+  place.append(el("div", { class: "first" }, problem(m), actions(m)), cost_bar(m) ?? "", key_figures(m));
 }
