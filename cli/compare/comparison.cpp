@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/compare/statistics.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -19,6 +21,8 @@ constexpr int most_default_rounds = 10;
 // What any contender may take longer than the first one. Little, so that two slow ones leave time for a round of a short program.
 constexpr double patient_seconds = 0.5;
 constexpr double least_timeout = 0.001;  // 0 would be none
+// A copy of this process that executes a program has touched some more pages than one that ends.
+constexpr double pages_aside = 1.1;
 
 // After a contender has failed twice.
 constexpr int unchanged_runs = 2;
@@ -34,6 +38,14 @@ std::vector<measured_way> ways_of(const std::vector<contender>& contenders,
 }
 
 }  // namespace
+
+std::string comparison_outcome::doubt_about_peak() const {
+  if (results.empty() || results.front().rounds.empty()) return {};
+  const double peak = median(values_of(results.front().rounds, &run_figures::peak_rss_bytes));
+  if (peak > pages_aside * least_peak_rss) return {};
+  return fmt::format("a peak RSS below {} cannot be told, so there is no verdict about memory",
+                     profiler::say_bytes(peak));
+}
 
 int rounds_that_fit(double seconds_per_round, double budget_seconds) {
   if (seconds_per_round <= 0) return most_default_rounds;
@@ -98,6 +110,7 @@ void comparison::choose_further() {
 // False: the first contender had to succeed, and did not.
 bool comparison::run_round() {
   std::vector<run_attempt> attempts(outcome_.results.size());
+  outcome_.least_peak_rss = std::max(outcome_.least_peak_rss, least_peak_rss());
   const int rounds_left = planned_rounds_ > 0 ? settings_.warmup_rounds + planned_rounds_ - round_ : 0;
   rounds_.run_round(title(), rounds_left, [&](std::size_t index) { attempts[index] = run_once(index); });
   if (round_ == 0) settle_usual_exit(attempts);

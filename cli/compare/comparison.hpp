@@ -33,6 +33,10 @@ struct comparison_outcome {
   std::vector<std::string> lapses;  // of contenders that failed, and did not when they were run again
   // Of a server: what the limit has cut short, or why no run before it counted; empty: nothing.
   std::string cut_short;
+  double least_peak_rss = 0;  // smaller peaks of memory cannot be told
+
+  // Why there is no verdict about memory; empty: there is one.
+  std::string doubt_about_peak() const;
 };
 
 struct comparison_settings : run_settings {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // child_process: starts programs and waits for them; the only place that forks. It uses fork, not vfork: the kernel
 // counts the memory of the process that calls exec into the program's peak RSS, which after vfork would be the peak
-// of this command. A forked copy of this small command stays below 1 MiB. The calling process must have one thread.
+// of this command. A forked copy has only what this command holds at that moment. The calling process must have one thread.
 #pragma once
 
 #include <signal.h>
@@ -58,6 +58,9 @@ struct interrupted {
 
 // Returns once the program has been executed; throws cli_error (126, 127) when it cannot be.
 pid_t start_child(const child_request& request, const sigset_t& mask);
+
+// The peak RSS in bytes that any program shows at least when this process starts it: that of a copy of this process.
+double least_peak_rss();
 
 // Waits for the end of the child, and returns its wait status.
 int reap(pid_t child);
