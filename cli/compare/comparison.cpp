@@ -27,8 +27,8 @@ constexpr double pages_aside = 1.1;
 // After a contender has failed twice.
 constexpr int unchanged_runs = 2;
 
-// The limit was reached in a run, which has been ended.
-struct out_of_time {};
+// The limit was reached in a run, which has been ended, or no run can tell what the program costs.
+struct ends_early {};
 
 std::vector<measured_way> ways_of(const std::vector<contender>& contenders,
                                   const comparison_settings& settings) {
@@ -38,6 +38,12 @@ std::vector<measured_way> ways_of(const std::vector<contender>& contenders,
 }
 
 }  // namespace
+
+std::string comparison_outcome::doubt_about_end() const {
+  if (left.empty()) return {};
+  return fmt::format("the program goes on in the background: {}{} still ran after its end, and was ended",
+                     left.front(), left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : "");
+}
 
 std::string comparison_outcome::doubt_about_peak() const {
   if (results.empty() || results.front().rounds.empty()) return {};
@@ -66,7 +72,7 @@ comparison_outcome comparison::run() {
   begin_ = monotonic_seconds();
   try {
     run_rounds();
-  } catch (const out_of_time&) {
+  } catch (const ends_early&) {
     // The figures of the round that is under way do not count.
   } catch (const interrupted& stop) {
     rounds_.clear_progress();
@@ -140,6 +146,8 @@ run_attempt comparison::run_once(std::size_t index) {
     // No progress line while the program may write to the terminal.
     if (!settings_.show_output) rounds_.show_progress();
   });
+  if (outcome_.left.empty()) outcome_.left = one.left;
+  if (!outcome_.left.empty() && settings_.first_must_succeed) throw ends_early{};
   if (index == 0) longest_first_ = std::max(longest_first_, monotonic_seconds() - begin);
   if (one.timed_out && limit > 0 && monotonic_seconds() >= limit) give_up(index, one.problem);
   if (one.timed_out) {
@@ -158,7 +166,7 @@ void comparison::give_up(std::size_t index, const std::string& problem) {
   } else if (settings_.load) {
     outcome_.cut_short = first_problem_.empty() ? problem : first_problem_;
   }
-  throw out_of_time{};
+  throw ends_early{};
 }
 
 // The first round decides what the program's ordinary end is: success if any contender sees it,

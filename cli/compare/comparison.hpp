@@ -33,8 +33,11 @@ struct comparison_outcome {
   std::vector<std::string> lapses;  // of contenders that failed, and did not when they were run again
   // Of a server: what the limit has cut short, or why no run before it counted; empty: nothing.
   std::string cut_short;
-  double least_peak_rss = 0;  // smaller peaks of memory cannot be told
+  std::vector<std::string> left;  // by the first run that left processes behind: their names
+  double least_peak_rss = 0;      // smaller peaks of memory cannot be told
 
+  // What is not measured of a program that goes on in the background; empty: it does not.
+  std::string doubt_about_end() const;
   // Why there is no verdict about memory; empty: there is one.
   std::string doubt_about_peak() const;
 };
@@ -48,7 +51,7 @@ struct comparison_settings : run_settings {
   bool ignore_failure = false;  // treat any exit status as success
   // The first contender is the reference for the others: if the program does not end with status 0 under it, the
   // comparison stops, and the round under way does not count. A run that fails is made again before that, and before another
-  // contender is blamed.
+  // contender is blamed. It also stops at a run that leaves processes behind.
   bool first_must_succeed = false;
   bool progress = true;
   std::uint64_t conditioning_bytes = 0;

@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "cli/launch/child_process.hpp"
+#include "cli/launch/child_subreaper.hpp"
 #include "cli/launch/scratch_file.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
@@ -156,13 +157,19 @@ run_attempt run_alone(const child_request& request, const run_settings& settings
                       const std::function<void()>& each_second) {
   const held_signals signals{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   run_attempt result;
+  const child_subreaper orphans;
   const double begin = monotonic_seconds();
-  running_child child(start_child(request, signals.before()));
+  const pid_t process = start_child(request, signals.before());
+  running_child child(process);
   const double deadline = settings.timeout_seconds > 0 ? begin + settings.timeout_seconds : 0;
-  result.timed_out = !wait_for_end(child, deadline, signals, each_second);
+  result.timed_out = !wait_for_end(child, deadline, signals, [&] {
+    orphans.reap(process);
+    each_second();
+  });
   if (result.timed_out) return result;
   result.wait_status = child.wait_status();
   result.figures = figures_of(monotonic_seconds() - begin, child.usage());
+  result.left = orphans.left_by(process);
   return result;
 }
 

@@ -42,6 +42,7 @@ struct run_attempt {
   // during that.
   run_figures figures;
   std::string error_tail;
+  std::vector<std::string> left;  // names of processes that went on after the end; they are ended
 };
 
 // Calls `each_second` about once a second while the program runs. Throws interrupted, and cli_error when the program

@@ -156,6 +156,13 @@ void check_unchanged_end(const comparison_outcome& outcome, bool is_server, std:
                   unchanged.error_tail);
 }
 
+[[noreturn]] void refuse_background(const std::string& problem) {
+  throw cli_error(
+      exit_code::refused, problem + "; what is done there is not measured",
+      "Record it with its option for the foreground. For a server: tarn prove --load COMMAND. A helper that "
+      "stays for later runs is no part of the program: start it before.");
+}
+
 // The work of a process tree is in its descendants, whose processor time is not in the file of the first process;
 // so wall time is compared there.
 void compare_with_recording(const recorded_figures& recorded, const proof_result& result,
@@ -198,6 +205,9 @@ void measure(const recorded_figures& recorded, const proof_wishes& wishes, const
   check_unchanged_end(result.outcome, wishes.load.has_value(), result.notes);
   result.notes.insert(result.notes.end(), result.outcome.lapses.begin(), result.outcome.lapses.end());
   const std::vector<run_figures>& rounds = result.outcome.results.front().rounds;
+  const std::string background = result.outcome.doubt_about_end();
+  if (rounds.empty() && !background.empty()) refuse_background(background);
+  if (!background.empty()) result.notes.push_back(background + ". The figures are of the rounds before");
   if (rounds.empty()) return;
   result.proven = course.result(result.outcome);
   result.proven.start = std::time(nullptr);

@@ -140,6 +140,24 @@ for _ in range(5):
 """
 
 
+# Goes on in a session of its own; without "daemon", for a moment only.
+GOES_ON = r"""
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char** words) {
+  if (fork() != 0) _exit(0);
+  setsid();
+  if (words[1][0] != 'd') return usleep(100000);
+  if (FILE* ids = count > 2 ? fopen(words[2], "a") : nullptr) fprintf(ids, "%d\n", getpid()), fclose(ids);
+  sleep(60);
+}
+"""
+
+MANY_PLACES = ("#include <cstdlib>\nvoid* volatile kept;\ntemplate <int N> void place() { kept = malloc(16); free(kept); "
+               "if constexpr (N % 2 == 0) place<N + 1>(); }\nint main() {\n"
+               + "".join(f"  place<{2 * number}>();\n" for number in range(3000)) + "}\n")
+
+
 class prove(Base):
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -343,6 +361,32 @@ class prove(Base):
         self.assertEqual((proof["rounds"], proof["ways"][0]["rounds"], proof["ways"][0]["failure"]), (3, 3, ""))
         self.assertTrue(any("began to fail in round 4: exit status 1" in note and "3 rounds before" in note
                             for note in proof["notes"]), proof["notes"])
+
+    def test_what_goes_on_in_the_background_is_ended_and_refused(self):
+        daemon = self.compile("goes on", GOES_ON)
+        self.record([self.write("start", f"#!/bin/sh\ntest -e done && exec '{daemon}' daemon\n: >done\n")])
+        self.assert_refused(tarn("prove", "--only", "keep-memory", self.path("p.prof")), 125, "in the background: goes on",
+                            "foreground", "--load")
+        result = tarn("compare", "-r", "3", "-w", "0", "--touch", "0", "--only", "system", "--", daemon, "daemon", self.path("ids"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count("in the background"), 1, result.stderr)
+        with open(self.path("ids"), encoding="utf-8") as file:
+            left = file.read().split()
+        self.assertEqual(len(left), 3, left)
+        self.assertFalse([process for process in left if self.runs(process)])
+        self.record([daemon, "helper"])  # a child that ends by itself a moment later
+        self.assertEqual(self.prove("--only", "keep-memory", "--rounds", "1")["rounds"], 1)
+
+    def test_a_peak_is_the_program_s_own(self):
+        # A recording of many places of allocation, each a call path: more memory than the program itself takes.
+        program = self.compile("places", MANY_PLACES, "-O0", "-g")
+        self.record([program], "--mode", "full")
+        proof = self.prove("--rounds", "1", "--only", "keep-memory")
+        self.assertLess(proof["ways"][0]["figures"]["peak_rss"]["before"], 5 << 20)
+        self.record([self.compile("nothing", "int main() {}", "-O2")])
+        proof = self.prove("--rounds", "3", "--only", "keep-memory")
+        self.assertEqual(proof["ways"][0]["figures"]["peak_rss"]["confidence"], 0)
+        self.assertTrue(any("a peak RSS below" in note for note in proof["notes"]), proof["notes"])
 
     def test_pools_with_and_without_the_layer(self):
         self.record([self.compile("nodes", NODES, "-O2", "-g")], "--mode", "full")
