@@ -153,6 +153,16 @@ int main(int count, char** words) {
 }
 """
 
+# Without any libc.
+BARE = r"""
+#if defined(__x86_64__)
+extern "C" void _start() { asm volatile("syscall" : : "a"(231), "D"(0)); __builtin_unreachable(); }
+#else
+extern "C" void _start() { register long number asm("x8") = 94; register long status asm("x0") = 0;
+  asm volatile("svc 0" : : "r"(number), "r"(status)); __builtin_unreachable(); }
+#endif
+"""
+
 MANY_PLACES = ("#include <cstdlib>\nvoid* volatile kept;\ntemplate <int N> void place() { kept = malloc(16); free(kept); "
                "if constexpr (N % 2 == 0) place<N + 1>(); }\nint main() {\n"
                + "".join(f"  place<{2 * number}>();\n" for number in range(3000)) + "}\n")
@@ -376,6 +386,15 @@ class prove(Base):
         self.assertFalse([process for process in left if self.runs(process)])
         self.record([daemon, "helper"])  # a child that ends by itself a moment later
         self.assertEqual(self.prove("--only", "keep-memory", "--rounds", "1")["rounds"], 1)
+
+    def test_tunables_are_of_glibc_also_where_it_is_static(self):
+        bare = self.compile("bare", BARE, "-O2", "-static", "-nostdlib", "-nostartfiles", "-fno-stack-protector")
+        static = self.compile("static", BUFFERS, "-O2", "-static")
+        for program, ways in ((bare, []), (static, ["keep-memory"])):
+            self.record([program], "--mode", "faults")
+            proof = self.prove("--rounds", "1", *(["--only", "keep-memory"] if ways else []))
+            self.assertEqual([way["name"] for way in proof["ways"]], ways, proof["notes"])
+            self.assertEqual(any("not glibc's" in note for note in proof["notes"]), not ways, proof["notes"])
 
     def test_a_peak_is_the_program_s_own(self):
         # A recording of many places of allocation, each a call path: more memory than the program itself takes.
