@@ -329,7 +329,9 @@ recorded_run record_program(const recording_settings& settings, start_request& r
     if (!arguments.load.command.empty()) {
       child_request shell;
       shell.standard_input = shell.standard_output = nothing.number();
-      load.emplace(arguments.load, std::move(shell), 1);
+      sigset_t mask = {};
+      sigprocmask(SIG_BLOCK, nullptr, &mask);
+      load.emplace(arguments.load, std::move(shell), 1, mask);
       if (const std::string obstacle = load->obstacle(); !obstacle.empty())
         throw cli_error(exit_code::refused, obstacle, "End that process, or give the server another port.");
     }

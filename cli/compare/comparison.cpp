@@ -75,6 +75,7 @@ comparison_outcome comparison::run() {
   } catch (const ends_early&) {
     // The figures of the round that is under way do not count.
   } catch (const interrupted& stop) {
+    signals_.keep();
     rounds_.clear_progress();
     throw comparison_interrupted{stop, outcome_};
   }
@@ -142,7 +143,7 @@ run_attempt comparison::run_once(std::size_t index) {
   const double limit = settings_.limit_seconds > 0 ? begin_ + settings_.limit_seconds : 0;
   if (limit > 0) tighten(run.timeout_seconds, std::max(least_timeout, limit - monotonic_seconds()));
   const double begin = monotonic_seconds();
-  run_attempt one = run_program(outcome_.results[index].who, target_, words_, run, [this] {
+  run_attempt one = run_program(outcome_.results[index].who, target_, words_, run, signals_, [this] {
     // No progress line while the program may write to the terminal.
     if (!settings_.show_output) rounds_.show_progress();
   });

@@ -77,7 +77,7 @@ class comparison {
  public:
   comparison(const std::vector<contender>& contenders, const program_target& target,
              std::vector<std::string> words, const comparison_settings& settings);
-  // Throws comparison_interrupted.
+  // Throws comparison_interrupted; then the signals stay held.
   comparison_outcome run();
 
  private:
@@ -93,6 +93,7 @@ class comparison {
   void give_up(std::size_t index, const std::string& problem);
   std::string title() const;
 
+  held_signals signals_{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   const program_target& target_;
   std::vector<std::string> words_;
   comparison_settings settings_;

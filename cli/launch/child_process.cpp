@@ -122,7 +122,7 @@ held_signals::held_signals(const std::vector<int>& numbers) {
 
 held_signals::~held_signals() {
   sigaction(SIGCHLD, &child_action_before_, nullptr);
-  sigprocmask(SIG_SETMASK, &before_, nullptr);
+  if (!is_kept_) sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 
 int held_signals::take(double seconds) const {

@@ -40,6 +40,9 @@ class held_signals {
   held_signals(const held_signals&) = delete;
   held_signals& operator=(const held_signals&) = delete;
 
+  // They stay held after this object's end, until end_like(): what this process still writes is not cut off by the second
+  // of two signals, as timeout(1) sends them.
+  void keep() { is_kept_ = true; }
   // Waits for one of them, `seconds` at most; 0: none has come.
   int take(double seconds) const;
   const sigset_t& held() const noexcept { return held_; }
@@ -49,6 +52,7 @@ class held_signals {
   sigset_t held_ = {};
   sigset_t before_ = {};
   struct sigaction child_action_before_ = {};
+  bool is_kept_ = false;
 };
 
 // Thrown when this process gets a signal to end (SIGINT …); the program has been killed by then.

@@ -523,6 +523,7 @@ class prove(Base):
         while time.monotonic() < deadline and not (os.path.exists(runs) and os.path.getsize(runs) >= 5):
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)  # timeout(1) sends two
         output, errors = process.communicate(timeout=30)
         self.assertEqual(process.returncode, -signal.SIGINT, errors)
         self.assertIn("keep-memory", output)
