@@ -300,6 +300,8 @@ void prove_recorded(recorded_profile recorded, const profile_arguments& argument
     for (const std::string& line : render_proof_verdict(result.proven))
       print_message("{}\n", fold(line, width));
     write_message(render_failures(result.outcome));
+  } catch (const cli_error& error) {
+    print_note(fmt::format("nothing could be measured: {}. {}", error.what(), error.advice()));
   } catch (const std::exception& error) {
     print_note(fmt::format("nothing could be measured: {}", error.what()));
   }

@@ -140,7 +140,7 @@ run_attempt comparison::run_once(std::size_t index) {
     tighten(run.timeout_seconds,
             patient_seconds + settings_.patience * std::max(longest_first_, settings_.expected_seconds));
   const double own_timeout = run.timeout_seconds;
-  const double limit = settings_.limit_seconds > 0 ? begin_ + settings_.limit_seconds : 0;
+  const double limit = deadline();
   if (limit > 0) tighten(run.timeout_seconds, std::max(least_timeout, limit - monotonic_seconds()));
   const double begin = monotonic_seconds();
   run_attempt one = run_program(outcome_.results[index].who, target_, words_, run, signals_, [this] {
@@ -150,6 +150,8 @@ run_attempt comparison::run_once(std::size_t index) {
   if (outcome_.left.empty()) outcome_.left = one.left;
   if (!outcome_.left.empty() && settings_.first_must_succeed) throw ends_early{};
   if (index == 0) longest_first_ = std::max(longest_first_, monotonic_seconds() - begin);
+  if (settings_.limit_for)
+    settings_.limit_seconds = std::max(settings_.limit_seconds, settings_.limit_for(longest_first_));
   if (one.timed_out && limit > 0 && monotonic_seconds() >= limit) give_up(index, one.problem);
   if (one.timed_out) {
     if (one.problem.empty()) one.problem = fmt::format("still running after {:.3g} s", own_timeout);
@@ -158,6 +160,12 @@ run_attempt comparison::run_once(std::size_t index) {
   if (first_problem_.empty()) first_problem_ = one.problem;
   has_measured_ = has_measured_ || one.problem.empty();
   return one;
+}
+
+// Of the monotonic clock; 0: none.
+double comparison::deadline() const {
+  const bool is_open = settings_.limit_for && outcome_.rounds == 0;
+  return settings_.limit_seconds > 0 && !is_open ? begin_ + settings_.limit_seconds : 0;
 }
 
 // A server that was never measured fails for another reason than too little time, which the first run tells best.
@@ -234,7 +242,7 @@ std::string comparison::title() const {
   const int number = round_ - settings_.warmup_rounds + 1;
   if (planned_rounds_ > 0 || settings_.limit_seconds <= 0)
     return fmt::format("round {}/{}", number, planned_rounds_ > 0 ? std::to_string(planned_rounds_) : "?");
-  return fmt::format("round {}, at most {:.0f} s left", number,
+  return fmt::format("round {}, {:.0f} s left", number,
                      std::max(0.0, begin_ + settings_.limit_seconds - monotonic_seconds()));
 }
 

@@ -56,6 +56,9 @@ struct comparison_settings : run_settings {
   bool progress = true;
   std::uint64_t conditioning_bytes = 0;
   std::uint64_t seed = 0;
+  // What the limit would be if the first contender took so long; it grows up to that, and one round is always complete. None: it
+  // is fixed.
+  std::function<double(double)> limit_for;
   // Decides after each complete round, in place of a number of rounds, which contenders are measured further, by index. The
   // comparison ends when at most the first one is.
   std::function<std::vector<bool>(const comparison_outcome&)> go_on;
@@ -91,6 +94,7 @@ class comparison {
   void record(std::size_t index, const run_attempt& one, bool timed);
   bool as_usual(const run_attempt& one) const;
   void give_up(std::size_t index, const std::string& problem);
+  double deadline() const;
   std::string title() const;
 
   held_signals signals_{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};

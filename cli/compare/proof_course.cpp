@@ -190,7 +190,7 @@ std::vector<bool> proof_course::after_round(const comparison_outcome& outcome) {
   if (!settings_.stops) return further;
   if (settings_.own_times > 0) {
     const double own = median(values_of(outcome.results.front().rounds, &run_figures::wall_seconds));
-    settings_.limit_seconds = std::min(settings_.limit_seconds, settings_.limit_for(own));
+    settings_.limit_seconds = settings_.limit_for(own);
   }
   if (outcome.rounds > 1) ++looks_;
   const auto look = static_cast<double>(std::max(1, looks_));

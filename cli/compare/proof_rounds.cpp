@@ -116,12 +116,16 @@ comparison_settings comparison_of(const recorded_figures& recorded, const run_se
   return settings;
 }
 
-void announce(const std::vector<proof_action>& actions, const proof_wishes& wishes, double limit_seconds) {
+void announce(const std::vector<proof_action>& actions, const proof_wishes& wishes,
+              const course_settings& limits) {
   if (!wishes.progress) return;
   std::vector<std::string> names;
   for (const proof_action& action : actions) names.push_back(action.who.name);
-  const std::string bound = limit_seconds > 0 ? fmt::format("at most {:.0f} s", std::ceil(limit_seconds))
-                                              : rounds_in_words(wishes.rounds);
+  // The limit grows if the program takes longer than it was recorded.
+  const std::string bound = limits.limit_seconds > 0
+                                ? fmt::format("{} {:.0f} s", limits.own_times > 0 ? "about" : "at most",
+                                              std::ceil(limits.limit_seconds))
+                                : rounds_in_words(wishes.rounds);
   print_note(fmt::format(
       "measures {} way{} ({}) against the unchanged program: {}; Ctrl-C keeps the rounds that are complete",
       names.size(), names.size() == 1 ? "" : "s", join(names, ", "), bound));
@@ -189,10 +193,11 @@ void measure(const recorded_figures& recorded, const proof_wishes& wishes, const
   std::vector<contender> contenders = {actions.unchanged()};
   for (const proof_action& action : actions.all()) contenders.push_back(action.who);
   const course_settings limits = course_of(recorded, wishes, actions.all().size());
-  announce(actions.all(), wishes, limits.limit_seconds);
+  announce(actions.all(), wishes, limits);
   const double begin = monotonic_seconds();
   proof_course course(actions.all(), limits);
   comparison_settings settings = comparison_of(recorded, run, wishes, limits.limit_seconds);
+  if (limits.own_times > 0) settings.limit_for = [&limits](double own) { return limits.limit_for(own); };
   if (limits.stops)
     settings.go_on = [&course](const comparison_outcome& outcome) { return course.after_round(outcome); };
   const program_target target = find_repeated(result.command);
@@ -221,8 +226,8 @@ void measure(const recorded_figures& recorded, const proof_wishes& wishes, const
   throw cli_error(
       exit_code::refused, "no round was complete within the limit" + reason,
       std::string(cut_short.empty() ? "" : "Check --ready-port, --ready-command and --load. ") +
-          "A round runs the program once under each way. Measure fewer ways (--only), or allow more "
-          "time (--for).");
+          "A round runs the program once under each way. Measure fewer ways (tarn prove --only), or allow "
+          "more time (tarn prove --for).");
 }
 
 }  // namespace
