@@ -132,6 +132,11 @@ int cmd_compare(const std::vector<std::string>& words) {
   }
   try {
     const comparison_outcome outcome = comparison(contenders, target, line.program, settings).run();
+    for (const std::string& doubt : {outcome.doubt_about_end(), outcome.doubt_about_peak()}) {
+      if (doubt.empty()) continue;
+      print_note(doubt);
+      notes.push_back(doubt);
+    }
     if (arguments.json) {
       nlohmann::json object = as_json(outcome);
       object["program"] = line.program;

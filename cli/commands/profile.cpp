@@ -277,8 +277,7 @@ std::optional<recorded_profile> main_file(const recording& record) {
 }
 
 // Stores the results in the profile's file. Prints them, and all errors, to stderr, like everything else here.
-void prove_recorded(const recorded_profile& recorded, const profile_arguments& arguments,
-                    double spent_seconds) {
+void prove_recorded(recorded_profile recorded, const profile_arguments& arguments, double spent_seconds) {
   try {
     proof_wishes wishes;
     wishes.seed = std::random_device{}();
@@ -289,7 +288,7 @@ void prove_recorded(const recorded_profile& recorded, const profile_arguments& a
       wishes.repeat.is_server = true;
     }
     wishes.repeat.trusted = true;  // this process has just written it
-    const proof_result result = prove_profile(recorded.path, recorded.content, wishes);
+    const proof_result result = prove_profile(recorded.path, std::move(recorded.content), wishes);
     for (const std::string& note : result.notes) print_note(note);
     if (const std::string interruption = interruption_text(result); !interruption.empty()) {
       print_note(interruption);
@@ -301,6 +300,8 @@ void prove_recorded(const recorded_profile& recorded, const profile_arguments& a
     for (const std::string& line : render_proof_verdict(result.proven))
       print_message("{}\n", fold(line, width));
     write_message(render_failures(result.outcome));
+  } catch (const cli_error& error) {
+    print_note(fmt::format("nothing could be measured: {}. {}", error.what(), error.advice()));
   } catch (const std::exception& error) {
     print_note(fmt::format("nothing could be measured: {}", error.what()));
   }
@@ -330,7 +331,9 @@ recorded_run record_program(const recording_settings& settings, start_request& r
     if (!arguments.load.command.empty()) {
       child_request shell;
       shell.standard_input = shell.standard_output = nothing.number();
-      load.emplace(arguments.load, std::move(shell), 1);
+      sigset_t mask = {};
+      sigprocmask(SIG_BLOCK, nullptr, &mask);
+      load.emplace(arguments.load, std::move(shell), 1, mask);
       if (const std::string obstacle = load->obstacle(); !obstacle.empty())
         throw cli_error(exit_code::refused, obstacle, "End that process, or give the server another port.");
     }
@@ -375,13 +378,13 @@ int cmd_profile(const std::vector<std::string>& words) {
   settings.prices = find_prices(request.allocator, notes);
   settings.meta = describe_place(notes);
   settings.meta["arguments"] = line.program;
-  const recorded_run run = record_program(settings, request, arguments);
+  recorded_run run = record_program(settings, request, arguments);
   if (!run.failure.empty()) print_note(fmt::format("the recording ended early: {}", run.failure));
   if (!run.load_problem.empty()) {
     throw cli_error(exit_code::refused, "nothing could be measured: " + run.load_problem,
                     "Try the load by hand: it must end with status 0 while the server runs.");
   }
-  if (run.provable) prove_recorded(*run.provable, arguments, monotonic_seconds() - begin);
+  if (run.provable) prove_recorded(std::move(*run.provable), arguments, monotonic_seconds() - begin);
   // SIGTERM was how the server was told to end.
   if (!arguments.load.command.empty() && WIFSIGNALED(run.result.wait_status) &&
       WTERMSIG(run.result.wait_status) == SIGTERM)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <random>
@@ -177,6 +178,20 @@ nlohmann::json plan_json(const proof_result& result) {
   return object;
 }
 
+// The profile is read again: it was given up before the rounds.
+std::vector<profiler::advice> advice_after(const std::string& file, const proof_wishes& wishes,
+                                           const proof_result& result) {
+  try {
+    profiler::profile p = profiler::load_profile(file);
+    if (wishes.actions.plan) p.proven = {};  // an earlier proof says nothing about the plan
+    if (!wishes.actions.plan && result.proven.rounds > 0) p.proven = result.proven;
+    return profiler::advise(p);
+  } catch (const profiler::profile_error& error) {
+    print_note(fmt::format("no advice: {}", error.what()));
+    return {};
+  }
+}
+
 void print_proof(const proof_result& result, const std::vector<profiler::advice>& advised) {
   const bool colour = wants_colour(STDOUT_FILENO);
   const std::size_t width = terminal_width(STDOUT_FILENO);
@@ -218,15 +233,15 @@ int cmd_prove(const std::vector<std::string>& words) {
   wishes.progress = !arguments.json;
   profiler::profile p = profiler::load_profile(arguments.file);
   tell_damage(arguments.file, p.damage);
-  const proof_result result = prove_profile(arguments.file, p, wishes);
+  // The runs begin in another folder.
+  const std::string file = std::filesystem::absolute(arguments.file).string();
+  const proof_result result = prove_profile(file, std::move(p), wishes);
   for (const std::string& note : result.notes) print_note(note);
   if (result.proven.rounds == 0 && result.interrupted_by != 0) {
     print_note(interruption_text(result));
     end_like(W_EXITCODE(0, result.interrupted_by));
   }
-  if (wishes.actions.plan) p.proven = {};  // an earlier proof says nothing about the plan
-  if (!wishes.actions.plan && result.proven.rounds > 0) p.proven = result.proven;
-  const std::vector<profiler::advice> advised = profiler::advise(p);
+  const std::vector<profiler::advice> advised = advice_after(file, wishes, result);
   if (arguments.json) {
     print_proof_json(arguments, result, advised);
   } else {

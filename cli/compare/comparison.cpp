@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/compare/statistics.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -19,12 +21,14 @@ constexpr int most_default_rounds = 10;
 // What any contender may take longer than the first one. Little, so that two slow ones leave time for a round of a short program.
 constexpr double patient_seconds = 0.5;
 constexpr double least_timeout = 0.001;  // 0 would be none
+// A copy of this process that executes a program has touched some more pages than one that ends.
+constexpr double pages_aside = 1.1;
 
 // After a contender has failed twice.
 constexpr int unchanged_runs = 2;
 
-// The limit was reached in a run, which has been ended.
-struct out_of_time {};
+// The limit was reached in a run, which has been ended, or no run can tell what the program costs.
+struct ends_early {};
 
 std::vector<measured_way> ways_of(const std::vector<contender>& contenders,
                                   const comparison_settings& settings) {
@@ -34,6 +38,20 @@ std::vector<measured_way> ways_of(const std::vector<contender>& contenders,
 }
 
 }  // namespace
+
+std::string comparison_outcome::doubt_about_end() const {
+  if (left.empty()) return {};
+  return fmt::format("the program goes on in the background: {}{} still ran after its end, and was ended",
+                     left.front(), left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : "");
+}
+
+std::string comparison_outcome::doubt_about_peak() const {
+  if (results.empty() || results.front().rounds.empty()) return {};
+  const double peak = median(values_of(results.front().rounds, &run_figures::peak_rss_bytes));
+  if (peak > pages_aside * least_peak_rss) return {};
+  return fmt::format("a peak RSS below {} cannot be told, so there is no verdict about memory",
+                     profiler::say_bytes(peak));
+}
 
 int rounds_that_fit(double seconds_per_round, double budget_seconds) {
   if (seconds_per_round <= 0) return most_default_rounds;
@@ -54,9 +72,10 @@ comparison_outcome comparison::run() {
   begin_ = monotonic_seconds();
   try {
     run_rounds();
-  } catch (const out_of_time&) {
+  } catch (const ends_early&) {
     // The figures of the round that is under way do not count.
   } catch (const interrupted& stop) {
+    signals_.keep();
     rounds_.clear_progress();
     throw comparison_interrupted{stop, outcome_};
   }
@@ -98,6 +117,7 @@ void comparison::choose_further() {
 // False: the first contender had to succeed, and did not.
 bool comparison::run_round() {
   std::vector<run_attempt> attempts(outcome_.results.size());
+  outcome_.least_peak_rss = std::max(outcome_.least_peak_rss, least_peak_rss());
   const int rounds_left = planned_rounds_ > 0 ? settings_.warmup_rounds + planned_rounds_ - round_ : 0;
   rounds_.run_round(title(), rounds_left, [&](std::size_t index) { attempts[index] = run_once(index); });
   if (round_ == 0) settle_usual_exit(attempts);
@@ -120,14 +140,18 @@ run_attempt comparison::run_once(std::size_t index) {
     tighten(run.timeout_seconds,
             patient_seconds + settings_.patience * std::max(longest_first_, settings_.expected_seconds));
   const double own_timeout = run.timeout_seconds;
-  const double limit = settings_.limit_seconds > 0 ? begin_ + settings_.limit_seconds : 0;
+  const double limit = deadline();
   if (limit > 0) tighten(run.timeout_seconds, std::max(least_timeout, limit - monotonic_seconds()));
   const double begin = monotonic_seconds();
-  run_attempt one = run_program(outcome_.results[index].who, target_, words_, run, [this] {
+  run_attempt one = run_program(outcome_.results[index].who, target_, words_, run, signals_, [this] {
     // No progress line while the program may write to the terminal.
     if (!settings_.show_output) rounds_.show_progress();
   });
+  if (outcome_.left.empty()) outcome_.left = one.left;
+  if (!outcome_.left.empty() && settings_.first_must_succeed) throw ends_early{};
   if (index == 0) longest_first_ = std::max(longest_first_, monotonic_seconds() - begin);
+  if (settings_.limit_for)
+    settings_.limit_seconds = std::max(settings_.limit_seconds, settings_.limit_for(longest_first_));
   if (one.timed_out && limit > 0 && monotonic_seconds() >= limit) give_up(index, one.problem);
   if (one.timed_out) {
     if (one.problem.empty()) one.problem = fmt::format("still running after {:.3g} s", own_timeout);
@@ -138,6 +162,12 @@ run_attempt comparison::run_once(std::size_t index) {
   return one;
 }
 
+// Of the monotonic clock; 0: none.
+double comparison::deadline() const {
+  const bool is_open = settings_.limit_for && outcome_.rounds == 0;
+  return settings_.limit_seconds > 0 && !is_open ? begin_ + settings_.limit_seconds : 0;
+}
+
 // A server that was never measured fails for another reason than too little time, which the first run tells best.
 void comparison::give_up(std::size_t index, const std::string& problem) {
   if (has_measured_ && !problem.empty()) {
@@ -145,7 +175,7 @@ void comparison::give_up(std::size_t index, const std::string& problem) {
   } else if (settings_.load) {
     outcome_.cut_short = first_problem_.empty() ? problem : first_problem_;
   }
-  throw out_of_time{};
+  throw ends_early{};
 }
 
 // The first round decides what the program's ordinary end is: success if any contender sees it,
@@ -212,7 +242,7 @@ std::string comparison::title() const {
   const int number = round_ - settings_.warmup_rounds + 1;
   if (planned_rounds_ > 0 || settings_.limit_seconds <= 0)
     return fmt::format("round {}/{}", number, planned_rounds_ > 0 ? std::to_string(planned_rounds_) : "?");
-  return fmt::format("round {}, at most {:.0f} s left", number,
+  return fmt::format("round {}, {:.0f} s left", number,
                      std::max(0.0, begin_ + settings_.limit_seconds - monotonic_seconds()));
 }
 

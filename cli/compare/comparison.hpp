@@ -33,6 +33,13 @@ struct comparison_outcome {
   std::vector<std::string> lapses;  // of contenders that failed, and did not when they were run again
   // Of a server: what the limit has cut short, or why no run before it counted; empty: nothing.
   std::string cut_short;
+  std::vector<std::string> left;  // by the first run that left processes behind: their names
+  double least_peak_rss = 0;      // smaller peaks of memory cannot be told
+
+  // What is not measured of a program that goes on in the background; empty: it does not.
+  std::string doubt_about_end() const;
+  // Why there is no verdict about memory; empty: there is one.
+  std::string doubt_about_peak() const;
 };
 
 struct comparison_settings : run_settings {
@@ -44,11 +51,14 @@ struct comparison_settings : run_settings {
   bool ignore_failure = false;  // treat any exit status as success
   // The first contender is the reference for the others: if the program does not end with status 0 under it, the
   // comparison stops, and the round under way does not count. A run that fails is made again before that, and before another
-  // contender is blamed.
+  // contender is blamed. It also stops at a run that leaves processes behind.
   bool first_must_succeed = false;
   bool progress = true;
   std::uint64_t conditioning_bytes = 0;
   std::uint64_t seed = 0;
+  // What the limit would be if the first contender took so long; it grows up to that, and one round is always complete. None: it
+  // is fixed.
+  std::function<double(double)> limit_for;
   // Decides after each complete round, in place of a number of rounds, which contenders are measured further, by index. The
   // comparison ends when at most the first one is.
   std::function<std::vector<bool>(const comparison_outcome&)> go_on;
@@ -70,7 +80,7 @@ class comparison {
  public:
   comparison(const std::vector<contender>& contenders, const program_target& target,
              std::vector<std::string> words, const comparison_settings& settings);
-  // Throws comparison_interrupted.
+  // Throws comparison_interrupted; then the signals stay held.
   comparison_outcome run();
 
  private:
@@ -84,8 +94,10 @@ class comparison {
   void record(std::size_t index, const run_attempt& one, bool timed);
   bool as_usual(const run_attempt& one) const;
   void give_up(std::size_t index, const std::string& problem);
+  double deadline() const;
   std::string title() const;
 
+  held_signals signals_{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   const program_target& target_;
   std::vector<std::string> words_;
   comparison_settings settings_;

@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "cli/launch/child_process.hpp"
+#include "cli/launch/child_subreaper.hpp"
 #include "cli/launch/scratch_file.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
@@ -83,12 +84,11 @@ run_attempt follow_server(running_child& server, pid_t process, load_course& cou
 constexpr int loads_of_a_run = 2;
 
 run_attempt run_server(child_request request, child_request shell, const run_settings& settings,
-                       const std::function<void()>& each_second) {
-  load_course course(*settings.load, std::move(shell), loads_of_a_run);
+                       const held_signals& signals, const std::function<void()>& each_second) {
+  load_course course(*settings.load, std::move(shell), loads_of_a_run, signals.before());
   run_attempt result;
   result.problem = course.obstacle();
   if (!result.problem.empty()) return result;
-  const held_signals signals{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   request.before_exec = [&course](pid_t server) { course.count(server); };
   const pid_t process = start_child(request, signals.before());
   running_child server(process);
@@ -152,17 +152,22 @@ std::string read_tail(int file) {
   return text;
 }
 
-run_attempt run_alone(const child_request& request, const run_settings& settings,
+run_attempt run_alone(const child_request& request, const run_settings& settings, const held_signals& signals,
                       const std::function<void()>& each_second) {
-  const held_signals signals{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   run_attempt result;
+  const child_subreaper orphans;
   const double begin = monotonic_seconds();
-  running_child child(start_child(request, signals.before()));
+  const pid_t process = start_child(request, signals.before());
+  running_child child(process);
   const double deadline = settings.timeout_seconds > 0 ? begin + settings.timeout_seconds : 0;
-  result.timed_out = !wait_for_end(child, deadline, signals, each_second);
+  result.timed_out = !wait_for_end(child, deadline, signals, [&] {
+    orphans.reap(process);
+    each_second();
+  });
   if (result.timed_out) return result;
   result.wait_status = child.wait_status();
   result.figures = figures_of(monotonic_seconds() - begin, child.usage());
+  result.left = orphans.left_by(process);
   return result;
 }
 
@@ -170,7 +175,7 @@ run_attempt run_alone(const child_request& request, const run_settings& settings
 
 run_attempt run_program(const contender& who, const program_target& target,
                         const std::vector<std::string>& words, const run_settings& settings,
-                        const std::function<void()>& each_second) {
+                        const held_signals& signals, const std::function<void()>& each_second) {
   const open_file input(open_input(settings));
   const open_file output(open_output(settings));
   const open_file errors(settings.show_output ? -1 : open_nameless_file());
@@ -190,9 +195,9 @@ run_attempt run_program(const contender& who, const program_target& target,
     shell.standard_input = nothing.number();
     shell.standard_output = settings.show_output ? -1 : nothing.number();
     shell.standard_error = request.standard_error;
-    result = run_server(std::move(request), std::move(shell), settings, each_second);
+    result = run_server(std::move(request), std::move(shell), settings, signals, each_second);
   } else {
-    result = run_alone(request, settings, each_second);
+    result = run_alone(request, settings, signals, each_second);
   }
   if (errors.number() >= 0) result.error_tail = read_tail(errors.number());
   return result;

@@ -42,12 +42,13 @@ struct run_attempt {
   // during that.
   run_figures figures;
   std::string error_tail;
+  std::vector<std::string> left;  // names of processes that went on after the end; they are ended
 };
 
-// Calls `each_second` about once a second while the program runs. Throws interrupted, and cli_error when the program
+// `signals`: SIGCHLD, and those that interrupt. Calls `each_second` about once a second while the program runs. Throws interrupted, and cli_error when the program
 // cannot be started.
 run_attempt run_program(const contender& who, const program_target& target,
                         const std::vector<std::string>& words, const run_settings& settings,
-                        const std::function<void()>& each_second);
+                        const held_signals& signals, const std::function<void()>& each_second);
 
 }  // namespace tarn::cli

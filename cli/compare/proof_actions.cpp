@@ -13,6 +13,7 @@
 #include <iterator>
 #include <set>
 
+#include "cli/launch/elf_file.hpp"
 #include "cli/launch/facilities.hpp"
 #include "cli/launch/library_search.hpp"
 #include "cli/show/cli_error.hpp"
@@ -144,6 +145,9 @@ proof_actions::proof_actions(const profiler::profile& p, const program_target& t
   } else {
     notes.emplace_back(
         "the program is static or of another kind, so no other malloc can be preloaded into it");
+    // The start of a static glibc reads the tunables.
+    is_glibc_ = contains_bytes(target.path, tunables);
+    if (!is_glibc_) notes.emplace_back("its malloc is not glibc's, so glibc's tunables are not measured");
   }
   const std::vector<advice> advised = profiler::advise(p);
   add_variables(p, advised);

@@ -111,7 +111,9 @@ std::vector<proof_way> proof_course::evaluate(const comparison_outcome& outcome,
       if (!price.empty()) ways[index].layer_seconds = std::max(0.0, median(price));
       take_off(values.back(), price);
     }
-    const std::vector<block_estimate> estimates = estimate_blocks(values, error);
+    std::vector<block_estimate> estimates = estimate_blocks(values, error);
+    if (each.metric == proof_metric::rss && !outcome.doubt_about_peak().empty())
+      estimates.assign(values.size(), {});
     for (std::size_t index = 0; index < actions_.size(); ++index) {
       if (ways[index].failure.empty())
         ways[index].of(each.metric) = figure_of(estimates[index + 1], values.front());
@@ -188,7 +190,7 @@ std::vector<bool> proof_course::after_round(const comparison_outcome& outcome) {
   if (!settings_.stops) return further;
   if (settings_.own_times > 0) {
     const double own = median(values_of(outcome.results.front().rounds, &run_figures::wall_seconds));
-    settings_.limit_seconds = std::min(settings_.limit_seconds, settings_.limit_for(own));
+    settings_.limit_seconds = settings_.limit_for(own);
   }
   if (outcome.rounds > 1) ++looks_;
   const auto look = static_cast<double>(std::max(1, looks_));

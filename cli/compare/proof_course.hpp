@@ -28,7 +28,7 @@ struct course_settings {
   bool chooses = true;  // after the first round the best ways are measured further
   double limit_seconds = 0;
   // Once the unchanged program's own time is known, the limit is that many times as long, less `spent_seconds`, but at least
-  // `least_seconds` and `least_runs`, and never later than it was; 0: it stays.
+  // `least_seconds` and `least_runs`; 0: it stays.
   double own_times = 0;
   double spent_seconds = 0;
   double least_seconds =

@@ -2,6 +2,7 @@
 #include "cli/compare/proof_rounds.hpp"
 
 #include <fmt/core.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cmath>
@@ -48,21 +49,33 @@ constexpr double alike = 2;
 constexpr double alike_in_wall_time = 5;
 constexpr double least_compared_seconds = 0.1;
 
-double recorded_seconds(const profiler::profile& p) {
-  return 1e-9 * profiler::number_in(p.meta, "duration_ns");
+// What the rounds need of the profile, which is given up before them: the memory of this process would count as the
+// program's.
+struct recorded_figures {
+  double seconds = 0;
+  double cpu_seconds = 0;
+  double resident_bytes = 0;
+};
+
+recorded_figures figures_of(const profiler::profile& p) {
+  recorded_figures figures{1e-9 * profiler::number_in(p.meta, "duration_ns"), 1e-9 * profiler::cpu_time_of(p),
+                           0};
+  for (const profiler::counter_row& row : p.counters)
+    figures.resident_bytes = std::max(figures.resident_bytes, row.resident_bytes);
+  return figures;
 }
 
-run_settings settings_of(const profiler::profile& p, const profiler::recorded_command& command,
+run_settings settings_of(const recorded_figures& recorded, const profiler::recorded_command& command,
                          const proof_wishes& wishes, std::vector<std::string>& notes) {
   run_settings settings = restore_start(command, wishes.repeat, notes);
   settings.load = wishes.load;
   settings.timeout_seconds = wishes.timeout_seconds > 0 ? wishes.timeout_seconds
                              : wishes.load              ? load_timeout
-                                                        : least_timeout + patience * recorded_seconds(p);
+                                                        : least_timeout + patience * recorded.seconds;
   return settings;
 }
 
-course_settings course_of(const profiler::profile& p, const proof_wishes& wishes, std::size_t ways) {
+course_settings course_of(const recorded_figures& recorded, const proof_wishes& wishes, std::size_t ways) {
   course_settings settings;
   settings.stops = wishes.rounds == 0;
   settings.chooses = wishes.actions.ways.empty();
@@ -78,11 +91,11 @@ course_settings course_of(const profiler::profile& p, const proof_wishes& wishes
   settings.spent_seconds = wishes.spent_seconds;
   settings.least_seconds = least_limit;
   settings.least_runs = static_cast<double>(ways + 1 + std::min(ways, least_chosen) + 1) + overhead_runs;
-  settings.limit_seconds = settings.limit_for(recorded_seconds(p));
+  settings.limit_seconds = settings.limit_for(recorded.seconds);
   return settings;
 }
 
-comparison_settings comparison_of(const profiler::profile& p, const run_settings& run,
+comparison_settings comparison_of(const recorded_figures& recorded, const run_settings& run,
                                   const proof_wishes& wishes, double limit_seconds) {
   comparison_settings settings;
   static_cast<run_settings&>(settings) = run;
@@ -91,25 +104,28 @@ comparison_settings comparison_of(const profiler::profile& p, const run_settings
   settings.warms_first = wishes.spent_seconds <= 0 && !wishes.load;
   settings.limit_seconds = limit_seconds;
   if (wishes.timeout_seconds <= 0 && !wishes.load) settings.patience = way_patience;
-  settings.expected_seconds = recorded_seconds(p);
+  settings.expected_seconds = recorded.seconds;
   settings.first_must_succeed = true;
   settings.progress = wishes.progress;
   settings.seed = wishes.seed;
   // As much as the program can have released; a small program should not wait for more.
-  double resident = 0;
-  for (const profiler::counter_row& row : p.counters) resident = std::max(resident, row.resident_bytes);
-  settings.conditioning_bytes = std::min(
-      default_conditioning_bytes(),
-      static_cast<std::uint64_t>(std::min(2 * resident, conditioned_bytes_per_second * recorded_seconds(p))));
+  settings.conditioning_bytes =
+      std::min(default_conditioning_bytes(),
+               static_cast<std::uint64_t>(
+                   std::min(2 * recorded.resident_bytes, conditioned_bytes_per_second * recorded.seconds)));
   return settings;
 }
 
-void announce(const std::vector<proof_action>& actions, const proof_wishes& wishes, double limit_seconds) {
+void announce(const std::vector<proof_action>& actions, const proof_wishes& wishes,
+              const course_settings& limits) {
   if (!wishes.progress) return;
   std::vector<std::string> names;
   for (const proof_action& action : actions) names.push_back(action.who.name);
-  const std::string bound = limit_seconds > 0 ? fmt::format("at most {:.0f} s", std::ceil(limit_seconds))
-                                              : rounds_in_words(wishes.rounds);
+  // The limit grows if the program takes longer than it was recorded.
+  const std::string bound = limits.limit_seconds > 0
+                                ? fmt::format("{} {:.0f} s", limits.own_times > 0 ? "about" : "at most",
+                                              std::ceil(limits.limit_seconds))
+                                : rounds_in_words(wishes.rounds);
   print_note(fmt::format(
       "measures {} way{} ({}) against the unchanged program: {}; Ctrl-C keeps the rounds that are complete",
       names.size(), names.size() == 1 ? "" : "s", join(names, ", "), bound));
@@ -144,36 +160,44 @@ void check_unchanged_end(const comparison_outcome& outcome, bool is_server, std:
                   unchanged.error_tail);
 }
 
+[[noreturn]] void refuse_background(const std::string& problem) {
+  throw cli_error(
+      exit_code::refused, problem + "; what is done there is not measured",
+      "Record it with its option for the foreground. For a server: tarn prove --load COMMAND. A helper that "
+      "stays for later runs is no part of the program: start it before.");
+}
+
 // The work of a process tree is in its descendants, whose processor time is not in the file of the first process;
 // so wall time is compared there.
-void compare_with_recording(const profiler::profile& p, const proof_result& result,
+void compare_with_recording(const recorded_figures& recorded, const proof_result& result,
                             std::vector<std::string>& notes) {
-  const auto differ = [&](double recorded, double now, double factor, const char* what) {
-    if (std::max(recorded, now) < least_compared_seconds) return false;
-    if (now <= factor * recorded && recorded <= factor * now) return false;
+  const auto differ = [&](double before, double now, double factor, const char* what) {
+    if (std::max(before, now) < least_compared_seconds) return false;
+    if (now <= factor * before && before <= factor * now) return false;
     notes.push_back(fmt::format(
         "the program took {} of {} when it was recorded, but {} now: it may not do the same work "
         "(because of files that it created or changed), or the recorder or other processes slowed "
         "it down",
-        profiler::say_seconds(recorded), what, profiler::say_seconds(now)));
+        profiler::say_seconds(before), what, profiler::say_seconds(now)));
     return true;
   };
   const double processor =
       median(values_of(result.outcome.results.front().rounds, &run_figures::cpu_seconds));
-  if (differ(1e-9 * profiler::cpu_time_of(p), processor, alike, "CPU time")) return;
-  differ(recorded_seconds(p), result.program_seconds, alike_in_wall_time, "wall time");
+  if (differ(recorded.cpu_seconds, processor, alike, "CPU time")) return;
+  differ(recorded.seconds, result.program_seconds, alike_in_wall_time, "wall time");
 }
 
 // Runs the rounds. None is complete if the outcome's first result has none.
-void measure(const profiler::profile& p, const proof_wishes& wishes, const run_settings& run,
+void measure(const recorded_figures& recorded, const proof_wishes& wishes, const run_settings& run,
              const proof_actions& actions, proof_result& result) {
   std::vector<contender> contenders = {actions.unchanged()};
   for (const proof_action& action : actions.all()) contenders.push_back(action.who);
-  const course_settings limits = course_of(p, wishes, actions.all().size());
-  announce(actions.all(), wishes, limits.limit_seconds);
+  const course_settings limits = course_of(recorded, wishes, actions.all().size());
+  announce(actions.all(), wishes, limits);
   const double begin = monotonic_seconds();
   proof_course course(actions.all(), limits);
-  comparison_settings settings = comparison_of(p, run, wishes, limits.limit_seconds);
+  comparison_settings settings = comparison_of(recorded, run, wishes, limits.limit_seconds);
+  if (limits.own_times > 0) settings.limit_for = [&limits](double own) { return limits.limit_for(own); };
   if (limits.stops)
     settings.go_on = [&course](const comparison_outcome& outcome) { return course.after_round(outcome); };
   const program_target target = find_repeated(result.command);
@@ -186,6 +210,9 @@ void measure(const profiler::profile& p, const proof_wishes& wishes, const run_s
   check_unchanged_end(result.outcome, wishes.load.has_value(), result.notes);
   result.notes.insert(result.notes.end(), result.outcome.lapses.begin(), result.outcome.lapses.end());
   const std::vector<run_figures>& rounds = result.outcome.results.front().rounds;
+  const std::string background = result.outcome.doubt_about_end();
+  if (rounds.empty() && !background.empty()) refuse_background(background);
+  if (!background.empty()) result.notes.push_back(background + ". The figures are of the rounds before");
   if (rounds.empty()) return;
   result.proven = course.result(result.outcome);
   result.proven.start = std::time(nullptr);
@@ -199,13 +226,13 @@ void measure(const profiler::profile& p, const proof_wishes& wishes, const run_s
   throw cli_error(
       exit_code::refused, "no round was complete within the limit" + reason,
       std::string(cut_short.empty() ? "" : "Check --ready-port, --ready-command and --load. ") +
-          "A round runs the program once under each way. Measure fewer ways (--only), or allow more "
-          "time (--for).");
+          "A round runs the program once under each way. Measure fewer ways (tarn prove --only), or allow "
+          "more time (tarn prove --for).");
 }
 
 }  // namespace
 
-proof_result prove_profile(const std::string& path, const profiler::profile& p, const proof_wishes& wishes) {
+proof_result prove_profile(const std::string& path, profiler::profile p, const proof_wishes& wishes) {
   // The recorded command may have begun in another folder, where the runs begin, too.
   const std::string profile_path = std::filesystem::absolute(path).string();
   action_wishes ways = wishes.actions;
@@ -214,18 +241,22 @@ proof_result prove_profile(const std::string& path, const profiler::profile& p, 
   result.command = load_repeatable(profile_path, p, wishes.repeat);
   // Opened before the rounds, so that a file that cannot be written is reported at once.
   if (wishes.keep) profiler::table_writer(profile_path, profiler::table_writer::start::go_on);
-  const run_settings run = settings_of(p, result.command, wishes, result.notes);
+  const recorded_figures recorded = figures_of(p);
+  const run_settings run = settings_of(recorded, result.command, wishes, result.notes);
   const proof_actions actions(p, find_repeated(result.command), result.command.words, ways, result.notes);
   if (actions.all().empty()) return result;
-  measure(p, wishes, run, actions, result);
+  p = {};
+  malloc_trim(0);
+  measure(recorded, wishes, run, actions, result);
   if (result.proven.rounds == 0) {
     if (result.interrupted_by != 0) return result;
     refuse_without_round(result.outcome.cut_short);
   }
   result.plan_sites = actions.plan_report();
-  if (!wishes.load) compare_with_recording(p, result, result.notes);
-  if (const std::string doubt = doubt_about_load(result.proven); !doubt.empty())
-    result.notes.push_back(doubt);
+  if (!wishes.load) compare_with_recording(recorded, result, result.notes);
+  for (const std::string& doubt : {doubt_about_load(result.proven), result.outcome.doubt_about_peak()}) {
+    if (!doubt.empty()) result.notes.push_back(doubt);
+  }
   if (wishes.keep) {
     profiler::table_writer file(profile_path, profiler::table_writer::start::go_on);
     file.append_json("proof", json_text(as_json(joined(p.proven, result.proven))));

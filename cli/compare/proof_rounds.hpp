@@ -38,9 +38,9 @@ struct proof_result {
   int interrupted_by = 0;      // a signal; the results are those of the rounds completed before it
 };
 
-// `p` is the profile at `path`. Throws cli_error if the command cannot be repeated, or if the unchanged program
+// `p` is the profile at `path`, and is given up before the rounds, so that its memory does not count as the program's. Throws cli_error if the command cannot be repeated, or if the unchanged program
 // does not end as it did when it was recorded.
-proof_result prove_profile(const std::string& path, const profiler::profile& p, const proof_wishes& wishes);
+proof_result prove_profile(const std::string& path, profiler::profile p, const proof_wishes& wishes);
 
 // What an interruption has left; empty: there was none.
 std::string interruption_text(const proof_result& result);

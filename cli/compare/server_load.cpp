@@ -100,12 +100,11 @@ void require_complete(const server_load& load) {
                   "server is ready: --ready-command COMMAND");
 }
 
-load_course::load_course(const server_load& load, child_request shell, int loads)
-    : settings_(load), shell_(std::move(shell)), loads_left_(loads) {
+load_course::load_course(const server_load& load, child_request shell, int loads, const sigset_t& mask)
+    : settings_(load), shell_(std::move(shell)), mask_(mask), loads_left_(loads) {
   shell_.path = "/bin/sh";
   shell_.variables = environment::current();
   shell_.own_group = true;
-  sigprocmask(SIG_BLOCK, nullptr, &mask_);
 }
 
 std::string load_course::obstacle() const {

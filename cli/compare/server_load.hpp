@@ -29,9 +29,9 @@ void require_complete(const server_load& load);
 
 class load_course {
  public:
-  // `shell`: the descriptors of the load. It runs `loads` times; the figures are those of the last time. A load that is still
+  // `shell`: the descriptors of the load; `mask`: its signals. It runs `loads` times; the figures are those of the last time. A load that is still
   // running ends with this object.
-  load_course(const server_load& load, child_request shell, int loads);
+  load_course(const server_load& load, child_request shell, int loads, const sigset_t& mask);
   ~load_course();
   load_course(const load_course&) = delete;
   load_course& operator=(const load_course&) = delete;
@@ -65,7 +65,7 @@ class load_course {
 
   const server_load& settings_;
   child_request shell_;
-  sigset_t mask_ = {};
+  sigset_t mask_;
   int loads_left_;
   bool counts_ = false;
   int clock_ = -1;          // of the server and its descendants; -1: none

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // child_process: starts programs and waits for them; the only place that forks. It uses fork, not vfork: the kernel
 // counts the memory of the process that calls exec into the program's peak RSS, which after vfork would be the peak
-// of this command. A forked copy of this small command stays below 1 MiB. The calling process must have one thread.
+// of this command. A forked copy has only what this command holds at that moment. The calling process must have one thread.
 #pragma once
 
 #include <signal.h>
@@ -40,6 +40,9 @@ class held_signals {
   held_signals(const held_signals&) = delete;
   held_signals& operator=(const held_signals&) = delete;
 
+  // They stay held after this object's end, until end_like(): what this process still writes is not cut off by the second
+  // of two signals, as timeout(1) sends them.
+  void keep() { is_kept_ = true; }
   // Waits for one of them, `seconds` at most; 0: none has come.
   int take(double seconds) const;
   const sigset_t& held() const noexcept { return held_; }
@@ -49,6 +52,7 @@ class held_signals {
   sigset_t held_ = {};
   sigset_t before_ = {};
   struct sigaction child_action_before_ = {};
+  bool is_kept_ = false;
 };
 
 // Thrown when this process gets a signal to end (SIGINT …); the program has been killed by then.
@@ -58,6 +62,9 @@ struct interrupted {
 
 // Returns once the program has been executed; throws cli_error (126, 127) when it cannot be.
 pid_t start_child(const child_request& request, const sigset_t& mask);
+
+// The peak RSS in bytes that any program shows at least when this process starts it: that of a copy of this process.
+double least_peak_rss();
 
 // Waits for the end of the child, and returns its wait status.
 int reap(pid_t child);

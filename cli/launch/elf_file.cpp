@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <memory>
@@ -145,6 +146,18 @@ elf_summary summarize_file(const std::string& path) {
   char head[script_line_limit];
   const ssize_t bytes = pread(opened.file.number(), head, sizeof head, 0);
   return summarize_text({head, static_cast<std::size_t>(std::max<ssize_t>(bytes, 0))});
+}
+
+bool contains_bytes(const std::string& path, std::string_view bytes) {
+  const open_file file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::string window;  // the end of one piece may begin what the next one ends
+  std::array<char, 65536> piece;
+  for (ssize_t size = 0; (size = read(file.number(), piece.data(), piece.size())) > 0;) {
+    window.append(piece.data(), static_cast<std::size_t>(size));
+    if (window.find(bytes) != std::string::npos) return true;
+    window.erase(0, window.size() - std::min(window.size(), bytes.size()));
+  }
+  return false;
 }
 
 bool defines_symbol(const std::string& path, std::string_view symbol) {

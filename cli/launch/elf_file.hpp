@@ -29,6 +29,9 @@ struct elf_summary {
 // Throws std::system_error when the file cannot be read, or is no regular file.
 elf_summary summarize_file(const std::string& path);
 
+// Whether the file contains these bytes. False if it cannot be read.
+bool contains_bytes(const std::string& path, std::string_view bytes);
+
 // Whether `symbol` is among the file's dynamic symbols and defined. False for anything but a valid native 64-bit ELF
 // file with section headers.
 bool defines_symbol(const std::string& path, std::string_view symbol);
