@@ -74,10 +74,10 @@ perf_event_attr attributes_for(const fault_settings& settings, bool with_kernel)
     attributes.mmap = 1;
     attributes.mmap2 = 1;
     attributes.mmap_data = 1;
-    attributes.comm = 1;
-    attributes.comm_exec = 1;
     attributes.task = 1;
   }
+  attributes.comm = 1;
+  attributes.comm_exec = 1;
   // The id at the start of each record tells the two kinds of events apart.
   if (settings.clock_ns > 0) attributes.sample_type |= PERF_SAMPLE_IDENTIFIER;
   attributes.sample_id_all = 1;
@@ -170,10 +170,10 @@ clock_sample read_clock_sample(record_reader& in) {
   return sample;
 }
 
-// Every record that is not a sample ends with pid, tid and time.
-std::uint64_t time_at_end(const unsigned char* end) {
+// Every record that is not a sample ends with pid, tid and time, and with the event's id if samples begin with it.
+std::uint64_t time_at_end(const unsigned char* end, bool has_id) {
   std::uint64_t time = 0;
-  std::memcpy(&time, end - 8, 8);
+  std::memcpy(&time, end - (has_id ? 16 : 8), 8);
   return time;
 }
 
@@ -382,7 +382,7 @@ void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
         mapping.executable = (in.half() & PROT_EXEC) != 0;
         in.half();
         mapping.path = in.text();
-        mapping.time_ns = time_at_end(begin + header.size);
+        mapping.time_ns = time_at_end(begin + header.size, settings_.clock_ns > 0);
         break;
       }
       case PERF_RECORD_FORK:
@@ -393,7 +393,7 @@ void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
         event.process = in.half();
         event.parent = in.half();
         event.thread = in.half();
-        event.time_ns = time_at_end(begin + header.size);
+        event.time_ns = time_at_end(begin + header.size, settings_.clock_ns > 0);
         break;
       }
       case PERF_RECORD_COMM: {
@@ -403,7 +403,7 @@ void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
         event.process = in.half();
         event.thread = in.half();
         event.name = in.text();
-        event.time_ns = time_at_end(begin + header.size);
+        event.time_ns = time_at_end(begin + header.size, settings_.clock_ns > 0);
         break;
       }
       default:

@@ -198,7 +198,10 @@ bool recording::drain() {
   return much;
 }
 
-void recording::program_started(std::uint32_t process) { main_process_ = process; }
+void recording::program_started(std::uint32_t process) {
+  main_process_ = process;
+  main_started_ns_ = raw_clock_ns();
+}
 
 void recording::program_ended(int wait_status) {
   main_status_ = wait_status;

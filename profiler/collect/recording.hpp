@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -102,6 +103,10 @@ class recording {
 
   void take_arrivals();
   void add_process(arrival&& from);
+  void note_execs();
+  std::uint64_t take_exec(std::uint32_t process, std::uint64_t until_ns);
+  void find_begin(process_entry& process, const process_entry* earlier);
+  void leave_out_earlier(process_entry& process, const process_entry* earlier) const;
   void end_earlier_image(process_entry& earlier, const usage_figures& usage);
   process_entry* by_process(std::uint32_t process);
   process_entry* by_serial(std::uint64_t serial);
@@ -109,8 +114,9 @@ class recording {
   void look_for_rings(process_entry& process);
   bool drain_process(process_entry& process, std::uint64_t until_ns);
   void take_faults();
-  bool give(page_fault& fault);  // true: `fault` was moved from, or counted
-  void give(const clock_sample& sample);
+  bool give(page_fault& fault);           // true: `fault` was moved from, or counted
+  bool give(const clock_sample& sample);  // likewise
+  bool is_of_next_image(std::uint32_t process, std::uint64_t time_ns) const;
   void follow_processes();
   void place_faults();
   process_entry& add_seen_process(std::uint32_t pid, process_entry* parent, std::uint64_t time_ns);
@@ -159,7 +165,10 @@ class recording {
   // Processes whose file is written except for its symbols.
   std::vector<std::unique_ptr<process_entry>> ended_;
   std::vector<page_fault> new_faults_;
-  std::vector<page_fault> early_faults_;  // faults of processes that have not arrived yet
+  // Of images that have not arrived yet: faults, clock samples, and by the process's id when they were executed.
+  std::vector<page_fault> early_faults_;
+  std::vector<clock_sample> early_clock_;
+  std::map<std::uint32_t, std::vector<std::uint64_t>> executed_ns_;
   std::vector<mapping_event> new_mappings_;
   std::vector<process_event> new_processes_;
   std::vector<clock_sample> new_clock_;
@@ -169,6 +178,7 @@ class recording {
   std::vector<process_summary> summaries_;
   small_processes small_;
   std::uint32_t main_process_ = 0;
+  std::uint64_t main_started_ns_ = 0;
   int main_status_ = -1;
   std::uint64_t begin_ns_ = 0;  // on the raw clock
   double begin_seconds_ = 0;    // wall clock at begin_ns_, since 1970

@@ -140,9 +140,9 @@ void recording::add_recorder_figures(process_entry& process) {
     const auto checked = static_cast<double>(page.unwind_checked.load(std::memory_order_relaxed));
     const auto wrong = static_cast<double>(page.unwind_wrong.load(std::memory_order_relaxed));
     own = static_cast<double>(page.own_faults.load(std::memory_order_relaxed));
-    const double before = std::min(own, static_cast<double>(page.own_faults_before));
-    own -= before;
-    result.other_faults += std::max(0.0, process.early_faults - before);
+    if (process.is_loading_left_out()) own -= std::min(own, static_cast<double>(page.own_faults_before));
+    own += process.early_own_faults;
+    result.other_faults += process.early_faults;
     // The recorder times only its slow paths, system calls included. Clock samples also cover the fast path of each
     // call, but nothing in the kernel. The larger figure is taken.
     const clock_counts& clock = process.model.clock();
@@ -154,9 +154,9 @@ void recording::add_recorder_figures(process_entry& process) {
     result.unwind_error_rate = checked > 0 ? wrong / checked : 0;
   }
   own += process.children.own_faults;
-  const double all = process.last.minor_faults - static_cast<double>(process.at_start.minor_faults) +
+  const double all = process.last.minor_faults - static_cast<double>(process.before.minor_faults) +
                      process.children.used.minor_faults;
-  const double unseen = all - own - process.model.seen_faults();
+  const double unseen = all - own - process.model.seen_faults() - process.early_faults;
   result.unseen_faults = std::max(0.0, unseen);
   // The recorder's own faults were observed as well, on none of the program's blocks.
   result.other_faults = std::max(0.0, result.other_faults - std::min(own, std::max(0.0, -unseen)));

@@ -62,19 +62,22 @@ struct process_entry final : module_sink {
   std::string command;  // the name by which it was started
   std::string allocator;
   std::vector<std::string> arguments;
-  std::uint64_t start_ns = 0;
-  double start_seconds = 0;  // since 1970
+  std::uint64_t start_ns = 0;     // where its times begin
+  std::uint64_t recorded_ns = 0;  // when its recorder began; from start_ns to here the dynamic loader ran
+  double start_seconds = 0;       // of start_ns, since 1970
   // Start time of the process in /proc, which tells it from a later process with the same id.
   std::uint64_t start_ticks = 0;
-  usage_figures at_start;  // when the recording of this image began
+  usage_figures before;    // of the process at start_ns: what its figures do not include
+  usage_figures at_start;  // of the process at recorded_ns
   process_figures last;    // the newest figures
   double peak_resident = 0;
   double peak_address_space = 0;  // 0: it has no limit, or was not read
   bool is_peak_exact = false;     // peak_resident is the kernel's own figure, read at the end
   // A ring or its header has values that no recorder writes: the program wrote them.
   bool overwritten = false;
-  bool superseded = false;  // by exec: a later image of the same process is recorded
-  double early_faults = 0;  // faults before the recording began, except those on the recorder's memory
+  bool superseded = false;      // by exec: a later image of the same process is recorded
+  double early_faults = 0;      // between start_ns and recorded_ns, except those on the recorder's memory
+  double early_own_faults = 0;  // and those
   // Sums over small forked children, which have no file of their own. `model` includes what they allocated.
   struct {
     double processes = 0;
@@ -106,6 +109,9 @@ struct process_entry final : module_sink {
   std::uint64_t next_look_ns = 0;   // when to check whether it still runs, and to read its peak
   std::uint64_t next_names_ns = 0;  // when to read the names of its threads
   std::uint64_t next_checkpoint_ns = 0;
+
+  // Its figures begin where its recorder began: it was attached, or its exec was not seen.
+  bool is_loading_left_out() const { return before.minor_faults == at_start.minor_faults; }
 
   // The library's path is "" for the program itself.
   void loaded(loaded_elf library) override {

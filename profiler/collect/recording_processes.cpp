@@ -112,31 +112,32 @@ void recording::end_earlier_image(process_entry& earlier, const usage_figures& u
 }
 
 void recording::add_process(arrival&& from) {
+  take_faults();  // the kernel has told of the image's exec
   const process_page& page = from.memory->page();
-  const usage_figures at_start = page.at_start;
   const auto status = read_process(from.process);
   process_entry* earlier = by_process(from.process);
   const bool is_first_image = earlier == nullptr || is_another_process(*earlier, page, status);
   if (earlier != nullptr && is_first_image) end_process(*earlier);
-  if (!is_first_image) end_earlier_image(*earlier, at_start);
   model_settings models = settings_of_models();
   models.allocator_start = page.allocator_start;
   models.allocator_end = page.allocator_end;
   auto added = std::make_unique<process_entry>(models);
   process_entry& entry = *added;
+  entry.pid = from.process;
+  // Only the first image was made by fork; after exec there is no parent to add to.
+  entry.parent_serial = is_first_image ? page.parent_serial : 0;
+  entry.at_start = page.at_start;
+  entry.recorded_ns = std::min(clock_.to_ns(page.start_ticks), raw_clock_ns());
+  find_begin(entry, is_first_image ? nullptr : earlier);
+  entry.start_seconds = seconds_since_1970(entry.start_ns);
+  if (!is_first_image) end_earlier_image(*earlier, entry.before);
   entry.serial = page.serial;
   // A serial that another process has already is forged: it would divert the figures of that process's children.
   if (by_serial(entry.serial) != nullptr) entry.serial = 0;
-  // Only the first image was made by fork; after exec there is no parent to add to.
-  entry.parent_serial = is_first_image ? page.parent_serial : 0;
-  entry.pid = from.process;
   entry.user = from.user;
   entry.parent_pid = static_cast<std::uint32_t>(page.parent_pid);
   entry.program = text_of(page.program);
   entry.allocator = text_of(page.allocator);
-  entry.start_ns = std::min(clock_.to_ns(page.start_ticks), raw_clock_ns());
-  entry.start_seconds = seconds_since_1970(entry.start_ns);
-  entry.at_start = at_start;
   if (runs_file_named(entry.pid, entry.program)) entry.arguments = command_line_of(entry.pid);
   // If the main program has ended already or has called exec, its arguments are those that the caller started it
   // with.
@@ -226,10 +227,10 @@ void recording::add_counters(process_entry& process, bool at_end) {
     return std::max(0.0, now - static_cast<double>(start));
   };
   const process_counters& children = process.children.used;
-  row.faults = since(process.last.minor_faults, process.at_start.minor_faults) + children.minor_faults;
-  row.major_faults = since(process.last.major_faults, process.at_start.major_faults) + children.major_faults;
-  row.user_ns = since(process.last.user_ns, process.at_start.user_ns) + children.user_ns;
-  row.system_ns = since(process.last.system_ns, process.at_start.system_ns) + children.system_ns;
+  row.faults = since(process.last.minor_faults, process.before.minor_faults) + children.minor_faults;
+  row.major_faults = since(process.last.major_faults, process.before.major_faults) + children.major_faults;
+  row.user_ns = since(process.last.user_ns, process.before.user_ns) + children.user_ns;
+  row.system_ns = since(process.last.system_ns, process.before.system_ns) + children.system_ns;
   row.seen_faults = process.model.seen_faults();
   process.model.pass_time(row.time_ns);
   process.looks.add(process.result.counters, row);
@@ -348,7 +349,8 @@ void recording::end_without_file(process_entry& process) {
   auto& sum = parent->children;
   sum.processes += 1 + process.children.processes;
   sum.allocations += process.model.allocations();
-  sum.own_faults += process.children.own_faults;
+  sum.own_faults += process.children.own_faults + process.early_own_faults;
+  parent->early_faults += process.early_faults;
   // relaxed: an independent counter
   if (process.memory)
     sum.own_faults += static_cast<double>(process.memory->page().own_faults.load(std::memory_order_relaxed));

@@ -515,6 +515,39 @@ class profile_life(ProfileBase):
         self.assertEqual(result.returncode, END, result.stderr)
         self.assertEqual(self.figures(self.dump(path), "churn")["allocations"], 500)
 
+    def used_by(self, *words):
+        """Processor time of a program that is not recorded, the least of three runs, in ns."""
+        used = []
+        for _ in range(3):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(words, check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            used.append(1e9 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime))
+        return min(used)
+
+    def recorded(self, *words, mode="sample"):
+        result = subprocess.run([settings.tarn, "profile", "--json", "--mode", mode, "-o", os.path.join(self.folder, "x.prof"),
+                                 "--", *words], capture_output=True, text=True, check=False, env=self.environment())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stderr.splitlines()[-1])["program"]
+
+    def test_loading_belongs_to_the_program(self):
+        # The loader relocates 8 MB before main, and takes 2,000 page faults for it.
+        program = self.compile("loads", '__asm__(".data\\n.balign 8\\n.rept 1000000\\n.quad main\\n.endr\\n.text\\n");\n'
+                               "#include <stdlib.h>\nstatic void* volatile keep;\n"
+                               "int main(int, char**) { keep = malloc(100); }\n", "-fPIE", "-pie")
+        used = self.used_by(program)
+        user, _ = sees_faults()
+        chain = ["sh", "-c", "exec env X=1 " + program]
+        for words, mode in [([program], "sample"), ([program], "full")] + ([(chain, "sample")] if user else []):
+            known = self.recorded(*words, mode=mode)
+            whole = known["user_ns"] + known["system_ns"]
+            self.assertGreater(whole, 0.7 * used, words)
+            self.assertLess(whole, 3 * used + 10e6, words)
+            self.assertGreater(known["meta"]["duration_ns"], 0.5 * used)
+            self.assertGreater(known["other_faults"] + known["unseen_faults"], 1900)
+            self.assertLess(known["fault_ns"] + known["unmap_ns"], 0.9 * known["processor_ns"])
+
     def test_signal_handlers_that_allocate(self):
         known = self.profile("handlers", "1000000")
         site = self.figures(known, "churn")
