@@ -378,6 +378,7 @@ int cmd_profile(const std::vector<std::string>& words) {
   settings.prices = find_prices(request.allocator, notes);
   settings.meta = describe_place(notes);
   settings.meta["arguments"] = line.program;
+  if (!arguments.load.command.empty()) settings.meta["load"] = true;
   recorded_run run = record_program(settings, request, arguments);
   if (!run.failure.empty()) print_note(fmt::format("the recording ended early: {}", run.failure));
   if (!run.load_problem.empty()) {

@@ -21,8 +21,8 @@ constexpr int most_default_rounds = 10;
 // What any contender may take longer than the first one. Little, so that two slow ones leave time for a round of a short program.
 constexpr double patient_seconds = 0.5;
 constexpr double least_timeout = 0.001;  // 0 would be none
-// A copy of this process that executes a program has touched some more pages than one that ends.
-constexpr double pages_aside = 1.1;
+// What a copy of this process that executes a program has touched beyond one that ends, at most.
+constexpr double bytes_aside = 0x1p19;
 
 // After a contender has failed twice.
 constexpr int unchanged_runs = 2;
@@ -48,7 +48,7 @@ std::string comparison_outcome::doubt_about_end() const {
 std::string comparison_outcome::doubt_about_peak() const {
   if (results.empty() || results.front().rounds.empty()) return {};
   const double peak = median(values_of(results.front().rounds, &run_figures::peak_rss_bytes));
-  if (peak > pages_aside * least_peak_rss) return {};
+  if (peak > least_peak_rss + bytes_aside) return {};
   return fmt::format("a peak RSS below {} cannot be told, so there is no verdict about memory",
                      profiler::say_bytes(peak));
 }

@@ -245,6 +245,7 @@ proof_result prove_profile(const std::string& path, profiler::profile p, const p
   const run_settings run = settings_of(recorded, result.command, wishes, result.notes);
   const proof_actions actions(p, find_repeated(result.command), result.command.words, ways, result.notes);
   if (actions.all().empty()) return result;
+  const profiler::proof earlier = std::move(p.proven);
   p = {};
   malloc_trim(0);
   measure(recorded, wishes, run, actions, result);
@@ -259,7 +260,7 @@ proof_result prove_profile(const std::string& path, profiler::profile p, const p
   }
   if (wishes.keep) {
     profiler::table_writer file(profile_path, profiler::table_writer::start::go_on);
-    file.append_json("proof", json_text(as_json(joined(p.proven, result.proven))));
+    file.append_json("proof", json_text(as_json(joined(earlier, result.proven))));
   }
   return result;
 }

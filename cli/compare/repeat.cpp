@@ -99,23 +99,9 @@ void require_same_input(const recorded_command& command) {
 }
 
 void require_success(const nlohmann::json& meta) {
-  const auto found = meta.is_object() ? meta.find("exit") : meta.end();
-  if (found == meta.end() || !found->is_object()) {
-    refuse(
-        "the profile does not say how the program ended: the program is still running, or the "
-        "recording was stopped early");
-  }
-  if (found->contains("signal")) {
-    refuse(
-        fmt::format("the program was ended by signal {} when it was recorded", json_text((*found)["signal"])),
-        "tarn prove needs a run that succeeds. For a server: tarn prove --load COMMAND");
-  }
-  const auto status = found->find("status");
-  if (status == found->end() || *status != 0) {
-    refuse(fmt::format("the program ended with status {} when it was recorded",
-                       status != found->end() ? status->dump() : "?"),
-           "tarn prove needs a run that succeeds. For a server: tarn prove --load COMMAND");
-  }
+  const profiler::repeat_refusal found = profiler::repeat_refusal_of(meta);
+  if (found.problem.empty()) return;
+  refuse(found.problem, "tarn prove needs a run that succeeds. For a server: tarn prove --load COMMAND");
 }
 
 // This process's variables by name, without those of tarn that are not kept.

@@ -19,6 +19,7 @@
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/analyze/trouble.hpp"
 #include "profiler/format/quantity.hpp"
+#include "profiler/model/recorded_command.hpp"
 
 namespace tarn::cli {
 
@@ -104,6 +105,14 @@ std::string paying_lines(const profile& p, const profiler::cost& all) {
 
 constexpr double longer = 4;  // halves the bounds
 
+// "": tarn prove would refuse.
+std::string next_command(const profile& p) {
+  const profiler::repeat_refusal refusal = profiler::repeat_refusal_of(p.meta);
+  if (!refusal.problem.empty() && !refusal.is_server) return "";
+  return fmt::format("  next: tarn prove {}FILE measures what each of them saves\n",
+                     refusal.is_server ? "--load COMMAND " : "");
+}
+
 // What can be changed, from the first to try, and what is better left unchanged.
 void add_advice(const profile& p, const std::vector<profiler::advice>& actions, bool is_proven_next,
                 summary& into) {
@@ -121,11 +130,11 @@ void add_advice(const profile& p, const std::vector<profiler::advice>& actions, 
     if (++shown > most_advice) continue;
     text += fmt::format("    {}{}\n", one.headline, is_remark(one) ? "" : ": " + say_figures(one));
   }
-  if (shown > 0 && p.proven.rounds == 0 && !is_proven_next)
-    into.next += "  next: tarn prove FILE measures what each of them saves\n";
+  if (shown > 0 && p.proven.rounds == 0 && !is_proven_next) into.next += next_command(p);
   if (is_undecided) {
-    into.next += fmt::format("  next: tarn prove --for {:.0f} FILE measures longer, to decide\n",
-                             std::ceil(longer * p.proven.seconds));
+    into.next +=
+        fmt::format("  next: tarn prove --for {:.0f} {}FILE measures longer, to decide\n",
+                    std::ceil(longer * p.proven.seconds), p.proven.load.empty() ? "" : "--load COMMAND ");
   }
 }
 

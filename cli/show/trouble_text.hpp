@@ -15,9 +15,10 @@ std::string render_trouble(const profiler::profile& p, const profiler::trouble& 
 // What was resident at the reading, in parts that add up, with the places of those that have some.
 std::string render_held(const profiler::profile& p, const profiler::memory_row& row);
 
-// One line: the places that held a tenth or more of the memory at the live peak; "": none did.
 // What would lower the memory, as far as the recording shows it; empty: nothing is known that would be worth it.
 std::string render_memory_help(const profiler::profile& p, const profiler::trouble& what);
+
+// One line: the places that held a tenth or more of the memory at the live peak; "": none did.
 std::string most_held(const profiler::profile& p);
 
 }  // namespace tarn::cli

@@ -12,6 +12,7 @@
 
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
+#include "profiler/model/recorded_command.hpp"
 
 namespace tarn::profiler {
 
@@ -21,11 +22,6 @@ constexpr std::size_t growth_parts = 4;
 constexpr double least_growth = 1 << 20;
 constexpr double least_exact_growth = 1 << 16;  // of live blocks of which each is known
 constexpr double least_growth_share = 0.1;
-
-// Signals by which a user or a service manager ends a program.
-bool is_request_to_end(int signal) {
-  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT || signal == SIGPIPE;
-}
 
 int signal_in(const profile& p) {
   const nlohmann::json* end = member_in(p.meta, "exit");

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <iterator>
 
 #include "base/fnv.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::profiler {
 
@@ -139,6 +141,30 @@ std::optional<recorded_command> load_command(const std::string& profile_path) {
   if (command && (command->path.empty() || command->words.empty() || command->directory.empty()))
     command.reset();
   return command;
+}
+
+bool is_request_to_end(int signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT || signal == SIGPIPE;
+}
+
+repeat_refusal repeat_refusal_of(const nlohmann::json& meta) {
+  if (flag_in(meta, "load")) return {"the program is a server, which was recorded under a load", true};
+  if (flag_in(meta, "attached")) return {"the program ran already when its recording began"};
+  const nlohmann::json* const end = member_in(meta, "exit");
+  if (end == nullptr || !end->is_object()) {
+    return {
+        "the profile does not say how the program ended: the program is still running, or the recording was stopped "
+        "early"};
+  }
+  if (member_in(*end, "signal") != nullptr) {
+    const int signal = static_cast<int>(number_in(*end, "signal"));
+    return {"the program was ended by signal " + std::to_string(signal) + " when it was recorded",
+            signal == SIGTERM || signal == SIGINT};
+  }
+  const double status = number_in(*end, "status", -1);
+  if (status == 0) return {};
+  const std::string said = status > 0 ? std::to_string(static_cast<int>(status)) : "?";
+  return {"the program ended with status " + said + " when it was recorded"};
 }
 
 }  // namespace tarn::profiler

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,6 +54,15 @@ struct recorded_command {
   std::map<std::string, std::uint16_t> digests;                // of the other variables' values
   std::string seal;  // by which its user knows it again (cli/compare/own_command.hpp); "": none
 };
+
+// Why runs of a profile's program cannot be compared with the recorded one, by how that ended; empty `problem`: they can.
+struct repeat_refusal {
+  std::string problem;
+  bool is_server = false;  // they can under a load
+};
+repeat_refusal repeat_refusal_of(const nlohmann::json& meta);
+// Whether a user or a service manager ends a program by this signal.
+bool is_request_to_end(int signal);
 
 bool is_kept_variable(std::string_view name);
 std::uint16_t digest_of(std::string_view value);

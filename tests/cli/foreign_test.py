@@ -54,7 +54,7 @@ int main(int count, char**) {
   pthread_t one;
   pthread_create(&one, nullptr, thread, nullptr);
   pthread_join(one, nullptr);
-  for (int i = 0; i < 10; ++i) std::free(leaf(4000000));
+  for (int i = 0; i < 10; ++i) std::free(leaf(4000000 + i * 400000));  // each maps anew
   if (count > 2) sleep(60);
 }
 """
@@ -197,7 +197,7 @@ ROWS = [Row(*row) for row in (
     ("show --by leaks --json {a}", json_object, None, (0, 1, 125)),
     ("diff {a} {b}", text), ("diff --json {a} {b}", json_object),
     ("advise {a}", text), ("advise --plan {out} {a}", text, json_object), ("advise --json {a}", json_object),
-    ("report {a} -o -", html_page), ("report --no-source {a} -o {out}", text, html_page),
+    ("report {a} -o -", html_page), ("report --before {b} {a} -o -", html_page), ("report --no-source {a} -o {out}", text, html_page),
     ("report --json {a} {b} -o {out}", json_object, html_page), ("merge {a} {b} -o {out}", text, anything),
     ("merge --json {a} {b} -o {out}", json_object, anything),
     ("export --json {a}", json_object), ("export --collapsed {a}", collapsed), ("export --prometheus {a}", prometheus),

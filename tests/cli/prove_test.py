@@ -607,6 +607,7 @@ class prove(Base):
         loads = os.path.getsize(self.path("loads")) // 2
         self.assertEqual(loads % 2, 1, "one load of the recording, two of each run")
         self.assertGreater(loads, 4)
+        self.assert_refused(tarn("prove", self.path("p.prof")), 125, "under a load", "--load")
         failing = profile("exit 3", "--ready-command", "true")
         self.assertEqual(failing.returncode, 125, failing.stderr)
         self.assertIn("the load failed: exit status 3", failing.stderr)

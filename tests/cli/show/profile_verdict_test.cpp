@@ -88,5 +88,23 @@ TEST(profile_verdict, the_cost_is_a_share_of_the_processor_time_without_the_reco
   EXPECT_NE(render_verdict(p).find("2.5 %          1 ms"), std::string::npos) << render_verdict(p);
 }
 
+TEST(profile_verdict, names_the_next_command_that_prove_would_not_refuse) {
+  profile p = two_places({"make", {}, 0, false}, {"load", {}, 0, false});
+  p.meta["allocator"] = "glibc 2.36";
+  p.counters.emplace_back().user_ns = 4e6;
+  const auto next = [&p](const nlohmann::json& end) {
+    p.meta["exit"] = end;
+    const std::string text = render_verdict(p);
+    const std::size_t at = text.find("  next: ");
+    return at == std::string::npos ? "" : text.substr(at + 8, text.find(" measures", at) - at - 8);
+  };
+  EXPECT_EQ(next({{"status", 0}}), "tarn prove FILE");
+  EXPECT_EQ(next({{"status", 3}}), "");
+  EXPECT_EQ(next({{"signal", 15}}), "tarn prove --load COMMAND FILE");
+  EXPECT_EQ(next(nullptr), "");  // of an attached program, or of a child
+  p.meta["load"] = true;
+  EXPECT_EQ(next({{"status", 0}}), "tarn prove --load COMMAND FILE");
+}
+
 }  // namespace
 }  // namespace tarn::cli

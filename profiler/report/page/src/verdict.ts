@@ -36,7 +36,7 @@ function problem(m: model): HTMLElement {
   const place = el("div", { class: "problem" });
   let rows: HTMLElement | null = null;
   m.data.summary.problem.split("\n").filter(Boolean).forEach((line, index) => {
-    const cells = line.split("\t");
+    const cells = line.split(/\t/);
     const is_hint = /^ {10}/.test(line);
     if (cells.length > 1) {
       if (rows === null) {
