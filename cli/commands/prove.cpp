@@ -157,7 +157,9 @@ void print_plan_sites(const profiler::plan& plan, const proof_result& result) {
 
 void print_plan(const profiler::plan& plan, const proof_result& result) {
   using profiler::say_time;
-  if (const profiler::proof_way* way = way_of_plan(result)) {
+  const profiler::proof_way* const way = way_of_plan(result);
+  if (way != nullptr &&
+      way->decision == profiler::proof_decision::saves) {  // else the verdict says what is known
     const measured_saving measured = saving_of(*way);
     fmt::print("\nthe plan saves {} of CPU time ({} to {})\n", say_time(measured.middle),
                say_time(measured.low), say_time(measured.high));

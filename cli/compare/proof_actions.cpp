@@ -283,8 +283,7 @@ void proof_actions::add_build(const other_build& build, const std::string& recor
   };
   if (name_of(build.path) != name_of(recorded)) {
     notes.push_back(profiler::printable(
-        fmt::format("--with-build takes the program of the other build, not the command that makes it: {} "
-                    "is run in place of {}",
+        fmt::format("{} is run in place of {} (--with-build takes a program, not the command that makes it)",
                     name_of(build.path), name_of(recorded))));
   }
   add(std::move(who), build_name, "Run the other build: " + profiler::printable(build.text));
