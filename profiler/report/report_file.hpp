@@ -39,10 +39,10 @@ struct report_summary {
 };
 
 struct report_settings {
-  std::function<report_summary(const profile&, const std::vector<advice>& actions)>
-      summary;             // none: the page begins with its own figures
-  nlohmann::json changes;  // difference_data(): the page shows it; null: none
-  event_slices slices;     // of the profile's file; empty: it has no events
+  std::function<report_summary(const profile&, const std::vector<advice>& actions)> summary =
+      {};                       // none: the page begins with its own figures
+  nlohmann::json changes = {};  // difference_data(): the page shows it; null: none
+  event_slices slices = {};     // of the profile's file; empty: it has no events
   std::size_t most_bytes = std::size_t{16}
                            << 20;     // of the data; fewer sites are named where it would be larger
   std::size_t most_source_bytes = 0;  // of source lines from files of this system

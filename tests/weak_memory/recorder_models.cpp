@@ -56,7 +56,7 @@ const registered rings("recorder.ring",
 // Covers: profiler/record/sampled_blocks.cpp: filter.store release
 // Covers: profiler/record/hook_state.hpp: filter.load acquire
 // Covers: profiler/record/recorder.cpp: large.load acquire
-// Covers: profiler/record/hooks_new.cpp: looked.load acquire, looked.store release
+// Covers: profiler/record/hooks_new.cpp: looked.load acquire, looked.store release, are_short.load acquire, are_short.store release
 // Covers: profiler/collect/recording_processes.cpp: ended.load acquire
 // Covers: profiler/collect/process_memory.cpp: ended.load acquire
 // Covers: profiler/collect/recording_end.cpp: released.store release
