@@ -262,7 +262,8 @@ TEST(call_path, same_stack_pointer_with_another_frame_pointer) {
   }
 }
 
-// More frames than half of the places where frames are kept: some have to make way for others, but for none of their path.
+// The path has more frames than half of the table has places, so frames of other paths are overwritten. No frame of the path
+// itself may be overwritten while it is walked.
 template <int Number>
 [[gnu::noinline]] void dig(fixture& f, std::mt19937& random, int depth) {
   char room[16 + 40 * Number];
