@@ -2,6 +2,7 @@
 """A contender: one allocator as it is preloaded, and how contenders are found, named and chosen."""
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -24,10 +25,11 @@ class Contender:
 
 SYSTEM_MALLOC = Contender(SYSTEM, None)
 
-# Name, library file, Debian package.
+# Name, library file, Debian package; of two files under one name, the first that is here.
 INSTALLED = (
     ("jemalloc", "libjemalloc.so.2", "libjemalloc2"),
-    ("mimalloc", "libmimalloc.so.2.0", "libmimalloc2.0"),
+    ("mimalloc", "libmimalloc.so.3", "libmimalloc3"),  # Debian 13
+    ("mimalloc", "libmimalloc.so.2.0", "libmimalloc2.0"),  # Debian 12
     ("gperftools", "libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
     ("tbb", "libtbbmalloc_proxy.so.2", "libtbbmalloc2"),
 )
@@ -50,14 +52,15 @@ def find_library(file_name: str) -> Path | None:
 def installed_peers(without: tuple[str, ...] = ()) -> tuple[list[Contender], list[str]]:
     """The peers that are here, glibc first, and a notice for each that is not; those named in `without` are neither."""
     found = [SYSTEM_MALLOC]
-    notices = []
+    missing: dict[str, str] = {}
     for name, file_name, package in INSTALLED:
-        if name in without:
+        if name in without or any(each.name == name for each in found):
             continue
         if library := find_library(file_name):
             found.append(Contender(name, library))
-        else:
-            notices.append(f"{name}: {file_name} is not installed, so it takes no part (Debian: apt-get install {package})")
+        elif name not in missing:
+            missing[name] = f"{name}: {file_name} is not installed, so it takes no part (Debian: apt-get install {package})"
+    notices = [notice for name, notice in missing.items() if not any(each.name == name for each in found)]
     return found, notices
 
 
@@ -75,10 +78,10 @@ def find_subject(build_dir: Path, explicit: Path | None) -> Path | None:
 
 
 def parse_extra(text: str) -> Contender:
-    """NAME=LIBRARY[,VARIABLE=VALUE…]; an empty LIBRARY is the system's malloc."""
+    """NAME=LIBRARY[,VARIABLE=VALUE…]; an empty LIBRARY is the system's malloc. A value may have commas, as jemalloc's has."""
     name, equals, rest = text.partition("=")
-    library, *settings = rest.split(",")
-    if not equals or not name or any("=" not in setting for setting in settings):
+    library, *settings = re.split(r",(?=\w+=)", rest)
+    if not equals or not name or "," in library:
         raise ContenderError(f'--with takes NAME=LIBRARY[,VARIABLE=VALUE...], not "{text}"')
     path = Path(library).resolve() if library else None
     if path and not path.exists():

@@ -124,7 +124,7 @@ def workload_cell(
 ) -> Cell:
     name, program, threads, note = row
     path = options.build_dir / "bench" / program
-    if not path.exists():
+    if not path.exists() and not options.list:
         raise ContenderError(f"{path} is missing; {BUILD_FIRST}")
     command = [str(path), str(threads), str(options.scale)]
     twin = scene == "workload"

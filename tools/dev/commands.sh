@@ -109,6 +109,7 @@ dev_bench() {
   esac
   case " $* " in
     *' --help '* | *' -h '*) exec python3 bench/run.py "$suite" --help ;;
+    *' --list '* | *' --from-json '*) exec "$(python_with matplotlib || echo python3)" bench/run.py "$suite" "$@" ;;
   esac
   local wants=wants_$suite
   need "$needs_build$needs_bench" "${!wants}"
