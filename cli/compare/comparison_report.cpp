@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "cli/compare/statistics.hpp"
 #include "cli/show/cli_error.hpp"
@@ -103,6 +104,19 @@ std::string sentence(const compared_metric& row, const std::vector<pairwise_verd
   return fmt::format("{}, {}: {}", row.name, subject, join(parts, "; "));
 }
 
+// "jemalloc: /usr/lib/libjemalloc.so.2; ...": links are followed, because the file's own name often tells the version.
+std::string libraries_of(const std::vector<const contender_result*>& columns) {
+  std::vector<std::string> parts;
+  for (const contender_result* result : columns) {
+    if (result->who.library.empty()) continue;
+    std::error_code ignored;
+    const std::filesystem::path file = std::filesystem::canonical(result->who.library, ignored);
+    parts.push_back(
+        fmt::format("{}: {}", result->who.name, file.empty() ? result->who.library : file.string()));
+  }
+  return join(parts, "; ");
+}
+
 nlohmann::json text_or_null(const std::string& text) {
   return text.empty() ? nlohmann::json() : nlohmann::json(text);
 }
@@ -179,7 +193,11 @@ std::string render_table(const comparison_outcome& outcome, bool colour, std::si
   const std::string legend = fmt::format(
       "medians of {}; below each: ratio to the best of the row, \u00b1 half the interquartile range",
       rounds_in_words(columns.front()->rounds.size()));
-  return text + paint(terminal == 0 ? legend : wrap(legend, terminal), style::faint, colour) + "\n";
+  for (const std::string& line : {legend, libraries_of(columns)}) {
+    if (!line.empty())
+      text += paint(terminal == 0 ? line : wrap(line, terminal), style::faint, colour) + "\n";
+  }
+  return text;
 }
 
 std::vector<std::string> render_verdict(const comparison_outcome& outcome) {

@@ -19,7 +19,8 @@ class compare(Base):
     def test_table_and_verdict(self):
         result = self.compare("-r", "6", "--only", "system,tarn", "--", "sh", "-c", "exit 0")
         self.assertEqual(result.returncode, 0, result.stderr)
-        for phrase in ("wall time", "CPU time", "peak RSS", "page faults", "medians of 6 rounds", "Verdict"):
+        for phrase in ("wall time", "CPU time", "peak RSS", "page faults", "medians of 6 rounds", "Verdict",
+                       f"\ntarn: {os.path.realpath(settings.library)}\n"):
             self.assertIn(phrase, result.stdout)
 
     def test_json_has_every_run(self):
