@@ -11,9 +11,21 @@ import { show_bytes, show_count, show_ns, show_share } from "./units";
 const memory_height = 200;
 const faults_height = 130;
 
+// Growth per second up to each row, over at least half a percent of the run: two readings may lie microseconds apart, and a
+// rate between these would hide all others.
+function rates_of(seconds: number[], totals: number[]): number[] {
+  const least = (seconds.at(-1) ?? 0) / 200;
+  let first = -1; // the row before the span; -1: the start
+  return seconds.map((end, row) => {
+    while (first + 1 < row && end - seconds[first + 1]! >= least) ++first;
+    const span = end - (first < 0 ? 0 : seconds[first]!);
+    return span > 0 ? (totals[row]! - (first < 0 ? 0 : totals[first]!)) / span : 0;
+  });
+}
+
 class timeline_view {
   private readonly seconds: number[];
-  private readonly rates: number[]; // faults per second, up to each row
+  private readonly rates: number[]; // faults per second
   private charts: uPlot[] = [];
   private from = 0; // rows
   private to: number;
@@ -27,11 +39,7 @@ class timeline_view {
   constructor(private readonly m: model, place: HTMLElement) {
     const { time_ns, faults } = m.data.counters;
     this.seconds = time_ns!.map((one) => one / 1e9);
-    this.rates = faults!.map((one, row) => {
-      const before = row === 0 ? 0 : row - 1;
-      const span = this.seconds[row]! - (row === 0 ? 0 : this.seconds[before]!);
-      return span > 0 ? (one - (row === 0 ? 0 : faults![before]!)) / span : 0;
-    });
+    this.rates = rates_of(this.seconds, faults!);
     this.to = this.seconds.length - 1;
     this.sliders = ["From", "To"].map((label, index) => this.slider(label, index));
     place.append(this.chart_place,
@@ -175,7 +183,7 @@ class timeline_view {
     const cpu = grown("user_ns") + grown("system_ns");
     const per_second = (value: number) => `${show_count(value)} (${show_count(value / Math.max(span, 1e-9))} per s)`;
     const rows: [string, string, string][] = [
-      ["CPU time", `${show_ns(cpu)}, ${show_share(grown("system_ns"), cpu)} in the kernel`, "cpu"],
+      ["CPU time, with the recorder's", `${show_ns(cpu)}, ${show_share(grown("system_ns"), cpu)} in the kernel`, "cpu"],
       ["Allocations", per_second(grown("allocations")), "allocations"],
       ["Frees", per_second(grown("frees")), "frees"],
       ["Page faults", per_second(grown("faults")), "faults"],
