@@ -3,18 +3,14 @@
 
 #include <algorithm>
 #include <limits>
-#include <new>
 #include <utility>
 
-#include "base/chain.hpp"
 #include "base/hardened.hpp"
 #include "os/memory.hpp"
 
 namespace tarn {
 namespace {
 
-// Span structures come from the metadata arena in groups.
-constexpr std::size_t span_group = 16;
 // The pages of a partly dirty free span are examined one by one, under the lock. So spans are joined to a partly dirty
 // one only up to this length: examining that many pages takes about a microsecond.
 constexpr std::size_t longest_mixed = (64 * mib) >> page_shift;
@@ -45,65 +41,38 @@ TARN_ALWAYS_INLINE void cut_end(span* s, std::size_t pages, span* rest) {
 bool page_heap::ensure_span_structs() {
   {
     os::lock_guard guard(lock_, *this);
-    if (spare_count_ >= structs_needed) return true;
+    if (structs_.is_ready()) return true;
   }
-  for (std::size_t i = 0; i < span_group; ++i) {
-    void* const memory = span_store_.allocate(metadata_);
-    if (memory == nullptr) break;
-    auto* const s = new (memory) span;
-    s->retire();
+  for (std::uint32_t i = 0; i < span_supply::group; ++i) {
+    span* const s = structs_.make(metadata_);
+    if (s == nullptr) break;
     os::lock_guard guard(lock_, *this);
-    chain::push(spare_structs_, s);
-    ++spare_count_;
+    structs_.put(s);
   }
   os::lock_guard guard(lock_, *this);
-  return spare_count_ >= structs_needed;
+  return structs_.is_ready();
 }
 
 bool page_heap::has_idle_structs() {
-  constexpr std::size_t many = 512;
   {
     os::lock_guard guard(lock_, *this);
-    if (spare_count_ > many) return true;
+    if (structs_.has_many()) return true;
   }
-  return span_store_.has_work();
+  return structs_.has_returns();
 }
 
 // A period of decay: structures that nobody has needed since the last one go to their store, which gives memory back.
 void page_heap::age_structs() {
-  constexpr std::size_t at_once = 256;  // with the lock held
-  std::size_t idle = 0;
+  std::uint32_t idle = 0;
   {
     os::lock_guard guard(lock_, *this);
-    idle = std::exchange(least_spare_, spare_count_);
+    idle = structs_.end_period();
   }
-  while (idle > span_group) {
+  while (idle != 0) {
     os::lock_guard guard(lock_, *this);
-    for (std::size_t i = 0; i < at_once && idle > span_group && spare_count_ > span_group; ++i, --idle) {
-      span_store_.deallocate(chain::pop(spare_structs_));
-      --spare_count_;
-    }
-    least_spare_ = std::min(least_spare_, spare_count_);
-    if (spare_count_ <= span_group) break;
+    idle = structs_.give_up(idle);
   }
-  span_store_.age(metadata_);
-}
-
-span* page_heap::new_span_locked() {
-  span* const s = chain::pop(spare_structs_);
-  if (s == nullptr) return nullptr;
-  --spare_count_;
-  least_spare_ = std::min(least_spare_, spare_count_);
-  s->next = nullptr;
-  s->pages = 0;  // a stale entry of the page map that leads to it finds no page
-  s->state.store(span_state::purging, std::memory_order_relaxed);  // not `free`: coalesce_locked() skips it
-  return s;
-}
-
-void page_heap::recycle_struct_locked(span* s) {
-  s->retire();
-  chain::push(spare_structs_, s);
-  ++spare_count_;
+  structs_.give_memory_back(metadata_);
 }
 
 // ---- free spans ----
@@ -143,7 +112,7 @@ void page_heap::coalesce_locked(span* s) {
     s->pages += before->pages;
     s->dirty_pages += before->dirty_pages;
     s->borders = joined_borders(before->borders, s->borders);
-    recycle_struct_locked(before);
+    structs_.put(before);
   }
   if (span* after = map_.span_of(s->end());
       after != nullptr && after->state.load(std::memory_order_relaxed) == span_state::free &&
@@ -159,7 +128,7 @@ void page_heap::append_locked(span* s, span* after) {
   s->pages += after->pages;
   s->dirty_pages += after->dirty_pages;
   s->borders = joined_borders(s->borders, after->borders);
-  recycle_struct_locked(after);
+  structs_.put(after);
 }
 
 // The span of the heap that `address`, the first or last byte of a span's neighbour, belongs to. Null: the address does
@@ -172,7 +141,7 @@ span* page_heap::span_around(std::uintptr_t address) const {
 // Cuts `s`, which is in no list, to its first `pages` pages and returns the rest, also in no list. Requires: a span
 // structure is available. Neither part has state `free`, so coalescing one does not join the other.
 span* page_heap::cut_locked(span* s, std::size_t pages) {
-  span* const rest = new_span_locked();
+  span* const rest = structs_.take();
   cut_end(s, pages, rest);
   s->state.store(span_state::purging, std::memory_order_relaxed);
   // Unless all pages are equal, count the dirty pages of the shorter part and subtract.
@@ -261,7 +230,7 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
     {
       os::lock_guard guard(lock_, *this);
       // Another thread may have used up what ensure_span_structs() found.
-      if (spare_count_ < structs_needed) continue;
+      if (!structs_.is_ready()) continue;
       s = take_locked(pages, alignment, from, place, most_looks);
       if (s == nullptr) return nullptr;
       if (TARN_UNLIKELY(exceeds_most(pages))) {
@@ -290,27 +259,28 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
   }
 }
 
-// Whether `pages` more pages in use would bring the backed bytes above most_.
+// Whether `pages` more pages in use would bring the backed bytes above the most that may be backed.
 bool page_heap::exceeds_most(std::size_t pages) const {
-  const std::size_t most = most_.load(std::memory_order_relaxed);
-  return TARN_UNLIKELY(most != no_limit) && backed_bytes() + metadata_.used() + (pages << page_shift) > most;
+  const std::size_t most = limits_.most();
+  return TARN_UNLIKELY(most != backing_limits::none) &&
+         backed_bytes() + metadata_.used() + (pages << page_shift) > most;
 }
 
-// Before `pages` more pages are used: purges free pages if the backed bytes would exceed most_. False: they would all
-// the same.
+// Before `pages` more pages are used: purges free pages if the backed bytes would exceed their limit. False: they would
+// all the same.
 bool page_heap::make_room(std::size_t pages) {
   if (TARN_LIKELY(!exceeds_most(pages))) return true;
-  const std::size_t most = most_.load(std::memory_order_relaxed);
+  const std::size_t most = limits_.most();
   const std::size_t bytes = pages << page_shift;
   const std::size_t used = in_use_bytes() + metadata_.used();
   if (bytes <= most && used <= most - bytes) purge_until(most - bytes - used);
   if (!exceeds_most(pages)) return true;
-  refusals_.fetch_add(1, std::memory_order_relaxed);
+  limits_.note_refusal();
   return false;
 }
 
 bool page_heap::may_be_met(std::size_t bytes) {
-  if (bytes > os::machine_bytes() || bytes > most_.load(std::memory_order_relaxed)) return false;
+  if (bytes > os::machine_bytes() || bytes > limits_.most()) return false;
   std::size_t held = 0;
   {
     os::lock_guard guard(lock_, *this);
@@ -368,7 +338,7 @@ span* page_heap::allocate_within_limit(std::size_t pages, std::size_t alignment,
 }
 
 void page_heap::deallocate(span* s, page_backing backing) {
-  const std::size_t limit = dirty_limit_.load(std::memory_order_relaxed);
+  const std::size_t limit = limits_.most_free();
   const bool whole = is_whole(s);
   // A span above the limit is purged before its pages are marked: marking would touch page map entries, most of which
   // may never have been used.
@@ -398,7 +368,7 @@ bool page_heap::extend(span* s, std::size_t pages) {
     span* after = map_.span_of(s->end());
     if (after == nullptr || after->state.load(std::memory_order_relaxed) != span_state::free ||
         after->start != s->end() || after->pages < more || after->own_mapping != s->own_mapping ||
-        spare_count_ < structs_needed) {
+        !structs_.is_ready()) {
       return false;
     }
     remove_locked(after);
@@ -417,7 +387,7 @@ bool page_heap::shrink(span* s, std::size_t pages) {
   span* rest = nullptr;
   {
     os::lock_guard guard(lock_, *this);
-    rest = new_span_locked();
+    rest = structs_.take();
     if (rest == nullptr) return false;
     cut_end(s, pages, rest);
     rest->dirty_pages = s->dirty_pages;
@@ -437,9 +407,7 @@ span* page_heap::join(const span_run& run) {
   s->dirty_pages = run.dirty_pages_;
   s->borders = joined_borders(s->borders, run.others_->borders);
   run.others_->retire();
-  run.tail_->next = spare_structs_;
-  spare_structs_ = run.others_;
-  spare_count_ += run.other_count_;
+  structs_.put_all(run.others_, run.tail_, static_cast<std::uint32_t>(run.other_count_));
   map_.set_ends(s);
   return s;
 }
@@ -451,7 +419,7 @@ span* page_heap::split(span* s, std::size_t pages) {
 span* page_heap::split_prepared(span* s, std::size_t pages) {
   os::lock_guard guard(lock_, *this);
   const std::size_t all = s->pages;
-  span* const rest = new_span_locked();
+  span* const rest = structs_.take();
   if (rest == nullptr) return nullptr;
   cut_end(s, pages, rest);
   // Both parts stay correct if a dirty span counts as dirty from end to end: no page is called clean that may be dirty.
@@ -477,7 +445,7 @@ page_heap_stats page_heap::stats() {
   const std::size_t dirty = free_dirty_.load(std::memory_order_relaxed);
   out.reserved = reserved_ << page_shift;
   out.in_use = in_use_.load(std::memory_order_relaxed) << page_shift;
-  out.free_dirty = (dirty + purging_pages_) << page_shift;
+  out.free_dirty = (dirty + transit_.pages()) << page_shift;
   out.free_clean = (free_pages_ - dirty) << page_shift;
   out.returned = returned_;
   out.ahead = std::min(touch_.ahead_locked(), out.free_clean);
@@ -487,7 +455,7 @@ page_heap_stats page_heap::stats() {
 // Behind a guard lies no span; where there is no border, a span or one that is being unmapped.
 void page_heap::validate_neighbour_locked(const span* s, const span* neighbour, std::uint8_t border,
                                           std::uint8_t guard) const {
-  const bool is_unmapping = purging_pages_ != 0 || purges_are_lost_;
+  const bool is_unmapping = !transit_.empty() || transit_.are_lost();
   const bool has_border = s->own_mapping || s->has_border(border);
   TARN_INVARIANT("page_heap", this, neighbour == nullptr || !s->has_border(guard));
   TARN_INVARIANT("page_heap", this, neighbour != nullptr || has_border || is_unmapping);
@@ -509,7 +477,8 @@ void page_heap::validate_free_locked(const span* s) const {
 
 void page_heap::validate_locked() const {
   free_.validate(span_state::free);
-  purging_.validate();
+  transit_.validate();
+  structs_.validate();
   touch_.validate_locked();
   first_use_.validate_locked();
   std::size_t free_sum = 0;
@@ -523,17 +492,11 @@ void page_heap::validate_locked() const {
       }
     }
   }
-  std::size_t purging_sum = 0;
-  for (const span* s = purging_.front(); s != nullptr; s = s->next) purging_sum += s->pages;
-  std::size_t spare_structs = 0;
-  for (const span* s = spare_structs_; s != nullptr; s = s->next) ++spare_structs;
   const std::size_t free_dirty = free_dirty_.load(std::memory_order_relaxed);
   const std::size_t in_use = in_use_.load(std::memory_order_relaxed);
   TARN_INVARIANT("page_heap", this, free_dirty == dirty_sum);
   TARN_INVARIANT("page_heap", this, free_pages_ == free_sum);
-  TARN_INVARIANT("page_heap", this, purging_pages_ == purging_sum);
-  TARN_INVARIANT("page_heap", this, in_use + free_pages_ + purging_pages_ == reserved_);
-  TARN_INVARIANT("page_heap", this, spare_count_ == spare_structs);
+  TARN_INVARIANT("page_heap", this, in_use + free_pages_ + transit_.pages() == reserved_);
 }
 
 }  // namespace tarn

@@ -4,11 +4,10 @@
 // mappings of their own), page_heap_unmapping.cpp (address space that goes back).
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread. One lock guards the free spans. It
-// is never held across a system call: while a span is being purged or unmapped it is not in F but in purging_, where a
-// forked child finds it.
+// is never held across a system call: while a span is being purged or unmapped it is not in F but in transit_.
 // Invariants, with F the free spans:
-//   - free_dirty = sum over F of dirty_pages; in_use + free + purging = reserved (all in pages);
-//   - free_pages_ and purging_pages_ are the sums over F and purging_; spare_count_ is the length of spare_structs_;
+//   - free_dirty = sum over F of dirty_pages; in_use + free + in transit = reserved (all in pages);
+//   - free_pages_ is the sum over F;
 //   - neighbours in F have been coalesced, except pairs that may_join() refuses;
 //   - a span with own_mapping lies in mappings made for large blocks, any other span in a reservation;
 //   - the page map has no span for address space that has been unmapped: the system may give it to anybody;
@@ -25,7 +24,7 @@
 // refuses to drop become `stuck`: they do not keep decay running, and are retried after a growing number of periods.
 //
 // Limit. Backed bytes are those in use and the dirty free ones; pages in use count before the program writes to them.
-// No span is taken or made longer that would bring them and the metadata above set_most(): dirty free pages are purged for
+// No span is taken or made longer that would bring them and the metadata above limits().most(): dirty free pages are purged for
 // it, and if there are too few, the request fails. Pages that another thread is purging at that moment do not count, nor
 // the metadata that the request itself needs.
 #pragma once
@@ -34,16 +33,20 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/retry_pause.hpp"
 #include "os/guarded_memory.hpp"
 #include "os/mutex.hpp"
+#include "pages/backing_limits.hpp"
 #include "pages/first_touch.hpp"
 #include "pages/first_use.hpp"
 #include "pages/free_spans.hpp"
 #include "pages/hole.hpp"
-#include "pages/metadata_pool.hpp"
 #include "pages/page_map.hpp"
+#include "pages/refused_request.hpp"
 #include "pages/span.hpp"
 #include "pages/span_run.hpp"
+#include "pages/span_supply.hpp"
+#include "pages/spans_in_transit.hpp"
 
 namespace tarn {
 
@@ -169,19 +172,11 @@ class page_heap {
   // child.
   void forget_other_threads() TARN_NOT_ANALYZED;
 
-  static constexpr std::size_t no_limit = ~std::size_t{0};
-  // The most bytes that may be backed, metadata included.
-  void set_most(std::size_t bytes) { most_.store(bytes, std::memory_order_relaxed); }
-  // Growth beyond `bytes` backed bytes calls backed_memory_grew(), until the mark is set anew.
-  void set_mark(std::size_t bytes) { mark_.store(bytes, std::memory_order_relaxed); }
+  // Growth beyond their mark calls backed_memory_grew(), until the mark is set anew.
+  backing_limits& limits() { return limits_; }
   [[nodiscard]] std::size_t backed_bytes() const { return in_use_bytes() + dirty_bytes(); }
   // How often a span has become free.
   [[nodiscard]] std::size_t frees() const { return frees_.load(std::memory_order_relaxed); }
-  // How often set_most() has refused a request.
-  [[nodiscard]] std::uint32_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
-
-  // The most bytes of free pages that may stay backed between two periods.
-  void set_dirty_limit(std::size_t bytes) { dirty_limit_.store(bytes, std::memory_order_relaxed); }
 
   [[nodiscard]] std::size_t dirty_bytes() const {
     return free_dirty_.load(std::memory_order_relaxed) << page_shift;
@@ -201,20 +196,17 @@ class page_heap {
   // Whether age() may find structures of spans that nobody needs, now or in the next period.
   [[nodiscard]] bool has_idle_structs();
   // In a forked child: what another thread was giving back is here as it was.
-  void forget_struct_holds() { span_store_.forget_holds(); }
+  void forget_struct_holds() { structs_.forget_holds(); }
 
   os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
-  os::mutex& structs_lock() { return span_store_.lock(); }
+  os::mutex& structs_lock() { return structs_.store_lock(); }
 
  private:
   friend class page_heap_test_access;
 
-  // Taking a span (two cuts) and the growth before it need at most this many structures.
-  static constexpr std::size_t structs_needed = 4;
   // Reservations are multiples of this.
   static constexpr std::size_t least_growth = 64 * kib;
 
-  span* new_span_locked() TARN_REQUIRES(lock_);
   bool ensure_span_structs();
   void age_structs();
   [[nodiscard]] std::uintptr_t place_in(const span* s, std::size_t pages, std::size_t alignment,
@@ -230,7 +222,6 @@ class page_heap {
   void remove_locked(span* s) TARN_REQUIRES(lock_);
   static bool may_join(const span* a, const span* b);
   void coalesce_locked(span* s) TARN_REQUIRES(lock_);
-  void recycle_struct_locked(span* s) TARN_REQUIRES(lock_);
   span* allocate_within_limit(std::size_t pages, std::size_t alignment, span_state state, source from,
                               use how);
   static bool wait_a_moment(int& waited);
@@ -261,7 +252,7 @@ class page_heap {
   [[nodiscard]] bool exceeds_most(std::size_t pages) const;
   bool make_room(std::size_t pages);
   void note_growth() {
-    if (TARN_UNLIKELY(backed_bytes() > mark_.load(std::memory_order_relaxed))) backed_memory_grew(*this);
+    if (TARN_UNLIKELY(limits_.is_beyond_mark(backed_bytes()))) backed_memory_grew(*this);
   }
 
   // Mappings of large blocks.
@@ -276,7 +267,7 @@ class page_heap {
   static void set_range(span* s, std::uintptr_t start, std::size_t bytes, bool own_mapping);
 
   // Unmapping.
-  // A span in purging_ that is to be unmapped. Null `s`: nothing is.
+  // A span in transit_ that is to be unmapped. Null `s`: nothing is.
   struct departure {
     span* s = nullptr;
     hole range;
@@ -311,7 +302,6 @@ class page_heap {
   static bool is_due(page_backing backing, due which);
   purge_result purge_pages(span* s, due which, std::size_t most);
   void purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which, purge_result& result);
-  void plan_next_try(bool tried, bool refused);
   std::size_t purge_whole(span* s);
   std::size_t purge_until(std::size_t keep);
   void purge_beyond(std::size_t keep);
@@ -319,20 +309,12 @@ class page_heap {
   metadata_arena& metadata_;
   page_map& map_;
   first_touch& touch_;
-  std::atomic<std::size_t> dirty_limit_{256 * mib};
-  // Small heaps need no look at the process's limits.
-  static constexpr std::size_t first_mark = 16 * mib;
-  std::atomic<std::size_t> most_{no_limit};
-  std::atomic<std::size_t> mark_{first_mark};
-  std::atomic<std::uint32_t> refusals_{0};
+  backing_limits limits_;
 
   alignas(separation) os::mutex lock_{os::lock_rank::page_heap};
   free_spans free_ TARN_GUARDED_BY(lock_);
   first_use first_use_ TARN_GUARDED_BY(lock_);
-  span* spare_structs_ TARN_GUARDED_BY(lock_) = nullptr;  // unused span structures, linked by next
-  std::size_t spare_count_ TARN_GUARDED_BY(lock_) = 0;
-  std::size_t least_spare_ TARN_GUARDED_BY(lock_) = 0;  // of spare_count_ since the last period
-  metadata_pool span_store_{sizeof(span), alignof(span)};
+  span_supply structs_;                              // all but its store guarded by lock_
   std::size_t reserved_ TARN_GUARDED_BY(lock_) = 0;  // pages
   // The end of the newest reservation if it can be extended, or 0; and where that one began.
   std::uintptr_t newest_end_ TARN_GUARDED_BY(lock_) = 0;
@@ -341,26 +323,16 @@ class page_heap {
   // no part of a reservation is unmapped: its addresses could then belong to another mapping.
   std::size_t unlocked_users_ TARN_GUARDED_BY(lock_) = 0;
   std::size_t free_pages_ TARN_GUARDED_BY(lock_) = 0;
-  // How often a span has become free, and how often when the system last refused; then the heap had nothing for
-  // `refused_pages_` and more. Written under lock_.
-  std::atomic<std::size_t> frees_{0};
-  std::size_t refused_at_free_ TARN_GUARDED_BY(lock_) = 0;
-  std::atomic<std::size_t> refused_pages_{SIZE_MAX};
-  span_list purging_ TARN_GUARDED_BY(lock_);
-  std::size_t purging_pages_ TARN_GUARDED_BY(lock_) = 0;  // of the spans in purging_
-  // purging_ has spans of threads that do not exist in this forked child, so nobody waits for them.
-  bool purges_are_lost_ TARN_GUARDED_BY(lock_) = false;
+  std::atomic<std::size_t> frees_{0};  // how often a span has become free; written under lock_
+  refused_request refused_;            // written under lock_
+  spans_in_transit transit_ TARN_GUARDED_BY(lock_);
   std::size_t returned_ TARN_GUARDED_BY(lock_) = 0;
   std::atomic<std::size_t> in_use_{0};      // written under lock_
   std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages
   std::atomic<bool> has_idle_memory_{false};
   // Parts of reservations were unmapped, and nothing could be mapped after that.
   std::atomic<bool> unmapping_is_vain_{false};
-  // Dirty free bytes at the moment when the system last refused to drop any; 0: it did not refuse.
-  std::atomic<std::size_t> refused_at_{0};
-  // Written by the thread that runs a period: periods until stuck pages are retried, and the length of the last pause.
-  std::atomic<std::uint32_t> stuck_wait_{0};
-  std::atomic<std::uint32_t> stuck_pause_{0};
+  retry_pause stuck_pages_;  // used by the thread that runs a period
   // Number of calls of trim(0). A period that sees it change purges the spans that it holds completely: trim() cannot
   // see them.
   std::atomic<std::uint32_t> trims_{0};

@@ -78,7 +78,7 @@ bool page_heap::wait_for_purge(int& waited) {
   bool purging = false;
   {
     os::lock_guard guard(lock_, *this);
-    purging = purging_pages_ != 0 && !purges_are_lost_;
+    purging = transit_.may_return();
   }
   // The first call always returns true: a purge may have ended since the caller looked.
   if (waited == longest_wait_ms || (waited != 0 && !purging)) return false;
@@ -90,21 +90,17 @@ bool page_heap::wait_for_purge(int& waited) {
 // The system has refused memory for `pages` pages, after the heap had none, when so many spans had become free.
 void page_heap::note_refused(std::size_t pages, std::size_t frees) {
   os::lock_guard guard(lock_, *this);
-  if (frees != frees_.load(std::memory_order_relaxed) || purging_pages_ != 0) return;
-  const bool goes_on = refused_at_free_ == frees;
-  refused_at_free_ = frees;
-  const std::size_t before = goes_on ? refused_pages_.load(std::memory_order_relaxed) : SIZE_MAX;
-  refused_pages_.store(std::min(before, pages), std::memory_order_relaxed);
+  if (frees == frees_.load(std::memory_order_relaxed) && transit_.empty()) refused_.note(pages, frees);
 }
 
 // Whether the same request has been refused, nothing has become free since, and the system still has no `bytes`: one
 // call of the system instead of some dozens.
 bool page_heap::is_still_refused(std::size_t pages, std::size_t bytes) {
-  if (TARN_LIKELY(pages < refused_pages_.load(std::memory_order_relaxed)) || hardened_build) return false;
+  if (TARN_LIKELY(!refused_.may_cover(pages)) || hardened_build) return false;
   {
     os::lock_guard guard(lock_, *this);
-    if (refused_at_free_ != frees_.load(std::memory_order_relaxed) || purging_pages_ != 0) {
-      refused_pages_.store(SIZE_MAX, std::memory_order_relaxed);
+    if (!refused_.holds_at(frees_.load(std::memory_order_relaxed)) || !transit_.empty()) {
+      refused_.forget();
       return false;
     }
   }
@@ -147,7 +143,7 @@ bool page_heap::add_reservation(const os::guarded_range& range) {
   for (;;) {
     {
       os::lock_guard guard(lock_, *this);
-      if (spare_count_ >= structs_needed) {
+      if (structs_.is_ready()) {
         if (opted_out) touch_.opted_out_locked(address_of(range.start), range.bytes);
         add_reservation_locked(range);
         return true;
@@ -166,7 +162,7 @@ void page_heap::add_reservation_locked(const os::guarded_range& range) {
   if (span* const before = range.extends ? span_around(start - 1) : nullptr) before->borders &= all_before;
   newest_end_ = range.guarded ? range.end() : 0;
   newest_start_ = start;
-  span* const s = new_span_locked();
+  span* const s = structs_.take();
   set_range(s, start, range.bytes, false);
   s->borders = border_before | border_behind;
   if (range.guarded) s->borders = all_before | all_behind;

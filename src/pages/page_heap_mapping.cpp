@@ -66,7 +66,7 @@ span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_
   span* s = nullptr;
   if (map_.ensure(metadata_, address_of(start), bytes) && ensure_span_structs()) {
     os::lock_guard guard(lock_, *this);
-    s = new_span_locked();
+    s = structs_.take();
     if (s != nullptr) {
       set_range(s, address_of(start), bytes, true);
       s->state.store(state, std::memory_order_relaxed);
@@ -157,7 +157,7 @@ bool page_heap::extend_mapping(span* s, std::size_t pages) {
 span* page_heap::take_span_struct() {
   while (ensure_span_structs()) {
     os::lock_guard guard(lock_, *this);
-    if (span* const s = new_span_locked()) return s;
+    if (span* const s = structs_.take()) return s;
   }
   return nullptr;
 }
@@ -173,7 +173,7 @@ bool page_heap::move_mapping(span* s, std::size_t pages, void (*moves)(span*)) {
   {
     os::lock_guard guard(lock_, *this);
     if (to == 0) {
-      recycle_struct_locked(old);
+      structs_.put(old);
       return false;
     }
     account_in_use(static_cast<std::ptrdiff_t>(pages - s->pages));

@@ -92,7 +92,7 @@ void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t la
   stuck(at, last);
 }
 
-// Purges the due pages of a span in purging_, about `most` bytes of them, and makes its young pages old.
+// Purges the due pages of a span in transit_, about `most` bytes of them, and makes its young pages old.
 page_heap::purge_result page_heap::purge_pages(span* s, due which, std::size_t most) {
   purge_result result;
   std::uintptr_t at = s->start;
@@ -141,25 +141,21 @@ std::size_t page_heap::release_to_system(span* s) {
   return purged;
 }
 
-// Puts `s`, which is in no list of free spans, into purging_. Until end_purge() only the caller uses its pages and
+// Puts `s`, which is in no list of free spans, into transit_. Until end_purge() only the caller uses its pages and
 // their backing.
 void page_heap::begin_purge_locked(span* s) {
   s->state.store(span_state::purging, std::memory_order_relaxed);
-  s->owner.store(os::this_thread(), std::memory_order_relaxed);
-  purging_pages_ += s->pages;
-  purging_.push_back(s);
+  transit_.add(s, os::this_thread());
 }
 
-// Makes `s` free. Returns the span that followed it in purging_.
+// Makes `s` free. Returns the span that followed it in transit_.
 span* page_heap::end_purge(span* s, std::size_t purged) {
   departure idle;
   span* next = nullptr;
   {
     os::lock_guard guard(lock_, *this);
     next = s->next;
-    purging_.remove(s);
-    s->owner.store(nullptr, std::memory_order_relaxed);
-    purging_pages_ -= s->pages;
+    transit_.remove(s);
     returned_ += purged;
     idle = settle_locked(s);
   }
@@ -167,23 +163,8 @@ span* page_heap::end_purge(span* s, std::size_t purged) {
   return next;
 }
 
-// After each refusal, stuck pages are retried after twice as many periods.
-void page_heap::plan_next_try(bool tried, bool refused) {
-  constexpr std::uint32_t longest_pause = 256;
-  std::uint32_t pause = stuck_pause_.load(std::memory_order_relaxed);
-  if (tried) {
-    pause = refused ? std::min(std::max(2 * pause, 1U), longest_pause) : 0;
-    stuck_pause_.store(pause, std::memory_order_relaxed);
-    stuck_wait_.store(pause, std::memory_order_relaxed);
-  } else {
-    // Two periods may overlap if one is run by a thread of the program.
-    const std::uint32_t wait = stuck_wait_.load(std::memory_order_relaxed);
-    stuck_wait_.store(wait != 0 ? wait - 1 : 0, std::memory_order_relaxed);
-  }
-}
-
 bool page_heap::age() {
-  const bool tries = stuck_wait_.load(std::memory_order_relaxed) == 0;
+  const bool tries = stuck_pages_.is_over();
   bool refused = false;
   bool aging = false;
   const std::uint32_t trims = trims_.load(std::memory_order_relaxed);
@@ -194,7 +175,7 @@ bool page_heap::age() {
   has_idle_memory_.store(false, std::memory_order_relaxed);
   // One bin at a time. Pages freed meanwhile are young and wait for the next period.
   for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
-    // Spans put into purging_ in one critical section stay adjacent: other threads append, and remove only their own.
+    // They stay adjacent in transit_.
     span* s = nullptr;
     std::size_t left = 0;
     {
@@ -214,7 +195,7 @@ bool page_heap::age() {
     }
   }
   age_structs();
-  plan_next_try(tries, refused);
+  tries ? stuck_pages_.end_period_with_try(refused) : stuck_pages_.end_period();
   if (aging) has_idle_memory_.store(true, std::memory_order_relaxed);
   return aging;
 }
@@ -247,7 +228,7 @@ std::size_t page_heap::purge_until(std::size_t keep) {
 // backing is not yet set: purge them completely. A span that they were unmapping may be unmapped already, and its
 // addresses in use for something else: give it up.
 void page_heap::after_fork_in_child() {
-  for (span* s = purging_.front(); s != nullptr;) {
+  for (span* s = transit_.front(); s != nullptr;) {
     if (s->owner.load(std::memory_order_relaxed) == os::this_thread()) {
       s = s->next;
       continue;
@@ -265,7 +246,7 @@ void page_heap::after_fork_in_child() {
     }
   }
   unlocked_users_ = 0;
-  purges_are_lost_ = false;
+  transit_.set_lost(false);
   has_idle_memory_.store(true, std::memory_order_relaxed);
 }
 
@@ -273,14 +254,13 @@ void page_heap::after_fork_in_child() {
 // changing it, the section's result stands.
 void page_heap::forget_other_threads() {
   unlocked_users_ = 0;
-  purges_are_lost_ = true;
+  transit_.set_lost(true);
 }
 
 // After a refusal, tries again only when twice as many bytes are dirty.
 void page_heap::purge_beyond(std::size_t keep) {
   const std::size_t dirty = dirty_bytes();
-  if (dirty / 2 < refused_at_.load(std::memory_order_relaxed)) return;
-  refused_at_.store(purge_until(keep) != 0 ? 0 : dirty, std::memory_order_relaxed);
+  if (limits_.may_try(dirty)) limits_.note_kept_free(purge_until(keep) != 0 ? 0 : dirty);
 }
 
 std::size_t page_heap::trim(std::size_t keep) {

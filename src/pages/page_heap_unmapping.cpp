@@ -3,7 +3,7 @@
 // of reservations when a request finds no address space although enough is free.
 //
 // A span that is to be unmapped leaves F, the page map and first_touch under the lock: from the moment it is unmapped,
-// another thread may map something there. Until the system has answered it is in purging_, in state no_memory, where
+// another thread may map something there. Until the system has answered it is in transit_, in state no_memory, where
 // other threads that need memory wait for it. If the system refuses, it becomes free again.
 //
 // Owner, thread safety and invariants: page_heap.hpp.
@@ -49,7 +49,7 @@ page_heap::departure page_heap::settle_locked(span* s) {
   return begin_unmap_locked(s, {s->start, s->end(), s->start, s->end()});
 }
 
-// Moves the free span `s`, which is `range`, to purging_. The caller calls unmap() without the lock.
+// Moves the free span `s`, which is `range`, to transit_. The caller calls unmap() without the lock.
 page_heap::departure page_heap::begin_unmap_locked(span* s, const hole& range) {
   departure leaving{s, range, s->end() == newest_end_};
   remove_locked(s);
@@ -64,13 +64,11 @@ page_heap::departure page_heap::begin_unmap_locked(span* s, const hole& range) {
   return leaving;
 }
 
-// The span, in purging_, has left the heap.
+// The span, in transit_, has left the heap.
 void page_heap::end_unmap_locked(span* s) {
-  purging_.remove(s);
-  purging_pages_ -= s->pages;
+  transit_.remove(s);
   reserved_ -= s->pages;
-  s->owner.store(nullptr, std::memory_order_relaxed);
-  recycle_struct_locked(s);
+  structs_.put(s);
 }
 
 // If `address` belongs to a span, it now has these borders.
@@ -87,9 +85,7 @@ void page_heap::put_back(const departure& leaving) {
   if (!purged) has_idle_memory_.store(true, std::memory_order_relaxed);
   os::lock_guard guard(lock_, *this);
   if (purged) returned_ += dirty << page_shift;
-  purging_.remove(s);
-  purging_pages_ -= s->pages;
-  s->owner.store(nullptr, std::memory_order_relaxed);
+  transit_.remove(s);
   if (leaving.is_newest && newest_end_ == 0) newest_end_ = s->end();
   coalesce_locked(s);
 }
@@ -231,7 +227,7 @@ std::size_t page_heap::unmap_free(std::size_t bytes, int& waited) {
     bool in_use = false;
     {
       os::lock_guard guard(lock_, *this);
-      if (spare_count_ < structs_needed) continue;
+      if (!structs_.is_ready()) continue;
       in_use = unlocked_users_ != 0;
       if (!in_use) leaving = begin_longest_locked(at_once);
     }

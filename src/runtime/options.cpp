@@ -93,7 +93,7 @@ bool apply_cache_budget(const char* value) {
 bool apply_large_cache(const char* value) {
   std::size_t bytes = 0;
   if (!parse_bytes(value, bytes)) return false;
-  engine::heap.set_dirty_limit(bytes);
+  engine::heap.limits().set_most_free(bytes);
   return true;
 }
 
@@ -205,9 +205,9 @@ bool apply_limit(const char* value) {
     return false;
   pressure::process.set_rule(rule);
   // A limit in bytes holds from now on; what else follows from the rule, from the next growth on.
-  engine::heap.set_most(rule.hard.what == pressure::bound::kind::bytes ? rule.hard.value
-                                                                       : page_heap::no_limit);
-  engine::heap.set_mark(0);
+  engine::heap.limits().set_most(rule.hard.what == pressure::bound::kind::bytes ? rule.hard.value
+                                                                                : backing_limits::none);
+  engine::heap.limits().set_mark(0);
   return true;
 }
 

@@ -31,7 +31,7 @@ constexpr unsigned cache_halvings = 4;
 constexpr std::int64_t longest_wait_ms = 20;
 constexpr std::int64_t longest_wait_before_failing_ms = 100;
 
-static_assert(page_heap::no_limit == os::unlimited);
+static_assert(backing_limits::none == os::unlimited);
 
 std::atomic<bool> rounds_are_run{false};
 std::atomic<const void*> runner{nullptr};  // os::this_thread() of the thread that runs rounds
@@ -167,8 +167,8 @@ verdict watch::look_now() {
   const bool is_first = is_new_.exchange(false, std::memory_order_relaxed);
   if (this == &process) {
     engine::budget.halvings.store(v.now == level::above_soft ? cache_halvings : 0, std::memory_order_relaxed);
-    engine::heap.set_most(v.hard);
-    engine::heap.set_mark(next_mark(v, own) - std::min(engine::metadata.used(), own));
+    engine::heap.limits().set_most(v.hard);
+    engine::heap.limits().set_mark(next_mark(v, own) - std::min(engine::metadata.used(), own));
     if (is_first) report_if_exceeded(v.hard);
   }
   return v;
@@ -215,14 +215,14 @@ void end_round() {
 void slow_down() { wait_for_round(os::now_ms() + longest_wait_ms); }
 
 void refused_request::await_round() {
-  if (engine::heap.refusals() == refusals_seen.load(std::memory_order_relaxed)) return;
+  if (engine::heap.limits().refusals() == refusals_seen.load(std::memory_order_relaxed)) return;
   if (process.is_new()) process.look_now();
   if (waits_until_ == 0) waits_until_ = os::now_ms() + longest_wait_before_failing_ms;
   if (os::now_ms() < waits_until_) wait_for_round(waits_until_);
 }
 
 std::uint32_t take_refusals() {
-  const std::uint32_t all = engine::heap.refusals();
+  const std::uint32_t all = engine::heap.limits().refusals();
   return all - refusals_seen.exchange(all, std::memory_order_relaxed);
 }
 

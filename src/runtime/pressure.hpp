@@ -14,7 +14,7 @@
 // A hard limit that the process exceeds already when it is set is reported, in one line on stderr.
 //
 // No look, which reads files, is made per allocation. A look is due when the heap has grown by half of the room that the
-// last look found (the mark, page_heap::set_mark()); when a period of decay ends; and, while the program has callbacks,
+// last look found (the mark, backing_limits::set_mark()); when a period of decay ends; and, while the program has callbacks,
 // by time.
 //
 // Thread safety: any thread. No lock. The figures of one look are stored one by one; a reader may mix two looks.

@@ -87,7 +87,7 @@ TEST_F(page_heap_return_test, of_a_long_span_only_what_is_too_much_goes_back) {
 }
 
 TEST_F(page_heap_return_test, free_pages_beyond_the_limit_go_back_at_once) {
-  heap_.set_dirty_limit(mib);
+  heap_.limits().set_most_free(mib);
   std::vector<span*> spans;
   for (int i = 0; i < 16; ++i) spans.push_back(take(64));
   for (std::size_t i = 0; i < 16; i += 2) {
