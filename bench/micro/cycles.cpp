@@ -24,7 +24,7 @@ void batch_block() {
   for (void* block : blocks) std::free(block);
 }
 
-template <typename work_type>
+template <class work_type>
 double median_ticks(std::size_t samples, std::size_t pairs_per_sample, work_type work) {
   std::vector<std::uint64_t> readings(samples);
   for (std::size_t warm_up = 0; warm_up < samples / 10 + 1; ++warm_up) work();

@@ -33,7 +33,7 @@ long switches() {
 }
 
 // The seconds that call() takes; 0 if it was interrupted.
-template <typename call_type>
+template <class call_type>
 double seconds_of(call_type call) {
   const long before = switches();
   const bench::stopwatch watch;

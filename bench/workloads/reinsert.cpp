@@ -18,7 +18,7 @@ constexpr std::size_t set_size = 200'000;
 constexpr std::size_t list_size = 500'000;
 constexpr unsigned rounds = 5;
 
-template <typename item_type>
+template <class item_type>
 void shuffle(std::vector<item_type>& items, bench::rng& random) {
   for (std::size_t rest = items.size(); rest > 1; --rest)
     std::swap(items[rest - 1], items[random.below(rest)]);

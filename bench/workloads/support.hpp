@@ -192,7 +192,7 @@ inline int report(double seconds, std::uint64_t checksum) {
 // Runs body(index) on `count` threads that start together; returns the seconds from the first one's start to the last
 // one's end. Each thread notes its own start: where all processors are busy with them, the caller would come to look
 // at the clock long after.
-template <typename body_type>
+template <class body_type>
 double run_threads(unsigned count, body_type body) {
   using clock = std::chrono::steady_clock;
   pthread_barrier_t start;

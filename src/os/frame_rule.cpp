@@ -31,7 +31,7 @@ struct reader {
   const unsigned char* end;
   bool failed = false;
 
-  template <typename number>
+  template <class number>
   number take() {
     number value = 0;
     if (static_cast<std::size_t>(end - at) < sizeof value) {
