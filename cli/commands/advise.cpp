@@ -17,6 +17,7 @@
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/plan.hpp"
+#include "profiler/analyze/trouble.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
 
@@ -109,6 +110,10 @@ void print_all(const profiler::profile& p, const std::vector<advice>& all) {
     program = called + " (" + program + ")";
   print_text(fmt::format("{}: {} of CPU time, {} of it ({}) for memory allocation\n\n", program,
                          say_time(cpu), say_time(total.total()), say_share(total.total() / cpu)));
+  if (const profiler::trouble what = profiler::trouble_of(p); what.is_memory()) {
+    print_text(fmt::format("{}. Who held the memory: tarn show --by rss FILE. The advice is about time.\n\n",
+                           profiler::sentence_of(what)));
+  }
   for (std::size_t index = 0; index < all.size(); ++index) print_one(all[index], index + 1, colour);
 }
 

@@ -146,6 +146,7 @@ std::vector<pairwise_verdict> judge_all(const comparison_outcome& outcome) {
   std::vector<pairwise_verdict> verdicts;
   for (const compared_metric& row : compared_metrics) {
     if (columns.empty() || !is_shown(row, columns)) continue;
+    if (row.value == &run_figures::peak_rss_bytes && !outcome.doubt_about_peak().empty()) continue;
     const auto subject = std::find_if(columns.begin(), columns.end(), [&](const contender_result* result) {
       return result->who.name == subject_name;
     });
@@ -219,14 +220,17 @@ std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
     });
   };
   std::vector<std::string> lines;
+  const bool judges_peak = outcome.doubt_about_peak().empty();
   if (!about("wall time") && !about("CPU time") && !about("peak RSS")) {
-    lines.emplace_back("Verdict: no difference beyond noise, in time or in memory.");
+    lines.push_back(
+        fmt::format("Verdict: no difference beyond noise, in time{}.", judges_peak ? " or in memory" : ""));
   } else {
     lines.emplace_back("Verdict");
     for (const compared_metric& row : compared_metrics) {
       const std::string_view name = row.name;
       // CPU time gets a sentence if its result differs from that of wall time.
-      const bool told = name == "wall time" || name == "peak RSS" || (name == "CPU time" && about(name));
+      const bool told =
+          name == "wall time" || (name == "peak RSS" && judges_peak) || (name == "CPU time" && about(name));
       if (told) lines.push_back("  " + sentence(row, verdicts));
     }
   }

@@ -76,7 +76,9 @@ class watch_log {
     if (first_) finish(last_ - *first_, seconds());
   }
   void finish(const fault_counters& difference, double seconds) {
-    const fault_rates rates = rates_of(difference, seconds, prices_);
+    fault_rates rates = rates_of(difference, seconds, prices_);
+    if (what_ == watched::process && seconds > 0)
+      rates.resident_growth = 60 * difference.resident_bytes / seconds;
     if (stream_ != nullptr) {
       const std::string text = rates_summary(seconds, rates) + "\n" + rates_judgement(rates);
       print_on(stream_, "{}\n", fold(text, terminal_width(fileno(stream_))));

@@ -92,6 +92,8 @@ namespace {
 constexpr double bytes_per_mib = 1 << 20;
 // From this share on, page faults deserve attention: a hundredth of one processor.
 constexpr double noticeable_share = 0.01;
+// A process that grows faster deserves it, too: bytes a minute.
+constexpr double noticeable_growth = 16 * bytes_per_mib;
 
 std::string rate(double value) {
   return value > 0 && value < 1 ? fmt::format("{:.1f}", value) : profiler::say_count(value);
@@ -168,6 +170,14 @@ std::string rates_summary(double seconds, const fault_rates& rates) {
 }
 
 std::string rates_judgement(const fault_rates& rates) {
+  const double growth = rates.resident_growth.value_or(0);
+  const bool is_growing = growth >= noticeable_growth;
+  // Most of the fresh memory stays in use, so it is not taken again.
+  if (is_growing && (growth / 60 >= rates.fresh_bytes / 2 || rates.fault_share < noticeable_share)) {
+    return fmt::format(
+        "the process grows by {} MiB a minute, and keeps that memory; who allocates it: tarn attach PID",
+        show_mib(growth));
+  }
   if (rates.fault_share < noticeable_share)
     return "page faults take less than 1 % of a processor: nothing to do";
   return "if this lasts, memory goes back to the system and is taken again: recycled buffers, or an allocator that "

@@ -144,6 +144,23 @@ std::string render_held(const profile& p, const memory_row& row) {
   return text;
 }
 
+namespace {
+
+// What live blocks and mappings hold, by place, the largest first.
+std::vector<placed_memory> held_by_place(const profile& p, const memory_row& row) {
+  std::vector<placed_memory> holders;
+  for (const char* kind : {"live", "mapped"}) {
+    const std::vector<placed_memory> parts = placed_parts(p, row, profiler::kind_named(kind));
+    holders.insert(holders.end(), parts.begin(), parts.end());
+  }
+  std::stable_sort(holders.begin(), holders.end(), [](const placed_memory& left, const placed_memory& right) {
+    return left.bytes > right.bytes;
+  });
+  return holders;
+}
+
+}  // namespace
+
 std::string render_memory_help(const profile& p, const trouble& what) {
   constexpr double much = 0x1p26;
   const memory_row* const row = what.is_memory()        ? reading_for(p, what)
@@ -162,24 +179,23 @@ std::string render_memory_help(const profile& p, const trouble& what) {
         "  {} of {} resident at {} were free, but kept by malloc: tarn run -- PROGRAM gives idle memory back\n",
         say_bytes(row->kept), say_bytes(row->sum()), say_time(static_cast<double>(row->time_ns)));
   }
-  const std::vector<placed_memory> holders = placed_parts(p, *row, profiler::kind_named("live"));
+  const std::vector<placed_memory> holders = held_by_place(p, *row);
   if (!what.is_memory() || holders.empty()) return "";
+  const std::string python =
+      holders.front().where.file.ends_with(".py") && row->mapped > row->live
+          ? "  python keeps small objects in mappings of its own; with PYTHONMALLOC=malloc "
+            "each has its place\n"
+          : "";
   return fmt::format(
-      "  what would help: to hold less in {}, or a higher limit; another malloc can save no more than the {} that malloc keeps\n",
-      show_frame(holders.front().where, 0), say_bytes(row->kept));
+             "  what would help: to hold less in {}, or a higher limit; another malloc can save no more than the {} that malloc keeps\n",
+             show_frame(holders.front().where, 0), say_bytes(row->kept)) +
+         python;
 }
 
 std::string most_held(const profile& p) {
   const memory_row* const row = p.memory.highest();
   if (row == nullptr) return "";
-  std::vector<placed_memory> holders;
-  for (const char* kind : {"live", "mapped"}) {
-    const std::vector<placed_memory> parts = placed_parts(p, *row, profiler::kind_named(kind));
-    holders.insert(holders.end(), parts.begin(), parts.end());
-  }
-  std::stable_sort(holders.begin(), holders.end(), [](const placed_memory& left, const placed_memory& right) {
-    return left.bytes > right.bytes;
-  });
+  std::vector<placed_memory> holders = held_by_place(p, *row);
   holders.resize(profiler::split_off_others(holders, 3, [row](const placed_memory& part) {
     return std::pair{part.bytes, std::max(profiler::margin_of(part.variance), 0.1 * row->sum())};
   }));

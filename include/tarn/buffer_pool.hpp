@@ -116,12 +116,14 @@ class buffer {
   buffer& operator=(const buffer&) = delete;
   ~buffer() { reset(); }
 
-  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::byte* data() const noexcept TARN_DETAIL_LIFETIME_BOUND { return data_; }
   // Bytes asked for.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   // Bytes that may be used.
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
-  [[nodiscard]] std::span<std::byte> span() const noexcept { return {data_, size_}; }
+  [[nodiscard]] std::span<std::byte> span() const noexcept TARN_DETAIL_LIFETIME_BOUND {
+    return {data_, size_};
+  }
   [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }
 
   // Gives the buffer back now; nothing if there is none.

@@ -71,12 +71,15 @@ TARN_NAMESPACE_BEGIN
 //   std::size_t retained_bytes(const T&)     called after reset: the bytes that the idle object holds, including itself
 //   std::size_t used_bytes(const T&)         optional; called before reset: how many of them the last user needed
 // Requires: the members may be called by several threads at once, for different objects.
-// Default: reset() calls clear() if T has it; the bytes come from capacity() and size(), counted in elements of
+// Default: reset() calls clear() if T has it, else reset(); the bytes come from capacity() and size(), counted in elements of
 // T::value_type, or in bytes without it.
 template <class T>
 struct recycler_hooks {
   static void reset([[maybe_unused]] T& object) {
-    if constexpr (requires { object.clear(); }) object.clear();
+    if constexpr (requires { object.clear(); })
+      object.clear();
+    else if constexpr (requires { object.reset(); })
+      object.reset();
   }
   static std::size_t retained_bytes(const T& object)
     requires requires {
@@ -170,6 +173,17 @@ struct recycled_deleter {
 };
 
 TARN_POOLS_END
+
+// What makes a recycler's objects, if the recycler's type follows from it. A pointer would be an object that nobody frees.
+template <class Factory>
+concept object_factory = std::is_invocable_v<Factory> && !std::is_pointer_v<std::invoke_result_t<Factory>>;
+template <class Factory>
+struct wrong_factory {};
+template <class Type>
+inline constexpr bool is_recycler = false;
+template <class T, class Hooks>
+inline constexpr bool is_recycler<recycler<T, Hooks>> = true;
+
 }  // namespace detail
 
 TARN_POOLS_BEGIN
@@ -221,8 +235,8 @@ class recycler {
       }
     }
 
-    [[nodiscard]] T* get() const noexcept { return object_; }
-    T& operator*() const noexcept { return *object_; }
+    [[nodiscard]] T* get() const noexcept TARN_DETAIL_LIFETIME_BOUND { return object_; }
+    T& operator*() const noexcept TARN_DETAIL_LIFETIME_BOUND { return *object_; }
     T* operator->() const noexcept { return object_; }
     explicit operator bool() const noexcept { return object_ != nullptr; }
 
@@ -504,8 +518,25 @@ template <class T, class Hooks>
   requires(!detail::is_held<T>)
 class recycler<T, Hooks> : detail::refused_type<T> {};
 
-template <class Factory, class Hooks = recycler_hooks<std::invoke_result_t<Factory>>>
+// Of a factory that cannot make objects: refused, with the reason.
+template <class Factory, class Hooks>
+class recycler<detail::wrong_factory<Factory>, Hooks> {
+  static_assert(
+      !sizeof(Factory),
+      "tarn: a factory has no parameters and returns a T, not a pointer: let it capture what it needs: "
+      "[config] { return parser(config); }");
+
+ public:
+  template <class... Arguments>
+  explicit recycler(const Arguments&...) {}
+};
+
+template <detail::object_factory Factory, class Hooks = recycler_hooks<std::invoke_result_t<Factory>>>
 recycler(Factory, recycler_options = {}, Hooks = {}) -> recycler<std::invoke_result_t<Factory>, Hooks>;
+template <class Factory, class... More>
+  requires(!detail::object_factory<Factory> && !std::is_convertible_v<Factory, recycler_options> &&
+           !detail::is_recycler<Factory>)
+recycler(Factory, More...) -> recycler<detail::wrong_factory<Factory>>;
 
 TARN_RECYCLERS_END
 TARN_POOLS_END

@@ -141,7 +141,10 @@ double trouble::available_bytes() const noexcept {
 }
 
 bool trouble::may_be_memory() const noexcept {
-  return is_near_limit() || signal == SIGKILL || (signal == SIGABRT && address_bytes > 0);
+  // At the end of the address space malloc returns null: an exception that nobody catches ends the program by SIGABRT, the use
+  // of that pointer by SIGSEGV.
+  return is_near_limit() || signal == SIGKILL || (signal == SIGABRT && address_bytes > 0) ||
+         (signal == SIGSEGV && is_near_address_limit());
 }
 
 trouble trouble_of(const profile& p) {

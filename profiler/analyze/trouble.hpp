@@ -41,8 +41,9 @@ struct trouble {
   // Whether memory has ended the program, or nearly did.
   bool is_near_limit() const noexcept { return limit_bytes > 0 && peak_bytes >= 0.9 * limit_bytes; }
   // Whether it has given up when its address space was near its limit, as a script does that handles the error.
-  bool gave_up() const noexcept {
-    return status != 0 && address_bytes > 0 && peak_address_bytes >= 0.9 * address_bytes;
+  bool gave_up() const noexcept { return status != 0 && is_near_address_limit(); }
+  bool is_near_address_limit() const noexcept {
+    return address_bytes > 0 && peak_address_bytes >= 0.9 * address_bytes;
   }
   bool may_be_memory() const noexcept;
   // Whether the trouble is one of memory: neither time nor a signal that has nothing to do with it.

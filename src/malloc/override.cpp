@@ -16,6 +16,12 @@
 
 using namespace tarn;
 
+// Tells scopes that malloc is tarn's (scope/scope_abi.cpp).
+extern "C" {
+[[gnu::visibility("hidden")]] extern const char tarn_malloc_is_replaced;
+const char tarn_malloc_is_replaced = 1;
+}
+
 namespace {
 
 // What is live and what is free, exact if no other thread allocates meanwhile.

@@ -1,13 +1,35 @@
 // SPDX-License-Identifier: MIT
 // The functions of tarn/scope.h.
+#include <atomic>
+
 #include "base/known_part.hpp"
+#include "os/report.hpp"
 #include "scope/scope_entry.hpp"
 #include "scope/scope_registry.hpp"
 #include "tarn/scope.h"
 
 using namespace tarn;
 
+// Defined where libc's malloc is replaced (malloc/override.cpp).
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char tarn_malloc_is_replaced;
+
+namespace {
+
+// Says once that scopes bound less than the program may expect.
+void note_malloc_of_others() {
+  static std::atomic<bool> is_said{false};
+  if (&tarn_malloc_is_replaced != nullptr || is_said.exchange(true, std::memory_order_relaxed)) return;
+  text_buffer<200> line;
+  line.put(
+      "tarn: scopes bound only tarn_malloc here, because this program's malloc is not tarn's: link tarn::malloc (-ltarn), or "
+      "preload libtarn.so.1\n");
+  os::write_notice(line);
+}
+
+}  // namespace
+
 tarn_scope tarn_scope_begin(const char* name, const tarn_scope_options* options) noexcept {
+  note_malloc_of_others();
   return scope_registry::begin(name, known_options<tarn_scope_options>(options, TARN_SCOPE_OPTIONS));
 }
 

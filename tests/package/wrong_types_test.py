@@ -57,7 +57,8 @@ ANSWERS = {
     "std::move(buffer), or pass span()": ("tarn::buffer one; auto two = one;",),
     "std::move(arena), or pass a reference": ("tarn::arena one; auto two = one;",),
     "a factory has no parameters and returns a T": (
-        "tarn::recycler<node> all([](int x) { return node{x}; });", "tarn::recycler<node> all([] { return new node; });"),
+        "tarn::recycler<node> all([](int x) { return node{x}; });", "tarn::recycler<node> all([] { return new node; });",
+        "tarn::recycler all([](int x) { return node{x}; });", "tarn::recycler all([] { return new node; });"),
     "a time has a unit: write std::chrono::milliseconds(2000), or 2s": (
         "tarn::recycler<node> all({.cycle = 2000});", "tarn::buffer_pool frames({.idle_time = 5});"),
     "pool_of<Derived>()": ("struct special : node {}; void use(special* one) { tarn::pool_of<node>().destroy(one); }",),
@@ -87,6 +88,7 @@ void use(owner& one) {
   tarn::recycler<counted>::factory make = [] { return counted(3); };
   tarn::recycler<counted> named(make, options);
   tarn::recycler<node> with_options(options);
+  tarn::recycler deduced([] { return counted(3); }, options);
   (void)outer{}.all.get()->x;
 }
 static_assert(!std::is_copy_constructible_v<tarn::recycler<node>> && !std::is_constructible_v<tarn::recycler<node>, counted>);

@@ -17,6 +17,13 @@
 #error "tarn supports GCC and Clang"
 #endif
 
+// After a member function: what it returns ends with the object. Clang warns where that is a temporary.
+#if defined(__clang__)
+#define TARN_DETAIL_LIFETIME_BOUND [[clang::lifetimebound]]
+#else
+#define TARN_DETAIL_LIFETIME_BOUND
+#endif
+
 #if defined(__SANITIZE_ADDRESS__)
 #define TARN_DETAIL_ASAN 1
 #elif defined(__has_feature)

@@ -52,6 +52,16 @@ TEST(comparison_report, the_verdict_names_amount_and_reference) {
       << text;
 }
 
+TEST(comparison_report, gives_no_verdict_on_a_peak_that_cannot_be_told) {
+  auto outcome = outcome_with({result_of("system", 1, 1), result_of("tarn", 0.5, 1)});
+  outcome.least_peak_rss = 0x1p21;
+  ASSERT_FALSE(outcome.doubt_about_peak().empty());
+  EXPECT_EQ(verdict_text(outcome).find("peak RSS"), std::string::npos) << verdict_text(outcome);
+  outcome = outcome_with({result_of("system", 1, 1), result_of("tarn", 1, 1)});
+  outcome.least_peak_rss = 0x1p21;
+  EXPECT_EQ(verdict_text(outcome), "Verdict: no difference beyond noise, in time.");
+}
+
 TEST(comparison_report, tells_when_rounds_are_few) {
   const auto outcome = outcome_with({result_of("system", 1, 10, 3), result_of("tarn", 0.5, 10, 3)});
   EXPECT_NE(verdict_text(outcome).find("3 rounds are few"), std::string::npos);

@@ -70,6 +70,18 @@ TEST(fault_rates, lines) {
   EXPECT_NE(rates_judgement(rates).find("nothing to do"), std::string::npos);
 }
 
+TEST(fault_rates, memory_of_a_process_that_grows_does_not_go_back) {
+  fault_rates rates;
+  rates.fault_share = 0.05;
+  rates.fresh_bytes = 30 << 20;
+  rates.resident_growth = 1843.0 * (1 << 20);  // all of it
+  EXPECT_NE(rates_judgement(rates).find("grows by 1,843"), std::string::npos) << rates_judgement(rates);
+  rates.resident_growth = 100 << 20;  // a small part: most goes back
+  EXPECT_NE(rates_judgement(rates).find("tarn run"), std::string::npos);
+  rates.fault_share = 0.005;
+  EXPECT_NE(rates_judgement(rates).find("tarn attach PID"), std::string::npos);
+}
+
 TEST(fault_rates, without_a_price_a_huge_page_costs_its_zeroing) {
   memory_prices prices = some_prices();
   prices.huge_fault_seconds = 0;

@@ -73,6 +73,10 @@ TEST(trouble, a_program_that_was_killed_is_shown_at_its_last_reading) {
   p.meta["address_limit_bytes"] = 200 * mib;
   EXPECT_TRUE(trouble_of(p).may_be_memory());
   EXPECT_NE(sentence_of(trouble_of(p)).find("(ulimit -v) is 200 MiB"), std::string::npos);
+  p.meta["exit"] = {{"signal", SIGSEGV}};
+  EXPECT_FALSE(trouble_of(p).may_be_memory()) << "a mistake of the program";
+  p.meta["peak_address_bytes"] = 199 * mib;
+  EXPECT_TRUE(trouble_of(p).may_be_memory()) << "malloc has returned null";
 }
 
 TEST(trouble, a_program_that_gives_up_near_the_limit_of_its_address_space) {
