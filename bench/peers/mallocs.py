@@ -27,7 +27,9 @@ def find_peers(options: argparse.Namespace, notices: list[str], without: tuple[s
     `without` names installed ones to leave out."""
     found, missing = installed_peers(without)
     notices += missing
-    if options.peers_from_crates:
+    if options.peers_from_crates and options.list:
+        notices.append("peers from crates: fetched and built when they are measured")
+    elif options.peers_from_crates:
         newer = crates.build_all(BUILT, lambda line: print(line, file=sys.stderr), notices)
         found = [each for each in found if not any(new.name.startswith(each.name) for new in newer)] + newer
     return found

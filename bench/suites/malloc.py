@@ -168,7 +168,7 @@ def tables(results: Results) -> list[str]:
     columns = {"peak, MB": (PEAK, "", median(results, "peak", 0, 1e-6))}
     columns |= {f"after {wait} s": (PEAK, "", median(results, f"after {wait} s", 0, 1e-6)) for wait in WAITS}
     columns |= {f"longest {call}, µs": (PEAK, "", median(results, f"longest {call}", 0)) for call in ("malloc", "free")}
-    found += by_contender(results, "1 GiB of blocks, all but 0.1 % freed: resident MB, and the longest single call", columns)
+    found += by_contender(results, "After a peak, all but 0.1 % of the blocks freed: resident MB, and the longest single call", columns)
     title = "Scaling: seconds for the same work at so many threads"
     return found + by_cell(results, title, ("scaling",), spread(results, "seconds", 3))
 
