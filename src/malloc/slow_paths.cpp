@@ -60,12 +60,12 @@ bool counted(std::size_t size) {
 
 // For a thread that uses the processors' caches. Null: no memory, or the thread has got a cache of its own meanwhile.
 void* allocate_from_processor(unsigned size_class, std::size_t size) {
-  --engine::share.samples.until_sample;
-  engine::apart.allocated += class_info(size_class).size;
-  if (TARN_UNLIKELY(engine::share.samples.may_be_due())) {
+  --engine::processor_user.samples.until_sample;
+  engine::uncached_traffic.allocated += class_info(size_class).size;
+  if (TARN_UNLIKELY(engine::processor_user.samples.may_be_due())) {
     if (counted(size)) {
-      engine::share.samples = sample_countdown::counted();
-    } else if (engine::share.samples.is_due(engine::guard_windows)) {
+      engine::processor_user.samples = sample_countdown::counted();
+    } else if (engine::processor_user.samples.is_due(engine::guard_windows)) {
       if (void* const block = allocate_guarded(size_class, size)) return block;
     }
   }
@@ -73,7 +73,7 @@ void* allocate_from_processor(unsigned size_class, std::size_t size) {
   if (void* const object = engine::processors.pop(size_class); TARN_LIKELY(object != nullptr)) return object;
   // Fewer threads may be left.
   engine::attach_thread();
-  return engine::share.in_use ? engine::processors.allocate_slow(size_class) : nullptr;
+  return engine::processor_user.in_use ? engine::processors.allocate_slow(size_class) : nullptr;
 }
 
 // A block of the scope that the heap profile follows. Null: no memory, or it is not to be followed.
@@ -81,7 +81,7 @@ void* allocate_profiled_in_scope(scope_core& scope, scope_bin& bin, unsigned siz
   const std::size_t taken = class_info(size_class).size;
   if (taken > sample_cells::largest_block) return scope.allocate_followed(size, taken, &bin);
   void* const block = allocate_profiled(size_class, size, &scope.sampled);
-  if (block != nullptr) engine::apart.allocated += taken;
+  if (block != nullptr) engine::uncached_traffic.allocated += taken;
   return block;
 }
 
@@ -89,7 +89,7 @@ void* allocate_profiled_in_scope(scope_core& scope, scope_bin& bin, unsigned siz
 void* allocate_sample_in_scope(scope_bin& bin, unsigned size_class, std::size_t size) {
   if (--bin.samples.until_sample < 0 && bin.samples.is_due(engine::guard_windows)) {
     if (void* const block = allocate_guarded(size_class, size, bin.memory)) {
-      engine::apart.allocated += class_info(size_class).size;
+      engine::uncached_traffic.allocated += class_info(size_class).size;
       return block;
     }
   }
@@ -116,8 +116,8 @@ void* allocate_object(unsigned size_class, std::size_t size) {
   if (TARN_UNLIKELY(engine::is_in_scope())) return allocate_in_scope(size_class, size);
   thread_cache* cache = engine::local_cache;
   if (TARN_UNLIKELY(cache == &engine::no_cache)) {
-    if (!engine::share.in_use) cache = engine::attach_thread();
-    if (engine::share.in_use) {
+    if (!engine::processor_user.in_use) cache = engine::attach_thread();
+    if (engine::processor_user.in_use) {
       if (void* const object = allocate_from_processor(size_class, size)) return object;
       cache = nullptr;
     } else if (cache == nullptr && !counted(size)) {
@@ -159,7 +159,7 @@ bool give_to_processor(unsigned size_class, page_map::entry page, void* object) 
     return false;
   }
   free_mark::set(object);
-  engine::apart.freed += class_info(size_class).size;
+  engine::uncached_traffic.freed += class_info(size_class).size;
   if (TARN_UNLIKELY(size_classes::is_grain(size_class) || !engine::processors.push(size_class, object)))
     engine::processors.free_slow(size_class, object);
   return true;
@@ -225,7 +225,7 @@ bool deallocate_sampled(void* block) {
   span* const s = sampled_span_of(block);
   if (s == nullptr) return false;
   const std::size_t bytes = engine::samples.deallocate(s, block);
-  engine::apart.freed += bytes;
+  engine::uncached_traffic.freed += bytes;
   return bytes != 0;
 }
 
@@ -245,7 +245,7 @@ unsigned home_of_thread() {
 // Puts an object into its span, past the thread's cache. Requires: it has no fault.
 void put_into_span(unsigned size_class, void* object) {
   free_mark::set(object);
-  engine::apart.freed += class_info(size_class).size;
+  engine::uncached_traffic.freed += class_info(size_class).size;
   engine::central_tier.flush(size_class, &object, 1);
   engine::central_tier.settle(size_class);
 }
@@ -280,7 +280,7 @@ TARN_NOINLINE void deallocate_apart(void* block) {
     return scope_core::deallocate(s, block);
   }
   if (TARN_UNLIKELY(engine::guards.contains(block))) {
-    engine::apart.freed += class_info(engine::guards.deallocate(block)).size;
+    engine::uncached_traffic.freed += class_info(engine::guards.deallocate(block)).size;
     return;
   }
   if (deallocate_sampled(block)) return;
@@ -369,7 +369,7 @@ TARN_ALWAYS_INLINE static void* aligned_or_replaced(void* block, std::size_t ali
   void* const aligned =
       take_or_gather(size, [=] { return engine::central_tier.take_from_own_spans(size_class); });
   if (aligned == nullptr) return out_of_memory();
-  engine::apart.allocated += size;
+  engine::uncached_traffic.allocated += size;
   return aligned;
 }
 
@@ -388,9 +388,9 @@ TARN_NOINLINE void* allocate_aligned(std::size_t alignment, std::size_t size) {
 // For a thread without a cache of its own.
 TARN_NOINLINE static thread_cache* cache_or_processor(unsigned size_class, page_map::entry page, void* object,
                                                       bool& taken) {
-  if (!engine::share.in_use) {
+  if (!engine::processor_user.in_use) {
     thread_cache* const cache = engine::attach_thread();
-    if (!engine::share.in_use) return cache;
+    if (!engine::processor_user.in_use) return cache;
   }
   taken = give_to_processor(size_class, page, object);
   return nullptr;
@@ -422,13 +422,13 @@ TARN_COLD void* allocate_uncached(std::size_t alignment, std::size_t size) {
   if (has_no_class(size, alignment)) return allocate_large(size, alignment, false);
   engine::attach_thread();
   const unsigned size_class = aligned_class_of(object_size(size), alignment);
-  engine::apart.allocated += class_info(size_class).size;
+  engine::uncached_traffic.allocated += class_info(size_class).size;
   if (void* const block = allocate_profiled_by_bytes(size_class, size))
     return aligned_or_replaced(block, alignment, size_class);
   void* const block =
       take_or_gather(size, [=] { return engine::central_tier.take_one(size_class, home_of_thread()); });
   if (block == nullptr) {
-    engine::apart.allocated -= class_info(size_class).size;
+    engine::uncached_traffic.allocated -= class_info(size_class).size;
     return out_of_memory();
   }
   if constexpr (hardened_build) hardened_block::hand_out_any(block, class_info(size_class).size);
