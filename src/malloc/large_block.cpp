@@ -88,15 +88,6 @@ void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
   return reinterpret_cast<void*>(s->start);
 }
 
-span* find(const void* block) {
-  span* s = engine::map.span_of(address_of(block));
-  if (s == nullptr || s->state.load(std::memory_order_relaxed) != span_state::large ||
-      s->start != address_of(block)) {
-    return nullptr;
-  }
-  return s;
-}
-
 bool deallocate(span* s) {
   // Of two threads that free the same block, one changes the state; the other gets false.
   span_state expected = span_state::large;
