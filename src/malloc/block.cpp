@@ -15,31 +15,13 @@ namespace tarn {
 
 namespace {
 
-// The kind of what lies in a span of this state. `start`: of the span, the pointer is at it.
-block_kind kind_in(span_state state, bool start) {
-  switch (state) {
-    case span_state::cut:
-      return block_kind::unlisted;
-    case span_state::large:
-      return start ? block_kind::large : block_kind::inner;
-    case span_state::scoped:
-      return block_kind::scoped;
-    case span_state::sampled:
-      return block_kind::sampled;
-    case span_state::pooled:
-      return block_kind::pooled;
-    case span_state::buffer:
-      return block_kind::buffer;
-    case span_state::arena:
-      return block_kind::arena;
-    case span_state::no_memory:
-    case span_state::free:
-    case span_state::purging:
-    case span_state::kept:
-      break;
-  }
-  return block_kind::unused;
-}
+using kind = block_kind;
+
+// What lies in a span, by its span_state.
+constexpr kind kinds_in[] = {kind::unused,   kind::unused, kind::unused, kind::large,
+                             kind::unlisted, kind::pooled, kind::arena,  kind::buffer,
+                             kind::unused,   kind::scoped, kind::sampled};
+static_assert(sizeof kinds_in == static_cast<std::size_t>(span_state::sampled) + 1);
 
 // Whether the pointer would be an address of tarn without its top byte. aarch64 ignores that byte, so programs keep
 // tags there; free() requires untagged pointers.
@@ -54,19 +36,20 @@ bool has_tag(std::uintptr_t address) {
 
 TARN_NOINLINE pointee classify_unclassed(page_map::entry page, const void* pointer) {
   const std::uintptr_t address = address_of(pointer);
-  pointee found{block_kind::foreign, 0, nullptr, page};
+  pointee found{kind::foreign, 0, nullptr, page};
   // The entry may be stale, and its span by now another one's: so the state and the range are asked (page_map.hpp).
   span* const s = page.owner();
   if (s != nullptr && s->contains(address)) {
-    found.kind = kind_in(s->state.load(std::memory_order_relaxed), s->start == address);
+    found.kind = kinds_in[static_cast<std::size_t>(s->state.load(std::memory_order_relaxed))];
     found.owner = s;
-    if (found.kind == block_kind::unlisted) found.size_class = TARN_PLAIN_LOAD(s->size_class);
-    if (TARN_LIKELY(found.kind != block_kind::unused)) return found;
+    if (found.kind == kind::unlisted) found.size_class = TARN_PLAIN_LOAD(s->size_class);
+    if (found.kind == kind::large && s->start != address) found.kind = kind::inner;
+    if (TARN_LIKELY(found.kind != kind::unused)) return found;
   }
   // Memory that the page heap has given up may have become one of these regions.
-  if (engine::guards.contains(pointer)) return {block_kind::guarded, 0, nullptr, page};
-  if (hardened_build && hardened_zero::contains(pointer)) return {block_kind::empty, 0, nullptr, page};
-  if (found.kind == block_kind::foreign && has_tag(address)) found.kind = block_kind::tagged;
+  if (engine::guards.contains(pointer)) return {kind::guarded, 0, nullptr, page};
+  if (hardened_build && hardened_zero::contains(pointer)) return {kind::empty, 0, nullptr, page};
+  if (found.kind == kind::foreign && has_tag(address)) found.kind = kind::tagged;
   return found;
 }
 
@@ -90,8 +73,8 @@ const char* fault_of(page_map::entry page, const void* block) {
 
 const char* fault_of(pointee& found, const void* block) {
   for (;;) {
-    if (found.kind == block_kind::object) return fault_of(found.page, block);
-    if (found.kind != block_kind::unlisted) return nullptr;
+    if (found.kind == kind::object) return fault_of(found.page, block);
+    if (found.kind != kind::unlisted) return nullptr;
     const central::unlisted now = engine::central_tier.look_up_unlisted(block);
     if (!now.has_changed) {
       found.size_class = static_cast<std::uint8_t>(now.size_class);
@@ -127,7 +110,7 @@ bool free_unlisted(const pointee& first, void* block) {
   pointee found = first;
   if (const char* const fault = fault_of(found, block)) os::fatal(fault, block);
   // Its span may have been listed, or have become any other one, meanwhile.
-  if (found.kind != block_kind::unlisted) return actions_of(found.kind).free(found, block);
+  if (found.kind != kind::unlisted) return actions_of(found.kind).free(found, block);
   if (found.size_class == 0) return false;
   engine::uncached_traffic.freed += class_info(found.size_class).size;
   put_into_span(found.size_class, block);
@@ -209,7 +192,6 @@ constexpr const char* of_buffer = "invalid free of a buffer of a buffer pool";
 constexpr const char* with_tag = "invalid free of a pointer with a tag in its top byte";
 constexpr const char* of_others = "invalid free of a pointer that tarn did not allocate";
 
-using kind = block_kind;
 constexpr resizing if_stays = resizing::if_it_stays;
 constexpr resizing if_equal = resizing::if_equal;
 // The hardened build's large blocks have a guard behind them.
@@ -241,7 +223,7 @@ static_assert(table_is_ordered());
 
 }  // namespace
 
-const block_actions& actions_of(block_kind kind) { return table[static_cast<std::size_t>(kind)]; }
+const block_actions& actions_of(block_kind of) { return table[static_cast<std::size_t>(of)]; }
 
 void report_bad_free(const void* block) { os::fatal(actions_of(classify(block).kind).bad_free, block); }
 

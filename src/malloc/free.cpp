@@ -39,18 +39,11 @@ void put_into_span(unsigned size_class, void* object) {
 
 TARN_ALWAYS_INLINE static void deallocate_object(page_map::entry page, void* object) {
   const auto size_class = static_cast<unsigned>(page.size_class());
-  thread_cache* cache = nullptr;
-  switch (mode_to_free()) {
-    case thread_mode::cached:
-      cache = engine::local_cache;
-      break;
-    case thread_mode::processor:
-      if (TARN_LIKELY(give_to_processor(size_class, page, object))) return;
-      break;
-    case thread_mode::in_scope:
-    case thread_mode::uncached:
-      break;
-  }
+  const thread_mode mode = mode_to_free();
+  if (TARN_UNLIKELY(mode == thread_mode::processor) &&
+      TARN_LIKELY(give_to_processor(size_class, page, object)))
+    return;
+  thread_cache* const cache = mode == thread_mode::cached ? engine::local_cache : nullptr;
   if constexpr (hardened_build) {
     if (const char* fault = fault_of(page, object)) os::fatal(fault, object);
     return hardened_block::take_back(page, object, cache);

@@ -4,6 +4,8 @@
 // Thread safety: any thread.
 #pragma once
 
+#include <cstddef>
+
 #include "malloc/hardened_block.hpp"
 #include "runtime/engine.hpp"
 

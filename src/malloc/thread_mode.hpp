@@ -4,6 +4,8 @@
 // Thread safety: any thread, about itself.
 #pragma once
 
+#include <cstdint>
+
 #include "runtime/engine.hpp"
 
 namespace tarn {
