@@ -110,8 +110,6 @@ class central {
   };
   // Takes the lock of a depot.
   unlisted look_up_unlisted(const void* object);
-  // The class of the objects of the unlisted span that has the address, as of some moment; 0: there is none.
-  [[nodiscard]] unsigned class_of_unlisted(const void* object) const;
 
   // How full the span of an object is, and the other spans of its depot (central_occupancy.cpp). Objects in magazines
   // count as taken.
@@ -125,11 +123,13 @@ class central {
     std::size_t partial_objects;  // of these spans
     bool is_next;                 // the span gives the next object
   };
-  // False: the address is not in a span that is cut into objects. Takes the lock of a depot.
-  bool occupancy_of(const void* object, occupancy& out);
-  // Whether the object is in a span that is cut into objects of one size (grains are not) and has no free one. Takes no
-  // lock; the answer is that of some moment.
-  [[nodiscard]] bool is_in_full_span(const void* object) const;
+  // Of the span of an object. False: it is cut into objects no more. Takes the lock of a depot.
+  bool occupancy_of(const span& s, const void* object, occupancy& out);
+  // Whether a span that is cut into objects of one size (grains are not) has no free one. Takes no lock; the answer is
+  // that of some moment.
+  [[nodiscard]] static bool is_full(const span& s) {
+    return !size_classes::is_grain(TARN_PLAIN_LOAD(s.size_class)) && s.free_objects == 0;
+  }
   // The spans of a class in all its depots, without spare ones. Takes their locks, one at a time.
   struct class_figures {
     std::size_t spans;      // of a grain class: not known, 0

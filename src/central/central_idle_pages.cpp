@@ -167,15 +167,6 @@ void central::list_again(span* s) {
   map_.set_objects(s, class_info(s->size_class).size);
 }
 
-unsigned central::class_of_unlisted(const void* object) const {
-  const span* const s = map_.span_of(address_of(object));
-  if (s == nullptr || !s->contains(address_of(object)) ||
-      s->state.load(std::memory_order_relaxed) != span_state::cut) {
-    return 0;
-  }
-  return TARN_PLAIN_LOAD(s->size_class);
-}
-
 central::unlisted central::look_up_unlisted(const void* object) {
   const std::uintptr_t address = address_of(object);
   for (;;) {

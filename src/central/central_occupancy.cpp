@@ -5,42 +5,32 @@
 
 namespace tarn {
 
-bool central::occupancy_of(const void* object, occupancy& out) {
+bool central::occupancy_of(const span& s, const void* object, occupancy& out) {
   // Between the two looks at the span it may be divided, move to another depot, or be destroyed.
   constexpr int most_tries = 4;
   for (int tries = 0; tries < most_tries; ++tries) {
-    const page_map::entry page = map_.find(address_of(object));
-    auto size_class = static_cast<unsigned>(page.size_class());
-    if (size_class == 0) size_class = class_of_unlisted(object);
-    if (size_class == 0) return false;
-    const span* const s = page.owner();
+    if (s.state.load(std::memory_order_relaxed) != span_state::cut) return false;
+    const unsigned size_class = TARN_PLAIN_LOAD(s.size_class);
     // acquire: partner of the release where a span gets another depot.
-    const unsigned home = s->home.load(std::memory_order_acquire);
-    if (home >= most_homes) return false;
+    const unsigned home = s.home.load(std::memory_order_acquire);
+    if (size_class == 0 || home >= most_homes) return false;
     object_depot& d = depot(size_class, home);
     os::lock_guard guard(d.lock, d);
-    if (s->home.load(std::memory_order_acquire) != d.home || s->size_class != size_class ||
-        !s->contains(address_of(object))) {
+    if (s.home.load(std::memory_order_acquire) != d.home || s.size_class != size_class ||
+        !s.contains(address_of(object))) {
       continue;
     }
-    out.objects = s->capacity;
+    out.objects = s.capacity;
     out.object_size = class_info(size_class).size;
-    out.taken = out.objects - s->free_objects;
-    out.bytes = s->bytes();
+    out.taken = out.objects - s.free_objects;
+    out.bytes = s.bytes();
     out.partial_objects = d.partial_slots();
     out.partial_spans = out.partial_objects / out.objects;
     out.partial_taken = out.partial_objects - static_cast<std::size_t>(d.free_slots());
-    out.is_next = best_span(d) == s;
+    out.is_next = best_span(d) == &s;
     return true;
   }
   return false;
-}
-
-bool central::is_in_full_span(const void* object) const {
-  const page_map::entry page = map_.find(address_of(object));
-  auto size_class = static_cast<unsigned>(page.size_class());
-  if (TARN_UNLIKELY(size_class == 0)) size_class = class_of_unlisted(object);
-  return size_class != 0 && !size_classes::is_grain(size_class) && page.owner()->free_objects == 0;
 }
 
 central::class_figures central::figures_of(unsigned size_class) {

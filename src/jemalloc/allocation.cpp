@@ -11,6 +11,7 @@
 
 #include "jemalloc/arena_table.hpp"
 #include "jemalloc/exported.hpp"
+#include "malloc/block.hpp"
 #include "malloc/entry_points.hpp"
 #include "malloc/large_block.hpp"
 #include "os/errno_keeper.hpp"
@@ -82,28 +83,26 @@ void free_with(void* block, int flags) {
 void zero_from(void* block, std::size_t old_size) {
   const std::size_t now = tarn::usable_size(block);
   if (now <= old_size) return;
-  const span* const s = large_block::find(block);
+  const span* const s = classify(block).large();
   const std::size_t known = s != nullptr ? align_up(old_size, page_size) : now;
   std::memset(static_cast<char*>(block) + old_size, 0, known - old_size);
   if (s != nullptr) large_block::zero_from(s, known);
 }
 
-// Grows or shrinks a large block where it is, to at least `least` bytes and, if possible, `most`. Its new size.
-std::size_t resize_in_place(void* block, std::size_t have, std::size_t least, std::size_t most) {
-  if (hardened_build || least <= largest_class_size) return have;
-  span* const s = large_block::find(block);
-  if (s == nullptr) return have;
+// Grows or shrinks a large block where it is, to at least `least` bytes and, if possible, `most`. Its new size. `s`: its
+// span; null: it is another block.
+std::size_t resize_in_place(span* s, std::size_t have, std::size_t least, std::size_t most) {
+  if (hardened_build || s == nullptr || least <= largest_class_size) return have;
   const std::size_t wanted = have > most ? most : least > have ? most : have;
   return large_block::resize_in_place(s, wanted) || large_block::resize_in_place(s, least) ? s->bytes()
                                                                                            : have;
 }
 
 // Whether the block's place is one that the flags allow.
-bool may_stay(const void* block, const flag_word& flags) {
+bool may_stay(const pointee& found, const void* block, const flag_word& flags) {
   if (!keeps_alignment(block, flags.alignment())) return false;
   if (flags.arena() == 0) return true;
-  const span* const s = scope_core::span_of(block);
-  return s != nullptr && scope_core::owner_of(s).index == flags.arena();
+  return found.kind == block_kind::scoped && scope_core::owner_of(found.owner).index == flags.arena();
 }
 
 // A block elsewhere, with the content of this one as far as it has room, which is freed. Null: no memory; nothing has
@@ -124,9 +123,8 @@ void zero_slack(void* block, std::size_t size, std::size_t alignment) {
   if (known < have) std::memset(static_cast<char*>(block) + known, 0, have - known);
 }
 
-bool is_resized_in_place(void* block, std::size_t have, std::size_t size) {
-  return size > largest_class_size && large_block::find(block) != nullptr &&
-         resize_in_place(block, have, size, size) >= size;
+bool is_resized_in_place(span* s, std::size_t have, std::size_t size) {
+  return size > largest_class_size && s != nullptr && resize_in_place(s, have, size, size) >= size;
 }
 
 TARN_NOINLINE void* resize_with(void* block, std::size_t size, int bits) {
@@ -134,11 +132,12 @@ TARN_NOINLINE void* resize_with(void* block, std::size_t size, int bits) {
   const flag_word flags(bits);
   if (size > entry::largest_request) return nullptr;
   const std::size_t have = tarn::usable_size(block);
-  if (!may_stay(block, flags)) return move_with(block, have, size, bits);
-  if (!is_resized_in_place(block, have, size) && !stays(have, size)) {
+  const pointee found = classify(block);
+  if (!may_stay(found, block, flags)) return move_with(block, have, size, bits);
+  if (!is_resized_in_place(found.large(), have, size) && !stays(have, size)) {
     // Of a shorter block realloc copies what was asked for, and what lies behind it may not be zero.
     const bool any_place = flags.alignment() <= 16 && flags.arena() == 0 && !flags.without_cache() &&
-                           !(flags.zero() && size < have) && scope_core::span_of(block) == nullptr;
+                           !(flags.zero() && size < have) && found.kind != block_kind::scoped;
     if (!any_place) {
       void* const moved = move_with(block, have, size, bits);
       return moved == nullptr && size <= have ? block : moved;  // no memory is needed for fewer bytes
@@ -177,7 +176,7 @@ TARN_API size_t xallocx(void* block, size_t size, size_t extra, int flags) noexc
   const jemalloc::flag_word word(flags);
   if (!keeps_alignment(block, word.alignment()) || size > entry::largest_request) return have;
   const std::size_t most = extra > entry::largest_request - size ? entry::largest_request : size + extra;
-  const std::size_t now = jemalloc::resize_in_place(block, have, size, most);
+  const std::size_t now = jemalloc::resize_in_place(classify(block).large(), have, size, most);
   if (word.zero()) jemalloc::zero_from(block, have);
   return now;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The fast paths of malloc and free, inlined into every entry point. A hit of malloc: the thread's cache, or what it has
-// of the scope that it is in; the bin of the size class from a table; a pop. A hit of free: the size class from the page map, a push. Everything else is out
-// of line in slow_paths.cpp. The checks of the hardened build: hardened_block.hpp.
+// of the scope that it is in; the bin of the size class from a table; a pop. A hit of free: the size class from the page
+// map, a push. Everything else is out of line: what malloc misses in miss.cpp, free() in free.cpp, realloc() in
+// resize.cpp, blocks that are no objects of a class in block.cpp. The checks of the hardened build: hardened_block.hpp.
 //
 // Thread safety: all functions may be called by any thread, with no lock held.
 #pragma once
@@ -15,7 +16,7 @@
 
 namespace tarn {
 
-// ---- slow paths (slow_paths.cpp) ----
+// ---- slow paths ----
 
 // Allocates any size. Null with errno ENOMEM when there is no memory.
 void* allocate_slow(std::size_t size);

@@ -2,8 +2,7 @@
 #include "malloc/hardened_size.hpp"
 
 #include "malloc/allocate.hpp"
-#include "malloc/hardened_zero.hpp"
-#include "malloc/large_block.hpp"
+#include "malloc/block.hpp"
 #include "os/memory.hpp"
 #include "os/report.hpp"
 
@@ -23,13 +22,14 @@ bool serves(std::size_t size, std::size_t alignment, unsigned size_class, std::s
 }  // namespace
 
 void check(const void* block, std::size_t size, std::size_t alignment, how_named how) {
-  const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
+  const pointee found = classify(block);
+  const unsigned size_class = found.kind == block_kind::object ? found.size_class : 0;
   if (TARN_LIKELY(size_class != 0 && alignment <= 8 && size <= largest_fine &&
                   fine_class_of(object_size(size)) == size_class))
     return;
-  if (size != 0 && hardened_zero::is_block(block, size_text)) os::fatal(size_text, block);
+  if (found.kind == block_kind::empty && size != 0) os::fatal(size_text, block);
   // Guarded blocks, and those of a scope or that the heap profile follows, may be longer than the request.
-  if (size_class == 0 && large_block::find(block) == nullptr) return;
+  if (size_class == 0 && found.kind != block_kind::large) return;
   const std::size_t usable = usable_size(block);
   if (serves(size, alignment, size_class, usable)) return;
   if (how == how_named::exact || !stays(usable, size)) os::fatal(size_text, block);

@@ -61,21 +61,18 @@ void* allocate() {
   return nullptr;
 }
 
-bool is_block(const void* address, const char* fault) {
+bool contains(const void* address) { return place_of(address) != no_place; }
+
+bool is_live(const void* address) {
   const std::size_t at = place_of(address);
-  if (TARN_LIKELY(at == no_place)) return false;
-  if (at % step != 0 || (word_of(at).load(std::memory_order_relaxed) & bit_of(at)) == 0)
-    os::fatal(fault, address);
-  return true;
+  return at % step == 0 && (word_of(at).load(std::memory_order_relaxed) & bit_of(at)) != 0;
 }
 
-bool deallocate(const void* block) {
+void deallocate(const void* block) {
   const std::size_t at = place_of(block);
-  if (TARN_LIKELY(at == no_place)) return false;
   if (at % step != 0) os::fatal("invalid free of a pointer into a block", block);
   if ((word_of(at).fetch_and(~bit_of(at), std::memory_order_relaxed) & bit_of(at)) == 0)
     os::fatal("double free", block);
-  return true;
 }
 
 }  // namespace tarn::hardened_zero

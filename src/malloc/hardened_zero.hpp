@@ -17,9 +17,11 @@ inline constexpr std::size_t most_blocks = 65'536;
 
 // Null: the range is full, or there is none.
 void* allocate();
-// False: the address is not in the range. Ends the process with the message if it is, but no live block begins there.
-bool is_block(const void* address, const char* fault);
-// As is_block(), and frees the block.
-bool deallocate(const void* block);
+// Whether the address is in the range.
+bool contains(const void* address);
+// Whether a live block begins at the address. Requires: contains(address).
+bool is_live(const void* address);
+// Ends the process if no live block begins there. Requires: contains(block).
+void deallocate(const void* block);
 
 }  // namespace tarn::hardened_zero

@@ -57,10 +57,10 @@ span* copy_to_longer(const span* old, std::size_t pages) {
 void note_resized(std::size_t before, std::size_t pages) {
   if (pages > before) {
     engine::large_bytes.fetch_add((pages - before) << page_shift, std::memory_order_relaxed);
-    engine::apart.allocated += (pages - before) << page_shift;
+    engine::uncached_traffic.allocated += (pages - before) << page_shift;
   } else {
     engine::large_bytes.fetch_sub((before - pages) << page_shift, std::memory_order_relaxed);
-    engine::apart.freed += (before - pages) << page_shift;
+    engine::uncached_traffic.freed += (before - pages) << page_shift;
   }
 }
 
@@ -81,20 +81,11 @@ void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
   if (s == nullptr) return nullptr;
   s->owner.store(nullptr, std::memory_order_relaxed);
   engine::large_bytes.fetch_add(s->bytes(), std::memory_order_relaxed);
-  engine::apart.allocated += s->bytes();
+  engine::uncached_traffic.allocated += s->bytes();
   if (zeroed) zero_dirty_pages(engine::map, s);
   if constexpr (hardened_build) hardened_large::guard_end(s);
   choose(s, size);
   return reinterpret_cast<void*>(s->start);
-}
-
-span* find(const void* block) {
-  span* s = engine::map.span_of(address_of(block));
-  if (s == nullptr || s->state.load(std::memory_order_relaxed) != span_state::large ||
-      s->start != address_of(block)) {
-    return nullptr;
-  }
-  return s;
 }
 
 bool deallocate(span* s) {
@@ -104,7 +95,7 @@ bool deallocate(span* s) {
     return false;
   engine::samples.remove_large(s);
   engine::large_bytes.fetch_sub(s->bytes(), std::memory_order_relaxed);
-  engine::apart.freed += s->bytes();
+  engine::uncached_traffic.freed += s->bytes();
   if constexpr (hardened_build) {
     hardened_large::retire(s);
   } else {

@@ -15,9 +15,6 @@ namespace tarn::large_block {
 // left alone. `zeroed`: all bytes are zero; pages known to be zero are not written to.
 void* allocate(std::size_t size, std::size_t alignment, bool zeroed);
 
-// The block's span, or null if the address is not that of a live large block.
-span* find(const void* block);
-
 // A block for a request of `size` bytes has been allocated, or has got another length: the heap profile may follow it.
 void choose(span* s, std::size_t size);
 

@@ -4,16 +4,16 @@
 #include <cstring>
 
 #include "malloc/allocate.hpp"
-#include "malloc/large_block.hpp"
-#include "scope/scope_core.hpp"
+#include "malloc/block.hpp"
 
 namespace tarn::moving {
 
 bool would_help(const void* block, double ratio) {
+  const span* const s = classify(block).cut();
   // Most blocks that are asked for lie in full spans, once the others have moved: no lock for these.
-  if (block == nullptr || engine::central_tier.is_in_full_span(block)) return false;
+  if (s == nullptr || central::is_full(*s)) return false;
   central::occupancy of_span{};
-  if (!engine::central_tier.occupancy_of(block, of_span)) return false;
+  if (!engine::central_tier.occupancy_of(*s, block, of_span)) return false;
   if (of_span.taken == of_span.objects || of_span.is_next || of_span.partial_spans < 2) return false;
   // taken / objects <= ratio * partial_taken / partial_objects
   return static_cast<double>(of_span.taken) * static_cast<double>(of_span.partial_objects) <=
@@ -28,8 +28,7 @@ static std::size_t promised_alignment(const void* block, std::size_t bytes) {
 
 void* move(void* block) {
   const std::size_t bytes = usable_size(block);
-  if (scope_core::span_of(block) != nullptr) return block;  // it stays in its scope
-  if (bytes > largest_class_size - kept_bytes || large_block::find(block) != nullptr) return block;
+  if (!actions_of(classify(block).kind).moves) return block;
   void* const to = allocate_uncached(promised_alignment(block, bytes), bytes);
   if (to == nullptr) return nullptr;
   std::memcpy(to, block, bytes);

@@ -2,7 +2,7 @@
 #include "malloc/pinning.hpp"
 
 #include "central/size_class.hpp"
-#include "runtime/instance.hpp"
+#include "malloc/block.hpp"
 
 namespace tarn::pinning {
 
@@ -23,8 +23,9 @@ void visit(void (*visit)(void* context, const tarn_pinned* pinned), void* contex
 }
 
 std::size_t bytes_by(const void* block) {
+  const span* const s = classify(block).cut();
   central::occupancy of_span{};
-  if (block == nullptr || !engine::central_tier.occupancy_of(block, of_span) || of_span.taken == 0) return 0;
+  if (s == nullptr || !engine::central_tier.occupancy_of(*s, block, of_span) || of_span.taken == 0) return 0;
   const std::size_t used = of_span.taken * of_span.object_size;
   return used < of_span.bytes ? (of_span.bytes - used) / of_span.taken : 0;
 }

@@ -12,7 +12,7 @@ void begin(tarn_allocation_count& count) {
   count.outer = innermost;
   innermost = &count;
   if (count.outer != nullptr) return;
-  engine::share.samples = sample_countdown::counted();
+  engine::processor_user.samples = sample_countdown::counted();
   if (engine::local_cache != &engine::no_cache) adopt_cache(*engine::local_cache);
   if (engine::is_in_scope()) engine::allocating->count_every_pop();
 }
@@ -23,14 +23,14 @@ void end(tarn_allocation_count& count) {
   }
   innermost = count.outer;
   if (innermost != nullptr) return;
-  engine::share.samples = {};
+  engine::processor_user.samples = {};
   if (engine::local_cache != &engine::no_cache) engine::local_cache->set_counting(false);
 }
 
 void forget() {
   if (innermost == nullptr) return;
   innermost = nullptr;
-  engine::share.samples = {};
+  engine::processor_user.samples = {};
 }
 
 void add(std::size_t size) {

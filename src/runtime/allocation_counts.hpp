@@ -5,7 +5,8 @@
 // (sample_countdown) are negative, so each of its allocations takes the slow path, and is counted there.
 //
 // Thread safety: each thread has its own counts; a count is begun and ended by the same thread.
-// Invariant: if innermost() is not null, every countdown of the thread's cache, and of its share, is negative.
+// Invariant: if innermost() is not null, every countdown of the thread's cache, and of its use of the
+// processors' caches, is negative.
 #pragma once
 
 #include <cstddef>

@@ -38,8 +38,8 @@ bool has_exit_key = false;
 constexpr std::uintptr_t last_round = PTHREAD_DESTRUCTOR_ITERATIONS - TARN_TSAN;
 
 void use_processors(bool in_use) {
-  if (share.in_use == in_use) return;
-  share.in_use = in_use;
+  if (processor_user.in_use == in_use) return;
+  processor_user.in_use = in_use;
   processors.threads.fetch_add(in_use ? 1 : ~std::size_t{0}, std::memory_order_relaxed);
 }
 
@@ -117,9 +117,9 @@ thread_cache* attach_thread(bool own) {
   }
   if (phase == thread_phase::ended) return nullptr;
   if (phase == thread_phase::fresh) attached_threads.fetch_add(1, std::memory_order_relaxed);
-  if (TARN_UNLIKELY(share.may_be_vfork_child)) {
+  if (TARN_UNLIKELY(processor_user.may_be_vfork_child)) {
     if (os::in_sandbox() || os::in_vfork_child()) return nullptr;
-    share.may_be_vfork_child = false;
+    processor_user.may_be_vfork_child = false;
   }
   bool adopted = false;
   thread_cache* cache = nullptr;
@@ -158,7 +158,7 @@ void begin_bare_thread() {
 }
 
 traffic traffic_of_thread() {
-  traffic all = apart;
+  traffic all = uncached_traffic;
   if (local_cache != &no_cache) {
     const thread_cache::traffic_bytes cached = local_cache->traffic();
     all.allocated += cached.allocated;
@@ -174,7 +174,7 @@ void before_vfork() {
   // In a sandbox nothing may be asked later, so the thread gets a cache of its own, which the child can use.
   if (os::in_sandbox() && attach_thread(true) != nullptr) return;
   use_processors(false);
-  share.may_be_vfork_child = true;
+  processor_user.may_be_vfork_child = true;
 }
 
 namespace {
@@ -247,14 +247,14 @@ void tarn::os::run_without_cache(void (*call)(void*), void* context) {
   thread_cache* const cache = local_cache;
   allocation_bins* const bins = allocating;
   const thread_phase before = phase;
-  const bool shares = share.in_use;
+  const bool shares = processor_user.in_use;
   traffic* const noted = noted_traffic;  // which would lack that of the cache
   begin_bare_thread();
-  share.in_use = false;
+  processor_user.in_use = false;
   noted_traffic = nullptr;
   call(context);
   noted_traffic = noted;
-  share.in_use = shares;
+  processor_user.in_use = shares;
   phase = before;
   local_cache = cache;
   allocating = bins;

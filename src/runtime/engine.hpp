@@ -12,7 +12,7 @@ namespace tarn::engine {
 
 #pragma GCC visibility push(hidden)
 
-// The calling thread's cache, created if necessary. Null: the thread is to use the processors' caches (share.in_use),
+// The calling thread's cache, created if necessary. Null: the thread is to use the processors' caches (processor_user.in_use),
 // is about to end, or there is no memory; the caller may then use `central_tier` directly. `own`: it is to have a cache
 // of its own, by which the thread can be told from others.
 thread_cache* attach_thread(bool own = false);

@@ -129,7 +129,7 @@ void put_structures_right(bool heap_is_consistent) {
   central_tier.magazines().forget_holds();
   blocks.forget_holds();
   metadata.forget_scratch();
-  processors.note_forked_child(share.in_use);
+  processors.note_forked_child(processor_user.in_use);
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
   for (const front* e : fronts) {
     if (e != nullptr) e->after_fork_in_child();

@@ -22,9 +22,9 @@ constinit thread_cache no_cache{thread_cache::empty_tag{}};
 
 thread_local constinit thread_cache* local_cache = &no_cache;
 thread_local constinit allocation_bins* allocating = &no_cache;
-thread_local constinit processor_share share;
+thread_local constinit processor_use processor_user;
 thread_local constinit byte_countdown profile_countdown;
-thread_local constinit traffic apart;
+thread_local constinit traffic uncached_traffic;
 thread_local constinit traffic* noted_traffic = nullptr;
 
 }  // namespace tarn::engine

@@ -61,14 +61,14 @@ extern thread_local constinit allocation_bins* allocating;
 inline bool is_in_scope() { return allocating != local_cache; }
 
 // Of a thread that uses the processors' caches; its local_cache is &no_cache.
-struct processor_share {
+struct processor_use {
   bool in_use = false;
   // The thread has called vfork, and has not found out since that it is not the child. The kernel has no restartable
   // sequences for the child, which uses this thread's data.
   bool may_be_vfork_child = false;
   sample_countdown samples;  // of its allocations of all classes
 };
-extern thread_local constinit processor_share share;
+extern thread_local constinit processor_use processor_user;
 
 // To the calling thread's next sample of the heap profile, for allocations that no cache counts.
 extern thread_local constinit byte_countdown profile_countdown;
@@ -80,7 +80,7 @@ struct traffic {
 };
 // Of these, what did not pass through its own cache: large blocks, and objects that came from the processors' caches or
 // straight from spans.
-extern thread_local constinit traffic apart;
+extern thread_local constinit traffic uncached_traffic;
 // Where the calling thread wants its traffic after slow calls of malloc (note_traffic()); null: nowhere. Owner: the thread.
 extern thread_local constinit traffic* noted_traffic;
 

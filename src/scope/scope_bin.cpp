@@ -89,7 +89,7 @@ void* scope_bin::allocate_slow(unsigned size_class) {
   if (!reserve(size_class, std::max(first_objects, std::size_t{2} * most_[size_class]))) {
     if (memory->take_objects(c, &object, 1, this) == 0) return nullptr;
     --b.samples.until_sample;
-    engine::apart.allocated += class_info(c).size;
+    engine::uncached_traffic.allocated += class_info(c).size;
     free_mark::clear(object);
     return object;
   }
@@ -106,7 +106,7 @@ void* scope_bin::allocate_slow(unsigned size_class) {
     }
     *b.top++ = taken[i - 1];
   }
-  engine::apart.allocated += count * class_info(c).size;
+  engine::uncached_traffic.allocated += count * class_info(c).size;
   return take(size_class);
 }
 
@@ -119,7 +119,7 @@ bool scope_bin::make_room(unsigned size_class) {
   if (most_[size_class] < 2) return false;
   const std::size_t leaving = most_[size_class] / 2;
   b.top -= leaving;
-  engine::apart.freed += leaving * class_info(size_class).size;
+  engine::uncached_traffic.freed += leaving * class_info(size_class).size;
   scope_core::put_back(b.top, leaving);
   return true;
 }

@@ -65,7 +65,7 @@ void* scope_core::allocate(std::size_t size, std::size_t alignment, scope_bin* b
   if (c == size_classes::count) return allocate_large(size, alignment, false, bin);
   void* object = nullptr;
   if (take_objects(c, &object, 1, bin) == 0) return nullptr;
-  engine::apart.allocated += class_info(c).size;
+  engine::uncached_traffic.allocated += class_info(c).size;
   free_mark::clear(object);
   return object;
 }
@@ -78,7 +78,7 @@ span* scope_core::take_large(std::size_t size, std::size_t alignment, bool zeroe
                        zeroed ? page_heap::use::sparse : page_heap::use::filled, bin);
   if (s == nullptr) return nullptr;
   if (zeroed) zero_dirty_pages(engine::map, s);
-  engine::apart.allocated += s->bytes();
+  engine::uncached_traffic.allocated += s->bytes();
   {
     os::lock_guard guard(lock_, *this);
     s->list = large;
@@ -184,7 +184,7 @@ void scope_core::deallocate(span* s, void* block, void (*take_back)(const span*,
   });
   if (is_idle) engine::central_tier.wake_decay();
   if (what == freed::no) os::fatal("double free", block);
-  engine::apart.freed += bytes;
+  engine::uncached_traffic.freed += bytes;
   if (TARN_UNLIKELY(sample != nullptr)) engine::samples.remove(sample);
   if (what == freed::span) {
     give_back_withheld(withheld);

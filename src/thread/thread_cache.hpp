@@ -207,6 +207,10 @@ class thread_cache : public allocation_bins {
   // one for the heap profile; of two at one place the guarded one comes next. `counts`: the thread counts its
   // allocations, and none is chosen.
   sample_kind choose(unsigned size_class, sample_windows& guards, byte_samples& profile, bool counts = false);
+  // False: choose() would say none. A thread that counts its allocations gets true.
+  [[nodiscard]] bool may_choose(unsigned size_class) const {
+    return bins_[size_class].samples.until_sample <= 0;
+  }
   // Takes back what choose() has counted for the sample that it chose, because the sample was refused or there was no
   // memory for it. The caller then calls allocate_slow(), which counts the allocation.
   void forget_choice(unsigned size_class) {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "expect_abort.hpp"
-#include "malloc/large_block.hpp"
+#include "malloc/block.hpp"
 #include "os/memory.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
@@ -99,7 +99,7 @@ bool is_seen(void* p) {
   const page_map::entry page = engine::map.find(address_of(p));
   if (const auto unlisted = engine::central_tier.look_up_unlisted(p); unlisted.size_class != 0)
     return unlisted.fault != nullptr;
-  if (page.size_class() == 0) return large_block::find(p) == nullptr;
+  if (page.size_class() == 0) return classify(p).large() == nullptr;
   if (address_of(p) < objects::first_of(page.owner())) return true;
   return !page.begins_object(address_of(p),
                              class_info(static_cast<unsigned>(page.size_class())).reciprocal) ||

@@ -189,8 +189,8 @@ model pool_number() {
 }
 const registered numbered("publication.pool_number", {"release", "acquire"}, pool_number);
 
-// A checked scope ends: its span with survivors is marked, and then the chunk is given to the heir. deallocate_apart() of
-// src/malloc/slow_paths.cpp, on a thread in the heir's scope, reads a block without a lock (its mark) if the heir owns the
+// A checked scope ends: its span with survivors is marked, and then the chunk is given to the heir. free_scoped() of
+// src/malloc/block.cpp, on a thread in the heir's scope, reads a block without a lock (its mark) if the heir owns the
 // span and the span is an ordinary one; so it reads the owner first.
 // Covers: src/scope/scope_end.cpp: owner.store release
 // Covers: src/scope/scope_core.hpp: owner.load acquire

@@ -188,10 +188,11 @@ TEST(central_idle_pages, occupancy_is_told) {
   const std::size_t per_span = class_info(s.size_class).objects;
   for (void* object : s.live) {
     central::occupancy of_span{};
-    ASSERT_TRUE(s.c.occupancy_of(object, of_span));
+    const span& its_span = *s.c.map().span_of(address_of(object));
+    ASSERT_TRUE(s.c.occupancy_of(its_span, object, of_span));
     EXPECT_EQ(of_span.objects, per_span);
     EXPECT_LT(of_span.taken, of_span.objects);
-    EXPECT_FALSE(s.c.is_in_full_span(object));
+    EXPECT_FALSE(central::is_full(its_span));
   }
 }
 

@@ -52,7 +52,7 @@ TEST_F(central_idle_test, tells_which_spare_span_is_used_next) {
   for (std::size_t i = 1; i < spans; ++i) {
     taken = take(small, per_span);
     central::occupancy out{};
-    ASSERT_TRUE(central_.occupancy_of(taken[0], out));
+    ASSERT_TRUE(central_.occupancy_of(*central_.map().span_of(address_of(taken[0])), taken[0], out));
     EXPECT_FALSE(out.is_next) << "it is full";
   }
 }

@@ -24,14 +24,16 @@ TEST(central_occupancy, counts_taken_objects) {
   EXPECT_EQ(full.taken, before.taken + 3 * per_span);
   EXPECT_GE(full.spans, 3U);
   central::occupancy out{};
-  ASSERT_TRUE(c.occupancy_of(objects[0], out));
+  const span& first = *c.map().span_of(address_of(objects[0]));
+  const span& second = *c.map().span_of(address_of(objects[1]));
+  ASSERT_TRUE(c.occupancy_of(first, objects[0], out));
   EXPECT_EQ(out.objects, per_span);
   EXPECT_EQ(out.bytes, span_bytes(observed_class));
-  EXPECT_EQ(c.is_in_full_span(objects[0]), out.taken == out.objects);
+  EXPECT_EQ(central::is_full(first), out.taken == out.objects);
   const std::size_t taken = out.taken;
   free_mark::set(objects[0]);
   c.flush(observed_class, objects.data(), 1);
-  ASSERT_TRUE(c.occupancy_of(objects[1], out));
+  ASSERT_TRUE(c.occupancy_of(second, objects[1], out));
   EXPECT_EQ(c.figures_of(observed_class).taken, full.taken - 1);
   EXPECT_LE(out.taken, taken);
   EXPECT_LE(out.partial_taken, out.partial_objects);
@@ -47,10 +49,8 @@ TEST(central_occupancy, counts_taken_objects) {
 TEST(central_occupancy, knows_only_objects) {
   central::occupancy out{};
   int on_stack = 0;
-  EXPECT_FALSE(engine::central_tier.occupancy_of(&on_stack, out));
-  EXPECT_FALSE(engine::central_tier.occupancy_of(nullptr, out));
-  EXPECT_FALSE(engine::central_tier.is_in_full_span(&on_stack));
-  EXPECT_FALSE(engine::central_tier.is_in_full_span(nullptr));
+  const span free_one;
+  EXPECT_FALSE(engine::central_tier.occupancy_of(free_one, &on_stack, out));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/compiler.hpp"
+#include "malloc/block.hpp"
 #include "os/memory.hpp"
 #include "runtime/engine.hpp"
 #include "tarn/malloc.h"
@@ -38,14 +39,14 @@ const std::size_t enormous =
 TEST(large_block, is_found_by_its_start_only) {
   auto* const block = static_cast<char*>(large_block::allocate(mib, 1, false));
   ASSERT_NE(block, nullptr);
-  EXPECT_NE(large_block::find(block), nullptr);
-  EXPECT_EQ(large_block::find(block + 16), nullptr);
-  EXPECT_EQ(large_block::find(block + mib - 1), nullptr);
-  span* const s = large_block::find(block);
+  EXPECT_NE(classify(block).large(), nullptr);
+  EXPECT_EQ(classify(block + 16).large(), nullptr);
+  EXPECT_EQ(classify(block + mib - 1).large(), nullptr);
+  span* const s = classify(block).large();
   EXPECT_TRUE(large_block::deallocate(s));
-  EXPECT_EQ(large_block::find(block), nullptr);
+  EXPECT_EQ(classify(block).large(), nullptr);
   int local = 0;
-  EXPECT_EQ(large_block::find(&local), nullptr);
+  EXPECT_EQ(classify(&local).large(), nullptr);
 }
 
 TEST(large_block, zeroing_touches_used_pages_only) {
@@ -132,7 +133,7 @@ TEST(large_block, moves_with_its_content_and_can_be_used_and_freed) {
     for (int move = 0; move < 4; ++move) {
       const std::size_t before = tarn_usable_size(block);
       // A new wall may take the memory after the block, which then has to move.
-      span* const s = large_block::find(block);
+      span* const s = classify(block).large();
       ASSERT_NE(s, nullptr);
       walls.push_back(tarn_malloc(page_size * 40));
       void* const longer = tarn_realloc(block, before * 2);
@@ -166,7 +167,7 @@ TEST(large_block, a_little_shorter_keeps_its_length_much_shorter_gives_the_rest_
 
 TEST(large_block, one_of_two_frees_wins) {
   void* const block = tarn_malloc(mib);
-  span* const s = large_block::find(block);
+  span* const s = classify(block).large();
   ASSERT_NE(s, nullptr);
   EXPECT_TRUE(large_block::deallocate(s));
   EXPECT_FALSE(large_block::deallocate(s));

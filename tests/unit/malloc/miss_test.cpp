@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Aligned blocks, realloc between size classes, and objects that come directly from a span.
+// Aligned blocks, blocks between dropped pages, and objects that come directly from a span.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace tarn {
 namespace {
 
-TEST(slow_paths, every_alignment_with_every_kind_of_size) {
+TEST(miss, every_alignment_with_every_kind_of_size) {
   std::vector<void*> live;
   for (std::size_t alignment = 1; alignment <= 32 * mib; alignment *= 2) {
     for (const std::size_t size :
@@ -34,7 +34,7 @@ TEST(slow_paths, every_alignment_with_every_kind_of_size) {
   for (void* block : live) deallocate(block);
 }
 
-TEST(slow_paths, aligned_blocks_up_to_a_page_come_from_classes) {
+TEST(miss, aligned_blocks_up_to_a_page_come_from_classes) {
   for (std::size_t alignment = 32; alignment <= page_size; alignment *= 2) {
     for (std::size_t size = 1; size <= 20000; size += 61) {
       void* const block = allocate_aligned(alignment, size);
@@ -54,41 +54,7 @@ TEST(slow_paths, aligned_blocks_up_to_a_page_come_from_classes) {
   }
 }
 
-TEST(slow_paths, realloc_keeps_the_content_across_all_sizes) {
-  std::mt19937 random(8);
-  std::vector<unsigned char> content;
-  unsigned char* block = nullptr;
-  for (int step = 0; step < 2000; ++step) {
-    const std::size_t size = 1 + random() % (random() % 8 == 0 ? 3000000 : 5000);
-    block = static_cast<unsigned char*>(block == nullptr ? allocate(size) : reallocate(block, size));
-    ASSERT_NE(block, nullptr);
-    const std::size_t kept = std::min(size, content.size());
-    ASSERT_TRUE(kept == 0 || std::memcmp(block, content.data(), kept) == 0) << "to " << size << " bytes";
-    content.resize(size);
-    for (std::size_t i = kept; i < size; i += 997) content[i] = static_cast<unsigned char>(random());
-    std::memcpy(block, content.data(), size);
-  }
-  deallocate(block);
-}
-
-TEST(slow_paths, realloc_to_a_size_not_much_less_stays_where_it_is) {
-  void* const block = allocate(1000);
-  const std::size_t have = usable_size(block);
-  EXPECT_EQ(reallocate(block, have), block);
-  EXPECT_EQ(reallocate(block, have / 2 + 1), block);
-  void* const less = reallocate(block, have / 4);
-  EXPECT_LT(usable_size(less), have) << "a quarter is used: the other bytes must be freed";
-  deallocate(less);
-}
-
-TEST(slow_paths, realloc_does_not_move_a_block_of_the_smallest_class) {
-  void* const block = allocate(1);
-  const std::size_t have = usable_size(block);
-  for (std::size_t size = have; size != 0; --size) EXPECT_EQ(reallocate(block, size), block) << size;
-  deallocate(block);
-}
-
-TEST(slow_paths, blocks_between_dropped_pages_are_used_like_any_other) {
+TEST(miss, blocks_between_dropped_pages_are_used_like_any_other) {
   if constexpr (hardened_build) GTEST_SKIP() << "it drops no pages between blocks";
   constexpr std::size_t size = 700;
   std::vector<unsigned char*> blocks(4000);
@@ -112,7 +78,7 @@ TEST(slow_paths, blocks_between_dropped_pages_are_used_like_any_other) {
   engine::central_tier.validate();
 }
 
-TEST(slow_paths, a_trim_that_keeps_memory_drops_no_pages_between_blocks) {
+TEST(miss, a_trim_that_keeps_memory_drops_no_pages_between_blocks) {
   if constexpr (hardened_build) GTEST_SKIP() << "it drops no pages between blocks";
   std::vector<void*> blocks(4000);
   for (void*& block : blocks) block = allocate(700);
@@ -125,7 +91,7 @@ TEST(slow_paths, a_trim_that_keeps_memory_drops_no_pages_between_blocks) {
   for (std::size_t i = 0; i < blocks.size(); i += 8) deallocate(blocks[i]);
 }
 
-TEST(slow_paths, an_object_from_its_span_at_once_is_freed_like_any_other) {
+TEST(miss, an_object_from_its_span_at_once_is_freed_like_any_other) {
   // A magazine for one object, on the stack, as threads without a cache use it.
   struct {
     magazine head;

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// realloc().
+#include <cerrno>
+#include <cstring>
+
+#include "malloc/allocate.hpp"
+#include "malloc/block.hpp"
+#include "malloc/large_block.hpp"
+#include "malloc/miss.hpp"
+#include "os/report.hpp"
+#include "runtime/allocation_counts.hpp"
+
+namespace tarn {
+namespace {
+
+// realloc asks for no more than the new size from this size on, where a quarter more would only be refused.
+constexpr std::size_t grows_ahead_below = std::size_t{1} << 40;
+
+// The new block of a realloc. In the hardened build, whose large blocks do not grow in place, a quarter more: the
+// pages take only address space until they are written to.
+void* allocate_to_grow(std::size_t size) {
+  if (hardened_build && size > largest_class_size && size < grows_ahead_below) {
+    const int error = errno;
+    if (void* const block = allocate(size + size / 4)) return block;
+    errno = error;
+  }
+  return allocate(size);
+}
+
+// Another block with the content, which takes the place of this one.
+void* replace(void* block, std::size_t have, std::size_t size) {
+  const int error = errno;
+  void* const fresh = allocate_to_grow(size);
+  if (fresh == nullptr) {
+    if (size > have) return nullptr;
+    errno = error;
+    return block;  // no memory is needed for fewer bytes
+  }
+  std::memcpy(fresh, block, have < size ? have : size);
+  deallocate(block);
+  return fresh;
+}
+
+void* resize_by_pages(span* s, void* block, std::size_t size) {
+  const std::size_t before = s->pages;
+  void* const resized = take_or_gather(size, [=] { return large_block::resize(s, size); });
+  // A block of another length is another block to the profile.
+  if (resized != nullptr && (resized != block || s->pages != before)) {
+    span* const now = resized == block ? s : classify(resized).large();
+    engine::samples.remove_large(now);
+    large_block::choose(now, size);
+  }
+  if (TARN_UNLIKELY(allocation_counts::innermost != nullptr) && resized != block)
+    allocation_counts::add(size);
+  return resized != nullptr ? resized : out_of_memory();
+}
+
+bool stays_where_it_is(resizing how, std::size_t have, std::size_t size) {
+  return size == have || (how == resizing::if_it_stays && stays(have, size));
+}
+
+TARN_NOINLINE void* reallocate_unclassed(page_map::entry page, void* block, std::size_t size) {
+  pointee found = classify_unclassed(page, block);
+  if (const char* fault = fault_of(found, block)) os::fatal(fault, block);
+  if (found.kind == block_kind::object) return reallocate(block, size);
+  const block_actions& actions = actions_of(found.kind);
+  const std::size_t have = actions.usable(found, block);
+  if (have == block_actions::no_block) os::fatal(actions.bad_resize, block);
+  if (stays_where_it_is(actions.resize, have, size)) return block;
+  if (actions.resize == resizing::by_pages && size > largest_class_size && !engine::is_in_scope())
+    return resize_by_pages(found.owner, block, size);
+  return replace(block, have, size);
+}
+
+}  // namespace
+
+void* reallocate(void* block, std::size_t size) {
+  const page_map::entry page = engine::map.find(address_of(block));
+  if (TARN_UNLIKELY(page.size_class() == 0)) return reallocate_unclassed(page, block, size);
+  if (const char* fault = fault_of(page, block)) os::fatal(fault, block);
+  const std::size_t have = usable_bytes(static_cast<unsigned>(page.size_class()), block);
+  return stays(have, size) ? block : replace(block, have, size);
+}
+
+}  // namespace tarn
