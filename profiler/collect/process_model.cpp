@@ -79,7 +79,7 @@ void process_model::settle() {
 
 // ---- blocks ----
 
-void process_model::end_odd_block(const allocation_event& event) {
+[[gnu::always_inline]] inline void process_model::end_odd_block(const allocation_event& event) {
   const living_block* odd = blocks_.find(event.address);
   if (odd == nullptr) return;
   // It happened in a signal handler, or bypassed the hooks.
@@ -92,7 +92,8 @@ void process_model::end_odd_block(const allocation_event& event) {
   remove_block(gone.thread, gone, release);
 }
 
-void process_model::count_block(living_site& site, const allocation_event& event, double weight) {
+[[gnu::always_inline]] inline void process_model::count_block(living_site& site,
+                                                              const allocation_event& event, double weight) {
   site_figures& figures = site.figures;
   const auto size = static_cast<double>(event.size);
   const double bytes = weight * size;

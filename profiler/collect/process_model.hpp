@@ -138,6 +138,7 @@ class process_model {
 
   known_memory memory() noexcept { return {blocks_, mappings_, sites_, weights_}; }
   void add_block(std::uint32_t thread, const allocation_event& event, std::uint64_t old_number);
+  // Parts of add_block, at each event.
   // The free of an older block at the new one's address was not recorded.
   void end_odd_block(const allocation_event& event);
   void count_block(living_site& site, const allocation_event& event, double weight);

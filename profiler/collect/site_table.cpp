@@ -20,7 +20,8 @@ std::uint8_t binary_floor(std::uint64_t value) {
   return static_cast<std::uint8_t>(value == 0 ? 0 : 63 - std::countl_zero(value));
 }
 
-size_count& size_of(std::vector<size_count>& sizes, std::uint64_t size, bool is_exact) {
+[[gnu::always_inline]] inline size_count& size_of(std::vector<size_count>& sizes, std::uint64_t size,
+                                                  bool is_exact) {
   return find_or_append(
       sizes, [size](const size_count& one) { return one.size == size; },
       [size, is_exact] {
@@ -28,8 +29,8 @@ size_count& size_of(std::vector<size_count>& sizes, std::uint64_t size, bool is_
       });
 }
 
-lifetime_count& lifetime_of(std::vector<lifetime_count>& lifetimes, std::uint8_t lifetime,
-                            std::uint8_t size) {
+[[gnu::always_inline]] inline lifetime_count& lifetime_of(std::vector<lifetime_count>& lifetimes,
+                                                          std::uint8_t lifetime, std::uint8_t size) {
   return find_or_append(
       lifetimes,
       [lifetime, size](const lifetime_count& one) { return one.lifetime == lifetime && one.size == size; },

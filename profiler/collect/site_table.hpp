@@ -23,7 +23,7 @@ namespace tarn::profiler {
 // For short lists in which a few items are looked up most of the time: finds the item that `same` accepts and moves it one place
 // towards the front (transpose heuristic); appends make() if there is none.
 template <class Item, class Same, class Make>
-Item& find_or_append(std::vector<Item>& items, Same same, Make make) {
+[[gnu::always_inline]] inline Item& find_or_append(std::vector<Item>& items, Same same, Make make) {
   for (std::size_t index = 0; index < items.size(); ++index) {
     if (!same(items[index])) continue;
     if (index == 0) return items[0];
