@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "profiler/analyze/advice_proof.hpp"
+#include "profiler/analyze/advice.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "profiler/analyze/advice_proof.hpp"
+#include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/advice_rules.hpp"
 #include "profiler/format/quantity.hpp"
 

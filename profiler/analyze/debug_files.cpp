@@ -21,7 +21,7 @@ constexpr long usual_wait_seconds = 10;
 constexpr const char* urls_variable = "DEBUGINFOD_URLS";
 constexpr const char* wait_variable = "DEBUGINFOD_TIMEOUT";
 
-template <typename function>
+template <class function>
 bool find_function(void* library, const char* name, function& out) {
   out = reinterpret_cast<function>(dlsym(library, name));
   return out != nullptr;

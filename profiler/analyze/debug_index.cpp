@@ -14,7 +14,7 @@ namespace {
 constexpr int deepest = 200;  // of nested entries; no compiler comes near it
 
 // Calls take(start, end) for each range of code of the entry.
-template <typename Take>
+template <class Take>
 void for_each_range(Dwarf_Die& die, Take take) {
   Dwarf_Addr base = 0, start = 0, end = 0;
   ptrdiff_t offset = 0;
@@ -24,7 +24,7 @@ void for_each_range(Dwarf_Die& die, Take take) {
   }
 }
 
-template <typename Visit>
+template <class Visit>
 void for_each_child(Dwarf_Die& parent, Visit visit) {
   Dwarf_Die child;
   if (dwarf_child(&parent, &child) != 0) return;

@@ -43,7 +43,7 @@ bool is_operator(std::string_view text, std::size_t at) {
 }
 
 // Calls visit(position) for each character outside of all brackets until it returns true; that position, or npos.
-template <typename Visit>
+template <class Visit>
 std::size_t find_outside(std::string_view text, Visit visit) {
   int depth = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {

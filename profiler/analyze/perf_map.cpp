@@ -52,7 +52,7 @@ bool parse_entry(std::string_view line, entry& into) {
 }
 
 // Calls visit(place in the file, line) for each line that ends in a line feed.
-template <typename Visit>
+template <class Visit>
 void for_each_line(int file, Visit visit) {
   std::vector<char> part(part_bytes + longest_line);
   std::size_t kept = 0;  // bytes of a line that has begun

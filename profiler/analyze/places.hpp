@@ -49,7 +49,7 @@ std::string say_places(std::size_t count);  // "1 place", "12 places"
 
 // Brings the rows first that are shown one by one: those whose figure can be told from zero (`of` returns the figure and half
 // the width of its interval), at most `most` of them. Keeps their order. Returns their number; all others are one row, "others".
-template <typename Row, typename Of>
+template <class Row, class Of>
 std::size_t split_off_others(std::vector<Row>& rows, std::size_t most, Of of) {
   const auto others = std::stable_partition(rows.begin(), rows.end(), [&of](const Row& row) {
     const auto [value, margin] = of(row);

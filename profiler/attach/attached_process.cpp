@@ -14,7 +14,7 @@
 #include "profiler/attach/attach_check.hpp"
 #include "profiler/attach/interrupted_calls.hpp"
 #include "profiler/attach/loader_lock.hpp"
-#include "profiler/attach/moments.hpp"
+#include "profiler/attach/remote_thread.hpp"
 #include "profiler/attach/safe_point.hpp"
 #include "profiler/proc/proc_status.hpp"
 #include "profiler/record/attach_calls.hpp"

@@ -22,14 +22,14 @@ constexpr std::size_t most_symbols = 1 << 20;
 constexpr std::size_t most_string_bytes = std::size_t{64} << 20;
 constexpr std::size_t most_buckets = 1 << 20;
 
-template <typename type>
+template <class type>
 std::optional<type> read_one(pid_t process, std::uint64_t address) {
   type value;
   if (read_memory(process, address, &value, sizeof value) != sizeof value) return std::nullopt;
   return value;
 }
 
-template <typename type>
+template <class type>
 std::vector<type> read_some(pid_t process, std::uint64_t address, std::size_t count) {
   std::vector<type> values(count);
   values.resize(read_memory(process, address, values.data(), count * sizeof(type)) / sizeof(type));

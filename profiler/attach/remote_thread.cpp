@@ -17,7 +17,6 @@
 
 #include "profiler/attach/attach_check.hpp"
 #include "profiler/attach/interrupted_calls.hpp"
-#include "profiler/attach/moments.hpp"
 #include "profiler/proc/proc_status.hpp"
 #include "profiler/proc/process_maps.hpp"
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <time.h>
 
 #include <cstdint>
 #include <functional>
@@ -20,6 +21,20 @@
 #include "profiler/attach/thread_state.hpp"
 
 namespace tarn::profiler {
+
+// Monotonic time.
+inline double now_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+inline void pause_for(double seconds) {
+  timespec time = {};
+  time.tv_sec = static_cast<time_t>(seconds);
+  time.tv_nsec = static_cast<long>(1e9 * (seconds - static_cast<double>(time.tv_sec)));
+  nanosleep(&time, nullptr);
+}
 
 // Instructions in the C library of a process that the calls need.
 struct libc_code {

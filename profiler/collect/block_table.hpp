@@ -43,7 +43,7 @@ class block_table {
   // The block that holds `address`; null if there is none, or the table was made without ranges.
   living_block* find_within(std::uint64_t address) noexcept;
   // Visits the blocks with at least one byte in the 4 KiB page at `page`; visits none in a table without ranges.
-  template <typename Visit>
+  template <class Visit>
   void for_each_on_page(std::uint64_t page, Visit visit) {
     if (!ranges_) return;
     const auto on_page = [page, &visit](living_block* block) {
@@ -69,7 +69,7 @@ class block_table {
   }
   std::size_t size() const noexcept { return blocks_.size(); }
 
-  template <typename Visit>
+  template <class Visit>
   void for_each(Visit visit) const {
     for (const living_block& block : blocks_.places()) {
       if (block.address != 0) visit(block);
@@ -77,7 +77,7 @@ class block_table {
   }
 
   // `visit` may change what a block has besides its address and its size.
-  template <typename Visit>
+  template <class Visit>
   void change_each(Visit visit) {
     for (living_block& block : blocks_.places()) {
       if (block.address != 0) visit(block);

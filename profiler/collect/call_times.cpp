@@ -36,6 +36,19 @@ void timed_calls::shorten(double ns_each, double least_part) noexcept {
   weight2_ns -= less * weight2;
 }
 
+void site_times::add(const site_times& more) noexcept {
+  gets.add(more.gets);
+  gives.add(more.gives);
+  large_ns += more.large_ns;
+  large_calls += more.large_calls;
+  free_calls += more.free_calls;
+}
+
+double site_times::small_mean(double otherwise) const noexcept {
+  const double calls = gets.weight + gives.weight - large_calls;
+  return calls > 0 ? std::max(0.0, gets.ns + gives.ns - large_ns) / calls : otherwise;
+}
+
 estimate time_of_calls(const timed_calls& timed, double calls, double otherwise) {
   if (timed.weight <= 0) return {calls * otherwise, 0};
   const double mean = timed.mean();

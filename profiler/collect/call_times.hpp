@@ -36,6 +36,19 @@ struct timed_calls {
   double mean() const noexcept { return weight > 0 ? ns / weight : 0; }
 };
 
+// The timed calls of one site.
+struct site_times {
+  timed_calls gets;  // timed allocations
+  timed_calls gives;
+  double large_ns = 0;     // time of calls whose weight is 1
+  double large_calls = 0;  // number of these
+  double free_calls = 0;   // frees without those of realloc
+
+  void add(const site_times& more) noexcept;
+  // The mean time of calls for small blocks, allocations and frees together; `otherwise` if none was timed.
+  double small_mean(double otherwise) const noexcept;
+};
+
 struct estimate {
   double value = 0;
   double variance = 0;

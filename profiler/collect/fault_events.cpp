@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "profiler/proc/proc_status.hpp"
 
@@ -133,31 +134,6 @@ std::string why(int error) {
   return std::string("page faults cannot be seen: perf_event_open: ") + std::strerror(error);
 }
 
-// Reads the fields of a record in order; beyond its end they are 0.
-struct record_reader {
-  const unsigned char* at;
-  const unsigned char* end;
-  std::uint64_t word() {
-    std::uint64_t value = 0;
-    if (end - at < 8) return 0;
-    std::memcpy(&value, at, 8);
-    at += 8;
-    return value;
-  }
-  std::uint32_t half() {
-    std::uint32_t value = 0;
-    if (end - at < 4) return 0;
-    std::memcpy(&value, at, 4);
-    at += 4;
-    return value;
-  }
-  std::string text() {
-    const auto* begin = reinterpret_cast<const char*>(at);
-    const std::size_t most = static_cast<std::size_t>(end - at);
-    return {begin, strnlen(begin, most)};
-  }
-};
-
 // The fields that follow the event's id.
 clock_sample read_clock_sample(record_reader& in) {
   clock_sample sample;
@@ -170,18 +146,16 @@ clock_sample read_clock_sample(record_reader& in) {
   return sample;
 }
 
-// Every record that is not a sample ends with pid, tid and time, and with the event's id if samples begin with it.
-std::uint64_t time_at_end(const unsigned char* end, bool has_id) {
-  std::uint64_t time = 0;
-  std::memcpy(&time, end - (has_id ? 16 : 8), 8);
-  return time;
-}
-
 }  // namespace
+
+void kernel_events::sort() {
+  const auto is_earlier = [](const auto& left, const auto& right) { return left.time_ns < right.time_ns; };
+  std::sort(faults.begin(), faults.end(), is_earlier);
+  std::sort(processes.begin(), processes.end(), is_earlier);
+}
 
 bool fault_events::open(const fault_settings& settings) {
   settings_ = settings;
-  page_bytes_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   for (const bool with_kernel : {true, false}) {
     if (open_all(with_kernel)) {
       sees_kernel_ = with_kernel;
@@ -202,7 +176,6 @@ bool fault_events::open_all(bool with_kernel) {
       if (error == ENODEV) error = 0;  // that processor is offline
       if (error != 0) break;
     }
-    buffer_bytes_ = pages * page_bytes_;
     if (error == 0 && !buffers_.empty()) return true;
     close();
     refusal_ = why(error);
@@ -234,16 +207,11 @@ int fault_events::open_processor(int processor, const perf_event_attr& attribute
       continue;
     }
     added.file = file;
-    void* memory = mmap(nullptr, (pages + 1) * page_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (memory != MAP_FAILED) {
-      added.memory = memory;
-      continue;
-    }
-    error = errno;
-    break;
+    error = added.records.map(file, pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+    if (error != 0) break;
   }
-  if (added.memory != nullptr) {
-    buffers_.push_back(added);
+  if (added.records.is_mapped()) {
+    buffers_.push_back(std::move(added));
   } else if (added.file >= 0) {
     ::close(added.file);
   }
@@ -302,117 +270,103 @@ void fault_events::close() {
   close_clock();
   for (const buffer& one : buffers_) {
     for (const int other : one.others) ::close(other);
-    munmap(one.memory, buffer_bytes_ + page_bytes_);
     ::close(one.file);
   }
   buffers_.clear();
 }
 
-void fault_events::take(std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
-                        std::vector<process_event>& processes, std::vector<clock_sample>& clock) {
-  for (const buffer& one : buffers_) take_from(one, faults, mappings, processes, clock);
+void fault_events::take(kernel_events& to) {
+  for (buffer& one : buffers_) take_from(one.records, to);
 }
 
-void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
-                             std::vector<mapping_event>& mappings, std::vector<process_event>& processes,
-                             std::vector<clock_sample>& clock) {
-  auto* page = static_cast<perf_event_mmap_page*>(one.memory);
-  const auto* data = static_cast<const unsigned char*>(one.memory) + page_bytes_;
-  // acquire, pairs with the kernel's release: the records below are whole
-  const std::uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
-  std::uint64_t tail = page->data_tail;
+void fault_events::take_from(perf_ring& records, kernel_events& to) {
+  const std::uint64_t head = records.head();
+  std::uint64_t tail = records.tail();
   while (tail < head) {
-    const std::size_t at = tail % buffer_bytes_;
     perf_event_header header = {};
-    // records are aligned to 8 bytes, so the header never wraps around
-    std::memcpy(&header, data + at, sizeof header);
-    if (header.size < sizeof header || tail + header.size > head) break;
-    const unsigned char* begin = data + at;
-    if (at + header.size > buffer_bytes_) {
-      record_.resize(header.size);
-      const std::size_t first = buffer_bytes_ - at;
-      std::memcpy(record_.data(), data + at, first);
-      std::memcpy(record_.data() + first, data, header.size - first);
-      begin = record_.data();
-    }
-    record_reader in{begin + sizeof header, begin + header.size};
-    switch (header.type) {
-      case PERF_RECORD_SAMPLE: {
-        if (settings_.clock_ns > 0) {
-          const auto period = clock_ids_.find(in.word());
-          if (period != clock_ids_.end()) {
-            clock.push_back(read_clock_sample(in));
-            clock.back().period_ns = period->second;
-            ticks_told_ += 1;
-            break;
-          }
-        }
-        page_fault& fault = faults.emplace_back();
-        fault.instruction = in.word();
-        fault.process = in.half();
-        fault.thread = in.half();
-        fault.time_ns = in.word();
-        fault.address = in.word();
-        fault.weight = static_cast<double>(std::max<std::uint64_t>(1, in.word()));
-        told_ += 1;
-        seen_ += fault.weight;
-        fault.in_kernel = (header.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
-        if (settings_.mappings) {
-          for (std::uint64_t left = in.word(); left > 0 && in.at < in.end; --left) {
-            const std::uint64_t caller = in.word();
-            if (caller < PERF_CONTEXT_MAX) fault.callers.push_back(caller);
-          }
-        }
-        break;
-      }
-      case PERF_RECORD_LOST:
-        in.word();  // the id of the event whose record follows
-        lost_ += static_cast<double>(in.word());
-        break;
-      case PERF_RECORD_MMAP2: {
-        mapping_event& mapping = mappings.emplace_back();
-        mapping.process = in.half();
-        in.half();
-        mapping.start = in.word();
-        mapping.bytes = in.word();
-        mapping.file_offset = in.word();
-        in.word();  // device or build-id
-        in.word();
-        in.word();
-        mapping.executable = (in.half() & PROT_EXEC) != 0;
-        in.half();
-        mapping.path = in.text();
-        mapping.time_ns = time_at_end(begin + header.size, settings_.clock_ns > 0);
-        break;
-      }
-      case PERF_RECORD_FORK:
-      case PERF_RECORD_EXIT: {
-        process_event& event = processes.emplace_back();
-        event.kind =
-            header.type == PERF_RECORD_FORK ? process_event::what::forked : process_event::what::ended;
-        event.process = in.half();
-        event.parent = in.half();
-        event.thread = in.half();
-        event.time_ns = time_at_end(begin + header.size, settings_.clock_ns > 0);
-        break;
-      }
-      case PERF_RECORD_COMM: {
-        process_event& event = processes.emplace_back();
-        event.kind = (header.misc & PERF_RECORD_MISC_COMM_EXEC) != 0 ? process_event::what::executed
-                                                                     : process_event::what::named;
-        event.process = in.half();
-        event.thread = in.half();
-        event.name = in.text();
-        event.time_ns = time_at_end(begin + header.size, settings_.clock_ns > 0);
-        break;
-      }
-      default:
-        break;
-    }
+    const unsigned char* const begin = records.record_at(tail, head, header);
+    if (begin == nullptr) break;
+    record_reader in(header, begin);
+    take(in, to);
     tail += header.size;
   }
-  // release, pairs with the kernel's acquire: the records have been read
-  __atomic_store_n(&page->data_tail, tail, __ATOMIC_RELEASE);
+  records.set_tail(tail);
+}
+
+void fault_events::take(record_reader& in, kernel_events& to) {
+  switch (in.header().type) {
+    case PERF_RECORD_SAMPLE:
+      return take_sample(in, to);
+    case PERF_RECORD_LOST:
+      in.word();  // the id of the event whose record follows
+      lost_ += static_cast<double>(in.word());
+      return;
+    case PERF_RECORD_MMAP2:
+      return take_mapping(in, to.mappings.emplace_back());
+    case PERF_RECORD_FORK:
+    case PERF_RECORD_EXIT:
+    case PERF_RECORD_COMM:
+      return take_process(in, to.processes.emplace_back());
+    default:
+      return;
+  }
+}
+
+void fault_events::take_sample(record_reader& in, kernel_events& to) {
+  if (has_ids()) {
+    if (const auto period = clock_ids_.find(in.word()); period != clock_ids_.end()) {
+      to.clock.push_back(read_clock_sample(in));
+      to.clock.back().period_ns = period->second;
+      ticks_told_ += 1;
+      return;
+    }
+  }
+  page_fault& fault = to.faults.emplace_back();
+  fault.instruction = in.word();
+  fault.process = in.half();
+  fault.thread = in.half();
+  fault.time_ns = in.word();
+  fault.address = in.word();
+  fault.weight = static_cast<double>(std::max<std::uint64_t>(1, in.word()));
+  told_ += 1;
+  seen_ += fault.weight;
+  fault.in_kernel = (in.header().misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
+  if (!settings_.mappings) return;
+  for (std::uint64_t left = in.word(); left > 0 && !in.is_at_end(); --left) {
+    const std::uint64_t caller = in.word();
+    if (caller < PERF_CONTEXT_MAX) fault.callers.push_back(caller);
+  }
+}
+
+void fault_events::take_mapping(record_reader& in, mapping_event& to) const {
+  to.process = in.half();
+  in.half();
+  to.start = in.word();
+  to.bytes = in.word();
+  to.file_offset = in.word();
+  in.word();  // device or build-id
+  in.word();
+  in.word();
+  to.executable = (in.half() & PROT_EXEC) != 0;
+  in.half();
+  to.path = in.text();
+  to.time_ns = in.time_at_end(has_ids());
+}
+
+void fault_events::take_process(record_reader& in, process_event& to) const {
+  to.process = in.half();
+  if (in.header().type == PERF_RECORD_COMM) {
+    const bool is_exec = (in.header().misc & PERF_RECORD_MISC_COMM_EXEC) != 0;
+    to.kind = is_exec ? process_event::what::executed : process_event::what::named;
+    to.thread = in.half();
+    to.name = in.text();
+  } else {
+    const bool is_fork = in.header().type == PERF_RECORD_FORK;
+    to.kind = is_fork ? process_event::what::forked : process_event::what::ended;
+    to.parent = in.half();
+    to.thread = in.half();
+  }
+  to.time_ns = in.time_at_end(has_ids());
 }
 
 }  // namespace tarn::profiler

@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-struct perf_event_attr;  // the kernel's
+#include "profiler/collect/perf_ring.hpp"
 
 namespace tarn::profiler {
 
@@ -60,6 +60,22 @@ struct process_event {
   std::string name;
 };
 
+// Records that have been taken. Those of different processors are not in the order of their times.
+struct kernel_events {
+  std::vector<page_fault> faults;
+  std::vector<mapping_event> mappings;
+  std::vector<process_event> processes;
+  std::vector<clock_sample> clock;
+
+  void clear() {
+    faults.clear();
+    mappings.clear();
+    processes.clear();
+    clock.clear();
+  }
+  void sort();  // faults and processes, by their times
+};
+
 struct fault_settings {
   // Report every fault; false: a sample whose cost is small, each fault with a weight.
   bool everything = true;
@@ -97,9 +113,8 @@ class fault_events {
   // From now on a sample per settings.clock_ns; does nothing the second time.
   void slow_clock_down();
 
-  // Appends all new records. Those of different processors are not in the order of their times.
-  void take(std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
-            std::vector<process_event>& processes, std::vector<clock_sample>& clock);
+  // Appends all new records.
+  void take(kernel_events& to);
   // Faults whose records the kernel dropped because a buffer was full.
   double lost() const noexcept { return lost_faults(lost_, told_, ticks_told_); }
   // Faults per reported fault; 1 at least.
@@ -108,7 +123,7 @@ class fault_events {
  private:
   struct buffer {
     int file = -1;
-    void* memory = nullptr;
+    perf_ring records;
     int processor = 0;
     std::vector<std::uint32_t> threads;  // that have a fault event on this processor
     std::vector<int> others;        // fault events of the other threads, which share the first event's memory
@@ -124,22 +139,23 @@ class fault_events {
   bool add_clock(buffer& to);
   bool add_clock_event(buffer& to, std::uint32_t thread, bool is_first);
   void close_clock();
-  void take_from(const buffer& one, std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
-                 std::vector<process_event>& processes, std::vector<clock_sample>& clock);
+  bool has_ids() const noexcept { return settings_.clock_ns > 0; }
+  void take_from(perf_ring& records, kernel_events& to);
+  void take(record_reader& in, kernel_events& to);
+  void take_sample(record_reader& in, kernel_events& to);
+  void take_mapping(record_reader& in, mapping_event& to) const;
+  void take_process(record_reader& in, process_event& to) const;
 
   fault_settings settings_;
   std::vector<buffer> buffers_;
   // The period of each clock event, by its id, which is in its records.
   std::unordered_map<std::uint64_t, std::uint64_t> clock_ids_;
-  std::size_t buffer_bytes_ = 0;
-  std::size_t page_bytes_ = 4096;
   bool sees_kernel_ = false;
   double told_ = 0;
   double seen_ = 0;
   double ticks_told_ = 0;  // samples of the clock
   double lost_ = 0;        // dropped records of both kinds
   std::string refusal_;
-  std::vector<unsigned char> record_;
 };
 
 }  // namespace tarn::profiler

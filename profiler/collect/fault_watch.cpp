@@ -15,7 +15,7 @@
 #include "profiler/analyze/opened_elf.hpp"
 #include "profiler/analyze/symbols.hpp"
 #include "profiler/collect/jit_code.hpp"
-#include "profiler/collect/recording_process.hpp"
+#include "profiler/collect/process_code.hpp"
 #include "profiler/collect/ticks.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/proc/proc_status.hpp"
@@ -100,22 +100,17 @@ profile watch_faults(std::uint32_t process, double seconds, const std::function<
   // After the events are open: what is mapped from then on is told by them.
   address_space space(process);
   process_model model{model_settings{}};
-  std::vector<page_fault> faults;
-  std::vector<mapping_event> mappings;
-  std::vector<process_event> processes;
-  std::vector<clock_sample> none;
+  kernel_events news;
   const auto take = [&] {
-    events.take(faults, mappings, processes, none);
-    for (const mapping_event& each : mappings)
+    news.clear();
+    events.take(news);
+    for (const mapping_event& each : news.mappings)
       if (each.process == process) space.add(each);
-    for (page_fault& each : faults) {
+    for (page_fault& each : news.faults) {
       if (each.process != process) continue;
       space.cut(each);
       add_touch(model, space.regions(), each, start_ns);
     }
-    faults.clear();
-    mappings.clear();
-    processes.clear();
   };
   const auto is_there = [process] {
     const auto state = read_process(process);

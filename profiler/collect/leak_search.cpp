@@ -39,7 +39,7 @@ void leak_search::reach_word(std::uint64_t word, bool from_allocator, reach as) 
   frontier_.push_back(index);
 }
 
-template <typename Visit>
+template <class Visit>
 void leak_search::scan(std::uint64_t start, std::uint64_t end, Visit visit) {
   std::uint64_t at = (start + word_bytes - 1) & ~(word_bytes - 1);
   while (at + word_bytes <= end) {

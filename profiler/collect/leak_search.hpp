@@ -57,7 +57,7 @@ class leak_search {
   std::size_t block_at(std::uint64_t word) const;
   void reach_word(std::uint64_t word, bool from_allocator, reach as);
   void flood(reach as);
-  template <typename Visit>
+  template <class Visit>
   void scan(std::uint64_t start, std::uint64_t end, Visit visit);
 
   std::vector<searched_block> blocks_;

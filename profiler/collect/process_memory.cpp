@@ -43,7 +43,7 @@ std::size_t process_memory::rings() const noexcept {
 }
 
 bool process_memory::waits_at_end() const noexcept {
-  // acquire, pairs with the process's release in process_ends: all events before it are visible
+  // acquire: partner of the process's release in process_ends: all events before it are visible
   return page_->ended.load(std::memory_order_acquire) == ended_and_waits;
 }
 

@@ -2,164 +2,110 @@
 #include "profiler/collect/process_model.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <utility>
 
 #include "os/invariant.hpp"
-#include "profiler/record/session.hpp"
 
 namespace tarn::profiler {
 
 namespace {
 
-constexpr std::size_t most_exact_sizes = 24;
-// Limits for one process, whatever its ring claims, as they bound the collector's memory. Beyond a limit, further
-// items are counted with others or not followed.
-constexpr std::size_t most_regions = std::size_t{1} << 20;
-constexpr std::size_t most_pairs = 4096;  // pairs of threads at one site
-constexpr std::size_t most_sites_in_run = 32;
-constexpr double batch_part = 0.5;                                   // share of a site's living blocks
+// Limits for one process, whatever its rings claim, as they bound the collector's memory. Beyond a limit, further items are
+// counted with others, or not followed.
+constexpr std::size_t most_paths = std::size_t{1} << 22;
+constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;  // of a thread
+constexpr std::size_t most_mappings = std::size_t{1} << 20;
 constexpr std::uint64_t most_number = (std::uint64_t{1} << 56) - 1;  // of living_block::number
-
-std::uint8_t binary_floor(std::uint64_t value) {
-  return static_cast<std::uint8_t>(value == 0 ? 0 : 63 - std::countl_zero(value));
-}
 
 }  // namespace
 
 process_model::process_model(const model_settings& settings)
     : settings_(settings),
-      node_table_(1024),
+      weights_(settings),
       blocks_(settings.join_faults),
-      fewest_halvings_(settings.first_halvings),
-      heap_faults_(settings.sample_bytes) {}
+      times_(settings),
+      faults_(settings),
+      events_(settings.most_events) {}
+
+std::uint32_t process_model::node(std::uint32_t parent, std::uint64_t address) {
+  if (parent >= stacks().size()) parent = 0;
+  if (stacks().size() < most_paths) return paths_.find_or_add(parent, address);
+  return paths_.find(parent, address, parent);
+}
+
+// ---- threads ----
+
+std::uint32_t process_model::begin_thread(std::uint32_t id, std::uint64_t time_ns) {
+  // Not while there are single events, which name threads by their rows; and not often, as each block is looked at.
+  if (threads_.is_crowded() && !events_.is_kept()) join_ended_threads();
+  const std::uint32_t row = threads_.begin(id, time_ns);
+  thread_states_.resize(threads_.size());
+  return row;
+}
+
+void process_model::join_ended_threads() {
+  const std::vector<std::uint32_t> ended = threads_.ended();
+  for (const std::uint32_t row : ended) {
+    drop_moving(row);
+    thread_states_[row] = {};
+  }
+  const auto place = [&](std::uint32_t row) { return threads_.has_ended(row) ? ended.front() : row; };
+  blocks_.change_each([&](living_block& block) { block.thread = place(block.thread); });
+  sites_.move_threads(place);
+  threads_.join(ended);
+}
+
+void process_model::end_thread(std::uint32_t thread, std::uint64_t time_ns) {
+  thread_states_[thread].waiting.clear();
+  end_run(thread_states_[thread]);
+  threads_.end(thread, time_ns);
+}
+
+void process_model::end_run(thread_state& thread) {
+  for (const free_run::part& part : thread.run.parts()) {
+    living_site& site = sites_[part.site];
+    site.figures.batch_frees += thread.run.batch_frees(part, site.threads.size());
+  }
+  thread.run.end();
+}
+
+void process_model::settle() {
+  for (thread_state& thread : thread_states_) {
+    thread.waiting.clear();
+    end_run(thread);
+  }
+}
 
 // ---- blocks ----
 
-// The number of blocks that a recorded block of this size stands for.
-double process_model::weight_of(std::uint64_t size, std::uint64_t halvings) const {
-  if (settings_.full || size >= large_block_bytes) return 1;
-  const double distance = std::ldexp(settings_.sample_bytes, -static_cast<int>(halvings));
-  return 1 / -std::expm1(-static_cast<double>(countdown_of(size)) / distance);
+[[gnu::always_inline]] inline void process_model::end_odd_block(const allocation_event& event) {
+  const living_block* odd = blocks_.find(event.address);
+  if (odd == nullptr) return;
+  // It happened in a signal handler, or bypassed the hooks.
+  const living_block gone = *odd;
+  ++odd_events_;
+  release_event release;
+  release.time_ns = event.time_ns;
+  release.address = event.address;
+  blocks_.erase(event.address);
+  remove_block(gone.thread, gone, release);
 }
 
-double process_model::distance_now() const noexcept {
-  return std::ldexp(settings_.sample_bytes, -static_cast<int>(fewest_halvings_));
-}
-
-// bytes_at_peak is maintained lazily: a new peak only increments peak_epoch_. A site whose epoch is older has not
-// changed since that peak, so its live bytes are still those at the peak; they are saved before the first change
-// after it.
-void process_model::change_live(living_site& site, double blocks, double bytes) {
+[[gnu::always_inline]] inline void process_model::count_block(living_site& site,
+                                                              const allocation_event& event, double weight) {
   site_figures& figures = site.figures;
-  if (site.peak_epoch != peak_epoch_) {
-    figures.bytes_at_peak = figures.live_bytes;
-    site.peak_epoch = peak_epoch_;
-  }
-  figures.live += blocks;
-  figures.live_bytes += bytes;
-  figures.peak_bytes = std::max(figures.peak_bytes, figures.live_bytes);
-  live_ += blocks;
-  live_bytes_ += bytes;
-  if (live_bytes_ > peak_bytes_) {
-    peak_bytes_ = live_bytes_;
-    ++peak_epoch_;
-  }
-}
-
-void process_model::count_size(living_site& site, std::uint64_t size, double weight) {
-  const bool exact = site.sizes.empty() || site.sizes.front().exact;
-  const std::uint64_t key = exact ? size : std::uint64_t{1} << binary_floor(size);
-  size_count& met = meet(
-      site.sizes, [key](const size_count& one) { return one.size == key; },
-      [key, exact] {
-        return size_count{key, 0, exact};
-      });
-  met.count += weight;
-  if (!exact || site.sizes.size() <= most_exact_sizes) return;
-  // Too many exact sizes: from here on sizes are counted by powers of two.
-  std::vector<size_count> exact_sizes;
-  std::swap(exact_sizes, site.sizes);
-  for (const size_count& one : exact_sizes) {
-    const std::uint64_t floor = std::uint64_t{1} << binary_floor(one.size);
-    meet(
-        site.sizes, [floor](const size_count& other) { return other.size == floor; },
-        [floor] {
-          return size_count{floor, 0, false};
-        })
-        .count += one.count;
-  }
-}
-
-void process_model::count_lifetime(living_site& site, const living_block& block, std::uint64_t lifetime_ns,
-                                   double weight) {
-  const std::uint8_t lifetime = binary_floor(lifetime_ns);
-  const std::uint8_t size = binary_floor(block.size);
-  lifetime_count& met = meet(
-      site.lifetimes,
-      [lifetime, size](const lifetime_count& one) { return one.lifetime == lifetime && one.size == size; },
-      [lifetime, size] {
-        return lifetime_count{lifetime, size, 0, 0};
-      });
-  met.count += weight;
-  met.bytes += weight * static_cast<double>(block.size);
-}
-
-void process_model::count_pair(living_site& site, std::uint32_t from, std::uint32_t to, double bytes,
-                               double weight) {
-  const auto same = [from, to](const thread_pair& one) { return one.from == from && one.to == to; };
-  if (site.threads.size() >= most_pairs && std::none_of(site.threads.begin(), site.threads.end(), same))
-    return;
-  thread_pair& met = meet(site.threads, same, [from, to] { return thread_pair{from, to, 0, 0}; });
-  met.count += weight;
-  met.bytes += bytes;
-}
-
-bool process_model::was_youngest(thread_state& thread, std::uint64_t number) {
-  for (std::uint32_t back = 1; back <= thread.depth; ++back) {
-    const std::uint32_t at = thread.depth - back;
-    if (thread.youngest[at] != number) continue;
-    std::copy(thread.youngest.begin() + at + 1, thread.youngest.begin() + thread.depth,
-              thread.youngest.begin() + at);
-    --thread.depth;
-    return back == 1;
-  }
-  return false;
-}
-
-void process_model::add_block(std::uint32_t thread, const allocation_event& event, std::uint64_t old_number) {
-  if (event.address == 0) {  // no allocator returns 0: the program has overwritten the ring
-    ++odd_events_;
-    return;
-  }
-  thread_state& owner = thread_states_[thread];
-  end_run(owner);
-  if (const living_block* odd = blocks_.find(event.address)) {
-    // The free of the older block was not recorded: it happened in a signal handler, or bypassed the hooks.
-    const living_block gone = *odd;
-    ++odd_events_;
-    release_event release;
-    release.time_ns = event.time_ns;
-    release.address = event.address;
-    blocks_.erase(event.address);
-    remove_block(gone.thread, gone, release);
-  }
-  const std::uint32_t index = site_of(event.node);
-  living_site& site = sites_[index];
-  site_figures& figures = site.figures;
-  const double weight = weight_of(event.size, event.halvings);
-  const double bytes = weight * static_cast<double>(event.size);
+  const auto size = static_cast<double>(event.size);
+  const double bytes = weight * size;
   figures.samples += 1;
   figures.allocations += weight;
   figures.bytes += bytes;
   if (weight > 1) {
     site.sampled_allocations += 1;
-    fewest_halvings_ = std::min<std::uint64_t>(fewest_halvings_, event.halvings);
+    weights_.see(event.halvings);
   }
   figures.allocations_variance += weight * (weight - 1);
-  figures.bytes_variance +=
-      static_cast<double>(event.size) * static_cast<double>(event.size) * weight * (weight - 1);
+  figures.bytes_variance += size * size * weight * (weight - 1);
   if (event.usable != 0) {
     // The recorder tells it for some blocks only; for others it is estimated as glibc's rounding.
     figures.usable_bytes += weight * static_cast<double>(event.usable);
@@ -175,10 +121,24 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
     figures.large += weight;
     figures.large_bytes += bytes;
   }
-  count_size(site, event.size, weight);
+  site.count_size(event.size, weight);
   allocations_ += weight;
   bytes_ += bytes;
-  change_live(site, weight, bytes);
+  sites_.change_live(site, weight, bytes);
+}
+
+void process_model::add_block(std::uint32_t thread, const allocation_event& event, std::uint64_t old_number) {
+  if (event.address == 0) {  // no allocator returns 0: the program has overwritten the ring
+    ++odd_events_;
+    return;
+  }
+  thread_state& owner = thread_states_[thread];
+  end_run(owner);
+  end_odd_block(event);
+  const std::uint32_t index = sites_.of_node(event.node, stacks().size());
+  living_site& site = sites_[index];
+  const double weight = weights_.of(event.size, event.halvings);
+  count_block(site, event, weight);
 
   living_block block;
   block.address = event.address;
@@ -189,66 +149,37 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   block.site = index;
   block.thread = thread;
   living_block& added = blocks_.insert(block);
-  if (owner.depth == stack_depth) {
-    std::copy(owner.youngest.begin() + 1, owner.youngest.end(), owner.youngest.begin());
-    --owner.depth;
+  owner.youngest.add(block.number);
+  events_.put(event.time_ns, thread, event.kind, block.number, event.size, event.node,
+              event.kind == event_kind::realloc ? old_number : event.alignment);
+  if (weight > 1) faults_.place(memory(), added, event.took);
+  double faults = 0;
+  if (!owner.waiting.empty()) {
+    faults = faults_.resolve(memory(), owner.waiting, added, event.took);
+    owner.waiting.clear();
   }
-  owner.youngest[owner.depth++] = block.number;
-  put_event(event.time_ns, thread, event.kind, block.number, event.size, event.node,
-            event.kind == event_kind::realloc ? old_number : event.alignment);
-  if (weight > 1) heap_faults_.add_block(event.address);
-  if (weight > 1 && settings_.join_faults) share_fresh_pages(added, event.took);
-  const double faults = owner.waiting.empty() ? 0 : resolve_waiting(owner, &added, event.took);
-  count_get(index, time_weight_of(block), event.took, faults);
+  times_.count_get(site.times, index, weights_.of_calls(block), event.took, faults, faults_.are_all_told());
 }
 
 void process_model::remove_block(std::uint32_t thread, const living_block& block,
                                  const release_event& event) {
   living_site& site = sites_[block.site];
   site_figures& figures = site.figures;
-  const double weight = weight_of(block);
+  const double weight = weights_.of(block);
   const double bytes = weight * static_cast<double>(block.size);
   const std::uint64_t lifetime = event.time_ns > block.time_ns ? event.time_ns - block.time_ns : 0;
   figures.frees += weight;
   figures.freed_bytes += bytes;
   figures.lifetime_ns += weight * static_cast<double>(lifetime);
   if (block.thread != thread) figures.foreign_frees += weight;
-  if (was_youngest(thread_states_[block.thread], block.number)) figures.lifo_frees += weight;
-  count_run(thread_states_[thread], block.site, figures.live, weight);
+  if (thread_states_[block.thread].youngest.remove(block.number)) figures.lifo_frees += weight;
+  thread_states_[thread].run.add(block.site, figures.live, weight);
   figures.checked_bytes += weight * static_cast<double>(event.checked_pages) * settings_.page_bytes;
   figures.resident_bytes += weight * static_cast<double>(event.resident_pages) * settings_.page_bytes;
-  count_lifetime(site, block, lifetime, weight);
-  count_pair(site, block.thread, thread, bytes, weight);
+  site.count_lifetime(block.size, lifetime, weight);
+  site.count_pair(block.thread, thread, bytes, weight);
   frees_ += weight;
-  change_live(site, -weight, -bytes);
-}
-
-void process_model::count_run(thread_state& thread, std::uint32_t site, double live, double weight) {
-  std::vector<freed_part>& run = thread.run;
-  ++thread.frees_in_run;
-  // Searched from the end: it is usually the last entry, or one of a few.
-  const auto part =
-      std::find_if(run.rbegin(), run.rend(), [site](const freed_part& one) { return one.site == site; });
-  if (part != run.rend()) {
-    part->frees += weight;
-  } else if (run.size() < most_sites_in_run) {
-    run.push_back({site, live, weight});
-  }
-}
-
-// The frees of the run that count as a batch: those of a site that has lost at least half of the blocks that this
-// thread can have had of it. Each thread that frees blocks of the site is assumed to hold an equal share.
-double process_model::batch_frees(const thread_state& thread, const freed_part& part) const {
-  const auto holders = static_cast<double>(std::max<std::size_t>(1, sites_[part.site].threads.size()));
-  return thread.frees_in_run > 1 && part.frees * holders >= batch_part * part.live ? part.frees : 0;
-}
-
-void process_model::end_run(thread_state& thread) {
-  for (const freed_part& part : thread.run) {
-    sites_[part.site].figures.batch_frees += batch_frees(thread, part);
-  }
-  thread.run.clear();
-  thread.frees_in_run = 0;
+  sites_.change_live(site, -weight, -bytes);
 }
 
 void process_model::allocated(std::uint32_t thread, const allocation_event& event) {
@@ -258,25 +189,33 @@ void process_model::allocated(std::uint32_t thread, const allocation_event& even
 
 void process_model::freed(std::uint32_t thread, const release_event& event) {
   thread_state& owner = thread_states_[thread];
-  if (!owner.waiting.empty()) resolve_waiting(owner, nullptr, {});
+  owner.waiting.clear();
   owner.last_release_site = 0;
   const living_block* found = blocks_.find(event.address);
   if (found == nullptr) return;  // older than the recording, or inherited by a forked child
   const living_block block = *found;
   blocks_.erase(event.address);
-  put_touch(event.time_ns, block);
-  put_event(event.time_ns, thread, event.kind, block.number, block.size, 0, 0);
+  events_.put_touch(event.time_ns, block);
+  events_.put(event.time_ns, thread, event.kind, block.number, block.size, 0, 0);
   remove_block(thread, block, event);
-  sites_[block.site].free_calls += weight_of(block);
+  sites_[block.site].times.free_calls += weights_.of(block);
   owner.last_release_site = block.site + 1;
-  owner.last_release_weight = time_weight_of(block);
+  owner.last_release_weight = weights_.of_calls(block);
   owner.last_release_pages = static_cast<double>(event.resident_pages);
   check();
 }
 
+void process_model::free_took(std::uint32_t thread, const call_duration& took) {
+  thread_state& owner = thread_states_[thread];
+  const std::uint32_t site = std::exchange(owner.last_release_site, 0);
+  if (site == 0) return;
+  times_.count_give(sites_[site - 1].times, site - 1, owner.last_release_weight, took,
+                    owner.last_release_pages);
+}
+
 void process_model::realloc_begins(std::uint32_t thread, const release_event& event) {
   thread_state& owner = thread_states_[thread];
-  if (!owner.waiting.empty()) resolve_waiting(owner, nullptr, {});
+  owner.waiting.clear();
   drop_moving(thread);
   const living_block* found = blocks_.find(event.address);
   if (found == nullptr) return;
@@ -307,20 +246,89 @@ void process_model::realloc_ends(std::uint32_t thread, const allocation_event& e
     return;
   }
   if (old.address != 0) {
-    put_touch(event.time_ns, old);
-    if (event.address == 0) {
-      put_event(event.time_ns, thread, event_kind::free, old.number, old.size, 0, 0);
-    } else {
-      const double weight = weight_of(old);
+    events_.put_touch(event.time_ns, old);
+    if (event.address != 0) {
+      const double weight = weights_.of(old);
       site_figures& figures = sites_[old.site].figures;
       figures.reallocs += event.size > old.size ? weight : 0;
       figures.realloc_bytes += weight * static_cast<double>(event.size > old.size ? old.size : 0);
-      if (!recorded) put_event(event.time_ns, thread, event_kind::free, old.number, old.size, 0, 0);
     }
+    if (event.address == 0 || !recorded)
+      events_.put(event.time_ns, thread, event_kind::free, old.number, old.size, 0, 0);
     remove_block(thread, old, owner.moving_event);
   }
   if (event.address != 0 && recorded) add_block(thread, event, old.number);
   check();
+}
+
+// ---- mappings and page faults ----
+
+void process_model::mapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address,
+                           std::uint64_t bytes, std::uint32_t node) {
+  unmapped(thread, time_ns, address, bytes);
+  const std::uint32_t index = sites_.of_node(node, stacks().size());
+  site_figures& figures = sites_[index].figures;
+  figures.samples += 1;
+  figures.maps += 1;
+  figures.mapped_bytes += static_cast<double>(bytes);
+  const std::uint64_t number = ++last_number_;
+  if (mappings_.size() < most_mappings) mappings_.add(address, address + bytes, {number, index});
+  events_.put(time_ns, thread, event_kind::mmap, number, bytes, node, address);
+}
+
+void process_model::unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address,
+                             std::uint64_t bytes) {
+  mappings_.remove(address, address + bytes,
+                   [&](const own_mapping& old, std::uint64_t from, std::uint64_t to) {
+                     events_.put(time_ns, thread, event_kind::munmap, old.number, to - from, 0, from);
+                   });
+}
+
+void process_model::fault(const fault_event& event) {
+  if (faults_.count(memory(), event)) return;
+  const auto thread = threads_.row_of(event.thread);
+  if (!thread) return;
+  std::vector<fault_event>& waiting = thread_states_[*thread].waiting;
+  if (waiting.size() < most_waiting_faults) waiting.push_back(event);
+}
+
+void process_model::touched(const fault_event& event, std::uint32_t node, const std::string& place) {
+  faults_.count_touch(sites_[sites_.of_region(node, place)], event);
+}
+
+// ---- the whole ----
+
+void process_model::fill(profile& into) const {
+  into.stacks = stacks();
+  into.threads = threads_.rows();
+  sites_.fill(into);
+  for (const thread_state& thread : thread_states_) {
+    for (const free_run::part& part : thread.run.parts()) {
+      into.sites[part.site].figures.batch_frees +=
+          thread.run.batch_frees(part, sites_[part.site].threads.size());
+    }
+  }
+  if (!settings_.full) faults_.fill_variances(into, sites_, weights_);
+  times_.fill(into, sites_);
+  faults_.fill_shared(into, sites_, weights_);
+}
+
+void process_model::absorb(const process_model& child) {
+  std::vector<std::uint32_t> nodes(child.stacks().size());
+  for (std::size_t index = 1; index < nodes.size(); ++index)
+    nodes[index] = node(nodes[child.stacks()[index].parent], child.stacks()[index].address);
+  const std::vector<site_times> times = child.times_.of_sites(child.sites_);
+  for (std::size_t index = 0; index < child.sites_.size(); ++index) {
+    const living_site& from = child.sites_.all()[index];
+    sites_[sites_.of_node(nodes[from.stack], stacks().size())].absorb(from, times[index]);
+  }
+  allocations_ += child.allocations_;
+  frees_ += child.allocations_;
+  bytes_ += child.bytes_;
+  faults_.absorb(child.faults_);
+  odd_events_ += child.odd_events_;
+  times_.absorb(child.times_);
+  weights_.see(child.weights_);
 }
 
 void process_model::check() const {
@@ -331,7 +339,7 @@ void process_model::validate() const {
   double blocks = 0;
   double bytes = 0;
   const auto add = [&](const living_block& block) {
-    const double weight = weight_of(block);
+    const double weight = weights_.of(block);
     blocks += weight;
     bytes += weight * static_cast<double>(block.size);
   };
@@ -339,55 +347,10 @@ void process_model::validate() const {
   for (const thread_state& thread : thread_states_) {
     if (thread.moving.address != 0) add(thread.moving);
   }
-  double site_blocks = 0;
-  double site_bytes = 0;
-  for (const living_site& site : sites_) {
-    site_blocks += site.figures.live;
-    site_bytes += site.figures.live_bytes;
-  }
   constexpr double rounding = 1e-9;
-  const double most_blocks = rounding * (1 + allocations_);
-  const double most_bytes = rounding * (1 + bytes_);
-  TARN_INVARIANT("process_model", this, std::abs(live_ - blocks) <= most_blocks);
-  TARN_INVARIANT("process_model", this, std::abs(live_bytes_ - bytes) <= most_bytes);
-  TARN_INVARIANT("process_model", this, std::abs(live_ - site_blocks) <= most_blocks);
-  TARN_INVARIANT("process_model", this, std::abs(live_bytes_ - site_bytes) <= most_bytes);
-}
-
-// ---- mappings ----
-
-void process_model::mapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address,
-                           std::uint64_t bytes, std::uint32_t node) {
-  unmapped(thread, time_ns, address, bytes);
-  const std::uint32_t index = site_of(node);
-  site_figures& figures = sites_[index].figures;
-  figures.samples += 1;
-  figures.maps += 1;
-  figures.mapped_bytes += static_cast<double>(bytes);
-  const std::uint64_t number = ++last_number_;
-  if (regions_.size() < most_regions) regions_[address] = {address + bytes, number, index};
-  put_event(time_ns, thread, event_kind::mmap, number, bytes, node, address);
-}
-
-// Regions that reach beyond the unmapped range keep what lies outside of it.
-void process_model::unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address,
-                             std::uint64_t bytes) {
-  const std::uint64_t end = address + bytes;
-  auto at = regions_.upper_bound(address);
-  if (at != regions_.begin()) --at;
-  while (at != regions_.end() && at->first < end) {
-    const std::uint64_t start = at->first;
-    const region old = at->second;
-    if (old.end <= address) {
-      ++at;
-      continue;
-    }
-    at = regions_.erase(at);
-    if (start < address) regions_[start] = {address, old.number, old.site};
-    if (old.end > end) regions_[end] = {old.end, old.number, old.site};
-    const std::uint64_t from = std::max(start, address);
-    put_event(time_ns, thread, event_kind::munmap, old.number, std::min(old.end, end) - from, 0, from);
-  }
+  TARN_INVARIANT("process_model", this, std::abs(live_blocks() - blocks) <= rounding * (1 + allocations_));
+  TARN_INVARIANT("process_model", this, std::abs(live_bytes() - bytes) <= rounding * (1 + bytes_));
+  sites_.validate(allocations_, bytes_);
 }
 
 }  // namespace tarn::profiler

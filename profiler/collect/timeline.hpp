@@ -17,7 +17,7 @@ namespace tarn::profiler {
 
 // Removes about every second row of a history. Of two neighbours the one with more resident memory stays; the first row and
 // the last one always stay.
-template <typename Row>
+template <class Row>
 void thin_rows(std::vector<Row>& rows) {
   std::size_t kept = 1;
   std::size_t next = 1;
@@ -32,7 +32,7 @@ void thin_rows(std::vector<Row>& rows) {
 // Of the rows of each time slot the one with most resident memory stays. A slot is the largest power of two of ns up to 1 / parts
 // of its age, so what is left of d ns, read each i ns, are about parts * (2 + log2(d / (parts * i))) rows, the newest `parts`
 // untouched. The first row and the last one always stay.
-template <typename Row>
+template <class Row>
 void thin_by_age(std::vector<Row>& rows, std::uint64_t parts) {
   std::size_t kept = 1;
   std::uint64_t slot_begin = ~std::uint64_t{0};
@@ -51,7 +51,7 @@ inline constexpr std::size_t parts_of_history = 24;
 
 // Makes room in a history of more than `most` rows. Until it is read each `longest_ns`, every second row goes, and it is read half
 // as often; later it is thinned by age, so that the last most / parts_of_history readings are all there.
-template <typename Row>
+template <class Row>
 void make_room(std::vector<Row>& rows, std::size_t most, std::uint64_t& interval_ns,
                std::uint64_t longest_ns) {
   const bool is_at_longest = interval_ns >= longest_ns;

@@ -15,6 +15,9 @@
 
 namespace tarn::profiler {
 
+// By type_evidence.
+inline constexpr const char* evidence_names[] = {"none", "allocator", "constructor", "vtable"};
+
 // profile.proto of pprof, gzip'ed. One sample type for each metric of `shown`, the first by default; a type, or in mode
 // faults the name of the mapping, is the label "type". Read by go tool pprof, Pyroscope, Parca, Perfetto, speedscope.
 std::string export_pprof(const profile& p, std::span<const metric> shown = metrics());

@@ -32,7 +32,7 @@ class line_writer {
  public:
   explicit line_writer(const std::function<void(std::string_view)>& take) : out_(take) {}
 
-  template <typename... Numbers>
+  template <class... Numbers>
   void line(char kind, Numbers... numbers) {
     line_.assign(1, kind);
     (fmt::format_to(std::back_inserter(line_), " {:x}", static_cast<std::uint64_t>(numbers)), ...);

@@ -9,19 +9,14 @@
 #include "profiler/export/exports.hpp"
 #include "profiler/export/packer.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/model/known_meta.hpp"
 #include "profiler/model/table_rows.hpp"
 
 namespace tarn::profiler {
 
 namespace {
 
-std::string text_of(const nlohmann::json& value) {
-  // Names may contain any bytes; invalid UTF-8 is replaced.
-  return escape_json(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-}
-
-// By type_evidence.
-constexpr const char* evidence_names[] = {"none", "allocator", "constructor", "vtable"};
+std::string text_of(const nlohmann::json& value) { return escape_json(json_text(value)); }
 
 // Everything of a site except its frames.
 nlohmann::json site_json(const profile& p, const site& one) {

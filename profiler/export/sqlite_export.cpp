@@ -12,6 +12,7 @@
 #include "profiler/export/sqlite_library.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/figure_columns.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::profiler {
 
@@ -25,12 +26,6 @@ void export_sqlite(const profile& /*p*/, const std::function<void(std::string_vi
 
 namespace {
 
-constexpr const char* evidence_words[] = {"none", "allocator", "constructor", "vtable"};  // by type_evidence
-
-std::string json_value(const nlohmann::json& value) {
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 // Numbers and texts as they are, anything else as JSON.
 void put_json(sqlite_table& table, const nlohmann::json& value) {
   if (value.is_number_integer()) {
@@ -38,7 +33,7 @@ void put_json(sqlite_table& table, const nlohmann::json& value) {
   } else if (value.is_number()) {
     table.put(value.get<double>());
   } else {
-    table.put(value.is_string() ? value.get<std::string>() : json_value(value));
+    table.put(value.is_string() ? value.get<std::string>() : json_text(value));
   }
 }
 
@@ -68,7 +63,7 @@ void store_who(sqlite_database& database, const profile& p) {
   for (const module_info& each : p.modules) modules.add(each.path, each.build_id);
   sqlite_table processes(database, "processes", "id INTEGER PRIMARY KEY, meta TEXT");
   for (std::size_t index = 0; index < p.processes.size(); ++index)
-    processes.add(index, json_value(p.processes[index].meta));
+    processes.add(index, json_text(p.processes[index].meta));
   sqlite_table threads(database, "threads",
                        "id INTEGER PRIMARY KEY, thread INTEGER, name TEXT, start_ns INTEGER, end_ns INTEGER, "
                        "process INTEGER");
@@ -123,7 +118,7 @@ void store_sites(sqlite_database& database, const profile& p) {
     table.put(who.stack != 0 ? std::optional(who.stack) : std::nullopt);
     table.put(who.process);
     table.put(who.type);
-    table.put(evidence_words[static_cast<std::size_t>(who.evidence)]);
+    table.put(evidence_names[static_cast<std::size_t>(who.evidence)]);
     table.put(own.function);
     table.put(own.file);
     table.put(own.line);

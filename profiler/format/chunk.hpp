@@ -42,14 +42,14 @@ struct chunk_header {
   std::uint8_t name_bytes = 0;
 };
 
-template <typename Number>
+template <class Number>
 void put_number(std::uint8_t* at, Number value) {
   for (std::size_t index = 0; index < sizeof(Number); ++index) {
     at[index] = static_cast<std::uint8_t>(value >> (8 * index));
   }
 }
 
-template <typename Number>
+template <class Number>
 Number get_number(const std::uint8_t* at) {
   Number value = 0;
   for (std::size_t index = 0; index < sizeof(Number); ++index) {

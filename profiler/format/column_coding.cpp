@@ -46,7 +46,7 @@ const std::uint8_t* get_varints(const std::uint8_t* at, const std::uint8_t* end,
 }
 
 // Calls visit(number) with the coded form of each value under `way`.
-template <typename Visit>
+template <class Visit>
 void code_values(std::span<const std::uint64_t> values, coding way, Visit visit) {
   std::uint64_t before = 0;
   for (const std::uint64_t value : values) {

@@ -25,7 +25,7 @@ double student_within(double bound, std::size_t degrees) {
 }
 
 // The bound at which `within`, which increases from 0 to 1, reaches the probability.
-template <typename Within>
+template <class Within>
 double bound_of(double probability, const Within& within) {
   double low = 0, high = 1;
   while (within(high) < probability && high < 1e12) high *= 2;

@@ -16,7 +16,7 @@ const column* find_column(const table& where, std::string_view name) {
   return found == where.columns.end() ? nullptr : &*found;
 }
 
-template <typename Values>
+template <class Values>
 const Values& values_of(const table& where, std::string_view name, const char* kind) {
   const column* found = find_column(where, name);
   const Values* values = found == nullptr ? nullptr : std::get_if<Values>(&found->values);

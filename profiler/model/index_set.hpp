@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "os/invariant.hpp"
@@ -17,7 +18,7 @@ class index_set {
  public:
   // Returns the index for which is_it(index) is true; or adds `next` and returns it. `hash`: of the item sought;
   // hash_of(index): of an item that was added before. Requires: next < 2^32 - 1.
-  template <typename IsIt, typename HashOf>
+  template <class IsIt, class HashOf>
   std::uint32_t find_or_add(std::size_t hash, std::uint32_t next, IsIt is_it, HashOf hash_of) {
     if (2 * (count_ + 1) > places_.size()) grow(hash_of);
     std::uint32_t& place = places_[find(hash, is_it)];
@@ -27,6 +28,13 @@ class index_set {
       if (os::is_check_due(places_.size())) validate();
     }
     return place - 1;
+  }
+
+  // Whether is_it(index) is true for an index that was added with this hash.
+  template <class IsIt>
+  std::optional<std::uint32_t> find_added(std::size_t hash, IsIt is_it) const {
+    const std::uint32_t place = places_.empty() ? 0 : places_[find(hash, is_it)];
+    return place == 0 ? std::nullopt : std::optional(place - 1);
   }
 
   void validate() const {
@@ -42,7 +50,7 @@ class index_set {
   friend class index_set_test_access;
 
   // The place of the item sought, or the free one that it would have.
-  template <typename IsIt>
+  template <class IsIt>
   std::size_t find(std::size_t hash, IsIt is_it) const {
     const std::size_t mask = places_.size() - 1;
     std::size_t at = (hash * 0x9e3779b97f4a7c15U >> 20) & mask;
@@ -50,7 +58,7 @@ class index_set {
     return at;
   }
 
-  template <typename HashOf>
+  template <class HashOf>
   void grow(HashOf hash_of) {
     constexpr std::size_t least = 64;
     std::vector<std::uint32_t> old(places_.empty() ? least : 2 * places_.size());

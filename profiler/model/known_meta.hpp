@@ -23,6 +23,11 @@ double positive_in(const nlohmann::json& object, const char* name, double otherw
 std::string text_in(const nlohmann::json& object, const char* name);
 bool flag_in(const nlohmann::json& object, const char* name);
 
+// Paths and arguments may contain any bytes; invalid UTF-8 is replaced.
+inline std::string json_text(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 // `problem`: what was left out, in a few words; unchanged if nothing was.
 nlohmann::json read_meta(std::string_view text, std::string& problem);
 

@@ -33,7 +33,7 @@ double figure_in(const nlohmann::json& object, const char* name) {
 }
 
 // Sets the members of `figures` if the object has a member `name` that is an object.
-template <typename Figures>
+template <class Figures>
 void read_figures(const nlohmann::json& object, const char* name, Figures& figures) {
   const nlohmann::json* found = member_in(object, name);
   if (found == nullptr || !found->is_object()) return;
@@ -41,7 +41,7 @@ void read_figures(const nlohmann::json& object, const char* name, Figures& figur
 }
 
 // Appends the table's rows.
-template <typename Row>
+template <class Row>
 void append_rows(table& rows, std::vector<Row>& into) {
   const std::size_t first = into.size();
   into.resize(first + rows.rows);
@@ -276,7 +276,7 @@ class loader {
   }
 
   // Rows of sites that may not be known yet.
-  template <typename Item>
+  template <class Item>
   static void take_items(table& rows, std::deque<std::pair<std::uint64_t, Item>>& items) {
     const auto& at = rows.whole("site");
     items.clear();
@@ -314,7 +314,7 @@ class loader {
   }
 
   // Moves each item to its site. `fits` tells whether the item is valid there.
-  template <typename Item, typename Fits>
+  template <class Item, class Fits>
   void hand_out(std::deque<std::pair<std::uint64_t, Item>>& items, std::vector<Item> site::*list, Fits fits) {
     std::vector<std::uint32_t> counts(sites_.size());
     for (const auto& [at, item] : items) {

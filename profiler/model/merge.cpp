@@ -31,8 +31,6 @@ void add_last_counters(std::vector<counter_row>& into, const profile& p) {
   sum.time_ns = std::max(sum.time_ns, p.counters.back().time_ns);
 }
 
-std::size_t hash_of(const stack_node& node) { return node.address * 0xff51afd7ed558ccdU + node.parent; }
-
 std::size_t hash_of(const site& one) {
   return std::hash<std::string_view>()(one.type) + one.stack * 0xff51afd7ed558ccdU + one.process;
 }
@@ -44,20 +42,8 @@ bool is_same_place(const site& one, const site& other) {
 }  // namespace
 
 std::vector<std::uint32_t> profile_merger::take_stacks(const profile& p) {
-  std::vector<stack_node>& all = result_.stacks;
-  if (all.empty()) all.emplace_back();
   const std::vector<std::uint64_t> addresses = addresses_.take_in(p);
-  std::vector<std::uint32_t> nodes(std::max<std::size_t>(1, p.stacks.size()));
-  for (std::size_t index = 1; index < p.stacks.size(); ++index) {
-    const stack_node node = {nodes[p.stacks[index].parent], addresses[index]};
-    const auto next = static_cast<std::uint32_t>(all.size());
-    nodes[index] = nodes_.find_or_add(
-        hash_of(node), next,
-        [&](std::uint32_t at) { return all[at].parent == node.parent && all[at].address == node.address; },
-        [&](std::uint32_t at) { return hash_of(all[at]); });
-    if (nodes[index] == next) all.push_back(node);
-  }
-  return nodes;
+  return paths_.add(p.stacks, [&addresses](std::size_t index) { return addresses[index]; });
 }
 
 void profile_merger::take_sites(std::vector<site> sites, const std::vector<std::uint32_t>& nodes,
@@ -132,6 +118,7 @@ void profile_merger::add_to(std::size_t process, const profile& p) {
 }
 
 profile profile_merger::take() {
+  result_.stacks = paths_.take();
   result_.modules = addresses_.modules();
   result_.symbols = addresses_.symbols();
   result_.counters = joined_counters(result_.processes);

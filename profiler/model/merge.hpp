@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "profiler/model/call_paths.hpp"
 #include "profiler/model/index_set.hpp"
 #include "profiler/model/joined_addresses.hpp"
 #include "profiler/model/profile.hpp"
@@ -42,7 +43,7 @@ class profile_merger {
 
   profile result_;
   joined_addresses addresses_;
-  index_set nodes_;  // of result_.stacks, by parent and address
+  call_paths paths_;
   index_set sites_;  // of result_.sites, by process, path and type
 };
 

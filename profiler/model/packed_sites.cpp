@@ -27,7 +27,7 @@ table site_rows(std::span<const site> sites, bool with_processes) {
 }
 
 // A list that each site has, as one table; `of` chooses the list, `first` is the row of the first site.
-template <typename Item>
+template <class Item>
 table list_rows(const char* name, std::span<const site> sites, std::size_t first,
                 std::vector<Item> site::*of) {
   std::vector<std::pair<std::size_t, const Item*>> items;

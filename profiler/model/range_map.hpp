@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -15,18 +16,30 @@ class range_map {
  public:
   void add(std::uint64_t start, std::uint64_t end, Value value) {
     if (start >= end) return;
-    // A range that the new one covers in part keeps what remains on either side.
-    auto next = ranges_.lower_bound(start);
-    if (next != ranges_.begin()) {
-      const auto before = std::prev(next);
-      if (before->second.end > end) ranges_.insert({end, before->second});
-      before->second.end = std::min(before->second.end, start);
-    }
-    while (next != ranges_.end() && next->first < end) {
-      if (next->second.end > end) ranges_.insert({end, next->second});
-      next = ranges_.erase(next);
-    }
+    remove(start, end, [](const Value&, std::uint64_t, std::uint64_t) {});
     ranges_.insert_or_assign(start, range{end, std::move(value)});
+  }
+
+  // Ranges that reach beyond [start, end) keep what lies outside of it. Calls gone(value, from, to) for each part that goes.
+  template <class Gone>
+  void remove(std::uint64_t start, std::uint64_t end, Gone gone) {
+    auto at = ranges_.lower_bound(start);
+    if (at != ranges_.begin() && std::prev(at)->second.end > start) --at;
+    while (at != ranges_.end() && at->first < end) {
+      const std::uint64_t first = at->first;
+      const range old = std::move(at->second);
+      at = ranges_.erase(at);
+      if (first < start) ranges_.insert({first, {start, old.value}});
+      if (old.end > end) ranges_.insert({end, {old.end, old.value}});
+      gone(old.value, std::max(first, start), std::min(old.end, end));
+    }
+  }
+
+  std::size_t size() const noexcept { return ranges_.size(); }
+  // Calls visit(start, end, value) for each range.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (const auto& [start, one] : ranges_) visit(start, one.end, one.value);
   }
 
   // Null: no range holds the address.

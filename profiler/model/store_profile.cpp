@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "profiler/model/known_meta.hpp"
 #include "profiler/model/table_rows.hpp"
 
 namespace tarn::profiler {
@@ -25,13 +26,8 @@ nlohmann::json stored_meta(const profile& p) {
 
 namespace {
 
-// Paths and arguments may contain any bytes; invalid UTF-8 is replaced.
-std::string text_of(const nlohmann::json& meta) {
-  return meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 // Adds the column of process indices, if there are several processes.
-template <typename Value>
+template <class Value>
 void add_process_column(table& rows, const profile& p, Value value) {
   if (!p.processes.empty()) add_column<integers>(rows, "process", 0, value);
 }
@@ -60,7 +56,7 @@ void store_threads(table_writer& out, const profile& p) {
 }
 
 // Appends the rows that are not in the file yet; all of them if those before have changed.
-template <typename Row>
+template <class Row>
 void store_history(table_writer& out, const char* name, const std::vector<Row>& all,
                    stored_rows::history& already) {
   if (all.empty()) return;
@@ -83,7 +79,7 @@ void store_memory_parts(table_writer& out, const memory_history& memory) {
 void store_processes(table_writer& out, const profile& p) {
   if (p.processes.empty()) return;
   table rows = new_table("processes", p.processes.size(), true);
-  add_column<texts>(rows, "json", 0, [&](std::size_t row) { return text_of(p.processes[row].meta); });
+  add_column<texts>(rows, "json", 0, [&](std::size_t row) { return json_text(p.processes[row].meta); });
   out.append(rows);
   std::vector<std::pair<std::size_t, const counter_row*>> all;
   for (std::size_t index = 0; index < p.processes.size(); ++index) {
@@ -132,7 +128,7 @@ void store_all(table_writer& out, const profile& p, packed_sites& sites, stored_
   store_history(out, "memory", p.memory.rows, already.memory);
   store_memory_parts(out, p.memory);
   store_processes(out, p);
-  out.append_json("meta", text_of(stored_meta(p)));
+  out.append_json("meta", json_text(stored_meta(p)));
   if (!p.symbols.empty()) store_symbols(out, p);
   already.modules = p.modules.size();
   already.stacks = std::max<std::size_t>(1, p.stacks.size());

@@ -39,7 +39,7 @@ inline reals take_figures(table& rows, std::string_view name, double (*sane)(dou
 // columns_of(row, visit) calls visit(name, member) for each column of the row's type; of reals that are not figures,
 // visit(name, member, sane). The null pointer only names the type.
 
-template <typename Visit>
+template <class Visit>
 void columns_of(const module_info*, Visit visit) {
   visit("path", &module_info::path);
   visit("build_id", &module_info::build_id);
@@ -48,7 +48,7 @@ void columns_of(const module_info*, Visit visit) {
   visit("file_offset", &module_info::file_offset);
 }
 
-template <typename Visit>
+template <class Visit>
 void columns_of(const thread_info*, Visit visit) {  // and "process"
   visit("id", &thread_info::id);
   visit("name", &thread_info::name);
@@ -56,7 +56,7 @@ void columns_of(const thread_info*, Visit visit) {  // and "process"
   visit("end_ns", &thread_info::end_ns);
 }
 
-template <typename Visit>
+template <class Visit>
 void columns_of(const source_frame*, Visit visit) {
   visit("function", &source_frame::function);
   visit("file", &source_frame::file);
@@ -64,20 +64,20 @@ void columns_of(const source_frame*, Visit visit) {
   visit("inlined", &source_frame::inlined);
 }
 
-template <typename Visit>
+template <class Visit>
 void columns_of(const site_figures*, Visit visit) {
   for (const figure_column& each : figure_columns)
     visit(each.name, each.member, is_variance(each) ? variance_of : figure_of);
 }
 
-template <typename Visit>
+template <class Visit>
 void columns_of(const size_count*, Visit visit) {
   visit("size", &size_count::size);
   visit("count", &size_count::count);
   visit("exact", &size_count::exact);
 }
 
-template <typename Visit>
+template <class Visit>
 void columns_of(const lifetime_count*, Visit visit) {
   visit("lifetime", &lifetime_count::lifetime);
   visit("size", &lifetime_count::size);
@@ -85,7 +85,7 @@ void columns_of(const lifetime_count*, Visit visit) {
   visit("bytes", &lifetime_count::bytes);
 }
 
-template <typename Visit>
+template <class Visit>
 void columns_of(const thread_pair*, Visit visit) {
   visit("from", &thread_pair::from);
   visit("to", &thread_pair::to);
@@ -93,19 +93,19 @@ void columns_of(const thread_pair*, Visit visit) {
   visit("bytes", &thread_pair::bytes);
 }
 
-template <typename Visit>
+template <class Visit>
 void columns_of(const counter_row*, Visit visit) {
   visit("time_ns", &counter_row::time_ns);
   for (const counter_column& each : counter_columns) visit(each.name, each.member);
 }
 
-template <typename Visit>
+template <class Visit>
 void columns_of(const memory_row*, Visit visit) {
   visit("time_ns", &memory_row::time_ns);
   for (const memory_column& each : memory_columns) visit(each.name, each.member);
 }
 
-template <typename Visit>
+template <class Visit>
 void columns_of(const memory_part*, Visit visit) {
   visit("time_ns", &memory_part::time_ns);
   visit("kind", &memory_part::kind);
@@ -117,7 +117,7 @@ void columns_of(const memory_part*, Visit visit) {
 
 // The members of JSON objects in the table "meta".
 
-template <typename Visit>
+template <class Visit>
 void columns_of(const price_list*, Visit visit) {
   visit("fault", &price_list::fault);
   visit("huge_fault", &price_list::huge_fault);
@@ -128,7 +128,7 @@ void columns_of(const price_list*, Visit visit) {
   visit("timed_call", &price_list::timed_call);
 }
 
-template <typename Visit>
+template <class Visit>
 void columns_of(const malloc_time*, Visit visit) {
   visit("clock_part", &malloc_time::clock_part);
   visit("factor", &malloc_time::factor);
@@ -143,14 +143,14 @@ void columns_of(const malloc_time*, Visit visit) {
 }
 
 // The columns of a row as the members of an object.
-template <typename Row>
+template <class Row>
 nlohmann::json as_json(const Row& row) {
   nlohmann::json object;
   columns_of(&row, [&](const char* name, auto member, auto...) { object[name] = row.*member; });
   return object;
 }
 
-template <typename Row>
+template <class Row>
 nlohmann::json as_json(const std::vector<Row>& rows) {
   nlohmann::json list = nlohmann::json::array();
   for (const Row& row : rows) list.push_back(as_json(row));
@@ -166,7 +166,7 @@ inline table new_table(const char* name, std::size_t rows, bool replaces) {
 }
 
 // Adds a column with value(row) for the rows [first, first + rows).
-template <typename Values, typename Value>
+template <class Values, class Value>
 void add_column(table& into, const char* name, std::size_t first, Value value) {
   Values values;
   values.reserve(into.rows);
@@ -177,7 +177,7 @@ void add_column(table& into, const char* name, std::size_t first, Value value) {
 }
 
 // Adds the columns of Row; at(row) is the row to store.
-template <typename Row, typename At>
+template <class Row, class At>
 void add_columns(table& into, std::size_t first, At at) {
   columns_of(static_cast<const Row*>(nullptr), [&](const char* name, auto member, auto...) {
     using value_type = std::remove_cvref_t<decltype(std::declval<Row>().*member)>;
@@ -189,7 +189,7 @@ void add_columns(table& into, std::size_t first, At at) {
 }
 
 // Sets the members of at(row) to the row's values. Throws profile_error if a column is missing that is not of reals.
-template <typename Row, typename At>
+template <class Row, class At>
 void read_columns(table& rows, At at) {
   columns_of(static_cast<const Row*>(nullptr), [&](const char* name, auto member, auto... sane) {
     using value_type = std::remove_cvref_t<decltype(std::declval<Row>().*member)>;

@@ -20,7 +20,7 @@ class guarded_reader {
     std::memcpy(out, reinterpret_cast<const void*>(address), bytes);
     return true;
   }
-  template <typename value>
+  template <class value>
   value take(std::uintptr_t address) {
     value out = {};
     failed_ = !read(address, &out, sizeof out) || failed_;

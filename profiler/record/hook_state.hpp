@@ -76,7 +76,7 @@ inline bool wants_allocation(std::size_t size) {
   return __builtin_expect(self.countdown < limit || size >= large_block_bytes, 0) != 0;
 }
 inline bool wants_free(const void* block) {
-  // acquire, pairs with the release in sampled_blocks::grow: the counts of a new filter are filled
+  // acquire: partner of the release in sampled_blocks::grow: the counts of a new filter are filled
   return may_hold(*filter.load(std::memory_order_acquire), block);
 }
 // Whether nothing is to be done beside the free of `block`: nearly always in mode sample.

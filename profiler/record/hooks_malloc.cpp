@@ -25,7 +25,7 @@ void* early(std::size_t size, std::size_t alignment) {
 
 // Lets the program's malloc serve the call, and records the block. Called where wants_allocation() said so, or where the call
 // may be an inner one.
-template <typename call>
+template <class call>
 [[gnu::noinline]] void* told_slowly(word_kind kind, call forward, std::size_t size, std::size_t alignment,
                                     const call_origin& origin) {
   if (self.in_new != 0 && (is_inner_call(origin.return_address, true) || !wants_allocation(size)))
@@ -36,7 +36,7 @@ template <typename call>
   return block;
 }
 
-template <typename call>
+template <class call>
 [[gnu::always_inline]] inline void* told(word_kind kind, call forward, std::size_t size,
                                          std::size_t alignment) {
   if (__builtin_expect(self.in_new != 0, 0) != 0 || wants_allocation(size))
@@ -44,13 +44,13 @@ template <typename call>
   return forward();
 }
 
-template <typename call>
+template <class call>
 [[gnu::noinline]] void told_free_slowly(call forward, void* block, std::uintptr_t return_address) {
   if (is_inner_call(return_address, true)) return forward();
   tell_free(word_kind::free, forward, block);
 }
 
-template <typename call>
+template <class call>
 [[gnu::always_inline]] inline void told_free(call forward, void* block) {
   if (__builtin_expect(block == nullptr || is_early(block), 0) != 0) return;
   if (__builtin_expect(self.in_new != 0, 0) != 0 || !is_free_of_no_interest(block))
@@ -59,7 +59,7 @@ template <typename call>
 }
 
 // Requires that `block` is not null.
-template <typename call>
+template <class call>
 [[gnu::always_inline]] inline void* told_realloc(call forward, void* block, std::size_t size) {
   if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true)) return forward();
   const bool begun = wants_free(block) && realloc_begins(block);

@@ -69,7 +69,7 @@ void plain_delete_sized(void* block, std::size_t) { plain_delete(block); }
 void plain_delete_aligned(void* block, std::align_val_t) { real.free(block); }
 void plain_delete_sized_aligned(void* block, std::size_t, std::align_val_t) { real.free(block); }
 
-template <typename function>
+template <class function>
 void look_up(function& into, const char* name, function otherwise) {
   into = reinterpret_cast<function>(find_next(name));
   if (into == nullptr) into = otherwise;
@@ -135,18 +135,18 @@ void look_up_all() {
   const bool are_now_short = shorten(found);
   known = found;
   self.busy = before;
-  looked.store(true, std::memory_order_release);              // pairs with all()'s acquire
-  are_short.store(are_now_short, std::memory_order_release);  // pairs with is_direct()'s acquire
+  looked.store(true, std::memory_order_release);              // partner of all()'s acquire
+  are_short.store(are_now_short, std::memory_order_release);  // partner of is_direct()'s acquire
 }
 
 const operators& all() {
-  // acquire, pairs with the release above: known is filled; two threads may both fill it, with the same
+  // acquire: partner of the release above: known is filled; two threads may both fill it, with the same
   if (__builtin_expect(!looked.load(std::memory_order_acquire), 0) != 0) look_up_all();
   return known;
 }
 
 // Sets in_new during `forward`, so that an inner call of malloc or operator new is not recorded a second time.
-template <typename call>
+template <class call>
 [[gnu::always_inline]] inline void* inside_new(call forward) {
   self.in_new = 1;
   void* const block = forward();
@@ -155,13 +155,13 @@ template <typename call>
 }
 
 // Whether an operator without an alignment may be called as it is, without inside_new().
-// acquire, pairs with the release in look_up_all: `known` is filled
+// acquire: partner of the release in look_up_all: `known` is filled
 bool is_direct(std::size_t alignment) {
   return alignment == 0 && __builtin_expect(are_short.load(std::memory_order_acquire), 1) != 0;
 }
 
 // `wanted`: wants_allocation() was asked, and said so.
-template <typename call>
+template <class call>
 [[gnu::noinline]] void* told_new_slowly(call forward, std::size_t size, std::size_t alignment, bool wanted,
                                         const call_origin& origin) {
   if (self.in_new != 0 && is_inner_call(origin.return_address, false)) return forward();
@@ -172,7 +172,7 @@ template <typename call>
   return block;
 }
 
-template <typename call>
+template <class call>
 [[gnu::always_inline]] inline void* told_new(call forward, std::size_t size, std::size_t alignment) {
   if (__builtin_expect(self.in_new != 0, 0) != 0 || !is_direct(alignment))
     return told_new_slowly(forward, size, alignment, false, caller());
@@ -180,7 +180,7 @@ template <typename call>
   return forward();
 }
 
-template <typename call>
+template <class call>
 [[gnu::noinline]] void told_delete_slowly(call forward, void* block, std::uintptr_t return_address) {
   if (self.in_new != 0 && is_inner_call(return_address, false)) return forward();
   const auto inside_delete = [=] {
@@ -192,7 +192,7 @@ template <typename call>
   tell_free(word_kind::operator_delete, inside_delete, block);
 }
 
-template <typename call>
+template <class call>
 [[gnu::always_inline]] inline void told_delete(call forward, void* block, std::size_t alignment = 0) {
   if (block == nullptr) return forward();
   if (__builtin_expect(self.in_new != 0, 0) != 0 || !is_direct(alignment) || !is_free_of_no_interest(block))

@@ -107,7 +107,7 @@ struct module_view {
 };
 
 // The loader has turned most entries into absolute addresses; the others are relative to the base.
-template <typename type>
+template <class type>
 void take(const type*& into, const module_view& module, ElfW(Addr) value) {
   into = reinterpret_cast<const type*>(module.contain(value) ? value : module.base + value);
 }

@@ -252,10 +252,10 @@ void lua_frames::look_at(const unwind::loaded_module& module) {
   code_start = module.start;
   code_end = module.end;
   lua_now.store(found == lua::interpreter::known ? lua_standing::known : lua_standing::not_what_it_seems,
-                std::memory_order_release);  // pairs with is_known's acquire: the code's place is there
+                std::memory_order_release);  // partner of is_known's acquire: the code's place is there
 }
 
-// acquire, pairs with the release in look_at()
+// acquire: partner of the release in look_at()
 bool lua_frames::is_known() { return lua_now.load(std::memory_order_acquire) == lua_standing::known; }
 // relaxed: it only adds a sentence to the profile
 bool lua_frames::is_unreadable() {

@@ -97,7 +97,7 @@ identity identity_of(const loaded_module& module) {
   return found;
 }
 
-// acquire, pairs with the release in add: the entry's other members are written
+// acquire: partner of the release in add: the entry's other members are written
 std::uint64_t key_at(std::uint32_t index) { return named_modules[index].key.load(std::memory_order_acquire); }
 
 std::uint32_t count_taken() {
@@ -121,7 +121,7 @@ std::uint32_t add(const loaded_module& module, std::uint64_t key) {
   added.end = module.end;
   added.number = is_first ? 0 : std::uintptr_t{index + 1} << number_shift;
   if (!is_first) numbered.store(true, std::memory_order_relaxed);
-  added.key.store(key, std::memory_order_release);  // pairs with the acquire in key_at
+  added.key.store(key, std::memory_order_release);  // partner of the acquire in key_at
   return index;
 }
 

@@ -68,10 +68,10 @@ void process_ends(ending_by how) {
   // At detach, tarn waits for this call to return, and examines nothing meanwhile, so waiting for it would never
   // end.
   const bool waits = how == ending_by::exit && waits_at_end(page);
-  // release, pairs with the collector's acquire in waits_at_end and take_exit_figures: at_exit is filled
+  // release: partner of the collector's acquire in waits_at_end and read_counters: at_exit is filled
   page.ended.store(waits ? ended_and_waits : ended_and_gone, std::memory_order_release);
   collector_patience patience;
-  // acquire, pairs with the collector's release in look_at_end: it has examined the memory
+  // acquire: partner of the collector's release in look_at_end: it has examined the memory
   while (waits && page.released.load(std::memory_order_acquire) == 0 && patience.wait(*session.header)) {
   }
   errno = error;

@@ -109,10 +109,10 @@ void python_frames::look_at(const unwind::loaded_module& module) {
   if (!state.compare_exchange_strong(before, standing::under_way, std::memory_order_acquire)) return;
   layout = found;
   state.store(standing::known,
-              std::memory_order_release);  // pairs with is_known's acquire: the layout is there
+              std::memory_order_release);  // partner of is_known's acquire: the layout is there
 }
 
-// acquire, pairs with the release in look_at()
+// acquire: partner of the release in look_at()
 bool python_frames::is_known() { return state.load(std::memory_order_acquire) == standing::known; }
 
 // relaxed: it only adds a sentence to the profile

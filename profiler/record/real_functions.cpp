@@ -81,7 +81,7 @@ standing find_standing() {
   return result.found == loaded_later ? loaded_later : preloaded;
 }
 
-template <typename function>
+template <class function>
 void look_up(function& into, const char* name) {
   into = reinterpret_cast<function>(find_next(name));
 }
@@ -117,7 +117,7 @@ void* find_next(const char* name) {
 }
 
 bool find_real_functions() {
-  // acquire, pairs with the release below: `real` is filled
+  // acquire: partner of the release below: `real` is filled
   if (functions_found.load(std::memory_order_acquire) == 2) return true;
   // dlsym may itself allocate: until the functions are known, the early store serves this thread and all others.
   if (functions_found.exchange(1, std::memory_order_acquire) != 0) return false;

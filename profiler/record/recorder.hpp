@@ -28,7 +28,7 @@ tick_source session_ticks();
 void time_nothing(call_time& beside);
 
 // Calls `forward`, and measures its duration if `timed`.
-template <typename call>
+template <class call>
 [[gnu::always_inline]] inline auto run_timed(bool timed, call_time& time, call forward) {
   if (!timed) return forward();
   call_timer timer(session_ticks());
@@ -47,7 +47,7 @@ void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignm
 bool freeing(word_kind kind, void* block);
 void freed(const call_time& time);
 // Frees `block` by `forward`, and records that if it is to be recorded.
-template <typename call>
+template <class call>
 [[gnu::always_inline]] inline void tell_free(word_kind kind, call forward, void* block) {
   if (wants_free(block) ? !freeing(kind, block) : !wants_free_time()) return forward();
   call_timer timer(session_ticks());

@@ -2,10 +2,7 @@
 #include "profiler/record/recorder_state.hpp"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 
@@ -21,33 +18,9 @@ constinit rule_table rules;
 constinit process_state* process = nullptr;
 constinit bool started = false;
 constinit std::int64_t sample_base = 0;
-constinit std::atomic<std::uint64_t> closes_begun{0};
-constinit std::atomic<std::uint64_t> closes_ended{0};
-
-namespace {
-
-constexpr std::uint64_t populate_bytes = std::uint64_t{64} << 10;
-
-// Not wiped by fork: in a child, the serial and pid of its parent.
-std::uint64_t last_serial = 0;
-std::int32_t last_pid = 0;
-pthread_key_t end_key;
-bool has_end_key = false;
 
 long pid_now() { return own_call(SYS_getpid); }
 
-// In a sandbox without a system call: libc computes the id of a thread's CPU clock from the thread id, as ~id << 3
-// | kind.
-std::int32_t thread_id() {
-  clockid_t clock = 0;
-  if (!in_sandbox()) return static_cast<std::int32_t>(os::system_call(SYS_gettid));
-  return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(clock >> 3) : 0;
-}
-
-extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start;  // NOLINT(readability-identifier-naming)
-extern "C" [[gnu::visibility("hidden")]] const char _end;          // NOLINT(readability-identifier-naming)
-
-// Maps memory that the kernel wipes in a forked child.
 void* map_wiped(std::size_t bytes) {
   void* memory = map_pages(bytes);
   if (memory == nullptr) return nullptr;
@@ -58,6 +31,14 @@ void* map_wiped(std::size_t bytes) {
   }
   return memory;
 }
+
+namespace {
+
+// Not wiped by fork: in a child, the serial and pid of its parent.
+std::uint64_t last_serial = 0;
+std::int32_t last_pid = 0;
+extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start;  // NOLINT(readability-identifier-naming)
+extern "C" [[gnu::visibility("hidden")]] const char _end;          // NOLINT(readability-identifier-naming)
 
 // Copies a path; of one that is too long, the end is kept, as it says most.
 void keep_path(char (&room)[path_room], const char* path, std::size_t length) {
@@ -105,9 +86,10 @@ void fill_page(process_page& page) {
   last_pid = pid;
 }
 
-// Attaches the process to the session, once. One thread does it; until it is done the others do not record.
+}  // namespace
+
 bool attach() {
-  // acquire, pairs with the release below: process->file is filled
+  // acquire: partner of the release below: process->file is filled
   if (process->attaching.load(std::memory_order_acquire) == attached) return true;
   // Attaching needs system calls for a new process file, as in a forked child; in a sandbox there are none.
   if (in_sandbox() || has_fallen_silent()) {
@@ -134,149 +116,15 @@ bool attach() {
   }
   if (session.header->mode == record_mode::full) {
     static const block_filter everything = {0, 1};
-    filter.store(&everything, std::memory_order_release);  // pairs with the acquire in wants_free
+    filter.store(&everything, std::memory_order_release);  // partner of the acquire in wants_free
   }
   told_below.store(session.header->mode == record_mode::full ? INT64_MAX : sample_base,
                    std::memory_order_relaxed);
   process->file = file;
-  // release, pairs with the acquire above
+  // release: partner of the acquire above
   process->attaching.store(attached, std::memory_order_release);
   return true;
 }
-
-void end_of_thread(void* context) {
-  auto* state = static_cast<thread_state*>(context);
-  if (state->ring == nullptr) return;
-  // Other destructors may still allocate, so only the last round counts as the thread's end.
-  if (++state->rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
-    pthread_setspecific(end_key, state);
-    return;
-  }
-  char name[17] = {};
-  const std::uint8_t before = self.busy;
-  self.busy = recording;
-  if (state->enter() && !failed(own_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
-    put_text(*state, text_kind::thread_name, name, nullptr, 0);
-  }
-  state->leave();
-  self.busy = before;
-  state->ending.store(1, std::memory_order_release);  // pairs with take_over_ended's acquire
-}
-
-bool is_gone(std::int32_t thread) { return own_call(SYS_tgkill, pid_now(), thread, 0) == -ESRCH; }
-
-// Takes over the state of a thread that has ended, with its ring and node ids; null: there is none.
-thread_state* take_over_ended(std::int32_t id) {
-  const os::lock_guard hold(process->threads_lock);
-  for (thread_state* state = process->threads; state != nullptr; state = state->next) {
-    if (state->ending.load(std::memory_order_acquire) == 0) continue;
-    if (state->id != id && !is_gone(state->id)) continue;
-    state->ending.store(0, std::memory_order_relaxed);
-    return state;
-  }
-  return nullptr;
-}
-
-bool claim_ring(thread_state& state) {
-  const process_file& file = process->file;
-  // relaxed: a ring that no thread has taken yet is all zeroes
-  const std::uint32_t index = file.page->rings.fetch_add(1, std::memory_order_relaxed);
-  if (index >= file.ring_count) return false;
-  const std::uint64_t ring_words = session.header->ring_words;
-  state.words = file.words + index * ring_words;
-  state.mask = ring_words - 1;
-  state.head = 0;
-  state.populated = 0;
-  state.room_end = 0;
-  state.ring = &file.rings[index];
-  return true;
-}
-
-void introduce(thread_state& state) {
-  state.rounds = 0;
-  state.path.forget();
-  state.random = static_cast<std::uint64_t>(state.id) * 0x9e3779b97f4a7c15U ^ ticks_now();
-  state.events = 0;
-  state.has_countdown = false;
-  state.told_halvings = not_told;
-  state.sections = 0;
-  state.nothings = 0;
-  const bool is_first = state.id == process->file.page->pid;
-  state.stack.begin(is_first);
-  if (has_end_key) pthread_setspecific(end_key, &state);
-  if (!state.reserve(3)) return;
-  state.last_ticks = ticks_now();
-  state.put(static_cast<std::uint64_t>(word_kind::time) | state.last_ticks << kind_bits);
-  state.put(static_cast<std::uint64_t>(word_kind::thread) |
-            static_cast<std::uint64_t>(static_cast<std::uint32_t>(state.id)) << 32);
-  if (!is_first) state.put(note_word(note_kind::stack_end, state.stack.end()));
-  state.publish();
-  char name[17] = {};
-  if (!failed(own_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
-    put_text(state, text_kind::thread_name, name, nullptr, 0);
-  }
-}
-
-thread_state* new_thread() {
-  if (session.header == nullptr || !attach()) return nullptr;
-  // Rings do not become free again for a thread that got none; those of ended threads serve new threads.
-  if (self.lost_in == process->file.page) return nullptr;
-  const std::int32_t id = thread_id();
-  // Not null after fork: the memory is kept, but wiped.
-  thread_state* state = self.state;
-  const bool forked = state != nullptr;
-  if (!forked) state = take_over_ended(id);
-  const bool taken = state != nullptr && !forked;
-  if (state == nullptr) {
-    state = static_cast<thread_state*>(map_wiped(sizeof(thread_state)));
-    if (state == nullptr) return nullptr;
-  }
-  if (!taken && !claim_ring(*state)) {
-    process->file.page->lost_threads.fetch_add(1, std::memory_order_relaxed);
-    self.lost_in = process->file.page;
-    if (!forked) unmap_pages(state, sizeof(thread_state));
-    return nullptr;
-  }
-  state->id = id;
-  if (!taken) {
-    const os::lock_guard hold(process->threads_lock);
-    state->next = process->threads;
-    process->threads = state;
-  }
-  self.state = state;
-  introduce(*state);
-  return state;
-}
-
-// Releases the states of ended threads. Those of running threads are wiped instead, which is how a forked child
-// finds them.
-void release_threads() TARN_REQUIRES(process->threads_lock) {
-  for (thread_state* state = process->threads; state != nullptr;) {
-    thread_state* next = state->next;
-    state->path.release();
-    if (is_gone(state->id)) {
-      unmap_pages(state, sizeof(thread_state));
-    } else {
-      wipe_pages(state, sizeof(thread_state));
-    }
-    state = next;
-  }
-  process->threads = nullptr;
-}
-
-void populate_more(thread_state& thread, std::uint64_t ring_words) {
-  if (thread.populated >= ring_words || thread.head + most_words < thread.populated) return;
-  constexpr std::uint64_t step = populate_bytes / 8;
-  const std::uint64_t words = step < ring_words - thread.populated ? step : ring_words - thread.populated;
-  own_call(SYS_madvise, reinterpret_cast<long>(thread.words + thread.populated), static_cast<long>(words * 8),
-           MADV_POPULATE_WRITE);
-  thread.populated += words;
-  if (thread.sections >= young_sections) {
-    process->file.page->own_faults.fetch_add(words * 8 / 4096, std::memory_order_relaxed);
-  }
-}
-
-}  // namespace
 
 std::uint64_t thread_faults() {
   rusage usage = {};
@@ -296,81 +144,11 @@ void count_own_faults() {
 void detach() {
   static const block_filter nothing = {0, 0};
   process->detached.store(1, std::memory_order_seq_cst);  // see find_thread
-  filter.store(&nothing, std::memory_order_release);      // pairs with the acquire in wants_free
+  filter.store(&nothing, std::memory_order_release);      // partner of the acquire in wants_free
   tell_nothing();
 }
 
 void tell_nothing() { told_below.store(INT64_MIN, std::memory_order_relaxed); }
-
-bool thread_state::give_up() {
-  process->file.page->lost_waiting.fetch_add(1, std::memory_order_relaxed);
-  detach();
-  return false;
-}
-
-bool thread_state::make_room(std::uint64_t count) {
-  const std::uint64_t ring_words = session.header->ring_words;
-  std::uint64_t tail = 0;
-  collector_patience patience;
-  for (;;) {
-    // relaxed, both: a stale value only means another round, or some events that nothing reads
-    if (session.header->recording.load(std::memory_order_relaxed) == 0 ||
-        process->detached.load(std::memory_order_relaxed) != 0) {
-      detach();
-      return false;
-    }
-    populate_more(*this, ring_words);
-    // acquire, pairs with the collector's release in drain_process: it has read the words that will be overwritten
-    const std::uint64_t now_tail = ring->tail.load(std::memory_order_acquire);
-    if (head - now_tail > ring_words) return give_up();  // the program has overwritten the tail
-    if (now_tail != tail) {
-      tail = now_tail;
-      patience.sign_of_progress();
-    }
-    room_end = tail + ring_words;
-    if (populated < ring_words && populated < room_end) room_end = populated;
-    if (head + count <= room_end) return true;
-    // If the program has overwritten the published head, the collector goes on, but reads nothing of this ring;
-    // then patience ends.
-    if (!patience.wait(*session.header)) return give_up();
-  }
-}
-
-thread_state* find_thread() {
-  thread_state* state = self.state;
-  if (state != nullptr && state->ring != nullptr) return state;
-  const std::uint8_t before = self.busy;
-  self.busy = calling;
-  const int error = errno;
-  state = nullptr;
-  if (process != nullptr) {
-    // seq_cst, all four: this thread increments `arriving`, then reads `detached`; release_recording sets
-    // `detached` (in detach), then reads `arriving`. So either it sees this thread, or this thread sees that
-    // nothing is recorded any more.
-    process->arriving.fetch_add(1, std::memory_order_seq_cst);
-    if (process->detached.load(std::memory_order_seq_cst) == 0) state = new_thread();
-    process->arriving.fetch_sub(1, std::memory_order_release);
-  }
-  errno = error;
-  self.busy = before;
-  return state;
-}
-
-void put_text(thread_state& thread, text_kind kind, std::string_view text, const std::uint64_t* tail,
-              unsigned tail_words) {
-  const std::size_t length = text.size() < most_text_bytes ? text.size() : most_text_bytes;
-  const std::size_t words = (length + 7) / 8;
-  if (!thread.reserve(1 + words + tail_words)) return;
-  thread.put(static_cast<std::uint64_t>(word_kind::text) | static_cast<std::uint64_t>(kind) << 4 |
-             length << 16);
-  for (std::size_t index = 0; index < words; ++index) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, text.data() + 8 * index, length - 8 * index < 8 ? length - 8 * index : 8);
-    thread.put(word);
-  }
-  for (unsigned index = 0; index < tail_words; ++index) thread.put(tail[index]);
-  thread.publish();
-}
 
 usage_figures usage_now() {
   rusage usage = {};
@@ -400,7 +178,7 @@ begin_result begin_recording(const char* place) {
     return begin_result::no_session;
   }
   process->detached.store(0, std::memory_order_relaxed);
-  if (!has_end_key) has_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
+  follow_thread_ends();
   sample_base += most_countdown;
   if (find_thread() == nullptr) return begin_result::no_file;
   count_own_faults();
@@ -413,7 +191,7 @@ bool release_recording() {
   if (process->arriving.load(std::memory_order_seq_cst) != 0) return false;
   const os::lock_guard hold(process->threads_lock);
   for (const thread_state* state = process->threads; state != nullptr; state = state->next) {
-    // acquire, pairs with the release in leave
+    // acquire: partner of the release in leave
     if (state->inside.load(std::memory_order_acquire) != 0) return false;
   }
   unmap_process_file(*session.header, process->file);

@@ -86,7 +86,7 @@ struct thread_state {
   std::uintptr_t old_block;  // old block of a realloc that has begun
   std::size_t old_size;      // its size as leaves() told it
   own_stack stack;
-  // Of library_generation() in recorder.cpp; `path` and `modules` are of it.
+  // Of library_generation() in thread_paths.cpp; `path` and `modules` are of it.
   std::uint64_t library_generation;
   recent_modules modules;
   thread_state* next;
@@ -107,13 +107,13 @@ struct thread_state {
     leave();
     return false;
   }
-  // release, pairs with the acquire in release_recording
+  // release: partner of the acquire in release_recording
   void leave() { inside.store(0, std::memory_order_release); }
 
   // Makes room for `count` words from `head` on. False: there is no room, and the event is lost.
   bool reserve(std::uint64_t count) { return head + count <= room_end || make_room(count); }
   void put(std::uint64_t word) { words[head++ & mask] = word; }
-  // release, pairs with the collector's acquire in drain_process: all words below `head` are written
+  // release: partner of the collector's acquire in ring_set::drain: all words below `head` are written
   void publish() { ring->head.store(head, std::memory_order_release); }
   // The ticks since the ring's last event, in the ring's unit (session_header::tick_shift). `then`: the time of the
   // new event, as read_ticks returns it; 0: now. After a long pause it puts a `time` word first, so it needs room for
@@ -144,6 +144,16 @@ inline constexpr std::uint32_t not_told = UINT32_MAX;  // of thread_state::told_
 // More bytes than any countdown to a next sample; sample_base grows by as much from one recording to the next.
 inline constexpr std::int64_t most_countdown = std::int64_t{1} << 48;
 
+// Null: no memory. The kernel wipes it in a forked child.
+void* map_wiped(std::size_t bytes);
+long pid_now();
+// Attaches the process to the session, once. One thread does it; until it is done the others do not record.
+bool attach();
+// Has the states of threads marked as those end, so that others can take them over.
+void follow_thread_ends();
+// Releases the states of ended threads. Those of running threads are wiped instead, which is how a forked child finds them.
+void release_threads() TARN_REQUIRES(process->threads_lock);
+
 enum class begin_result : int { recording, no_memory, no_session, no_file };
 // `place`: a value of session_variable. The calling thread is the first to record.
 begin_result begin_recording(const char* place);
@@ -169,9 +179,7 @@ void tell_nothing();
 // Writes the text, then `tail_words` words from `tail`, as one entry of the ring. Without room it is lost.
 void put_text(thread_state& thread, text_kind kind, std::string_view text, const std::uint64_t* tail,
               unsigned tail_words);
-
-// Numbers of dlclose calls that have begun, and that have ended: see library_generation() in recorder.cpp.
-extern constinit std::atomic<std::uint64_t> closes_begun;
-extern constinit std::atomic<std::uint64_t> closes_ended;
+// The node of the call path from `origin` in the thread's ring.
+std::uint32_t node_of(thread_state& thread, const call_origin& origin);
 
 }  // namespace tarn::profiler::recorder

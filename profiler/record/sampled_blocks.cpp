@@ -85,7 +85,7 @@ bool sampled_blocks::grow(std::atomic<const block_filter*>& filter) noexcept {
     place(old[index].block, old[index].size);
     count(old[index].block, 1);
   }
-  // release, pairs with the acquire in wants_free; the old filter stays mapped, as other threads may be reading it
+  // release: partner of the acquire in wants_free; the old filter stays mapped, as other threads may be reading it
   filter.store(larger, std::memory_order_release);
   if (old != nullptr) unmap_pages(old, old_size * sizeof(entry));
   return true;

@@ -15,7 +15,7 @@ namespace tarn::profiler {
 class script_lines {
  public:
   // `describe(frame, place)` is called for a frame that is not known.
-  template <typename Describe>
+  template <class Describe>
   std::uint64_t address_of(const script_frame& frame, Describe describe) {
     const std::uint64_t key = (frame.code ^ frame.instruction << 20) * 0x9e3779b97f4a7c15U;
     known_line& kept = lines_[key >> 32 & (known_lines - 1)];

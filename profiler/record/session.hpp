@@ -139,8 +139,8 @@ constexpr std::uint64_t note_word(note_kind what, std::uint64_t figure) {
 
 struct ring_header {
   alignas(64) std::atomic<std::uint64_t> head{
-      0};  // in words, ever growing; release, pairs with the collector's acquire
-  alignas(64) std::atomic<std::uint64_t> tail{0};  // release, pairs with the producer's acquire
+      0};  // in words, ever growing; release: partner of the collector's acquire
+  alignas(64) std::atomic<std::uint64_t> tail{0};  // release: partner of the producer's acquire
 };
 
 struct usage_figures {
@@ -188,10 +188,10 @@ struct process_page {
   std::uint64_t own_start = 0;              // where the recorder's code and data lie
   std::uint64_t own_end = 0;
   usage_figures at_exit;
-  std::atomic<std::uint32_t> ended{0};  // release, pairs with the collector's acquire: at_exit is there
+  std::atomic<std::uint32_t> ended{0};  // release: partner of the collector's acquire: at_exit is there
   // Set by the collector: wait at the end until `released` is set.
   std::atomic<std::uint32_t> asked_to_wait{0};
-  // Set by the collector; release, pairs with the process's acquire.
+  // Set by the collector; release: partner of the process's acquire.
   std::atomic<std::uint32_t> released{0};
   std::atomic<silence> silent_because{silence::none};  // relaxed: it only adds a sentence to the profile
   std::atomic<std::uint32_t> unread_scripts{0};        // likewise

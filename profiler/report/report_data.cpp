@@ -31,7 +31,7 @@ std::uint32_t node_of(const profile& p, const site_row& row, path_tree& paths) {
                                     : paths.node_below("Smaller sites", row.place);
 }
 
-template <typename Value>
+template <class Value>
 void add_column(json& columns, json& totals, const char* name, const std::vector<site_row>& rows,
                 Value&& value) {
   whole_column column;
@@ -96,7 +96,7 @@ sites_json describe_rows(const profile& p, const std::vector<site_row>& rows, pa
 
 // ---- the costliest sites in detail ----
 
-template <typename Row>
+template <class Row>
 std::vector<Row> most_of(std::vector<Row> rows, std::size_t most) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& left, const Row& right) { return left.count > right.count; });

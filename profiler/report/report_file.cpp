@@ -44,12 +44,12 @@ std::string title_of(const profile& p) {
   if (program.empty()) program = "a program";
   // Through JSON, which replaces invalid UTF-8.
   const nlohmann::json safe = program.substr(program.find_last_of('/') + 1);
-  const std::string quoted = safe.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string quoted = json_text(safe);
   return escape_markup(nlohmann::json::parse(quoted).get<std::string>()) + " – tarn report";
 }
 
 std::string data_text(const nlohmann::json& data) {
-  std::string text = data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string text = json_text(data);
   text =
       escape_json(std::move(text));  // by statements of their own: at most two of the three texts are alive
   return escape_script(text);

@@ -7,13 +7,13 @@ namespace weak {
 namespace {
 
 // A ring buffer between a recorded thread and the collector: put(), publish() and make_room() of recorder_state,
-// drain_process() of recording.cpp. Its words are plain variables. The producer overwrites a word only after the
+// drain() of ring_set.cpp. Its words are plain variables. The producer overwrites a word only after the
 // collector has reported that it was read; the collector reads only words that were published. The kernel's ring of
 // page faults has the same protocol, with the kernel as the producer.
 // Covers: profiler/record/recorder_state.hpp: head.store release
-// Covers: profiler/record/recorder_state.cpp: tail.load acquire
-// Covers: profiler/collect/recording.cpp: head.load acquire, tail.store release
-// Covers: profiler/collect/fault_events.cpp: data_head.load acquire, data_tail.store release
+// Covers: profiler/record/thread_state.cpp: tail.load acquire
+// Covers: profiler/collect/ring_set.cpp: head.load acquire, tail.store release
+// Covers: profiler/collect/perf_ring.cpp: data_head.load acquire, data_tail.store release
 model ring() {
   enum : unsigned { head, tail };
   constexpr int words = 2;
@@ -48,7 +48,7 @@ const registered rings("recorder.ring",
 // Covers: profiler/record/module_names.cpp: key.load acquire, key.store release
 // Covers: profiler/record/real_functions.cpp: functions_found.load acquire, functions_found.exchange acquire,
 // Covers: profiler/record/real_functions.cpp: functions_found.store release
-// Covers: profiler/record/recorder_state.cpp: ending.store release, ending.load acquire
+// Covers: profiler/record/thread_state.cpp: ending.store release, ending.load acquire
 // Covers: profiler/record/process_life.cpp: ended.store release
 // Covers: profiler/record/recorder_state.cpp: attaching.load acquire,
 // Covers: profiler/record/recorder_state.cpp: attaching.compare_exchange_strong acquire, attaching.store release,
@@ -57,9 +57,9 @@ const registered rings("recorder.ring",
 // Covers: profiler/record/hook_state.hpp: filter.load acquire
 // Covers: profiler/record/recorder.cpp: large.load acquire
 // Covers: profiler/record/hooks_new.cpp: looked.load acquire, looked.store release, are_short.load acquire, are_short.store release
-// Covers: profiler/collect/recording_processes.cpp: ended.load acquire
+// Covers: profiler/collect/recorded_process.cpp: ended.load acquire
 // Covers: profiler/collect/process_memory.cpp: ended.load acquire
-// Covers: profiler/collect/recording_end.cpp: released.store release
+// Covers: profiler/collect/recorded_process.cpp: released.store release
 // Covers: profiler/record/process_life.cpp: released.load acquire
 // Covers: profiler/record/python_frames.cpp: state.compare_exchange_strong acquire, state.load acquire,
 // Covers: profiler/record/python_frames.cpp: state.store release
@@ -103,8 +103,8 @@ const registered reporting("guarded.report_lock", {"acquire", "release"}, report
 // increments `arriving` and then reads `detached`; detach() sets `detached` and then reads `arriving`. If neither saw
 // the other's store, the session would be unmapped while the thread uses it. The seq_cst operations of both act as a
 // full fence in between.
-// Covers: profiler/record/recorder_state.cpp: arriving.fetch_add seq_cst, arriving.fetch_sub release
-// Covers: profiler/record/recorder_state.cpp: arriving.load seq_cst, detached.load seq_cst, detached.store seq_cst
+// Covers: profiler/record/thread_state.cpp: arriving.fetch_add seq_cst, arriving.fetch_sub release, detached.load seq_cst
+// Covers: profiler/record/recorder_state.cpp: arriving.load seq_cst, detached.store seq_cst
 model arrival() {
   enum : unsigned { arriving, detached, session = 0 };
   const auto newcomer = [](thread& t) {

@@ -13,7 +13,7 @@ namespace tarn::profiler {
 namespace {
 
 // What the rule says about the program's only group.
-template <typename Rule>
+template <class Rule>
 auto of_group(Rule rule, const small_program& program) {
   const advice_facts facts = facts_of(program.p);
   return rule(facts, facts.groups.at(0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // apply_proof(): how measured results of `tarn prove` change the grade, saving and order of advice.
-#include "profiler/analyze/advice_proof.hpp"
+#include "profiler/analyze/advice.hpp"
 
 #include <gtest/gtest.h>
 

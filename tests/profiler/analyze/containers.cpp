@@ -107,7 +107,7 @@ class trade {
 };
 __attribute__((noinline)) trade::trade(long value) noexcept : value_(value) { other_[3] = value; }
 
-template <typename T>
+template <class T>
 struct ring {
   std::vector<T> slots;
   std::deque<std::pair<T, int>> waiting;
@@ -129,7 +129,7 @@ struct hidden {  // in an unnamed namespace: its functions have no linkage name
 
 volatile long sink = 0;
 
-template <typename Body>
+template <class Body>
 void scene(const char* what, const char* how, Body body) {
   kind = how;
   expected = what;

@@ -22,7 +22,7 @@ struct made_symbol {
   std::uint16_t section = 1;
 };
 
-template <typename Type>
+template <class Type>
 void put(std::vector<std::uint8_t>& bytes, std::size_t at, const Type& value) {
   if (bytes.size() < at + sizeof value) bytes.resize(at + sizeof value);
   std::memcpy(bytes.data() + at, &value, sizeof value);

@@ -10,7 +10,7 @@ using namespace tarn::profiler;
 namespace {
 
 // The error that `work` throws, as "problem | advice"; empty if it throws none.
-template <typename work_type>
+template <class work_type>
 std::string said_by(const work_type& work) {
   try {
     work();

@@ -93,13 +93,10 @@ told faults_of_child(const fault_settings& wanted, bool& refused) {
   child.go();
   for (bool ended = false; !ended;) {
     ended = child.has_ended();
-    std::vector<page_fault> faults;
-    std::vector<mapping_event> mappings;
-    std::vector<process_event> processes;
-    std::vector<clock_sample> clock;
-    events.take(faults, mappings, processes, clock);
-    for (const page_fault& fault : faults) result.weight += fault.weight;
-    result.records += static_cast<double>(faults.size());
+    kernel_events taken;
+    events.take(taken);
+    for (const page_fault& fault : taken.faults) result.weight += fault.weight;
+    result.records += static_cast<double>(taken.faults.size());
     usleep(1000);
   }
   result.weight += events.lost();
@@ -193,17 +190,14 @@ clock_looked_at clock_of_spinning_child(bool& refused, std::uint64_t first_clock
   refused = !events.open(settings) || events.clock_ns() == 0;
   EXPECT_EQ(write(go[1], "x", 1), 1);
   clock_looked_at result;
-  std::vector<page_fault> faults;
-  std::vector<mapping_event> mappings;
-  std::vector<process_event> processes;
   siginfo_t state = {};
   for (bool ended = false; !ended; usleep(1000)) {
     ended = waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) == 0 &&
             state.si_pid != 0;
-    std::vector<clock_sample> clock;
-    events.take(faults, mappings, processes, clock);
+    kernel_events taken;
+    events.take(taken);
     if (result.ns > 0.1e9) events.slow_clock_down();
-    for (const clock_sample& sample : clock) {
+    for (const clock_sample& sample : taken.clock) {
       EXPECT_EQ(sample.process, static_cast<std::uint32_t>(child));
       const auto begin = reinterpret_cast<std::uint64_t>(&spin_one);
       const auto end = reinterpret_cast<std::uint64_t>(&spin_other);
@@ -245,22 +239,19 @@ TEST(fault_events, faults_whose_records_are_lost_are_counted) {
   settings.process = static_cast<std::uint32_t>(child.process());
   fault_events events;
   if (!events.open(settings) || events.clock_ns() == 0) GTEST_SKIP() << "perf_event_open is refused";
-  std::vector<page_fault> faults;
-  std::vector<mapping_event> mappings;
-  std::vector<process_event> processes;
-  std::vector<clock_sample> clock;
+  kernel_events taken;
   const double before = faults_taken(child);
   child.go_half();
   while (faults_taken(child) < before + pages / 2.0) usleep(1000);
   child.go_half();
   while (!child.has_ended()) {
-    events.take(faults, mappings, processes, clock);
+    events.take(taken);
     usleep(1000);
   }
-  events.take(faults, mappings, processes, clock);
-  const double told = static_cast<double>(faults.size());
+  events.take(taken);
+  const double told = static_cast<double>(taken.faults.size());
   if (told > 0.9 * pages) GTEST_SKIP() << "the buffers hold all records";
-  EXPECT_GT(clock.size(), 0U);
+  EXPECT_GT(taken.clock.size(), 0U);
   EXPECT_NEAR(told + events.lost(), pages, 0.1 * pages);
 }
 

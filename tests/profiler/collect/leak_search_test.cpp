@@ -36,14 +36,14 @@ std::vector<reach> search(memory& all, const std::vector<searched_block>& blocks
 
 using enum reach;
 
-TEST(leak_search, WhatARootLeadsToDirectlyOrNotIsReachable) {
+TEST(leak_search, what_a_root_leads_to_directly_or_not_is_reachable) {
   memory all;
   all.words = {{0x100, 0x1010}, {0x1000, 0x2000}};
   EXPECT_EQ(search(all, {{0x1000, 32, 0}, {0x2000, 8, 0}, {0x3000, 8, 0}}, {{0x100, 0x110, false}}),
             (std::vector{reachable, reachable, lost}));
 }
 
-TEST(leak_search, AnAddressAfterTheLastByteDoesNotReachABlock) {
+TEST(leak_search, an_address_after_the_last_byte_does_not_reach_a_block) {
   memory all;
   all.words = {{0x100, 0x1020}, {0x108, 0x101f}, {0x110, 0x3000}};
   EXPECT_EQ(search(all, {{0x1000, 32, 0}, {0x2000, 32, 0}}, {{0x100, 0x108, false}}),
@@ -52,28 +52,28 @@ TEST(leak_search, AnAddressAfterTheLastByteDoesNotReachABlock) {
             (std::vector{reachable, reachable}));
 }
 
-TEST(leak_search, TheHeadOfAChainIsLostAndTheOthersIndirectly) {
+TEST(leak_search, the_head_of_a_chain_is_lost_and_the_others_indirectly) {
   memory all;
   all.words = {{0x3000, 0x2000}, {0x2000, 0x1000}};
   EXPECT_EQ(search(all, {{0x1000, 8, 0}, {0x2000, 8, 0}, {0x3000, 8, 0}}, {}),
             (std::vector{indirect, indirect, lost}));
 }
 
-TEST(leak_search, OneBlockOfEachRingIsLost) {
+TEST(leak_search, one_block_of_each_ring_is_lost) {
   memory all;
   all.words = {{0x1000, 0x2000}, {0x2000, 0x1000}, {0x3000, 0x4000}, {0x4000, 0x3000}, {0x4008, 0x4000}};
   EXPECT_EQ(search(all, {{0x1000, 8, 0}, {0x2000, 8, 0}, {0x3000, 8, 0}, {0x4000, 16, 0}}, {}),
             (std::vector{lost, indirect, lost, indirect}));
 }
 
-TEST(leak_search, ABlockThatOnlyLeadsToItselfIsLost) {
+TEST(leak_search, a_block_that_only_leads_to_itself_is_lost) {
   memory all;
   all.words = {{0x1000, 0x1000}};
   EXPECT_EQ(search(all, {{0x1000, 8, 0}}, {}), std::vector{lost});
 }
 
 // glibc keeps the address of the header of free memory, which is in the last word of the block before it.
-TEST(leak_search, TheAllocatorsAddressOfFreeMemoryReachesNoBlock) {
+TEST(leak_search, the_allocators_address_of_free_memory_reaches_no_block) {
   memory all;
   all.words = {{0x100, 0x1010}, {0x108, 0x1000}};
   EXPECT_EQ(search(all, {{0x1000, 24, 0}}, {{0x100, 0x108, true}}), std::vector{lost});

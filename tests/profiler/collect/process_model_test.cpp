@@ -16,11 +16,9 @@ namespace tarn::profiler {
 
 class process_model_test_access {
  public:
-  static double& live(process_model& model) { return model.live_; }
-  static double& live_bytes(process_model& model) { return model.live_bytes_; }
-  static site_figures& figures(process_model& model, std::size_t site) {
-    return model.sites_.at(site).figures;
-  }
+  static site_table& sites(process_model& model) { return model.sites_; }
+  static double& live(process_model& model) { return model.sites_.live_; }
+  static double& live_bytes(process_model& model) { return model.sites_.live_bytes_; }
 };
 
 }  // namespace tarn::profiler
@@ -215,20 +213,24 @@ TEST(process_model, finds_a_broken_invariant) {
   model.allocates(10, 0x10000, 100, model.a);
   model.allocates(11, 0x20000, 200, model.b);
   model.realloc_begins(model.thread, release(20, 0x10000));
-  const process_model* const at = &model;
+  site_table& sites = access::sites(model);
   model.validate();
   ++access::live(model);
-  EXPECT_BROKEN(model.validate(), "process_model", "std::abs(live_ - blocks) <= most_blocks", at);
+  EXPECT_BROKEN(model.validate(), "process_model",
+                "std::abs(live_blocks() - blocks) <= rounding * (1 + allocations_)", &model);
   --access::live(model);
   --access::live_bytes(model);
-  EXPECT_BROKEN(model.validate(), "process_model", "std::abs(live_bytes_ - bytes) <= most_bytes", at);
+  EXPECT_BROKEN(model.validate(), "process_model",
+                "std::abs(live_bytes() - bytes) <= rounding * (1 + bytes_)", &model);
   ++access::live_bytes(model);
-  ++access::figures(model, 0).live;
-  EXPECT_BROKEN(model.validate(), "process_model", "std::abs(live_ - site_blocks) <= most_blocks", at);
-  --access::figures(model, 0).live;
-  --access::figures(model, 1).live_bytes;
-  EXPECT_BROKEN(model.validate(), "process_model", "std::abs(live_bytes_ - site_bytes) <= most_bytes", at);
-  ++access::figures(model, 1).live_bytes;
+  ++sites[0].figures.live;
+  EXPECT_BROKEN(model.validate(), "site_table", "std::abs(live_ - site_blocks) <= rounding * (1 + blocks)",
+                &sites);
+  --sites[0].figures.live;
+  --sites[1].figures.live_bytes;
+  EXPECT_BROKEN(model.validate(), "site_table",
+                "std::abs(live_bytes_ - site_bytes) <= rounding * (1 + bytes)", &sites);
+  ++sites[1].figures.live_bytes;
   model.validate();
 }
 

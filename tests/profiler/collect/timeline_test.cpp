@@ -31,12 +31,12 @@ std::vector<counter_row> run_for(std::uint64_t duration_ns, std::uint64_t peak_n
   return rows;
 }
 
-TEST(timeline, ShortRunsHaveARowEachTenMilliseconds) {
+TEST(timeline, short_runs_have_a_row_each_ten_milliseconds) {
   const auto rows = run_for(400'000'000, 200'000'000);
   EXPECT_EQ(rows.size(), 41U);
 }
 
-TEST(timeline, LongRunsAreBoundedAndKeepThePeak) {
+TEST(timeline, long_runs_are_bounded_and_keep_the_peak) {
   constexpr std::uint64_t day = 86'400'000'000'000;
   const auto rows = run_for(day, day / 3);
   EXPECT_LE(rows.size(), timeline::most_rows);
@@ -75,7 +75,7 @@ TEST(timeline, the_last_minutes_stay_as_they_were_read) {
   }
 }
 
-TEST(timeline, APeakBetweenTwoSamplesRaisesTheNewestRow) {
+TEST(timeline, a_peak_between_two_samples_raises_the_newest_row) {
   timeline kept;
   std::vector<counter_row> rows;
   kept.raise(rows, 100);

@@ -31,7 +31,7 @@ class table_writer_test : public testing::Test {
 };
 
 // The message of the error of this type that opening the file in this way throws.
-template <typename Error>
+template <class Error>
 std::string opening_refusal(const std::string& path, table_writer::start how) {
   try {
     table_writer out(path, how);

@@ -65,7 +65,7 @@ std::vector<std::uint8_t> small_file() {
 
 // Runs rounds 0, 1, … for `seconds`, but at most `most`; returns how many. Each machine runs a prefix of the same
 // sequence.
-template <typename Round>
+template <class Round>
 int repeat(double seconds, int most, Round round) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   int rounds = 0;

@@ -37,6 +37,16 @@ TEST(index_set, finds_each_item_once_also_where_hashes_are_equal) {
   }
 }
 
+TEST(index_set, finds_what_was_added_and_adds_nothing) {
+  index_set set;
+  const auto is_third = [](std::uint32_t index) { return index == 3; };
+  EXPECT_FALSE(set.find_added(0, is_third));
+  set.find_or_add(0, 3, is_third, [](std::uint32_t) { return std::size_t{0}; });
+  EXPECT_EQ(set.find_added(0, is_third), 3U);
+  EXPECT_FALSE(set.find_added(0, [](std::uint32_t) { return false; }));
+  EXPECT_FALSE(set.find_added(0, [](std::uint32_t) { return false; })) << "it was not added";
+}
+
 TEST(index_set, forgets_all_items) {
   index_set set;
   const auto is_it = [](std::uint32_t) { return true; };

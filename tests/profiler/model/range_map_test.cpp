@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace tarn::profiler {
@@ -25,6 +27,28 @@ TEST(range_map, is_what_a_list_of_cells_would_be) {
     }
   }
   EXPECT_EQ(ranges.at(100), nullptr);
+}
+
+TEST(range_map, what_is_removed_is_told_and_the_rest_stays) {
+  range_map<int> ranges;
+  ranges.add(0x1000, 0x4000, 1);
+  ranges.add(0x5000, 0x6000, 2);
+  std::string told;
+  const auto tell = [&told](int value, std::uint64_t from, std::uint64_t to) {
+    told += std::to_string(value) + ": " + std::to_string(from >> 12) + "-" + std::to_string(to >> 12) + "; ";
+  };
+  ranges.remove(0x2000, 0x3000, tell);
+  EXPECT_EQ(std::exchange(told, {}), "1: 2-3; ");
+  ranges.remove(0x3000, 0x8000, tell);
+  EXPECT_EQ(std::exchange(told, {}), "1: 3-4; 2: 5-6; ");
+  ranges.remove(0x2000, 0x2000, tell);
+  EXPECT_EQ(told, "");
+  ranges.for_each([&told](std::uint64_t start, std::uint64_t end, int value) {
+    told +=
+        std::to_string(value) + ": " + std::to_string(start >> 12) + "-" + std::to_string(end >> 12) + "; ";
+  });
+  EXPECT_EQ(told, "1: 1-2; ");
+  EXPECT_EQ(ranges.size(), 1U);
 }
 
 TEST(range_map, the_next_range_above_an_address) {

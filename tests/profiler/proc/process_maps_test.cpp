@@ -10,7 +10,7 @@
 namespace tarn::profiler {
 namespace {
 
-TEST(process_maps, MappingsAreReadFromTheKernelsText) {
+TEST(process_maps, mappings_are_read_from_the_kernels_text) {
   const auto all = parse_mappings(
       "5500-5600 r-xp 00001000 fd:01 12   /usr/lib/a file (deleted)\n"
       "Size:                  4 kB\nRss:                   8 kB\nAnonymous:             4 kB\n"
@@ -30,7 +30,7 @@ TEST(process_maps, MappingsAreReadFromTheKernelsText) {
   EXPECT_TRUE(all[1].writable && all[1].shared && all[1].undumped);
 }
 
-TEST(process_maps, ResidentPagesAreThoseThatWereTouched) {
+TEST(process_maps, resident_pages_are_those_that_were_touched) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   auto* memory = static_cast<char*>(
       mmap(nullptr, 64 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -55,7 +55,7 @@ TEST(process_maps, ResidentPagesAreThoseThatWereTouched) {
 
 // pagemap lists shared zero pages, which are not resident: no resident bytes means none anywhere. If pagemap cannot be
 // read, the resident bytes are spread evenly over the range.
-TEST(process_maps, WithoutPagemapResidentBytesAreSpreadEvenly) {
+TEST(process_maps, without_pagemap_resident_bytes_are_spread_evenly) {
   const resident_pages none(-1, 0x10000, 0x20000, 0);
   EXPECT_EQ(none.bytes_in(0x10000, 0x20000), 0);
   const resident_pages unknown(-1, 0x10000, 0x20000, 0x8000);

@@ -26,7 +26,7 @@ using namespace tarn::profiler;
 class object {
  public:
   explicit object(std::size_t bytes = 256) : bytes_(bytes) {}
-  template <typename value>
+  template <class value>
   object& set(std::size_t at, value to) {
     std::memcpy(bytes_.data() + at, &to, sizeof to);
     return *this;

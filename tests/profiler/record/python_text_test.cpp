@@ -23,7 +23,7 @@ python_layout layout_312() {
   return layout;
 }
 
-template <typename letter>
+template <class letter>
 std::vector<std::uint8_t> text_object(const std::basic_string<letter>& text, bool ascii) {
   std::vector<std::uint8_t> object((ascii ? 40 : 56) + text.size() * sizeof(letter));
   const std::size_t length = text.size();
@@ -34,7 +34,7 @@ std::vector<std::uint8_t> text_object(const std::basic_string<letter>& text, boo
   return object;
 }
 
-template <typename letter>
+template <class letter>
 std::string utf8(const std::basic_string<letter>& text, bool ascii, std::size_t room = 100) {
   const std::vector<std::uint8_t> object = text_object(text, ascii);
   guarded_reader from(false);

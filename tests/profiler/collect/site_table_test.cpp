@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Short lists in which frequent items move to the front.
-#include "profiler/collect/process_model.hpp"
+// site_table: short lists in which frequent items move to the front.
+#include "profiler/collect/site_table.hpp"
 
 #include <gtest/gtest.h>
 
 namespace tarn::profiler {
 namespace {
 
-TEST(meet, an_item_that_is_found_moves_one_place_forward) {
+TEST(find_or_append, an_item_that_is_found_moves_one_place_forward) {
   std::vector<int> items;
   int made = 0;
   const auto look = [&](int wanted) -> int& {
-    return meet(
+    return find_or_append(
         items, [wanted](int item) { return item == wanted; }, [&] { return ++made, wanted; });
   };
   for (const int item : {1, 2, 3}) look(item);
