@@ -2,7 +2,9 @@
 #include "cli/views/profile_views.hpp"
 
 #include <fmt/core.h>
+
 #include <unistd.h>
+#include <cmath>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -75,7 +77,7 @@ std::vector<source_frame> frames_of(const profile& p, const leak_line& line) {
 }
 
 std::string show_blocks(double blocks, double bytes) {
-  return fmt::format("{} block{} of {}", profiler::say_count(blocks), blocks == 1 ? "" : "s",
+  return fmt::format("{} block{} of {}", profiler::say_count(blocks), std::round(blocks) == 1 ? "" : "s",
                      profiler::say_bytes(bytes));
 }
 

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #if defined(__GNUC__)
-#define TARN_API __attribute__((visibility("default")))
+#define TARN_API __attribute__((__visibility__("default")))
 #else
 #define TARN_API
 #endif

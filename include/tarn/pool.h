@@ -150,7 +150,7 @@ typedef struct tarn_recycler_options {
 } tarn_recycler_options;
 
 #define TARN_RECYCLER_OPTIONS \
-  { sizeof(tarn_recycler_options), NULL, 0, (size_t)64 << 20, 0, 2000, NULL, NULL }
+  { sizeof(tarn_recycler_options), NULL, 0, 67108864, 0, 2000, NULL, NULL }
 
 typedef struct tarn_recycler_stats {
   uint64_t gets; /* hits + victims + misses */

@@ -175,11 +175,11 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
 
   // A thread may free an object before it allocates one. It looks the pool up first, because without it the library
   // would accept an object of any pool.
-  __attribute__((noinline)) static void give_slow(void* slot) noexcept {
+  __attribute__((__noinline__)) static void give_slow(void* slot) noexcept {
     if constexpr (TARN_CHECKED_POOLS != 0) return tarn_pool_checked_deallocate(core(), &bin_, slot);
     tarn_pool_deallocate_slow(core(), &bin_, slot);
   }
-  __attribute__((noinline)) static void* take_slow() noexcept {
+  __attribute__((__noinline__)) static void* take_slow() noexcept {
     tarn_pool* const pool = core();
     return pool != nullptr ? detail::take_slot<T>(pool, &bin_) : nullptr;
   }

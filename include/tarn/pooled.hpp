@@ -110,7 +110,7 @@ class pooled {
 
   // Whether an object of a larger class may be deleted through a pointer to T: then operator delete gets T's size.
   static constexpr bool hides_size() { return !std::is_final_v<T> && !std::has_virtual_destructor_v<T>; }
-  __attribute__((noinline)) static void require_slot(const void* memory) noexcept {
+  __attribute__((__noinline__)) static void require_slot(const void* memory) noexcept {
     if (memory == nullptr || tarn_pool_of(memory) != nullptr) return;
     const tarn_pool_options request = detail::request_for<T>({});
     tarn_pool_check(tarn_pool_shared(&request), memory,
@@ -120,7 +120,7 @@ class pooled {
   // Not inlined: a compiler that sees ::operator new here, and the class's operator delete where a constructor throws,
   // warns of mismatched functions.
   template <class... Form>
-  __attribute__((noinline)) static void* elsewhere(std::size_t size, const Form&... form) {
+  __attribute__((__noinline__)) static void* elsewhere(std::size_t size, const Form&... form) {
     if constexpr (hides_size()) larger_.store(true, std::memory_order_relaxed);
     return ::operator new(size, form...);
   }

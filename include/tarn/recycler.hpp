@@ -373,7 +373,7 @@ class recycler {
     if constexpr (TARN_CHECKED_POOLS != 0) check_untouched(state_, object);
   }
 
-  __attribute__((noinline)) T* take_slow() {
+  __attribute__((__noinline__)) T* take_slow() {
     if (auto* const object = static_cast<T*>(tarn_recycler_get(state_->core))) {
       hand_out(object);
       return object;
@@ -446,7 +446,7 @@ class recycler {
     return bytes / oversized_factor > bin->recent_use;
   }
 
-  __attribute__((noinline)) static void give_slow(state* s, T* object, std::size_t bytes) noexcept {
+  __attribute__((__noinline__)) static void give_slow(state* s, T* object, std::size_t bytes) noexcept {
     if (bytes > s->largest) return drop(s, object, tarn_recycler_too_large);
     if (tarn_recycler_give_back(s->core, object, bytes) != 0) return;
     end(s, object);

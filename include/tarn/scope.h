@@ -68,7 +68,7 @@ typedef struct tarn_scope_options {
   tarn_scope parent;
 } tarn_scope_options;
 
-#define TARN_SCOPE_KEEP ((size_t)65536)
+#define TARN_SCOPE_KEEP 65536
 #define TARN_SCOPE_OPTIONS                                                                         \
   {                                                                                                \
     sizeof(tarn_scope_options), 0, TARN_SCOPE_FAIL, 0, NULL, NULL, TARN_SCOPE_KEEP, 0, { NULL, 0 } \

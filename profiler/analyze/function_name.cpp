@@ -70,15 +70,32 @@ std::size_t behind_bracket(std::string_view text, std::size_t open) {
   return npos;
 }
 
+// Of a function that returns a pointer to a function, or a reference to an array, what stands within that type:
+// "void (*a::b(int))(char)" -> "a::b(int)"; of any other, all.
+std::string_view declared_part(std::string_view function) {
+  const std::size_t open = find_outside(function, [&](std::size_t at) {
+    return at > 0 && function[at - 1] == ' ' &&
+           (function.substr(at).starts_with("(*") || function.substr(at).starts_with("(&"));
+  });
+  const std::size_t behind = open != npos ? behind_bracket(function, open) : npos;
+  if (behind == npos) return function;
+  std::string_view inside = function.substr(open + 1, behind - open - 2);
+  inside.remove_prefix(std::min(inside.find_first_not_of("*&"), inside.size()));
+  return inside;
+}
+
 // The name without parameters and what follows them: "a::b<c>::d". The parameters are the last brackets.
-// "(anonymous namespace)" and "operator()" are names; so are a function's parameters if a nested name follows:
-// "a(int)::{lambda()#1}".
+// "(anonymous namespace)" and "operator()" are names; so are brackets behind which a nested name follows:
+// "a(int)::{lambda()#1}", Go's "main.(*server).handle".
 std::string_view without_parameters(std::string_view function) {
+  function = declared_part(function);
   std::size_t end = npos;
   find_outside(function, [&](std::size_t at) {
     if (function[at] != '(' || function.substr(0, at).ends_with("operator")) return false;
     const std::size_t behind = behind_bracket(function, at);
-    if (behind == npos || !function.substr(behind).starts_with("::")) end = at;
+    if (behind == npos ||
+        !(function.substr(behind).starts_with("::") || function.substr(behind).starts_with('.')))
+      end = at;
     return false;
   });
   return end == 0 ? function : function.substr(0, end);
@@ -102,12 +119,15 @@ std::string_view bare(std::string_view name) {
 }
 
 // Removes the return type, which precedes the names of template functions ("void a::b<c>"): everything up to the
-// last blank outside of brackets.
+// last blank outside of brackets; an operator's name may have blanks ("operator unsigned int").
 std::string_view without_return_type(std::string_view qualified) {
+  constexpr std::string_view word = "operator";
   std::size_t begin = 0;
   find_outside(qualified, [&](std::size_t at) {
-    if (qualified[at] == ' ' && !qualified.substr(0, at).ends_with("operator")) begin = at + 1;
-    return false;
+    if (qualified[at] == ' ') begin = at + 1;
+    const std::size_t behind = at + word.size();
+    return qualified.substr(at).starts_with(word) && (at == 0 || !is_name_character(qualified[at - 1])) &&
+           (behind == qualified.size() || !is_name_character(qualified[behind]));
   });
   return qualified.substr(begin);
 }

@@ -96,7 +96,7 @@ struct site_figures {
   double faults = 0;          // page faults on this site's blocks, seen or estimated from samples
   double fault_pages = 0;     // small pages that these faults provided (a huge page counts as many)
   double kernel_faults = 0;   // faults among them that the kernel itself took, e.g. in read()
-  double checked_bytes = 0;   // bytes whose residency was checked when their block was freed, or at the end
+  double checked_bytes = 0;   // bytes whose residency was checked when their block was freed
   double resident_bytes = 0;  // of checked_bytes, resident
   double maps = 0;            // mmap calls that the program itself made at this site
   double mapped_bytes = 0;

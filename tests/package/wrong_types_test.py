@@ -139,6 +139,13 @@ class wrong_types(unittest.TestCase):
     def test_right_uses(self):
         self.assertEqual(self.errors_of(RIGHT), [])
 
+    def test_strict_warnings_and_macros_of_programs(self):
+        macros = "".join(f"#define {name} __attribute__((__{name}__))\n" for name in ("noinline", "cold", "always_inline"))
+        code = HEADERS.replace("#include <chrono>", "#include <bits/stdc++.h>\n" + macros) + "tarn::recycler_options one;\n"
+        result = subprocess.run([compiler, "-std=c++20", "-I", include, "-Wold-style-cast", "-Werror", "-x", "c++", "-fsyntax-only", "-"],
+                                input=code, capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

@@ -171,7 +171,7 @@ struct arena_core {
   }
 
   void* allocate_slow(std::size_t bytes, std::size_t alignment) noexcept;
-  [[gnu::returns_nonnull]] void* allocate_slow_or_throw(std::size_t bytes, std::size_t alignment);
+  [[gnu::__returns_nonnull__]] void* allocate_slow_or_throw(std::size_t bytes, std::size_t alignment);
   void* allocate_large(std::size_t bytes, std::size_t alignment) noexcept;
   bool grow(std::size_t needed) noexcept;
   arena_block* take_spare(std::size_t needed) noexcept;

@@ -11,8 +11,8 @@
 #if defined(__GNUC__)
 #define TARN_DETAIL_LIKELY(x) __builtin_expect(!!(x), 1)
 #define TARN_DETAIL_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define TARN_DETAIL_INLINE inline __attribute__((always_inline))
-#define TARN_DETAIL_COLD __attribute__((noinline, cold))
+#define TARN_DETAIL_INLINE inline __attribute__((__always_inline__))
+#define TARN_DETAIL_COLD __attribute__((__noinline__, __cold__))
 #else
 #error "tarn supports GCC and Clang"
 #endif

@@ -141,6 +141,18 @@ TEST(function_name, short_ones) {
           "decltype (::new((void*)(0)) order((declval<int>)())) std::construct_at<order, int>(order*, int&&)"),
       "std::construct_at<order, int>");
   EXPECT_EQ(short_name("operator<<(int, int)"), "operator<<");
+  EXPECT_EQ(short_name("Json::operator char const*() const"), "Json::operator char const*");
+  EXPECT_EQ(short_name("A::operator unsigned int()"), "A::operator unsigned int");
+  EXPECT_EQ(short_name("B::operator std::string const&()"), "B::operator std::string const&");
+  EXPECT_EQ(short_name("operator\"\" _MiB(unsigned long long)"), "operator\"\" _MiB");
+  EXPECT_EQ(short_name("my_operator f<int>(int)"), "f<int>");
+  EXPECT_EQ(short_name("int (&arr<int>(int)) [3]"), "arr<int>");
+  EXPECT_EQ(short_name("void (*Sig<int>::raw<double>(double))(int)"), "Sig<int>::raw<double>");
+  EXPECT_EQ(short_name("main.(*Server).Handle"), "main.(*Server).Handle");
+  EXPECT_EQ(short_name("main.(*List[go.shape.int]).Push"), "main.(*List[go.shape.int]).Push");
+  EXPECT_EQ(short_name("array_list.ArrayListAligned(u8,null).append"),
+            "array_list.ArrayListAligned(u8,null).append");
+  EXPECT_EQ(short_name("each(void (*)(int), char)"), "each");
   EXPECT_EQ(short_name(""), "");
 }
 

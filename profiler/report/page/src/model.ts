@@ -80,7 +80,7 @@ export const metrics: metric[] = [
     help: "Freed by the thread that allocated them, before it allocated or freed another block" },
   { id: "faults", label: "Page faults", head: "Faults", what: "count", columns: ["faults"], variance: ["faults_variance"], help: "On blocks of the site" },
   { id: "untouched", label: "Untouched bytes", head: "Untouched", what: "bytes", columns: ["untouched_bytes"],
-    help: "In blocks that were looked at when they were freed, or at the end: asked for, and not in memory" },
+    help: "In blocks that were freed: asked for, and not in memory then" },
 ];
 
 // Of the selected part of the run; only where the profile has every call.

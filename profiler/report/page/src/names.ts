@@ -41,7 +41,9 @@ function without_arguments(name: string): string {
       text += "<…>";
       at = behind_bracket(name, at);
     } else if (name[at] === "(") {
-      at = behind_bracket(name, at);
+      const end = behind_bracket(name, at);
+      if (name[end] === ".") text += name.slice(at, end); // Go: main.(*server).handle
+      at = end;
     } else if (name[at] === "[") {
       at = behind_bracket(name, at); // [clone .part.0], [abi:cxx11]
     } else {
@@ -62,6 +64,11 @@ export function short_name(name: string): string {
   if (type > 0 && name.startsWith("::", type)) {
     const self = name.slice(1, type - 1);
     return short_name(self.replace(/ as (?![^<]*>).*$/, "")) + short_name(name.slice(type));
+  }
+  // Of a function that returns a pointer to a function, or a reference to an array, what stands within that type.
+  const declared = name.search(/ \([*&]/);
+  if (declared > 0 && !/[<(]/.test(name.slice(0, declared))) {
+    return short_name(name.slice(declared + 2, behind_bracket(name, declared + 1) - 1).replace(/^[*&]+/, ""));
   }
   const text = without_arguments(name);
   // A template's name begins with the type that it returns; operators have blanks of their own.

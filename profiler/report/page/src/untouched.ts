@@ -12,11 +12,11 @@ export function show_untouched(m: model): void {
   const checked = m.total("checked_bytes");
   const untouched = m.total("untouched_bytes");
   if (checked === 0) {
-    place.append(el("p", { class: "empty" }, "No blocks were looked at for this in this mode."));
+    place.append(el("p", { class: "empty" }, "No block that was freed was looked at for this."));
     return;
   }
-  place.append(el("p", {}, `${show_bytes(untouched)} of ${show_bytes(checked)} in blocks that were looked at when they were freed, or at the ` +
-    `end, were not in memory then: ${show_share(untouched, checked)}.`));
+  place.append(el("p", {}, `${show_bytes(untouched)} of ${show_bytes(checked)} in blocks that were looked at when they were freed were not ` +
+    `in memory then: ${show_share(untouched, checked)}.`));
   const rows = Array.from({ length: m.rows }, (_, row) => row).filter((row) => m.figure(row, "untouched_bytes") > 0);
   if (rows.length === 0) return;
   const mean = (row: number) => m.figure(row, "bytes") / Math.max(1, m.figure(row, "allocations"));
