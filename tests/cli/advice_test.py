@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import select
 import shutil
 import signal
 import struct
@@ -14,7 +13,7 @@ import subprocess
 import termios
 import time
 
-from harness import Base, environment, settings, tarn
+from harness import Base, environment, parts_of, settings, tarn
 
 BUFFERS = """
 #include <cstdio>
@@ -63,14 +62,10 @@ def record(path, words, mode="full"):
 
 
 class advice(Base):
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
     def test_refaulted_buffers_from_advice_to_proof(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         record(self.path("b.prof"), [program])
-        result = tarn("advise", "--json", self.path("b.prof"))
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = tarn("advise", "--json", self.path("b.prof"), code=0)
         found = json.loads(result.stdout)["advice"]
         kinds = [one["kind"] for one in found]
         self.assertEqual(kinds[0], "tunable", kinds)
@@ -82,8 +77,7 @@ class advice(Base):
         number = str(1 + kinds.index("buffer pool"))
         self.assertEqual(tarn("advise", self.path("b.prof"), "--plan", self.path("p.json"), "--number", number).returncode, 0)
         size = os.path.getsize(self.path("b.prof"))
-        proven = tarn("prove", "--json", "-r", "3", "--plan", self.path("p.json"), self.path("b.prof"))
-        self.assertEqual(proven.returncode, 0, proven.stderr)
+        proven = tarn("prove", "--json", "-r", "3", "--plan", self.path("p.json"), self.path("b.prof"), code=0)
         figures = json.loads(proven.stdout)
         self.assertEqual({one["name"] for one in figures["ways"]}, {"tarn", "layer", "plan"})
         faults = {one["name"]: one["metrics"]["minor_faults"]["median"] for one in figures["runs"]}
@@ -98,8 +92,7 @@ class advice(Base):
         self.assertEqual(tarn("advise", self.path("b.prof"), "--plan", self.path("p.json")).returncode, 0)
         with open(self.path("p.json"), encoding="utf-8") as file:
             self.assertIn("GLIBC_TUNABLES", json.load(file)["variables"])
-        once = tarn("run", "--plan", self.path("p.json"), "--", "sh", "-c", "echo $GLIBC_TUNABLES; exit 3")
-        self.assertEqual(once.returncode, 3, once.stderr)
+        once = tarn("run", "--plan", self.path("p.json"), "--", "sh", "-c", "echo $GLIBC_TUNABLES; exit 3", code=3)
         self.assertIn("trim_threshold", once.stdout)
 
     def test_pools_serve_their_site_alone(self):
@@ -112,8 +105,7 @@ class advice(Base):
         self.assertEqual(
             tarn("advise", "--min", "0", self.path("n.prof"), "--plan", self.path("p.json"), "--number",
                  number).returncode, 0)
-        proven = tarn("prove", "--json", "-r", "1", "--plan", self.path("p.json"), self.path("n.prof"))
-        self.assertEqual(proven.returncode, 0, proven.stderr)
+        proven = tarn("prove", "--json", "-r", "1", "--plan", self.path("p.json"), self.path("n.prof"), code=0)
         blocks = json.loads(proven.stdout)["plan"]["blocks"]["0"]  # of one round
         self.assertGreater(blocks, 500)  # a slot that is freed and allocated again in one magazine counts once
         self.assertLessEqual(blocks, 300 * 500)
@@ -121,8 +113,7 @@ class advice(Base):
     def test_a_program_without_savings_is_left_alone(self):
         program = self.compile("arithmetic", ARITHMETIC, "-O2", "-g")
         record(self.path("a.prof"), [program])
-        result = tarn("advise", self.path("a.prof"))
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = tarn("advise", self.path("a.prof"), code=0)
         self.assertIn("Leave it", result.stdout)
         self.assertEqual(json.loads(tarn("advise", "--json", self.path("a.prof")).stdout)["advice"][0]["kind"], "leave it")
         self.assert_refused(tarn("advise", self.path("a.prof"), "--plan", self.path("p.json")), 125, "none of this advice")
@@ -190,8 +181,7 @@ class advice(Base):
         plan = self.write("p.json", '{"tarn_plan": 1, "malloc": "tarn"}')
         self.assert_refused(tarn("prove", "--plan", plan, self.path("s.prof")), 125, "no effect", "static")
         variables = self.write("v.json", '{"tarn_plan": 1, "variables": {"GLIBC_TUNABLES": "glibc.malloc.mmap_max=0"}}')
-        result = tarn("prove", "-r", "1", "--plan", variables, self.path("s.prof"))
-        self.assertEqual(result.returncode, 0, result.stderr)
+        tarn("prove", "-r", "1", "--plan", variables, self.path("s.prof"), code=0)
 
     def test_a_plan_is_measured_beside_named_ways_and_not_by_an_earlier_proof(self):
         record(self.path("t.prof"), ["true"])
@@ -205,8 +195,7 @@ class advice(Base):
         site = {"use": "pool", "size": 64, "group": 0, "place": "x", "frames": [{"module": "/bin/x", "build_id": "00ff", "offset": "0x10"}]}
         record(self.path("t.prof"), ["true"])
         result = tarn("prove", "-r", "1", "--plan", self.write("p.json", json.dumps({"tarn_plan": 1, "sites": [site]})),
-                      self.path("t.prof"))
-        self.assertEqual(result.returncode, 0, result.stderr)
+                      self.path("t.prof"), code=0)
         self.assertIn("built again", result.stderr)
         self.assertIn("0 blocks per run", result.stdout)
         # The variables that carry the plan are no options of the library, which is preloaded as well.
@@ -217,15 +206,13 @@ class advice(Base):
 class top(Base):
     def test_rows_of_a_program(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
-        result = tarn("top", "--once", "--json", "--interval", "0.3", "--", program, "2000")
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = tarn("top", "--once", "--json", "--interval", "0.3", "--", program, "2000", code=0)
         row = json.loads(result.stdout)
         self.assertGreater(row["hidden_share"], row["malloc_share"])
         self.assertIn("main", row["places"][0]["place"])
 
     def test_ends_as_the_program_does(self):
-        result = tarn("top", "--", "sh", "-c", "exit 7")
-        self.assertEqual(result.returncode, 7, result.stderr)
+        result = tarn("top", "--", "sh", "-c", "exit 7", code=7)
         self.assert_refused(tarn("top"), 2)
         self.assertEqual(tarn("top", "--", "no-such-program-here").returncode, 127)
         result = tarn("top", "--for", "0.1", "--", "sleep", "5")  # shorter than the measurement of prices before the start
@@ -233,39 +220,39 @@ class top(Base):
         self.assertIn("no figures yet", result.stderr)
 
     def test_processes(self):
-        sleeper = subprocess.Popen(["sleep", "30"])
-        try:
-            rows = tarn("top", "--once", "--json", "--interval", "0.3", str(sleeper.pid)).stdout.splitlines()
-            self.assertTrue(rows)
-            for row in rows:
-                json.loads(row)
-            result = tarn("top", "--once", "--interval", "0.3", str(sleeper.pid))
-            self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn("not started under tarn profile", result.stderr)
-        finally:
-            sleeper.kill()
-            sleeper.wait()
+        sleeper = self.launch("sleep", "30")
+        rows = tarn("top", "--once", "--json", "--interval", "0.3", str(sleeper.pid)).stdout.splitlines()
+        self.assertTrue(rows)
+        for row in rows:
+            json.loads(row)
+        result = tarn("top", "--once", "--interval", "0.3", str(sleeper.pid), code=0)
+        self.assertIn("not started under tarn profile", result.stderr)
+        sleeper.kill()
+        sleeper.wait()
         self.assert_refused(tarn("top", str(sleeper.pid)), 125, "has ended, or does not exist")
+
+    def recorded(self, program):
+        """Its recorder, and its process id."""
+        recorder = self.launch(settings.tarn, "profile", "-q", "--no-events", "--checkpoint", "0.3", "-o", "x.prof", "--", "sh", "-c",
+                               f"echo $$; exec {program} 100000", stdout=subprocess.PIPE)
+        return recorder, recorder.stdout.readline().strip()
+
+    def asked(self, process, word):
+        """What `top` says of it as soon as it says this word."""
+        deadline = time.monotonic() + 20
+        while word not in (result := tarn("top", "--once", "--json", "--interval", "0.3", process)).stdout:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.3)
+        return result
 
     def test_attaches_to_a_recording(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
-        profile = os.path.join(self.folder, "x.prof")
-        recorder = subprocess.Popen([settings.tarn, "profile", "-q", "--no-events", "--checkpoint", "0.3", "-o", profile, "--",
-                                     "sh", "-c", f"echo $$; exec {program} 100000"], env=environment(),
-                                    stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-        try:
-            process = recorder.stdout.readline().strip()
-            deadline = time.monotonic() + 20
-            while True:
-                result = tarn("top", "--once", "--json", "--interval", "0.3", process)
-                if "main" in result.stdout or time.monotonic() > deadline:
-                    break
-                time.sleep(0.3)
-            self.assertIn("main", json.loads(result.stdout)["places"][0]["place"], result.stderr)
-        finally:
-            recorder.terminate()  # reaches the program
-            recorder.wait()
-            recorder.stdout.close()
+        recorder, process = self.recorded(program)
+        result = self.asked(process, "main")
+        self.assertIn("main", json.loads(result.stdout)["places"][0]["place"], result.stderr)
+        recorder.terminate()  # reaches the program
+        recorder.wait()
         self.assertFalse(os.path.exists(f"/proc/{process}"), "the program is still running")
 
     def test_finds_the_recording_of_a_program_that_writes_over_its_environment(self):
@@ -279,40 +266,22 @@ class top(Base):
               return serve(count, words);
             }
             static int serve(""", 1).replace("sum);", "sum); return 0;"), "-O2", "-g")
-        recorder = subprocess.Popen([settings.tarn, "profile", "-q", "--no-events", "--checkpoint", "0.3", "-o",
-                                     os.path.join(self.folder, "x.prof"), "--", "sh", "-c",
-                                     f"echo $$; exec {program} 100000"], env=environment(),
-                                    stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-        try:
-            process = recorder.stdout.readline().strip()
-            deadline = time.monotonic() + 20
-            while time.monotonic() < deadline:
-                result = tarn("top", "--once", "--json", "--interval", "0.3", process)
-                if "places" in result.stdout:
-                    break
-                time.sleep(0.3)
-            self.assertIn("places", result.stdout, result.stderr)
-            with open(f"/proc/{process}/environ", "rb") as file:
-                self.assertNotIn(b"TARN_RECORD", file.read())
-        finally:
-            recorder.terminate()
-            recorder.wait()
-            recorder.stdout.close()
+        recorder, process = self.recorded(program)
+        result = self.asked(process, "places")
+        self.assertIn("places", result.stdout, result.stderr)
+        with open(f"/proc/{process}/environ", "rb") as file:
+            self.assertNotIn(b"TARN_RECORD", file.read())
+        recorder.terminate()
+        recorder.wait()
 
     def test_sigterm_leaves_no_temporary_folder(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         before = set(glob.glob("/tmp/tarn-top-*"))
-        top = subprocess.Popen([settings.tarn, "top", "--interval", "0.3", "--", program, "100000"], env=environment(),
-                               stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-        try:
-            top.stdout.readline()
-            self.assertTrue(set(glob.glob("/tmp/tarn-top-*")) - before)
-            top.send_signal(signal.SIGTERM)
-            self.assertEqual(top.wait(20), -signal.SIGTERM)
-        finally:
-            top.kill()
-            top.wait()
-            top.stdout.close()
+        top = self.launch(settings.tarn, "top", "--interval", "0.3", "--", program, "100000", stdout=subprocess.PIPE)
+        top.stdout.readline()
+        self.assertTrue(set(glob.glob("/tmp/tarn-top-*")) - before)
+        top.send_signal(signal.SIGTERM)
+        self.assertEqual(top.wait(20), -signal.SIGTERM)
         self.assertEqual(set(glob.glob("/tmp/tarn-top-*")) - before, set())
 
     def test_the_screen_is_restored_and_each_frame_fits_it(self):
@@ -323,25 +292,14 @@ class top(Base):
             os.execv(settings.tarn, ["tarn", "top", "--interval", "0.3", "--", program, "100000", "a\nb"])
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         text = b""
-        deadline = time.monotonic() + 30
         sent = 0
-        while time.monotonic() < deadline:
-            ready, _, _ = select.select([terminal], [], [], 0.2)
-            if ready:
-                try:
-                    more = os.read(terminal, 65536)
-                except OSError:
-                    break
-                if not more:
-                    break
-                text += more
+        for part in parts_of(terminal, 30):
+            text += part
             if b"allocs/s" in text and b"main" in text and sent < 2:
                 os.write(terminal, (b"f", b"m q")[sent])  # pressed in a row, none is lost
                 sent += 1
-        if time.monotonic() >= deadline:
-            os.kill(child, signal.SIGTERM)
-        _, status = os.waitpid(child, 0)
         os.close(terminal)
+        _, status = os.waitpid(child, 0)
         self.assertEqual(os.waitstatus_to_exitcode(status), 0, text[-500:])
         self.assertIn(b"\x1b[?1049h", text)
         # What remains are the averages and the places, by what they were sorted.

@@ -13,7 +13,7 @@ import time
 import unittest
 
 from cost_test import NOBODY
-from harness import Base, settings
+from harness import settings
 from profile_test import ProfileBase
 
 LIBRARY = """
@@ -51,15 +51,9 @@ class Target:
 class AttachBase(ProfileBase):
     def attach(self, pid, *options, mode="full"):
         """Starts `tarn attach` and returns its process. It writes x.prof."""
-        self.path = os.path.join(self.folder, "x.prof")
-        tarn = subprocess.Popen([settings.tarn, "attach", "--mode", mode, "-o", self.path, *options, str(pid)],
-                                stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment(),
-                                cwd=self.folder)
-        self.addCleanup(tarn.stderr.close)
-        self.addCleanup(tarn.stdout.close)
-        self.addCleanup(tarn.wait)
-        self.addCleanup(tarn.kill)
-        return tarn
+        self.recording = self.path("x.prof")
+        return self.launch(settings.tarn, "attach", "--mode", mode, "-o", self.recording, *options, str(pid), stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE)
 
     def attached(self, pid, *options, **more):
         tarn = self.attach(pid, *options, **more)
@@ -68,10 +62,7 @@ class AttachBase(ProfileBase):
         return tarn
 
     def tarn(self, *words, code=0):
-        result = subprocess.run([settings.tarn, *words], capture_output=True, text=True, timeout=60, check=False,
-                                env=self.environment(), cwd=self.folder)
-        self.assertEqual(result.returncode, code, result.stderr)
-        return result
+        return self.execute(settings.tarn, *words, code=code)
 
     def detach(self, tarn, pid):
         result = self.tarn("attach", "--stop", str(pid))
@@ -82,12 +73,11 @@ class AttachBase(ProfileBase):
     def finished(self, tarn):
         self.assertEqual(tarn.wait(timeout=30), 0)
         self.said = tarn.stderr.read()
-        return self.dump(self.path)
+        return self.dump(self.recording)
 
     def child_of(self, target):
         """The process id of the program that `target`, a tarn, has started; returns when its control socket is open."""
-        with open(f"/proc/{target.pid}/task/{target.pid}/children", encoding="utf-8") as file:
-            child = file.read().split()[0]
+        child = self.read(f"/proc/{target.pid}/task/{target.pid}/children").split()[0]
         for _ in range(600):
             with open("/proc/net/unix", encoding="utf-8") as file:
                 if f"@tarn-control-{child}." in file.read():
@@ -103,13 +93,13 @@ class AttachBase(ProfileBase):
 
 class attach(AttachBase):
     def test_a_program_that_the_dynamic_loader_has_started(self):
-        loader = next(line.split()[-2] for line in subprocess.run(["ldd", settings.attach_target], capture_output=True, text=True,
-                                                                  check=True).stdout.splitlines() if "/ld-linux" in line)
+        loader = next(line.split()[-2] for line in self.execute("ldd", settings.attach_target,
+                                                                code=0).stdout.splitlines() if "/ld-linux" in line)
         target = Target(self, loader, "--library-path", "/nowhere")
         tarn = self.attached(target.pid)
         target.ask("burst 1 1000")
         self.detach(tarn, target.pid)
-        self.assertEqual(self.figures(self.dump(self.path), "burst_make")["allocations"], 1000)
+        self.assertEqual(self.figures(self.dump(self.recording), "burst_make")["allocations"], 1000)
 
     def test_counts_are_exact_from_attach_to_detach(self):
         target = Target(self)
@@ -122,7 +112,7 @@ class attach(AttachBase):
         target.ask("keep 70")
         self.detach(tarn, target.pid)
         target.ask("burst 1 300")
-        known = self.dump(self.path)
+        known = self.dump(self.recording)
         self.assertEqual(self.count(known, "burst_make"), (21000, 21000))
         self.assertEqual(self.count(known, "keep_make"), (70, 0))
         self.assertEqual(known["lost_events"], 0)
@@ -136,7 +126,7 @@ class attach(AttachBase):
         target.ask("burst 1 1000")
         time.sleep(0.3)
         self.detach(tarn, target.pid)
-        known = json.loads(self.tarn("show", "--by", "rss", "--json", self.path).stdout)
+        known = json.loads(self.tarn("show", "--by", "rss", "--json", self.recording).stdout)
         self.assertLess(known["peak_resident_bytes"], 40 << 20)
         self.assertFalse(known["peak_exact"])
 
@@ -147,7 +137,7 @@ class attach(AttachBase):
             tarn = self.attached(target.pid, "--no-events", mode=mode)
             time.sleep(0.3)
             self.detach(tarn, target.pid)
-            known = self.dump(self.path)
+            known = self.dump(self.recording)
             self.assertGreater(self.count(known, "be_busy")[0], 0, mode)
         self.assertEqual(target.ask("calm"), "0")
 
@@ -166,8 +156,7 @@ class attach(AttachBase):
         tarn = self.attached(target.pid)
         target.ask("burst 4 10")
         self.detach(tarn, target.pid)
-        with open(f"/proc/{target.pid}/maps", encoding="utf-8") as file:
-            self.assertNotIn("memfd:tarn", file.read())
+        self.assertNotIn("memfd:tarn", self.read(f"/proc/{target.pid}/maps"))
         names = [os.readlink(link) for link in glob.glob(f"/proc/{target.pid}/fd/*")]
         self.assertFalse([name for name in names if "tarn" in name or "socket" in name], names)
         self.assertEqual(len(os.listdir(f"/proc/{target.pid}/task")), 1)
@@ -185,16 +174,14 @@ class attach(AttachBase):
         self.assertLess(summary["longest_stop_ms"], 500)
 
     def test_a_library_that_is_loaded_later_is_recorded(self):
-        library = os.path.join(self.folder, "later.so")
-        subprocess.run([settings.compiler, "-x", "c", "-", "-x", "none", "-shared", "-fPIC", "-fno-builtin", "-g", "-o",
-                        library], input=LIBRARY, text=True, check=True)
+        library = self.compile("later.so", LIBRARY, "-shared", "-fPIC", "-fno-builtin", "-g", language="c")
         target = Target(self)
         tarn = self.attached(target.pid)
         self.assertEqual(target.ask("load " + library), "loaded")
         time.sleep(1)
         target.ask("call 700")
         self.detach(tarn, target.pid)
-        self.assertEqual(self.count(self.dump(self.path), "call_library"), (700, 700))
+        self.assertEqual(self.count(self.dump(self.recording), "call_library"), (700, 700))
 
     def test_a_child_that_is_forked_later_is_recorded(self):
         target = Target(self)
@@ -202,7 +189,7 @@ class attach(AttachBase):
         self.assertEqual(target.ask("fork 4000"), "3")
         target.ask("burst 1 100")
         self.detach(tarn, target.pid)
-        self.assertEqual(self.count(self.dump(self.path), "burst_make"), (4100, 4100))
+        self.assertEqual(self.count(self.dump(self.recording), "burst_make"), (4100, 4100))
 
     def test_exec_ends_the_recording(self):
         target = Target(self)
@@ -215,7 +202,7 @@ class attach(AttachBase):
         again = self.attached(target.pid)
         target.ask("burst 1 200")
         self.detach(again, target.pid)
-        self.assertEqual(self.count(self.dump(self.path), "burst_make"), (200, 200))
+        self.assertEqual(self.count(self.dump(self.recording), "burst_make"), (200, 200))
 
     def test_the_program_may_end_at_any_time(self):
         for moment in (0, 0.05, 0.2, 0.4, 0.8):
@@ -250,7 +237,7 @@ class attach(AttachBase):
         tarn = self.attached(target.pid)
         target.ask("burst 1 60")
         self.detach(tarn, target.pid)
-        self.assertEqual(self.count(self.dump(self.path), "burst_make"), (60, 60))
+        self.assertEqual(self.count(self.dump(self.recording), "burst_make"), (60, 60))
         self.assertEqual(target.ask("slots"), before)
 
     def test_dump_does_not_end_the_recording(self):
@@ -259,25 +246,24 @@ class attach(AttachBase):
         target.ask("burst 1 50")
         path = self.tarn("attach", "--dump", str(target.pid)).stdout.strip()
         self.assertEqual(path, f"tarn-{target.pid}-dump-1.prof")
-        self.assertEqual(self.count(self.dump(os.path.join(self.folder, path)), "burst_make"), (50, 50))
+        self.assertEqual(self.count(self.dump(self.path(path)), "burst_make"), (50, 50))
         target.ask("burst 1 50")
         self.tarn("attach", "--dump", "-o", "y.prof", str(target.pid))
-        self.assertEqual(self.count(self.dump(os.path.join(self.folder, "y.prof")), "burst_make"), (100, 100))
+        self.assertEqual(self.count(self.dump(self.path("y.prof")), "burst_make"), (100, 100))
         self.detach(tarn, target.pid)
 
     def test_dump_under_profile(self):
-        target = Target(self, settings.tarn, "profile", "--mode", "full", "-o", os.path.join(self.folder, "x.prof"), "--",
+        target = Target(self, settings.tarn, "profile", "--mode", "full", "-o", self.path("x.prof"), "--",
                         stderr=subprocess.DEVNULL)
         child = self.child_of(target)
         target.ask("burst 1 50")
         self.tarn("attach", "--dump", "-o", "y.prof", child)
-        self.assertEqual(self.count(self.dump(os.path.join(self.folder, "y.prof")), "burst_make"), (50, 50))
+        self.assertEqual(self.count(self.dump(self.path("y.prof")), "burst_make"), (50, 50))
         self.assertIn("already being recorded", self.tarn("attach", "--stop", child, code=125).stderr)
         self.assertIn("already being recorded", self.tarn("attach", child, code=125).stderr)
 
     def test_a_recorder_after_another_library_in_ld_preload(self):
-        front = os.path.join(self.folder, "front.so")
-        subprocess.run([settings.compiler, "-x", "c", "-", "-shared", "-fPIC", "-o", front], text=True, check=True, input="""
+        front = self.compile("front.so", """
             #define _GNU_SOURCE
             #include <dlfcn.h>
             #include <stddef.h>
@@ -285,14 +271,14 @@ class attach(AttachBase):
               static void* (*next)(size_t);
               if (next == NULL) next = (void* (*)(size_t))dlsym(RTLD_NEXT, "malloc");
               return next(bytes);
-            }""")
-        path = os.path.join(self.folder, "x.prof")
+            }""", "-shared", "-fPIC", language="c")
+        path = self.path("x.prof")
         target = Target(self, settings.tarn, "profile", "-q", "--mode", "full", "-o", path, "--", "env",
                         f"LD_PRELOAD={front}:{settings.recorder}")
         target.ask("burst 1 20000")
         target.process.stdin.write("\n")
         target.process.wait(timeout=20)
-        known = [self.dump(one) for one in glob.glob(os.path.join(self.folder, "*.prof"))]
+        known = [self.dump(one) for one in glob.glob(self.path("*.prof"))]
         self.assertIn(20000, [sum(site["figures"].get("frees", 0) for site in one["sites"]
                                   if site["figures"].get("bytes") == 2000000) for one in known])
 
@@ -328,15 +314,8 @@ int main(int count, char** words) {
 }"""
 
     def start(self, code):
-        source = os.path.join(self.folder, "main.c")
-        with open(source, "w", encoding="utf-8") as file:
-            file.write(self.HEAD + code + self.TAIL)
-        program = os.path.join(self.folder, "main")
-        subprocess.run([settings.compiler, "-x", "c", source, "-w", "-O1", "-rdynamic", "-pthread", "-o", program], check=True)
-        process = subprocess.Popen([program], stdout=subprocess.PIPE, cwd=self.folder)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
+        program = self.compile("main", self.HEAD + code + self.TAIL, "-w", "-O1", "-rdynamic", "-pthread", language="c")
+        process = self.launch(program, stdout=subprocess.PIPE, text=False)
         self.goes_on(process)
         return process
 
@@ -366,13 +345,11 @@ int main(int count, char** words) {
         return process
 
     def test_a_constructor_that_waits_for_the_first_thread(self):
-        plugin = os.path.join(self.folder, "plugin.so")
-        subprocess.run([settings.compiler, "-x", "c", "-", "-w", "-shared", "-fPIC", "-o", plugin], text=True, check=True,
-                       input="""
+        self.compile("plugin.so", """
             #include <stdatomic.h>
             #include <unistd.h>
             extern atomic_int first;
-            __attribute__((constructor)) static void begin(void) { int t = first; while (first < t + 4) usleep(500); }""")
+            __attribute__((constructor)) static void begin(void) { int t = first; while (first < t + 4) usleep(500); }""", "-w", "-shared", "-fPIC", language="c")
         # The thread that loads never gives the linker's lock back for long.
         self.attach_often("""
 atomic_int first;
@@ -440,14 +417,13 @@ static void start(void) { pthread_t t; pthread_create(&t, 0, loop, step); pthrea
 class paused(AttachBase):
     def begin(self):
         target = Target(self, settings.tarn, "profile", "--paused", "--mode", "full", "-o",
-                        os.path.join(self.folder, "x.prof"), "--", stderr=subprocess.DEVNULL)
+                        self.path("x.prof"), "--", stderr=subprocess.DEVNULL)
         return target, self.child_of(target)
 
     def test_each_recorded_interval_has_a_file(self):
         target, child = self.begin()
         target.ask("burst 1 1000")
-        with open(f"/proc/{child}/maps", encoding="utf-8") as file:
-            self.assertNotIn("libtarn", file.read())
+        self.assertNotIn("libtarn", self.read(f"/proc/{child}/maps"))
         self.assertIn("is paused", self.tarn("attach", "--dump", child, code=125).stderr)
         for count in (20, 30):
             self.tarn("attach", child)
@@ -458,7 +434,7 @@ class paused(AttachBase):
         target.process.stdin.write("\n")
         self.assertEqual(target.process.wait(timeout=20), 0)
         for name, count in (("x.prof", 20), ("x-2.prof", 30)):
-            known = self.dump(os.path.join(self.folder, name))
+            known = self.dump(self.path(name))
             self.assertEqual(self.count(known, "burst_make"), (count, count))
 
     def test_the_program_ends_while_it_is_recorded(self):
@@ -467,20 +443,17 @@ class paused(AttachBase):
         target.ask("burst 1 77")
         os.kill(int(child), signal.SIGTERM)
         self.assertEqual(target.process.wait(timeout=20), -signal.SIGTERM)
-        self.assertEqual(self.count(self.dump(os.path.join(self.folder, "x.prof")), "burst_make"), (77, 77))
+        self.assertEqual(self.count(self.dump(self.path("x.prof")), "burst_make"), (77, 77))
 
     def test_the_program_ends_between_two_requests(self):
         for _ in range(5):
-            process = subprocess.Popen([settings.tarn, "profile", "--paused", "-q", "-o", os.path.join(self.folder, "x.prof"), "--",
-                                        sys.executable, "-c", "import time; time.sleep(0.8)"], stdout=subprocess.DEVNULL)
-            self.addCleanup(process.wait)
-            self.addCleanup(process.kill)
+            process = self.launch(settings.tarn, "profile", "--paused", "-q", "-o", "x.prof", "--", sys.executable, "-c",
+                                  "import time; time.sleep(0.8)", stdout=subprocess.DEVNULL)
             while not self.children_of(process):
                 time.sleep(0.01)
             child = self.child_of(process)
             words = ["attach", child], ["attach", "--stop", child]
-            while all(subprocess.run([settings.tarn, *each], capture_output=True, timeout=30, check=False,
-                                     cwd=self.folder).returncode == 0 for each in words):
+            while all(self.execute(settings.tarn, *each).returncode == 0 for each in words):
                 pass
             self.assertEqual(process.wait(timeout=10), 0)
 
@@ -492,17 +465,12 @@ class paused(AttachBase):
 
 class refused(AttachBase):
     def refuses(self, pid, *phrases, words=(), code=125):
-        result = subprocess.run([*words, settings.tarn, "attach", str(pid)], capture_output=True, text=True,
-                                timeout=60, check=False, env=self.environment(), cwd=self.folder)
-        self.assertEqual(result.returncode, code, result.stderr)
+        result = self.execute(*words, settings.tarn, "attach", str(pid), code=code)
         for phrase in phrases:
             self.assertIn(phrase, result.stderr)
 
     def start(self, *words, **more):
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **more)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
+        return self.launch(*words, stdout=subprocess.DEVNULL, **more)
 
     def test_a_bad_process_id_or_a_process_without_a_program(self):
         self.refuses("x1", "is not a process id", code=2)
@@ -562,15 +530,12 @@ class refused(AttachBase):
 
     def test_traced(self):
         target = Target(self)
-        tracer = subprocess.Popen([sys.executable, "-c", f"""
+        tracer = self.launch(sys.executable, "-c", f"""
 import ctypes, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace(0x4206, {target.pid}, 0, 0)  # PTRACE_SEIZE
 print("traces", flush=True)
-time.sleep(60)"""], stdout=subprocess.PIPE, text=True)
-        self.addCleanup(tracer.wait)
-        self.addCleanup(tracer.kill)
-        self.addCleanup(tracer.stdout.close)
+time.sleep(60)""", stdout=subprocess.PIPE)
         self.assertEqual(tracer.stdout.readline(), "traces\n")
         self.refuses(target.pid, "already traced", "debugger")
 
@@ -597,7 +562,7 @@ time.sleep(60)""")
         self.refuses(process.pid, "is stopped", f"kill -CONT {process.pid}")
 
     def test_another_container(self):
-        if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0:
+        if self.execute("unshare", "-m", "true").returncode != 0:
             self.skipTest("no new mount namespace here")
         process = self.start("unshare", "-m", "sleep", "60")
         time.sleep(0.5)
@@ -613,7 +578,7 @@ class attach_rights(AttachBase):
         if os.geteuid() != 0:
             self.skipTest("needs root, which attaches to another user's process")
         os.chmod(self.folder, 0o777)
-        recorder = os.path.join(self.folder, "recorder.so")
+        recorder = self.path("recorder.so")
         shutil.copy(settings.recorder, recorder)
         self.addCleanup(setattr, settings, "recorder", settings.recorder)
         settings.recorder = recorder
@@ -622,10 +587,8 @@ class attach_rights(AttachBase):
         return {**super().environment(**more), "ROOT_TOKEN": self.SECRET}
 
     def test_no_file_that_the_process_names_is_executed(self):
-        proof = os.path.join(self.folder, "proof")
-        evil = os.path.join(self.folder, "evil.so")
-        subprocess.run([settings.compiler, "-x", "c", "-", "-w", "-shared", "-fPIC", "-o", evil], text=True, check=True,
-                       input=f"""
+        proof = self.path("proof")
+        evil = self.compile("evil.so", f"""
             #include <fcntl.h>
             #include <stdio.h>
             #include <stddef.h>
@@ -639,10 +602,10 @@ class attach_rights(AttachBase):
               int file = open("{proof}", O_WRONLY | O_APPEND | O_CREAT, 0666);
               write(file, text, snprintf(text, sizeof text, "%d\\n", getpid()));
               close(file);
-            }}""")
+            }}""", "-w", "-shared", "-fPIC", language="c")
         # Each allocator's name chooses from a list of files of this installation.
         for name in ("evil.so", "libjemalloc.so.2", "libtarn.so.1"):
-            library = os.path.join(self.folder, name)
+            library = self.path(name)
             if name != "evil.so":
                 shutil.copy(evil, library)
             for words in (["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"],
@@ -666,8 +629,8 @@ class attach_rights(AttachBase):
         target.ask("burst 2 40")
         self.assertEqual(target.ask("fork 5000"), "3")
         self.detach(tarn, target.pid)
-        self.assertEqual(self.count(self.dump(self.path), "burst_make"), (5080, 5080))
-        self.assertEqual(os.stat(self.path).st_uid, NOBODY)
+        self.assertEqual(self.count(self.dump(self.recording), "burst_make"), (5080, 5080))
+        self.assertEqual(os.stat(self.recording).st_uid, NOBODY)
         target.ask("busy 8")
         for _ in range(5):
             tarn = self.attach(target.pid, "--for", "0.02", "--no-events", mode="sample")
@@ -677,14 +640,10 @@ class attach_rights(AttachBase):
 
     def test_what_belongs_to_the_user_has_nothing_of_roots(self):
         target = Target(self, user=NOBODY, group=NOBODY, extra_groups=())
-        with open(os.path.join(self.folder, "secret"), "w+", encoding="utf-8") as secret:
+        with open(self.path("secret"), "w+", encoding="utf-8") as secret:
             os.set_inheritable(secret.fileno(), True)
-            tarn = subprocess.Popen([settings.tarn, "attach", "-o", os.path.join(self.folder, "x.prof"), str(target.pid)],
-                                    stdin=secret, stdout=secret, stderr=subprocess.PIPE, text=True, close_fds=False,
-                                    env=self.environment(), cwd=self.folder)
-            self.addCleanup(tarn.stderr.close)
-            self.addCleanup(tarn.wait)
-            self.addCleanup(tarn.kill)
+            tarn = self.launch(settings.tarn, "attach", "-o", "x.prof", str(target.pid), stdin=secret, stdout=secret,
+                               stderr=subprocess.PIPE, close_fds=False)
             found = 0
             is_recording = False
             while not is_recording:
@@ -708,8 +667,7 @@ class attach_rights(AttachBase):
             seen = []
             for one in [tarn, *children_of(tarn)]:
                 try:
-                    with open(f"/proc/{one}/environ", encoding="utf-8") as file:
-                        text = file.read()
+                    text = self.read(f"/proc/{one}/environ")
                     seen.append([one, os.getsid(one), text,
                                  [os.readlink(link) for link in glob.glob(f"/proc/{one}/fd/*")]])
                 except OSError:
@@ -741,11 +699,11 @@ class servers(AttachBase):
     def test_root_records_another_users_process(self):
         # Copies in a folder that the other user can reach.
         for name, path in (("target", settings.attach_target), ("recorder.so", settings.recorder)):
-            shutil.copy(path, os.path.join(self.folder, name))
+            shutil.copy(path, self.path(name))
         os.chmod(self.folder, 0o777)
         settings_recorder, settings_target = settings.recorder, settings.attach_target
-        settings.recorder = os.path.join(self.folder, "recorder.so")
-        settings.attach_target = os.path.join(self.folder, "target")
+        settings.recorder = self.path("recorder.so")
+        settings.attach_target = self.path("target")
         try:
             target = Target(self, user=NOBODY, group=NOBODY, extra_groups=())
             tarn = self.attached(target.pid)
@@ -753,20 +711,17 @@ class servers(AttachBase):
             self.detach(tarn, target.pid)
         finally:
             settings.recorder, settings.attach_target = settings_recorder, settings_target
-        self.assertEqual(self.count(self.dump(self.path), "burst_make"), (80, 80))
-        self.assertEqual(os.stat(self.path).st_uid, NOBODY)
+        self.assertEqual(self.count(self.dump(self.recording), "burst_make"), (80, 80))
+        self.assertEqual(os.stat(self.recording).st_uid, NOBODY)
 
 
     def test_a_python_loop(self):
-        process = subprocess.Popen([sys.executable, "-u", "-c", """
+        process = self.launch(sys.executable, "-u", "-c", """
 total = 0
 while True:
     rows = [bytearray(1000 + index) for index in range(100)]
     total += sum(len(row) for row in rows)
-    print(total)"""], stdout=subprocess.PIPE, text=True)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        self.addCleanup(process.stdout.close)
+    print(total)""", stdout=subprocess.PIPE)
         tarn = self.attach(process.pid, "--for", "0.5")
         rounds = 0
         while tarn.poll() is None:
@@ -782,16 +737,14 @@ while True:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
-        server = subprocess.Popen(["redis-server", "--port", port, "--save", "", "--appendonly", "no", "--bind",
-                                   "127.0.0.1"], stdout=subprocess.DEVNULL, cwd=self.folder)
-        self.addCleanup(server.wait)
-        self.addCleanup(server.kill)
+        server = self.launch("redis-server", "--port", port, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1",
+                             stdout=subprocess.DEVNULL)
         for _ in range(100):
-            if subprocess.run(["redis-cli", "-p", port, "ping"], capture_output=True, check=False).returncode == 0:
+            if self.execute("redis-cli", "-p", port, "ping").returncode == 0:
                 break
             time.sleep(0.05)
-        load = subprocess.Popen(["redis-benchmark", "-p", port, "-n", "60000", "-c", "20", "-t", "set,lpush", "--csv"],
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        load = self.launch("redis-benchmark", "-p", port, "-n", "60000", "-c", "20", "-t", "set,lpush", "--csv", stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE)
         time.sleep(0.2)
         tarn = self.attach(server.pid, "--for", "0.6", "--no-events")
         output, errors = load.communicate(timeout=100)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 
-from harness import Base, settings, tarn
+from harness import Base, parts_of, settings, tarn
 
 
 class compare(Base):
@@ -67,13 +67,12 @@ class compare(Base):
         self.assertIn("| broken", result.stderr)
 
     def test_timeout_counts_as_failure_and_leaves_nothing_running(self):
-        marker = os.path.join(self.folder, "pid")
+        marker = self.path("pid")
         result = self.compare("-r", "3", "--timeout", "0.5", "--only", "tarn", "--", "sh", "-c",
                               f"sleep 60 & echo $! > {marker}; wait")
         self.assertEqual(result.returncode, 1)
         self.assertIn("still running after 0.5 s", result.stderr)
-        with open(marker, encoding="ascii") as file:
-            pid = int(file.read())
+        pid = int(self.read(marker))
         deadline = time.monotonic() + 10
         while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
             with open(f"/proc/{pid}/stat", encoding="ascii") as file:
@@ -106,12 +105,7 @@ class compare(Base):
         with subprocess.Popen([settings.tarn, "compare", "--touch", "0", "-w", "0", "-r", "2", "--only", "system",
                                "--", "sleep", "2.3"], stdout=subprocess.DEVNULL, stderr=theirs) as process:
             os.close(theirs)
-            shown = b""
-            try:
-                while part := os.read(ours, 4096):
-                    shown += part
-            except OSError:  # EIO: the other end of the terminal is closed
-                pass
+            shown = b"".join(parts_of(ours))
             os.close(ours)
         self.assertEqual(process.returncode, 0, shown)
         left = [int(word) for word in re.findall(rb"about (\d+) s left", shown)]
@@ -150,9 +144,7 @@ class compare(Base):
         self.assertIn("'system' is the program as it is: its malloc comes from " + library, result.stderr)
 
     def test_bad_arguments(self):
-        self.assert_refused(self.compare("--only", "systm", "--", "true"), 2, "'system'")
         self.assert_refused(self.compare("--malloc", "nothing", "--", "true"), 2, "NAME=LIBRARY")
         self.assert_refused(self.compare("--malloc", "system=/x.so", "--", "true"), 2, "cannot be a library's")
         self.assert_refused(self.compare("--malloc", "x=libno-such-thing.so", "--", "true"), 2, "no library")
-        self.assert_refused(self.compare("-r", "0", "--", "true"), 2)
         self.assert_refused(self.compare("--", "no-such-program-xyzzy"), 127)

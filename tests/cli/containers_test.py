@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import unittest
 
 from attach_test import Target
@@ -71,14 +70,13 @@ class containers(ProfileBase):
         return {**self.environment(), "TARN_LIBRARY": settings.library}
 
     def inside(self, group, *words):
-        result = subprocess.run([*group.words, settings.tarn, *words], capture_output=True, text=True, timeout=60,
-                                check=False, cwd=self.folder, env=self.variables())
+        result = self.execute(*group.words, settings.tarn, *words, env=self.variables())
         self.assertEqual(result.returncode, 0, f"{group.folder}: {words}: {result.stderr}")
         return result
 
     def warm(self, *words):
         """Brings the files that tarn reads into the page cache, where no group counts them."""
-        subprocess.run([settings.tarn, *words], capture_output=True, check=False, cwd=self.folder, env=self.variables())
+        self.execute(settings.tarn, *words, env=self.variables())
 
     def limited(self, *words):
         """Runs the command in a group of each size; yields the size, the group and what the command said."""
@@ -136,18 +134,17 @@ class containers(ProfileBase):
             void* volatile last;
             int main() { for (;;) { last = eat(); usleep(5000); } }""", "-g", "-O1")
         group = Group(self, 64)
-        said = subprocess.run([*group.words, settings.tarn, "profile", "-o", "x.prof", "--", program], capture_output=True,
-                              text=True, check=False, cwd=self.folder, env=self.variables())
-        self.assertEqual(said.returncode, -signal.SIGKILL, said.stderr)
+        said = self.execute(*group.words, settings.tarn, "profile", "-o", "x.prof", "--", program, env=self.variables(),
+                            code=-signal.SIGKILL)
         first = said.stderr.splitlines()[0]
         self.assertIn("killed by signal 9", first)
         self.assertIn("limit of its control group is 64 MiB", first)
         self.assertRegex(said.stderr, r"MiB +\S+ %  live blocks\n +\S+ MiB +\S+ %    eat")
-        shown = subprocess.run([settings.tarn, "show", "--by", "rss", "x.prof"], capture_output=True, text=True, check=True, cwd=self.folder)
+        shown = self.execute(settings.tarn, "show", "--by", "rss", "x.prof", code=0)
         self.assertIn("limit of the control group 64 MiB", shown.stdout.splitlines()[0])
 
     def test_limits_of_the_process(self):
         for option in ("-v", "-d"):
-            result = subprocess.run(["sh", "-c", f"ulimit {option} {256 << 10}; exec \"$@\"", "sh", settings.tarn, "doctor"],
-                                    capture_output=True, text=True, check=False, env=self.variables())
+            result = self.execute("sh", "-c", f"ulimit {option} {256 << 10}; exec \"$@\"", "sh", settings.tarn, "doctor",
+                                  env=self.variables())
             self.assertRegex(result.stdout, r"takes at most 1[45](\.\d+)? MiB")

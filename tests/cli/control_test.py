@@ -94,7 +94,7 @@ def figures(text):
 class ControlBase(Base):
     def setUp(self):
         super().setUp()
-        self.doors = os.path.join(self.folder, "doors")
+        self.doors = self.path("doors")
         if len(self.doors) > 80:
             self.skipTest("the temporary folder's name is too long for a socket")
 
@@ -160,8 +160,7 @@ class control(ControlBase):
 
     def test_top_shows_rows(self):
         process = Process(self)
-        result = tarn("top", "--once", process.pid)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = tarn("top", "--once", process.pid, code=0)
         self.assertIn("in spans", result.stdout)
         rows = tarn("top", "--json", "--interval", "0.2", "--for", "0.7", process.pid).stdout.splitlines()
         self.assertGreaterEqual(len(rows), 2)
@@ -169,7 +168,7 @@ class control(ControlBase):
 
     def test_dump_as_pprof_needs_samples(self):
         process = Process(self)
-        path = os.path.join(self.folder, "x.pb.gz")
+        path = self.path("x.pb.gz")
         result = tarn("control", "--samples", "heap", "-o", path, process.pid)
         if "is no option" in tarn("control", process.pid, "profile=on").stderr:
             self.assert_refused(result, 125, "profile")
@@ -198,10 +197,9 @@ class control(ControlBase):
     def test_another_user_is_refused(self):
         process = Process(self)
         os.chmod(self.folder, 0o755)
-        binary = shutil.copy(settings.tarn, os.path.join(self.folder, "tarn"))
+        binary = shutil.copy(settings.tarn, self.path("tarn"))
         os.chmod(binary, 0o755)
-        result = subprocess.run([binary, "control", "--metrics", process.pid], capture_output=True, text=True, user=NOBODY, group=NOBODY,
-                                extra_groups=[], env=environment(), timeout=60, check=False)
+        result = self.execute(binary, "control", "--metrics", process.pid, user=NOBODY, group=NOBODY, extra_groups=[])
         self.assertEqual((result.returncode, result.stdout), (125, ""))
         self.assertIn("another user", result.stderr)
 
@@ -210,10 +208,7 @@ class control(ControlBase):
         command = (f"mount -t tmpfs none /tmp && mount -t proc proc /proc && "
                    f"TARN_CONTROL=on LD_PRELOAD={settings.library} exec sleep 60")
         library_is_hidden = settings.library.startswith("/tmp/")
-        outer = subprocess.Popen(["unshare", "-mnpf", "sh", "-c", command], env=environment(), stderr=subprocess.PIPE)
-        self.addCleanup(outer.stderr.close)
-        self.addCleanup(outer.wait)
-        self.addCleanup(outer.kill)
+        outer = self.launch("unshare", "-mnpf", "sh", "-c", command, stderr=subprocess.PIPE)
         for _ in range(200):
             time.sleep(0.05)
             children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
@@ -240,7 +235,7 @@ class serve(ControlBase):
         self.assertIn("version=0.0.4", kind)
         self.assertIn("# TYPE tarn_returned_bytes_total counter\n", text)
         if shutil.which("promtool"):
-            check = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+            check = self.execute("promtool", "check", "metrics", input=text)
             self.assertNotIn("error", check.stdout + check.stderr)
 
     def test_other_pages(self):
@@ -256,10 +251,8 @@ class serve(ControlBase):
         server = Server(self, Process(self, TARN_PROFILE="4096").pid)
         for page, shown in (("heap", "inuse_space"), ("allocs", "alloc_space")):
             # Without the program's files: the names are in the profile.
-            result = subprocess.run(["go", "tool", "pprof", "-top", "-symbolize=none", server.url + "debug/pprof/" + page],
-                                    capture_output=True, text=True, timeout=200, check=False,
-                                    env=environment(PPROF_TMPDIR=self.folder))
-            self.assertEqual(result.returncode, 0, result.stderr)
+            result = self.execute("go", "tool", "pprof", "-top", "-symbolize=none", server.url + "debug/pprof/" + page,
+                                  timeout=200, variables=dict(PPROF_TMPDIR=self.folder), code=0)
             self.assertIn("Type: " + shown, result.stdout)
             self.assertRegex(result.stdout, r"\b_?Py[A-Z]")
             self.assertIn("File: " + os.path.basename(os.path.realpath(sys.executable)), result.stdout)
@@ -272,9 +265,8 @@ class serve(ControlBase):
         server = Server(self, process.pid)
         status, _, text = server.get("debug/pprof/faults?seconds=0")
         self.assertEqual(status, 400, text)
-        result = subprocess.run(["go", "tool", "pprof", "-top", "-symbolize=none", server.url + "debug/pprof/faults?seconds=2"],
-                                capture_output=True, text=True, timeout=200, check=False,
-                                env=environment(PPROF_TMPDIR=self.folder))
+        result = self.execute("go", "tool", "pprof", "-top", "-symbolize=none", server.url + "debug/pprof/faults?seconds=2",
+                              timeout=200, variables=dict(PPROF_TMPDIR=self.folder))
         if "503" in result.stderr:
             self.skipTest(server.get("debug/pprof/faults?seconds=1")[2])
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -398,7 +390,7 @@ class serve(ControlBase):
             self.skipTest("no promtool (package prometheus)")
         for words in (("check", "rules", "tarn-rules.yml"), ("check", "config", "prometheus.yml"),
                       ("test", "rules", "tarn-rules-test.yml")):
-            result = subprocess.run(["promtool", *words], cwd=EXAMPLES, capture_output=True, text=True, check=False)
+            result = self.execute("promtool", *words, cwd=EXAMPLES)
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_rules_and_dashboard_name_metrics_that_exist(self):
@@ -419,12 +411,10 @@ class serve(ControlBase):
             port = free.getsockname()[1]
         config = self.write("prometheus.yml", "global: { scrape_interval: 1s }\nscrape_configs:\n  - job_name: tarn\n"
                             f"    static_configs: [{{ targets: ['127.0.0.1:{server.port}'] }}]\n")
-        log = open(os.path.join(self.folder, "log"), "w", encoding="utf-8")
+        log = open(self.path("log"), "w", encoding="utf-8")
         self.addCleanup(log.close)
-        prometheus = subprocess.Popen(["prometheus", f"--config.file={config}", f"--web.listen-address=127.0.0.1:{port}",
-                                       f"--storage.tsdb.path={self.folder}/data"], stdout=log, stderr=log)
-        self.addCleanup(prometheus.wait)
-        self.addCleanup(prometheus.kill)
+        self.launch("prometheus", f"--config.file={config}", f"--web.listen-address=127.0.0.1:{port}",
+                    f"--storage.tsdb.path={self.folder}/data", stdout=log, stderr=log)
         asked = figures(tarn("control", "--metrics", process.pid).stdout)
         for name in ("tarn_in_use_bytes", "tarn_refills_total", "tarn_span_free_bytes"):
             self.assertEqual(self.query(port, name), asked[name], name)

@@ -3,7 +3,6 @@
 import glob
 import json
 import os
-import subprocess
 
 from harness import settings
 from profile_test import END, ProfileBase
@@ -11,20 +10,15 @@ from profile_test import END, ProfileBase
 
 class DiffBase(ProfileBase):
     def tarn(self, *words, **more):
-        return subprocess.run([settings.tarn, *words], capture_output=True, text=True, check=False, cwd=self.folder,
-                              timeout=100, env=self.environment(), **more)
+        return self.execute(settings.tarn, *words, **more)
 
     def record(self, name, runs, *words, mode="full", program=None, status=END, options=(), **more):
-        result = self.tarn("profile", "--mode", mode, "-r", str(runs), "-o", name + ".prof", *options, "--",
-                           program or settings.profile_target, *words, **more)
-        self.assertEqual(result.returncode, status, result.stderr)
-        self.result = result
-        return sorted(glob.glob(os.path.join(self.folder, name + "-*.prof")))
+        self.tarn("profile", "--mode", mode, "-r", str(runs), "-o", name + ".prof", *options, "--",
+                  program or settings.profile_target, *words, code=status, **more)
+        return sorted(glob.glob(self.path(name + "-*.prof")))
 
     def compare(self, before, after, *options, status=0):
-        result = self.tarn("diff", *options, "--json", *before, "--", *after)
-        self.assertEqual(result.returncode, status, result.stderr)
-        return json.loads(result.stdout)
+        return json.loads(self.tarn("diff", *options, "--json", *before, "--", *after, code=status).stdout)
 
 
 class diff(DiffBase):
@@ -59,8 +53,7 @@ class diff(DiffBase):
 
     def test_interval_is_shown(self):
         files = self.record("x", 2, "churn", "5000")
-        result = self.tarn("diff", files[0], files[1])
-        self.assertEqual(result.returncode, 0)
+        result = self.tarn("diff", files[0], files[1], code=0)
         self.assertIn("1 recording before, 1 recording after", result.stdout)
         self.assertRegex(result.stdout, r"cost +[^\n]+ ± +[0-9.]+ %")
         self.assertRegex(result.stdout, r"allocations +[^\n]+ exact")
@@ -77,8 +70,7 @@ class diff(DiffBase):
     def test_one_file_or_an_empty_side_is_refused(self):
         one, = self.record("x", 2, "churn", "5000")[:1]
         for words in ((one,), (one, one, one), (one, "--"), ("--", one)):
-            result = self.tarn("diff", *words)
-            self.assertEqual(result.returncode, 2, result.stderr)
+            result = self.tarn("diff", *words, code=2)
             self.assertIn("tarn diff BEFORE AFTER", result.stderr)
 
     def test_a_recording_counts_once_on_its_side(self):
@@ -88,9 +80,9 @@ class diff(DiffBase):
         self.assertEqual(self.tarn("diff", first, first).returncode, 0)
 
     def test_each_run_reads_the_input_from_its_start_and_another_exit_status_ends_the_series(self):
-        with open(os.path.join(self.folder, "input"), "w", encoding="utf-8") as file:
+        with open(self.path("input"), "w", encoding="utf-8") as file:
             file.write("line\n" * 3)
-        with open(os.path.join(self.folder, "input"), encoding="utf-8") as file:
+        with open(self.path("input"), encoding="utf-8") as file:
             self.record("wc", 3, "-c", 'test "$(wc -l)" -eq 3', program="sh", status=0, stdin=file)
         self.assertEqual(len(glob.glob(self.folder + "/wc-?.prof")), 3)
         self.record("once", 3, "-c", "mkdir taken || exit 7", program="sh", status=7)
@@ -98,11 +90,9 @@ class diff(DiffBase):
 
     def test_programs_that_cannot_be_repeated(self):
         for words, phrase in ((("-r", "3"), "need a name"), (("-r", "3", "-o", "x.prof", "--paused"), "cannot be")):
-            result = self.tarn("profile", *words, "--", "true", stdin=subprocess.DEVNULL)
-            self.assertEqual(result.returncode, 125)
+            result = self.tarn("profile", *words, "--", "true", code=125)
             self.assertIn(phrase, result.stderr)
-        result = self.tarn("profile", "-r", "3", "-o", "x.prof", "--", "cat", input="text")
-        self.assertEqual(result.returncode, 125)
+        result = self.tarn("profile", "-r", "3", "-o", "x.prof", "--", "cat", input="text", code=125)
         self.assertIn("standard input is a pipe", result.stderr)
 
 

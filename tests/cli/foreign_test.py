@@ -236,18 +236,18 @@ class foreign(Base):
     def setUp(self):
         super().setUp()
         self.files = 0
-        os.mkdir(os.path.join(self.folder, "cwd"))
+        os.mkdir(self.path("cwd"))
 
     @functools.cached_property
     def program(self):
         path = self.compile("plain", PROGRAM, "-O1", "-g", "-pthread")
-        evil = os.path.join(self.folder, TEXT)
+        evil = self.path(TEXT)
         os.rename(path, evil)
         return evil
 
     def new_file(self):
         self.files += 1
-        return os.path.join(self.folder, f"{self.files}{TEXT}")
+        return self.path(f"{self.files}{TEXT}")
 
     @contextlib.contextmanager
     def running(self):
@@ -271,7 +271,7 @@ class foreign(Base):
         words = [word.replace("{out}", out) for word in words]
         variables = environment(TARN_LEVEL=TEXT, MALLOC_EVIL=TEXT, TARN_RECORDER=settings.recorder)
         process = subprocess.Popen([settings.tarn, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   env=variables, cwd=os.path.join(self.folder, "cwd"))
+                                   env=variables, cwd=self.path("cwd"))
         first = b""
         if row.words.startswith("serve"):  # it goes on after its address
             first = process.stdout.readline()
@@ -297,8 +297,8 @@ class foreign(Base):
             return said, None
 
     def make(self, name, *kind):
-        path = os.path.join(self.folder, name)
-        subprocess.run([settings.make_profile, path, "1000", "40", "1", "full", *kind], check=True)
+        path = self.path(name)
+        self.execute(settings.make_profile, path, "1000", "40", "1", "full", *kind, code=0)
         return path
 
     @staticmethod
@@ -320,24 +320,23 @@ class foreign(Base):
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         for path in glob.glob(os.path.join(root, "cli", "**", "*.cpp"), recursive=True):
             if not path.endswith("show/json_output.cpp"):
-                with open(path, encoding="utf-8") as file:
-                    self.assertNotIn(".dump(", file.read().replace("attached.dump(", ""), path + ": use json_text()")
+                self.assertNotIn(".dump(", self.read(path).replace("attached.dump(", ""), path + ": use json_text()")
 
     def test_profiles(self):
         evil = self.make(f"a{TEXT}.prof", "hostile")
         harmless = self.make("harmless.prof")
-        others = [shutil.copy(each, os.path.join(self.folder, f"other{number}.prof")) for number, each in enumerate((evil, harmless))]
+        others = [shutil.copy(each, self.path(f"other{number}.prof")) for number, each in enumerate((evil, harmless))]
         for row in self.rows():
             said, file = self.check(row, a=evil, b=others[0])
             if html_page in (row.form, row.file):  # names have made no elements
                 self.assertEqual(said if row.form is html_page else file, self.check(row, a=harmless, b=others[1])[row.form is not html_page])
 
     def test_profiles_of_a_program(self):
-        path = os.path.join(self.folder, f"recorded{TEXT}.prof")
-        said = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", self.program, TEXT], capture_output=True,
-                              env=environment(MALLOC_EVIL=TEXT), check=True)
+        path = self.path(f"recorded{TEXT}.prof")
+        said = self.execute(settings.tarn, "profile", "--mode", "full", "-o", path, "--", self.program, TEXT,
+                            variables=dict(MALLOC_EVIL=TEXT), code=0, text=False)
         text(said.stderr)
-        other = shutil.copy(path, os.path.join(self.folder, "other.prof"))
+        other = shutil.copy(path, self.path("other.prof"))
         for row in self.rows():
             self.check(row, a=path, b=other)
 
@@ -350,9 +349,7 @@ class foreign(Base):
 
     def test_peers(self):
         peer = self.peer()
-        program = subprocess.Popen(["sleep", "600"])
-        self.addCleanup(program.wait)
-        self.addCleanup(program.kill)
+        program = self.launch("sleep", "600")
         answer = {"files": [{"path": "/tmp/\x1b[2J\u202e"}], "\x9b31m": ["\u2028"], "problem": "\x1b]0;t\x07\nforged", "advice": "\x7f"}
         Recorder(self, str(program.pid), json.dumps(answer, ensure_ascii=False).encode())
         for row in self.rows("peer", "recorder"):
@@ -365,12 +362,11 @@ class foreign(Base):
 
     def test_names_of_files(self):
         """Where tarn chooses the name, it is printable, and in the folder."""
-        folder = os.path.join(self.folder, "cwd")
+        folder = self.path("cwd")
         for name in (TEXT, "x" * 250, "\x01" * 250, "..."):
-            program = os.path.join(self.folder, name)
+            program = self.path(name)
             os.symlink("/bin/true", program)
-            result = subprocess.run([settings.tarn, "profile", "--", program], capture_output=True, cwd=folder, env=environment(), check=False)
-            self.assertEqual(result.returncode, 0, result.stderr)
+            result = self.execute(settings.tarn, "profile", "--", program, cwd=folder, code=0, text=False)
             text(result.stderr)
             made = os.listdir(folder)
             self.assertEqual(len(made), 1)

@@ -2,34 +2,22 @@
 """Shared by the end-to-end tests of the `tarn` command: running it, and compiling small programs."""
 import atexit
 import os
+import select
 import shutil
 import subprocess
 import tempfile
+import time
+import types
 import unittest
 
 
-class Settings:
-    """Set once by end_to_end_test.py, from its arguments."""
-    tarn = ""
-    library = ""
-    stand_in = None
-    compiler = "c++"
-    cost_loop = None
-    recorder = None
-    profile_target = None
-    profile_dump = None
-    make_profile = None
-    hostile_session = None
-    attach_target = None
-    leak_target = None
-
-
-settings = Settings()
-
+# Set once, from the arguments of end_to_end_test.py.
+settings = types.SimpleNamespace(tarn="", library="", stand_in=None, compiler="c++")
 
 # Where `tarn profile` keeps the key by which a user knows recorded commands again.
 STATE = tempfile.mkdtemp(prefix="tarn-state-")
 atexit.register(shutil.rmtree, STATE, ignore_errors=True)
+compiled = {}  # by source and flags: the program
 
 
 def environment(**more):
@@ -39,9 +27,31 @@ def environment(**more):
     return variables
 
 
-def tarn(*words, variables=None):
-    return subprocess.run([settings.tarn, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                          env=environment(**(variables or {})), timeout=60, check=False)
+def finished(words, code=None, **how):
+    """Runs a command to its end, and returns its output as text. With `code` it must end so."""
+    result = subprocess.run(words, **{"capture_output": True, "text": True, "stdin": None if "input" in how else subprocess.DEVNULL,
+                                      "timeout": 200, "check": False, **how})
+    assert code in (None, result.returncode), f"{words}: ended with {result.returncode}: {result.stderr}"
+    return result
+
+
+def tarn(*words, variables=None, code=None):
+    return finished([settings.tarn, *words], code, env=environment(**(variables or {})), timeout=60)
+
+
+def parts_of(terminal, seconds=60):
+    """What a terminal shows, in parts, until its other end is closed; b"" where nothing came for a moment."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        part = b""
+        if select.select([terminal], [], [], 0.2)[0]:
+            try:
+                part = os.read(terminal, 65536)
+            except OSError:  # EIO: it is closed
+                return
+            if not part:
+                return
+        yield part
 
 
 class Base(unittest.TestCase):
@@ -49,17 +59,44 @@ class Base(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="tarn-cli-")
         self.addCleanup(shutil.rmtree, self.folder)
 
+    def environment(self, **more):
+        return environment(**more)
+
+    def execute(self, *words, variables=None, **how):
+        """finished() in the test's folder, with these variables beside the usual ones."""
+        return finished(words, **{"cwd": self.folder, "env": self.environment(**(variables or {})), **how})
+
+    def launch(self, *words, **how):
+        """A process that ends with the test at the latest."""
+        process = subprocess.Popen(words, **{"stdin": subprocess.DEVNULL, "text": True, "cwd": self.folder, "env": self.environment(), **how})
+        for stream in filter(None, (process.stdin, process.stdout, process.stderr)):
+            self.addCleanup(stream.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return file.read()
+
     def write(self, name, text, mode=0o755):
-        path = os.path.join(self.folder, name)
+        path = self.path(name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         os.chmod(path, mode)
         return path
 
-    def compile(self, name, source, *flags):
-        path = os.path.join(self.folder, name)
-        subprocess.run([settings.compiler, "-x", "c++", "-", "-o", path, *flags], input=source, text=True,
-                       check=True)
+    def compile(self, name, source, *flags, language="c++"):
+        """Many tests use the same program, which is compiled once."""
+        path = self.path(name)
+        if (source, flags, language) not in compiled:
+            self.execute(settings.compiler, "-x", language, "-", "-o", path, *flags, input=source, code=0)
+            compiled[source, flags, language] = shutil.copy(path, os.path.join(STATE, f"program-{len(compiled)}"))
+        else:
+            shutil.copy(compiled[source, flags, language], path)
         return path
 
     def assert_refused(self, result, code, *phrases):

@@ -48,13 +48,13 @@ class KilledBase(Base):
         super().setUp()
         self.random = random.Random()
         self.program = self.compile("service", PROGRAM, "-g", "-O1", "-fno-builtin")
-        self.path = os.path.join(self.folder, "x.prof")
+        self.recording = self.path("x.prof")
 
     def start(self, words):
         """The recorder of a program that tells what it does in the file `told`; and the program's id."""
-        told = open(os.path.join(self.folder, "told"), "wb")
+        told = open(self.path("told"), "wb")
         self.addCleanup(told.close)
-        recorder = [settings.tarn, *words, "-q", "--checkpoint", str(CHECKPOINT), "-o", self.path]
+        recorder = [settings.tarn, *words, "-q", "--checkpoint", str(CHECKPOINT), "-o", self.recording]
         variables = environment(TARN_RECORDER=settings.recorder)
         if words[0] == "attach":
             program = subprocess.Popen([self.program], stdout=told)
@@ -69,8 +69,7 @@ class KilledBase(Base):
 
     def children_of(self, process):
         """Those that run the program."""
-        with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as file:
-            found = file.read().split()
+        found = self.read(f"/proc/{process}/task/{process}/children").split()
         return [int(one) for one in found if self.runs_the_program(one)]
 
     def runs_the_program(self, process):
@@ -82,7 +81,7 @@ class KilledBase(Base):
     def told_until(self, moment):
         """How many blocks the program had allocated at that time, at least."""
         count = 0
-        with open(os.path.join(self.folder, "told"), encoding="ascii") as file:
+        with open(self.path("told"), encoding="ascii") as file:
             for line in file:
                 words = line.split()
                 if len(words) == 2 and float(words[1]) <= moment:
@@ -93,7 +92,7 @@ class KilledBase(Base):
         tarn, program = self.start(words)
         try:
             deadline = time.monotonic() + 60
-            while not os.path.exists(self.path):
+            while not os.path.exists(self.recording):
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.01)
             time.sleep(self.random.uniform(0.3, 3))
@@ -108,25 +107,22 @@ class KilledBase(Base):
             tarn.wait()
             os.kill(program, signal.SIGKILL)
         self.assertLessEqual(set(os.listdir(self.folder)), {"service", "told", "x.prof", "x.prof.tarn-new"})
-        dump = json.loads(subprocess.run([settings.profile_dump, self.path], capture_output=True, check=True).stdout)
+        dump = json.loads(self.execute(settings.profile_dump, self.recording, code=0).stdout)
         reaches = dump["meta"]["start"] + dump["meta"]["duration_ns"] / 1e9
         self.assertLess(killed - reaches, MOST_LOST)
         if words[0] == "profile":  # of an attached program, the beginning was not recorded
             recorded = sum(site["figures"]["allocations"] for site in dump["sites"])
             self.assertGreaterEqual(recorded, self.told_until(killed - MOST_LOST))
         self.assert_readable()
-        os.unlink(self.path)
+        os.unlink(self.recording)
 
     def assert_readable(self):
-        shown = subprocess.run([settings.tarn, "show", "-m", "bytes", self.path], capture_output=True, text=True, check=False)
-        self.assertEqual(shown.returncode, 0, shown.stderr)
+        shown = self.execute(settings.tarn, "show", "-m", "bytes", self.recording, code=0)
         self.assertIn("get", shown.stdout)
         self.assertRegex(shown.stderr, r"ends [0-9.]+ m?s after the start of the program: its recording goes on, or was killed")
-        page = os.path.join(self.folder, "x.html")
-        made = subprocess.run([settings.tarn, "report", "-o", page, self.path], capture_output=True, text=True, check=False)
-        self.assertEqual(made.returncode, 0, made.stderr)
-        with open(page, encoding="utf-8") as file:
-            self.assertIn("get", file.read())
+        page = self.path("x.html")
+        self.execute(settings.tarn, "report", "-o", page, self.recording, code=0)
+        self.assertIn("get", self.read(page))
         os.unlink(page)
 
 
@@ -137,14 +133,14 @@ class killed(KilledBase):
         self.kill_and_read(["attach"])
 
     def test_what_a_killed_one_left_beside_its_file_goes(self):
-        with open(self.path + ".tarn-new", "wb"):
+        with open(self.recording + ".tarn-new", "wb"):
             pass
         tarn, program = self.start(["profile"])
         time.sleep(2)
         os.kill(program, signal.SIGKILL)
         tarn.wait()
         self.assertEqual(set(os.listdir(self.folder)), {"service", "told", "x.prof"})
-        shown = subprocess.run([settings.tarn, "show", self.path], capture_output=True, text=True, check=False)
+        shown = self.execute(settings.tarn, "show", self.recording)
         self.assertEqual((shown.returncode, shown.stderr), (0, ""))
 
 

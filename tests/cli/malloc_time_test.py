@@ -2,8 +2,6 @@
 """End-to-end: the time in malloc that a recording states, for programs whose share of time in malloc is known."""
 import errno
 import json
-import os
-import subprocess
 
 from cost_test import forbid_perf_event_open
 from harness import settings
@@ -131,10 +129,9 @@ class malloc_time(ProfileBase):
 
     def recording(self, program, rounds, **more):
         """Records the program. Returns the recording's meta, the stated time in malloc, and its known share."""
-        path = os.path.join(self.folder, "x.prof")
-        result = subprocess.run([settings.tarn, "profile", "--no-events", "--json", "-o", path, "--", program, str(rounds)],
-                                capture_output=True, text=True, timeout=100, check=False, env=self.environment(), **more)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        path = self.path("x.prof")
+        result = self.execute(settings.tarn, "profile", "--no-events", "--json", "-o", path, "--", program, str(rounds), **more,
+                              code=0)
         told = json.loads(result.stderr[result.stderr.index("{"):])["program"]
         return self.dump(path)["meta"], told, SHARE * told["processor_ns"]
 

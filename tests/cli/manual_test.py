@@ -8,7 +8,6 @@ import re
 import select
 import shlex
 import shutil
-import subprocess
 import time
 
 from harness import Base, settings, tarn
@@ -83,8 +82,7 @@ class manual_forms(Manual):
                         self.assertIn(f"{name} takes no value", tarn(verb, f"{name}=x").stderr)
 
     def test_exit_codes(self):
-        with open(os.path.join(ROOT, "docs/reference/exit-codes.md"), encoding="utf-8") as file:
-            explained = re.findall(r"^\| (\w+) \|", file.read(), re.M)
+        explained = re.findall(r"^\| (\w+) \|", self.read(os.path.join(ROOT, "docs/reference/exit-codes.md")), re.M)
         for verb, about in self.verbs.items():
             codes = [one["code"] for one in about["exits"]]
             self.assertEqual(len(codes), len(set(codes)), verb)
@@ -93,7 +91,7 @@ class manual_forms(Manual):
             self.assertEqual(tarn(verb, "--no-such-thing").returncode, about["usage_exit"], verb)
 
     def test_all_files_at_once(self):
-        folder = os.path.join(self.folder, "manual")
+        folder = self.path("manual")
         self.assertEqual(tarn("--print-manual", "files", folder).stderr, "")
         made = sorted(os.path.relpath(os.path.join(where, name), folder)
                       for where, _, names in os.walk(folder) for name in names)
@@ -183,12 +181,11 @@ class manual_readers(Manual):
 
     def pages(self):
         tarn("--print-manual", "files", self.folder)
-        folder = os.path.join(self.folder, "man1")
+        folder = self.path("man1")
         return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
 
     def complaints(self, *words):
-        return subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-                              env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "80"})
+        return self.execute(*words, env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "80"})
 
     def test_groff(self):
         self.need("groff")
@@ -251,10 +248,10 @@ class Shells(Manual):
     def setUp(self):
         super().setUp()
         self.scripts = os.path.join(ROOT, "cli", "manual", "completions")
-        self.path = os.path.dirname(os.path.abspath(settings.tarn)) + ":" + os.environ["PATH"]  # the scripts ask tarn
+        self.search = os.path.dirname(os.path.abspath(settings.tarn)) + ":" + os.environ["PATH"]  # the scripts ask tarn
         for name in ("a.prof", "with blank.prof", "other.txt", "plan.json"):
             self.write(name, "", 0o644)
-        os.mkdir(os.path.join(self.folder, "deep"))
+        os.mkdir(self.path("deep"))
 
     def ask(self, lines):
         raise NotImplementedError
@@ -298,8 +295,7 @@ class manual_bash(Shells):
             # As readline splits a line: at blanks, and around "=".
             words = re.findall(r"=|[^ =]+", line) + ([""] if line.endswith(" ") else [])
             script.append("ask " + " ".join(shlex.quote(word) for word in words))
-        result = subprocess.run(["bash", "--norc", "-c", "\n".join(script)], capture_output=True, text=True,
-                                check=False, cwd=self.folder, env={**os.environ, "PATH": self.path})
+        result = self.execute("bash", "--norc", "-c", "\n".join(script), env={**os.environ, "PATH": self.search})
         self.assertEqual(result.stderr, "")
         first, _, rest = result.stdout.partition("\n")
         self.assertEqual(first, "complete -F _tarn tarn")
@@ -312,15 +308,15 @@ class manual_bash(Shells):
     def test_what_is_typed_is_not_run(self):
         self.need("bash")
         script = f". {shlex.quote(self.scripts)}/tarn.bash; COMP_WORDS=(tarn show '--$(touch taken)=') COMP_CWORD=2; _tarn"
-        subprocess.run(["bash", "--norc", "-c", script], check=True, cwd=self.folder, env={**os.environ, "PATH": self.path})
-        self.assertFalse(os.path.exists(os.path.join(self.folder, "taken")))
+        self.execute("bash", "--norc", "-c", script, code=0, env={**os.environ, "PATH": self.search})
+        self.assertFalse(os.path.exists(self.path("taken")))
 
     def test_bash_with_the_tab_key(self):
         self.need("bash")
         setup = f". {shlex.quote(self.scripts)}/tarn.bash"
-        shown = typed_in(["bash", "--norc", "--noprofile", "-i"], "tarn profile --mode=fu", {"SETUP": setup, "PATH": self.path}, self.folder)
+        shown = typed_in(["bash", "--norc", "--noprofile", "-i"], "tarn profile --mode=fu", {"SETUP": setup, "PATH": self.search}, self.folder)
         self.assertIn("--mode=full", shown)
-        shown = typed_in(["bash", "--norc", "--noprofile", "-i"], "tarn show wi", {"SETUP": setup, "PATH": self.path}, self.folder)
+        shown = typed_in(["bash", "--norc", "--noprofile", "-i"], "tarn show wi", {"SETUP": setup, "PATH": self.search}, self.folder)
         self.assertIn("with\\ blank.prof", shown)
 
 
@@ -329,10 +325,10 @@ class manual_fish(Shells):
         script = [f"source {shlex.quote(self.scripts)}/tarn.fish"]
         for line in lines:
             script.append(f"complete -C {shlex.quote(line)}; echo --end--")
-        home = os.path.join(self.folder, ".home")
+        home = self.path(".home")
         os.makedirs(home, exist_ok=True)
-        result = subprocess.run(["fish", "--no-config", "-c", "\n".join(script)], capture_output=True, text=True, check=False,
-                                cwd=self.folder, env={**os.environ, "PATH": self.path, "HOME": home, "XDG_CONFIG_HOME": home})
+        result = self.execute("fish", "--no-config", "-c", "\n".join(script),
+                              env={**os.environ, "PATH": self.search, "HOME": home, "XDG_CONFIG_HOME": home})
         self.assertEqual(result.stderr, "")
         return [{one.split("\t")[0] for one in answer.split("\n") if one}
                 for answer in result.stdout.split("--end--\n")[:-1]]
@@ -371,10 +367,10 @@ PS1='ready> '
         rc = self.write("rc.zsh", f"fpath=({shlex.quote(self.scripts)} $fpath)\n" + self.PRINT, 0o644)
         answers = []
         child, terminal = pty.fork()
-        target = os.path.join(self.folder, ".answers")
+        target = self.path(".answers")
         if child == 0:
             os.chdir(self.folder)
-            os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "PATH": self.path, "TERM": "dumb", "PS1": "start> ", "ANSWERS": target})
+            os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "PATH": self.search, "TERM": "dumb", "PS1": "start> ", "ANSWERS": target})
         shown = b""
 
         def read_until(text, count):

@@ -18,7 +18,7 @@ import unittest
 
 from control_test import Server
 from cost_test import NOBODY
-from harness import Base, environment, settings, tarn
+from harness import Base, environment, parts_of, settings
 
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m"
@@ -27,11 +27,10 @@ ESCAPES = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m"
 class PeerBase(Base):
     def run_tarn(self, *words, seconds=30, **variables):
         """Runs in an empty folder, which stays so; what it prints is UTF-8 without control characters."""
-        folder = os.path.join(self.folder, "cwd")
+        folder = self.path("cwd")
         os.makedirs(folder, exist_ok=True)
         begin = time.monotonic()
-        result = subprocess.run([settings.tarn, *words], capture_output=True, stdin=subprocess.DEVNULL, cwd=folder,
-                                env=environment(**variables), timeout=120, check=False)
+        result = self.execute(settings.tarn, *words, cwd=folder, variables=variables, timeout=120, text=False)
         self.assertLess(time.monotonic() - begin, seconds, words)
         result.stdout, result.stderr = (text.decode() for text in (result.stdout, result.stderr))
         found = UNSAFE.search(result.stdout + result.stderr)
@@ -79,31 +78,26 @@ class sessions(PeerBase):
 
     def setUp(self):
         super().setUp()
-        self.program = subprocess.Popen(["sleep", "600"])
-        self.addCleanup(self.program.wait)
-        self.addCleanup(self.program.kill)
-        self.pid = str(self.program.pid)
+        self.pid = str(self.launch("sleep", "600").pid)
 
     def record(self, mark, user=None):
         """The profile of a command that writes `mark`; as `user`."""
         os.chmod(self.folder, 0o777)
-        path = os.path.join(self.folder, "theirs.prof")
+        path = self.path("theirs.prof")
         tools = {"tarn": settings.tarn, "recorder.so": settings.recorder}
         for name, source in tools.items():
-            shutil.copy(source, os.path.join(self.folder, name))
-            os.chmod(os.path.join(self.folder, name), 0o755)
+            shutil.copy(source, self.path(name))
+            os.chmod(self.path(name), 0o755)
         who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-        state = os.path.join(self.folder, "state")
-        result = subprocess.run([os.path.join(self.folder, "tarn"), "profile", "-q", "--mode", "full", "-o", path, "--", "/bin/sh", "-c",
-                                 f"echo x >> {mark}; /bin/true"], capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                                check=False, cwd=self.folder, timeout=60, **who,
-                                env=environment(TARN_RECORDER=os.path.join(self.folder, "recorder.so"), XDG_STATE_HOME=state))
-        self.assertEqual(result.returncode, 0, result.stderr)
+        state = self.path("state")
+        self.execute(self.path("tarn"), "profile", "-q", "--mode", "full", "-o", path, "--", "/bin/sh", "-c",
+                     f"echo x >> {mark}; /bin/true", **who,
+                     variables=dict(TARN_RECORDER=self.path("recorder.so"), XDG_STATE_HOME=state), code=0)
         return path
 
     @unittest.skipUnless(os.geteuid() == 0, "needs two users")
     def test_another_user_who_holds_the_name_is_not_believed(self):
-        path = self.record(os.path.join(self.folder, "mark"), NOBODY)
+        path = self.record(self.path("mark"), NOBODY)
         os.chmod(path, 0o644)
         answer = json.dumps({"recording": int(self.pid), "path": path, "files": [{"path": "/etc/passwd"}]}).encode()
         Recorder(self, self.pid, answer, path, NOBODY)
@@ -111,21 +105,21 @@ class sessions(PeerBase):
             self.assert_refused(self.run_tarn("attach", option, self.pid), 125, "is not being recorded by this user")
             self.assertEqual(self.files, [])
         # And nobody keeps the program from being recorded.
-        result = self.run_tarn("attach", "--for", "0.1", "-o", os.path.join(self.folder, "mine.prof"), self.pid,
+        result = self.run_tarn("attach", "--for", "0.1", "-o", self.path("mine.prof"), self.pid,
                                TARN_RECORDER=settings.recorder)
         self.assertIn("recording process", result.stderr)
 
     def test_a_command_in_a_dump_is_not_run_unless_this_user_recorded_it(self):
-        mark = os.path.join(self.folder, "mark")
+        mark = self.path("mark")
         path = self.record(mark, NOBODY if os.geteuid() == 0 else None)
         self.assertEqual(len(open(mark, encoding="utf-8").read()), 2)
         Recorder(self, self.pid, b"{}", path)  # of this user, with a file of somebody else's
         result = self.run_tarn("attach", "--dump", self.pid)
         self.assertEqual(result.stdout, f"tarn-{self.pid}-dump-1.prof\n", result.stderr)
-        copy = os.path.join(self.folder, "cwd", result.stdout.strip())
+        copy = self.path("cwd", result.stdout.strip())
         self.assertEqual(os.stat(copy).st_uid, os.geteuid())
         self.assert_refused(self.run_tarn("prove", "--rounds", "1", copy), 125, "does not say how its program was started")
-        mine = shutil.copy(path, os.path.join(self.folder, "mine.prof"))
+        mine = shutil.copy(path, self.path("mine.prof"))
         self.assert_refused(self.run_tarn("prove", "--rounds", "1", mine), 125, "the command in it would run with your rights",
                             "--trust-file", "/bin/sh '-c'")
         self.assertEqual(len(open(mark, encoding="utf-8").read()), 2)
@@ -134,7 +128,7 @@ class sessions(PeerBase):
         self.assertGreater(len(open(mark, encoding="utf-8").read()), 2)
 
     def test_at_a_terminal_it_is_asked(self):
-        mark = os.path.join(self.folder, "mark")
+        mark = self.path("mark")
         path = self.record(mark)
         for answer, status in ((b"n\n", 125), (b"\n", 125), (b"y\n", 0)):
             here, there = pty.openpty()
@@ -142,12 +136,7 @@ class sessions(PeerBase):
                                        stderr=there, stdout=subprocess.DEVNULL, env=environment())
             os.close(there)
             os.write(here, answer)
-            said = b""
-            try:
-                while part := os.read(here, 4096):
-                    said += part
-            except OSError:
-                pass
+            said = b"".join(parts_of(here))
             os.close(here)
             self.assertEqual(process.wait(timeout=60), status, said)
             self.assertIn(b"Run it? [y/N]", said)
@@ -182,7 +171,7 @@ class sessions(PeerBase):
             time.sleep(0.05)
 
     def test_a_file_of_an_answer_may_be_anything(self):
-        pipe = os.path.join(self.folder, "pipe")
+        pipe = self.path("pipe")
         os.mkfifo(pipe)
         self.addCleanup(os.close, os.open(pipe, os.O_RDWR))  # whoever reads from it waits
         for path in (pipe, "/dev/zero", "/", "/etc/passwd", "/dev/null"):
@@ -297,7 +286,7 @@ class answers(PeerBase):
         self.ask(process)
         self.assertEqual(sorted(self.files), [f"tarn-{process.pid}-heap-{number}.pb.gz" for number in (1, 2)])
         for name in self.files:
-            with gzip.open(os.path.join(self.folder, "cwd", name)) as file:
+            with gzip.open(self.path("cwd", name)) as file:
                 self.assertNotIn(b"\x1b", file.read())
         self.ask(Process(self, {name: b"tarn/1 error %d\n" % len(evil) + evil for name in sent}))
 
@@ -340,14 +329,13 @@ class answers(PeerBase):
 
     def test_names_of_files_are_tarn_s_and_new(self):
         process = Process(self, {"profile": body(b"\x32\x00")})
-        cwd = os.path.join(self.folder, "cwd")
+        cwd = self.path("cwd")
         os.makedirs(cwd)
         victim = self.write("victim", "precious")
         os.symlink(victim, os.path.join(cwd, f"tarn-{process.pid}-heap-1.pb.gz"))
         result = self.run_tarn("control", "--samples", "heap", str(process.pid))
         self.assertEqual(result.stdout, f"tarn-{process.pid}-heap-2.pb.gz\n")
-        with open(victim, encoding="utf-8") as file:
-            self.assertEqual(file.read(), "precious")
+        self.assertEqual(self.read(victim), "precious")
 
     def serve(self, *processes):
         server = Server(self, *[str(process.pid) for process in processes])

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import sqlite3
-import subprocess
 import sys
 import unittest
 
@@ -23,14 +22,12 @@ make_profile = ""
 
 class Profiles(Base):
     def make(self, name, *words):
-        path = os.path.join(self.folder, name)
-        subprocess.run([make_profile, path, *map(str, words)], check=True)
+        path = self.path(name)
+        self.execute(make_profile, path, *map(str, words), code=0)
         return path
 
     def run_tarn(self, *words, code=0):
-        result = tarn(*words)
-        self.assertEqual(result.returncode, code, result.stderr)
-        return result
+        return tarn(*words, code=code)
 
     def totals(self, path):
         return json.loads(self.run_tarn("export", "--json", path).stdout)["totals"]
@@ -136,7 +133,7 @@ SELECT function, file, line FROM path JOIN stacks ON stacks.id = stack JOIN fram
 class exports(Profiles):
     def test_pprof(self):
         path = self.make("a.tarn")
-        output = os.path.join(self.folder, "a.pb.gz")
+        output = self.path("a.pb.gz")
         self.run_tarn("export", "--pprof", path, "-o", output)
         with gzip.open(output) as file:
             self.assertIn(b"image::decoder::decode", file.read())
@@ -144,23 +141,20 @@ class exports(Profiles):
             self.skipTest("go is not installed; apt-get install golang-go")
         totals = self.totals(path)
         for metric in METRICS:
-            text = subprocess.run(["go", "tool", "pprof", "-raw", f"-sample_index={metric}", output],
-                                  capture_output=True, text=True, check=True).stdout
+            text = self.execute("go", "tool", "pprof", "-raw", f"-sample_index={metric}", output, code=0).stdout
             samples = text[text.index("Samples:"):text.index("Locations")].splitlines()
             names = [word.split("/")[0] for word in samples[1].split()]
             self.assertEqual(names, METRICS)
             column = METRICS.index(metric)
             rows = [line.split(":")[0].split() for line in samples[2:] if re.match(r"^ *\d", line)]
             self.assertAlmostEqual(sum(int(row[column]) for row in rows) / totals[metric], 1, places=4)
-            top = subprocess.run(["go", "tool", "pprof", "-top", f"-sample_index={metric}", output],
-                                 capture_output=True, text=True, check=True).stdout
+            top = self.execute("go", "tool", "pprof", "-top", f"-sample_index={metric}", output, code=0).stdout
             self.assertIn("flat%", top)
-        peek = subprocess.run(["go", "tool", "pprof", "-tags", output], capture_output=True, text=True,
-                              check=True).stdout
+        peek = self.execute("go", "tool", "pprof", "-tags", output, code=0).stdout
         self.assertIn("order", peek)
 
     def heaptrack(self, path):
-        text = subprocess.run(["heaptrack_print", "-f", path], capture_output=True, text=True, check=True)
+        text = self.execute("heaptrack_print", "-f", path, code=0)
         self.assertNotIn("failed to parse", text.stderr)
         self.assertNotIn("out of bounds", text.stderr)
         return text.stdout
@@ -168,7 +162,7 @@ class exports(Profiles):
     def test_heaptrack(self):
         for words, name in (((3000,), "a.zst"), ((100, 60, 1, "sample"), "b.gz"), ((100, 60, 1, "sample"), "b.txt")):
             path = self.make("a.tarn", *words)
-            output = os.path.join(self.folder, name)
+            output = self.path(name)
             result = self.run_tarn("export", "--heaptrack", path, "-o", output)
             self.assertEqual("was derived" in result.stderr, len(words) > 1)
             if not shutil.which("heaptrack_print"):
@@ -188,7 +182,7 @@ class exports(Profiles):
             self.assertLess(abs(float(number) * units[unit] / totals[metric] - 1), 0.05, phrase)
 
     def test_sqlite(self):
-        path, hostile, output = self.make("a.tarn"), self.make("h.tarn", 1000, 40, 1, "full", "hostile"), os.path.join(self.folder, "a.sqlite")
+        path, hostile, output = self.make("a.tarn"), self.make("h.tarn", 1000, 40, 1, "full", "hostile"), self.path("a.sqlite")
         result = tarn("export", "--sqlite", path, "-o", output)
         if "libsqlite3" in result.stderr:
             self.assert_refused(result, 125, "libsqlite3")
@@ -197,7 +191,7 @@ class exports(Profiles):
         # The folder in which the database is made is refused by name, and nothing is left there.
         refused = tarn("export", "--sqlite", path, "-o", output + "2", variables={"TMPDIR": "/nowhere"})
         self.assert_refused(refused, 125, "set TMPDIR to another one")
-        scratch = os.path.join(self.folder, "scratch")
+        scratch = self.path("scratch")
         os.mkdir(scratch)
         self.assertEqual(tarn("export", "--sqlite", path, "-o", output, variables={"TMPDIR": scratch}).returncode, 0)
         self.assertEqual(os.listdir(scratch), [])
@@ -239,7 +233,7 @@ class exports(Profiles):
 
     def test_standard_output(self):
         path = self.make("a.tarn")
-        result = subprocess.run([settings.tarn, "export", "--pprof", path], capture_output=True, check=True)
+        result = self.execute(settings.tarn, "export", "--pprof", path, code=0, text=False)
         self.assertEqual(result.stdout[:2], b"\x1f\x8b")
         self.assertTrue(self.run_tarn("export", "--heaptrack", path).stdout.startswith("v 10400 3\n"))
 
@@ -257,7 +251,7 @@ class exports(Profiles):
 class inputs(Profiles):
     def test_what_is_read_is_not_written_to(self):
         path = self.make("a.tarn")
-        link = os.path.join(self.folder, "link")
+        link = self.path("link")
         os.symlink(path, link)
         with open(path, "rb") as file:
             before = file.read()
@@ -272,7 +266,7 @@ class damage(Profiles):
     def test_refused(self):
         empty = self.write("empty.tarn", "")
         text = self.write("text.tarn", "no profile\n")
-        gone = os.path.join(self.folder, "gone.tarn")
+        gone = self.path("gone.tarn")
         for command in (["show"], ["show", "--by", "tree"], ["diff", text], ["export", "--collapsed"]):
             self.assert_refused(tarn(*command, empty), 125, "is not a profile" if command[0] == "diff" else "is empty",
                                 "tarn profile -- PROGRAM")

@@ -41,18 +41,13 @@ class ProfileBase(Base):
 
     def profile(self, *words, mode="full", options=(), status=END, **more):
         """Records profile_target with these arguments; returns the profile as profile_dump prints it."""
-        path = os.path.join(self.folder, "x.prof")
-        result = subprocess.run([settings.tarn, "profile", "--mode", mode, "-o", path, *options, "--",
-                                 settings.profile_target, *words], capture_output=True, text=True, timeout=100,
-                                check=False, env=self.environment(), **more)
-        self.assertEqual(result.returncode, status, result.stderr)
-        self.result = result
+        path = self.path("x.prof")
+        self.result = self.execute(settings.tarn, "profile", "--mode", mode, "-o", path, *options, "--", settings.profile_target,
+                                   *words, **more, code=status)
         return self.dump(path)
 
     def dump(self, path):
-        result = subprocess.run([settings.profile_dump, path], capture_output=True, text=True, check=False)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return json.loads(result.stdout)
+        return json.loads(self.execute(settings.profile_dump, path, code=0).stdout)
 
     def figures(self, profile, function):
         """The sums over the sites whose label is this function of the target."""
@@ -70,30 +65,35 @@ class ProfileBase(Base):
 
 
 class profile(ProfileBase):
+    known = None
+
+    def exact(self):
+        """One recording for several tests."""
+        profile.known = profile.known or self.profile("exact", "10")
+        return profile.known
+
     def bundle(self, program):
         """A copy of a program with its loader and libraries, as AppImages and the like have them; the words to start it."""
-        listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+        listed = self.execute("ldd", program, code=0).stdout
         loader = None
         for path in re.findall(r"(/\S+) \(0x", listed):
             loader = loader or (path if "/ld-linux" in path else None)
             shutil.copy(path, self.folder)
         shutil.copy(program, self.folder)
         self.assertIsNotNone(loader, listed)
-        return [os.path.join(self.folder, os.path.basename(loader)), "--library-path", self.folder,
-                os.path.join(self.folder, os.path.basename(program))]
+        return [self.path(os.path.basename(loader)), "--library-path", self.folder,
+                self.path(os.path.basename(program))]
 
     def test_a_program_that_the_dynamic_loader_starts(self):
-        path = os.path.join(self.folder, "x.prof")
+        path = self.path("x.prof")
         whole = self.bundle(settings.profile_target)
         below = ["./" + os.path.basename(whole[0]), "--library-path", ".", "./" + os.path.basename(whole[3])]
         for words in (whole, below):
-            result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", *words, "exact", "10"],
-                                    capture_output=True, text=True, check=False, env=self.environment(), cwd=self.folder)
-            self.assertEqual(result.returncode, END, result.stderr)
+            self.execute(settings.tarn, "profile", "--mode", "full", "-o", path, "--", *words, "exact", "10", code=END)
             self.assertEqual(self.figures(self.dump(path), "touch_all")["allocations"], 10)
 
     def test_counts_bytes_and_leaks_are_exact(self):
-        known = self.profile("exact", "10")
+        known = self.exact()
         for name, size in (("touch_all", 33), ("touch_tenth", 40), ("touch_none", 40), ("fill_by_read", 35),
                            ("calloc_read", 36)):
             site = self.figures(known, name)
@@ -121,16 +121,16 @@ class profile(ProfileBase):
         # Without libstdc++ the recorder looks for an operator new that is not there.
         program = self.compile("c", "#include <stdlib.h>\nstatic void* volatile keep;\n"
                                "int main() { for (int i = 0; i < 300; ++i) keep = malloc(100); }\n", "-O1", "-fno-builtin", "-Wl,--as-needed")
-        path = os.path.join(self.folder, "c.prof")
-        subprocess.run([settings.tarn, "profile", "--mode", "full", "-q", "-o", path, "--", program], check=True)
-        known = json.loads(subprocess.run([settings.tarn, "export", "--json", path], check=True, capture_output=True).stdout)
+        path = self.path("c.prof")
+        self.execute(settings.tarn, "profile", "--mode", "full", "-q", "-o", path, "--", program, code=0)
+        known = json.loads(self.execute(settings.tarn, "export", "--json", path, code=0).stdout)
         self.assertEqual(known["totals"]["allocations"], 300)
 
     def test_pages_are_those_that_were_touched(self):
         user, kernel = sees_faults()
         if not user or not small_pages():
             self.skipTest("page faults cannot be recorded here, or one fault may map several pages")
-        known = self.profile("exact", "10")
+        known = self.exact()
         # The pages that the program touches, and one with malloc's header before each block.
         for name, mib in (("touch_all", 33), ("touch_tenth", 4), ("touch_none", 0), ("fill_by_read", 35)):
             site = self.figures(known, name)
@@ -231,10 +231,8 @@ class profile(ProfileBase):
             #include <cstdlib>
             int main() { char* block = static_cast<char*>(malloc(9 << 20)); memset(block, 1, 9 << 20);
                          return block[77] - 1; }""", "-static", "-O0")
-        path = os.path.join(self.folder, "s.prof")
-        result = subprocess.run([settings.tarn, "profile", "--mode", "faults", "-o", path, "--", static],
-                                capture_output=True, text=True, check=False)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        path = self.path("s.prof")
+        result = self.execute(settings.tarn, "profile", "--mode", "faults", "-o", path, "--", static, code=0)
         self.assertRegex(result.stderr, r"for .* page faults, by the code that touched the memory(; .* not seen)?\n")
         self.assertNotIn("of 0 ns processor time", result.stderr)  # it may end before the system's clock ticks
         self.assertGreaterEqual(sum(site["figures"]["faults"] for site in self.dump(path)["sites"]), 9 * MIB // PAGE)
@@ -246,47 +244,33 @@ class profile(ProfileBase):
         self.assertIn("its resident memory reached", self.result.stderr)
         self.assertIn("touch_all", self.result.stderr)
         self.assertIn("x.prof", self.result.stderr)
-        self.profile("exact", "1", options=["--quiet"])
+        self.profile("churn", "10", options=["--quiet"])
         self.assertEqual(self.result.stderr, "")
 
     def test_summary_as_json(self):
-        self.profile("exact", "1", options=["--json"])
+        self.profile("churn", "30000", options=["--json"])
         summary = json.loads(self.result.stderr)
         self.assertEqual(summary["exit_status"], END)
         self.assertTrue(summary["files"][0]["path"].endswith("x.prof"))
         self.assertGreater(summary["program"]["allocations"], 20000)
 
     def test_names_of_files(self):
-        result = subprocess.run([settings.tarn, "profile", "-q", "--", settings.profile_target, "churn", "10"],
-                                capture_output=True, text=True, check=False, cwd=self.folder, env=self.environment())
-        self.assertEqual(result.returncode, END, result.stderr)
-        self.assertEqual(len(glob.glob(os.path.join(self.folder, "tarn-cli_profile_target-*.prof"))), 1)
+        self.execute(settings.tarn, "profile", "-q", "--", settings.profile_target, "churn", "10", code=END)
+        self.assertEqual(len(glob.glob(self.path("tarn-cli_profile_target-*.prof"))), 1)
 
     def test_a_file_is_named_by_how_the_program_was_called(self):
         # As /usr/bin/redis-server is a link to redis-check-rdb.
-        os.symlink(settings.profile_target, os.path.join(self.folder, "server"))
-        result = subprocess.run([settings.tarn, "profile", "--json", "--", "./server", "churn", "10"],
-                                capture_output=True, text=True, check=False, cwd=self.folder, env=self.environment())
-        self.assertEqual(result.returncode, END, result.stderr)
+        os.symlink(settings.profile_target, self.path("server"))
+        result = self.execute(settings.tarn, "profile", "--json", "--", "./server", "churn", "10", code=END)
         written = json.loads(result.stderr)["files"][0]
         self.assertEqual((written["program"], written["path"]), ("server", f"tarn-server-{written['pid']}.prof"))
-        meta = self.dump(os.path.join(self.folder, written["path"]))["meta"]
+        meta = self.dump(self.path(written["path"]))["meta"]
         self.assertEqual((meta["command"], meta["program"]), ("server", os.path.realpath(settings.profile_target)))
 
     def test_refusals(self):
-        static = self.compile("static", "int main() { return 0; }", "-static")
-        target = settings.profile_target
-
-        def refused(*words, code=125):
-            return subprocess.run([settings.tarn, "profile", *words], capture_output=True, text=True, check=False,
-                                  env=self.environment())
-
-        self.assert_refused(refused("--", static), 125, "statically linked", "dynamically. Or record only its page faults")
-        self.assert_refused(refused("--mode", "all", "--", target), 125, "--mode")
-        self.assert_refused(refused("--sample", "1", "--", target), 125, "from 1 KiB to 1 GiB")
-        self.assert_refused(refused("-o", "/no/such/x.prof", "--", target), 125, "cannot be written", "-o FILE")
-        self.assert_refused(refused("--", "/no/such"), 127, "no such program")
-        self.assert_refused(refused(), 125, "profile")
+        for code, phrase, *words in ((125, "from 1 KiB to 1 GiB", "--sample", "1", "--", settings.profile_target),
+                                     (127, "no such program", "--", "/no/such"), (125, "profile")):
+            self.assert_refused(self.execute(settings.tarn, "profile", *words), code, phrase)
 
 
 class profile_life(ProfileBase):
@@ -302,18 +286,15 @@ class profile_life(ProfileBase):
 
     def test_a_program_that_goes_on_in_the_background_is_recorded(self):
         program = self.compile("server", self.DAEMON, "-g", "-O1")
-        result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", "x.prof", "--", program], capture_output=True,
-                                text=True, check=False, timeout=30, cwd=self.folder, env=self.environment())
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = self.execute(settings.tarn, "profile", "--mode", "full", "-o", "x.prof", "--", program, code=0)
         self.assertIn("goes on in the background", result.stderr)
-        files = glob.glob(os.path.join(self.folder, "x-*.prof"))
+        files = glob.glob(self.path("x-*.prof"))
         self.assertEqual(len(files), 1, result.stderr)
         self.assertEqual(self.figures(self.dump(files[0]), "serve")["allocations"], 20)
 
     def test_a_signal_ends_the_recording_of_the_background(self):
         program = self.compile("server", self.DAEMON.replace("i < 20", "i < 2000"), "-g", "-O1")
-        tarn = subprocess.Popen([settings.tarn, "profile", "-o", "x.prof", "--", program], stderr=subprocess.PIPE, text=True,
-                                cwd=self.folder, env=self.environment())
+        tarn = self.launch(settings.tarn, "profile", "-o", "x.prof", "--", program, stderr=subprocess.PIPE)
         line = tarn.stderr.readline()
         self.assertIn("goes on in the background", line)
         server = int(re.search(r"process (\d+)", line)[1])
@@ -363,12 +344,11 @@ class profile_life(ProfileBase):
         library = self.compile("liboperators.so", operators, "-shared", "-fPIC", *plain)
         for program in (self.compile("own", operators + main, *plain),
                         self.compile("shared", main, *plain, "-x", "none", library)):
-            alone = subprocess.run([program], capture_output=True, text=True, check=True)
+            alone = self.execute(program, code=0)
             for mode in ("sample", "full"):
                 with self.subTest(program, mode=mode):
-                    result = subprocess.run(
-                        [settings.tarn, "profile", "--mode", mode, "-q", "-o", os.path.join(self.folder, "x.prof"), "--", program],
-                        capture_output=True, text=True, check=True, env=self.environment())
+                    result = self.execute(settings.tarn, "profile", "--mode", mode, "-q", "-o", self.path("x.prof"), "--",
+                                          program, code=0)
                     self.assertEqual(result.stdout, alone.stdout)
 
     def test_a_damaged_heap_is_diagnosed_as_without_a_recorder(self):
@@ -388,38 +368,33 @@ class profile_life(ProfileBase):
               }
               return again != nullptr ? 1 : 0;
             }""", "-w", "-O1", "-fno-builtin")
-        path = os.path.join(self.folder, "x.prof")
+        path = self.path("x.prof")
         for what in ("inside", "overrun", "freed"):
-            alone = subprocess.run([program, what], capture_output=True, text=True, check=False)
+            alone = self.execute(program, what)
             for mode in ("full", "sample"):
                 with self.subTest(what, mode=mode):
-                    result = subprocess.run([settings.tarn, "profile", "--mode", mode, "-q", "-o", path, "--", program, what],
-                                            capture_output=True, text=True, check=False, env=self.environment())
-                    self.assertEqual(result.returncode, alone.returncode, result.stderr)
+                    result = self.execute(settings.tarn, "profile", "--mode", mode, "-q", "-o", path, "--", program, what,
+                                          code=alone.returncode)
                     self.assertIn(alone.stderr, result.stderr)
 
     def test_limits_that_leave_the_recorder_no_memory_are_named(self):
-        result = subprocess.run([settings.tarn, "profile", "-o", os.path.join(self.folder, "x.prof"), "--",
-                                 settings.profile_target, "churn", "10"], capture_output=True, text=True, check=False,
-                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
-                                env=self.environment())
-        self.assertEqual(result.returncode, END, result.stderr)
+        result = self.execute(settings.tarn, "profile", "-o", self.path("x.prof"), "--", settings.profile_target, "churn", "10",
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)), code=END)
         self.assertIn("ulimit -f", result.stderr)
 
     def test_interruption_is_the_programs(self):
-        path = os.path.join(self.folder, "x.prof")
-        with subprocess.Popen([settings.tarn, "profile", "--mode", "full", "-o", path, "--", settings.profile_target,
-                               "wait"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                              env=self.environment()) as process:
-            self.assertEqual(process.stdout.readline(), "waiting\n")
-            process.send_signal(signal.SIGINT)
-            self.assertEqual(process.wait(30), -signal.SIGINT)
+        path = self.path("x.prof")
+        process = self.launch(settings.tarn, "profile", "--mode", "full", "-o", path, "--", settings.profile_target, "wait",
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(30), -signal.SIGINT)
         self.assertEqual(self.figures(self.dump(path), "churn")["allocations"], 1000)
 
     def test_many_children(self):
         for what, count in (("children", 1000), ("children-together", 200)):
             known = self.profile(what, str(count))
-            self.assertEqual(len(glob.glob(os.path.join(self.folder, "*.prof"))), 1)
+            self.assertEqual(len(glob.glob(self.path("*.prof"))), 1)
             self.assertEqual(known["meta"]["small_children"]["processes"], count)
             # They are added to the program that forked them, without the blocks that lived when they ended.
             self.assertEqual(self.figures(known, "churn")["allocations"], 50 * count)
@@ -452,22 +427,21 @@ class profile_life(ProfileBase):
                 waitpid(child, &status, 0);
                 if (status != 0) return 1;
               } }""", "-g", "-O1", "-fno-builtin")
-        empty = os.path.join(self.folder, "empty")
+        empty = self.path("empty")
         os.mkdir(empty)
-        path = os.path.join(self.folder, "l.prof")
-        result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", program, empty],
-                                capture_output=True, text=True, check=False, env=self.environment())
+        path = self.path("l.prof")
+        result = self.execute(settings.tarn, "profile", "--mode", "full", "-o", path, "--", program, empty)
         if result.returncode == 1:
             self.skipTest("this user may not change root folder, user or network")
         self.assertEqual(result.returncode, 0, result.stderr)
-        files = glob.glob(os.path.join(self.folder, "l-*.prof"))
+        files = glob.glob(self.path("l-*.prof"))
         self.assertEqual(len(files), 4 if os.getuid() == 0 else 1, result.stderr)
         for file in files:
             self.assertEqual(self.figures(self.dump(file), "churn")["allocations"], 20000)
 
     def test_a_child_that_allocates_much_has_a_file(self):
         self.profile("large-child")
-        files = sorted(glob.glob(os.path.join(self.folder, "x*.prof")))
+        files = sorted(glob.glob(self.path("x*.prof")))
         self.assertEqual(len(files), 2)
         counts = sorted(self.figures(self.dump(path), "churn")["allocations"] for path in files)
         self.assertEqual(counts, [100, 30000])
@@ -495,11 +469,10 @@ class profile_life(ProfileBase):
                 if (child == 1 && now != last) return 4;
                 last = now;
               } }""", "-g", "-O1", "-fno-builtin")
-        path = os.path.join(self.folder, "x.prof")
+        path = self.path("x.prof")
         for pause in ("0", "12000"):
             for _ in range(20):
-                result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", program, pause],
-                                        capture_output=True, text=True, check=False, env=self.environment())
+                result = self.execute(settings.tarn, "profile", "--mode", "full", "-o", path, "--", program, pause)
                 if result.returncode != 4:  # another program has got the id
                     break
             if result.returncode in (3, 4):
@@ -508,11 +481,9 @@ class profile_life(ProfileBase):
             self.assertEqual(self.figures(self.dump(path), "churn")["allocations"], 2001)
 
     def test_exec(self):
-        path = os.path.join(self.folder, "x.prof")
+        path = self.path("x.prof")
         script = f"exec {settings.profile_target} churn 500"
-        result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", "sh", "-c", script],
-                                capture_output=True, text=True, check=False, env=self.environment())
-        self.assertEqual(result.returncode, END, result.stderr)
+        self.execute(settings.tarn, "profile", "--mode", "full", "-o", path, "--", "sh", "-c", script, code=END)
         self.assertEqual(self.figures(self.dump(path), "churn")["allocations"], 500)
 
     def used_by(self, *words):
@@ -520,15 +491,14 @@ class profile_life(ProfileBase):
         used = []
         for _ in range(3):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run(words, check=True)
+            self.execute(*words, code=0)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             used.append(1e9 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime))
         return min(used)
 
     def recorded(self, *words, mode="sample"):
-        result = subprocess.run([settings.tarn, "profile", "--json", "--mode", mode, "-o", os.path.join(self.folder, "x.prof"),
-                                 "--", *words], capture_output=True, text=True, check=False, env=self.environment())
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = self.execute(settings.tarn, "profile", "--json", "--mode", mode, "-o", self.path("x.prof"), "--", *words,
+                              code=0)
         return json.loads(result.stderr.splitlines()[-1])["program"]
 
     def test_loading_belongs_to_the_program(self):
@@ -556,7 +526,7 @@ class profile_life(ProfileBase):
         self.assertEqual(self.result.stdout, "end\n")
 
     def test_collector_killed(self):
-        path = os.path.join(self.folder, "x.prof")
+        path = self.path("x.prof")
         with subprocess.Popen([settings.tarn, "profile", "--mode", "full", "-o", path, "--", settings.profile_target,
                                "churn", "60000000"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                               env=self.environment()) as process:
@@ -586,9 +556,8 @@ class profile_life(ProfileBase):
             [[gnu::noinline]] void site() { void* volatile block = malloc(100); free(block); }
             int main() { for (int i = 0; i < 1000; ++i) site(); std::puts("end"); }""", "-g", "-O1", "-Wl,--no-as-needed",
                                "-x", "none", jemalloc[0])
-        path = os.path.join(self.folder, "j.prof")
-        result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", program],
-                                capture_output=True, text=True, check=False, env=self.environment())
+        path = self.path("j.prof")
+        result = self.execute(settings.tarn, "profile", "--mode", "full", "-o", path, "--", program)
         self.assertEqual((result.returncode, result.stdout), (0, "end\n"), result.stderr)
         known = self.dump(path)
         self.assertIn("jemalloc", known["meta"]["allocator"])
@@ -603,10 +572,8 @@ class profile_life(ProfileBase):
                 void* library = dlopen("{plugin}", RTLD_NOW);
                 reinterpret_cast<void (*)()>(dlsym(library, "in_plugin"))();
                 dlclose(library); }} }}""", "-g")
-        path = os.path.join(self.folder, "d.prof")
-        result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", host],
-                                capture_output=True, text=True, check=False, env=self.environment())
-        self.assertEqual(result.returncode, 0, result.stderr)
+        path = self.path("d.prof")
+        self.execute(settings.tarn, "profile", "--mode", "full", "-o", path, "--", host, code=0)
         known = self.dump(path)
         self.assertEqual(self.figures(known, "in_plugin")["allocations"], 20)
         self.assertIn(os.path.realpath(plugin), {os.path.realpath(one["path"]) for one in known["modules"]})
@@ -625,18 +592,17 @@ class profile_life(ProfileBase):
 
     @unittest.skipIf(os.geteuid() != 0, "only root can become another user")
     def test_as_an_ordinary_user(self):
-        folder = os.path.join(self.folder, "inst")
+        folder = self.path("inst")
         os.makedirs(folder)
         os.chmod(self.folder, 0o777)
         names = {name: os.path.join(folder, os.path.basename(source)) for name, source in
                  (("tarn", settings.tarn), ("recorder", settings.recorder), ("target", settings.profile_target))}
         for source, copy in zip((settings.tarn, settings.recorder, settings.profile_target), names.values()):
             shutil.copy(source, copy)
-        path = os.path.join(self.folder, "user.prof")
-        result = subprocess.run([names["tarn"], "profile", "--mode", "full", "-o", path, "--", names["target"], "exact",
-                                 "2"], capture_output=True, text=True, check=False, user=NOBODY, group=NOBODY,
-                                extra_groups=[], cwd="/", env=self.environment(TARN_RECORDER=names["recorder"]))
-        self.assertEqual(result.returncode, END, result.stderr)
+        path = self.path("user.prof")
+        self.execute(names["tarn"], "profile", "--mode", "full", "-o", path, "--", names["target"], "exact", "2",
+                     user=NOBODY, group=NOBODY, extra_groups=[], cwd="/",
+                     variables=dict(TARN_RECORDER=names["recorder"]), code=END)
         known = self.dump(path)
         site = self.figures(known, "touch_all")
         self.assertEqual(site["allocations"], 2)
@@ -645,13 +611,11 @@ class profile_life(ProfileBase):
             self.assertGreaterEqual(known["unseen_faults"], 2 * 35 * MIB // PAGE * 0.99)
 
     def test_doctor(self):
-        result = subprocess.run([settings.tarn, "doctor"], capture_output=True, text=True, check=False,
-                                env=self.environment())
+        result = self.execute(settings.tarn, "doctor")
         self.assertIn(result.returncode, (0, 1))
         for phrase in ("page faults of a program", "kernel.perf_event_paranoid", "control group", "huge pages", "; tarn attach "):
             self.assertIn(phrase, result.stdout)
-        refused = subprocess.run([settings.tarn, "doctor", "--json"], capture_output=True, text=True, check=False,
-                                 env=self.environment(), preexec_fn=lambda: forbid_perf_event_open(errno.EPERM))
+        refused = self.execute(settings.tarn, "doctor", "--json", preexec_fn=lambda: forbid_perf_event_open(errno.EPERM))
         self.assertEqual(refused.returncode, 1)
         faults = next(one for one in json.loads(refused.stdout)["facilities"] if one["key"] == "page_faults")
         self.assertEqual(faults["standing"], "missing")

@@ -19,7 +19,7 @@ import sys
 import termios
 import unittest
 
-from harness import Base, environment, settings, tarn
+from harness import Base, environment, parts_of, settings, tarn
 
 make_profile = ""
 
@@ -43,12 +43,12 @@ RUNNING = ["prove --rounds 1 A", "prove --plan A A"]
 
 class Profiles(Base):
     def make(self, name, *words):
-        path = os.path.join(self.folder, name)
-        subprocess.run([make_profile, path, *map(str, words)], check=True)
+        path = self.path(name)
+        self.execute(make_profile, path, *map(str, words), code=0)
         return path
 
     def words(self, text, a, b=""):
-        named = {"A": a, "B": b or a, "OUT": os.path.join(self.folder, "out")}
+        named = {"A": a, "B": b or a, "OUT": self.path("out")}
         return [named.get(word, word) for word in text.split()]
 
 
@@ -83,12 +83,13 @@ class failures(Profiles):
                     result = self.run_into(words, writing, restore_signals=not ignored)
                     os.close(writing)
                     self.assertEqual(result.returncode, 141 if ignored else -signal.SIGPIPE, result.stderr)
+                    self.assertNotIn("pipe", result.stderr.lower())
 
     def test_a_file_that_cannot_grow_leaves_nothing(self):
         a, b = self.make("a.prof"), self.make("b.prof", 100, 230)
         for text in WRITING:
             words = self.words(text, a, b)
-            out = os.path.join(self.folder, "out")
+            out = self.path("out")
             with self.subTest(words=text):
                 result = self.run_into(words, subprocess.DEVNULL,
                                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
@@ -154,7 +155,7 @@ class failures(Profiles):
 
     def test_damaged_files(self):
         a = self.make("a.prof", 3000)
-        bad = os.path.join(self.folder, "bad.prof")
+        bad = self.path("bad.prof")
         for name, content in self.damaged(a):
             with open(bad, "wb") as file:
                 file.write(content)
@@ -186,15 +187,7 @@ class width(Profiles):
         process = subprocess.Popen([settings.tarn, *words], stdin=subprocess.DEVNULL, stdout=follower,
                                    stderr=subprocess.DEVNULL, env=environment(NO_COLOR="1"))
         os.close(follower)
-        text = b""
-        while True:
-            try:
-                more = os.read(leader, 65536)
-            except OSError:
-                break
-            if not more:
-                break
-            text += more
+        text = b"".join(parts_of(leader))
         os.close(leader)
         process.wait(20)
         return text.decode().replace("\r\n", "\n").splitlines()
@@ -259,7 +252,7 @@ class memory(Profiles):
     def test_merging_many_takes_no_more_than_merging_two(self):
         many = [self.make(f"{seed}.prof", 1000, 60000, seed, "full", "deep") for seed in range(1, 9)]
         alike = [self.make(f"{copy}.same.prof", 1000, 250000, 1, "full", "deep") for copy in (1, 2)]
-        out = os.path.join(self.folder, "out")
+        out = self.path("out")
         for what, files in (("8 of 60,000 paths", many), ("2 of the same 250,000 paths", alike)):
             with self.subTest(files=what):
                 code, peak = self.peak(["merge", "-o", out, *files])

@@ -7,7 +7,6 @@ The page's behaviour is tested in a browser by tests/profiler/report/page_test.m
 import json
 import os
 import re
-import subprocess
 import sys
 import unittest
 
@@ -19,13 +18,9 @@ SAMPLE = ""
 class report(Base):
     def setUp(self):
         super().setUp()
-        self.profile = os.path.join(self.folder, "server.prof")
-        subprocess.run([SAMPLE, "file", self.profile], check=True)
-        self.page = os.path.join(self.folder, "server.html")
-
-    def read(self, path):
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        self.profile = self.path("server.prof")
+        self.execute(SAMPLE, "file", self.profile, code=0)
+        self.page = self.path("server.html")
 
     def data_of(self, page):
         return json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))
@@ -75,13 +70,12 @@ class report(Base):
     def test_a_damaged_profile_makes_a_report_that_says_so(self):
         size = os.path.getsize(self.profile)
         os.truncate(self.profile, size - 100)
-        result = tarn("report", self.profile)
-        self.assertEqual(result.returncode, 4, result.stderr)
+        result = tarn("report", self.profile, code=4)
         self.assertIn("damaged", result.stderr)
         self.assertNotEqual(self.data_of(self.read(self.page))["quality"]["damage"], "")
 
     def test_open(self):
-        opened = os.path.join(self.folder, "opened")
+        opened = self.path("opened")
         browser = self.write("browser", f"#!/bin/sh\necho \"$@\" >>{self.folder}/opened\nexit ${{STATUS-0}}\n")
         result = tarn("report", self.profile, "--open", variables={"BROWSER": browser})
         self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -102,19 +96,18 @@ class report(Base):
 
     def test_other_files_are_refused_and_nothing_is_written(self):
         text = self.write("notes.prof", "no profile at all")
-        for path in (text, self.folder, os.path.join(self.folder, "missing.prof"), "/dev/null"):
+        for path in (text, self.folder, self.path("missing.prof"), "/dev/null"):
             result = tarn("report", path, "-o", self.page)
             self.assert_refused(result, 125, path)
             self.assertFalse(os.path.exists(self.page))
 
     def test_places_that_cannot_be_written_to(self):
-        self.assert_refused(tarn("report", self.profile, "-o", os.path.join(self.folder, "missing", "x.html")), 125,
+        self.assert_refused(tarn("report", self.profile, "-o", self.path("missing", "x.html")), 125,
                             "No such file or directory")
         self.assert_refused(tarn("report", self.profile, "-o", "/dev/full"), 125, "No space left")
 
     def test_what_changed_since_an_earlier_profile(self):
-        result = tarn("report", "--before", self.profile, self.profile)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = tarn("report", "--before", self.profile, self.profile, code=0)
         self.assertIn("with one recording per side", result.stderr)
         found = self.data_of(self.read(self.page))["difference"]
         told = json.loads(tarn("diff", "--json", self.profile, self.profile).stdout)

@@ -5,7 +5,6 @@ import os
 import re
 import resource
 import signal
-import subprocess
 import sys
 
 from harness import settings
@@ -15,9 +14,7 @@ from profile_test import MIB, ProfileBase
 class rss(ProfileBase):
     def split(self, *words, mode="full", options=()):
         self.profile(*words, mode=mode, options=options)
-        result = subprocess.run([settings.tarn, "show", "--by", "rss", "--json", "-n", "0", os.path.join(self.folder, "x.prof")],
-                                capture_output=True, text=True, check=False)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = self.execute(settings.tarn, "show", "--by", "rss", "--json", "-n", "0", self.path("x.prof"), code=0)
         return json.loads(result.stdout)
 
     def part(self, split, kind, function):
@@ -58,29 +55,25 @@ class rss(ProfileBase):
               pin = memset(mmap(nullptr, 4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, 4 << 20);
               usleep(200000);
             }""", "-O0")
-        path = os.path.join(self.folder, "x.prof")
-        subprocess.run([settings.tarn, "profile", "-q", "--mode", "full", "-o", path, "--", program], check=True, env=self.environment())
-        at = json.loads(subprocess.run([settings.tarn, "show", "--by", "rss", "--json", path], capture_output=True, check=True).stdout)["at"]
+        path = self.path("x.prof")
+        self.execute(settings.tarn, "profile", "-q", "--mode", "full", "-o", path, "--", program, code=0)
+        at = json.loads(self.execute(settings.tarn, "show", "--by", "rss", "--json", path, code=0).stdout)["at"]
         self.assert_near(at["live"], 20000 * 2000, 0.1)
-        page = os.path.join(self.folder, "x.html")
-        subprocess.run([settings.tarn, "report", "-o", page, path], capture_output=True, check=True)
-        with open(page, encoding="utf-8") as file:
-            memory = json.loads(file.read().split('id="data">', 1)[1].split("</script>", 1)[0])["memory"]
+        page = self.path("x.html")
+        self.execute(settings.tarn, "report", "-o", page, path, code=0)
+        memory = json.loads(self.read(page).split('id="data">', 1)[1].split("</script>", 1)[0])["memory"]
         self.assertEqual(memory["time_ns"], at["time_ns"])
 
     def test_a_planted_culprit_pins_most_memory(self):
         for seed in range(1, 11):
             self.profile("pinned", str(seed), mode="full")
             grown, live = (int(word) for word in re.search(r"^(-?\d+) (\d+)$", self.result.stdout, re.MULTILINE).groups())
-            result = subprocess.run([settings.tarn, "show", "--by", "pinned", "--json",
-                                     os.path.join(self.folder, "x.prof")], capture_output=True, text=True, check=False)
-            self.assertEqual(result.returncode, 0, result.stderr)
+            result = self.execute(settings.tarn, "show", "--by", "pinned", "--json", self.path("x.prof"), code=0)
             pinned = json.loads(result.stdout)
             self.assertIn("pin_culprit", pinned["sites"][0]["function"], f"seed {seed}: {pinned['sites'][:3]}")
             self.assertGreater(pinned["sites"][0]["pinned_bytes"], 3 * pinned["sites"][1]["pinned_bytes"])
             self.assertIn("pool", pinned["sites"][0]["would_help"])
-            total = subprocess.run([settings.tarn, "show", "--by", "rss", "--at", "end", "--json", os.path.join(self.folder, "x.prof")],
-                                   capture_output=True, text=True, check=True)
+            total = self.execute(settings.tarn, "show", "--by", "rss", "--at", "end", "--json", self.path("x.prof"), code=0)
             at = json.loads(total.stdout)["at"]
             self.assert_near(pinned["pinned_bytes"] + pinned["near_no_block_bytes"], at["kept"], 0.01)
             # What the program itself has seen; standard output's buffer and the like beside.
@@ -88,19 +81,18 @@ class rss(ProfileBase):
 
     def test_a_sampled_profile_does_not_tell_who_pins_memory(self):
         self.profile("pinned", "1", mode="sample")
-        result = subprocess.run([settings.tarn, "show", "--by", "pinned", os.path.join(self.folder, "x.prof")],
-                                capture_output=True, text=True, check=False)
+        result = self.execute(settings.tarn, "show", "--by", "pinned", self.path("x.prof"))
         self.assert_refused(result, 125, "does not tell which blocks pin memory")
 
     def test_a_merged_profile_has_no_resident_memory_and_is_refused(self):
-        path = os.path.join(self.folder, "old.prof")
+        path = self.path("old.prof")
         self.profile("exact", "1", mode="full")
-        merged = os.path.join(self.folder, "merged.prof")
-        source = os.path.join(self.folder, "x.prof")
+        merged = self.path("merged.prof")
+        source = self.path("x.prof")
         os.rename(source, path)
         self.profile("exact", "1", mode="full")
-        subprocess.run([settings.tarn, "merge", path, source, "-o", merged], check=True, capture_output=True)
-        result = subprocess.run([settings.tarn, "show", "--by", "rss", merged], capture_output=True, text=True, check=False)
+        self.execute(settings.tarn, "merge", path, source, "-o", merged, code=0)
+        result = self.execute(settings.tarn, "show", "--by", "rss", merged)
         self.assert_refused(result, 125, "does not contain what the resident memory consisted of")
 
 
@@ -108,8 +100,7 @@ class trouble(ProfileBase):
     """The half page that `tarn profile` ends with begins with what hurts most."""
 
     def summary(self, words, *options, **more):
-        said = subprocess.run([settings.tarn, "profile", *options, "-o", os.path.join(self.folder, "x.prof"), "--", *words],
-                              capture_output=True, text=True, check=False, env=self.environment(), timeout=100, **more)
+        said = self.execute(settings.tarn, "profile", *options, "-o", self.path("x.prof"), "--", *words, **more)
         return said.returncode, said.stderr
 
     def test_a_program_whose_address_space_ends(self):
@@ -157,11 +148,10 @@ class trouble(ProfileBase):
                             "kept = load()\ntime.sleep(0.3)\n", 0o644)
         python = os.path.realpath(sys.executable)
         for allocator in ("pymalloc", "malloc"):
-            path = os.path.join(self.folder, "x.prof")
-            subprocess.run([settings.tarn, "profile", "-q", "-o", path, "--", python, script], check=True,
-                           env=self.environment(PYTHONMALLOC=allocator))
-            shown = json.loads(subprocess.run([settings.tarn, "show", "--by", "rss", "--json", path], capture_output=True,
-                                              check=True).stdout)
+            path = self.path("x.prof")
+            self.execute(settings.tarn, "profile", "-q", "-o", path, "--", python, script, code=0,
+                         variables=dict(PYTHONMALLOC=allocator))
+            shown = json.loads(self.execute(settings.tarn, "show", "--by", "rss", "--json", path, code=0).stdout)
             # bytes(1000) takes 1033 bytes, which malloc and pymalloc's arenas hold.
             held = shown["at"]["live"] + shown["at"]["mapped"]
             self.assertGreater(held, 0.9 * 300000 * 1033, f"{allocator}: {shown['at']}")
@@ -173,23 +163,21 @@ class leaks(ProfileBase):
              "threads": (7, 2100, 0, 0), "detached": (0, 0, 0, 0), "freed": (0, 0, 0, 0)}
 
     def record(self, word, mode="full"):
-        path = os.path.join(self.folder, f"{word}.prof")
-        result = subprocess.run([settings.tarn, "profile", "-q", "--mode", mode, "-o", path, "--", settings.leak_target,
-                                 word], capture_output=True, text=True, check=False, env=self.environment())
-        self.assertEqual(result.returncode, 0, result.stderr)
+        path = self.path(f"{word}.prof")
+        self.execute(settings.tarn, "profile", "-q", "--mode", mode, "-o", path, "--", settings.leak_target, word,
+                     code=0)
         return path
 
     def leaks(self, path, *options):
-        result = subprocess.run([settings.tarn, "show", "--by", "leaks", "--json", *options, path], capture_output=True, text=True,
-                                check=False)
+        result = self.execute(settings.tarn, "show", "--by", "leaks", "--json", *options, path)
         return result.returncode, json.loads(result.stdout), result.stderr
 
     def sanitizers(self, word):
         """Blocks and bytes that LeakSanitizer reports; None if it does not work here."""
         if not os.path.exists(settings.leak_target + "_lsan"):
             return None
-        result = subprocess.run([settings.leak_target + "_lsan", word], capture_output=True, text=True, check=False,
-                                env={**os.environ, "LSAN_OPTIONS": "exitcode=23", "LD_PRELOAD": ""})
+        result = self.execute(settings.leak_target + "_lsan", word,
+                              env={**os.environ, "LSAN_OPTIONS": "exitcode=23", "LD_PRELOAD": ""})
         if result.returncode not in (0, 23) or "fatal error" in result.stderr:
             return None
         found = re.findall(r"leak of (\d+) byte\(s\) in (\d+) object", result.stderr)
@@ -214,8 +202,7 @@ class leaks(ProfileBase):
         other = self.write("other.supp", "leak:lose_ring\n", 0o644)
         self.assertEqual(self.leaks(path, "--suppressions", other)[0], 1)
         wrong = self.write("wrong.supp", "leak:a\nrace:b\n", 0o644)
-        result = subprocess.run([settings.tarn, "show", "--by", "leaks", "--suppressions", wrong, path], capture_output=True, text=True,
-                                check=False)
+        result = self.execute(settings.tarn, "show", "--by", "leaks", "--suppressions", wrong, path)
         self.assert_refused(result, 125, "wrong.supp:2", "leak:PATTERN")
 
     def test_mode_sample_says_that_reachability_is_not_known(self):

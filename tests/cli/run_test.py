@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from harness import Base, environment, settings, tarn
+from harness import Base, environment, parts_of, settings, tarn
 
 
 class run(Base):
@@ -20,8 +20,7 @@ class run(Base):
         self.assertEqual(result.stderr, "err\n")
 
     def test_the_library_is_mapped_in_the_program(self):
-        result = tarn("run", "--", "grep", "-c", os.path.basename(settings.library), "/proc/self/maps")
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = tarn("run", "--", "grep", "-c", os.path.basename(settings.library), "/proc/self/maps", code=0)
         self.assertGreater(int(result.stdout), 0)
 
     def test_goes_before_other_preloads_and_keeps_them(self):
@@ -38,11 +37,11 @@ class run(Base):
             self.assertEqual(result.returncode, -signal.SIGSEGV)
 
     def test_a_link_to_a_program_beside_its_libraries(self):
-        os.mkdir(os.path.join(self.folder, "bin"))
+        os.mkdir(self.path("bin"))
         self.compile("bin/libnear.so", "extern \"C\" int near_one() { return 1; }", "-shared", "-fPIC")
         self.compile("bin/far", "extern \"C\" int near_one(); int main() { return near_one() + 41; }", "-L" + self.folder + "/bin",
                      "-lnear", "-Wl,-rpath,$ORIGIN")
-        link = os.path.join(self.folder, "link")
+        link = self.path("link")
         os.symlink("bin/far", link)
         result = tarn("run", "--", link)
         self.assertEqual((result.returncode, result.stderr), (42, ""))
@@ -110,16 +109,13 @@ class signals(Base):
         script = ('for s in INT TERM HUP QUIT USR1 USR2 WINCH; do trap "echo got $s" $s; done;'
                   'trap "exit 9" PIPE;'
                   'echo ready; while :; do sleep 0.02; done')
-        process = subprocess.Popen([settings.tarn, "run", *options, "--", "sh", "-c", script],
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                                   env=environment(), preexec_fn=defaults)
-        self.addCleanup(process.stdout.close)
+        process = self.launch(settings.tarn, "run", *options, "--", "sh", "-c", script, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, preexec_fn=defaults)
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 
     def child_of(self, process):
-        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
-            return int(file.read().split()[0])
+        return int(self.read(f"/proc/{process.pid}/task/{process.pid}/children").split()[0])
 
     def test_signals_reach_the_program(self):
         for options in ([], ["--stats"]):
@@ -153,18 +149,14 @@ class signals(Base):
         self.assertEqual(process.wait(20), 9)
 
     def state_of(self, pid):
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0]
+        return self.read(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
 
     def test_other_signals_reach_the_program_too(self):
         for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR, signal.SIGXCPU,
                        signal.SIGRTMIN, signal.SIGRTMAX):
-            process = subprocess.Popen([settings.tarn, "run", "--stats", "--", sys.executable, "-c",
-                                        "import signal, time\n"
-                                        f"signal.signal({int(number)}, lambda n, _: (print('got', n), exit(5)))\n"
-                                        "print('ready', flush=True)\ntime.sleep(20)"],
-                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment())
-            self.addCleanup(process.stdout.close)
+            process = self.launch(settings.tarn, "run", "--stats", "--", sys.executable, "-c", "import signal, time\n"
+                                  f"signal.signal({int(number)}, lambda n, _: (print('got', n), exit(5)))\n"
+                                  "print('ready', flush=True)\ntime.sleep(20)", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             self.assertEqual(process.stdout.readline(), "ready\n")
             process.send_signal(number)
             self.assertEqual(process.stdout.readline(), f"got {int(number)}\n", number)
@@ -184,16 +176,12 @@ class signals(Base):
                 "os.kill(os.getpid(), signal.NUMBER)\n"
                 "print('went on')\n")
         for number in ("SIGTSTP", "SIGSTOP"):
-            process = subprocess.Popen([settings.tarn, "run", "--stats", "--", sys.executable, "-c",
-                                        code.replace("NUMBER", number)], stdout=subprocess.PIPE,
-                                       stderr=subprocess.DEVNULL, text=True, env=environment(), preexec_fn=defaults)
-            self.addCleanup(process.stdout.close)
+            process = self.launch(settings.tarn, "run", "--stats", "--", sys.executable, "-c", code.replace("NUMBER", number),
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=defaults)
             try:
                 self.assertEqual(process.communicate(timeout=20)[0], "went on\n", number)
                 self.assertEqual(process.returncode, 0)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
                 self.fail(f"{number}: tarn did not go on with the program")
 
     def test_the_terminals_interrupt_reaches_a_program_in_a_process_group_of_its_own(self):
@@ -230,13 +218,7 @@ class signals(Base):
             os.execv(settings.tarn, [settings.tarn, "run", "--stats", "--", script])
         text = b""
         sent = False
-        while True:
-            try:
-                part = os.read(terminal, 4096)
-            except OSError:
-                break
-            if not part:
-                break
+        for part in parts_of(terminal):
             text += part
             if not sent and b"ready" in text:
                 sent = True

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """End-to-end: a recorded program that installs a seccomp filter ends as it does without tarn. The filter kills
 the process at any system call that the program alone does not make, so also at one of the recorder's."""
-import json
 import os
 import subprocess
 
@@ -159,9 +158,8 @@ int main(int, char** words) {
 
 class sandbox(ProfileBase):
     def record(self, program, mode, *words):
-        path = os.path.join(self.folder, "x.prof")
-        result = subprocess.run([settings.tarn, "profile", "--mode", mode, "-o", path, "--", program, *words],
-                                capture_output=True, text=True, check=False, timeout=100, env=self.environment())
+        path = self.path("x.prof")
+        result = self.execute(settings.tarn, "profile", "--mode", mode, "-o", path, "--", program, *words)
         with self.subTest(mode=mode, words=words):
             self.assertEqual((result.returncode, result.stdout), (3, "whole\n"), result.stderr)
         return path
@@ -194,7 +192,7 @@ class sandbox(ProfileBase):
         program = self.compile("closes", PROGRAM, "-pthread", "-O1", "-fno-builtin")
         for kind in ("refused", "vfork"):
             path = self.record(program, "full", "prctl", kind, "1000")
-            told = subprocess.run([settings.tarn, "show", "--by", "leaks", path], capture_output=True, text=True, check=False)
+            told = self.execute(settings.tarn, "show", "--by", "leaks", path)
             self.assertNotIn("not known", told.stdout + told.stderr)
 
     def test_a_program_whose_collector_has_gone_pays_nothing_for_the_recorder(self):
@@ -220,8 +218,7 @@ int main() {
 """, "-O1", "-fno-builtin")
 
         def microseconds(**variables):
-            return float(subprocess.run([program], capture_output=True, text=True, check=True, timeout=100,
-                                        env=dict(os.environ, LD_PRELOAD=settings.recorder, **variables)).stdout)
+            return float(self.execute(program, code=0, env=dict(os.environ, LD_PRELOAD=settings.recorder, **variables)).stdout)
 
         unrecorded = microseconds()
         for place in ("/nonexistent/session", "no place"):

@@ -4,7 +4,6 @@ files, and --process chooses one process of a merged file."""
 import glob
 import json
 import os
-import subprocess
 
 from harness import settings
 from profile_test import END, ProfileBase
@@ -35,16 +34,12 @@ BURN = """#include <ctime>
 class trees(ProfileBase):
     def tree(self, script, status=0):
         """The summary that `tarn profile --json` prints for this shell script."""
-        result = subprocess.run([settings.tarn, "profile", "--mode", "full", "--json", "-o", "x.prof", "--", "sh", "-c",
-                                 script], capture_output=True, text=True, check=False, cwd=self.folder, timeout=100,
-                                env=self.environment(TARGET=settings.profile_target))
-        self.assertEqual(result.returncode, status, result.stderr)
+        result = self.execute(settings.tarn, "profile", "--mode", "full", "--json", "-o", "x.prof", "--", "sh", "-c", script,
+                              variables=dict(TARGET=settings.profile_target), code=status)
         return json.loads(result.stderr)
 
     def tarn(self, *words, status=0):
-        result = subprocess.run([settings.tarn, *words], capture_output=True, text=True, check=False, cwd=self.folder,
-                                timeout=100)
-        self.assertEqual(result.returncode, status, result.stderr)
+        result = self.execute(settings.tarn, *words, code=status)
         return result.stdout if status == 0 else result.stderr
 
     def sites(self, *words):
@@ -68,9 +63,8 @@ class trees(ProfileBase):
 
     def test_the_summary_has_a_line_for_each_process_and_its_costliest_sites(self):
         script = '"$TARGET" churn 20000; "$TARGET" exact 2; true'
-        result = subprocess.run([settings.tarn, "profile", "-o", "x.prof", "--", "sh", "-c", script],
-                                capture_output=True, text=True, check=False, cwd=self.folder, timeout=100,
-                                env=self.environment(TARGET=settings.profile_target))
+        result = self.execute(settings.tarn, "profile", "-o", "x.prof", "--", "sh", "-c", script,
+                              variables=dict(TARGET=settings.profile_target))
         lines = result.stderr.splitlines()
         self.assertTrue(lines[0].startswith("tarn: 3 processes: "), result.stderr)
         self.assertTrue(any("cli_profile_target exact 2" in line and "x-" in line for line in lines), result.stderr)
@@ -151,7 +145,6 @@ class trees(ProfileBase):
         self.assertIn("/dev/full", self.tarn("merge", "x.prof", "-o", "/dev/full", status=125))
 
     def test_a_single_program_has_no_table_of_processes(self):
-        result = subprocess.run([settings.tarn, "profile", "-o", "x.prof", "--", settings.profile_target, "churn", "10"],
-                                capture_output=True, text=True, check=False, cwd=self.folder, env=self.environment())
+        result = self.execute(settings.tarn, "profile", "-o", "x.prof", "--", settings.profile_target, "churn", "10")
         self.assertEqual(result.returncode, END)
         self.assertNotIn("processes:", result.stderr)

@@ -3,15 +3,13 @@
 import json
 import os
 import resource
-import subprocess
 
-from harness import Base, environment, settings, tarn
+from harness import Base, settings, tarn
 
 
 class options(Base):
     def test_table(self):
-        result = tarn("doctor", "--options", variables={"TARN_DECAY_MS": "777"})
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = tarn("doctor", "--options", variables={"TARN_DECAY_MS": "777"}, code=0)
         row = next(line for line in result.stdout.splitlines() if line.startswith("TARN_DECAY_MS"))
         self.assertEqual(row.split()[1:], ["777", "1000", "environment"])
         self.assertIn("Idle memory goes back", result.stdout)
@@ -53,30 +51,23 @@ class usage(Base):
         self.assertEqual(wide, [])
 
     def test_too_few_descriptors(self):
-        for command in ("run", "profile"):
-            result = subprocess.run([settings.tarn, command, "--", "true"], capture_output=True, text=True,
-                                    check=False, env=environment(), close_fds=True,
-                                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6)))
-            self.assert_refused(result, 125, "Too many open files", "ulimit -n")
-            self.assertNotIn("--mode", result.stderr)
+        result = self.execute(settings.tarn, "profile", "--", "true",
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6)))
+        self.assert_refused(result, 125, "Too many open files", "ulimit -n")
+        self.assertNotIn("--mode", result.stderr)
 
     def test_version(self):
         self.assertRegex(tarn("--version").stdout, r"^tarn \d+\.\d+\.\d+\n$")
 
-    def test_mistyped_words_and_missing_arguments(self):
-        self.assert_refused(tarn("comapre"), 2, "tarn compare")
-        self.assert_refused(tarn("zzzzzz"), 2, "tarn help")
+    def test_words_that_are_no_verbs(self):
         # What a view or a step of another verb might be called.
         for word, advice in (("sites", "tarn show"), ("leaks", "--by leaks"), ("flame", "tarn report"), ("detach", "attach --stop"),
                              ("options", "doctor --options"), ("rss", "--by rss"), ("tree", "--by tree")):
             self.assert_refused(tarn(word, "x"), 2, f"unknown command '{word}'", advice)
-        self.assert_refused(tarn("compare", "--onyl", "tarn", "--", "true"), 2, "--only")
-        self.assert_refused(tarn("run", "--stat", "--", "true"), 125, "--stats")
-        self.assert_refused(tarn("run"), 125, "no program given")
         self.assertEqual(tarn().returncode, 2)
 
     def test_links_no_allocator(self):
-        trace = subprocess.run(["ldd", settings.tarn], capture_output=True, text=True, check=True).stdout
+        trace = self.execute("ldd", settings.tarn, code=0).stdout
         for name in ("tarn", "jemalloc", "mimalloc", "tcmalloc"):
             self.assertNotIn(f"lib{name}", trace)
 
@@ -85,8 +76,7 @@ class real_library(Base):
     """Tests that the stand-in library cannot serve."""
 
     def test_every_option_is_explained(self):
-        result = tarn("doctor", "--options")
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = tarn("doctor", "--options", code=0)
         lines = result.stdout.splitlines()
         starts = [n for n, line in enumerate(lines) if line.startswith("TARN_")]
         self.assertGreater(len(starts), 3)
@@ -114,21 +104,19 @@ class real_library(Base):
         self.assertIsInstance(figures["returned_bytes"], int)
 
     def test_cost(self):
-        result = tarn("cost", "-r", "1", "--only", "tarn", "--json", "8M")
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = tarn("cost", "-r", "1", "--only", "tarn", "--json", "8M", code=0)
         ways = {one["way"]: one for one in json.loads(result.stdout)["results"]}
         self.assertEqual(ways["tarn"]["library"], settings.library)
         # tarn keeps the freed buffer, so its pages do not fault again.
         self.assertLess(ways["tarn"]["metrics"]["faults"]["median"], 100)
 
     def test_compare(self):
-        result = tarn("compare", "-r", "3", "--touch", "16", "--only", "system,tarn", "--", "ls", "/")
-        self.assertEqual(result.returncode, 0, result.stderr)
+        tarn("compare", "-r", "3", "--touch", "16", "--only", "system,tarn", "--", "ls", "/", code=0)
 
     def test_a_library_opened_with_deepbind_is_named(self):
         # Such a library uses libc's malloc, so blocks that it gives to the program, or takes from it, may end the
         # process.
-        os.mkdir(os.path.join(self.folder, "beside"))
+        os.mkdir(self.path("beside"))
         source = """#include <cstdio>
             #include <cstdlib>
             #include <cstring>
@@ -160,7 +148,7 @@ class real_library(Base):
               if (std::strcmp(what, "give") == 0) std::free(reinterpret_cast<void* (*)()>(function)());
               else if (std::strcmp(what, "take") == 0) reinterpret_cast<void (*)(void*)>(function)(std::malloc(100));
               else reinterpret_cast<void (*)()>(function)();
-              return 0; }""", "-O1", "-fno-builtin", "-Wl,-rpath," + os.path.join(self.folder, "beside"))
+              return 0; }""", "-O1", "-fno-builtin", "-Wl,-rpath," + self.path("beside"))
         for what in ("own", "give", "take", "copy", "read_line"):
             for how in ("plain", "deep"):
                 result = tarn("run", "--", program, "libplugin.so", how, what)
@@ -168,5 +156,4 @@ class real_library(Base):
             kept = tarn("run", "--", program, "libplugin.so", "deep", what,
                         variables={"TARN_DEEP_BINDING": "on"})
             self.assertEqual(kept.returncode == 0, what == "own", f"{what}: {kept.stderr}")
-            linked = tarn("run", "--", program, "liblinked.so", "deep", what)
-            self.assertEqual(linked.returncode, 0, linked.stderr)
+            tarn("run", "--", program, "liblinked.so", "deep", what, code=0)
