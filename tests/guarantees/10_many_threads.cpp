@@ -39,9 +39,6 @@ int main() {
   start();
   need_own_memory_figures();
   const size_t total = long_run() ? 100'000 : 40'000;
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, 256 * kib);
   static pthread_t threads[alive];
   size_t rss_before = 0;
   size_t mappings_before = 0;
@@ -51,7 +48,7 @@ int main() {
       rss_before = rss_bytes();
       mappings_before = vma_count();
     }
-    threads[i % alive] = start_thread(live_and_die, reinterpret_cast<void*>(i), &attributes);
+    threads[i % alive] = start_thread(live_and_die, reinterpret_cast<void*>(i), 256 * kib);
   }
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
   const size_t grown = growth(rss_before, rss_bytes());

@@ -37,13 +37,10 @@ int main() {
   need_own_memory_figures();
   pthread_barrier_init(&all_ready, nullptr, thread_count + 1);
   pthread_barrier_init(&all_measured, nullptr, thread_count + 1);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, 128 * kib);
   pthread_t* const threads = own_array<pthread_t>(thread_count);
   const size_t before = rss_bytes();
   for (size_t i = 0; i < thread_count; ++i) {
-    threads[i] = start_thread(use_and_wait, reinterpret_cast<void*>(i), &attributes);
+    threads[i] = start_thread(use_and_wait, reinterpret_cast<void*>(i), 128 * kib);
   }
   pthread_barrier_wait(&all_ready);
   const size_t each = growth(before, rss_bytes()) / thread_count;

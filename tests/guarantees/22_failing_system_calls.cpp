@@ -8,15 +8,11 @@
 // Invariant: after the marker call no call fails any more, and then no request may be refused.
 #include <elf.h>
 #include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 
+#include "call_filter.hpp"
 #include "failure_workload.hpp"
 
 namespace {
@@ -41,11 +37,7 @@ void ask_for_stops() {
   }
   program[calls + 1] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   program[calls + 2] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
-  const sock_fprog filter{calls + 3, program};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
-    skip("no seccomp filter: %s", strerror(errno));
-  }
+  if (!install_filter(program)) skip("no seccomp filter: %s", strerror(errno));
 }
 
 int workload() {

@@ -10,8 +10,6 @@ namespace {
 
 using namespace guarantee;
 
-constexpr size_t much = 64 * mib;
-
 enum class way { fork_alone, clone_by_number, clone_call };
 
 pid_t copy_process(way how) {
@@ -28,18 +26,6 @@ void expect_memory_returned(size_t before, const char* what) {
   }
   fail("%s: 5 s after 64 MiB were freed, %.1f MiB of them are resident", what,
        in_mib(growth(before, rss_bytes())));
-}
-
-void take_and_free() {
-  constexpr size_t size = 300 * kib;
-  constexpr size_t count = much / size;
-  static void* blocks[count];
-  for (void*& block : blocks) {
-    block = hide(malloc(size));
-    if (block == nullptr) skip("no memory");
-    memset(block, 1, size);
-  }
-  for (void* block : blocks) free(block);
 }
 
 // The body of a child: uses the heap, which must be intact.
@@ -85,7 +71,7 @@ int return_in_child(way how) {
   const pid_t child = copy_process(how);
   if (child == 0) {
     const size_t before = rss_bytes();
-    take_and_free();
+    free_megabytes(much);
     expect_memory_returned(before, "a child without fork handlers");
     _exit(holds);
   }
@@ -97,7 +83,7 @@ int return_after_vfork() {
   const size_t before = rss_bytes();
   const pid_t child = vfork();
   if (child == 0) {
-    take_and_free();
+    free_megabytes(much);
     _exit(holds);
   }
   if (!wait_for(child).good()) return broken;

@@ -3,35 +3,19 @@
 // alone, and it starts later if the system has refused it once. In both cases the memory that the program frees goes
 // back while the program sleeps.
 #include <grp.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "call_filter.hpp"
 #include "tasks.hpp"
 
 namespace {
 
 using namespace guarantee;
 
-constexpr size_t much = 64 * mib;
-
-void take_and_free_much() {
-  constexpr size_t size = 300 * kib;
-  constexpr size_t count = much / size;
-  static void* blocks[count];
-  for (void*& block : blocks) {
-    block = hide(malloc(size));
-    if (block == nullptr) skip("no memory");
-    memset(block, 1, size);
-  }
-  for (void* block : blocks) free(block);
-}
-
 void expect_returned_asleep(const char* after) {
   const size_t before = rss_bytes();
-  take_and_free_much();
+  free_megabytes(much);
   for (int i = 0; i < 500 && rss_bytes() > before + much / 4; ++i) sleep_ms(10);
   const size_t left = growth(before, rss_bytes());
   TARN_CHECK(left <= much / 4, "%s: %.1f of %.0f MiB left 5 s after they were freed", after, in_mib(left),
@@ -43,8 +27,7 @@ bool give_up(const char* what) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
   if (strcmp(what, "privileges") == 0) return true;
   sock_filter program[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog filter{1, program};
-  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+  return install_filter(program);
 }
 
 int after_vfork(const char* what) {

@@ -3,12 +3,7 @@
 // is killed by it only where it would be killed under libc's malloc, too. Each filter kills the process at one system
 // call. The program has one thread, frees memory, sleeps and frees memory again. Under a filter that allows everything,
 // the memory of a program that has started threads goes back while it sleeps.
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-
+#include "call_filter.hpp"
 #include "tasks.hpp"
 
 namespace {
@@ -39,25 +34,14 @@ constexpr system_call_name forbidden[] = {
     {SYS_sched_getscheduler, "sched_getscheduler"},
 };
 
-// Installs a filter that kills the process at the call `number`; -1: at none.
-void install_filter(long number) {
-  sock_filter program[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(number), 0, 1),
-                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog filter{4, program};
-  const rlimit no_core{0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) != 0)
-    _exit(not_checkable);
-}
-
+// Runs this program under a filter that kills it at the call `number`; -1: at none.
 child_result run_under_filter(long number, const char* what) {
   const pid_t child = fork();
   if (child < 0) skip("fork failed");
   if (child == 0) {
-    install_filter(number);
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    if (!filter_call(number, SECCOMP_RET_KILL_PROCESS)) _exit(not_checkable);
     execl("/proc/self/exe", "program", what, static_cast<char*>(nullptr));
     _exit(not_checkable);
   }

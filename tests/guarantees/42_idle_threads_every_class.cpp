@@ -42,11 +42,8 @@ void* work(void*) {
 // patience_ms.
 size_t measure(size_t bound) {
   for (pthread_barrier_t* one : {&begin, &freed, &finished}) pthread_barrier_init(one, nullptr, threads + 1);
-  pthread_attr_t small;
-  pthread_attr_init(&small);
-  pthread_attr_setstacksize(&small, 64 * kib);
   static pthread_t started[threads];
-  for (pthread_t& thread : started) thread = start_thread(work, nullptr, &small);
+  for (pthread_t& thread : started) thread = start_thread(work, nullptr, 64 * kib);
   sleep_ms(100);
   const size_t before = resident();
   pthread_barrier_wait(&begin);

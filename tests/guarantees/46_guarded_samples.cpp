@@ -80,21 +80,10 @@ int misuse_every_block(const planted& plan, size_t size) {
 }
 
 void expect_report(const planted& plan, size_t size) {
-  int ends[2];
-  TARN_CHECK(pipe(ends) == 0, "pipe failed");
-  const child_result result = run_in_child(60, [&] {
-    const rlimit no_core{0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
-    dup2(ends[1], 2);
-    return misuse_every_block(plan, size);
-  });
-  close(ends[1]);
   char text[8192];
-  const ssize_t got = read(ends[0], text, sizeof text - 1);
-  text[got > 0 ? got : 0] = '\0';
-  close(ends[0]);
+  const child_result result = run_and_hear(60, text, [&] { return misuse_every_block(plan, size); });
   if (plan.what == misuse::none) {
-    TARN_CHECK(result.good() && got <= 0, "blocks of %zu bytes without misuse: signal %d, %s", size,
+    TARN_CHECK(result.good() && text[0] == '\0', "blocks of %zu bytes without misuse: signal %d, %s", size,
                result.signal, text);
     return;
   }

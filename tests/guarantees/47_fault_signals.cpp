@@ -5,14 +5,9 @@
 // blocks of its own and reports them. A signal that the kernel forces ends the program, also under a filter that
 // forbids the calls of tarn's handler. A program finds the default action when it starts, or SIG_IGN if it was started
 // with that.
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
 
-#include "../system_probes.hpp"
+#include "call_filter.hpp"
 #include "check.hpp"
 
 using namespace guarantee;
@@ -41,19 +36,8 @@ char* find_guarded() {
 }
 
 void expect_end(const char* what, const char* wanted_text, int signal, int (*body)()) {
-  int ends[2];
-  TARN_CHECK(pipe(ends) == 0, "pipe failed");
-  const child_result result = run_in_child(20, [&] {
-    const rlimit no_core{0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
-    dup2(ends[1], 2);
-    return body();
-  });
-  close(ends[1]);
   char text[8192];
-  const ssize_t got = read(ends[0], text, sizeof text - 1);
-  text[got > 0 ? got : 0] = '\0';
-  close(ends[0]);
+  const child_result result = run_and_hear(20, text, body);
   if (signal == 0) {
     TARN_CHECK(result.good(), "%s: signal %d, exit %d: %s", what, result.signal, result.code, text);
   } else {
@@ -168,16 +152,8 @@ int broken_frame() {
   return broken;
 }
 
-// Installs a filter that makes a system call fail with EPERM.
-void forbid(unsigned call) {
-  sock_filter rules[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog program{sizeof rules / sizeof *rules, rules};
-  TARN_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-                 prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0,
-             "no filter: errno %d", errno);
+void forbid(long call) {
+  TARN_CHECK(filter_call(call, SECCOMP_RET_ERRNO | EPERM), "no filter: errno %d", errno);
 }
 int fault_without_sigaction() {
   forbid(SYS_rt_sigaction);

@@ -85,12 +85,9 @@ int main() {
   pthread_barrier_init(&finished, nullptr, thread_count + 1);
   turns = own_array<sem_t>(thread_count);
   for (size_t i = 0; i < thread_count; ++i) sem_init(&turns[i], 0, 0);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, 128 * kib);
   pthread_t* const threads = own_array<pthread_t>(thread_count);
   for (size_t i = 0; i < thread_count; ++i)
-    threads[i] = start_thread(work, reinterpret_cast<void*>(i), &attributes);
+    threads[i] = start_thread(work, reinterpret_cast<void*>(i), 128 * kib);
   pthread_barrier_wait(&started);
   const size_t before = resident();
   for (size_t lane = 0; lane < lanes; ++lane) sem_post(&turns[lane]);

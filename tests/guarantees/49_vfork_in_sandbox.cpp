@@ -2,10 +2,7 @@
 // Guarantee 49: a thread that used the caches of processors, and calls vfork after a seccomp filter was installed, has a
 // cache afterwards too: a pair of malloc and free takes at most five times as long as before, and 20 ns. Run with
 // TARN_CPU_CACHES=on.
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-
+#include "call_filter.hpp"
 #include "inject.hpp"
 
 namespace {
@@ -35,10 +32,8 @@ double pair_ns() {
 void* do_nothing(void*) { return nullptr; }
 
 bool install_filter_that_allows_all() {
-  sock_filter rule = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  const sock_fprog program{1, &rule};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  sock_filter rule[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  return install_filter(rule);
 }
 
 void run_empty_child() {

@@ -298,11 +298,14 @@ inline bool aligned_to(const void* block, size_t alignment) {
 // ---- threads and children ----
 
 // Starts a thread; if the system refuses it, ends with 77, because the limits of this machine are not the allocator's
-// fault.
-inline pthread_t start_thread(void* (*body)(void*), void* argument,
-                              const pthread_attr_t* attributes = nullptr) {
+// fault. stack_bytes 0: a stack of the usual size.
+inline pthread_t start_thread(void* (*body)(void*), void* argument, size_t stack_bytes = 0) {
   pthread_t thread{};
-  const int error = pthread_create(&thread, attributes, body, argument);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  if (stack_bytes != 0) pthread_attr_setstacksize(&attributes, stack_bytes);
+  const int error = pthread_create(&thread, &attributes, body, argument);
+  pthread_attr_destroy(&attributes);
   if (error != 0) skip("pthread_create: error %d", error);
   return thread;
 }
@@ -335,6 +338,24 @@ child_result run_in_child(unsigned seconds, function body) {
     _exit(body());
   }
   return wait_for(child);
+}
+
+// The same; the child dumps no core, and what it writes to stderr is put into `text`.
+template <size_t capacity, typename function>
+child_result run_and_hear(unsigned seconds, char (&text)[capacity], function body) {
+  int ends[2];
+  if (pipe(ends) != 0) skip("pipe failed");
+  const child_result result = run_in_child(seconds, [&] {
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    dup2(ends[1], 2);
+    return body();
+  });
+  close(ends[1]);
+  const ssize_t got = read(ends[0], text, capacity - 1);
+  text[got > 0 ? got : 0] = '\0';
+  close(ends[0]);
+  return result;
 }
 
 inline void need_address_space_limits() {

@@ -37,11 +37,7 @@ inline size_t resident() {
 class peak_sampler {
  public:
   explicit peak_sampler(long interval_ms) : interval_ms_(interval_ms), before_(resident()), peak_(before_) {
-    pthread_attr_t small;
-    pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, 64 * kib);
-    thread_ = start_thread(run, this, &small);
-    pthread_attr_destroy(&small);
+    thread_ = start_thread(run, this, 64 * kib);
   }
   size_t before() const { return before_; }
   size_t peak() const { return __atomic_load_n(&peak_, __ATOMIC_RELAXED); }
@@ -84,13 +80,9 @@ inline bool pin_to(int processor) {
 // memory does not hide what the allocator takes.
 template <typename argument, size_t count>
 void in_threads(void* (*body)(void*), argument (&arguments)[count]) {
-  pthread_attr_t small;
-  pthread_attr_init(&small);
-  pthread_attr_setstacksize(&small, 256 * kib);
   pthread_t threads[count];
-  for (size_t i = 0; i < count; ++i) threads[i] = start_thread(body, &arguments[i], &small);
+  for (size_t i = 0; i < count; ++i) threads[i] = start_thread(body, &arguments[i], 256 * kib);
   for (pthread_t thread : threads) pthread_join(thread, nullptr);
-  pthread_attr_destroy(&small);
 }
 
 // ---- blocks ----

@@ -8,13 +8,9 @@
 // directly and allocates nothing.
 #pragma once
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
 
+#include "call_filter.hpp"
 #include "inject.hpp"
 
 #ifndef MREMAP_DONTUNMAP
@@ -98,11 +94,7 @@ inline void emulate(answer how) {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
   };
-  const sock_fprog filter{sizeof program / sizeof *program, program};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
-    skip("no seccomp filter: %s", strerror(errno));
-  }
+  if (!install_filter(program)) skip("no seccomp filter: %s", strerror(errno));
 }
 
 // ---- kernels ----

@@ -200,20 +200,11 @@ template <typename function>
 void misuse_case(const char* name, misuse_tally& tally, function body) {
   if (current_misuse == nullptr) current_misuse = shared_with_children<misuse_record>();
   current_misuse->pointer = nullptr;
-  int ends[2];
-  if (pipe(ends) != 0) skip("pipe failed");
-  const child_result result = run_in_child(20, [&] {
-    const rlimit no_core{0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
-    dup2(ends[1], 2);
+  char text[1024];
+  const child_result result = run_and_hear(20, text, [&] {
     body();
     return holds;
   });
-  close(ends[1]);
-  char text[1024];
-  const ssize_t got = read(ends[0], text, sizeof text - 1);
-  text[got > 0 ? got : 0] = '\0';
-  close(ends[0]);
   judge(name, result, text, tally);
 }
 

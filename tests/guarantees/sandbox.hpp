@@ -5,13 +5,9 @@
 // and processes that it starts.
 #pragma once
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 
+#include "call_filter.hpp"
 #include "inject.hpp"
 
 namespace guarantee {

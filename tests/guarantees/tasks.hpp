@@ -111,16 +111,18 @@ inline void expect_one_set_of_rights(const char* after) {
   });
 }
 
-// Allocates and frees 19 MiB, which makes an allocator start its background thread if it has one.
-inline void free_megabytes() {
-  constexpr size_t count = 64;
-  void* blocks[count];
-  for (void*& block : blocks) {
-    block = hide(malloc(300 * kib));
-    if (block == nullptr) skip("no memory");
-    memset(block, 1, 300 * kib);
+// Allocates and frees 19 MiB, which makes an allocator start its background thread if it has one; or as much as asked.
+inline constexpr size_t much = 64 * mib;
+inline void free_megabytes(size_t bytes = 19 * mib) {
+  constexpr size_t size = 300 * kib;
+  void* blocks[much / size];
+  const size_t count = bytes / size;
+  for (size_t i = 0; i < count; ++i) {
+    blocks[i] = hide(malloc(size));
+    if (blocks[i] == nullptr) skip("no memory");
+    memset(blocks[i], 1, size);
   }
-  for (void* block : blocks) free(block);
+  for (size_t i = 0; i < count; ++i) free(blocks[i]);
 }
 
 // The same, and checks that tarn's background thread then runs: without it the test would show nothing.

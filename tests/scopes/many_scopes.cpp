@@ -5,9 +5,7 @@
 //
 //     many_scopes [SCOPES]
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include <fcntl.h>
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -19,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "../system_probes.hpp"
 #include "tarn/scope.hpp"
 
 namespace {
@@ -31,17 +30,6 @@ constexpr int warm_rounds = 3;
 // As many changes as 1,000 scopes see, over more than two intervals of the background thread. Without any scope the cache
 // alone takes up to 712 KiB more meanwhile: its free blocks move, and fresh memory is prepared by steps of 256 KiB.
 constexpr int settling_rounds = 250;
-
-// Without an allocation or a stream.
-std::size_t resident() {
-  static const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  char text[128];
-  const ssize_t length = pread(file, text, sizeof text - 1, 0);
-  text[length > 0 ? length : 0] = '\0';
-  char* rest = nullptr;
-  (void)std::strtoul(text, &rest, 10);
-  return std::strtoul(rest, nullptr, 10) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
 
 struct cache_entry {
   unsigned char* bytes;
@@ -155,7 +143,7 @@ int main(int count, char** arguments) {
   // Looks as often as it can.
   std::thread sampler([&] {
     while (!done.load()) {
-      if (base.load() != 0) most.store(std::max(most.load(), resident()));
+      if (base.load() != 0) most.store(std::max(most.load(), system_probes::resident_set()));
       std::this_thread::yield();
     }
   });
@@ -177,7 +165,7 @@ int main(int count, char** arguments) {
     // The first scopes make structures that later ones use again.
     if (r == warm_rounds) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      base.store(resident());
+      base.store(system_probes::resident_set());
     }
     step.arrive_and_wait();
     neighbour.change(200);
@@ -186,7 +174,7 @@ int main(int count, char** arguments) {
     if (r >= warm_rounds) {
       std::size_t held = 0;
       for (const worker& w : all) held += w.held;
-      const std::size_t now = resident();
+      const std::size_t now = system_probes::resident_set();
       const std::size_t above = now > base ? now - base : 0;
       const std::size_t allowed = workers * budget / 100 + held;
       check(above <= allowed, "resident 10 ms after the ends", above, allowed);

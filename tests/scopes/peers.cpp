@@ -6,8 +6,6 @@
 //
 //     LD_PRELOAD=… scopes_peers
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "../system_probes.hpp"
 #include "tarn/scope.h"
 
 namespace {
@@ -27,17 +26,6 @@ constexpr std::size_t size = 64;
 template <class F>
 F* function(const char* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
-}
-
-std::size_t resident() {
-  const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  char text[128];
-  const ssize_t length = read(file, text, sizeof text - 1);
-  close(file);
-  text[length > 0 ? length : 0] = '\0';
-  char* rest = nullptr;
-  (void)std::strtoul(text, &rest, 10);
-  return std::strtoul(rest, nullptr, 10) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 struct jemalloc {
@@ -102,7 +90,7 @@ void measure(const char* name, Peer peer, bool frees, bool frees_after) {
   std::vector<std::size_t> left;
   std::vector<void*> all(blocks);
   for (int r = 0; r < 21; ++r) {
-    const std::size_t before = resident();
+    const std::size_t before = system_probes::resident_set();
     const auto start = clock::now();
     peer.begin();
     for (void*& block : all) {
@@ -119,7 +107,7 @@ void measure(const char* name, Peer peer, bool frees, bool frees_after) {
     ends.push_back(std::chrono::duration<double, std::micro>(end - begin).count());
     batches.push_back(std::chrono::duration<double, std::nano>(begin - start).count() / blocks);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    const std::size_t now = resident();
+    const std::size_t now = system_probes::resident_set();
     left.push_back(now > before ? now - before : 0);
     if (frees_after) {
       for (void* const block : all) peer.free(block);
