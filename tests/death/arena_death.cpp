@@ -15,12 +15,7 @@ namespace {
 const char* const stale_marker =
     "tarn: arena rewound to a marker that is no longer valid: 0x[0-9a-f]+\n" TARN_END_OF_OUTPUT;
 
-class arena_death : public testing::Test {
- protected:
-  arena_death() { GTEST_FLAG_SET(death_test_style, "fast"); }
-};
-
-TEST_F(arena_death, rewound_to_the_inner_marker_after_the_outer) {
+TEST(arena_death, rewound_to_the_inner_marker_after_the_outer) {
   arena a;
   (void)a.allocate(100);
   const arena::marker outer = a.mark();
@@ -33,7 +28,7 @@ TEST_F(arena_death, rewound_to_the_inner_marker_after_the_outer) {
   a.rewind(outer);
 }
 
-TEST_F(arena_death, rewound_to_a_marker_from_before_a_reset) {
+TEST(arena_death, rewound_to_a_marker_from_before_a_reset) {
   arena a;
   (void)a.allocate(100);
   const arena::marker mark = a.mark();
@@ -44,7 +39,7 @@ TEST_F(arena_death, rewound_to_a_marker_from_before_a_reset) {
   EXPECT_EXIT(a.rewind(empty), testing::KilledBySignal(SIGABRT), stale_marker);
 }
 
-TEST_F(arena_death, rewound_to_another_arenas_marker) {
+TEST(arena_death, rewound_to_another_arenas_marker) {
   arena a;
   arena b;
   const arena::marker mark = a.mark();
@@ -52,7 +47,7 @@ TEST_F(arena_death, rewound_to_another_arenas_marker) {
   EXPECT_EXIT(b.rewind(mark), testing::KilledBySignal(SIGABRT), stale_marker);
 }
 
-TEST_F(arena_death, an_alignment_that_is_no_power_of_two) {
+TEST(arena_death, an_alignment_that_is_no_power_of_two) {
   arena a;
   for (const std::size_t alignment : {0U, 3U, 24U, 100U}) {
     EXPECT_EXIT(
@@ -63,7 +58,7 @@ TEST_F(arena_death, an_alignment_that_is_no_power_of_two) {
 }
 
 // A checked marker takes memory of the arena; a loop of markers must not accumulate it.
-TEST_F(arena_death, markers_in_loops_take_no_memory_for_good) {
+TEST(arena_death, markers_in_loops_take_no_memory_for_good) {
   arena a;
   (void)a.allocate(100);
   const arena::marker outside = a.mark();
@@ -87,7 +82,7 @@ TEST_F(arena_death, markers_in_loops_take_no_memory_for_good) {
   }
 }
 
-TEST_F(arena_death, rewound_memory_is_filled) {
+TEST(arena_death, rewound_memory_is_filled) {
   arena a;
   const arena::marker mark = a.mark();
   auto* const memory = static_cast<unsigned char*>(a.allocate(5000));

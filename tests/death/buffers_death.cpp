@@ -15,7 +15,6 @@ namespace {
 
 class buffers_death : public testing::Test {
  protected:
-  buffers_death() { GTEST_FLAG_SET(death_test_style, "fast"); }
   buffer_pool frames_{{.name = "frames"}};
   buffer_pool others_{{.name = "others"}};
 };

@@ -126,7 +126,6 @@ std::set<place> expect_all_seen(unsigned c, const std::vector<void*>& objects) {
 class double_free_death : public testing::Test {
  protected:
   double_free_death() {
-    GTEST_FLAG_SET(death_test_style, "fast");
     tarn_set_option("decay_ms", "-1");
     tarn_trim(0);
   }

@@ -14,10 +14,7 @@ namespace {
 
 class fatal_death : public testing::Test {
  protected:
-  fatal_death() {
-    GTEST_FLAG_SET(death_test_style, "fast");
-    tarn_free(tarn_malloc(1));
-  }
+  fatal_death() { tarn_free(tarn_malloc(1)); }
 };
 
 TEST_F(fatal_death, one_line_and_sigabrt) {

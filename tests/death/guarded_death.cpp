@@ -58,7 +58,6 @@ char* guarded() {
 
 class guarded_death : public testing::Test {
  protected:
-  guarded_death() { GTEST_FLAG_SET(death_test_style, "fast"); }
   ~guarded_death() override {
     if (block_ != nullptr && engine::guards.size_of(block_) != 0) tarn_free(block_);
   }

@@ -18,6 +18,8 @@
 namespace tarn {
 namespace {
 
+using testing_support::hidden;
+
 const char* const double_free = "double free";
 const char* const late_double_free = "double free, detected when the block returned to its span";
 const char* const interior = "invalid free of a pointer into a block";
@@ -27,18 +29,10 @@ const char* const freed_memory = "double free, or a pointer into memory that is 
 const char* const size_of_none = "size asked of a pointer that is not a block";
 const char* const realloc_of_none = "realloc of a pointer that is not a block";
 
-// Hides a pointer's origin from the compiler, which would warn of most of these errors.
-template <class T>
-T* hidden(T* p) {
-  T* volatile v = p;
-  return v;
-}
 void release(void* p) { tarn_free(hidden(p)); }
 
 class misuse_death : public testing::Test {
  protected:
-  misuse_death() { GTEST_FLAG_SET(death_test_style, "fast"); }
-
   static char* block_of(std::size_t size) { return static_cast<char*>(tarn_malloc(size)); }
 };
 

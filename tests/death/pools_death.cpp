@@ -9,19 +9,11 @@
 #include <vector>
 
 #include "expect_abort.hpp"
+#include "pooled_types.hpp"
 #include "tarn/malloc.h"
-#include "tarn/pool.hpp"
-#include "tarn/pooled.hpp"
 
 static_assert(TARN_CHECKED_POOLS == 1);
 
-// In the global namespace, so that their names contain no characters that are special in regular expressions.
-struct order {
-  std::uint64_t words[6] = {1, 2, 3, 4, 5, 6};
-};
-struct invoice {
-  std::uint64_t words[6] = {6, 5, 4, 3, 2, 1};
-};
 static int destructors = 0;
 struct noticed {
   std::uint64_t words[4] = {};
@@ -30,36 +22,17 @@ struct noticed {
   }
 };
 
-struct vehicle : tarn::pooled<vehicle> {
-  std::uint64_t wheels = 4;
-};
-struct truck : vehicle {
-  std::uint64_t load[20] = {};
-};
-
 namespace tarn {
 namespace {
 
-// Hides a pointer's origin from the compiler, which would warn of most of these errors.
-template <class T>
-T* hidden(T* p) {
-  T* volatile v = p;
-  return v;
-}
+using testing_support::hidden;
+
 template <class T>
 T* at(void* p, std::size_t offset = 0) {
   return reinterpret_cast<T*>(static_cast<char*>(hidden(p)) + offset);
 }
 
-constexpr auto orders = pool_of<order>();
-constexpr auto invoices = pool_of<invoice>();
-
-class pools_death : public testing::Test {
- protected:
-  pools_death() { GTEST_FLAG_SET(death_test_style, "fast"); }
-};
-
-TEST_F(pools_death, destroyed_twice) {
+TEST(pools_death, destroyed_twice) {
   order* const object = orders.create();
   orders.destroy(object);
   EXPECT_TARN_ABORT(orders.destroy(hidden(object)), "double destroy of order", object);
@@ -79,7 +52,7 @@ TEST_F(pools_death, destroyed_twice) {
   EXPECT_TARN_ABORT(local.destroy(hidden(third)), "double destroy of order", third);
 }
 
-TEST_F(pools_death, the_destructor_does_not_run_twice) {
+TEST(pools_death, the_destructor_does_not_run_twice) {
   noticed* const object = pool_of<noticed>().create();
   EXPECT_TARN_ABORT(
       {
@@ -100,7 +73,7 @@ TEST_F(pools_death, the_destructor_does_not_run_twice) {
   own.deallocate(other);
 }
 
-TEST_F(pools_death, pointers_of_no_pool) {
+TEST(pools_death, pointers_of_no_pool) {
   const char* const text = "destroy in the pool of order, of a pointer that is in no pool";
   order on_the_stack;
   EXPECT_TARN_ABORT(orders.destroy(hidden(&on_the_stack)), text, &on_the_stack);
@@ -118,7 +91,7 @@ TEST_F(pools_death, pointers_of_no_pool) {
   std::free(of_libc);
 }
 
-TEST_F(pools_death, objects_of_another_pool) {
+TEST(pools_death, objects_of_another_pool) {
   order* const object = orders.create();
   const char* const text = "destroy in the pool of invoice, of an object of the pool of order";
   EXPECT_TARN_ABORT(invoices.destroy(at<invoice>(object)), text, object);
@@ -148,7 +121,7 @@ TEST_F(pools_death, objects_of_another_pool) {
   orders.destroy(object);
 }
 
-TEST_F(pools_death, pointers_into_an_object) {
+TEST(pools_death, pointers_into_an_object) {
   order* const object = orders.create();
   for (const std::size_t offset : {1U, 8U, 47U}) {
     EXPECT_TARN_ABORT(orders.destroy(at<order>(object, offset)),
@@ -158,14 +131,14 @@ TEST_F(pools_death, pointers_into_an_object) {
   orders.destroy(object);
 }
 
-TEST_F(pools_death, a_slot_that_was_never_handed_out) {
+TEST(pools_death, a_slot_that_was_never_handed_out) {
   order* const object = orders.create();
   EXPECT_TARN_ABORT(orders.destroy(hidden(object) + 150),
                     "destroy of a pointer that never was an object of order", object + 150);
   orders.destroy(object);
 }
 
-TEST_F(pools_death, written_to_after_destroy) {
+TEST(pools_death, written_to_after_destroy) {
   const char* const text = "write after destroy of order, detected when its memory was allocated again";
   for (const std::size_t offset : {0U, 5U, 47U}) {
     order* const object = orders.create();
@@ -180,13 +153,13 @@ TEST_F(pools_death, written_to_after_destroy) {
   }
 }
 
-TEST_F(pools_death, malloc_and_pools_do_not_mix) {
+TEST(pools_death, malloc_and_pools_do_not_mix) {
   order* const object = orders.create();
   EXPECT_TARN_ABORT(tarn_free(hidden(object)), "invalid free of an object of a typed pool", object);
   orders.destroy(object);
 }
 
-TEST_F(pools_death, a_derived_class_deleted_through_its_base_without_a_virtual_destructor) {
+TEST(pools_death, a_derived_class_deleted_through_its_base_without_a_virtual_destructor) {
   delete hidden(new vehicle);
   truck* const one = new truck;
   EXPECT_TARN_ABORT(

@@ -8,16 +8,11 @@
 
 namespace {
 
-// Hides a pointer's origin from the compiler, which would warn of most of these errors.
-template <class T>
-T* hidden(T* p) {
-  T* volatile v = p;
-  return v;
-}
+using tarn::testing_support::hidden;
+
 void release(void* p) { tarn_free(hidden(p)); }
 
 struct profile_death : testing::TestWithParam<std::size_t> {
-  profile_death() { GTEST_FLAG_SET(death_test_style, "fast"); }
   char* block = static_cast<char*>(tarn_malloc(GetParam()));
   ~profile_death() override { tarn_free(block); }
 };

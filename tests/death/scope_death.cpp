@@ -11,32 +11,23 @@
 namespace tarn {
 namespace {
 
-class scope_death : public testing::Test {
- protected:
-  scope_death() { GTEST_FLAG_SET(death_test_style, "fast"); }
-};
+using testing_support::hidden;
 
-template <class T>
-T* hidden(T* p) {
-  T* volatile v = p;
-  return v;
-}
-
-TEST_F(scope_death, ended_while_entered) {
+TEST(scope_death, ended_while_entered) {
   scope s("query");
   const scope_entry in = s.enter();
   EXPECT_EXIT(s.end(), testing::KilledBySignal(SIGABRT),
               "a scope ends while a thread has entered it: \"query\"");
 }
 
-TEST_F(scope_death, ended_before_a_scope_inside) {
+TEST(scope_death, ended_before_a_scope_inside) {
   scope outer("outer");
   const scope inner("inner", {.parent = outer.handle()});
   EXPECT_EXIT(outer.end(), testing::KilledBySignal(SIGABRT),
               "a scope ends before a scope inside it: \"outer\"");
 }
 
-TEST_F(scope_death, used_after_its_end) {
+TEST(scope_death, used_after_its_end) {
   scope s("query");
   const scope_handle handle = s.handle();
   s.end();
@@ -48,7 +39,7 @@ TEST_F(scope_death, used_after_its_end) {
   EXPECT_EXIT((void)enter({}), testing::KilledBySignal(SIGABRT), ended);
 }
 
-TEST_F(scope_death, left_out_of_order_or_by_another_thread) {
+TEST(scope_death, left_out_of_order_or_by_another_thread) {
   const scope s("query");
   scope_entry outer = s.enter();
   const scope_entry inner = s.enter();
@@ -61,7 +52,7 @@ TEST_F(scope_death, left_out_of_order_or_by_another_thread) {
   EXPECT_EXIT(std::thread([&outer] { outer.leave(); }).join(), testing::KilledBySignal(SIGABRT), wrong);
 }
 
-TEST_F(scope_death, blocks_freed_twice_or_from_inside) {
+TEST(scope_death, blocks_freed_twice_or_from_inside) {
   const scope s("query");
   const scope_entry in = s.enter();
   auto* const block = static_cast<char*>(tarn_malloc(100));
@@ -86,7 +77,7 @@ TEST_F(scope_death, blocks_freed_twice_or_from_inside) {
   tarn_free(large);
 }
 
-TEST_F(scope_death, a_survivor_of_a_checked_scope_is_used) {
+TEST(scope_death, a_survivor_of_a_checked_scope_is_used) {
   char* block = nullptr;
   {
     scope s("query 7", {.checked = true});

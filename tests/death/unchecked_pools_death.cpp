@@ -8,39 +8,16 @@
 #include <thread>
 
 #include "expect_abort.hpp"
+#include "pooled_types.hpp"
 #include "tarn/malloc.h"
-#include "tarn/pool.hpp"
-#include "tarn/pooled.hpp"
 
 static_assert(TARN_CHECKED_POOLS == 0);
-
-// In the global namespace, so that their names contain no characters that are special in regular expressions.
-struct order {
-  std::uint64_t words[6] = {1, 2, 3, 4, 5, 6};
-};
-struct invoice {
-  std::uint64_t words[6] = {6, 5, 4, 3, 2, 1};
-};
-
-struct vehicle : tarn::pooled<vehicle> {
-  std::uint64_t wheels = 4;
-};
-struct truck : vehicle {
-  std::uint64_t load[20] = {};
-};
 
 namespace tarn {
 namespace {
 
-// Hides a pointer's origin from the compiler, which would warn of most of these errors.
-template <class T>
-T* hidden(T* p) {
-  T* volatile v = p;
-  return v;
-}
+using testing_support::hidden;
 
-constexpr auto orders = pool_of<order>();
-constexpr auto invoices = pool_of<invoice>();
 const char* const none_of_its = "destroy of a pointer that is not one of its objects, in the pool of order";
 const char* const twice =
     "double destroy, detected when the object returned to its span, in the pool of order";
@@ -52,12 +29,7 @@ void destroy_and_flush(T* wrong) {
   orders.trim();
 }
 
-class unchecked_pools_death : public testing::Test {
- protected:
-  unchecked_pools_death() { GTEST_FLAG_SET(death_test_style, "fast"); }
-};
-
-TEST_F(unchecked_pools_death, destroyed_twice) {
+TEST(unchecked_pools_death, destroyed_twice) {
   order* const keep = orders.create();  // keeps the span in use
   order* const object = orders.create();
   orders.destroy(object);
@@ -68,14 +40,14 @@ TEST_F(unchecked_pools_death, destroyed_twice) {
   orders.destroy(keep);
 }
 
-TEST_F(unchecked_pools_death, pointers_into_an_object) {
+TEST(unchecked_pools_death, pointers_into_an_object) {
   order* const object = orders.create();
   char* const inside = reinterpret_cast<char*>(object) + 8;
   EXPECT_TARN_ABORT(destroy_and_flush(inside), into, inside);
   orders.destroy(object);
 }
 
-TEST_F(unchecked_pools_death, pointers_of_no_pool) {
+TEST(unchecked_pools_death, pointers_of_no_pool) {
   order on_the_stack;
   EXPECT_TARN_ABORT(destroy_and_flush(&on_the_stack), none_of_its, &on_the_stack);
   void* const of_tarn = tarn_malloc(sizeof(order));
@@ -89,7 +61,7 @@ TEST_F(unchecked_pools_death, pointers_of_no_pool) {
   tarn_free(of_tarn);
 }
 
-TEST_F(unchecked_pools_death, objects_of_another_pool) {
+TEST(unchecked_pools_death, objects_of_another_pool) {
   invoice* const object = invoices.create();
   EXPECT_TARN_ABORT(destroy_and_flush(object), none_of_its, object);
   // In a thread that has used neither pool.
@@ -108,13 +80,13 @@ TEST_F(unchecked_pools_death, objects_of_another_pool) {
   invoices.destroy(object);
 }
 
-TEST_F(unchecked_pools_death, malloc_and_pools_do_not_mix) {
+TEST(unchecked_pools_death, malloc_and_pools_do_not_mix) {
   order* const object = orders.create();
   EXPECT_TARN_ABORT(tarn_free(hidden(object)), "invalid free of an object of a typed pool", object);
   orders.destroy(object);
 }
 
-TEST_F(unchecked_pools_death, a_derived_class_deleted_through_its_base_without_a_virtual_destructor) {
+TEST(unchecked_pools_death, a_derived_class_deleted_through_its_base_without_a_virtual_destructor) {
   delete hidden(new vehicle);
   const char* const message =
       "delete of a derived class through its base, which needs a virtual destructor, in the pool of vehicle, "

@@ -7,12 +7,6 @@ namespace {
 
 constexpr int rounds = 20;
 
-long faults() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_minflt;
-}
-
 void write_all(tarn::buffer_pool& pool, std::size_t bytes, int value) {
   const tarn::buffer b = pool.get(bytes);
   memset(b.data(), value, b.size());
@@ -21,9 +15,9 @@ void write_all(tarn::buffer_pool& pool, std::size_t bytes, int value) {
 
 void loop(tarn::buffer_pool& pool, std::size_t bytes) {
   write_all(pool, bytes, 1);
-  const long before = faults();
+  const long before = pools_test::page_faults();
   for (int i = 0; i < rounds; ++i) write_all(pool, bytes, i);
-  const long after = faults();
+  const long after = pools_test::page_faults();
   guarantee::measured("%zu MiB, %d rounds: %ld page faults after the first", bytes / guarantee::mib, rounds,
                       after - before);
   // The kernel may collapse or split huge pages in between, which costs a few faults; a buffer that lost its memory

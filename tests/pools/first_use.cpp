@@ -23,12 +23,6 @@ constexpr std::size_t nodes = 5000;
 // pages of their own, which go back when the pools have ended. On 2026-11-27 the archive takes 59 to 61, by where the pages lie.
 constexpr long most_faults = 62;
 
-long faults() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_minflt;
-}
-
 unsigned threads() {
   unsigned entries = 0;
   DIR* const tasks = opendir("/proc/self/task");
@@ -41,13 +35,13 @@ unsigned threads() {
 void first_list() {
   // As for users: a thread with libtarn.so, none with the archive.
   TARN_CHECK(tarn_set_option("background", "auto") == 0, "the option was refused");
-  faults();
-  const long before = faults();
+  pools_test::page_faults();
+  const long before = pools_test::page_faults();
   {
     int_list list;
     for (std::size_t i = 0; i < nodes; ++i) list.push_back(static_cast<int>(i));
   }
-  const long taken = faults() - before;
+  const long taken = pools_test::page_faults() - before;
   guarantee::measured("the first list of %zu nodes: %ld page faults", nodes, taken);
   TARN_CHECK(threads() == 1, "a list of %zu nodes has started a thread", nodes);
   if (system_probes::memory_figures_are_own() && sysconf(_SC_PAGESIZE) == 4096) {

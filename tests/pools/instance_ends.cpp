@@ -94,22 +94,13 @@ void with_live_objects() {
 // What the function writes to standard error when it runs in a child.
 template <class Function>
 std::string standard_error_of(Function function) {
-  int ends[2];
-  if (pipe(ends) != 0) guarantee::skip("no pipe");
-  const auto result = guarantee::run_in_child(20, [&] {
-    dup2(ends[1], 2);
-    close(ends[0]);
+  char text[4096];
+  const auto result = guarantee::run_and_hear(20, text, [&] {
     function();
     return guarantee::holds;
   });
-  close(ends[1]);
   guarantee::expect_good(result, "a child");
-  char text[4096];
-  std::string all;
-  for (ssize_t got = 0; (got = read(ends[0], text, sizeof text)) > 0;)
-    all.append(text, static_cast<std::size_t>(got));
-  close(ends[0]);
-  return all;
+  return text;
 }
 
 void expect_line(const std::string& found, const std::string& expected) {

@@ -35,6 +35,12 @@ inline constexpr bool under_asan = false;
 inline constexpr bool measurable = !under_tsan && !under_asan;
 inline constexpr int slowdown = under_tsan ? 10 : (under_asan ? 4 : 1);
 
+inline long page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
 // An object that stores its address, its number and the inverted number, at both ends.
 struct order {
   explicit order(std::uint64_t n) : number(n), self(this), again(~n) {}

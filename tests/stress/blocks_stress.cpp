@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <deque>
-#include <mutex>
 #include <random>
 #include <thread>
 #include <utility>
@@ -83,26 +81,6 @@ void drop(const stamped_block& b) {
   tarn_free(b.bytes);
 }
 
-// Blocks on their way from thread to thread.
-class queue {
- public:
-  void put(const stamped_block& b) {
-    const std::lock_guard guard(lock_);
-    blocks_.push_back(b);
-  }
-  bool take(stamped_block& b) {
-    const std::lock_guard guard(lock_);
-    if (blocks_.empty()) return false;
-    b = blocks_.front();
-    blocks_.pop_front();
-    return true;
-  }
-
- private:
-  std::mutex lock_;
-  std::deque<stamped_block> blocks_;
-};
-
 class blocks_stress : public testing::Test {
  protected:
   ~blocks_stress() override {
@@ -140,7 +118,7 @@ class blocks_stress : public testing::Test {
     for (const stamped_block& b : mine) drop(b);
   }
 
-  queue queue_;
+  testing_support::block_queue queue_;
 };
 
 TEST_F(blocks_stress, all_operations_and_hand_over) {

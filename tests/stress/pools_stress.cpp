@@ -24,10 +24,7 @@ using testing_support::in_threads;
 constexpr unsigned threads = 8;
 
 std::uint64_t operations_per_thread(std::uint64_t ordinary) {
-  const char* const asked = std::getenv("STRESS_OPERATIONS");
-  if (asked != nullptr) return std::strtoull(asked, nullptr, 10) / threads;
-  return static_cast<std::uint64_t>(testing_support::rounds(static_cast<int>(ordinary))) /
-         (TARN_CHECKED_POOLS ? 4 : 1);
+  return testing_support::operations(threads, TARN_CHECKED_POOLS ? ordinary / 4 : ordinary);
 }
 
 template <std::size_t Words>

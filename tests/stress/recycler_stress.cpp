@@ -23,12 +23,6 @@ using testing_support::in_threads;
 
 constexpr unsigned threads = 8;
 
-std::uint64_t operations_per_thread(std::uint64_t ordinary) {
-  const char* const asked = std::getenv("STRESS_OPERATIONS");
-  if (asked != nullptr) return std::strtoull(asked, nullptr, 10) / threads;
-  return static_cast<std::uint64_t>(testing_support::rounds(static_cast<int>(ordinary)));
-}
-
 std::atomic<std::int64_t> alive{0};
 constexpr std::uint64_t intact = 0x9e3779b97f4a7c15U;
 
@@ -123,7 +117,7 @@ void churn(recycler_of_owned& pool, std::uint64_t operations, std::uint64_t limi
 TEST(recycler_stress, no_object_has_two_owners) {
   {
     recycler_of_owned pool({.limit = 0, .limit_per_object = 0, .cycle = std::chrono::milliseconds(1)});
-    churn(pool, operations_per_thread(1000000), UINT64_MAX);
+    churn(pool, testing_support::operations(threads, 1000000), UINT64_MAX);
   }
   EXPECT_EQ(alive, 0);
 }
@@ -131,7 +125,7 @@ TEST(recycler_stress, no_object_has_two_owners) {
 TEST(recycler_stress, the_budget_is_kept) {
   {
     recycler_of_owned pool({.limit = 20000, .limit_per_object = 1000, .cycle = std::chrono::milliseconds(5)});
-    churn(pool, operations_per_thread(500000), 20000);
+    churn(pool, testing_support::operations(threads, 500000), 20000);
     EXPECT_GT(pool.stats().hits, 0U);
   }
   EXPECT_EQ(alive, 0);

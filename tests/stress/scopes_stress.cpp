@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <deque>
-#include <mutex>
 #include <random>
 #include <thread>
 #include <utility>
@@ -26,17 +24,6 @@ using testing_support::stamped_block;
 
 class scopes_stress : public testing::Test {
  protected:
-  void put(const stamped_block& b) {
-    const std::lock_guard guard(lock_);
-    blocks_.push_back(b);
-  }
-  bool take(stamped_block& b) {
-    const std::lock_guard guard(lock_);
-    if (blocks_.empty()) return false;
-    b = blocks_.front();
-    blocks_.pop_front();
-    return true;
-  }
   void drop(const stamped_block& b) {
     if (!b.intact()) damaged_.fetch_add(1);
     tarn_free(b.bytes);
@@ -69,10 +56,10 @@ class scopes_stress : public testing::Test {
           drop(mine.back());
           mine.pop_back();
         } else if (what < 15) {
-          put(mine.back());
+          queue_.put(mine.back());
           mine.pop_back();
           ++handed;
-        } else if (take(b)) {
+        } else if (queue_.take(b)) {
           drop(b);
         }
       }
@@ -84,12 +71,12 @@ class scopes_stress : public testing::Test {
     }
     const scope_report report = s.end();
     if (report.blocks < mine.size() || report.blocks > mine.size() + handed) damaged_.fetch_add(1);
-    for (const stamped_block& b : mine) put(b);
+    for (const stamped_block& b : mine) queue_.put(b);
   }
 
   void finish() {
     stamped_block b;
-    while (take(b)) drop(b);
+    while (queue_.take(b)) drop(b);
     EXPECT_EQ(damaged_.load(), 0) << "blocks damaged, budgets exceeded, or survivors not reported";
     const arena_bytes left = process_scope.bytes();
     EXPECT_EQ(left.small + left.large, 0U);
@@ -99,8 +86,7 @@ class scopes_stress : public testing::Test {
     process_scope.validate_locked();
   }
 
-  std::mutex lock_;
-  std::deque<stamped_block> blocks_;
+  testing_support::block_queue queue_;
   std::atomic<std::uint64_t> number_{1};
   std::atomic<int> damaged_{0};
   std::atomic<int> failed_{0};

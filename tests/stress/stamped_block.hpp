@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // stamped_block: a block filled with a pattern made of its number. A changed pattern shows that the block was handed
-// out twice, or that somebody else wrote to it.
+// out twice, or that somebody else wrote to it. block_queue hands such blocks from thread to thread.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <mutex>
 
 #include "tarn/malloc.h"
 
@@ -47,6 +49,26 @@ struct stamped_block {
       return found == value;
     });
   }
+};
+
+// Blocks on their way from thread to thread.
+class block_queue {
+ public:
+  void put(const stamped_block& b) {
+    const std::lock_guard guard(lock_);
+    blocks_.push_back(b);
+  }
+  bool take(stamped_block& b) {
+    const std::lock_guard guard(lock_);
+    if (blocks_.empty()) return false;
+    b = blocks_.front();
+    blocks_.pop_front();
+    return true;
+  }
+
+ private:
+  std::mutex lock_;
+  std::deque<stamped_block> blocks_;
 };
 
 }  // namespace tarn::testing_support
