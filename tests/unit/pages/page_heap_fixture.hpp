@@ -6,6 +6,8 @@
 
 #include <cstring>
 #include <memory>
+#include <stdexcept>
+#include <string>
 
 #include "own_engine.hpp"
 #include "pages/page_heap.hpp"
@@ -17,8 +19,16 @@ using use = page_heap::use;
 
 class page_heap_fixture : public testing::Test {
  protected:
-  span* take(std::size_t pages, std::size_t alignment = 1, source from = source::any, use how = use::dense) {
+  // Null: there is no such span.
+  span* try_take(std::size_t pages, std::size_t alignment = 1, source from = source::any,
+                 use how = use::dense) {
     return heap_.allocate(pages, alignment, span_state::large, from, how);
+  }
+  // Ends the test if there is none.
+  span* take(std::size_t pages, std::size_t alignment = 1, source from = source::any, use how = use::dense) {
+    span* const s = try_take(pages, alignment, from, how);
+    if (s == nullptr) throw std::runtime_error("no span of " + std::to_string(pages) + " pages");
+    return s;
   }
 
   void check() {
@@ -32,7 +42,6 @@ class page_heap_fixture : public testing::Test {
   void expect_all_in_one() {
     heap_.trim(0);
     span* const whole = take(1);
-    ASSERT_NE(whole, nullptr);
     EXPECT_TRUE(heap_.extend(whole, heap_.stats().reserved >> page_shift));
     heap_.release_to_system(whole);
   }

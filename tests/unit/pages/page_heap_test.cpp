@@ -30,7 +30,6 @@ class page_heap_test : public page_heap_fixture {};
 
 TEST_F(page_heap_test, a_span_is_what_was_asked_for) {
   span* const s = take(3);
-  ASSERT_NE(s, nullptr);
   EXPECT_EQ(s->pages, 3U);
   EXPECT_EQ(s->state.load(), span_state::large);
   EXPECT_EQ(map_.span_of(s->start), s);
@@ -80,7 +79,6 @@ TEST_F(page_heap_test, alignment_in_pages) {
   for (std::size_t alignment = 1; alignment <= 1024; alignment *= 2) {
     for (const std::size_t pages : {1U, 3U, 17U}) {
       span* const s = take(pages, alignment);
-      ASSERT_NE(s, nullptr);
       EXPECT_EQ(s->start % (alignment << page_shift), 0U) << alignment;
       EXPECT_EQ(s->pages, pages);
       spans.push_back(s);
@@ -164,7 +162,6 @@ TEST_F(page_heap_test, a_span_in_use_is_cut_in_two) {
   heap_.deallocate(rest);
   check();
   span* const again = take(30, 1, source::warm);
-  ASSERT_NE(again, nullptr);
   EXPECT_EQ(again->start, start);
   // All pages of a warm span are backed, and both parts of it must know so.
   span* const second = heap_.split(again, 29);
