@@ -4,9 +4,9 @@
 #include <fmt/core.h>
 
 #include <unistd.h>
-#include <cmath>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
