@@ -115,6 +115,7 @@ TEST_F(central_idle_test, full_magazines_change_hands_up_to_a_limit) {
     EXPECT_GE(given, 2U);
     EXPECT_LE(bytes, std::max<std::size_t>(256 * kib, 2 * largest_class_size));
     EXPECT_EQ(central_.handover_bytes(), bytes);
+    central_.flush_idle_magazines(true);
   }
 }
 

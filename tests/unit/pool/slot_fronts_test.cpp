@@ -223,7 +223,6 @@ TYPED_TEST(slot_fronts, few_empty_magazines_are_kept_and_those_that_nobody_needs
   for (int i = 0; i < 2000; ++i) made.push_back(this->front_.new_magazine(this->front_.magazine_length()));
   for (magazine* const m : made) this->front_.leave_empty(m);
   const std::uint32_t kept = depot.empty_hint();
-  EXPECT_GE(kept, 2U);
   EXPECT_LT(kept, 2000U) << "there is no limit";
   this->front_.end_period();
   EXPECT_EQ(depot.empty_hint(), kept) << "they were left in this period";
