@@ -18,9 +18,6 @@ namespace {
 
 // Objects up to this size are assumed to be written from end to end (page_heap::use::dense).
 constexpr std::size_t largest_dense = 8 * kib;
-// A refill takes objects from at most this many spans.
-constexpr std::size_t spans_per_refill = 16;
-
 // The most bytes of spare spans that a depot keeps beyond its limit because it uses them.
 constexpr std::size_t most_extra = 16 * mib;
 // Spare spans are given to the page heap in steps of this many bytes until it has enough.
@@ -61,7 +58,7 @@ span* central::take_pages(std::size_t pages, std::size_t alignment, span_state s
   return from == source::any ? heap_.allocate(pages, alignment, state, from, use) : nullptr;
 }
 
-bool central::add_span(object_depot& d, unsigned size_class, page_heap::source from, std::size_t wanted) {
+bool central::add_span(slot_depot& d, unsigned size_class, page_heap::source from, std::size_t wanted) {
   const auto& info = class_info(size_class);
   const bool apart = has_bits_apart(info.objects);
   void* bits = apart ? blocks_.allocate(bytes_apart) : nullptr;
@@ -77,11 +74,8 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
     if (apart) blocks_.deallocate(bits, bytes_apart);
     return false;
   }
-  s->free_bits = apart ? static_cast<std::uint64_t*>(bits) : s->inline_bits;
-  s->capacity = info.objects;
-  s->size_class = static_cast<std::uint8_t>(size_class);
+  objects::cut(s, size_class, apart ? static_cast<std::uint64_t*>(bits) : s->inline_bits);
   s->free_when_looked = 0;
-  objects::set_all_free(s->free_bits, s->capacity);
   if constexpr (hardened_build) zero_dirty_pages(map_, s);
   // The new objects are marked free: a stale pointer from an earlier use of the memory may free one. Memory that nobody
   // has used has none, so its objects are marked when they are taken, and pages that no object needs are not touched.
@@ -96,9 +90,9 @@ bool central::add_span(object_depot& d, unsigned size_class, page_heap::source f
   d.counters.spans_made.fetch_add(1, std::memory_order_relaxed);
   d.spare_limit.note_made(1, static_cast<std::uint32_t>(most_extra / span_bytes(size_class)));
   os::lock_guard guard(d.lock, d);
-  d.add(s);
+  d.spans.adopt(s);
   s->owner.store(&d, std::memory_order_relaxed);
-  spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
+  note_spares(d);
   return true;
 }
 
@@ -125,7 +119,7 @@ void central::destroy_span(span* s) {
 
 // Updates `draining` and the class's bit in sparse_ after the counts of its depot have changed. True if the class has
 // just begun to drain.
-bool central::review(object_depot& d, unsigned size_class) {
+bool central::review(slot_depot& d, unsigned size_class) {
   const bool was_sparse = d.sparse;
   const bool drains = d.review(class_info(size_class).size, depot_count(size_class) != 1);
   // The words are written and read by all threads: touched only if the bit changes.
@@ -136,50 +130,86 @@ bool central::review(object_depot& d, unsigned size_class) {
   return drains;
 }
 
+// Keeps the sum of the spare spans' bytes. True: there are more of them than before.
+bool central::note_spares(slot_depot& d) {
+  const std::size_t change = d.take_spare_change();
+  if (TARN_UNLIKELY(change != 0)) spare_bytes_.fetch_add(change, std::memory_order_relaxed);
+  return static_cast<std::ptrdiff_t>(change) > 0;
+}
+
 // ---- objects ----
+
+// What malloc's classes do with spans: slot_depot.hpp. Under the lock of the depot.
+struct central::class_front {
+  span* next(slot_depot& d, bool is_first) const TARN_NOT_ANALYZED {
+    span* const s = is_first ? tier.best_span(d) : d.spans.best();
+    if (is_first && s != nullptr && slot_spans::is_spare(s)) d.spare_end = s->end();
+    return s;
+  }
+  void open(span* s) {
+    if (TARN_UNLIKELY(s->free_when_looked != 0)) tier.list_again(s);
+    size = info.size;
+    first = s->end() - s->capacity * size;
+  }
+  [[nodiscard]] void* at(const span* /*s*/, std::size_t index) const {
+    return reinterpret_cast<void*>(first + index * size);
+  }
+  // Marks also the object behind the last one, which a program frees that frees the end of a block instead of its
+  // beginning.
+  static void taken(span* s, std::size_t last) {
+    if (TARN_UNLIKELY(s->first_unused < s->capacity)) mark_unused(s, last + 2);
+  }
+
+  [[nodiscard]] span* elsewhere(span* s, const void* object) const {
+    // acquire: partner of the release where a span gets another depot. Only a span of this depot is read further.
+    if (TARN_UNLIKELY(s->home.load(std::memory_order_acquire) != home)) return s;
+    const bool is_here = s->size_class == size_class && s->contains(address_of(object));
+    return TARN_LIKELY(is_here) ? nullptr : &no_span;
+  }
+  std::size_t set_free(span* s, const void* object) {
+    const std::size_t index = objects::index_of(info, s, address_of(object));
+    const std::size_t length =
+        TARN_UNLIKELY(is_grain) ? objects::untie(s, index) : objects::set_free(s, index);
+    // Its bit is set already: freed twice.
+    if (TARN_UNLIKELY(length == 0)) {
+      freed_twice = object;
+    } else if (TARN_UNLIKELY(is_grain)) {
+      s->no_run_of = 0;
+    }
+    return length;
+  }
+
+  central& tier;
+  const std::uint8_t home;
+  const unsigned size_class;
+  const bool is_grain = size_classes::is_grain(size_class);
+  const slot_class& info = class_info(size_class);
+  std::size_t size = 0;
+  std::uintptr_t first = 0;  // of the span that has been opened
+  const void* freed_twice = nullptr;
+};
 
 // The span to take objects from. Spare spans are used in the order of their addresses as far as they are neighbours: a
 // program that frees a large container in random order and fills it again then walks through memory, not back and forth.
-span* central::best_span(const object_depot& d) const {
-  span* const best = d.best();
-  if (best == nullptr || best->list != object_depot::spare_list) return best;
+span* central::best_span(const slot_depot& d) const {
+  span* const best = d.spans.best();
+  if (best == nullptr || !slot_spans::is_spare(best)) return best;
   span* const behind = map_.visible_span_of(d.spare_end);
   // Only under this depot's lock does a span become its own or stop being so, hence `list` may be read.
   const bool is_spare = behind != nullptr && behind->owner.load(std::memory_order_relaxed) == &d &&
-                        behind->list == object_depot::spare_list && behind->start == d.spare_end;
+                        slot_spans::is_spare(behind) && behind->start == d.spare_end;
   return is_spare ? behind : best;
 }
 
-// Takes at most `most` free objects out of the class's spans, the fullest span first, so that the others become empty
-// and can serve other classes. The objects found lie at the end of the first `most` slots of `m`.
-std::size_t central::take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
+// Takes at most `most` free objects out of the class's spans. The objects found lie at the end of the first `most` slots
+// of `m`, the first one on top, so that it is handed out first.
+std::size_t central::take_objects(slot_depot& d, unsigned size_class, magazine* m, std::size_t most,
                                   unsigned home) {
-  std::size_t found = 0;
+  class_front front{*this, d.home, size_class};
   os::lock_guard guard(d.lock, d);
   if (d.home == 0) note_taker(d, size_class, home);
-  for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
-    span* s = found == 0 ? best_span(d) : d.best();
-    // A spare span is used only if nothing else has been found.
-    if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
-    if (s->list == object_depot::spare_list) {
-      spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
-      d.spare_end = s->end();
-    }
-    if (TARN_UNLIKELY(s->free_when_looked != 0)) list_again(s);
-    // Filled from the top down, so that the first object found is handed out first.
-    void** slot = m->slots + most - found;
-    const std::uintptr_t first = objects::first_of(s);
-    const std::size_t size = class_info(size_class).size;
-    std::size_t last = 0;
-    const std::size_t count = objects::take_free(s, most - found, [&](std::size_t index) {
-      last = index;
-      *slot-- = reinterpret_cast<void*>(first + index * size);
-    });
-    // And the object behind the last one, which a program frees that frees the end of a block instead of its beginning.
-    if (TARN_UNLIKELY(s->first_unused < s->capacity)) mark_unused(s, last + 2);
-    found += count;
-    d.change_free_count(s, -static_cast<int>(count));
-  }
+  const std::size_t found = d.take(front, m->slots + most, most);
+  note_spares(d);
   note_taken(d, size_class, found);
   review(d, size_class);
   return found;
@@ -193,7 +223,7 @@ void central::purge_before_growth(unsigned size_class) {
 
 std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, unsigned home) {
   using source = page_heap::source;
-  object_depot& d = depot_to_refill(size_class, home);
+  slot_depot& d = depot_to_refill(size_class, home);
   std::size_t found = 0;
   const auto take = [&] { found = take_objects(d, size_class, m, most, home); };
   const auto add_spans = [&](source from) {
@@ -248,7 +278,7 @@ void central::flush(unsigned size_class, void** freed, std::size_t count) {
 // are flushed. `homes`: one bit for each such depot.
 void central::flush_draining(unsigned size_class, std::uint32_t homes) {
   while (TARN_UNLIKELY(homes != 0)) {
-    object_depot& d = depot(size_class, static_cast<unsigned>(std::countr_zero(homes)));
+    slot_depot& d = depot(size_class, static_cast<unsigned>(std::countr_zero(homes)));
     homes = (homes & (homes - 1)) | put_back_magazines(d, size_class, true, true);
   }
 }
@@ -266,10 +296,10 @@ std::uint32_t central::put_back_all(unsigned size_class, void** freed, std::size
   std::uint32_t draining = 0;
   // Usually all belong to one depot; those of others are left over for the next round.
   while (count != 0) {
-    // acquire: as in put_back().
+    // acquire: as in class_front::elsewhere().
     const unsigned home = owners[0]->home.load(std::memory_order_acquire);
     if (TARN_LIKELY(home < most_homes)) {
-      object_depot& d = depot(size_class, home);
+      slot_depot& d = depot(size_class, home);
       if (TARN_LIKELY(d.home == home)) {
         const std::size_t left = put_back(d, size_class, freed, owners, count, draining);
         if (given_up) d.full_limit.note_given_up(static_cast<std::uint32_t>(count - left));
@@ -300,54 +330,24 @@ void central::flush_misplaced(unsigned size_class, void* freed) {
 
 // Puts objects back into spans of the depot, which is one of the class. Moves the others to the front of both arrays,
 // with no_span for those that lie in spans of other classes; returns their number.
-std::size_t central::put_back(object_depot& d, unsigned size_class, void** freed, span** owners,
+std::size_t central::put_back(slot_depot& d, unsigned size_class, void** freed, span** owners,
                               std::size_t count, std::uint32_t& draining) {
-  const bool grain = size_classes::is_grain(size_class);
-  void* freed_twice = nullptr;
+  class_front front{*this, d.home, size_class};
   std::size_t left = 0;
   {
     os::lock_guard guard(d.lock, d);
-    std::size_t unmoved = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      span* const s = owners[i];
-      // acquire: partner of the release where a span gets another depot. Only a span of this depot is read further.
-      if (TARN_UNLIKELY(s->home.load(std::memory_order_acquire) != d.home)) {
-        owners[left] = s;
-        freed[left++] = freed[i];
-        continue;
-      }
-      if (TARN_UNLIKELY(s->size_class != size_class || !s->contains(address_of(freed[i])))) {
-        owners[left] = &no_span;
-        freed[left++] = freed[i];
-        continue;
-      }
-      const std::size_t index = objects::index_of(s, address_of(freed[i]));
-      const std::size_t length =
-          TARN_UNLIKELY(grain) ? objects::untie(s, index) : objects::set_free(s, index);
-      // Its bit is set already: freed twice.
-      if (TARN_UNLIKELY(length == 0)) {
-        freed_twice = freed[i];
-        continue;
-      }
-      if (TARN_UNLIKELY(grain)) s->no_run_of = 0;
-      if (TARN_LIKELY(!grain && object_depot::try_add_free_in_place(s))) {
-        ++unmoved;
-        continue;
-      }
-      if (!d.change_free_count(s, static_cast<int>(length))) continue;
-      if (spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) >= spare_watch_bytes) {
+    left = d.put(front, freed, owners, count, freed);
+    if (note_spares(d)) {
+      if (spare_bytes() >= spare_watch_bytes + span_bytes(size_class))
         spare_news_.store(true, std::memory_order_relaxed);
-      }
-      if (d.spare_count.load(std::memory_order_relaxed) > most_spares(d, size_class)) {
-        std::atomic<bool>& surplus = has_surplus_[size_class];
-        if (!surplus.load(std::memory_order_relaxed)) surplus.store(true, std::memory_order_relaxed);
-      }
+      std::atomic<bool>& surplus = has_surplus_[size_class];
+      if (d.spare_count() > most_spares(d, size_class) && !surplus.load(std::memory_order_relaxed))
+        surplus.store(true, std::memory_order_relaxed);
     }
-    d.add_free_slots(unmoved);
     if (TARN_UNLIKELY(review(d, size_class))) draining |= 1U << d.home;
   }
-  if (TARN_UNLIKELY(freed_twice != nullptr)) {
-    grain ? report_no_block_of_grains(freed_twice) : report_freed_twice(freed_twice);
+  if (TARN_UNLIKELY(front.freed_twice != nullptr)) {
+    front.is_grain ? report_no_block_of_grains(front.freed_twice) : report_freed_twice(front.freed_twice);
   }
   d.counters.flushes.fetch_add(1, std::memory_order_relaxed);
   return left;

@@ -22,9 +22,9 @@
 #include <utility>
 
 #include "central/magazine.hpp"
-#include "central/object_depot.hpp"
 #include "central/objects.hpp"
 #include "central/size_class.hpp"
+#include "central/slot_depot.hpp"
 #include "os/node.hpp"
 #include "pages/block_store.hpp"
 #include "pages/metadata_pool.hpp"
@@ -68,10 +68,9 @@ class central {
   span* take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use,
                    page_heap::source from = page_heap::source::any);
 
-  // True while thread caches should keep almost nothing of the class: see object_depot::draining.
+  // True while thread caches should keep almost nothing of the class: see slot_depot::draining.
   [[nodiscard]] bool draining(unsigned size_class, unsigned home = 0) const {
-    return !size_classes::is_grain(size_class) &&
-           depot_for(size_class, home).draining.load(std::memory_order_relaxed);
+    return !size_classes::is_grain(size_class) && depot_for(size_class, home).draining();
   }
 
   // Puts at most `most` blocks of the class, made of grains, into `out`. Called before the resident set grows. Returns
@@ -152,8 +151,8 @@ class central {
     for (auto& users : users_) users.store(0, std::memory_order_relaxed);
   }
 
-  object_depot& depot(unsigned size_class, unsigned home = 0) {
-    return const_cast<object_depot&>(std::as_const(*this).depot_for(size_class, home));
+  slot_depot& depot(unsigned size_class, unsigned home = 0) {
+    return const_cast<slot_depot&>(std::as_const(*this).depot_for(size_class, home));
   }
   // Calls visit(depot) for all depots of the class.
   template <class Visit>
@@ -161,7 +160,7 @@ class central {
     visit(depots_[size_class]);
     if (TARN_LIKELY(depot_count(size_class) == 1)) return;
     for (unsigned home = 1; home < most_homes; ++home) {
-      object_depot& d = depot(size_class, home);
+      slot_depot& d = depot(size_class, home);
       if (d.home != 0) visit(d);
     }
   }
@@ -184,7 +183,7 @@ class central {
   // elsewhere weighs more: they have one depot, and few magazines wait.
   static constexpr std::size_t largest_shared = 256;
   // Of each depot of the class.
-  [[nodiscard]] std::uint32_t most_spares(const object_depot& d, unsigned size_class) const {
+  [[nodiscard]] std::uint32_t most_spares(const slot_depot& d, unsigned size_class) const {
     if (size_classes::is_grain(size_class)) return 0;
     const std::size_t bytes = span_bytes(size_class);
     const std::size_t limit = spare_limit / depot_count(size_class);
@@ -193,32 +192,32 @@ class central {
   [[nodiscard]] unsigned depot_count(unsigned size_class) const {
     return 1U + more_depots_[size_class].load(std::memory_order_relaxed);
   }
-  [[nodiscard]] const object_depot& depot_for(unsigned size_class, unsigned home) const {
+  [[nodiscard]] const slot_depot& depot_for(unsigned size_class, unsigned home) const {
     if (home == 0) return depots_[size_class];
     // acquire: partner of the release in open_depot().
-    const object_depot* const own = homes_[home - 1][size_class].load(std::memory_order_acquire);
+    const slot_depot* const own = homes_[home - 1][size_class].load(std::memory_order_acquire);
     return own != nullptr ? *own : depots_[size_class];
   }
   // Whether the home of the depot has threads.
-  [[nodiscard]] bool is_used(const object_depot& d) const {
+  [[nodiscard]] bool is_used(const slot_depot& d) const {
     return users_[d.home].load(std::memory_order_relaxed) != 0;
   }
   [[nodiscard]] unsigned node_of(unsigned home) const { return nodes_[home].load(std::memory_order_relaxed); }
-  object_depot& depot_to_refill(unsigned size_class, unsigned home) {
-    object_depot& d = depot(size_class, home);
+  slot_depot& depot_to_refill(unsigned size_class, unsigned home) {
+    slot_depot& d = depot(size_class, home);
     if (TARN_LIKELY(d.home == home || !is_shared_[size_class].load(std::memory_order_relaxed))) return d;
     return open_depot(size_class, home);
   }
-  object_depot& open_depot(unsigned size_class, unsigned home);
-  void note_taker(object_depot& d, unsigned size_class, unsigned home) TARN_REQUIRES(d.lock);
-  [[nodiscard]] bool can_spare(const object_depot& d, const object_depot& to, unsigned size_class,
+  slot_depot& open_depot(unsigned size_class, unsigned home);
+  void note_taker(slot_depot& d, unsigned size_class, unsigned home) TARN_REQUIRES(d.lock);
+  [[nodiscard]] bool can_spare(const slot_depot& d, const slot_depot& to, unsigned size_class,
                                bool partial) const;
-  bool take_spared(object_depot& own, unsigned size_class, bool partial);
-  bool move_span(object_depot& from, object_depot& to, unsigned size_class, bool partial) TARN_NOT_ANALYZED;
-  void note_taken(object_depot& d, unsigned size_class, std::size_t objects) TARN_REQUIRES(d.lock);
+  bool take_spared(slot_depot& own, unsigned size_class, bool partial);
+  bool move_span(slot_depot& from, slot_depot& to, unsigned size_class, bool partial) TARN_NOT_ANALYZED;
+  void note_taken(slot_depot& d, unsigned size_class, std::size_t objects) TARN_REQUIRES(d.lock);
   bool flush_extra_magazines(std::size_t bytes);
   unsigned home_of(const void* object) const {
-    // relaxed: put_back() looks again, under the lock.
+    // relaxed: class_front::elsewhere() looks again, under the lock.
     return map_.span_of(address_of(object))->home.load(std::memory_order_relaxed);
   }
   void settle_slow(unsigned size_class);
@@ -230,18 +229,17 @@ class central {
   }
   // Ends when `keep` spare spans are left, or at least `most` bytes are released. can_wait: also if the background
   // thread must end; the next period goes on.
-  std::size_t release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait,
+  std::size_t release_spares_of(slot_depot& d, std::uint32_t keep, bool can_wait,
                                 std::size_t most = ~std::size_t{0});
-  void free_idle_empties(object_depot& d, bool all);
-  void flush_magazines(object_depot& d, unsigned size_class, bool all);
-  struct taken_objects;
+  void flush_magazines(slot_depot& d, unsigned size_class, bool all);
+  struct idle_objects;
   // Looks at spans with about `most` bytes of free objects, until the system refuses. can_wait: as for
   // release_spares_of().
-  std::size_t purge_idle_pages_of(object_depot& d, unsigned size_class, std::size_t most, bool can_wait);
-  span* take_idle_objects(object_depot& d, std::size_t size, taken_objects& out);
-  bool return_idle_objects(unsigned size_class, span* s, const taken_objects& held, bool dropped);
+  std::size_t purge_idle_pages_of(slot_depot& d, unsigned size_class, std::size_t most, bool can_wait);
+  bool take_idle_objects(slot_depot& d, std::size_t size, idle_objects& out);
+  bool return_idle_objects(unsigned size_class, const idle_objects& held, bool dropped);
   void list_again(span* s);
-  std::uint32_t put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up);
+  std::uint32_t put_back_magazines(slot_depot& d, unsigned size_class, bool all, bool given_up);
   std::uint32_t put_back_all(unsigned size_class, void** freed, std::size_t count, bool given_up);
   void flush_draining(unsigned size_class, std::uint32_t homes);
   // Of the bits of a span that do not fit into span::inline_bits: the smallest class and the smallest grains have such.
@@ -250,7 +248,7 @@ class central {
   static constexpr bool has_ties_apart(std::size_t grains) {
     return 2 * objects::words(grains) > span::inline_words;
   }
-  bool review(object_depot& d, unsigned size_class) TARN_REQUIRES(d.lock);
+  bool review(slot_depot& d, unsigned size_class) TARN_REQUIRES(d.lock);
   [[nodiscard]] bool is_sparse(unsigned size_class, unsigned home) const {
     return (sparse_[home][size_class / 64].load(std::memory_order_relaxed) >> (size_class % 64) & 1U) != 0;
   }
@@ -260,15 +258,16 @@ class central {
   void purge_before_growth(unsigned size_class);
   std::size_t take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most);
   static void divide(span* s, unsigned grain, std::uint64_t* bits);
-  bool divide_span(object_depot& from, unsigned size_class);
+  bool divide_span(slot_depot& from, unsigned size_class);
   void flush_misplaced(unsigned size_class, void* freed);
-  std::size_t put_back(object_depot& d, unsigned size_class, void** freed, span** owners, std::size_t count,
+  struct class_front;
+  std::size_t put_back(slot_depot& d, unsigned size_class, void** freed, span** owners, std::size_t count,
                        std::uint32_t& draining);
-  span* best_span(const object_depot& d) const TARN_REQUIRES(d.lock);
-  std::size_t take_objects(object_depot& d, unsigned size_class, magazine* m, std::size_t most,
-                           unsigned home);
+  bool note_spares(slot_depot& d) TARN_REQUIRES(d.lock);
+  span* best_span(const slot_depot& d) const TARN_REQUIRES(d.lock);
+  std::size_t take_objects(slot_depot& d, unsigned size_class, magazine* m, std::size_t most, unsigned home);
   // `wanted`: how many objects the caller will take.
-  bool add_span(object_depot& d, unsigned size_class, page_heap::source from, std::size_t wanted);
+  bool add_span(slot_depot& d, unsigned size_class, page_heap::source from, std::size_t wanted);
   // Whether all objects that were never used are free, which is not asked while idle pages go back; whether all other
   // free objects have their mark, which is not asked of an unlisted span; and whether its pages have its class. For
   // checks.
@@ -301,8 +300,8 @@ class central {
   std::atomic<std::uint8_t> nodes_[most_homes] = {};  // meaningless while the home has had no thread
   // Per class: the depots besides that of home 0, null: none; and their number. Written under the lock of home 0's.
   std::atomic<std::uint8_t> more_depots_[size_classes::all] = {};
-  std::atomic<object_depot*> homes_[most_homes - 1][size_classes::all] = {};
-  object_depot depots_[size_classes::all];
+  std::atomic<slot_depot*> homes_[most_homes - 1][size_classes::all] = {};
+  slot_depot depots_[size_classes::all];
 };
 
 inline void central::validate() {
@@ -310,11 +309,11 @@ inline void central::validate() {
   std::size_t spare = 0;
   for (unsigned c = 1; c < size_classes::all; ++c) {
     unsigned depots = 0;
-    for_each_depot(c, [&](const object_depot& d) TARN_NOT_ANALYZED {
+    for_each_depot(c, [&](const slot_depot& d) TARN_NOT_ANALYZED {
       ++depots;
       d.validate_locked();
-      d.for_each_free([&](const span& s) {
-        spare += s.list == object_depot::spare_list ? s.bytes() : 0;
+      spare += d.spare_bytes();
+      d.spans.for_each([&](const span& s) {
         TARN_INVARIANT("central", this, s.home.load(std::memory_order_relaxed) == d.home);
         TARN_INVARIANT("central", this, s.owner.load(std::memory_order_relaxed) == &d);
         TARN_INVARIANT("central", this, size_classes::is_grain(c) || unused_are_free(s));

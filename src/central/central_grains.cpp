@@ -65,29 +65,29 @@ void central::divide(span* s, unsigned grain, std::uint64_t* bits) {
 }
 
 // Divides the class's partial span with the most free objects. False: there is none, or no memory.
-bool central::divide_span(object_depot& from, unsigned size_class) {
+bool central::divide_span(slot_depot& from, unsigned size_class) {
   const unsigned grain = size_classes::grain_of(size_class);
   if (grain == 0) return false;
   const std::size_t size = class_info(grain).size;
   const std::size_t grains = (std::size_t{class_info(size_class).span_pages} << page_shift) / size;
   void* const apart = has_ties_apart(grains) ? blocks_.allocate(bytes_apart) : nullptr;
   if (has_ties_apart(grains) && apart == nullptr) return false;
-  object_depot& to = depots_[grain];
+  slot_depot& to = depots_[grain];
   span* s = nullptr;
   {
     // Both locks, in the order in which fork takes them.
     os::lock_guard guard(from.lock, from);
     os::lock_guard grain_guard(to.lock, to);
-    s = from.sparsest();
+    s = from.spans.sparsest();
     if (s != nullptr) {
       if (TARN_UNLIKELY(s->free_when_looked != 0)) list_again(s);
-      from.remove(s);
+      from.spans.remove(s);
       s->owner.store(&to, std::memory_order_relaxed);
       divide(s, grain, apart != nullptr ? static_cast<std::uint64_t*>(apart) : s->inline_bits);
-      // release: partner of the acquire in put_back(). The depot of grains has home 0.
+      // release: partner of the acquire in class_front::elsewhere(). The depot of grains has home 0.
       s->home.store(0, std::memory_order_release);
       map_.set_objects(s, size);
-      to.adopt(s);
+      to.spans.adopt(s);
       has_grains_.store(true, std::memory_order_relaxed);
       review(from, size_class);
     }
@@ -100,11 +100,11 @@ bool central::divide_span(object_depot& from, unsigned size_class) {
 std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most) {
   const std::size_t size = class_info(grain).size;
   const std::size_t length = (bytes + size - 1) / size;
-  object_depot& d = depots_[grain];
+  slot_depot& d = depots_[grain];
   std::size_t found = 0;
   {
     os::lock_guard guard(d.lock, d);
-    d.for_each_partial(least_free(bytes), length, looks, [&](span* s) TARN_REQUIRES(d.lock) {
+    d.spans.for_each_partial(least_free(bytes), length, looks, [&](span* s) TARN_REQUIRES(d.lock) {
       if (s->no_run_of != 0 && s->no_run_of <= length) return true;
       std::size_t taken = 0;
       for (std::size_t i = 0; found < most; i += length) {
@@ -117,7 +117,7 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
         out[found++] = objects::at(s, i);
         taken += length;
       }
-      if (taken != 0) d.change_free_count(s, -static_cast<int>(taken));
+      if (taken != 0) d.spans.change_free_count(s, -static_cast<int>(taken));
       return found < most;
     });
     review(d, grain);
@@ -164,7 +164,7 @@ bool central::has_more_free(unsigned sixteenths) {
   std::size_t free = 0;
   std::size_t taken = 0;
   for (unsigned c = 1; c < size_classes::all; ++c) {
-    for_each_depot(c, [&](const object_depot& d) {
+    for_each_depot(c, [&](const slot_depot& d) {
       free += d.free_hint.load(std::memory_order_relaxed);
       taken += d.taken_hint.load(std::memory_order_relaxed);
     });

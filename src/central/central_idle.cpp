@@ -24,7 +24,7 @@ constexpr std::size_t least_waiting = 64;
 // less full.
 constexpr std::size_t extra_magazines_from = 1 * mib;
 
-std::size_t most_full_magazines(const object_depot& d, unsigned size_class, std::size_t depots) {
+std::size_t most_full_magazines(const slot_depot& d, unsigned size_class, std::size_t depots) {
   const auto& info = class_info(size_class);
   const std::size_t limit = handover_limit / depots / (std::size_t{info.size} * info.magazine);
   return std::max<std::size_t>(limit, 2) + d.full_limit.extra() / info.magazine;
@@ -41,10 +41,10 @@ constexpr std::size_t bytes_of_magazine(unsigned size_class) {
 // ---- full magazines ----
 
 // Objects have been taken out of spans: more may wait in full magazines if they were put back in this period.
-void central::note_taken(object_depot& d, unsigned size_class, std::size_t objects) {
+void central::note_taken(slot_depot& d, unsigned size_class, std::size_t objects) {
   const std::size_t size = class_info(size_class).size;
   if (size < least_waiting || size > largest_shared) return;
-  const std::size_t bytes = std::min(d.taken() * size / extra_magazines_divisor, most_extra_magazines);
+  const std::size_t bytes = std::min(d.spans.taken() * size / extra_magazines_divisor, most_extra_magazines);
   const std::size_t most = bytes * class_info(size_class).magazine / bytes_of_magazine(size_class);
   const bool more =
       d.full_limit.note_made(static_cast<std::uint32_t>(objects), static_cast<std::uint32_t>(most),
@@ -53,18 +53,12 @@ void central::note_taken(object_depot& d, unsigned size_class, std::size_t objec
 }
 
 magazine* central::take_full(unsigned size_class, unsigned home) {
-  object_depot& d = depot_to_refill(size_class, home);
-  // Read without the lock, as in give_full().
+  slot_depot& d = depot_to_refill(size_class, home);
+  // Read without the lock: a stale value only costs a refill.
   if (d.full_hint() == 0) return nullptr;
-  magazine* m = nullptr;
-  {
-    os::lock_guard guard(d.lock, d);
-    if (d.home == 0) note_taker(d, size_class, home);
-    m = d.full.pop();
-  }
-  if (m == nullptr) return nullptr;
-  d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
-  return m;
+  os::lock_guard guard(d.lock, d);
+  if (d.home == 0) note_taker(d, size_class, home);
+  return d.pop_full();
 }
 
 bool central::give_full(unsigned size_class, magazine* m, unsigned home, magazine** empty) {
@@ -75,51 +69,40 @@ bool central::give_full(unsigned size_class, magazine* m, unsigned home, magazin
         of_most == home_of(m->bottom()[m->count / 2]) && of_most == home_of(m->bottom()[m->count - 1]);
     if (agree && of_most < most_homes) home = of_most;
   }
-  object_depot& d = depot(size_class, home);
-  // Read without the lock: a full depot is common, and a stale count costs at most a flush, or a magazine above the
-  // limit.
-  if (d.full_hint() >= most_full_magazines(d, size_class, depot_count(size_class)) ||
-      d.draining.load(std::memory_order_relaxed)) {
-    return false;
-  }
-  os::lock_guard guard(d.lock, d);
-  if (empty != nullptr) *empty = d.empty.pop();
-  d.full.push(m);
-  d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
+  slot_depot& d = depot(size_class, home);
+  if (!d.give_full(m, most_full_magazines(d, size_class, depot_count(size_class)), empty)) return false;
   // No span becomes spare while all objects wait here, so nothing else may wake decay.
-  const std::size_t bytes = class_info(size_class).magazine * std::size_t{class_info(size_class).size};
-  if (d.full.count() == (spare_watch_bytes + bytes - 1) / bytes)
+  const std::size_t bytes = class_info(size_class).magazine * class_info(size_class).size;
+  if (d.full_hint() == (spare_watch_bytes + bytes - 1) / bytes)
     spare_news_.store(true, std::memory_order_relaxed);
   return true;
 }
 
 // A depot has at most as many magazines, full and empty ones, as it may have full ones.
 bool central::leave_empty(unsigned size_class, magazine* m, unsigned home) {
-  object_depot& d = depot(size_class, home);
+  slot_depot& d = depot(size_class, home);
   // A shorter one would not do for every giver.
   if (m->capacity < class_info(size_class).magazine) return false;
   if (d.full_hint() + d.empty_hint() >= most_full_magazines(d, size_class, depot_count(size_class)))
     return false;
-  m->count = 0;
-  os::lock_guard guard(d.lock, d);
-  d.empty.push(m);
+  d.leave_empty(m);
   return true;
 }
 
 // ---- giving back ----
 
 // One span at a time: a span that this thread holds while another thread forks is lost to the child.
-std::size_t central::release_spares_of(object_depot& d, std::uint32_t keep, bool can_wait, std::size_t most) {
+std::size_t central::release_spares_of(slot_depot& d, std::uint32_t keep, bool can_wait, std::size_t most) {
   std::size_t released = 0;
   while (released < most && !(can_wait && os::background_thread_must_end())) {
     span* s = nullptr;
     {
       os::lock_guard guard(d.lock, d);
-      if (d.spare_count.load(std::memory_order_relaxed) > keep) s = d.take_spare_span();
+      if (d.spare_count() > keep) s = d.spans.take_spare();
       if (s == nullptr) return released;
       s->state.store(span_state::purging, std::memory_order_relaxed);
       s->owner.store(nullptr, std::memory_order_relaxed);
-      spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+      note_spares(d);
     }
     released += s->bytes();
     destroy_span(s);
@@ -133,9 +116,9 @@ void central::settle_slow(unsigned size_class) {
     release_spares_of(depots_[size_class], 0, false);
     return;
   }
-  for_each_depot(size_class, [&](object_depot& d) {
+  for_each_depot(size_class, [&](slot_depot& d) {
     const std::uint32_t most = most_spares(d, size_class);
-    if (d.spare_count.load(std::memory_order_relaxed) <= most) return;
+    if (d.spare_count() <= most) return;
     const std::size_t released = release_spares_of(d, most, false);
     d.spare_limit.note_given_up(static_cast<std::uint32_t>(released / span_bytes(size_class)));
   });
@@ -144,18 +127,17 @@ void central::settle_slow(unsigned size_class) {
 std::size_t central::release_spares(bool all, std::size_t most) {
   std::size_t released = 0;
   for (unsigned c = 1; c < size_classes::all && spare_bytes() != 0 && released < most; ++c) {
-    for_each_depot(c, [&](object_depot& d) {
+    for_each_depot(c, [&](slot_depot& d) {
       if (all) {
-        const bool has_any = d.spare_count.load(std::memory_order_relaxed) != 0;
+        const bool has_any = d.spare_count() != 0;
         if (has_any && released < most) released += release_spares_of(d, 0, false, most - released);
         return;
       }
       std::uint32_t used = 0;
       {
         os::lock_guard guard(d.lock, d);
-        const std::uint32_t now = d.spare_count.load(std::memory_order_relaxed);
-        const std::uint32_t idle = d.spare_low.end_period(now);
-        used = now - idle;
+        const std::uint32_t idle = d.spans.end_period_of_spares();
+        used = d.spare_count() - idle;
         d.spare_limit.end_period(idle);
       }
       released += release_spares_of(d, used, true);
@@ -164,35 +146,16 @@ std::size_t central::release_spares(bool all, std::size_t most) {
   return released;
 }
 
-// One at a time, as release_spares_of().
-void central::free_idle_empties(object_depot& d, bool all) {
-  if (d.empty_hint() == 0) return;
-  std::uint32_t idle = 0;
-  {
-    os::lock_guard guard(d.lock, d);
-    idle = d.empty.end_period(all);
-  }
-  for (; idle != 0; --idle) {
-    magazine* m = nullptr;
-    {
-      os::lock_guard guard(d.lock, d);
-      m = d.empty.pop();
-    }
-    if (m == nullptr) return;
-    magazines_.deallocate(m);
-  }
-}
-
-void central::flush_magazines(object_depot& d, unsigned size_class, bool all) {
+void central::flush_magazines(slot_depot& d, unsigned size_class, bool all) {
   flush_draining(size_class, put_back_magazines(d, size_class, all, false));
 }
 
 // As put_back_all(), for the objects of full magazines. Takes one magazine at a time: a forked child loses what another
 // thread holds at the fork.
-std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, bool all, bool given_up) {
+std::uint32_t central::put_back_magazines(slot_depot& d, unsigned size_class, bool all, bool given_up) {
   std::uint32_t draining = 0;
   std::uint32_t left = 0;
-  free_idle_empties(d, all);
+  d.end_idle_empties(all, [this](magazine* m) { magazines_.deallocate(m); });
   {
     os::lock_guard guard(d.lock, d);
     const std::uint32_t count = d.full.count();
@@ -217,7 +180,7 @@ std::uint32_t central::put_back_magazines(object_depot& d, unsigned size_class, 
 
 void central::flush_idle_magazines(bool all) {
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    for_each_depot(c, [&](object_depot& d) {
+    for_each_depot(c, [&](slot_depot& d) {
       if (!all || d.full_hint() != 0 || d.empty_hint() != 0) flush_magazines(d, c, all);
     });
   }
@@ -232,7 +195,7 @@ bool central::flush_extra_magazines(std::size_t bytes) {
     return false;
   }
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    for_each_depot(c, [&](object_depot& d) {
+    for_each_depot(c, [&](slot_depot& d) {
       if (d.full_limit.extra() == 0) return;
       flush_magazines(d, c, true);
       d.full_limit.clear();
@@ -249,11 +212,8 @@ bool central::flush_extra_magazines(std::size_t bytes) {
 std::size_t central::handover_bytes() {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    for_each_depot(c, [&](object_depot& d) {
-      if (d.full_hint() == 0) return;
-      os::lock_guard guard(d.lock, d);
-      for (const magazine* m = d.full.first(); m != nullptr; m = m->next)
-        bytes += m->count * std::size_t{class_info(c).size};
+    for_each_depot(c, [&](slot_depot& d) {
+      if (d.full_hint() != 0) bytes += d.waiting() * class_info(c).size;
     });
   }
   return bytes;

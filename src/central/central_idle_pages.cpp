@@ -42,109 +42,89 @@ static_assert(class_info(1).objects < held_now);
 }  // namespace
 
 // The free objects of a span, taken.
-struct central::taken_objects {
-  std::uintptr_t start = 0;  // of the span
-  std::uintptr_t first = 0;  // of its first object
-  std::size_t capacity = 0;
-  std::size_t backed = 0;  // those behind have never been used, and no page was prepared for them
-  std::uint64_t bits[most_words];
+struct central::idle_objects : held_slots {
+  idle_objects() { bits = room; }
 
-  [[nodiscard]] bool has(std::size_t i) const {
-    return (bits[i / objects::bits_per_word] & objects::bit_of(i)) != 0;
-  }
-  [[nodiscard]] std::size_t count() const {
-    std::size_t found = 0;
-    for (std::size_t w = 0; w < objects::words(capacity); ++w)
-      found += static_cast<std::size_t>(std::popcount(bits[w]));
-    return found;
-  }
+  std::uintptr_t first = 0;  // of its first object
+  std::size_t backed = 0;    // those behind have never been used, and no page was prepared for them
+  std::uint64_t room[most_words];
+
   // Calls visit(range) for each run of whole system pages in these objects, or before the first object of the span.
   template <class Visit>
   void for_each_run(std::size_t size, Visit visit) const {
-    objects::for_each_page_run(bits, backed, start, first, size, visit);
+    objects::for_each_page_run(bits, backed, of->start, first, size, visit);
   }
 };
 
 // Takes all free objects of a span some pages of which they fill, and which has more of them than at the last look, and
-// unlists the span. Null: none found.
-span* central::take_idle_objects(object_depot& d, std::size_t size, taken_objects& out) {
+// unlists the span. False: none found.
+bool central::take_idle_objects(slot_depot& d, std::size_t size, idle_objects& out) {
   const bool may_back_unused = heap_.may_back_unused();
   os::lock_guard guard(d.lock, d);
-  span* const s = d.find_sparse(least_free_eighths, most_sparse_looked_at, [&](const span* each) {
-    if (each->free_objects <= each->free_when_looked) return false;
-    out.capacity = each->capacity;
-    out.backed = may_back_unused ? each->capacity : each->first_unused;
-    out.start = each->start;
-    out.first = objects::first_of(each);
-    std::copy_n(each->free_bits, objects::words(each->capacity), out.bits);
-    bool has_pages = false;
-    out.for_each_run(size, [&](const os::address_range&) { has_pages = true; });
-    return has_pages;
-  });
-  if (s == nullptr) return nullptr;
-  s->free_when_looked = held_now;
-  map_.map_pages(s);
-  std::fill_n(s->free_bits, objects::words(s->capacity), std::uint64_t{0});
-  d.change_free_count(s, -static_cast<int>(s->free_objects));
-  return s;
+  const bool found =
+      nullptr != d.spans.find_sparse(least_free_eighths, most_sparse_looked_at, [&](span* each) {
+        if (each->free_objects <= each->free_when_looked) return false;
+        out.of = each;
+        out.backed = may_back_unused ? each->capacity : each->first_unused;
+        out.first = objects::first_of(each);
+        out.copy(each);
+        bool has_pages = false;
+        out.for_each_run(size, [&](const os::address_range&) { has_pages = true; });
+        return has_pages;
+      });
+  if (!found) return false;
+  out.of->free_when_looked = held_now;
+  map_.map_pages(out.of);
+  d.hold(out);
+  return true;
 }
 
 // Puts the objects back, one of which the program may have freed again meanwhile: then the process ends. `dropped`: the
 // pages have been, so the span stays unlisted. False: another thread has divided the span into grains.
-bool central::return_idle_objects(unsigned size_class, span* s, const taken_objects& held, bool dropped) {
-  const void* freed_twice = nullptr;
+bool central::return_idle_objects(unsigned size_class, const idle_objects& held, bool dropped) {
+  span* const s = held.of;
+  std::size_t twice = held.capacity;
   for (bool done = false; !done;) {
     // acquire: partner of the release where a span gets another depot.
-    object_depot& d = depot(size_class, s->home.load(std::memory_order_acquire));
+    slot_depot& d = depot(size_class, s->home.load(std::memory_order_acquire));
     os::lock_guard guard(d.lock, d);
     if (s->home.load(std::memory_order_acquire) != d.home) continue;
     if (s->size_class != size_class) return false;
-    int count = 0;
-    for (std::size_t w = 0; w < objects::words(held.capacity); ++w) {
-      if (const std::uint64_t both = s->free_bits[w] & held.bits[w]; TARN_UNLIKELY(both != 0))
-        freed_twice =
-            objects::at(s, w * objects::bits_per_word + static_cast<std::size_t>(std::countr_zero(both)));
-      count += std::popcount(held.bits[w] & ~s->free_bits[w]);
-      s->free_bits[w] |= held.bits[w];
-    }
-    if (d.change_free_count(s, count)) {
-      spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
-      spare_news_.store(true, std::memory_order_relaxed);
-    }
-    s->free_when_looked = s->free_objects;
+    twice = d.put_held(held);
+    if (note_spares(d)) spare_news_.store(true, std::memory_order_relaxed);
     if (TARN_UNLIKELY(!dropped)) {
       list_again(s);
-      d.put_last(s);
+      d.spans.put_last(s);
     }
     done = true;
   }
-  if (TARN_UNLIKELY(freed_twice != nullptr))
-    os::fatal("double free, detected when a page of the block went back to the system", freed_twice);
+  if (TARN_UNLIKELY(twice != held.capacity))
+    os::fatal("double free, detected when a page of the block went back to the system",
+              objects::at(s, twice));
   return true;
 }
 
-std::size_t central::purge_idle_pages_of(object_depot& d, unsigned size_class, std::size_t most,
+std::size_t central::purge_idle_pages_of(slot_depot& d, unsigned size_class, std::size_t most,
                                          bool can_wait) {
   const std::size_t size = class_info(size_class).size;
   std::size_t purged = 0;
-  taken_objects held;
+  idle_objects held;
   unsigned times_refused = 0;
   for (std::size_t seen = 0;
        seen < most && times_refused < most_refused && !(can_wait && os::background_thread_must_end());) {
-    span* const s = take_idle_objects(d, size, held);
-    if (s == nullptr) break;
+    if (!take_idle_objects(d, size, held)) break;
     bool dropped = false;
     bool refused = false;
     held.for_each_run(size, [&](const os::address_range& run) {
       if (refused) return;
-      refused = !heap_.purge_within(s, run.start, run.bytes());
+      refused = !heap_.purge_within(held.of, run.start, run.bytes());
       if (refused) return;
       dropped = true;
       purged += run.bytes();
     });
     seen += held.count() * size;
     if (refused) ++times_refused;
-    if (return_idle_objects(size_class, s, held, dropped)) continue;
+    if (return_idle_objects(size_class, held, dropped)) continue;
     for (std::size_t i = 0; i < held.capacity; ++i) {
       if (!held.has(i)) continue;
       void* object = reinterpret_cast<void*>(held.first + i * size);
@@ -179,7 +159,7 @@ central::unlisted central::look_up_unlisted(const void* object) {
     // acquire: partner of the release where a span gets another depot.
     const unsigned home = s->home.load(std::memory_order_acquire);
     if (size_class == 0 || home >= most_homes) return {};
-    object_depot& d = depot(size_class, home);
+    slot_depot& d = depot(size_class, home);
     os::lock_guard guard(d.lock, d);
     // A span is listed, divided and moved under this lock; the next look then finds its new class or depot.
     if (s->home.load(std::memory_order_acquire) != d.home || s->size_class != size_class ||
@@ -219,15 +199,15 @@ std::size_t central::purge_idle_pages(bool all) {
   if constexpr (hardened_build) return 0;
   std::size_t purged = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    for_each_depot(c, [&](object_depot& d) {
+    for_each_depot(c, [&](slot_depot& d) {
       // What was free all through the last period; requests are served from the fullest spans, so these are the others.
       const std::size_t size = class_info(c).size;
       std::size_t most = d.idle_slots.load(std::memory_order_relaxed) * size;
       if (all) {
         // Not until none is found: another thread that takes and frees objects makes more of them all the time.
         os::lock_guard guard(d.lock, d);
-        most = static_cast<std::size_t>(d.free_slots()) * size;
-      } else if (!d.draining.load(std::memory_order_relaxed) || most < object_depot::drain_from) {
+        most = d.spans.free_slots() * size;
+      } else if (!d.draining() || most < slot_depot::drain_from) {
         return;
       }
       purged += purge_idle_pages_of(d, c, most, !all);

@@ -14,7 +14,7 @@ bool central::occupancy_of(const span& s, const void* object, occupancy& out) {
     // acquire: partner of the release where a span gets another depot.
     const unsigned home = s.home.load(std::memory_order_acquire);
     if (size_class == 0 || home >= most_homes) return false;
-    object_depot& d = depot(size_class, home);
+    slot_depot& d = depot(size_class, home);
     os::lock_guard guard(d.lock, d);
     if (s.home.load(std::memory_order_acquire) != d.home || s.size_class != size_class ||
         !s.contains(address_of(object))) {
@@ -24,9 +24,9 @@ bool central::occupancy_of(const span& s, const void* object, occupancy& out) {
     out.object_size = class_info(size_class).size;
     out.taken = out.objects - s.free_objects;
     out.bytes = s.bytes();
-    out.partial_objects = d.partial_slots();
+    out.partial_objects = d.spans.partial_slots();
     out.partial_spans = out.partial_objects / out.objects;
-    out.partial_taken = out.partial_objects - static_cast<std::size_t>(d.free_slots());
+    out.partial_taken = out.partial_objects - d.spans.free_slots();
     out.is_next = best_span(d) == &s;
     return true;
   }
@@ -35,14 +35,14 @@ bool central::occupancy_of(const span& s, const void* object, occupancy& out) {
 
 central::class_figures central::figures_of(unsigned size_class) {
   class_figures out{};
-  for_each_depot(size_class, [&](object_depot& d) {
+  for_each_depot(size_class, [&](slot_depot& d) {
     os::lock_guard guard(d.lock, d);
-    out.objects += d.slots();
-    out.taken += d.taken();
+    out.objects += d.spans.slots();
+    out.taken += d.spans.taken();
     if (size_classes::is_grain(size_class)) return;
     const std::size_t per_span = class_info(size_class).objects;
-    out.spans += d.slots() / per_span;
-    out.with_room += d.partial_slots() / per_span;
+    out.spans += d.spans.slots() / per_span;
+    out.with_room += d.spans.partial_slots() / per_span;
   });
   return out;
 }

@@ -38,20 +38,6 @@ class magazine_stack {
     const std::uint32_t idle = low_.end_period(count());
     return all ? count() : idle;
   }
-  // The same, but takes these magazines as a chain. Calls visit(magazine) for each.
-  template <class Visit>
-  magazine* take_idle(bool all, Visit visit) {
-    magazine* taken = nullptr;
-    for (std::uint32_t n = end_period(all); n != 0; --n) {
-      magazine* const m = pop();
-      visit(*m);
-      chain::push(taken, m);
-    }
-    return taken;
-  }
-  magazine* take_idle(bool all) {
-    return take_idle(all, [](const magazine&) {});
-  }
 
   // Checks the invariant. Under the lock.
   void validate() const {

@@ -3,7 +3,7 @@
 //
 // Thread safety: the bits are guarded by the lock of the class's depot.
 // Invariant: bit i is set exactly if object i is free and in the span, for i < capacity; all other bits are clear.
-// free_objects == number of bits set. No free grain has its tie bit set. (validate(), which object_depot calls for its
+// free_objects == number of bits set. No free grain has its tie bit set. (validate(), which slot_spans calls for its
 // spans.)
 #pragma once
 
@@ -37,10 +37,13 @@ inline std::uintptr_t first_of(const span* s) {
 inline void* at(const span* s, std::size_t index) {
   return reinterpret_cast<void*>(first_of(s) + index * class_info(s->size_class).size);
 }
-// Requires: an object of s begins at the address.
+// Requires: an object of s, whose class is `c`, begins at the address.
+inline std::size_t index_of(const slot_class& c, const span* s, std::uintptr_t address) {
+  const std::uintptr_t first = s->end() - s->capacity * c.size;
+  return static_cast<std::size_t>((wide{address - first} * c.reciprocal) >> bits_per_word);
+}
 inline std::size_t index_of(const span* s, std::uintptr_t address) {
-  return static_cast<std::size_t>((wide{address - first_of(s)} * class_info(s->size_class).reciprocal) >>
-                                  bits_per_word);
+  return index_of(class_info(s->size_class), s, address);
 }
 
 inline void set_all_free(std::uint64_t* bits, std::size_t capacity) {
@@ -50,7 +53,20 @@ inline void set_all_free(std::uint64_t* bits, std::size_t capacity) {
   }
 }
 
+// Cuts a span of the class's length, all of whose objects are free. `bits`: room for their bits.
+inline void cut(span* s, unsigned size_class, std::uint64_t* bits) {
+  s->size_class = static_cast<std::uint8_t>(size_class);
+  s->free_objects = s->capacity = class_info(size_class).objects;
+  s->free_bits = bits;
+  set_all_free(bits, s->capacity);
+}
+
 constexpr std::uint64_t bit_of(std::size_t index) { return std::uint64_t{1} << (index % bits_per_word); }
+inline std::size_t count(const std::uint64_t* bits, std::size_t capacity) {
+  std::size_t set = 0;
+  for (std::size_t w = 0; w < words(capacity); ++w) set += static_cast<std::size_t>(std::popcount(bits[w]));
+  return set;
+}
 
 // Calls visit(range) for each run of whole system pages in the objects whose bits are set. What lies before the first
 // object, from `start` on, counts as part of it.
@@ -69,9 +85,8 @@ void for_each_page_run(const std::uint64_t* bits, std::size_t count, std::uintpt
 // Marks the object free. False: it was free already.
 inline bool set_free(span* s, std::size_t index) {
   std::uint64_t& word = s->free_bits[index / bits_per_word];
-  const std::uint64_t bit = std::uint64_t{1} << (index % bits_per_word);
-  if (TARN_UNLIKELY((word & bit) != 0)) return false;
-  word |= bit;
+  if (TARN_UNLIKELY((word & bit_of(index)) != 0)) return false;
+  word |= bit_of(index);
   return true;
 }
 
@@ -168,13 +183,7 @@ inline std::size_t find_run(const span* s, std::size_t index, std::size_t length
 inline bool is_free(const span* s, std::size_t index) {
   return (s->free_bits[index / bits_per_word] >> (index % bits_per_word) & 1U) != 0;
 }
-inline std::size_t count_free(const span* s) {
-  std::size_t count = 0;
-  for (std::size_t w = 0; w < words(s->capacity); ++w) {
-    count += static_cast<std::size_t>(std::popcount(s->free_bits[w]));
-  }
-  return count;
-}
+inline std::size_t count_free(const span* s) { return count(s->free_bits, s->capacity); }
 
 inline void validate(const span* s) {
   const std::size_t bits_in_last_word = s->capacity % bits_per_word;

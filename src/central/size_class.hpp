@@ -15,6 +15,7 @@
 
 #include "base/compiler.hpp"
 #include "base/units.hpp"
+#include "central/slot_class.hpp"
 
 namespace tarn {
 
@@ -26,22 +27,8 @@ inline constexpr std::size_t least_span_bytes = 8 * kib;
 inline constexpr std::size_t most_span_objects = 512;
 inline constexpr std::size_t objects_wanted = 4;
 inline constexpr std::size_t wanted_span_bytes = 64 * kib;
-// The most bytes of objects in a full magazine; caches begin with far less (thread/thread_cache_budget.cpp).
-inline constexpr std::size_t magazine_bytes = 64 * kib;
-// The same for objects of up to 512 bytes: many of them fit, so one refill already serves many calls.
-inline constexpr std::size_t magazine_bytes_small = 16 * kib;
-// The same for freed blocks of grains. Their sizes are not known; each counts as the largest one.
+// The most bytes in a magazine of freed blocks of grains. Their sizes are not known; each counts as the largest one.
 inline constexpr std::size_t magazine_bytes_of_grains = 128 * kib;
-// At most this fraction of a span may be left over because no object fits.
-inline constexpr std::size_t tail_waste_divisor = 8;
-
-inline constexpr std::size_t largest_magazine = 252;
-
-// Division by an object size is multiplication by its reciprocal, ceil(2^64 / size), in 128 bits: the high
-// half is the quotient, and the low half is below the reciprocal exactly if there is no remainder.
-// (Lemire, Kaser, Kurz, "Faster remainder by direct computation", Software: Practice and Experience 49,
-// 2019.)
-__extension__ using wide = unsigned __int128;
 
 namespace size_classes {
 
@@ -69,15 +56,7 @@ inline constexpr std::size_t largest_of_grains = 16 * kib;
 
 constexpr bool is_grain(unsigned c) { return c >= count; }
 
-struct info {
-  std::uint32_t size;
-  // ceil(2^64 / size). For a distance up to a span's length, bits 64 and above of distance * reciprocal are the
-  // quotient, and the lower bits are less than reciprocal if and only if size divides the distance.
-  std::uint64_t reciprocal;
-  std::uint16_t objects;  // per span
-  std::uint16_t span_pages;
-  std::uint8_t magazine;  // most objects in a magazine
-};
+using info = slot_class;
 
 constexpr std::uint32_t size_of_class(unsigned c) {
   if (c == 0) return 0;
@@ -97,18 +76,14 @@ constexpr std::size_t most_block_bytes(unsigned c) {
 
 constexpr std::size_t span_pages_for(std::size_t size) {
   const std::size_t wanted = std::min(size * objects_wanted, wanted_span_bytes);
-  std::size_t pages =
-      pages_for(std::max({std::min(least_span_bytes, most_span_objects * size), wanted, size}));
-  while ((pages << page_shift) % size * tail_waste_divisor > pages << page_shift) ++pages;
-  return pages;
+  const std::size_t least = std::max({std::min(least_span_bytes, most_span_objects * size), wanted, size});
+  return slot_class::pages_well_filled(pages_for(least), size);
 }
 
 constexpr info make_info(unsigned c) {
   if (c == 0) return {};
   const std::size_t size = size_of_class(c);
-  info out{};
-  out.size = static_cast<std::uint32_t>(size);
-  out.reciprocal = ~std::uint64_t{0} / size + 1;
+  info out(size);
   if (is_grain(c)) {
     out.magazine = static_cast<std::uint8_t>(magazine_bytes_of_grains / most_block_bytes(c));
     return out;
@@ -116,8 +91,6 @@ constexpr info make_info(unsigned c) {
   const std::size_t pages = span_pages_for(size);
   out.span_pages = static_cast<std::uint16_t>(pages);
   out.objects = static_cast<std::uint16_t>((pages << page_shift) / size);
-  out.magazine = static_cast<std::uint8_t>(std::clamp<std::size_t>(
-      (size <= 512 ? magazine_bytes_small : magazine_bytes) / size, 1, largest_magazine));
   return out;
 }
 
@@ -146,10 +119,6 @@ constexpr auto make_lookup(unsigned shift) {
 inline constexpr auto table = make_table();
 inline constexpr auto fine_lookup = make_lookup<(fine_end >> fine_shift) + 1>(fine_shift);
 inline constexpr auto coarse_lookup = make_lookup<(largest_class_size >> coarse_shift) + 1>(coarse_shift);
-
-}  // namespace size_classes
-
-namespace size_classes {
 
 // The largest grain whose size divides the class's object size and of which a span has at most most_grains / 2; if
 // there is none, the smallest grain; 0 if even that one is not possible.

@@ -94,10 +94,9 @@ struct alignas(separation) span {
     std::uint32_t first_unused;
   };
   std::uint64_t* free_bits = nullptr;
-  // pooled: the pool_shard, written under the shard's lock. cut: the object_depot that has the span, written under the
-  // depot's lock; null while none has. buffer, kept: the buffer_core. scoped: the scope_region. sampled, large: what
-  // heap_samples knows of it; null for a large block that is not sampled. In transit (spans_in_transit.hpp): the thread
-  // that purges or unmaps it.
+  // cut, pooled: the slot_depot that has the span, written under its lock; null while none has. buffer, kept: the
+  // buffer_core. scoped: the scope_region. sampled, large: what heap_samples knows of it; null for a large block that is
+  // not sampled. In transit (spans_in_transit.hpp): the thread that purges or unmaps it.
   std::atomic<void*> owner{nullptr};
   std::uint16_t capacity = 0;  // objects
   open_count free_objects;

@@ -18,9 +18,6 @@ namespace {
 std::uint64_t& word_of(std::uint64_t* books, std::size_t book_words, unsigned book, std::size_t index) {
   return books[book * book_words + index / objects::bits_per_word];
 }
-constexpr std::uint64_t bit_of(std::size_t index) {
-  return std::uint64_t{1} << (index % objects::bits_per_word);
-}
 
 enum : unsigned { live_book = 1, filled_book = 2 };
 
@@ -50,9 +47,9 @@ tarn_pool& checked_slots::check(tarn_pool* pool, const void* object, const char*
   bool known = false;
   bool live = false;
   {
-    os::lock_guard guard(shard->depot_.lock);
+    os::lock_guard guard(shard->lock);
     known = at.index < s->capacity;
-    live = known && (word_of(s->free_bits, book_words, live_book, at.index) & bit_of(at.index)) != 0;
+    live = known && (word_of(s->free_bits, book_words, live_book, at.index) & objects::bit_of(at.index)) != 0;
   }
   if (!known) os::fatal_at(object, what, " of a pointer that never was an object of ", name);
   if (!live) os::fatal_at(object, "double ", what, " of ", name);
@@ -76,11 +73,11 @@ void checked_slots::hand_out(tarn_pool& pool, void* object) {
   memory_marks::unpoison(object, size);
   bool filled = false;
   {
-    os::lock_guard guard(pool_shard::owner_of(object)->depot_.lock);
-    word_of(s->free_bits, book_words, live_book, index) |= bit_of(index);
+    os::lock_guard guard(pool_shard::owner_of(object)->lock);
+    word_of(s->free_bits, book_words, live_book, index) |= objects::bit_of(index);
     std::uint64_t& word = word_of(s->free_bits, book_words, filled_book, index);
-    filled = (word & bit_of(index)) != 0;
-    word &= ~bit_of(index);
+    filled = (word & objects::bit_of(index)) != 0;
+    word &= ~objects::bit_of(index);
     if (os::is_check_due(book_words)) validate_locked(pool, s);
   }
   memory_marks::show(object, size);
@@ -103,11 +100,11 @@ tarn_pool& checked_slots::take_back(tarn_pool* pool, void* object) {
   memory_marks::hide(object, owner.layout_.size);
   bool was_live = false;
   {
-    os::lock_guard guard(pool_shard::owner_of(object)->depot_.lock);
+    os::lock_guard guard(pool_shard::owner_of(object)->lock);
     std::uint64_t& word = word_of(s->free_bits, book_words, live_book, index);
-    was_live = (word & bit_of(index)) != 0;
-    word &= ~bit_of(index);
-    word_of(s->free_bits, book_words, filled_book, index) |= bit_of(index);
+    was_live = (word & objects::bit_of(index)) != 0;
+    word &= ~objects::bit_of(index);
+    word_of(s->free_bits, book_words, filled_book, index) |= objects::bit_of(index);
     if (os::is_check_due(book_words)) validate_locked(owner, s);
   }
   // Another thread has destroyed the object since the check above.

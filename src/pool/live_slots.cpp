@@ -38,10 +38,10 @@ class all_locks {
  public:
   explicit all_locks(tarn_pool& pool) TARN_NOT_ANALYZED : pool_(pool) {
     pool_registry::pools.lock().lock();
-    pool_.for_each_shard([](pool_shard& s) TARN_NOT_ANALYZED { s.lock().lock(); });
+    pool_.for_each_shard([](pool_shard& s) TARN_NOT_ANALYZED { s.lock.lock(); });
   }
   ~all_locks() TARN_NOT_ANALYZED {
-    pool_.for_each_shard([](pool_shard& s) TARN_NOT_ANALYZED { s.lock().unlock(); });
+    pool_.for_each_shard([](pool_shard& s) TARN_NOT_ANALYZED { s.lock.unlock(); });
     pool_registry::pools.lock().unlock();
   }
   all_locks(const all_locks&) = delete;

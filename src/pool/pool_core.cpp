@@ -40,25 +40,16 @@ constexpr std::size_t least_heap_to_wake = mib;
 
 // The most bytes of empty spans that decay leaves in a shard while the pool is in use.
 constexpr std::size_t aged_spare_limit = 64 * kib;
-// The most bytes of slots in a magazine of small objects.
-constexpr std::size_t small_magazine_bytes = 16 * kib;
 // A shard takes several fresh spans at once: this part of the pool's bytes per shard, and at most most_in_batch bytes.
 // They are not touched before they are needed.
 constexpr std::size_t span_batch_divisor = 4;
 constexpr std::size_t most_in_batch = mib;
 
-std::size_t magazine_for(std::size_t size, std::size_t wanted) {
-  const std::size_t bytes = size <= 512 ? small_magazine_bytes : magazine_bytes;
-  return std::clamp<std::size_t>(wanted != 0 ? wanted : bytes / size, 1, largest_magazine);
-}
-
 }  // namespace
 
 pool_core::pool_core(const tarn_pool_options& request, const char* name)
-    : pool_shared(
-          slot_layout(request.object_size, request.alignment), name,
-          magazine_for(slot_layout(request.object_size, request.alignment).size, request.magazine_length),
-          request.huge_pages),
+    : pool_shared(slot_layout(request.object_size, request.alignment, request.magazine_length), name,
+                  request.huge_pages),
       owner(request.owner),
       objects_per_span_(std::max<std::size_t>(request.objects_per_span, 1)),
       limit_(request.limit),
@@ -76,7 +67,7 @@ void pool_core::set_ordered(bool beyond_caches) {
   const bool ordered = beyond_caches || layout_.size < cache_line;
   const std::size_t limit = ordered ? ordered_handover_limit : handover_limit;
   most_waiting_.store(
-      static_cast<unsigned>(std::max<std::size_t>(limit / (layout_.size * most_in_magazine_), 2)),
+      static_cast<unsigned>(std::max<std::size_t>(limit / (layout_.size * most_in_magazine()), 2)),
       std::memory_order_relaxed);
   beyond_caches_.store(beyond_caches, std::memory_order_relaxed);
 }
@@ -169,7 +160,7 @@ std::size_t pool_core::add_span(pool_shard& to) {
   }
   std::memset(s->free_bits, 0, bits);
   s->capacity = s->free_objects = s->free_when_looked = 0;
-  s->list = object_depot::no_list;
+  s->list = slot_spans::no_list;
   s->looked_at = 0;
   engine::map.map_pages(s);
   if (huge_) os::advise_huge(reinterpret_cast<void*>(s->start), s->bytes());
@@ -212,8 +203,7 @@ bool pool_core::reserve(std::size_t slots) {
   // Refuses more than the machine's memory: the system may grant that much address space, and each span of it would
   // take metadata.
   if (slots > os::machine_bytes() / layout_.size) return false;
-  std::size_t ready = 0;
-  for_each_shard([&ready](pool_shard& s) { ready += s.ready(); });
+  std::size_t ready = sum([](pool_shard& s) { return s.ready(); });
   while (ready < slots) {
     // The first shard's spans serve all shards: see take_reserved().
     const std::size_t added = add_span(first_shard());
@@ -254,7 +244,7 @@ std::size_t pool_core::take_anywhere(magazine* m, std::size_t most) {
   for (const bool gathered : {false, true}) {
     if (gathered) {
       gather_spare_slots(*this);
-      for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(true)); });
+      for_each_shard([this](pool_shard& s) { put_back_waiting(s, true); });
     }
     for (const auto from : {pool_shard::source::used, pool_shard::source::fresh}) {
       for_each_shard([&](pool_shard& s) {
@@ -294,16 +284,27 @@ void pool_core::flush_part(void* const* freed, std::size_t count) {
     bool drains = false;
     count = shard->put(freed, owners, count, others, drains);
     // The shard has begun to drain: full magazines go back, because a single slot in one may keep a whole span in use.
-    if (TARN_UNLIKELY(drains)) put_back(shard->take_idle_magazines(true));
+    if (TARN_UNLIKELY(drains)) put_back_waiting(*shard, true);
     freed = others;
   }
 }
 
 void pool_core::put_back(magazine* all) {
-  while (magazine* const m = chain::pop(all)) {
-    if (m->count != 0) flush(m->bottom(), m->count);
-    moving_.fetch_sub(m->count, std::memory_order_relaxed);
-    pool_magazine::deallocate(m);
+  while (magazine* const m = chain::pop(all)) put_back_one(m);
+}
+
+void pool_core::put_back_one(magazine* m) {
+  if (m->count != 0) flush(m->bottom(), m->count);
+  moving_.fetch_sub(m->count, std::memory_order_relaxed);
+  pool_magazine::deallocate(m);
+}
+
+// As central::put_back_magazines().
+void pool_core::put_back_waiting(pool_shard& s, bool all) {
+  for (std::uint32_t left = s.end_period_of_full(all); left != 0; --left) {
+    magazine* const m = s.take_to_put_back();
+    if (m == nullptr) return;
+    put_back_one(m);
   }
 }
 
@@ -311,7 +312,7 @@ bool pool_core::take_spared(pool_shard& own) {
   bool moved = false;
   for_each_shard([&](pool_shard& other) {
     while (!moved && &other != &own && other.can_spare()) {
-      moved = other.free_hint() != 0 && other.move_span_to(own);
+      moved = other.has_free() && other.move_span_to(own);
       if (moved) break;
       // Puts the slots of a full magazine back into their spans, so that they move with these to the other shard.
       magazine* const m = other.take_full();
@@ -351,8 +352,8 @@ void pool_core::age() {
   woke_.store(false, std::memory_order_relaxed);
   const bool in_use = touched_.exchange(false, std::memory_order_relaxed);
   for_each_shard([this](pool_shard& s) {
-    put_back(s.take_idle_magazines(false));
-    s.free_idle_empties(false);
+    put_back_waiting(s, false);
+    s.end_idle_empties(false, pool_magazine::deallocate);
   });
   // The empty spans of an idle pool have been idle for a period, so the page heap need not wait for another one.
   release_empty_spans(in_use ? aged_spare_limit : 0, in_use ? page_backing::young : page_backing::old);
@@ -376,8 +377,8 @@ void pool_core::purge_idle_pages() {
 
 void pool_core::trim() {
   for_each_shard([this](pool_shard& s) {
-    put_back(s.take_idle_magazines(true));
-    s.free_idle_empties(true);
+    put_back_waiting(s, true);
+    s.end_idle_empties(true, pool_magazine::deallocate);
   });
   release_empty_spans(0, page_backing::young);
   purge_idle_pages();
@@ -399,26 +400,18 @@ void pool_core::free_shards() {
 
 // ---- figures ----
 
-std::size_t pool_core::taken() const {
+std::size_t pool_core::sum(std::size_t (*of)(pool_shard&)) const {
   std::size_t slots = 0;
-  for_each_shard([&slots](pool_shard& s) { slots += s.taken(); });
+  for_each_shard([&slots, of](pool_shard& s) { slots += of(s); });
   return slots;
 }
 
 std::size_t pool_core::waiting() const {
-  std::size_t slots = 0;
-  for_each_shard([&slots](pool_shard& s) { slots += s.waiting(); });
-  return slots + moving_.load(std::memory_order_relaxed);
-}
-
-std::size_t pool_core::peak() const {
-  std::size_t slots = 0;
-  for_each_shard([&slots](const pool_shard& s) { slots += s.peak(); });
-  return slots;
+  return sum([](pool_shard& s) { return s.waiting(); }) + moving_.load(std::memory_order_relaxed);
 }
 
 void pool_core::walk_locks(const os::lock_walk& walk) {
-  for_each_shard([&walk](pool_shard& s) { s.walk_locks(walk); });
+  for_each_shard([&walk](pool_shard& s) { walk.visit(s.lock); });
 }
 
 }  // namespace tarn

@@ -70,6 +70,8 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   // Puts the slots of a chain of magazines back, and frees the magazines. Requires: note_moving() has counted the
   // slots.
   void put_back(magazine* all);
+  // The same for full magazines of the shard that nobody needed in a period of decay, which ends, or for all.
+  void put_back_waiting(pool_shard& s, bool all);
 
   // Hands a full magazine over to the shard to which its first slot belongs, whose threads are most likely to need it.
   // Sets `empty` to an empty magazine in exchange, or null. False, and nothing is done, if the shard has enough.
@@ -100,11 +102,15 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   void free_shards();
 
   // Slots outside of spans: live, in bins, in full magazines, in transit, or lost.
-  [[nodiscard]] std::size_t taken() const;
+  [[nodiscard]] std::size_t taken() const {
+    return sum([](pool_shard& s) { return s.taken(); });
+  }
   // Of these, those that are neither live nor in a bin: in full magazines, in transit to a span, or lost by fork.
   [[nodiscard]] std::size_t waiting() const;
   // Sum of the shards' peaks: an upper bound of the most slots taken at one time.
-  [[nodiscard]] std::size_t peak() const;
+  [[nodiscard]] std::size_t peak() const {
+    return sum([](pool_shard& s) { return s.peak(); });
+  }
   [[nodiscard]] std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t refills() const { return refills_.load(std::memory_order_relaxed); }
   // Counts a magazine that a bin has loaded: one of its slots serves the allocation that missed, the others hits.
@@ -144,6 +150,8 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   friend struct checked_slots;
   friend class pool_core_test_access;
 
+  // Over all shards.
+  [[nodiscard]] std::size_t sum(std::size_t (*of)(pool_shard&)) const;
   // The words of one bit set of the span, and the bytes of all its bit sets.
   [[nodiscard]] std::size_t book_words(const span* s) const { return objects::words(slots_in(s)); }
   [[nodiscard]] std::size_t bits_bytes(const span* s) const;
@@ -151,6 +159,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   bool take_reserved(pool_shard& own);
   static constexpr std::size_t flushed_at_once = 128;
   void flush_part(void* const* freed, std::size_t count);
+  void put_back_one(magazine* m);
   // Moves a span with free slots to `own` from a shard that can spare it. False when there is none.
   bool take_spared(pool_shard& own);
   // Decides by bytes() whether the pool is larger than the processor's caches. If two threads decide differently at
@@ -196,7 +205,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
 };
 
 inline void pool_core::validate() {
-  for_each_shard([](pool_shard& s) TARN_NOT_ANALYZED { s.lock().lock(); });
+  for_each_shard([](pool_shard& s) TARN_NOT_ANALYZED { s.lock.lock(); });
   std::size_t in_shards = 0;
   std::size_t spare = 0;
   for_each_shard([&](pool_shard& s) TARN_NOT_ANALYZED {
@@ -205,7 +214,7 @@ inline void pool_core::validate() {
   });
   TARN_INVARIANT("pool_core", this, in_shards <= bytes());
   TARN_INVARIANT("pool_core", this, spare_bytes.load(std::memory_order_relaxed) == spare);
-  for_each_shard([](pool_shard& s) TARN_NOT_ANALYZED { s.lock().unlock(); });
+  for_each_shard([](pool_shard& s) TARN_NOT_ANALYZED { s.lock.unlock(); });
 }
 
 }  // namespace tarn

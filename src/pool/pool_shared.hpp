@@ -18,8 +18,8 @@ namespace tarn {
 
 class pool_shared {
  public:
-  pool_shared(const slot_layout& layout, const char* name, std::size_t most_in_magazine, bool huge)
-      : layout_(layout), name_(name), most_in_magazine_(most_in_magazine), huge_(huge) {}
+  pool_shared(const slot_layout& layout, const char* name, bool huge)
+      : layout_(layout), name_(name), huge_(huge) {}
   pool_shared(const pool_shared&) = delete;
   pool_shared& operator=(const pool_shared&) = delete;
 
@@ -27,10 +27,10 @@ class pool_shared {
   [[nodiscard]] const char* name() const { return name_; }
   // The beginning of the name, for messages.
   [[nodiscard]] std::string_view shown_name() const { return std::string_view(name_).substr(0, 600); }
-  [[nodiscard]] std::size_t most_in_magazine() const { return most_in_magazine_; }
+  [[nodiscard]] std::size_t most_in_magazine() const { return layout_.magazine; }
   // The most full magazines in one shard.
   [[nodiscard]] unsigned most_waiting() const { return most_waiting_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::size_t slots_in(const span* s) const { return layout_.objects(s->pages, huge_); }
+  [[nodiscard]] std::size_t slots_in(const span* s) const { return layout_.slots_in(s->pages, huge_); }
 
   // Counts slots (or, negative, discounts them) that are in transit to their spans, as those of a magazine that
   // pool_core::put_back() will empty, or lost to a forked child. They count as cached.
@@ -48,7 +48,6 @@ class pool_shared {
  protected:
   const slot_layout layout_;
   const char* const name_;
-  const std::size_t most_in_magazine_;
   const bool huge_;
   std::atomic<bool> has_surplus_{false};   // a shard has more than spare_limit of empty spans
   std::atomic<unsigned> most_waiting_{0};  // see most_waiting()

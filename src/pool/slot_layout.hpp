@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// slot_layout: how a pool's slots lie in its spans, from the span's start, without gaps:
+// slot_layout: the slot_class of a pool. Its slots lie in its spans from the span's start on, without gaps:
 //
 //     start   + size  + 2*size                         end
 //     | slot 0 | slot 1 | slot 2 | ...       | left over |
 //
-// Thread safety: constant after construction. Invariants: size is a multiple of alignment; reciprocal is 2^64 / size,
-// rounded up.
+// Thread safety: constant after construction. Invariant: size is a multiple of alignment, and those of slot_class.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +12,14 @@
 
 #include "base/units.hpp"
 #include "central/objects.hpp"
-#include "central/size_class.hpp"
+#include "central/slot_class.hpp"
 #include "os/invariant.hpp"
 #include "pages/span.hpp"
 
 namespace tarn {
 
-struct slot_layout {
-  std::size_t size = 0;  // a multiple of alignment
+struct slot_layout : slot_class {
   std::size_t alignment = 0;
-  std::uint64_t reciprocal = 0;  // 2^64 / size, rounded up: divides by one multiplication
 
   // Tunable. With smaller slots, the span's free bits would take more memory than is saved.
   static constexpr std::size_t least_size = 4;
@@ -35,10 +32,11 @@ struct slot_layout {
   static constexpr std::size_t most_objects_huge = 32768;
 
   constexpr slot_layout() = default;
-  constexpr slot_layout(std::size_t bytes, std::size_t align)
-      : size(align_up(bytes < least_size ? least_size : bytes, align)),
-        alignment(align),
-        reciprocal(~std::uint64_t{0} / size + 1) {}
+  // `length`: of magazines; 0: that of malloc's class of the size.
+  constexpr slot_layout(std::size_t bytes, std::size_t align, std::size_t length = 0)
+      : slot_class(align_up(bytes < least_size ? least_size : bytes, align)), alignment(align) {
+    if (length != 0) magazine = static_cast<std::uint8_t>(length);
+  }
 
   void validate() const {
     const wide product = wide{reciprocal} * size;
@@ -58,11 +56,9 @@ struct slot_layout {
     }
     const std::size_t most = most_in_span(huge);
     const std::size_t least_bytes = size * (objects_per_span < most ? objects_per_span : most);
-    std::size_t pages = pages_for(bytes > least_bytes ? bytes : least_bytes);
-    while ((pages << page_shift) % size * tail_waste_divisor > pages << page_shift) ++pages;
-    return pages;
+    return pages_well_filled(pages_for(bytes > least_bytes ? bytes : least_bytes), size);
   }
-  [[nodiscard]] std::size_t objects(std::size_t pages, bool huge) const {
+  [[nodiscard]] std::size_t slots_in(std::size_t pages, bool huge) const {
     const std::size_t fit = (pages << page_shift) / size;
     return fit < most_in_span(huge) ? fit : most_in_span(huge);
   }

@@ -111,7 +111,7 @@ void collect(tarn_stats& out) {
   out.large = std::min<std::uint64_t>(engine::large_bytes.load(std::memory_order_relaxed), out.in_use);
   out.cached = std::min(out.cached, out.in_use - out.large);
   for (unsigned c = 0; c < size_classes::all; ++c) {
-    engine::central_tier.for_each_depot(c, [&out](const object_depot& d) {
+    engine::central_tier.for_each_depot(c, [&out](const slot_depot& d) {
       out.refills += d.counters.refills.load(std::memory_order_relaxed);
       out.flushes += d.counters.flushes.load(std::memory_order_relaxed);
       out.exchanges += d.counters.exchanges.load(std::memory_order_relaxed);

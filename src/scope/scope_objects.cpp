@@ -19,13 +19,9 @@ constexpr std::size_t largest_size = std::size_t{1} << 44;
 }  // namespace
 
 bool scope_core::add_span(unsigned size_class, scope_bin* bin) {
-  const auto& info = class_info(size_class);
-  span* const s = take(info.span_pages, 1, cut, page_heap::use::sparse, bin);
+  span* const s = take(class_info(size_class).span_pages, 1, cut, page_heap::use::sparse, bin);
   if (s == nullptr) return false;
-  s->size_class = static_cast<std::uint8_t>(size_class);
-  s->free_objects = s->capacity = info.objects;
-  s->free_bits = s->inline_bits;
-  objects::set_all_free(s->free_bits, s->capacity);
+  objects::cut(s, size_class, s->inline_bits);
   if constexpr (hardened_build) {
     zero_dirty_pages(engine::map, s);
   } else {

@@ -22,7 +22,7 @@ namespace {
 // above largest_cached.
 constexpr std::size_t magazine_limit = 16 * kib;
 constexpr std::size_t largest_cached = 32 * kib;
-// Objects in a magazine while the class is draining (object_depot::draining).
+// Objects in a magazine while the class is draining (slot_depot::draining).
 constexpr std::size_t most_of_processor_while_draining = 12;
 
 constexpr std::size_t processor_capacity(unsigned size_class) {

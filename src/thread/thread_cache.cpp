@@ -9,7 +9,7 @@ namespace tarn {
 
 namespace {
 
-// The most objects in a magazine while its class is draining (object_depot::draining). The second number is for a
+// The most objects in a magazine while its class is draining (slot_depot::draining). The second number is for a
 // thread that only allocates or only frees (one_way_misses).
 constexpr std::size_t most_while_draining = 2;
 constexpr std::size_t most_while_draining_one_way = 60;

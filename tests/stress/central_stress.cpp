@@ -106,7 +106,7 @@ TEST_P(central_stress, nothing_twice_and_nothing_lost) {
   EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "a span was lost";
   std::uint64_t made = 0;
   std::uint64_t freed = 0;
-  engine_->central_tier.for_each_depot(GetParam(), [&](const object_depot& d) {
+  engine_->central_tier.for_each_depot(GetParam(), [&](const slot_depot& d) {
     made += d.counters.spans_made.load();
     freed += d.counters.spans_freed.load();
   });

@@ -240,7 +240,8 @@ const registered spans("publication.span_with_a_new_home", {"release", "acquire"
 
 // A thread makes a shard of a typed pool and moves a span of another shard to it, under the locks of both. A third thread,
 // which has a slot of that span, finds the span's shard without a lock and reads to which pool the shard belongs.
-// Covers: src/pool/pool_shard.cpp: owner.store release, owner.load acquire
+// Covers: src/central/slot_depot.hpp: owner.store release
+// Covers: src/pool/pool_shard.cpp: owner.load acquire
 model span_of_a_new_shard() {
   enum : unsigned { owner, old_lock, new_lock, pool = 0 };
   const auto move = [](thread& t) {

@@ -105,8 +105,8 @@ TEST_F(homes_test, objects_of_several_homes_go_back_to_theirs) {
   give(small, mixed);
   for (unsigned home = 0; home < homes; ++home) {
     os::lock_guard guard(central_.depot(small, home).lock);
-    EXPECT_EQ(central_.depot(small, home).taken(), 0U);
-    EXPECT_EQ(central_.depot(small, home).spare_count.load(), count / class_info(small).objects);
+    EXPECT_EQ(central_.depot(small, home).spans.taken(), 0U);
+    EXPECT_EQ(central_.depot(small, home).spare_count(), count / class_info(small).objects);
   }
   expect_nothing_lost();
 }
@@ -170,7 +170,7 @@ TEST_F(half_free_homes_test, spans_partly_used_stay_with_threads_that_used_them_
 }
 
 TEST_F(half_free_homes_test, only_what_nobody_needed_for_a_period_may_be_divided) {
-  object_depot& d = central_.depot(small, 1);
+  slot_depot& d = central_.depot(small, 1);
   const auto sparse = [&d] {
     os::lock_guard guard(d.lock);
     return d.sparse;

@@ -55,26 +55,6 @@ TEST_F(central_test, every_class_gives_each_object_once_and_takes_all_back) {
   engine_->heap.validate();
 }
 
-TEST_F(central_test, what_comes_back_is_taken_again_before_a_span_is_made) {
-  const auto objects = take(small, class_info(small).objects);
-  give(small, {objects[7]});
-  EXPECT_TRUE(is_in_span(objects[7]));
-  EXPECT_EQ(span_of(objects[7])->free_objects, 1);
-  EXPECT_EQ(take(small, 1)[0], objects[7]);
-  EXPECT_EQ(span_of(objects[7])->free_objects, 0);
-  EXPECT_EQ(central_.depot(small).counters.spans_made.load(), 1U);
-}
-
-TEST_F(central_test, the_fullest_span_is_used_up_first) {
-  const std::size_t per_span = class_info(small).objects;
-  const auto objects = take(small, 2 * per_span);
-  // Gives back most objects of the first span and a few of the second.
-  give(small, {objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(per_span - 2)});
-  give(small, {objects.end() - 3, objects.end()});
-  for (const void* object : take(small, 3)) EXPECT_EQ(span_of(object), span_of(objects.back()));
-  EXPECT_EQ(span_of(take(small, 1)[0]), span_of(objects.front()));
-}
-
 TEST_F(central_test, a_refill_that_finds_less_than_asked_for_fills_the_lower_slots) {
   if (hardened_build) GTEST_SKIP() << "the order is random in the hardened build";
   const auto objects = take(small, class_info(small).objects);
@@ -83,13 +63,6 @@ TEST_F(central_test, a_refill_that_finds_less_than_asked_for_fills_the_lower_slo
   ASSERT_EQ(central_.refill(small, m, 40), 2U);
   EXPECT_EQ(m->slots[2], objects[3]) << "the lowest address is not on top";
   EXPECT_EQ(m->slots[1], objects[9]);
-}
-
-TEST_F(central_test, an_object_that_is_in_its_span_is_not_taken_back) {
-  auto objects = take(small, 3);
-  give(small, {objects[1]});
-  EXPECT_DEATH(give(small, {objects[0], objects[1]}),
-               "double free, detected when the block returned to its span");
 }
 
 // Whether the thread of this process with that kernel thread id sleeps.
@@ -165,19 +138,19 @@ TEST_F(central_test, random_taking_and_giving_loses_nothing) {
 TEST_F(central_test, finds_a_broken_invariant) {
   give(small, take(small, 1));
   central_.validate();
-  span* const listed = central_.depot(small).best();
+  span* const listed = central_.depot(small).spans.best();
   listed->owner = nullptr;
   EXPECT_BROKEN(central_.validate(), "central", "s.owner.load(std::memory_order_relaxed) == &d", &central_);
   listed->owner = &central_.depot(small);
-  object_depot& depot = central_.depot(small);
+  slot_depot& depot = central_.depot(small);
   depot.sparse = true;
   EXPECT_BROKEN(central_.validate(), "central",
                 "size_classes::is_grain(c) || is_sparse(c, d.home) == d.sparse", &central_);
   depot.sparse = false;
-  span* const spare = depot.take_spare_span();
+  span* const spare = depot.spans.take_spare();
   ASSERT_NE(spare, nullptr);
   EXPECT_BROKEN(central_.validate(), "central", "spare_bytes() == spare", &central_);
-  depot.adopt(spare);
+  depot.spans.adopt(spare);
   central_.validate();
 }
 

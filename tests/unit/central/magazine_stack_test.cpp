@@ -26,29 +26,14 @@ TEST(magazine_stack, the_warmest_first) {
   EXPECT_EQ(stack.count(), 0U);
 }
 
-TEST(magazine_stack, a_period_takes_what_was_not_needed_in_it) {
+TEST(magazine_stack, a_period_ends_with_those_that_were_not_needed_in_it) {
   magazine_stack stack;
   magazine m[4];
   for (magazine& each : m) stack.push(&each);
-  EXPECT_EQ(stack.take_idle(false), nullptr) << "all are new";
+  EXPECT_EQ(stack.end_period(false), 0U) << "all are new";
   stack.push(stack.pop());
-  unsigned visited = 0;
-  const magazine* chain = stack.take_idle(false, [&visited](const magazine&) { ++visited; });
-  EXPECT_EQ(visited, 3U);
-  EXPECT_EQ(stack.count(), 1U);
-  for (unsigned i = 0; i < 3; ++i, chain = chain->next) ASSERT_NE(chain, nullptr);
-  EXPECT_EQ(chain, nullptr);
-}
-
-TEST(magazine_stack, all_are_taken_on_request) {
-  magazine_stack stack;
-  magazine m[2];
-  for (magazine& each : m) stack.push(&each);
-  const magazine* const chain = stack.take_idle(true);
-  ASSERT_NE(chain, nullptr);
-  EXPECT_NE(chain->next, nullptr);
-  EXPECT_EQ(stack.count(), 0U);
-  EXPECT_EQ(stack.take_idle(false), nullptr);
+  EXPECT_EQ(stack.end_period(false), 3U);
+  EXPECT_EQ(stack.end_period(true), 4U);
 }
 
 TEST(magazine_stack, finds_a_broken_invariant) {

@@ -24,10 +24,7 @@ class cut_span {
       : bits_(objects::words(class_info(size_class).objects) + 1, ~std::uint64_t{0}) {
     s.start = start;
     s.pages = class_info(size_class).span_pages;
-    s.capacity = class_info(size_class).objects;
-    s.size_class = static_cast<std::uint8_t>(size_class);
-    s.free_bits = bits_.data();
-    objects::set_all_free(s.free_bits, s.capacity);
+    objects::cut(&s, size_class, bits_.data());
   }
 
   std::vector<std::size_t> take(std::size_t most) {

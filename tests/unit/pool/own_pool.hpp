@@ -27,11 +27,9 @@ class pool_core_test_access {
 
 class pool_shard_test_access {
  public:
-  static std::atomic<std::size_t>& spare_bytes(pool_shard& shard) { return shard.spare_bytes_; }
   static span*& carving(pool_shard& shard) { return shard.carving_; }
-  using idle_slots = pool_shard::idle_slots;
-  static bool take_idle_slots(pool_shard& shard, idle_slots& idle) { return shard.take_idle_slots(idle, 1); }
-  static bool return_idle_slots(pool_shard& shard, const idle_slots& idle) {
+  static bool take_idle_slots(pool_shard& shard, held_slots& idle) { return shard.take_idle_slots(idle, 1); }
+  static bool return_idle_slots(pool_shard& shard, const held_slots& idle) {
     return shard.return_idle_slots(idle, 1);
   }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// pool_shard: slots between its spans and bins, full and empty magazines, and spans that change the shard. Idle pages:
-// pool_shard_purge_test.
+// pool_shard: slots between its spans and bins, and spans that change the shard. What it does as any depot does:
+// slot_fronts_test. Idle pages: pool_shard_purge_test.
 #include "pool/pool_shard.hpp"
 
 #include <gtest/gtest.h>
@@ -51,17 +51,11 @@ TEST_F(pool_shard_test, finds_a_broken_invariant) {
   expect_broken("s.owner.load(std::memory_order_relaxed) == this");
   s->owner.store(&first_);
   s->capacity--;
-  expect_broken("depot_.taken() == taken");
+  EXPECT_BROKEN(first_.validate_locked(), "slot_spans", "!lists_full_ || full_slots_ == full", &first_.spans);
   s->capacity++;
-  s->free_objects = 1;
-  expect_broken("s->free_objects == 0 && s->list == object_depot::no_list");
-  s->free_objects = 0;
   s->free_bits[0] |= 1;
   EXPECT_BROKEN(first_.validate_locked(), "objects", "s->free_objects == count_free(s)", s);
   s->free_bits[0] &= ~std::uint64_t{1};
-  access::spare_bytes(first_) += 1;
-  expect_broken("spare_bytes() == spare");
-  access::spare_bytes(first_) -= 1;
   access::carving(first_) = nullptr;
   expect_broken("s.capacity == pool_.slots_in(&s) || s.capacity == 0 || &s == carving");
   access::carving(first_) = s;
@@ -91,21 +85,7 @@ TEST_F(pool_shard_test, a_shard_without_slots_gives_none) {
   EXPECT_EQ(first_.take_any_span(), nullptr);
   EXPECT_EQ(first_.take_fresh_span(), nullptr);
   EXPECT_EQ(first_.take_full(), nullptr);
-  EXPECT_EQ(first_.take_idle_magazines(true), nullptr);
-}
-
-TEST_F(pool_shard_test, an_empty_span_is_used_after_all_others) {
-  add_spans(2);
-  slots all = own_.take_all(first_);
-  ASSERT_EQ(all.size(), 2 * in_span);
-  own_.give(slots(all.begin(), all.begin() + in_span));
-  own_.give({all.back()});
-  EXPECT_EQ(first_.spare_bytes(), slot_layout::least_span_bytes);
-  EXPECT_EQ(own_.take(first_, 5, source::used), slots{all.back()});
-  EXPECT_EQ(own_.take(first_, 5, source::used), slots(all.begin(), all.begin() + 5));
-  EXPECT_EQ(first_.spare_bytes(), 0U);
-  all.erase(all.begin() + 5, all.begin() + in_span);
-  own_.give(all);
+  EXPECT_EQ(first_.take_to_put_back(), nullptr);
 }
 
 // A thread that has found no used slot carves fresh ones after it has released the lock; others may free all slots of
@@ -115,7 +95,7 @@ TEST_F(pool_shard_test, carves_a_span_whose_slots_have_all_been_freed) {
   span* const s = access::carving(first_);
   ASSERT_NE(s, nullptr);
   own_.give(taken);
-  EXPECT_EQ(s->list, object_depot::spare_list);
+  EXPECT_EQ(s->list, slot_spans::spare_list);
   EXPECT_EQ(first_.spare_bytes(), s->bytes());
   taken = own_.take(first_, 10, source::fresh);
   EXPECT_EQ(taken.size(), 10U);
@@ -160,21 +140,18 @@ TEST_F(pool_shard_test, slots_of_another_shard_are_left_to_the_caller) {
 
 TEST_F(pool_shard_test, what_is_no_taken_slot_is_not_taken_back) {
   const slots taken = own_.get(first_, 3);
-  own_.give({taken[0]});
   const std::string twice =
       "double destroy, detected when the object returned to its span, in the pool of " + own_.name;
-  EXPECT_TARN_ABORT(own_.give({taken[0]}), twice, taken[0]);
   void* const never = static_cast<char*>(taken[0]) + 3 * size;
   EXPECT_TARN_ABORT(own_.give({never}), twice, never);
   void* const inside = static_cast<char*>(taken[1]) + 4;
   EXPECT_TARN_ABORT(own_.give({inside}),
                     "destroy of a pointer into an object, not to its start, in the pool of " + own_.name,
                     inside);
-  own_.give({taken[1], taken[2]});
+  own_.give(taken);
 }
 
-// A good part of its memory is free in partly used spans: magazines hold fewer slots, and none is handed over.
-TEST_F(pool_shard_test, drains_while_much_is_free_in_used_spans) {
+TEST_F(pool_shard_test, magazines_are_short_while_much_is_free_in_used_spans) {
   slots all = own_.get(first_, 20000);
   std::sort(all.begin(), all.end());
   const auto is_kept = [&](const void* slot) { return span_of(slot)->start == address_of(slot); };
@@ -185,88 +162,7 @@ TEST_F(pool_shard_test, drains_while_much_is_free_in_used_spans) {
   own_.give(freed);
   EXPECT_TRUE(first_.draining());
   EXPECT_EQ(first_.most_while_draining(), std::max<std::size_t>(all.size() / 256, 1));
-  magazine* full = first_.take_empty(own_.pool.most_in_magazine());
-  magazine* empty = nullptr;
-  EXPECT_FALSE(first_.give_full(full, empty));
-  first_.leave_empty(full);
   own_.give(all);
-  EXPECT_FALSE(first_.draining());
-}
-
-// ---- magazines ----
-
-TEST_F(pool_shard_test, full_magazines_wait_up_to_a_limit) {
-  const unsigned most = own_.pool.most_waiting();
-  ASSERT_GE(most, 2U);
-  slots all;
-  magazine* last = nullptr;
-  for (unsigned i = 0; i <= most; ++i) {
-    magazine* const m = first_.take_empty(own_.pool.most_in_magazine());
-    ASSERT_NE(m, nullptr);
-    const slots some = own_.get(first_, 3);
-    std::copy(some.begin(), some.end(), m->bottom());
-    m->count = 3;
-    all.insert(all.end(), some.begin(), some.end());
-    magazine* empty = m;
-    ASSERT_EQ(first_.give_full(m, empty), i < most) << i;
-    EXPECT_TRUE(i == most || empty == nullptr || empty->count == 0);
-    if (i < most && empty != nullptr) first_.leave_empty(empty);
-    last = m;
-  }
-  EXPECT_EQ(first_.waiting(), 3 * most);
-  first_.leave_empty(last);
-  magazine* const newest = first_.take_full();
-  ASSERT_NE(newest, nullptr);
-  EXPECT_EQ(newest->bottom()[0], all[3 * (most - 1)]);
-  magazine* none = nullptr;
-  ASSERT_TRUE(first_.give_full(newest, none));
-  if (none != nullptr) first_.leave_empty(none);
-  EXPECT_EQ(own_.pool.waiting(), 3 * most);
-  own_.pool.put_back(first_.take_idle_magazines(true));
-  EXPECT_EQ(first_.waiting(), 0U);
-  EXPECT_EQ(own_.pool.waiting(), 0U);
-  own_.give(slots(all.end() - 3, all.end()));
-}
-
-TEST_F(pool_shard_test, full_magazines_that_nobody_needed_for_a_period_are_idle) {
-  magazine* const m = first_.take_empty(own_.pool.most_in_magazine());
-  const slots taken = own_.get(first_, 1);
-  m->bottom()[0] = taken[0];
-  m->count = 1;
-  magazine* empty = nullptr;
-  ASSERT_TRUE(first_.give_full(m, empty));
-  if (empty != nullptr) first_.leave_empty(empty);
-  EXPECT_EQ(first_.take_idle_magazines(false), nullptr) << "handed over in this period";
-  magazine* const idle = first_.take_idle_magazines(false);
-  EXPECT_EQ(idle, m);
-  EXPECT_EQ(own_.pool.waiting(), 1U) << "in transit";
-  own_.pool.put_back(idle);
-  EXPECT_EQ(own_.pool.waiting(), 0U);
-}
-
-TEST_F(pool_shard_test, empty_magazines_are_kept_for_the_next_that_needs_one) {
-  magazine* const m = first_.take_empty(own_.pool.most_in_magazine());
-  ASSERT_NE(m, nullptr);
-  ASSERT_GE(m->capacity, own_.pool.most_in_magazine());
-  first_.free_idle_empties(true);
-  m->count = 5;
-  first_.leave_empty(m);
-  EXPECT_EQ(first_.take_empty(own_.pool.most_in_magazine()), m);
-  EXPECT_EQ(m->count, 0U);
-  first_.leave_empty(m);
-  first_.free_idle_empties(false);
-  EXPECT_EQ(first_.take_empty(1), m) << "kept for the first period, and for any length";
-  first_.leave_empty(m);
-}
-
-TEST_F(pool_shard_test, a_short_magazine_is_not_kept) {
-  magazine* const m = pool_magazine::allocate_some(1);
-  ASSERT_LT(m->capacity, own_.pool.most_in_magazine());
-  first_.leave_empty(m);
-  first_.validate_locked();
-  magazine* const next = first_.take_empty(own_.pool.most_in_magazine());
-  EXPECT_GE(next->capacity, own_.pool.most_in_magazine());
-  first_.leave_empty(next);
 }
 
 // ---- spans ----
@@ -321,11 +217,11 @@ TEST_F(pool_shard_test, a_span_moves_while_the_pages_of_its_free_slots_are_dropp
   const slots all = own_.take_all(first_);
   ASSERT_EQ(all.size(), in_span);
   own_.give(slots(all.begin(), all.begin() + 100));
-  access::idle_slots idle;
+  held_slots idle;
   std::vector<std::uint64_t> bits(objects::words(slot_layout::most_objects_huge));
   idle.bits = bits.data();
   ASSERT_TRUE(access::take_idle_slots(first_, idle));
-  EXPECT_EQ(idle.count, 100);
+  EXPECT_EQ(idle.count(), 100U);
   EXPECT_FALSE(first_.move_span_to(second_)) << "none of its slots can be handed out";
   own_.give({all[100]});
   ASSERT_TRUE(first_.move_span_to(second_));
@@ -336,6 +232,25 @@ TEST_F(pool_shard_test, a_span_moves_while_the_pages_of_its_free_slots_are_dropp
   EXPECT_EQ(first_.taken(), 0U);
   EXPECT_EQ(second_.ready(), 101U);
   own_.give(slots(all.begin() + 101, all.end()));
+}
+
+TEST_F(pool_shard_test, a_slot_that_is_freed_again_while_its_page_is_dropped_ends_the_process) {
+  const slots all = own_.get(first_, in_span);
+  own_.give(slots(all.begin(), all.begin() + 10));
+  held_slots idle;
+  std::vector<std::uint64_t> bits(objects::words(slot_layout::most_objects_huge));
+  idle.bits = bits.data();
+  ASSERT_TRUE(access::take_idle_slots(first_, idle));
+  const auto free_again = [&] {
+    own_.give({all[3]});
+    access::return_idle_slots(first_, idle);
+  };
+  EXPECT_TARN_ABORT(
+      free_again(),
+      "double destroy, detected when the object returned to its span, in the pool of " + own_.name, all[3]);
+  ASSERT_TRUE(access::return_idle_slots(first_, idle));
+  EXPECT_EQ(first_.taken(), in_span - 10);
+  own_.give(slots(all.begin() + 10, all.end()));
 }
 
 TEST_F(pool_shard_test, a_shard_carves_one_span_at_a_time) {

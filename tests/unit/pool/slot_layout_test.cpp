@@ -18,7 +18,7 @@ TEST(slot_layout, finds_every_slot_of_a_span_also_of_huge_ones) {
       span s;
       s.start = 64 * kib;
       const std::size_t pages = layout.span_pages(std::size_t{1} << 40, slot_layout::most_objects, huge);
-      const std::size_t slots = layout.objects(pages, huge);
+      const std::size_t slots = layout.slots_in(pages, huge);
       ASSERT_GE(slots, 1U) << size;
       ASSERT_LE(slots * layout.size, pages << page_shift) << size;
       for (const std::size_t index : {std::size_t{0}, slots / 2, slots - 1}) {
