@@ -1,30 +1,26 @@
 # SPDX-License-Identifier: MIT
-# tarn_layer(NAME [DEPENDS LAYER…] [MATCH GLOB…] [EXCLUDE GLOB…])
-# Makes the target tarn_NAME from the current folder: an OBJECT library of its sources (*.cpp, or those that match
-# MATCH, without those that match EXCLUDE), or an INTERFACE library if the layer has only headers. DEPENDS names the
-# layers whose headers it may include; tools/check_layers.py enforces the same order.
+# tarn_layer(NAME MATCH GLOB…)
+# Makes the target tarn_NAME, with _ for each / of NAME: an OBJECT library of the sources that match, or an INTERFACE
+# library if there are only headers. Files of some libraries only (override*, shared_*, program_start) are left out unless
+# a glob begins like them. tools/check_layers.py enforces the order of the layers.
 function(tarn_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;MATCH;EXCLUDE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "MATCH")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tarn_layer(${name}): unknown argument ${arg_UNPARSED_ARGUMENTS}")
   endif()
-  if(NOT arg_MATCH)
-    set(arg_MATCH *.cpp)
-  endif()
+  string(REPLACE "/" "_" name ${name})
   file(GLOB sources CONFIGURE_DEPENDS ${arg_MATCH})
-  if(arg_EXCLUDE)
-    file(GLOB excluded CONFIGURE_DEPENDS ${arg_EXCLUDE})
-    list(REMOVE_ITEM sources ${excluded})
+  if(NOT arg_MATCH MATCHES "/(override|shared_|program_start)")
+    list(FILTER sources EXCLUDE REGEX "/(override|shared_|program_start)[^/]*$")
   endif()
 
   # Files of the hardened build only.
   set(all_sources ${sources})
   list(FILTER sources EXCLUDE REGEX "/hardened_[^/]*$")
 
-  list(TRANSFORM arg_DEPENDS PREPEND tarn_)
   if(sources)
     add_library(tarn_${name} OBJECT ${sources})
-    target_link_libraries(tarn_${name} PUBLIC tarn_engine_options ${arg_DEPENDS})
+    target_link_libraries(tarn_${name} PUBLIC tarn_engine_options)
     # No unity build where users' libraries are built: each file sees only what it includes.
     if(NOT TARN_ENGINE_UNITY)
       set_target_properties(tarn_${name} PROPERTIES UNITY_BUILD OFF)
@@ -47,7 +43,7 @@ function(tarn_layer name)
     endif()
   else()
     add_library(tarn_${name} INTERFACE)
-    target_link_libraries(tarn_${name} INTERFACE tarn_engine_options ${arg_DEPENDS})
+    target_link_libraries(tarn_${name} INTERFACE tarn_engine_options)
   endif()
 endfunction()
 
@@ -55,6 +51,7 @@ endfunction()
 function(tarn_layer_objects out suffix)
   set(objects)
   foreach(layer IN LISTS ARGN)
+    string(REPLACE "/" "_" layer ${layer})
     get_target_property(type tarn_${layer} TYPE)
     if(type STREQUAL "OBJECT_LIBRARY")
       list(APPEND objects $<TARGET_OBJECTS:tarn_${layer}${suffix}>)

@@ -11,7 +11,8 @@ from project_includes import ROOT, includes_of
 
 # Lowest first: each folder may include from itself and from the folders before it.
 ORDER = {
-    "src": [*re.search(r"^set\(TARN_LAYERS (.*)\)$", (ROOT / "src/CMakeLists.txt").read_text(), re.M)[1].split(), "jemalloc", "gates"],
+    "src": [*re.search(r"^set\(TARN_LAYERS (.*)\)$", (ROOT / "src/CMakeLists.txt").read_text(), re.M)[1].split(),
+            "malloc/jemalloc", "background/rights"],
     "profiler": ["format", "proc", "model", "record", "attach", "analyze", "collect", "export", "report", "apply"],
     "cli": ["show", "launch", "compare", "cost", "recording", "views", "control", "manual", "commands"],
 }
@@ -20,8 +21,12 @@ TREES = ["src", "profiler", "cli"]
 
 
 def tree_and_folder(path):
-    parts = path.relative_to(ROOT).parts
-    return parts[0], parts[1] if len(parts) > 2 else None
+    tree, *folders = path.relative_to(ROOT).parent.parts
+    return tree, "/".join(folders) or None
+
+
+def room_of(folder):
+    return folder.split("/")[0]
 
 
 def problem_with(source, target):
@@ -70,8 +75,8 @@ def circle_problems(graph):
 
 
 def matrix_of(tree, edges):
-    """The dependency structure matrix of a tree's folders: a mark in column j of row i if folder i includes from folder j."""
-    folders = ORDER[tree]
+    """The dependency structure matrix of a tree's rooms: a mark in column j of row i if room i includes from room j."""
+    folders = list(dict.fromkeys(map(room_of, ORDER[tree])))
     width = max(map(len, folders))
     lines = [" ".join(["   ", tree.ljust(width), *(str(column).rjust(2) for column in range(1, len(folders) + 1))])]
     for row, folder in enumerate(folders):
@@ -94,8 +99,8 @@ def main():
             if problem:
                 problems.append(f"{source.relative_to(ROOT)}:{line}: {target.relative_to(ROOT)}: {problem}")
             other_tree, other = tree_and_folder(target)
-            if tree == other_tree and folder and folder != other:
-                edges[tree].add((folder, other))
+            if tree == other_tree and folder and room_of(folder) != room_of(other):
+                edges[tree].add((room_of(folder), room_of(other)))
             names = [str(path.relative_to(ROOT).with_suffix("")) for path in (source, target)]
             if names[0] != names[1]:
                 graph.setdefault(names[0], set()).add(names[1])

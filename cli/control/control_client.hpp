@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// control_client: asks a process that has libtarn and the option `control` (src/control/client.hpp has the protocol).
+// control_client: asks a process that has libtarn and the option `control` (src/observe/socket/client.hpp has the protocol).
 //
 // The socket is found by the kernel's list, not by its name: the thread "tarn-control" of the process holds it, and
 // /proc/PID/net/unix has its path, which is reached through /proc/PID/root. So the process may live in other namespaces

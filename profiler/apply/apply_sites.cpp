@@ -11,8 +11,8 @@
 
 #include <cstring>
 
-#include "os/rule_table.hpp"
 #include "profiler/record/own_stack.hpp"
+#include "unwind/rule_table.hpp"
 
 namespace tarn::profiler {
 

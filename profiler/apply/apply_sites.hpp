@@ -13,8 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "os/frame_step.hpp"
 #include "profiler/apply/apply_format.hpp"
+#include "unwind/frame_step.hpp"
 
 namespace tarn::profiler {
 

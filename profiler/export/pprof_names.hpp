@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // pprof_names: writes the names of functions, their files and lines into a heap profile that a process has written of
-// itself (src/runtime/heap_profile), which has addresses only. pprof itself finds names only where the program's files
+// itself (src/observe/heap_profile), which has addresses only. pprof itself finds names only where the program's files
 // are, and only those that debugging information or the full symbol table has. Here the files are looked for where the
 // process sees them, which may be in a container.
 //

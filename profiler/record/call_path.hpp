@@ -14,11 +14,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "os/frame_rule.hpp"
-#include "os/frame_step.hpp"
 #include "os/invariant.hpp"
-#include "os/rule_table.hpp"
 #include "profiler/record/script_frame.hpp"
+#include "unwind/frame_rule.hpp"
+#include "unwind/frame_step.hpp"
+#include "unwind/rule_table.hpp"
 
 namespace tarn::profiler {
 

@@ -15,8 +15,8 @@
 
 #include <cstdint>
 
-#include "os/frame_rule.hpp"
 #include "profiler/record/script_frame.hpp"
+#include "unwind/frame_rule.hpp"
 
 namespace tarn::profiler {
 

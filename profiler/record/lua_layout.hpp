@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "os/frame_rule.hpp"
 #include "profiler/record/guarded_reader.hpp"
 #include "profiler/record/script_frame.hpp"
+#include "unwind/frame_rule.hpp"
 
 namespace tarn::profiler::lua {
 

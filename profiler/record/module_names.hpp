@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "os/frame_rule.hpp"
+#include "unwind/frame_rule.hpp"
 
 namespace tarn::profiler {
 

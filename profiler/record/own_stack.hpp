@@ -7,7 +7,7 @@
 // alone; may be used in a signal handler.
 #pragma once
 
-#include "os/stack_memory.hpp"
+#include "unwind/stack_memory.hpp"
 
 namespace tarn::profiler {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "os/frame_rule.hpp"
+#include "unwind/frame_rule.hpp"
 
 namespace tarn::profiler {
 

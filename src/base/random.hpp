@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // next_random: random numbers for samples and other choices that nobody gains by guessing (splitmix64: Steele, Lea, Flood,
 // "Fast splittable pseudorandom number generators", 2014). What must not be guessed has a secret and generators of its
-// own (central/hardened_shuffle.hpp, thread/hardened_quarantine.hpp).
+// own (slots/hardened_shuffle.hpp, threads/hardened_quarantine.hpp).
 #pragma once
 
 #include <cstdint>

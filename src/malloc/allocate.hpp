@@ -11,8 +11,8 @@
 
 #include "base/compiler.hpp"
 #include "base/hardened.hpp"
+#include "engine/engine.hpp"
 #include "malloc/hardened_block.hpp"
-#include "runtime/engine.hpp"
 
 namespace tarn {
 

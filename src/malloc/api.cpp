@@ -6,14 +6,14 @@
 #include <cstddef>
 
 #include "base/known_part.hpp"
+#include "engine/allocation_counts.hpp"
+#include "engine/options.hpp"
 #include "malloc/entry_points.hpp"
 #include "malloc/hardened_block.hpp"
 #include "malloc/moving.hpp"
 #include "malloc/pinning.hpp"
-#include "runtime/allocation_counts.hpp"
-#include "runtime/heap_profile.hpp"
-#include "runtime/options.hpp"
-#include "runtime/statistics.hpp"
+#include "observe/heap_profile.hpp"
+#include "observe/statistics.hpp"
 
 using namespace tarn;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/block.hpp"
 
+#include "fronts/scopes/scope_bin.hpp"
 #include "malloc/allocate.hpp"
 #include "malloc/hardened_block.hpp"
 #include "malloc/hardened_large.hpp"
 #include "malloc/hardened_zero.hpp"
 #include "malloc/large_block.hpp"
 #include "os/report.hpp"
-#include "scope/scope_bin.hpp"
 
 namespace tarn {
 

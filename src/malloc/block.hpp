@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/engine.hpp"
+#include "engine/engine.hpp"
 
 namespace tarn {
 

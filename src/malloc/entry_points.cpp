@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/entry_points.hpp"
 
+#include "engine/front.hpp"
 #include "os/memory.hpp"
-#include "runtime/front.hpp"
 
 namespace tarn::entry {
 

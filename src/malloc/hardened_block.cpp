@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/hardened_block.hpp"
 
+#include "fronts/scopes/scope_core.hpp"
 #include "malloc/hardened_large_quarantine.hpp"
 #include "os/report.hpp"
-#include "scope/scope_core.hpp"
 
 namespace tarn::hardened_block {
 namespace {

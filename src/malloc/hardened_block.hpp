@@ -11,7 +11,7 @@
 //     ends the process. free() and realloc() also check the canary of the object before.
 //   - Zeroes. A freed block is zeroed, and must be all zero when it is handed out again. So a live object is never
 //     handed out, as its canary is not zero.
-//   - Quarantine (thread/hardened_quarantine.hpp, hardened_large_quarantine.hpp). A freed block is handed out again
+//   - Quarantine (threads/hardened_quarantine.hpp, hardened_large_quarantine.hpp). A freed block is handed out again
 //     only after some other blocks have been freed.
 //
 // Thread safety: all functions may be called by any thread, for blocks that it owns. A detected error ends the process.
@@ -20,8 +20,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "central/free_mark.hpp"
-#include "runtime/engine.hpp"
+#include "engine/engine.hpp"
+#include "slots/free_mark.hpp"
 
 namespace tarn::hardened_block {
 

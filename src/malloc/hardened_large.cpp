@@ -5,9 +5,9 @@
 #include <atomic>
 
 #include "base/hardened.hpp"
+#include "engine/engine.hpp"
 #include "os/hardened_guard.hpp"
 #include "os/memory.hpp"
-#include "runtime/engine.hpp"
 
 namespace tarn::hardened_large {
 namespace {

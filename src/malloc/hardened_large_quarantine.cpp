@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "base/units.hpp"
-#include "central/hardened_shuffle.hpp"
-#include "central/size_class.hpp"
+#include "slots/hardened_shuffle.hpp"
+#include "slots/size_class.hpp"
 
 namespace tarn::hardened_large_quarantine {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // hardened_large_quarantine: freed blocks of size classes above those of thread quarantines
-// (thread/hardened_quarantine.hpp), and blocks freed by threads without a cache, wait here before they can be handed
+// (threads/hardened_quarantine.hpp), and blocks freed by threads without a cache, wait here before they can be handed
 // out again.
 //
 // One for the process. It has two kinds by size; each block is first in a queue, in the order of the frees, then at a

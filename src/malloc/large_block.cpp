@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/engine.hpp"
 #include "malloc/hardened_large.hpp"
 #include "os/memory.hpp"
 #include "pages/zero_pages.hpp"
-#include "runtime/engine.hpp"
 
 namespace tarn::large_block {
 namespace {

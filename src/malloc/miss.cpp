@@ -5,12 +5,12 @@
 
 #include <cerrno>
 
+#include "engine/allocation_counts.hpp"
+#include "fronts/scopes/scope_bin.hpp"
 #include "malloc/allocate.hpp"
 #include "malloc/hardened_zero.hpp"
 #include "malloc/large_block.hpp"
 #include "malloc/sampled_block.hpp"
-#include "runtime/allocation_counts.hpp"
-#include "scope/scope_bin.hpp"
 
 namespace tarn {
 namespace {

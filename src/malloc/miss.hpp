@@ -6,8 +6,8 @@
 
 #include <cstddef>
 
+#include "engine/engine.hpp"
 #include "malloc/hardened_block.hpp"
-#include "runtime/engine.hpp"
 
 namespace tarn {
 

@@ -8,15 +8,15 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "engine/options.hpp"
 #include "malloc/entry_points.hpp"
+#include "observe/statistics.hpp"
 #include "os/report.hpp"
-#include "runtime/options.hpp"
-#include "runtime/statistics.hpp"
 #include "tarn/malloc.h"
 
 using namespace tarn;
 
-// Tells scopes that malloc is tarn's (scope/scope_abi.cpp).
+// Tells scopes that malloc is tarn's (fronts/scopes/scope_abi.cpp).
 extern "C" {
 [[gnu::visibility("hidden")]] extern const char tarn_malloc_is_replaced;
 const char tarn_malloc_is_replaced = 1;

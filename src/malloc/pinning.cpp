@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/pinning.hpp"
 
-#include "central/size_class.hpp"
 #include "malloc/block.hpp"
+#include "slots/size_class.hpp"
 
 namespace tarn::pinning {
 

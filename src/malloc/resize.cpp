@@ -3,12 +3,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/allocation_counts.hpp"
 #include "malloc/allocate.hpp"
 #include "malloc/block.hpp"
 #include "malloc/large_block.hpp"
 #include "malloc/miss.hpp"
 #include "os/report.hpp"
-#include "runtime/allocation_counts.hpp"
 
 namespace tarn {
 namespace {

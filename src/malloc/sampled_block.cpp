@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/sampled_block.hpp"
 
-#include "guarded/fault_handler.hpp"
-#include "runtime/allocation_counts.hpp"
-#include "scope/scope_bin.hpp"
+#include "engine/allocation_counts.hpp"
+#include "fronts/scopes/scope_bin.hpp"
+#include "samples/guarded/fault_handler.hpp"
 
 namespace tarn::sampled_block {
 namespace {

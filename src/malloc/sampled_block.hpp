@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // sampled_block: the block that malloc's slow path hands out in place of an object because the allocation is a sample: a
-// guarded one (guarded/guarded_blocks.hpp), or one that the heap profile follows (sampling/heap_samples.hpp).
+// guarded one (samples/guarded/guarded_blocks.hpp), or one that the heap profile follows (samples/followed/heap_samples.hpp).
 //
 // Thread safety: any thread.
 #pragma once

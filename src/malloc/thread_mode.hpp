@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "runtime/engine.hpp"
+#include "engine/engine.hpp"
 
 namespace tarn {
 

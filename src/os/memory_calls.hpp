@@ -44,7 +44,7 @@ class quiet_thread {
   bool before_;
 };
 
-// Runs call(context) while the calling thread has no cache, as if it were about to end; defined in runtime/engine.cpp.
+// Runs call(context) while the calling thread has no cache, as if it were about to end; defined in engine/engine.cpp.
 void run_without_cache(void (*call)(void*), void* context);
 
 #pragma GCC visibility pop

@@ -2,7 +2,7 @@
 // memory_pressure: how much memory the process may use, and whether it runs short, by control groups (versions 1 and
 // 2), the machine's memory, and the kernel's measure of stalls (PSI).
 //
-// These are facts; what follows from them is decided in runtime/pressure.hpp.
+// These are facts; what follows from them is decided in background/pressure.hpp.
 //
 // Thread safety: any thread, without locks. Nothing is allocated; the caller brings the room. Looks follow a process that is moved to another
 // group.

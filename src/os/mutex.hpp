@@ -44,7 +44,7 @@ inline void processor_pause() {
 }
 
 // Whether the process is a child that the thread's signal handler has forked amid a critical section. The section's end,
-// which passes through unlock_slow(), then calls the function, which is defined in runtime/fork.cpp.
+// which passes through unlock_slow(), then calls the function, which is defined in engine/fork.cpp.
 inline constinit thread_local bool is_unsettled_child = false;
 void settle_forked_child();
 

@@ -6,7 +6,7 @@
 
 #include "base/units.hpp"
 
-// Defined in src/gates, and so in tarn's own shared libraries.
+// Defined in src/background/rights, and so in tarn's own shared libraries.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] const bool tarn_has_gates;
 
 namespace tarn::os {

@@ -62,12 +62,12 @@ struct page_heap_stats {
 class page_heap;
 
 // Called without a lock when `heap` has much free memory that could be purged. Declared here and defined by the layer
-// that runs decay (runtime/decay.cpp): the linker binds the call, so no writable memory holds the address of a
+// that runs decay (background/decay.cpp): the linker binds the call, so no writable memory holds the address of a
 // function.
 void free_memory_gathered(const page_heap& heap);
 
 // Called without a lock when `heap` has more bytes in use, or free and backed, than its mark; the caller of an allocation
-// waits for it. Defined by the layer that knows the process's limits (runtime/decay.cpp).
+// waits for it. Defined by the layer that knows the process's limits (background/decay.cpp).
 void backed_memory_grew(page_heap& heap);
 
 // Called without a lock, by the hardened build only, when a request finds no memory: gives back one of the spans that

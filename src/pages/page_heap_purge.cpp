@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "os/memory.hpp"
+#include "os/own_threads/thread.hpp"
 #include "os/probe.hpp"
-#include "os/thread.hpp"
 #include "pages/page_heap.hpp"
 
 namespace tarn {

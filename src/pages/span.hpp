@@ -38,8 +38,8 @@ enum class span_state : std::uint8_t {
   arena,    // pages of an arena
   buffer,   // one buffer of a buffer pool
   kept,     // whole and backed, waiting for the next buffer of its pool
-  scoped,   // memory of a scope, or of an arena that the program has made (src/scope)
-  sampled,  // blocks of classes that the heap profile follows (src/sampling)
+  scoped,   // memory of a scope, or of an arena that the program has made (src/fronts/scopes)
+  sampled,  // blocks of classes that the heap profile follows (src/samples/followed)
 };
 
 // At which ends of a span its reservation ends, too, and whether a guard lies there: bits of span::borders. Without a

@@ -15,11 +15,11 @@
 #include <thread>
 #include <vector>
 
+#include "background/decay.hpp"
+#include "engine/engine.hpp"
 #include "expect_abort.hpp"
 #include "malloc/block.hpp"
 #include "os/memory.hpp"
-#include "runtime/decay.hpp"
-#include "runtime/engine.hpp"
 #include "tarn/malloc.h"
 
 namespace tarn {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "runtime/engine.hpp"
+#include "engine/engine.hpp"
 #include "tarn/malloc.h"
 
 #include "../system_probes.hpp"

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "central/size_class.hpp"
+#include "engine/engine.hpp"
 #include "expect_abort.hpp"
-#include "runtime/engine.hpp"
+#include "slots/size_class.hpp"
 #include "tarn/malloc.h"
 
 namespace tarn {

@@ -16,7 +16,7 @@
 #include "tarn/resources.hpp"
 #include "workers.hpp"
 #if !TARN_FUZZ_SHARED
-#include "runtime/engine.hpp"
+#include "engine/engine.hpp"
 #endif
 
 namespace tarn::fuzz {

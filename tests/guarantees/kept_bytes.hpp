@@ -6,8 +6,8 @@
 #pragma once
 
 #include "base/hardened.hpp"
-#include "central/size_class.hpp"
 #include "check.hpp"
+#include "slots/size_class.hpp"
 
 namespace guarantee {
 

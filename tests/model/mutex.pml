@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The lock of src/os/mutex.hpp and how fork takes it (src/runtime/fork.cpp), explored in every interleaving by spin.
+ * The lock of src/os/mutex.hpp and how fork takes it (src/engine/fork.cpp), explored in every interleaving by spin.
  *
  *   word:    0, or the holder's number with flags: contended, forking (held by fork), nested (locked again by the
  *            thread that forks), awaited (a fork has waited for the holder and gone on without the lock)

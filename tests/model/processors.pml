@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cache of one processor for one class (src/thread/processor_caches.hpp), used by two threads of that processor,
+ * The cache of one processor for one class (src/threads/processor_caches.hpp), used by two threads of that processor,
  * and emptied by a third thread that runs elsewhere, explored in every interleaving by spin.
  *
  * The word is one store: which magazine is loaded, and its top. A thread reads and writes the word in sequences, step by

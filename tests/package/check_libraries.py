@@ -22,7 +22,7 @@ OPERATORS = [
         (("dlPv", "daPv"), ("", "RKSt9nothrow_t", "m", "St11align_val_t", "mSt11align_val_t",
                             "St11align_val_tRKSt9nothrow_t")))
     for operator in operators for arguments in forms]
-# src/gates: the calls that change a thread's rights, before which the engine's background thread must end, and vfork.
+# src/background/rights: the calls that change a thread's rights, before which the engine's background thread must end, and vfork.
 GATES = """
     setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups setfsuid setfsgid capset prctl unshare
     setns close_range clone _Fork syscall vfork __vfork""".split()
@@ -42,7 +42,7 @@ PUBLIC = """
     tarn_scope_begin tarn_scope_enter tarn_scope_leave tarn_scope_current tarn_scope_end tarn_scope_get_stats tarn_scope_visit""".split()
 
 
-# src/jemalloc: what libjemalloc.so.2 exports besides.
+# src/malloc/jemalloc: what libjemalloc.so.2 exports besides.
 JEMALLOC = """
     mallocx rallocx xallocx sallocx dallocx sdallocx nallocx mallctl mallctlnametomib mallctlbymib malloc_stats_print
     malloc_conf malloc_message""".split()

@@ -48,7 +48,7 @@ def file_problems(build_script, commands):
     """Of each layer, the files that CMake compiles must be those that the build script takes."""
     compiled = set()
     for command in commands:
-        if re.search(r"src/\w+/CMakeFiles/tarn_(\w+)\.dir/", command.get("output") or command["command"]):
+        if re.search(r"src/CMakeFiles/tarn_(\w+)\.dir/", command.get("output") or command["command"]):
             path = Path(command["file"]).resolve()
             if not path.is_relative_to(ROOT):
                 yield f"{path} is not of this project: the compiler's commands are those of another folder"
@@ -59,8 +59,8 @@ def file_problems(build_script, commands):
     taken = {str(path.relative_to(ROOT)) for layer in layers for path in (ROOT / "src" / layer).glob("*.cpp")
              if not path.name.startswith(outside)}
     # The script's feature `hardened` takes the files hardened_*, its feature `override` the files override*.
-    wanted = {path for path in compiled if path.split("/")[1] in layers
-              and not Path(path).name.startswith(("hardened_", "override", "program_start"))}
+    wanted = {path for path in compiled if path.rpartition("/")[0].removeprefix("src/") in layers
+              and not Path(path).name.startswith(("hardened_", "override", "program_start", "shared_"))}
     if len(wanted) < 50:
         yield f"only {len(wanted)} files of the engine were found in the compiler's commands"
     for path in sorted(wanted ^ taken):

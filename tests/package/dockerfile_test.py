@@ -75,7 +75,7 @@ def problems_of(source):
     for named in re.findall(r"dockerfile: (\S+)", compose):
         if not (source / named).is_file():
             yield f"compose.yaml: there is no {named}"
-    options = (source / "src/runtime/options.cpp").read_text(encoding="utf-8")
+    options = (source / "src/engine/options.cpp").read_text(encoding="utf-8")
     for variable in re.findall(r"TARN_(\w+):", compose):
         if variable.lower() not in options:
             yield f"compose.yaml: tarn has no option {variable.lower()}"

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "engine/engine.hpp"
 #include "rounds.hpp"
-#include "runtime/engine.hpp"
 #include "stamped_block.hpp"
 
 namespace tarn {

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/engine.hpp"
 #include "rounds.hpp"
-#include "runtime/engine.hpp"
 #include "tarn/buffer_pool.hpp"
 #include "tarn/malloc.h"
 #include "tarn/process.hpp"

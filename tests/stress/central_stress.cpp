@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "../unit/own_engine.hpp"
-#include "central/central.hpp"
-#include "central/free_mark.hpp"
-#include "central/objects.hpp"
 #include "rounds.hpp"
+#include "slots/central.hpp"
+#include "slots/free_mark.hpp"
+#include "slots/objects.hpp"
 
 namespace tarn {
 namespace {

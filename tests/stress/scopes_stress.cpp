@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/engine.hpp"
+#include "fronts/scopes/scope_core.hpp"
 #include "rounds.hpp"
-#include "runtime/engine.hpp"
-#include "scope/scope_core.hpp"
 #include "stamped_block.hpp"
 #include "tarn/scope.hpp"
 

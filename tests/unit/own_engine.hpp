@@ -7,13 +7,13 @@
 
 #include <memory>
 
-#include "central/central.hpp"
 #include "pages/first_touch.hpp"
 #include "pages/metadata_arena.hpp"
 #include "pages/page_heap.hpp"
 #include "pages/page_map.hpp"
-#include "thread/registry.hpp"
-#include "thread/thread_cache.hpp"
+#include "slots/central.hpp"
+#include "threads/registry.hpp"
+#include "threads/thread_cache.hpp"
 
 namespace tarn::testing_support {
 

@@ -11,7 +11,7 @@ void leave_stack(thread& t, unsigned state) {
   t.futex_wake(state, true);
 }
 
-// The states of the background thread in src/os/thread.cpp.
+// The states of the background thread in src/os/own_threads/thread.cpp.
 enum : int { none, running, leaving, wanted };
 
 // await_state() for `none`, without its time limits.
@@ -20,14 +20,14 @@ void await_none(thread& t, unsigned state, order acquire) {
     t.futex_wait(state, seen);
 }
 
-// leave_background_thread() and ensure_background_thread() of src/os/thread.cpp, as called by background_thread_body()
-// and wake() of src/runtime/decay.cpp. The background thread stores `leaving` and then looks for free memory (`dirty`);
+// leave_background_thread() and ensure_background_thread() of src/os/own_threads/thread.cpp, as called by background_thread_body()
+// and wake() of src/background/decay.cpp. The background thread stores `leaving` and then looks for free memory (`dirty`);
 // a thread that frees memory stores `dirty` and then reads the state; both have a full fence in between. A thread that
 // finds `leaving` asks for the next background thread (`wanted`) and waits only until the state changes, because a
 // third thread may have started the next one by then. At the end a background thread must be running. The stack is a
 // plain variable: a new thread may write to it only after the old one has left it.
 // Covers: src/base/fence.hpp: atomic_thread_fence seq_cst, fence_word.fetch_add seq_cst
-// Covers: src/os/thread.cpp: state.compare_exchange_strong acquire, state.load acquire
+// Covers: src/os/own_threads/thread.cpp: state.compare_exchange_strong acquire, state.load acquire
 model thread_leaves() {
   enum : unsigned { state, dirty, stack = 0 };
   const auto background = [](thread& t) {
@@ -74,10 +74,10 @@ const registered leaves("background.thread_leaves",
                          "acquire", "end of wait"},
                         thread_leaves);
 
-// hold_background_thread() against start() and start_claimed() of src/os/thread.cpp: while it holds the background
+// hold_background_thread() against start() and start_claimed() of src/os/own_threads/thread.cpp: while it holds the background
 // thread off, the program changes its rights (a plain variable), which a new thread inherits from the thread that
 // starts it.
-// Covers: src/os/thread.cpp: state.store release
+// Covers: src/os/own_threads/thread.cpp: state.store release
 model held_off() {
   enum : unsigned { state, holds, rights = 0 };
   const auto starter = [](thread& t) {
@@ -101,7 +101,7 @@ const registered held_protocol("background.held_off",
                                {"starter's fence", "look at holds", "holder's fence", "acquire", "release"},
                                held_off);
 
-// is_held() and start() against release_background_thread() of src/os/thread.cpp: memory is freed during a hold. Either
+// is_held() and start() against release_background_thread() of src/os/own_threads/thread.cpp: memory is freed during a hold. Either
 // the thread that ends the hold sees `wished`, or the thread that sets `wished` sees that the hold has ended; one of them
 // starts the background thread. A start that has given way to a hold tries again if the hold has ended meanwhile.
 namespace hold {
@@ -177,7 +177,7 @@ const registered leaves_word("background.leaves_for_hold", {"wish"}, leaves_for_
 }  // namespace hold
 
 // hold_background_thread() against a sleeping background thread: the bell wakes the thread, which then sees the hold.
-// Covers: src/os/thread.cpp: bell.exchange acquire, bell.exchange release
+// Covers: src/os/own_threads/thread.cpp: bell.exchange acquire, bell.exchange release
 model bell_for_hold() {
   enum : unsigned { state, holds, bell };
   const auto background = [](thread& t) {
@@ -199,9 +199,9 @@ model bell_for_hold() {
 }
 const registered bell_rings("background.bell", {"acquire", "wake"}, bell_for_hold);
 
-// run_errands_soon() and sleep_until() of src/runtime/decay.cpp: the program writes an errand (a plain variable), sets
+// run_errands_soon() and sleep_until() of src/background/decay.cpp: the program writes an errand (a plain variable), sets
 // errands_wait and rings the bell. The background thread may also wake by itself before that.
-// Covers: src/runtime/decay.cpp: errands_wait.exchange acquire, errands_wait.exchange release
+// Covers: src/background/decay.cpp: errands_wait.exchange acquire, errands_wait.exchange release
 model errands() {
   enum : unsigned { waits, bell, list = 0 };
   const auto background = [](thread& t) {
@@ -224,9 +224,9 @@ model errands() {
 }
 const registered errand("background.errands", {"acquire", "release"}, errands);
 
-// thread_main() and stop() of src/recycler/caretaker.cpp: stop() returns only after the thread has left the program's
+// thread_main() and stop() of src/background/caretaker.cpp: stop() returns only after the thread has left the program's
 // destructors, whose effect is a plain variable.
-// Covers: src/recycler/caretaker.cpp: alive.store release, alive.load acquire
+// Covers: src/background/caretaker.cpp: alive.store release, alive.load acquire
 model caretaker_ends() {
   enum : unsigned { alive, lock, now, work = 0 };
   const auto caretaker = [](thread& t) {

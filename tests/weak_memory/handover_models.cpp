@@ -7,7 +7,7 @@ namespace {
 
 // A spare magazine: its owner puts it where two other threads may take it, and takes it back if it is still there. Its
 // content is a plain variable, which the thread that holds the magazine changes.
-// Covers: src/central/magazine_bin.hpp: place_.exchange acquire, place_.store release
+// Covers: src/slots/magazine_bin.hpp: place_.exchange acquire, place_.store release
 // page_map::ensure() keeps a leaf that it made but did not need in the same way:
 // Covers: src/pages/page_map.cpp: spare_leaf_.exchange acquire, spare_leaf_.store release
 int take(thread& t, unsigned spare) {
@@ -40,7 +40,7 @@ const registered spare_protocol("handover.spare_magazine", {"exchange", "acquire
 // owns, and sets `base` again; another thread then becomes the owner. The magazine is a plain variable. That no sequence
 // runs between the clearing and the setting of `base` is the kernel's part: tests/model/processors.pml. For base.store
 // see publication.growing_list.
-// Covers: src/thread/processor_caches.cpp: words.store release, words.load acquire, atomic_thread_fence acquire
+// Covers: src/threads/processor_caches.cpp: words.store release, words.load acquire, atomic_thread_fence acquire
 model processor_bin() {
   enum : unsigned { word, base, magazine = 0 };
   constexpr int none = 0;
@@ -72,7 +72,7 @@ const registered bin_of_processor("handover.processor_bin",
 
 // recycler_bin::add_to(): counts the objects of a spare magazine, under the lock that keeps other threads from stealing
 // the magazine, while its owner is not inside the bin.
-// Covers: src/central/magazine_bin.hpp: place_.load acquire
+// Covers: src/slots/magazine_bin.hpp: place_.load acquire
 model counted_magazine() {
   enum : unsigned { spare, content = 0 };
   const auto owner = [](thread& t) {
@@ -110,7 +110,7 @@ const registered quarantine("handover.quarantine", {"acquire", "release"}, excha
 // keep() and take() of hardened_type_home: threads put spans, or chains of them, at the front of a list; a taker takes
 // the whole list. The links are plain variables: the link of span n is the variable n. The release of a span's
 // compare-exchange reaches the taker through the later compare-exchanges, which continue its release sequence.
-// Covers: src/pool/hardened_type_home.cpp: spans.compare_exchange_weak release, spans.exchange acquire
+// Covers: src/fronts/pools/hardened_type_home.cpp: spans.compare_exchange_weak release, spans.exchange acquire
 // Covers: src/malloc/hardened_large.cpp: refused.compare_exchange_weak release, refused.exchange acquire
 model list_taken_as_a_whole() {
   enum : unsigned { spans };
@@ -140,9 +140,9 @@ const registered type_home("handover.type_home", {"acquire", "release"}, list_ta
 // the other order. The bin is a plain variable. A pop stores an odd and an even number in `taken` for 1 and 0 in `busy`.
 // Covers: include/tarn/detail/recycler_bin.hpp: atomic_signal_fence seq_cst
 // Covers: include/tarn/detail/recycler_bin.hpp: claimed.load acquire, inside.store release
-// Covers: src/recycler/recycler_bin.hpp: busy.load acquire, taken.load acquire
-// Covers: src/recycler/recycler_registry.cpp: claimed.store release
-// Covers: src/recycler/recycler_bin.cpp: claimed.store release
+// Covers: src/fronts/recyclers/recycler_bin.hpp: busy.load acquire, taken.load acquire
+// Covers: src/fronts/recyclers/recycler_registry.cpp: claimed.store release
+// Covers: src/fronts/recyclers/recycler_bin.cpp: claimed.store release
 namespace claim {
 enum : unsigned { busy, claimed, lock, claims };
 enum : unsigned { bin, number };

@@ -6,8 +6,8 @@
 namespace weak {
 namespace {
 
-// spare_magazine of src/central/magazine_bin.hpp, and the load of a depot's full_count without the lock
-// (src/central/central.cpp). Only the cache's thread puts a magazine into the spare place, and only after it has taken
+// spare_magazine of src/slots/magazine_bin.hpp, and the load of a depot's full_count without the lock
+// (src/slots/central.cpp). Only the cache's thread puts a magazine into the spare place, and only after it has taken
 // the one that may be there. A taker may be late: between its load and its exchange the magazine may have been emptied
 // into the pool, and be in the place again with other objects. Two magazines: 1 is loaded at first, 2 is the spare one.
 // Their contents, the depot and the pool are plain variables. At the end each magazine is in one place.

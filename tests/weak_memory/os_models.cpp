@@ -59,7 +59,7 @@ const registered protocol("os.mutex", {"acquire", "release", "wake", "sleeper's 
                           three_users);
 }  // namespace mutex
 
-// pin_count, as begin_ending() of src/runtime/front_registry.hpp uses it: the thread that ends an instance, such as a
+// pin_count, as begin_ending() of src/engine/front_registry.hpp uses it: the thread that ends an instance, such as a
 // pool, sleeps until the last pin is gone; after that no other thread uses the pool (a plain variable). All changes are
 // made under the registry's lock.
 model pins() {

@@ -8,7 +8,7 @@ namespace {
 // The first thread that needs a pool makes it. If two threads make one at the same time, the second one destroys its
 // own and uses the first one's. The two pools are plain variables.
 // tarn_buffer_pool_shared(), shared_slot_pool::prepare(), object_pool::pairs():
-// Covers: src/buffers/buffer_abi.cpp: shared_pool.load acquire, shared_pool.compare_exchange_strong acq_rel
+// Covers: src/fronts/buffers/buffer_abi.cpp: shared_pool.load acquire, shared_pool.compare_exchange_strong acq_rel
 // Covers: include/tarn/detail/slot_pools.hpp: pool_.load acquire, pool_.compare_exchange_strong acq_rel,
 // Covers: include/tarn/detail/slot_pools.hpp: pool_.compare_exchange_strong acquire
 // Covers: include/tarn/pool.hpp: pairs_.load acquire, pairs_.compare_exchange_strong acq_rel,
@@ -34,15 +34,15 @@ const registered once("publication.made_once", {"load's acquire", "release", "fa
 // A list or an array that only grows, under a lock: threads that read it without the lock find complete members.
 // add() of buffer_group and for_each_pool() of buffer_core; assign_shard_locked() and for_each_shard() of
 // pool_core:
-// Covers: src/buffers/buffer_core.hpp: newest.load acquire, newest.store release
-// Covers: src/pool/pool_core.cpp: shard_count_.store release
-// Covers: src/pool/pool_core.hpp: shard_count_.load acquire
+// Covers: src/fronts/buffers/buffer_core.hpp: newest.load acquire, newest.store release
+// Covers: src/fronts/pools/pool_core.cpp: shard_count_.store release
+// Covers: src/fronts/pools/pool_core.hpp: shard_count_.load acquire
 // open_depot() and depot_for() of central:
-// Covers: src/central/central_homes.cpp: place.store release
-// Covers: src/central/central.hpp: homes_.load acquire
+// Covers: src/slots/central_homes.cpp: place.store release
+// Covers: src/slots/central.hpp: homes_.load acquire
 // make_table() of processor_caches, and the walks over its tables. The sequences find a table by an address that they
 // load: what they load through it depends on the address, which keeps the order that an acquire keeps.
-// Covers: src/thread/processor_caches.cpp: tables_.store release, tables_.load acquire, base.store release
+// Covers: src/threads/processor_caches.cpp: tables_.store release, tables_.load acquire, base.store release
 model growing_list() {
   enum : unsigned { lock, first };
   const auto attach = [](unsigned member) {
@@ -64,11 +64,11 @@ model growing_list() {
 }
 const registered list("publication.growing_list", {"release", "acquire"}, growing_list);
 
-// prepare() and attach_thread() of src/runtime/engine.cpp: one thread prepares the engine, under the lock.
-// Covers: src/runtime/engine.cpp: prepared.load acquire, prepared.store release
+// prepare() and attach_thread() of src/engine/engine.cpp: one thread prepares the engine, under the lock.
+// Covers: src/engine/engine.cpp: prepared.load acquire, prepared.store release
 // make_words_anew() of processor_caches, in a forked child, under the registry's lock:
-// Covers: src/thread/processor_caches.cpp: is_own.load acquire, is_own.store release
-// Covers: src/thread/processor_caches.hpp: is_own.load acquire
+// Covers: src/threads/processor_caches.cpp: is_own.load acquire, is_own.store release
+// Covers: src/threads/processor_caches.hpp: is_own.load acquire
 model engine_ready() {
   enum : unsigned { prepared, lock, settings = 0 };
   const auto user = [](thread& t) {
@@ -86,10 +86,10 @@ model engine_ready() {
 }
 const registered engine("publication.engine_ready", {"acquire", "release", "second look"}, engine_ready);
 
-// measured_prices() of src/buffers/buffer_memory.cpp: one thread measures; the others do not wait for the result, and
+// measured_prices() of src/fronts/buffers/buffer_memory.cpp: one thread measures; the others do not wait for the result, and
 // do without it until it is there.
-// Covers: src/buffers/buffer_memory.cpp: progress.compare_exchange_strong acquire, progress.load acquire,
-// Covers: src/buffers/buffer_memory.cpp: progress.store release
+// Covers: src/fronts/buffers/buffer_memory.cpp: progress.compare_exchange_strong acquire, progress.load acquire,
+// Covers: src/fronts/buffers/buffer_memory.cpp: progress.store release
 model measured_once() {
   enum : unsigned { progress, prices = 0 };
   const auto user = [](thread& t) {
@@ -113,9 +113,9 @@ const registered measured("publication.measured_once", {"release", "acquire"}, m
 
 // choose_for_this_thread() and prepare() of processor_caches: the first thread that wants to share asks the system
 // whether that is possible; the others do without until the answer is there.
-// Covers: src/thread/processor_caches.cpp: state_.load acquire, state_.store release,
-// Covers: src/thread/processor_caches.cpp: state_.compare_exchange_strong acquire
-// Covers: src/thread/processor_caches.hpp: state_.load acquire
+// Covers: src/threads/processor_caches.cpp: state_.load acquire, state_.store release,
+// Covers: src/threads/processor_caches.cpp: state_.compare_exchange_strong acquire
+// Covers: src/threads/processor_caches.hpp: state_.load acquire
 model asked_once() {
   enum : unsigned { state, pages = 0 };
   const auto user = [](thread& t) {
@@ -165,16 +165,16 @@ const registered map("publication.page_map",
 // shared_slot_pool::number_ of include/tarn/detail/slot_pools.hpp, by which a thread finds its bin of the pool:
 // Covers: include/tarn/detail/slot_pools.hpp: number_.store release, number_.load acquire
 // The address of the guarded blocks, whose slots and length are prepared before:
-// Covers: src/guarded/guarded_blocks.cpp: base_.load acquire, base_.store release
-// Covers: src/guarded/guarded_blocks.hpp: base_.load acquire
+// Covers: src/samples/guarded/guarded_blocks.cpp: base_.load acquire, base_.store release
+// Covers: src/samples/guarded/guarded_blocks.hpp: base_.load acquire
 // The number of looks of pressure::watch, whose figures are stored before (later looks replace them by newer ones), and
 // of rounds, which free memory before:
-// Covers: src/runtime/pressure.cpp: looks_.fetch_add release, looks_.load acquire
-// Covers: src/runtime/pressure.cpp: rounds.fetch_add release, rounds.load acquire
+// Covers: src/background/pressure.cpp: looks_.fetch_add release, looks_.load acquire
+// Covers: src/background/pressure.cpp: rounds.fetch_add release, rounds.load acquire
 // The span of a page, which is constructed before; the walk over a scope's pages finds spans of others:
 // Covers: src/pages/page_map.hpp: owners.store release, owners.load acquire
-// attach() and for_each_front() of src/runtime/front.hpp, whose flags are set once:
-// Covers: src/runtime/front.hpp: attached.store release, attached.load acquire
+// attach() and for_each_front() of src/engine/front.hpp, whose flags are set once:
+// Covers: src/engine/front.hpp: attached.store release, attached.load acquire
 model pool_number() {
   enum : unsigned { number, pool = 0 };
   const auto maker = [](thread& t) {
@@ -192,8 +192,8 @@ const registered numbered("publication.pool_number", {"release", "acquire"}, poo
 // A checked scope ends: its span with survivors is marked, and then the chunk is given to the heir. free_scoped() of
 // src/malloc/block.cpp, on a thread in the heir's scope, reads a block without a lock (its mark) if the heir owns the
 // span and the span is an ordinary one; so it reads the owner first.
-// Covers: src/scope/scope_end.cpp: owner.store release
-// Covers: src/scope/scope_core.hpp: owner.load acquire
+// Covers: src/fronts/scopes/scope_end.cpp: owner.store release
+// Covers: src/fronts/scopes/scope_core.hpp: owner.load acquire
 model withheld_span() {
   enum : unsigned { owner, kind };
   const auto end = [](thread& t) {
@@ -215,11 +215,11 @@ const registered withheld("publication.withheld_span", {"owner first", "release"
 
 // divide_span() and move_span() of central change a span and give it to another depot, under the lock of the depot that
 // has it. put_back() of the depot that gets it, under its own lock, reads a span only if the span has its home.
-// Covers: src/central/central_grains.cpp: home.store release
-// Covers: src/central/central_homes.cpp: home.store release
-// Covers: src/central/central.cpp: home.load acquire
-// Covers: src/central/central_occupancy.cpp: home.load acquire
-// Covers: src/central/central_idle_pages.cpp: home.load acquire
+// Covers: src/slots/central_grains.cpp: home.store release
+// Covers: src/slots/central_homes.cpp: home.store release
+// Covers: src/slots/central.cpp: home.load acquire
+// Covers: src/slots/central_occupancy.cpp: home.load acquire
+// Covers: src/slots/central_idle_pages.cpp: home.load acquire
 model span_with_a_new_home() {
   enum : unsigned { home, first_lock, second_lock, size_class = 0 };
   const auto divide = [](thread& t) {
@@ -240,8 +240,8 @@ const registered spans("publication.span_with_a_new_home", {"release", "acquire"
 
 // A thread makes a shard of a typed pool and moves a span of another shard to it, under the locks of both. A third thread,
 // which has a slot of that span, finds the span's shard without a lock and reads to which pool the shard belongs.
-// Covers: src/central/slot_depot.hpp: owner.store release
-// Covers: src/pool/pool_shard.cpp: owner.load acquire
+// Covers: src/slots/slot_depot.hpp: owner.store release
+// Covers: src/fronts/pools/pool_shard.cpp: owner.load acquire
 model span_of_a_new_shard() {
   enum : unsigned { owner, old_lock, new_lock, pool = 0 };
   const auto move = [](thread& t) {

@@ -87,7 +87,7 @@ model found_once() {
 const registered found("recorder.found_once", {"acquire", "release"}, found_once);
 
 // The lock of reports on guarded blocks, whose waiters sleep.
-// Covers: src/guarded/report.cpp: reporting.exchange acquire, reporting.store release
+// Covers: src/samples/guarded/report.cpp: reporting.exchange acquire, reporting.store release
 model report_lock() {
   enum : unsigned { word, content = 0 };
   const auto user = [](thread& t) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How the background thread (the taker) empties the loaded magazine of a sleeping thread (the owner), which may wake at
-// any moment (src/thread/thread_cache_idle.cpp), under the memory model of C++ and so of aarch64: other threads may see
+// any moment (src/threads/thread_cache_idle.cpp), under the memory model of C++ and so of aarch64: other threads may see
 // the owner's stores to slots and to `top` in any order, until a membarrier. Used by one thread.
 //
 // The magazine has three slots, which are full at first. The owner does a few operations of its choice. For each object
@@ -198,9 +198,9 @@ model sleeper(int missing) {
           }};
 }
 
-// Covers: src/thread/thread_cache_idle.cpp: i.exchange acq_rel, slot.load acquire, busy_.load acquire
-// Covers: src/thread/thread_cache.hpp: atomic_signal_fence seq_cst, busy_.store release,
-// Covers: src/thread/thread_cache.hpp: claimed_.load acquire, claimed_.store release
+// Covers: src/threads/thread_cache_idle.cpp: i.exchange acq_rel, slot.load acquire, busy_.load acquire
+// Covers: src/threads/thread_cache.hpp: atomic_signal_fence seq_cst, busy_.store release,
+// Covers: src/threads/thread_cache.hpp: claimed_.load acquire, claimed_.store release
 model full_magazine() {
   guarded = slow_at_any_time = false;
   operations = 4;

@@ -24,7 +24,7 @@ const FLAGS: &[&str] = &[
 ];
 
 /// Files of the layers' folders that are no part of the layers, by the beginning of their names. The same test checks this.
-const NOT_IN_LAYERS: &[&str] = &["hardened_", "override", "program_start"];
+const NOT_IN_LAYERS: &[&str] = &["hardened_", "override", "program_start", "shared_"];
 
 fn fail(problem: &str, advice: &str) -> ! {
     eprintln!("tarn-sys: {problem}\n  {advice}");

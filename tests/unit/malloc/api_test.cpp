@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "central/size_class.hpp"
+#include "engine/restore.hpp"
 #include "os/memory.hpp"
-#include "runtime/restore.hpp"
+#include "slots/size_class.hpp"
 
 namespace tarn {
 namespace {

@@ -18,9 +18,9 @@
 
 #include "../../system_probes.hpp"
 #include "base/units.hpp"
+#include "engine/engine.hpp"
 #include "malloc/hardened_large_quarantine.hpp"
 #include "os/memory.hpp"
-#include "runtime/engine.hpp"
 #include "tarn/malloc.h"
 
 namespace tarn {

@@ -16,7 +16,7 @@
 #include "base/compiler.hpp"
 #include "base/hardened.hpp"
 #include "base/units.hpp"
-#include "runtime/engine.hpp"
+#include "engine/engine.hpp"
 #include "tarn/malloc.h"
 #include "tarn/scope.h"
 

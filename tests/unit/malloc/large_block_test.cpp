@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/compiler.hpp"
+#include "engine/engine.hpp"
 #include "malloc/block.hpp"
 #include "os/memory.hpp"
-#include "runtime/engine.hpp"
 #include "tarn/malloc.h"
 
 #include "../../system_probes.hpp"

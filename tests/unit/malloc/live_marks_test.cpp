@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "engine/engine.hpp"
 #include "malloc/allocate.hpp"
-#include "runtime/engine.hpp"
 #include "tarn/malloc.h"
 
 namespace tarn {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/hardened.hpp"
-#include "runtime/instance.hpp"
+#include "engine/instance.hpp"
 
 namespace tarn {
 namespace {

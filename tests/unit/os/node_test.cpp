@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "os/thread.hpp"
+#include "os/own_threads/thread.hpp"
 
 namespace tarn::os {
 namespace {

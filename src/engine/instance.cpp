@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#include "engine/instance.hpp"
+
+namespace tarn::engine {
+
+constinit page_map map;
+constinit metadata_arena metadata;
+constinit block_store blocks{metadata};
+constinit first_touch touch;
+constinit page_heap heap{metadata, map, touch};
+constinit central central_tier{metadata, blocks, map, heap};
+constinit cache_budget budget;
+constinit thread_cache_registry registry{central_tier, budget};
+constinit processor_caches processors{central_tier, budget, registry};
+constinit guarded_blocks guards;
+constinit sample_windows guard_windows;
+constinit byte_samples profile_samples;
+constinit heap_samples samples{metadata, map, central_tier};
+constinit std::atomic<std::size_t> large_bytes{0};
+constinit std::atomic<bool> scopes_checked{false};
+constinit thread_cache no_cache{thread_cache::empty_tag{}};
+
+thread_local constinit thread_cache* local_cache = &no_cache;
+thread_local constinit allocation_bins* allocating = &no_cache;
+thread_local constinit processor_use processor_user;
+thread_local constinit byte_countdown profile_countdown;
+thread_local constinit traffic uncached_traffic;
+thread_local constinit traffic* noted_traffic = nullptr;
+
+}  // namespace tarn::engine

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// Registers the fork handlers before all constructors, including those of libraries, in a program linked with an
+// archive. The shared libraries are linked with -z initfirst instead, since .preinit_array is not allowed in them. So
+// this file is a separate member of the archive, which only the linker option --undefined=tarn_program_start brings in
+// (src/CMakeLists.txt).
+#include "engine/engine.hpp"
+
+extern "C" {
+extern void (*tarn_program_start)();
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*tarn_program_start)() = tarn::engine::register_fork_handlers;
+}
