@@ -14,6 +14,7 @@
 #include <memory>
 #include <system_error>
 
+#include "base/architecture.hpp"
 #include "cli/launch/scratch_file.hpp"
 
 namespace tarn::cli {
@@ -22,13 +23,6 @@ namespace {
 
 // The kernel reads no more of a script's first line than this.
 constexpr std::size_t script_line_limit = 255;
-#if defined(__x86_64__)
-constexpr std::uint16_t native_machine = EM_X86_64;
-#elif defined(__aarch64__)
-constexpr std::uint16_t native_machine = EM_AARCH64;
-#else
-#error "tarn supports x86-64 and aarch64"
-#endif
 
 struct elf_closer {
   void operator()(Elf* file) const { elf_end(file); }
@@ -117,7 +111,7 @@ bool defines(Elf* file, Elf_Scn* section, std::string_view symbol) {
 
 }  // namespace
 
-bool elf_summary::is_native() const { return bits == 64 && !big_endian && machine == native_machine; }
+bool elf_summary::is_native() const { return bits == 64 && !big_endian && machine == arch::elf_machine; }
 
 std::string elf_summary::machine_name() const {
   switch (machine) {

@@ -15,6 +15,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "base/architecture.hpp"
 #include "cli/launch/elf_file.hpp"
 #include "cli/launch/environment.hpp"
 #include "cli/show/cli_error.hpp"
@@ -24,12 +25,6 @@ namespace fs = std::filesystem;
 namespace tarn::cli {
 
 namespace {
-
-#if defined(__x86_64__)
-constexpr const char* multiarch = "x86_64-linux-gnu";
-#else
-constexpr const char* multiarch = "aarch64-linux-gnu";
-#endif
 
 // ld.so.conf may include further files; a chain longer than this is a loop.
 constexpr int include_depth_limit = 8;
@@ -112,7 +107,7 @@ std::string find_own_library(const char* variable, const std::vector<const char*
   }
   const fs::path prefix = fs::path(own_executable()).parent_path().parent_path();
   std::string tried;
-  for (const fs::path& folder : {prefix / "lib", prefix / "lib" / multiarch, prefix / "lib64"}) {
+  for (const fs::path& folder : {prefix / "lib", prefix / "lib" / arch::multiarch, prefix / "lib64"}) {
     for (const fs::path& candidate : candidates_in(folder, names)) {
       std::error_code error;
       if (fs::exists(candidate, error)) {
@@ -146,7 +141,7 @@ std::vector<std::string> loader_directories() {
   }
   read_loader_configuration("/etc/ld.so.conf", 0, directories);
   for (const char* root : {"/usr/local/lib", "/usr/lib", "/lib"}) {
-    directories.push_back(fmt::format("{}/{}", root, multiarch));
+    directories.push_back(fmt::format("{}/{}", root, arch::multiarch));
     directories.emplace_back(root);
   }
   directories.emplace_back("/usr/lib64");

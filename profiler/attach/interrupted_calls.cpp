@@ -18,7 +18,7 @@ namespace tarn::profiler {
 namespace {
 
 constexpr long repeatable[] = {
-#if defined(__x86_64__)
+#ifdef SYS_epoll_wait
     SYS_epoll_wait,
     SYS_epoll_wait_old,
 #endif
@@ -74,14 +74,7 @@ register_set without_interruption(pid_t process, pid_t thread, const thread_stat
 }
 
 bool waits_for_lock_at(pid_t process, const register_set& set, std::uint64_t address) {
-#if defined(__x86_64__)
-  const std::uint64_t number = set.orig_rax;
-  const std::uint64_t first = set.rdi;
-#elif defined(__aarch64__)
-  const std::uint64_t number = set.regs[8];
-  const std::uint64_t first = set.regs[0];  // the kernel has put it back, as it restarts the call
-#endif
-  return sleeps_in_call(process, set) && number == SYS_futex && first == address;
+  return sleeps_in_call(process, set) && number_of_sleep(set) == SYS_futex && first_of_sleep(set) == address;
 }
 
 disturbance disturbance_of(pid_t process, pid_t thread) {

@@ -2,7 +2,6 @@
 #include "profiler/attach/safe_point.hpp"
 
 #include <elfutils/libdwfl.h>
-#include <ucontext.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -115,19 +114,6 @@ bool needs(const remote_module& one, const remote_module& other) {
 constexpr std::size_t word_bytes = sizeof(std::uint64_t);
 constexpr std::size_t most_stack_bytes = 1 << 20;
 
-// A word of the context that is the same in all of them.
-#if defined(__x86_64__)
-constexpr std::uint64_t most_flags = 7;
-constexpr std::size_t mark_place =
-    (offsetof(ucontext_t, uc_mcontext) + offsetof(mcontext_t, gregs)) / word_bytes + REG_CSGSFS;
-constexpr std::uint64_t mark = 0x002b'0000'0000'0033;  // selectors of the stack and of 64-bit code
-#elif defined(__aarch64__)
-constexpr std::uint64_t most_flags = 0;
-constexpr std::size_t mark_place =
-    (offsetof(ucontext_t, uc_mcontext) + offsetof(mcontext_t, __reserved)) / word_bytes;
-constexpr std::uint64_t mark = 0x0000'0210'4650'8001;  // the vector registers come first: FPSIMD_MAGIC, size
-#endif
-
 // A frame lies above the stack pointer of the stopped thread. It may be left of an earlier signal. Costs a copy of up to
 // 1 MiB of the stack.
 bool may_be_in_handler(pid_t process, std::uint64_t stack_pointer) {
@@ -135,9 +121,10 @@ bool may_be_in_handler(pid_t process, std::uint64_t stack_pointer) {
   words.resize(
       read_memory(process, stack_pointer & ~std::uint64_t{word_bytes - 1}, words.data(), most_stack_bytes) /
       word_bytes);
-  for (std::size_t at = 0; at + mark_place < words.size(); ++at) {
+  const handler_mark mark = mark_of_handlers();
+  for (std::size_t at = 0; at + mark.place < words.size(); ++at) {
     const bool has_link = words[at + 1] != 0;  // uc_link
-    if (words[at + mark_place] == mark && words[at] <= most_flags && !has_link) return true;
+    if (words[at + mark.place] == mark.value && words[at] <= mark.most_flags && !has_link) return true;
   }
   return false;
 }

@@ -15,17 +15,11 @@
 #include <utility>
 #include <vector>
 
-#if defined(__aarch64__)
-#include <asm/ptrace.h>
-#endif
+#include "base/architecture.hpp"
 
 namespace tarn::profiler {
 
-#if defined(__x86_64__)
 using register_set = user_regs_struct;
-#elif defined(__aarch64__)
-using register_set = user_pt_regs;
-#endif
 
 struct thread_state {
   register_set registers = {};
@@ -36,6 +30,8 @@ struct thread_state {
   bool read_from(pid_t thread);
 };
 
+// The processor's sets of vector registers (NT_…).
+std::span<const int> vector_sets();
 bool get_registers(pid_t thread, register_set& set);
 bool set_registers(pid_t thread, const register_set& set);
 bool set_vectors(pid_t thread, const thread_state& state);
@@ -54,6 +50,9 @@ struct interrupted_call {
 interrupted_call call_of(const register_set& set);
 // Whether the thread was stopped while it slept in a system call.
 bool sleeps_in_call(pid_t process, const register_set& set);
+// The system call in which the thread sleeps, and its first argument. Requires sleeps_in_call().
+std::uint64_t number_of_sleep(const register_set& set);
+std::uint64_t first_of_sleep(const register_set& set);
 // Executes the system call again. Requires that call_of() has one.
 void repeat_call(register_set& set);
 // The registers with which the thread goes on if the kernel does not see to a restart: a signal frame cannot say that a
@@ -87,12 +86,17 @@ void prepare_system_call(register_set& set, std::uint64_t instruction, long numb
                          std::initializer_list<std::uint64_t> arguments, std::uint64_t place,
                          std::uint64_t return_address);
 
+// How to find the context of a signal's handler on a stack, in words: one that is the same in all contexts, and the most
+// that the first one, its flags, can be.
+struct handler_mark {
+  std::size_t place;
+  std::uint64_t value;
+  std::uint64_t most_flags;
+};
+handler_mark mark_of_handlers();
+
 // Offsets in machine code of an instruction for a system call, and of one that makes the call rt_sigreturn; -1: none.
-#if defined(__x86_64__)
-inline constexpr unsigned system_call_bytes = 2;
-#elif defined(__aarch64__)
-inline constexpr unsigned system_call_bytes = 4;
-#endif
+using arch::system_call_bytes;
 long find_system_call(std::span<const unsigned char> code);
 long find_sigreturn(std::span<const unsigned char> code);
 

@@ -2,9 +2,6 @@
 #include "profiler/collect/fault_events.hpp"
 
 #include <linux/perf_event.h>
-#if defined(__aarch64__)
-#include <asm/perf_regs.h>
-#endif
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -17,6 +14,7 @@
 #include <fstream>
 #include <utility>
 
+#include "base/architecture.hpp"
 #include "profiler/proc/proc_status.hpp"
 
 namespace tarn::profiler {
@@ -100,13 +98,14 @@ perf_event_attr attributes_of_clock(const fault_settings& settings, bool is_firs
   attributes.config = PERF_COUNT_SW_CPU_CLOCK;
   attributes.sample_period = is_first ? settings.first_clock_ns : settings.clock_ns;
   attributes.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
-#if defined(__aarch64__)
-  attributes.sample_type |= PERF_SAMPLE_REGS_USER;
-  attributes.sample_regs_user = std::uint64_t{1} << PERF_REG_ARM64_LR;
-#else
-  attributes.sample_type |= PERF_SAMPLE_STACK_USER;
-  attributes.sample_stack_user = 8;
-#endif
+  if (arch::call_pushes_return_address) {
+    attributes.sample_type |= PERF_SAMPLE_STACK_USER;
+    attributes.sample_stack_user = 8;
+  } else {
+    attributes.sample_type |= PERF_SAMPLE_REGS_USER;
+    attributes.sample_regs_user = std::uint64_t{1}
+                                  << arch::return_register;  // the kernel's number is the same
+  }
   start_with(settings, attributes);
   if (!is_first && has_first_clock(settings)) {
     attributes.disabled = 1;

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <string>
 
+#include "base/architecture.hpp"
+
 namespace tarn::profiler {
 
 namespace {
@@ -27,9 +29,7 @@ std::uint64_t raw_clock_ns() { return read_clock(CLOCK_MONOTONIC_RAW); }
 std::uint64_t thread_clock_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 tick_source best_tick_source() {
-#if defined(__aarch64__)
-  return tick_source::counter;
-#else
+  if (arch::counter_is_steady) return tick_source::counter;
   std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   std::string name;
   file >> name;
@@ -44,15 +44,10 @@ tick_source best_tick_source() {
     }
   }
   return tick_source::system_clock;
-#endif
 }
 
 tick_clock::tick_clock(tick_source source) : source_(source), shift_(clock_shift) {
-#if defined(__x86_64__)
-  if (source == tick_source::counter) shift_ = counter_shift;
-#else
-  if (source == tick_source::counter) shift_ = 0;
-#endif
+  if (source == tick_source::counter) shift_ = arch::counter_is_steady ? 0 : counter_shift;
   first_ = last_ = read();
   while (raw_clock_ns() - first_.ns < first_stretch_ns) {
   }

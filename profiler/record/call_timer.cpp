@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/record/call_timer.hpp"
 
+#include "base/architecture.hpp"
+
 namespace tarn::profiler::recorder {
 
 namespace {
 
 // The signature that libc registers with rseq(2): RSEQ_SIG.
-#if defined(__x86_64__)
-constexpr std::uint32_t section_signature = 0x53053053;
-#elif defined(__aarch64__)
-constexpr std::uint32_t section_signature = 0xd428bc00;
-#endif
+constexpr std::uint32_t section_signature = arch::restartable_signature;
 
 // The kernel requires the signature in the four bytes before the abort address. It never jumps to that address, as no
 // program counter lies within an empty section.

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "base/architecture.hpp"
 #include "os/syscall.hpp"
 #include "profiler/record/call_path.hpp"
 #include "profiler/record/changed_slots.hpp"
@@ -59,15 +60,9 @@ namespace tarn::profiler::recorder {
 
 namespace {
 
-#if defined(__x86_64__)
-constexpr std::uint32_t slot_of_call = R_X86_64_JUMP_SLOT;
-constexpr std::uint32_t slot_of_address = R_X86_64_GLOB_DAT;
-constexpr std::uint32_t word_of_address = R_X86_64_64;
-#else
-constexpr std::uint32_t slot_of_call = R_AARCH64_JUMP_SLOT;
-constexpr std::uint32_t slot_of_address = R_AARCH64_GLOB_DAT;
-constexpr std::uint32_t word_of_address = R_AARCH64_ABS64;
-#endif
+using arch::slot_of_address;
+using arch::slot_of_call;
+using arch::word_of_address;
 
 constexpr std::size_t most_hooks = 128;
 constexpr std::size_t most_modules = 8192;

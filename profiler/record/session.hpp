@@ -25,11 +25,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
 #include <fcntl.h>
 #include <time.h>
+
+#include "base/architecture.hpp"
 
 namespace tarn::profiler {
 
@@ -257,15 +256,7 @@ constexpr std::uint32_t rings_in(std::uint64_t bytes, std::uint32_t ring_words) 
 // ---- time ----
 
 inline std::uint64_t read_ticks(tick_source source) {
-  if (source == tick_source::counter) {
-#if defined(__x86_64__)
-    return __rdtsc();
-#elif defined(__aarch64__)
-    std::uint64_t ticks = 0;
-    asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-    return ticks;
-#endif
-  }
+  if (source == tick_source::counter) return arch::counter();
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC_RAW, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1000000000U + static_cast<std::uint64_t>(now.tv_nsec);

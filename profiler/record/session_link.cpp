@@ -12,6 +12,7 @@
 
 #include <cstring>
 
+#include "base/architecture.hpp"
 #include "os/mutex.hpp"
 #include "os/syscall.hpp"
 #include "profiler/record/call_path.hpp"
@@ -32,7 +33,7 @@ constexpr unsigned no_exec_seal = 8;        // MFD_NOEXEC_SEAL, Linux 6.3
 void wait_a_moment() {
   timespec pause = {0, wait_ns};
   if (own_call(SYS_nanosleep, reinterpret_cast<long>(&pause), 0) != -EPERM) return;
-  for (unsigned round = 0; round < sandbox_rounds; ++round) os::processor_pause();
+  for (unsigned round = 0; round < sandbox_rounds; ++round) arch::pause();
 }
 
 // Reads a decimal number and skips the character after it.

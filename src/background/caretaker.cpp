@@ -12,12 +12,12 @@
 #include "background/decay.hpp"
 #include "background/pressure.hpp"
 #include "background/pressure_callbacks.hpp"
+#include "background/reclaim.hpp"
 #include "base/compiler.hpp"
 #include "base/fence.hpp"
 #include "engine/engine.hpp"
 #include "engine/front.hpp"
 #include "engine/options.hpp"
-#include "fronts/recyclers/recycler_registry.hpp"
 #include "os/clock.hpp"
 #include "os/errno_keeper.hpp"
 #include "os/futex.hpp"
@@ -103,7 +103,7 @@ bool is_held() {
 // Under memory pressure all generations are due. Returns the milliseconds until the next one is; -1: none.
 std::int64_t end_due_generations(std::int64_t now_ms) {
   pressure::process.look(now_ms);
-  return recycler_registry::end_due_generations(now_ms, pressure::process.now() != pressure::level::calm);
+  return engine::recycler_front.run_due(now_ms, pressure::process.now() != pressure::level::calm);
 }
 
 tarn_pressure as_public(const pressure::verdict& v, bool refused) {

@@ -15,7 +15,7 @@
 
 namespace tarn::pressure {
 
-constinit watch process;
+constinit watch process{option_limit};
 
 namespace {
 
@@ -120,19 +120,6 @@ std::uint64_t backed_bytes() { return engine::heap.backed_bytes() + engine::meta
 
 // ---- watch ----
 
-void watch::set_rule(const rule& by) {
-  soft_kind_.store(by.soft.what, std::memory_order_relaxed);
-  soft_value_.store(by.soft.value, std::memory_order_relaxed);
-  hard_kind_.store(by.hard.what, std::memory_order_relaxed);
-  hard_value_.store(by.hard.value, std::memory_order_relaxed);
-  is_new_.store(true, std::memory_order_relaxed);
-}
-
-rule watch::current_rule() const {
-  return {{soft_kind_.load(std::memory_order_relaxed), soft_value_.load(std::memory_order_relaxed)},
-          {hard_kind_.load(std::memory_order_relaxed), hard_value_.load(std::memory_order_relaxed)}};
-}
-
 void watch::store(const verdict& v) {
   used_.store(v.used, std::memory_order_relaxed);
   soft_.store(v.soft, std::memory_order_relaxed);
@@ -159,12 +146,12 @@ verdict watch::look_now() {
   }
   limit_.store(seen.limits.limit, std::memory_order_relaxed);
   const std::uint64_t own = backed_bytes();
-  const rule by = current_rule();
+  const rule by = rule_.current();
   verdict v = decide(seen, by, own);
   if (by.hard.what == bound::kind::percent && os::has_entered_sandbox())
     v.hard = hard_.load(std::memory_order_relaxed);
   store(v);
-  const bool is_first = is_new_.exchange(false, std::memory_order_relaxed);
+  const bool is_first = rule_.take_new();
   if (this == &process) {
     engine::budget.halvings.store(v.now == level::above_soft ? cache_halvings : 0, std::memory_order_relaxed);
     engine::heap.limits().set_most(v.hard);
@@ -216,7 +203,7 @@ void slow_down() { wait_for_round(os::now_ms() + longest_wait_ms); }
 
 void refused_request::await_round() {
   if (engine::heap.limits().refusals() == refusals_seen.load(std::memory_order_relaxed)) return;
-  if (process.is_new()) process.look_now();
+  if (option_limit.is_new()) process.look_now();
   if (waits_until_ == 0) waits_until_ = os::now_ms() + longest_wait_before_failing_ms;
   if (os::now_ms() < waits_until_) wait_for_round(waits_until_);
 }

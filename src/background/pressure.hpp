@@ -25,6 +25,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "engine/limit_rule.hpp"
 #include "os/futex.hpp"
 #include "os/memory_pressure.hpp"
 
@@ -33,17 +34,6 @@ namespace tarn::pressure {
 #pragma GCC visibility push(hidden)
 
 enum class level : std::uint8_t { calm, tight, above_soft };
-
-// One limit of the rule. `percent`: of the control group's limit.
-struct bound {
-  enum class kind : std::uint8_t { automatic, none, bytes, percent };
-  kind what = kind::none;
-  std::uint64_t value = 0;
-};
-struct rule {
-  bound soft{bound::kind::automatic};  // automatic: near() of the control group's limit
-  bound hard{bound::kind::none};       // never automatic
-};
 
 // In bytes. `used`: what `soft` is compared with. `hard`: as the page heap enforces it. No limit: os::unlimited.
 // `excess`: what must go before the level falls; a little more than used - soft, so that it does not rise at once.
@@ -62,7 +52,7 @@ inline constexpr std::int64_t interval_ms = 1000;
 // The last look, for all who ask. Time comes from the caller.
 class watch {
  public:
-  constexpr watch() = default;
+  explicit constexpr watch(limit_rule& by) : rule_(by) {}
 
   // Looks if interval_ms have passed since the last time; returns the number of such looks so far. One thread looks, the
   // others have the last result.
@@ -75,10 +65,6 @@ class watch {
   // The smallest limit of the machine and of groups, and whether the level is not calm: for budgets.
   [[nodiscard]] std::uint64_t least_limit() const { return limit_.load(std::memory_order_relaxed); }
 
-  void set_rule(const rule& by);
-  // Whether nobody has looked since then.
-  [[nodiscard]] bool is_new() const { return is_new_.load(std::memory_order_relaxed); }
-  [[nodiscard]] rule current_rule() const;
   void validate() const;
 
  private:
@@ -86,6 +72,7 @@ class watch {
 
   void store(const verdict& v);
 
+  limit_rule& rule_;
   std::atomic<std::int64_t> next_look_{0};
   std::atomic<std::uint32_t> looks_{0};
   std::atomic<std::uint64_t> limit_{os::unlimited};
@@ -94,11 +81,6 @@ class watch {
   std::atomic<std::uint64_t> hard_{os::unlimited};
   std::atomic<std::uint64_t> excess_{0};
   std::atomic<level> level_{level::calm};
-  std::atomic<bound::kind> soft_kind_{bound::kind::automatic};
-  std::atomic<bound::kind> hard_kind_{bound::kind::none};
-  std::atomic<std::uint64_t> soft_value_{0};
-  std::atomic<std::uint64_t> hard_value_{0};
-  std::atomic<bool> is_new_{false};
 };
 
 extern watch process;

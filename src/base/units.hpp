@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/architecture.hpp"
+
 namespace tarn {
 
 // Tunable.
@@ -17,11 +19,7 @@ inline constexpr unsigned page_shift = 13;
 inline constexpr std::size_t page_size = std::size_t{1} << page_shift;
 inline constexpr std::size_t huge_page_size = std::size_t{2} << 20;
 inline constexpr std::size_t pages_per_huge_page = huge_page_size / page_size;
-#if defined(__x86_64__)
-inline constexpr std::size_t largest_system_page = 4096;
-#else
-inline constexpr std::size_t largest_system_page = std::size_t{64} << 10;
-#endif
+inline constexpr std::size_t largest_system_page = arch::largest_system_page;
 inline constexpr std::size_t cache_line = 64;
 // Processors fetch cache lines in pairs, so data written by different threads is kept this far apart.
 inline constexpr std::size_t separation = 128;

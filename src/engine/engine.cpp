@@ -4,14 +4,11 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 
-#include "background/pressure.hpp"
 #include "engine/allocation_counts.hpp"
 #include "engine/front.hpp"
 #include "engine/options.hpp"
-#include "os/clock.hpp"
 #include "os/memory.hpp"
 #include "os/memory_calls.hpp"
 #include "os/own_library.hpp"
@@ -175,67 +172,6 @@ void before_vfork() {
   if (os::in_sandbox() && attach_thread(true) != nullptr) return;
   use_processors(false);
   processor_user.may_be_vfork_child = true;
-}
-
-namespace {
-
-// The end of the time in which nothing is expected in others' caches; now_ns().
-constinit std::atomic<std::int64_t> rests_until{0};
-
-// What the thread itself may have freed, and what others have left in scopes and buffer pools.
-void reclaim_own() {
-  for_each_front([](const front& e) {
-    if (!e.reclaim_walks) e.reclaim();
-  });
-  if (local_cache != &no_cache) local_cache->flush_all();
-  central_tier.flush_idle_magazines(true);
-  central_tier.release_spares(true);
-}
-
-}  // namespace
-
-bool gathering::goes_on() {
-  if (tries_ == most_tries || (tries_ != 0 && is_brief_)) return false;
-  if (tries_++ == 0) {
-    began_ = os::now_ns();
-    is_brief_ = began_ < rests_until.load(std::memory_order_relaxed);
-  }
-  const std::size_t before = heap.frees();
-  refused_.await_round();
-  if (!is_brief_) {
-    reclaim();
-    return true;
-  }
-  // Objects alone are of no use: those of its own class the request has found. (The hardened build's caller has just freed
-  // what was in quarantine.)
-  reclaim_own();
-  const bool found = heap.frees() != before;
-  return found || hardened_build;
-}
-
-void gathering::end_in_vain() const {
-  constexpr std::int64_t longest_rest_ns = 250'000'000;
-  constexpr std::int64_t rest_for_work = 32;
-  if (is_brief_) return;
-  const std::int64_t now = os::now_ns();
-  rests_until.store(now + std::min(rest_for_work * (now - began_), longest_rest_ns),
-                    std::memory_order_relaxed);
-}
-
-void reclaim() {
-  for_each_front([](const front& e) { e.reclaim(); });
-  if (local_cache != &no_cache) local_cache->flush_all();
-  registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });
-  registry.empty_resting(true);
-  processors.drain(true);
-  central_tier.flush_idle_magazines(true);
-  central_tier.release_spares(true);
-}
-
-std::size_t trim(std::size_t keep) {
-  reclaim();
-  const std::size_t idle = keep == 0 ? central_tier.purge_idle_pages(true) : 0;
-  return idle + heap.trim(keep);
 }
 
 }  // namespace tarn::engine

@@ -52,6 +52,11 @@ struct front {
   bool (*hurry)() = [] { return true; };
   // Its figures by name; null: none.
   const metric_group* metrics = nullptr;
+  // In a thread that may run code of the program, such as the caretaker (background/caretaker.hpp): runs what is due by
+  // `now_ms`, or with `all` everything. Returns after how many milliseconds to call again; -1: nothing is left.
+  std::int64_t (*run_due)(std::int64_t now_ms, bool all) = [](std::int64_t, bool) {
+    return std::int64_t{-1};
+  };
   // Memory is short: a thread of the front's own may run code of the program that frees some. Called inside allocations;
   // wakes that thread and does nothing else.
   void (*pressed)() = nothing;

@@ -11,10 +11,10 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "background/pressure.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "engine/instance.hpp"
+#include "engine/limit_rule.hpp"
 #include "engine/parent_process.hpp"
 #include "engine/profile_switch.hpp"
 #include "os/mutex.hpp"
@@ -22,6 +22,8 @@
 #include "os/report.hpp"
 
 extern char** environ;
+
+constinit tarn::pressure::limit_rule tarn::pressure::option_limit;
 
 namespace tarn::options {
 namespace {
@@ -203,7 +205,7 @@ bool apply_limit(const char* value) {
   if (rule.hard.what == pressure::bound::kind::automatic) return false;
   if (rule.hard.value != 0 && rule.soft.what == rule.hard.what && rule.soft.value > rule.hard.value)
     return false;
-  pressure::process.set_rule(rule);
+  pressure::option_limit.set(rule);
   // A limit in bytes holds from now on; what else follows from the rule, from the next growth on.
   engine::heap.limits().set_most(rule.hard.what == pressure::bound::kind::bytes ? rule.hard.value
                                                                                 : backing_limits::none);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/entry_points.hpp"
 
+#include "background/reclaim.hpp"
 #include "engine/front.hpp"
 #include "os/memory.hpp"
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "background/reclaim.hpp"
 #include "engine/engine.hpp"
 #include "malloc/hardened_block.hpp"
 

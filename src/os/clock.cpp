@@ -9,17 +9,12 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/architecture.hpp"
 #include "os/sealed.hpp"
 #include "os/syscall.hpp"
 
 namespace tarn::os {
 namespace {
-
-#if defined(__x86_64__)
-constexpr const char* clock_name = "__vdso_clock_gettime";
-#else
-constexpr const char* clock_name = "__kernel_clock_gettime";
-#endif
 
 using clock_function = int (*)(clockid_t, timespec*);
 
@@ -63,7 +58,7 @@ clock_function find_in_vdso() {
   if (start == nullptr || !read_image(start, image)) return nullptr;
   for (const auto* s = image.symbols; reinterpret_cast<const char*>(s + 1) <= image.names; ++s) {
     if (s->st_shndx == SHN_UNDEF || s->st_name >= image.names_bytes) continue;
-    if (std::strcmp(image.names + s->st_name, clock_name) != 0) continue;
+    if (std::strcmp(image.names + s->st_name, arch::vdso_clock) != 0) continue;
     return reinterpret_cast<clock_function>(const_cast<char*>(image.base + s->st_value));
   }
   return nullptr;

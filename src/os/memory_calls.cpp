@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/architecture.hpp"
 #include "base/compiler.hpp"
 #include "base/units.hpp"
 #include "os/errno_keeper.hpp"
@@ -31,17 +32,8 @@ inline bool begins_with_system_call(const void* function, long number) {
     return word;
   };
   constexpr std::uint64_t half = 0xffffffff;
-#if defined(__x86_64__)
-  constexpr std::uint64_t landing = 0xfa1e0ff3;  // endbr64
-  const std::uint64_t begin = word_at((word_at(0) & half) == landing ? 4 : 0);
-  // mov $number, %eax; syscall; and a byte of what follows
-  return begin << 8 == (0x050f00000000b8 | static_cast<std::uint64_t>(number) << 8) << 8;
-#else
-  constexpr std::uint64_t landing = 0xd503245f;  // bti c
-  const std::uint64_t begin = word_at((word_at(0) & half) == landing ? 4 : 0);
-  // mov x8, number; svc 0
-  return begin == (0xd4000001ULL << 32 | 0xd2800008 | static_cast<std::uint64_t>(number) << 5);
-#endif
+  const std::uint64_t begin = word_at((word_at(0) & half) == arch::landing_pad ? 4 : 0);
+  return arch::is_system_call(begin, number);
 }
 
 bool is_heard(const void* function, long number) {

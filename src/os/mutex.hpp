@@ -26,6 +26,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/architecture.hpp"
 #include "base/compiler.hpp"
 #include "base/thread_safety.hpp"
 #include "os/futex.hpp"
@@ -33,15 +34,6 @@
 #include "os/probe.hpp"
 
 namespace tarn::os {
-
-// For a loop that waits for another thread without giving up the processor.
-inline void processor_pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  asm volatile("yield");
-#endif
-}
 
 // Whether the process is a child that the thread's signal handler has forked amid a critical section. The section's end,
 // which passes through unlock_slow(), then calls the function, which is defined in engine/fork.cpp.
@@ -185,7 +177,7 @@ class TARN_CAPABILITY basic_mutex {
   void wait() {
     for (int spin = 0; spin < spin_limit; ++spin) {
       if (word_.load(std::memory_order_relaxed) == 0 && try_lock(self())) return;
-      processor_pause();
+      arch::pause();
     }
     while (!try_lock(self() | contended)) {
       TARN_PROBE(lock_wait, this);

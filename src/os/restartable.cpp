@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/architecture.hpp"
 #include "base/compiler.hpp"
 #include "base/hardened.hpp"
 #include "os/process_fence.hpp"
@@ -27,30 +28,22 @@ constinit std::ptrdiff_t area_offset = 0;
 
 namespace {
 
-// Linux 6.19 and 7.0 for aarch64 do not restart a sequence if another thread ran on the processor in the middle of it
-// and the first thread stayed there.
 bool kernel_restarts() {
-#if defined(__aarch64__)
+  if (broken_releases.empty()) return true;
   utsname name{};
   if (system_call(SYS_uname, &name) != 0) return false;
-  constexpr const char* broken_releases[] = {"6.19", "7.0"};
   for (const char* const broken : broken_releases) {
     const std::size_t length = std::strlen(broken);
     const char next = name.release[length];
     if (std::strncmp(name.release, broken, length) == 0 && (next < '0' || next > '9')) return false;
   }
-#endif
   return true;
 }
 
 // Whether the kernel has the thread's area. A thread that libc did not start may have an area of zeroes, which looks like
 // one of processor 0. The kernel refuses to register an area again; what it accepts is taken back.
 bool is_registered() {
-#if defined(__x86_64__)
-  constexpr long signature = 0x53053053;
-#else
-  constexpr long signature = 0xd428bc00;
-#endif
+  constexpr long signature = arch::restartable_signature;
   constexpr long bytes = 32;  // the least, and what libc registers unless the kernel has more
   constexpr long unregister = 1;
   const long area = reinterpret_cast<long>(static_cast<char*>(__builtin_thread_pointer()) + area_offset);

@@ -20,6 +20,11 @@
 #include <cstdint>
 
 #include "base/compiler.hpp"
+#if defined(__x86_64__)
+#include "os/restartable_x86_64.hpp"
+#else
+#include "os/restartable_aarch64.hpp"
+#endif
 
 namespace tarn::os::restartable {
 
@@ -57,104 +62,7 @@ inline constexpr unsigned most_restarts = 64;
 // sequence, 5 where it is begun anew. A branch to 2 leaves it without a store. `words` becomes the words of the
 // processor, `top` the word, `result` what TARN_SEQUENCE_BEGIN sets to 0 and the rest sets.
 
-#if defined(__x86_64__)
-
-#define TARN_SEQUENCE_BEGIN                            \
-  ".pushsection .data.rel.ro.tarn_sequences, \"aw\"\n" \
-  ".balign 32\n"                                       \
-  "3: .long 0, 0\n"                                    \
-  ".quad 1f, 2f - 1f, 4f\n"                            \
-  ".popsection\n"                                      \
-  ".pushsection .text.tarn_sequences, \"ax\"\n"        \
-  ".byte 0x0f, 0xb9, 0x3d\n"                           \
-  ".long 0x53053053\n"                                 \
-  "4: decl %[left]\n"                                  \
-  "jnz 5f\n"                                           \
-  "xorl %k[result], %k[result]\n"                      \
-  "jmp 2f\n"                                           \
-  ".popsection\n"                                      \
-  "5: xorl %k[result], %k[result]\n"                   \
-  "leaq 3b(%%rip), %[words]\n"                         \
-  "movq %[words], %%fs:8(%[area])\n"                   \
-  "1: movl %%fs:4(%[area]), %k[words]\n"               \
-  "cmpl %[most], %k[words]\n"                          \
-  "jae 2f\n"                                           \
-  "movq (%[bases], %[words], 8), %[words]\n"           \
-  "testq %[words], %[words]\n"                         \
-  "jz 2f\n"                                            \
-  "movq (%[words], %[index], 8), %[top]\n"
-#define TARN_SEQUENCE_POP                  \
-  "movq -8(%[top]), %[result]\n"           \
-  "testq %[result], %[result]\n"           \
-  "jz 2f\n"                                \
-  "subq $8, %[top]\n"                      \
-  "movq %[top], (%[words], %[index], 8)\n" \
-  "2:\n"
-#define TARN_SEQUENCE_PUSH                 \
-  "testb $1, (%[top])\n"                   \
-  "jnz 2f\n"                               \
-  "movq %[value], (%[top])\n"              \
-  "addq $8, %[top]\n"                      \
-  "movl $1, %k[result]\n"                  \
-  "movq %[top], (%[words], %[index], 8)\n" \
-  "2:\n"
-#define TARN_SEQUENCE_EXCHANGE               \
-  "movq %[top], %[result]\n"                 \
-  "cmpq %[value], %[top]\n"                  \
-  "je 2f\n"                                  \
-  "movq %[value], (%[words], %[index], 8)\n" \
-  "2:\n"
-#define TARN_SEQUENCE_AREA "r"(area_offset)
-
-#elif defined(__aarch64__)
-
-#define TARN_SEQUENCE_BEGIN                            \
-  ".pushsection .data.rel.ro.tarn_sequences, \"aw\"\n" \
-  ".balign 32\n"                                       \
-  "3: .long 0, 0\n"                                    \
-  ".quad 1f, 2f - 1f, 4f\n"                            \
-  ".popsection\n"                                      \
-  ".pushsection .text.tarn_sequences, \"ax\"\n"        \
-  ".inst 0xd428bc00\n"                                 \
-  "4: subs %w[left], %w[left], #1\n"                   \
-  "b.eq 6f\n"                                          \
-  "b 5f\n"                                             \
-  "6: mov %[result], xzr\n"                            \
-  "b 2f\n"                                             \
-  ".popsection\n"                                      \
-  "5: mov %[result], xzr\n"                            \
-  "adrp %[words], 3b\n"                                \
-  "add %[words], %[words], :lo12:3b\n"                 \
-  "str %[words], [%[area], #8]\n"                      \
-  "1: ldr %w[words], [%[area], #4]\n"                  \
-  "cmp %w[words], %[most]\n"                           \
-  "b.hs 2f\n"                                          \
-  "ldr %[words], [%[bases], %[words], lsl #3]\n"       \
-  "cbz %[words], 2f\n"                                 \
-  "ldr %[top], [%[words], %[index], lsl #3]\n"
-#define TARN_SEQUENCE_POP                      \
-  "ldr %[result], [%[top], #-8]\n"             \
-  "cbz %[result], 2f\n"                        \
-  "sub %[top], %[top], #8\n"                   \
-  "str %[top], [%[words], %[index], lsl #3]\n" \
-  "2:\n"
-#define TARN_SEQUENCE_PUSH                     \
-  "ldr %[result], [%[top]]\n"                  \
-  "and %[result], %[result], #1\n"             \
-  "eor %[result], %[result], #1\n"             \
-  "cbz %[result], 2f\n"                        \
-  "str %[value], [%[top]], #8\n"               \
-  "str %[top], [%[words], %[index], lsl #3]\n" \
-  "2:\n"
-#define TARN_SEQUENCE_EXCHANGE                   \
-  "mov %[result], %[top]\n"                      \
-  "cmp %[top], %[value]\n"                       \
-  "b.eq 2f\n"                                    \
-  "str %[value], [%[words], %[index], lsl #3]\n" \
-  "2:\n"
-#define TARN_SEQUENCE_AREA "r"(static_cast<char*>(__builtin_thread_pointer()) + area_offset)
-
-#endif
+// TARN_SEQUENCE_… of the processor: restartable_x86_64.hpp, restartable_aarch64.hpp.
 
 #define TARN_SEQUENCE(body, ...)                                                                   \
   asm volatile(TARN_SEQUENCE_BEGIN body                                                            \
@@ -199,16 +107,7 @@ inline exchanged exchange(bases of_all, std::size_t index, void** value) {
 }
 
 // The processor on which the thread runs at the moment; most_processors or more: unknown.
-inline unsigned processor() {
-  unsigned number = 0;
-#if defined(__x86_64__)
-  asm volatile("movl %%fs:4(%[area]), %[number]" : [number] "=r"(number) : [area] "r"(area_offset));
-#else
-  const auto* const area = static_cast<const char*>(__builtin_thread_pointer()) + area_offset;
-  number = __atomic_load_n(reinterpret_cast<const unsigned*>(area + 4), __ATOMIC_RELAXED);
-#endif
-  return number;
-}
+inline unsigned processor() { return processor_in(area_offset); }
 
 #undef TARN_SEQUENCE
 #undef TARN_SEQUENCE_AREA

@@ -11,16 +11,13 @@
 
 #include <cstddef>
 
+#include "base/architecture.hpp"
 #include "os/syscall.hpp"
 
 namespace tarn::os {
 
-// The largest system page for which the linker lays out segments.
-#if defined(__aarch64__)
-inline constexpr std::size_t sealed_unit = 65536;
-#else
-inline constexpr std::size_t sealed_unit = 4096;
-#endif
+// The largest system page, for which the linker lays out segments.
+inline constexpr std::size_t sealed_unit = arch::largest_system_page;
 
 template <class T>
 class alignas(sealed_unit) sealed {

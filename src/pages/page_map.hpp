@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/architecture.hpp"
 #include "base/compiler.hpp"
 #include "base/units.hpp"
 #include "pages/metadata_arena.hpp"
@@ -179,11 +180,7 @@ class page_map {
   // aarch64 ignores the top byte of an address, so a tagged pointer accesses the same memory as the pointer that was
   // handed out. The page map treats a tagged address as unknown, since values computed from it would be wrong. On
   // x86-64 such a pointer faults at its first use.
-#if defined(__aarch64__)
-  static constexpr bool addresses_may_be_tagged = true;
-#else
-  static constexpr bool addresses_may_be_tagged = false;
-#endif
+  static constexpr bool addresses_may_be_tagged = arch::ignores_top_byte;
 
   static std::size_t index_of(std::uintptr_t address) { return (address >> page_shift) & (leaf_pages - 1); }
   static std::size_t root_index(std::uintptr_t address) {

@@ -52,6 +52,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/architecture.hpp"
 #include "base/compiler.hpp"
 #include "base/units.hpp"
 #include "samples/byte_samples.hpp"
@@ -150,10 +151,7 @@ class alignas(separation) allocation_bins {
     bin* b = &of_class;
     void** const top = b->top;
     void* object = top[-1];
-#if defined(__x86_64__)
-    // Makes GCC load the object into the result register directly: one instruction less.
-    asm("" : "+a"(object), "+d"(b));
-#endif
+    arch::load_as_result(object, b);
     if (TARN_UNLIKELY(object == nullptr || --b->samples.until_sample < 0)) return nullptr;
     b->top = top - 1;
     keep_order();

@@ -8,20 +8,15 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/architecture.hpp"
+
 namespace tarn::unwind {
 
 namespace {
 
-// DWARF register numbers.
-#if defined(__x86_64__)
-constexpr unsigned frame_pointer_register = 6;
-constexpr unsigned stack_pointer_register = 7;
-constexpr unsigned return_register = 16;
-#elif defined(__aarch64__)
-constexpr unsigned frame_pointer_register = 29;
-constexpr unsigned stack_pointer_register = 31;
-constexpr unsigned return_register = 30;
-#endif
+using arch::frame_pointer_register;
+using arch::return_register;
+using arch::stack_pointer_register;
 
 constexpr unsigned most_states = 8;  // nested remember_state instructions
 
@@ -419,9 +414,7 @@ frame_rule parse_entry(std::uintptr_t pc, const unsigned char* entry) {
     return rule;
   }
   interpreter machine(common, pc - begin);
-#if defined(__x86_64__)
-  machine.now.return_address = {saved::at_offset, -8};
-#endif
+  if (arch::call_pushes_return_address) machine.now.return_address = {saved::at_offset, -8};
   if (!machine.run(common.program, common.end)) return rule;
   machine.keep_initial();
   if (!machine.run(in.at, in.end)) return rule;

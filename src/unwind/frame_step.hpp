@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "base/architecture.hpp"
 #include "unwind/frame_rule.hpp"
 #include "unwind/stack_memory.hpp"
 
@@ -32,14 +33,8 @@ struct frame_step {
 // No code lies in the first page.
 inline constexpr std::uintptr_t lowest_code = 4096;
 
-// A return address without the signature that aarch64 may have put into its high bits.
-inline std::uintptr_t plain_address(std::uintptr_t address) {
-#if defined(__aarch64__)
-  return address & ((std::uintptr_t{1} << 48) - 1);
-#else
-  return address;
-#endif
-}
+// A return address without the signature that the processor may have put into its high bits.
+inline std::uintptr_t plain_address(std::uintptr_t address) { return address & arch::code_address_bits; }
 
 // Steps to the caller. False: the walk ends, or the stack cannot be read. The stack pointer always increases.
 bool step(const frame_rule& rule, std::uintptr_t stack_pointer, std::uintptr_t frame_pointer,

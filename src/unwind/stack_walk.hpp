@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/architecture.hpp"
 #include "base/compiler.hpp"
 #include "unwind/frame_step.hpp"
 
@@ -16,13 +17,7 @@ namespace tarn::unwind {
 // The registers of the function into which it is inlined.
 TARN_ALWAYS_INLINE frame_origin here() {
   frame_origin out{};
-#if defined(__x86_64__)
-  asm volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
-               : "=&r"(out.return_address), "=&r"(out.stack_pointer), "=&r"(out.frame_pointer));
-#else
-  asm volatile("adr %0, .\n\tmov %1, sp\n\tmov %2, x29"
-               : "=&r"(out.return_address), "=&r"(out.stack_pointer), "=&r"(out.frame_pointer));
-#endif
+  arch::read_registers(out.return_address, out.stack_pointer, out.frame_pointer);
   out.return_address += 1;  // like a return address: walk() looks up the byte before it
   return out;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "background/decay.hpp"
+#include "background/reclaim.hpp"
 #include "engine/engine.hpp"
 #include "os/clock.hpp"
 #include "os/memory.hpp"

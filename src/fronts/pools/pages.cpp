@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "background/reclaim.hpp"
 #include "engine/engine.hpp"
 #include "os/report.hpp"
 

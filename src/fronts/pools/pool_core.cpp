@@ -6,6 +6,7 @@
 #include <new>
 
 #include "background/decay.hpp"
+#include "background/reclaim.hpp"
 #include "base/chain.hpp"
 #include "base/hardened.hpp"
 #include "engine/engine.hpp"

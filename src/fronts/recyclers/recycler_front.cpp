@@ -51,6 +51,7 @@ constinit const engine::front engine::recycler_front{
     .walk_locks = [](const os::lock_walk& w) { w.all(locks); },
     .after_fork_in_child = after_fork_in_child,
     .metrics = &recycler_registry::metrics,
+    .run_due = recycler_registry::end_due_generations,
     .pressed = caretaker::notice_pressure};
 
 }  // namespace tarn

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <new>
 
+#include "background/reclaim.hpp"
 #include "base/chain.hpp"
 #include "fronts/scopes/scope_core.hpp"
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "background/reclaim.hpp"
 #include "base/units.hpp"
 #include "engine/engine.hpp"
 #include "engine/options.hpp"

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "engine/front.hpp"
-#include "observe/socket/process_metrics.hpp"
 #include "observe/statistics.hpp"
 #include "os/memory.hpp"
 

@@ -20,6 +20,9 @@ void write_openmetrics(text_writer& out);
 inline constexpr unsigned most_members = 1000;
 void write_group(text_writer& out, const metric_group& group);
 
+// What the kernel says of the process and its limit.
+extern const metric_group process_metrics;
+
 #pragma GCC visibility pop
 
 }  // namespace tarn::control

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "observe/socket/process_metrics.hpp"
-
+// The figures of the process's memory, as metrics.
 #include <string_view>
 
 #include "background/pressure.hpp"
 #include "base/text.hpp"
+#include "observe/socket/openmetrics.hpp"
 #include "os/clock.hpp"
 #include "os/input_file.hpp"
 #include "os/memory.hpp"

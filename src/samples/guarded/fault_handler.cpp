@@ -6,6 +6,11 @@
 
 #include <cerrno>
 
+#if defined(__x86_64__)
+#include "samples/guarded/fault_context_x86_64.hpp"
+#else
+#include "samples/guarded/fault_context_aarch64.hpp"
+#endif
 #include "os/own_threads/thread.hpp"
 #include "os/report.hpp"
 #include "os/syscall.hpp"
@@ -16,51 +21,6 @@ namespace tarn::fault_handler {
 namespace {
 
 constinit std::atomic<const guarded_blocks*> watched{nullptr};
-
-#if defined(__x86_64__)
-
-guarded_report::access kind_of(const ucontext_t& context) {
-  constexpr long written = 2;  // bit of the processor's page-fault error code
-  return (context.uc_mcontext.gregs[REG_ERR] & written) != 0 ? guarded_report::access::write
-                                                             : guarded_report::access::read;
-}
-
-unwind::frame_origin origin_of(const ucontext_t& context) {
-  const auto reg = [&context](int number) {
-    return static_cast<std::uintptr_t>(context.uc_mcontext.gregs[number]);
-  };
-  return {reg(REG_RIP) + 1, reg(REG_RSP), reg(REG_RBP)};
-}
-
-#else
-
-// The exception syndrome register is in one of the records that follow the registers.
-guarded_report::access kind_of(const ucontext_t& context) {
-  constexpr std::uint32_t magic = 0x45535201;
-  constexpr std::uint64_t written = 1U << 6;
-  struct record {
-    std::uint32_t magic;
-    std::uint32_t size;
-  };
-  const auto* at = reinterpret_cast<const unsigned char*>(context.uc_mcontext.__reserved);
-  const auto* const end = at + sizeof context.uc_mcontext.__reserved;
-  while (static_cast<std::size_t>(end - at) >= sizeof(record) + sizeof(std::uint64_t)) {
-    const auto* const one = reinterpret_cast<const record*>(at);
-    if (one->magic == magic) {
-      const std::uint64_t syndrome = *reinterpret_cast<const std::uint64_t*>(at + sizeof(record));
-      return (syndrome & written) != 0 ? guarded_report::access::write : guarded_report::access::read;
-    }
-    if (one->magic == 0 || one->size < sizeof(record)) break;
-    at += one->size;
-  }
-  return guarded_report::access::unknown;
-}
-
-unwind::frame_origin origin_of(const ucontext_t& context) {
-  return {context.uc_mcontext.pc + 1, context.uc_mcontext.sp, context.uc_mcontext.regs[29]};
-}
-
-#endif
 
 void report(const guarded_blocks& blocks, const siginfo_t& info, const ucontext_t& context) {
   const std::uintptr_t address = address_of(info.si_addr);

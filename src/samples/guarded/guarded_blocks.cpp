@@ -8,7 +8,9 @@
 #include "os/guarded_memory.hpp"
 #include "os/memory.hpp"
 #include "os/sandbox.hpp"
+#include "os/thread_number.hpp"
 #include "samples/guarded/report.hpp"
+#include "unwind/stack_walk.hpp"
 
 namespace tarn {
 
@@ -28,6 +30,12 @@ bool is_filled(std::uintptr_t start, std::size_t bytes, unsigned char value) {
 }
 
 }  // namespace
+
+TARN_NOINLINE void call_stack::record() {
+  const unwind::frame_origin origin = unwind::here();
+  count = unwind::walk(origin, frames, most);
+  thread = os::thread_number();
+}
 
 // ---- the region ----
 

@@ -73,7 +73,8 @@ TEST(pressure, none) {
 }
 
 TEST(pressure_watch, looks_once_a_second) {
-  watch w;
+  limit_rule rule;
+  watch w(rule);
   EXPECT_EQ(w.least_limit(), os::unlimited);
   EXPECT_EQ(w.now(), level::calm);
   EXPECT_EQ(w.look(100000), 1U);
@@ -85,17 +86,21 @@ TEST(pressure_watch, looks_once_a_second) {
 TEST(pressure_watch, compares_own_bytes_now) {
   void* const own = tarn_malloc(64);
   ASSERT_NE(own, nullptr);
-  watch w;
-  w.set_rule({{kind::bytes, 1}, {kind::none}});
+  limit_rule rule;
+  watch w(rule);
+  rule.set({{kind::bytes, 1}, {kind::none}});
+  EXPECT_TRUE(rule.is_new());
   EXPECT_EQ(w.look_now().now, level::above_soft) << "the test's own heap is not empty";
   EXPECT_EQ(w.last().excess, w.last().used - 1);
-  w.set_rule({{kind::bytes, std::uint64_t{1} << 50}, {kind::none}});
+  EXPECT_FALSE(rule.is_new()) << "it has been looked at";
+  rule.set({{kind::bytes, std::uint64_t{1} << 50}, {kind::none}});
   EXPECT_NE(w.look_now().now, level::above_soft);
   tarn_free(own);
 }
 
 TEST(pressure_watch, finds_a_broken_invariant) {
-  watch w;
+  limit_rule rule;
+  watch w(rule);
   w.validate();
   pressure_test_access::store(w, {level::above_soft, 5, 6, 7, 0});
   EXPECT_BROKEN(w.validate(), "pressure", "(v.used >= v.soft) == (v.now == level::above_soft)", &w);

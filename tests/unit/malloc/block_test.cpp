@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // block: one block of each kind, and one pointer of each kind that is no block, through all actions of the table.
 #include "malloc/block.hpp"
+#include "background/reclaim.hpp"
 
 #include <gtest/gtest.h>
 

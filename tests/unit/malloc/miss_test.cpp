@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "background/reclaim.hpp"
 #include "malloc/allocate.hpp"
 #include "tarn/malloc.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // moving: which blocks a program should move, that moving empties sparse spans, and what cannot be moved.
 #include "malloc/moving.hpp"
+#include "background/reclaim.hpp"
 
 #include <gtest/gtest.h>
 

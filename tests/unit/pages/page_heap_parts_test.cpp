@@ -5,7 +5,7 @@
 #include "base/retry_pause.hpp"
 #include "broken_invariant.hpp"
 #include "pages/backing_limits.hpp"
-#include "pages/refused_request.hpp"
+#include "pages/shortest_refusal.hpp"
 #include "pages/span_supply.hpp"
 #include "pages/spans_in_transit.hpp"
 
@@ -84,8 +84,8 @@ TEST(spans_in_transit, knows_pages_and_thread) {
   EXPECT_BROKEN(spans.validate(), "spans_in_transit", "pages_ == sum", &spans);
 }
 
-TEST(refused_request, is_the_shortest_since_a_span_became_free) {
-  refused_request refused;
+TEST(shortest_refusal, is_the_shortest_since_a_span_became_free) {
+  shortest_refusal refused;
   EXPECT_FALSE(refused.may_cover(SIZE_MAX - 1));
   refused.note(100, 7);
   refused.note(200, 7);

@@ -67,7 +67,8 @@ TEST(buffer_budget, keeps_nothing_above_the_soft_limit) {
 }
 
 TEST(buffer_budget, takes_each_look_into_account_once) {
-  pressure::watch watch;
+  pressure::limit_rule rule;
+  pressure::watch watch(rule);
   buffer_budget budget;
   budget.refresh(watch, 100000);
   EXPECT_LT(budget.of(0), std::size_t{1} << 60);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// refused_request: the shortest request for which the heap and the system had no memory. As long as no span has become free
+// shortest_refusal: the shortest request for which the heap and the system had no memory. As long as no span has become free
 // since, such a request asks the system once, instead of some dozen times.
 //
 // Thread safety: guarded by the page heap's lock; may_cover() may be called without it.
@@ -12,7 +12,7 @@
 
 namespace tarn {
 
-class refused_request {
+class shortest_refusal {
  public:
   // A request of this length; `frees`: how many spans have become free so far.
   void note(std::size_t pages, std::size_t frees) {
