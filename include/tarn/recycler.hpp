@@ -179,10 +179,6 @@ template <class Factory>
 concept object_factory = std::is_invocable_v<Factory> && !std::is_pointer_v<std::invoke_result_t<Factory>>;
 template <class Factory>
 struct wrong_factory {};
-template <class Type>
-inline constexpr bool is_recycler = false;
-template <class T, class Hooks>
-inline constexpr bool is_recycler<recycler<T, Hooks>> = true;
 
 }  // namespace detail
 
@@ -535,7 +531,7 @@ template <detail::object_factory Factory, class Hooks = recycler_hooks<std::invo
 recycler(Factory, recycler_options = {}, Hooks = {}) -> recycler<std::invoke_result_t<Factory>, Hooks>;
 template <class Factory, class... More>
   requires(!detail::object_factory<Factory> && !std::is_convertible_v<Factory, recycler_options> &&
-           !detail::is_recycler<Factory>)
+           !requires { typename Factory::handle; })  // a recycler, which is not copied
 recycler(Factory, More...) -> recycler<detail::wrong_factory<Factory>>;
 
 TARN_RECYCLERS_END

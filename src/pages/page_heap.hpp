@@ -324,7 +324,7 @@ class page_heap {
   std::size_t unlocked_users_ TARN_GUARDED_BY(lock_) = 0;
   std::size_t free_pages_ TARN_GUARDED_BY(lock_) = 0;
   std::atomic<std::size_t> frees_{0};  // how often a span has become free; written under lock_
-  shortest_refusal refused_;            // written under lock_
+  shortest_refusal refused_;           // written under lock_
   spans_in_transit transit_ TARN_GUARDED_BY(lock_);
   std::size_t returned_ TARN_GUARDED_BY(lock_) = 0;
   std::atomic<std::size_t> in_use_{0};      // written under lock_
