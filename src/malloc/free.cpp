@@ -66,8 +66,9 @@ TARN_NOINLINE void deallocate_slow(void* block) {
 }
 
 TARN_COLD void deallocate_uncached(void* block) {
+  if constexpr (hardened_build) return deallocate_slow(block);
   const pointee found = classify(block);
-  if (hardened_build || found.kind != block_kind::object) return deallocate_slow(block);
+  if (found.kind != block_kind::object) return deallocate_slow(block);
   if (const char* fault = fault_of(found.page, block)) os::fatal(fault, block);
   engine::uncached_traffic.freed += class_info(found.size_class).size;
   put_into_span(found.size_class, block);

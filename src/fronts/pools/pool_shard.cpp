@@ -221,18 +221,21 @@ bool pool_shard::take_idle_slots(held_slots& idle, std::uint8_t walk) {
 
 bool pool_shard::return_idle_slots(const held_slots& idle, std::uint8_t walk) {
   std::size_t twice = idle.capacity;
+  bool is_here = false;
   {
     os::lock_guard guard(lock, *this);
     // Slots freed meanwhile make the span one that another shard may take.
-    if (idle.of->owner.load(std::memory_order_relaxed) != this) return false;
-    twice = put_held(idle);
-    pool_.note_moving(-static_cast<std::ptrdiff_t>(idle.count()));
-    idle.of->looked_at = walk;
-    note_change_locked();
+    is_here = idle.of->owner.load(std::memory_order_relaxed) == this;
+    if (is_here) {
+      twice = put_held(idle);
+      pool_.note_moving(-static_cast<std::ptrdiff_t>(idle.count()));
+      idle.of->looked_at = walk;
+      note_change_locked();
+    }
   }
   if (TARN_UNLIKELY(twice != idle.capacity))
     pool_.fatal(front::freed_twice, pool_.layout().at(idle.of, twice));
-  return true;
+  return is_here;
 }
 
 void pool_shard::purge_idle_pages(std::uint8_t walk) {
