@@ -223,7 +223,7 @@ static_assert(table_is_ordered());
 
 }  // namespace
 
-const block_actions& actions_of(block_kind kind) { return table[static_cast<std::size_t>(kind)]; }
+const block_actions& actions_of(block_kind which) { return table[static_cast<std::size_t>(which)]; }
 
 void report_bad_free(const void* block) { os::fatal(actions_of(classify(block).kind).bad_free, block); }
 

@@ -78,7 +78,7 @@ struct block_actions {
   const char* bad_resize;  // and of realloc
 };
 
-const block_actions& actions_of(block_kind kind);
+const block_actions& actions_of(block_kind which);
 
 // What freeing or resizing an object shows, as a message, or null. Requires: `page` is the page map's entry for it, and
 // has a class.

@@ -40,7 +40,7 @@ const char* fault_of(page_map::entry page, const void* block) {
 void take_back(page_map::entry page, void* block, thread_cache* cache) {
   const auto size_class = static_cast<unsigned>(page.size_class());
   const std::size_t size = class_info(size_class).size;
-  if (const char* const fault = fault_of(page, block)) os::fatal(fault, block);
+  if (const char* const fault = hardened_block::fault_of(page, block)) os::fatal(fault, block);
   // Of two threads that free one block, one finds the canary; the other ends the process.
   if (!take_canary(canary_at(address_of(block), size), canary_of(address_of(block))))
     os::fatal("double free", block);
