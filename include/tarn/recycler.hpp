@@ -179,6 +179,9 @@ template <class Factory>
 concept object_factory = std::is_invocable_v<Factory> && !std::is_pointer_v<std::invoke_result_t<Factory>>;
 template <class Factory>
 struct wrong_factory {};
+// A recycler, which is neither copied nor a factory.
+template <class Type>
+concept gives_handles = requires { typename Type::handle; };
 
 }  // namespace detail
 
@@ -531,7 +534,7 @@ template <detail::object_factory Factory, class Hooks = recycler_hooks<std::invo
 recycler(Factory, recycler_options = {}, Hooks = {}) -> recycler<std::invoke_result_t<Factory>, Hooks>;
 template <class Factory, class... More>
   requires(!detail::object_factory<Factory> && !std::is_convertible_v<Factory, recycler_options> &&
-           !requires { typename Factory::handle; })  // a recycler, which is not copied
+           !detail::gives_handles<Factory>)
 recycler(Factory, More...) -> recycler<detail::wrong_factory<Factory>>;
 
 TARN_RECYCLERS_END
