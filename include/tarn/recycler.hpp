@@ -179,9 +179,10 @@ template <class Factory>
 concept object_factory = std::is_invocable_v<Factory> && !std::is_pointer_v<std::invoke_result_t<Factory>>;
 template <class Factory>
 struct wrong_factory {};
-// A recycler, which is neither copied nor a factory.
-template <class Type>
-concept gives_handles = requires { typename Type::handle; };
+template <class Factory>
+concept refused_factory =
+    !object_factory<Factory> && !std::is_convertible_v<Factory, recycler_options> &&
+    !requires { typename Factory::handle; };  // a recycler, which is neither copied nor a factory
 
 }  // namespace detail
 
@@ -532,9 +533,7 @@ class recycler<detail::wrong_factory<Factory>, Hooks> {
 
 template <detail::object_factory Factory, class Hooks = recycler_hooks<std::invoke_result_t<Factory>>>
 recycler(Factory, recycler_options = {}, Hooks = {}) -> recycler<std::invoke_result_t<Factory>, Hooks>;
-template <class Factory, class... More>
-  requires(!detail::object_factory<Factory> && !std::is_convertible_v<Factory, recycler_options> &&
-           !detail::gives_handles<Factory>)
+template <detail::refused_factory Factory, class... More>
 recycler(Factory, More...) -> recycler<detail::wrong_factory<Factory>>;
 
 TARN_RECYCLERS_END
