@@ -142,7 +142,7 @@ TEST_F(page_heap_stress, free_parts_of_reservations_go_and_nothing_reaches_what_
 }
 
 TEST_F(page_heap_stress, spans_do_not_overlap_and_figures_add_up) {
-  heap_.set_dirty_limit(16 * mib);
+  heap_.limits().set_most_free(16 * mib);
   std::atomic<int> working{4};
   in_threads(5, [this, &working](unsigned t) {
     if (t < 4) {
