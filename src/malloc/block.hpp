@@ -26,7 +26,7 @@ enum class block_kind : std::uint8_t {
   buffer,    // in a buffer of a buffer pool
   arena,     // in pages of an arena
   unused,    // in memory of tarn that is free
-  tagged,    // in memory of tarn but for a tag in its top byte
+  tagged,    // points into memory of tarn once the tag in its top byte is removed
   foreign,   // none of these
 };
 inline constexpr std::size_t block_kinds = static_cast<std::size_t>(block_kind::foreign) + 1;
