@@ -451,4 +451,21 @@ TEST_F(recycler, objects_without_a_handle) {
   parsers.give_back(p);
 }
 
+// Has no clear().
+struct resettable {
+  int secret = 0;
+  void reset() { secret = 0; }
+};
+
+TEST_F(recycler, an_object_without_clear_is_reset_by_its_reset) {
+  tarn::recycler<resettable> all(still);
+  resettable* const first = all.take();
+  first->secret = 42;
+  all.give_back(first);
+  resettable* const next = all.take();
+  EXPECT_EQ(next, first);
+  EXPECT_EQ(next->secret, 0);
+  all.give_back(next);
+}
+
 }  // namespace
