@@ -8,10 +8,12 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -35,7 +37,8 @@ namespace {
 constexpr const char* thread_name = "tarn-control";
 constexpr std::size_t longest_heading = 64;
 constexpr std::size_t longest_refusal = 4096;
-constexpr int pause_ms = 20;  // before another try to connect, while the process's queue is full
+constexpr int pause_ms = 20;  // before another try to connect
+constexpr double longest_opening_seconds = 3;
 constexpr std::size_t longest_part = std::size_t{64} << 10;
 constexpr std::size_t most_processes = 256;
 
@@ -118,6 +121,15 @@ int open_folder(pid_t process, const std::string& path) {
   return static_cast<int>(syscall(SYS_openat2, root.number(), folder.c_str(), &how, sizeof how));
 }
 
+// The process began just now: its control thread may not have opened the socket yet.
+bool may_open_soon(pid_t process) {
+  const auto found = profiler::read_process(static_cast<std::uint32_t>(process));
+  timespec since_boot = {};
+  if (!found || found->has_ended() || clock_gettime(CLOCK_BOOTTIME, &since_boot) != 0) return false;
+  const double began = static_cast<double>(found->start_ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return static_cast<double>(since_boot.tv_sec) - began < longest_opening_seconds;
+}
+
 // A question to a process and its answer, before `ends_`.
 class conversation {
  public:
@@ -126,7 +138,11 @@ class conversation {
 
   std::string ask(const std::string& command) {
     std::string reason;
-    const auto door = find_control_door(process_, reason);
+    auto door = find_control_door(process_, reason);
+    while (!door && may_open_soon(process_)) {
+      poll(nullptr, 0, pause_ms);
+      door = find_control_door(process_, reason);
+    }
     if (!door) refuse_door(reason);
     require_running(process_, door->task);
     while (!is_connected(*door)) poll(nullptr, 0, pause_ms);

@@ -163,8 +163,9 @@ verdict watch::look_now() {
 
 std::uint32_t watch::look(std::int64_t now_ms) {
   std::int64_t due = next_look_.load(std::memory_order_relaxed);
-  if (now_ms >= due &&
-      next_look_.compare_exchange_strong(due, now_ms + interval_ms, std::memory_order_relaxed)) {
+  const bool is_mine = now_ms >= due && next_look_.compare_exchange_strong(due, now_ms + interval_ms,
+                                                                           std::memory_order_relaxed);
+  if (is_mine || looks_.load(std::memory_order_relaxed) == 0) {
     look_now();
     looks_.fetch_add(1, std::memory_order_release);  // partner: the acquire below
   }

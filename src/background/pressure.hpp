@@ -55,7 +55,7 @@ class watch {
   explicit constexpr watch(limit_rule& by) : rule_(by) {}
 
   // Looks if interval_ms have passed since the last time; returns the number of such looks so far. One thread looks, the
-  // others have the last result.
+  // others have the last result; until there is one, each looks for itself.
   std::uint32_t look(std::int64_t now_ms);
   // Looks now.
   verdict look_now();

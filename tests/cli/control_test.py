@@ -181,6 +181,14 @@ class control(ControlBase):
         for word in ("0", "99999999999"):
             self.assert_refused(tarn("top", "--once", word), 2, "not a process id", "pgrep")
 
+    def test_a_process_that_has_just_begun_is_waited_for(self):
+        # The program becomes one with a control socket half a second after its start.
+        late = subprocess.Popen(["sh", "-c", 'sleep 0.5; exec env "$@"', "sh", "LD_PRELOAD=" + settings.library,
+                                 "TARN_CONTROL=" + self.doors, "sleep", "60"], env=environment())
+        self.addCleanup(late.wait)
+        self.addCleanup(late.kill)
+        self.assertIn("tarn_in_use_bytes", tarn("control", "--metrics", str(late.pid)).stdout)
+
     def test_a_stopped_process_and_one_that_ends(self):
         process = Process(self)
         process.process.send_signal(signal.SIGSTOP)

@@ -13,6 +13,8 @@ namespace tarn::pressure {
 class pressure_test_access {
  public:
   static void store(watch& w, const verdict& v) { w.store(v); }
+  // Another thread is about to look.
+  static void claim_look(watch& w, std::int64_t until_ms) { w.next_look_.store(until_ms); }
 };
 
 namespace {
@@ -96,6 +98,15 @@ TEST(pressure_watch, compares_own_bytes_now) {
   rule.set({{kind::bytes, std::uint64_t{1} << 50}, {kind::none}});
   EXPECT_NE(w.look_now().now, level::above_soft);
   tarn_free(own);
+}
+
+TEST(pressure_watch, nobody_goes_without_a_first_look) {
+  limit_rule rule;
+  watch w(rule);
+  pressure_test_access::claim_look(w, 200000);
+  EXPECT_EQ(w.look(100000), 1U) << "the thread that has claimed the look has no result yet";
+  EXPECT_NE(w.least_limit(), os::unlimited) << "the machine's memory is a limit";
+  EXPECT_EQ(w.look(100001), 1U);
 }
 
 TEST(pressure_watch, finds_a_broken_invariant) {
