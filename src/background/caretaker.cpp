@@ -50,7 +50,7 @@ constexpr std::uint64_t near_limit_divisor = 4;
 // A change of what is used by less than this part is none.
 constexpr std::uint64_t least_change_divisor = 512;
 // exit() and hold() wait no longer than this for a destructor that does not return.
-constexpr std::int64_t longest_farewell_ms = 1000;
+constexpr std::int64_t longest_wait_ms = 1000;
 
 // What the alarm's word grows by if the next call must not wait: the heap has grown above the soft limit, or there is a new
 // callback. (After so many other rings a call is early.)
@@ -164,7 +164,7 @@ void* thread_main(void* /*nothing*/) {
       ends = stopped || is_held() || (next < 0 && alarm.load(std::memory_order_relaxed) == seen);
       if (ends && !stopped) thread_phase.store(phase::absent, std::memory_order_relaxed);
       if (ends) pressure::set_rounds(false);
-      // release: partner of the acquire in await_farewell(); the thread runs no code of the program any more.
+      // release: partner of the acquire in wait_until_idle(); the thread runs no code of the program any more.
       if (ends) alive.store(0, std::memory_order_release);
     }
     if (ends) {
@@ -195,9 +195,9 @@ bool start() {
   return started;
 }
 
-// Waits until the thread runs no code of the program. False: it is still in a destructor after longest_farewell_ms.
-bool await_farewell() {
-  const std::int64_t until = os::now_ms() + longest_farewell_ms;
+// Waits until the thread runs no code of the program. False: it is still in a destructor after longest_wait_ms.
+bool wait_until_idle() {
+  const std::int64_t until = os::now_ms() + longest_wait_ms;
   // acquire: partner of the release in thread_main().
   while (alive.load(std::memory_order_acquire) != 0) {
     if (os::now_ms() >= until) return false;
@@ -212,7 +212,7 @@ void stop() {
     thread_phase.store(phase::stopped, std::memory_order_relaxed);
     ring();
   }
-  await_farewell();
+  wait_until_idle();
 }
 
 }  // namespace
@@ -281,7 +281,7 @@ void hold() {
   // A destructor that runs on the thread may make the held call; it must not wait for its own end.
   if (os::system_call(SYS_gettid) == number) return;
   ring();
-  if (!await_farewell()) return;
+  if (!wait_until_idle()) return;
   long ended = thread_number.load(std::memory_order_relaxed);
   os::await_end_of_thread(ended);
   thread_number.compare_exchange_strong(ended, 0, std::memory_order_relaxed);

@@ -202,7 +202,7 @@ void end_round() {
 
 void slow_down() { wait_for_round(os::now_ms() + longest_wait_ms); }
 
-void refused_request::await_round() {
+void refused_request::wait() {
   if (engine::heap.limits().refusals() == refusals_seen.load(std::memory_order_relaxed)) return;
   if (option_limit.is_new()) process.look_now();
   if (waits_until_ == 0) waits_until_ = os::now_ms() + longest_wait_before_failing_ms;

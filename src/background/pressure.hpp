@@ -96,12 +96,12 @@ void set_rounds(bool are_run);
 void end_round();
 // Waits as said above. Called inside allocations, without locks.
 void slow_down();
-// The waits of one request that the hard limit has refused. await_round(), called before each of its tries, lets a round
+// The waits of one request that the hard limit has refused. wait(), called before each of its tries, lets a round
 // run and waits for its end; for 100 ms at most in all tries together, since the caller may hold a lock that the round
 // waits for. Owner: the thread that makes the request.
 class refused_request {
  public:
-  void await_round();
+  void wait();
 
  private:
   std::int64_t waits_until_ = 0;  // 0: it has not waited yet

@@ -19,12 +19,12 @@ void pressure_callbacks::validate_locked() const {
 
 void pressure_callbacks::add(tarn_pressure_callback& callback) {
   os::lock_guard guard(lock_, *this);
-  tarn_pressure_callback** place = &first_;
-  for (; *place != nullptr; place = &(*place)->next) {
-    if (*place == &callback) return;
+  tarn_pressure_callback** link = &first_;
+  for (; *link != nullptr; link = &(*link)->next) {
+    if (*link == &callback) return;
   }
   callback.next = nullptr;
-  *place = &callback;
+  *link = &callback;
   count_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -33,10 +33,10 @@ void pressure_callbacks::remove(tarn_pressure_callback& callback) {
     std::uint32_t seen = 0;
     {
       os::lock_guard guard(lock_, *this);
-      for (tarn_pressure_callback** place = &first_; *place != nullptr; place = &(*place)->next) {
-        if (*place != &callback) continue;
+      for (tarn_pressure_callback** link = &first_; *link != nullptr; link = &(*link)->next) {
+        if (*link != &callback) continue;
         if (next_ == &callback) next_ = callback.next;
-        *place = callback.next;
+        *link = callback.next;
         count_.fetch_sub(1, std::memory_order_relaxed);
         break;
       }

@@ -27,14 +27,14 @@ void reclaim_own() {
 
 }  // namespace
 
-bool gathering::goes_on() {
+bool reclaim_tries::goes_on() {
   if (tries_ == most_tries || (tries_ != 0 && is_brief_)) return false;
   if (tries_++ == 0) {
     began_ = os::now_ns();
     is_brief_ = began_ < rests_until.load(std::memory_order_relaxed);
   }
   const std::size_t before = heap.frees();
-  refused_.await_round();
+  refused_.wait();
   if (!is_brief_) {
     reclaim();
     return true;
@@ -46,7 +46,7 @@ bool gathering::goes_on() {
   return found || hardened_build;
 }
 
-void gathering::end_in_vain() const {
+void reclaim_tries::end_in_vain() const {
   constexpr std::int64_t longest_rest_ns = 250'000'000;
   constexpr std::int64_t rest_for_work = 32;
   if (is_brief_) return;

@@ -27,7 +27,7 @@ std::size_t trim(std::size_t keep);
 // looked everywhere did so in vain a moment ago (for up to 32 times as long as it looked, 250 ms at most), this one looks
 // only for what its thread has freed since, and what has become idle in scopes and buffer pools: a program at its limit
 // is refused in a time that does not depend on how much others have.
-class gathering {
+class reclaim_tries {
  public:
   // Gives memory back. False: there is no further try.
   bool goes_on();
@@ -47,7 +47,7 @@ class gathering {
 template <class Take, class Prepare>
 auto* take_after_reclaim(Take take, Prepare prepare) {
   decltype(take()) taken = nullptr;
-  gathering tries;
+  reclaim_tries tries;
   while (taken == nullptr) {
     prepare();
     if (!tries.goes_on()) break;

@@ -8,7 +8,7 @@
 // A signal handler may fork whatever its thread was doing. Locks that the thread holds stay held on both sides, because
 // the interrupted operation continues when the handler returns. The child repairs the structures only while its thread is
 // not changing any of them, and the page heap also if its thread is changing others. If the handler has interrupted a
-// critical section, the rest waits for the section's end (settle_forked_child()), as if the handler had come just after
+// critical section, the rest waits for the section's end (finish_fork_in_child()), as if the handler had come just after
 // it: what other threads were about to put down (a pin, a claim, an entered scope) is put down before the thread waits
 // for anything but a lock. Signals are blocked while locks are being taken and held, so no handler forks meanwhile.
 //
@@ -123,8 +123,8 @@ void put_structures_right(bool heap_is_consistent) {
   } else {
     heap.forget_other_threads();
   }
-  os::is_unsettled_child = has_interrupted_section<true>();
-  if (os::is_unsettled_child) return;
+  os::is_fork_unfinished = has_interrupted_section<true>();
+  if (os::is_fork_unfinished) return;
   heap.forget_struct_holds();
   central_tier.magazines().forget_holds();
   blocks.forget_holds();
@@ -157,7 +157,7 @@ void after_in_child(bool fork) {
   os::forget_standard_error();
   restore_signals();
   // The parent's control thread is not here, and its socket is in a table of descriptors that only that thread has.
-  if (!os::is_unsettled_child) options::start_control();
+  if (!os::is_fork_unfinished) options::start_control();
 }
 
 }  // namespace
@@ -177,10 +177,10 @@ void after_copy_in_child() { after_in_child(false); }
 
 // The end of a lock's section. A handler that has started threads, which the repair would take for the parent's, leaves it
 // to the next fork's child.
-void tarn::os::settle_forked_child() {
+void tarn::os::finish_fork_in_child() {
   using namespace tarn::engine;
   if (depth != 0 || has_interrupted_section<true>()) return;
-  is_unsettled_child = false;
+  is_fork_unfinished = false;
   if (threads_attached() == threads_at_fork) {
     before(false);
     --depth;

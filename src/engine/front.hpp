@@ -48,8 +48,8 @@ struct front {
   // Does the work that was deferred to the background thread (decay::run_errands_soon()).
   void (*run_errands)() = nothing;
   // Every thread stops at its next allocation of each class that one of its bins serves, and draws the distance to the
-  // next sample of the heap profile anew. False: as thread_cache::hurry().
-  bool (*hurry)() = [] { return true; };
+  // next sample of the heap profile anew. False: as thread_cache::expire_countdowns().
+  bool (*expire_countdowns)() = [] { return true; };
   // Its figures by name; null: none.
   const metric_group* metrics = nullptr;
   // In a thread that may run code of the program, such as the caretaker (background/caretaker.hpp): runs what is due by

@@ -12,12 +12,12 @@
 //   join(), leave()         called under the lock: the bin has joined its instance; it is about to leave it
 // Who ends an instance takes its bins out of the threads' lists and tables, and the structures go back to the stores, which
 // give their memory back when no instance near them is left (structure_store): so 100,000 instances that were there once
-// cost nothing, however many threads have used them. An instance's number is its place in the store.
+// cost nothing, however many threads have used them. An instance's number is that of its memory in the store.
 //
 // Thread safety: any thread. The lock is held only for walks along lists; work on an instance happens while it is
 // pinned, with the lock free. A stale pointer leads to a structure of the same kind, or to zeros.
 // Invariants whenever the lock is free, checked by validate():
-//   the instances in the list are those that are taken from the store, at the place of their number;
+//   the instances in the list are those that are taken from the store, under their number;
 //   linked_ = the sum over the instances of the lengths of their lists of bins;
 //   a bin is in the list of its instance (core); a bin without one is in none, as are retired and unused bins;
 //   the neighbours in a list lead back to each other.
@@ -82,13 +82,13 @@ class front_registry {
     const std::string_view name = front_name(request);
     const char* const copy = keep_name(name, Core::keeps_names);
     if (copy == nullptr) return nullptr;
-    const structure_store::structure place = cores_.take();
-    if (place.memory == nullptr) {
+    const structure_store::structure taken = cores_.take();
+    if (taken.memory == nullptr) {
       drop_name(copy, name.size(), Core::keeps_names);
       return nullptr;
     }
-    auto* const core = new (place.memory) Core(request, copy);
-    core->number = place.number;
+    auto* const core = new (taken.memory) Core(request, copy);
+    core->number = taken.number;
     chain::insert(instances_, core);
     return core;
   }
@@ -163,10 +163,10 @@ class front_registry {
   // A bin without instance and thread; null when there is no memory.
   Bin* new_bin() {
     if (Bin* const bin = Bin::outlives_thread ? take_retired() : nullptr)
-      return make_bin({bin, std::exchange(bin->place, 0) - 1});
+      return make_bin({bin, std::exchange(bin->store_number, 0) - 1});
     os::lock_guard guard(lock_);
-    const structure_store::structure place = bins_.take();
-    return place.memory != nullptr ? make_bin(place) : nullptr;
+    const structure_store::structure taken = bins_.take();
+    return taken.memory != nullptr ? make_bin(taken) : nullptr;
   }
 
   void link(Bin* bin, Core* core) {
@@ -179,13 +179,13 @@ class front_registry {
   void detach_locked(Bin* bin) TARN_REQUIRES(lock_) {
     const bool is_of_thread = bin->thread != nullptr;
     unlink_locked(bin);
-    if (is_of_thread) bins_.put(bin->place - 1);
+    if (is_of_thread) bins_.put(bin->store_number - 1);
   }
 
   // Keeps the bin for new_bin(). Requires: it has no instance, and no thread uses it.
   void keep_unused(Bin* bin) {
     os::lock_guard guard(lock_);
-    if (bin->place != 0) bins_.put(bin->place - 1);
+    if (bin->store_number != 0) bins_.put(bin->store_number - 1);
   }
 
   // Calls take(bin), under the lock, for each of the calling thread's bins, then put_back(core, what take() has returned),
@@ -216,7 +216,7 @@ class front_registry {
       const bool has_ended = !thread_exists(bin->thread_id);
       os::lock_guard guard(lock_);
       if (has_ended) {
-        bins_.put(bin->place - 1);
+        bins_.put(bin->store_number - 1);
       } else {
         push(retired_bins_, bin);
       }
@@ -248,7 +248,7 @@ class front_registry {
         bin->thread_id = self;
         push(retired_bins_, bin);
       } else {
-        bins_.put(bin->place - 1);
+        bins_.put(bin->store_number - 1);
       }
     };
     while (empty_first(*own, take, put_back, finish)) {
@@ -407,10 +407,10 @@ class front_registry {
   // ---- bins ----
 
   // A bin that has been used has nothing in it.
-  static Bin* make_bin(structure_store::structure place) {
-    auto* bin = static_cast<Bin*>(place.memory);
-    if (bin->place == 0) bin = new (place.memory) Bin;
-    bin->place = place.number + 1;
+  static Bin* make_bin(structure_store::structure taken) {
+    auto* bin = static_cast<Bin*>(taken.memory);
+    if (bin->store_number == 0) bin = new (taken.memory) Bin;
+    bin->store_number = taken.number + 1;
     bin->node = static_cast<std::uint8_t>(os::this_node());
     return bin;
   }

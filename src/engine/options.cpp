@@ -156,7 +156,7 @@ bool apply_profile(const char* value) {
   std::size_t mean = 0;
   const bool on = std::strcmp(value, "on") == 0;
   if (on) {
-    mean = heap_profile::default_rate;
+    mean = byte_samples::default_mean;
   } else if (std::strcmp(value, "off") != 0 &&
              (!parse_bytes(value, mean) || mean == 0 || mean > byte_samples::largest_mean)) {
     return false;
@@ -380,7 +380,7 @@ void read_environment() {
 int set(const char* name, const char* value) {
   if (name == nullptr || value == nullptr) return EINVAL;
   const int result = change(name, value, origin::program);
-  heap_profile::reach_all_threads();
+  engine::follow_profile_option();
   return result;
 }
 
@@ -388,7 +388,7 @@ int set_by_socket(const char* name, const char* value) {
   const entry* const e = find(name);
   if (e != nullptr && !e->by_socket) return EPERM;
   const int result = change(name, value, origin::control);
-  heap_profile::reach_all_threads();
+  engine::follow_profile_option();
   return result;
 }
 

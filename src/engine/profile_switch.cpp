@@ -7,32 +7,32 @@
 #include "engine/instance.hpp"
 #include "os/process_fence.hpp"
 
-namespace tarn::heap_profile {
+namespace tarn::engine {
 
 namespace {
 
-// False: some thread may have overwritten it.
-bool hurry_all() {
-  bool all = engine::registry.hurry_all();
-  engine::for_each_front([&all](const engine::front& e) { all = e.hurry() && all; });
+// Of all caches, also those of scopes. False: some thread may have overwritten it.
+bool expire_all_countdowns() {
+  bool all = registry.expire_countdowns();
+  for_each_front([&all](const front& e) { all = e.expire_countdowns() && all; });
   return all;
 }
 
 }  // namespace
 
-void reach_all_threads() {
-  static constinit std::atomic<std::uint32_t> reached_epoch{0};
-  const std::uint32_t epoch = engine::profile_samples.epoch();
-  if (reached_epoch.exchange(epoch, std::memory_order_relaxed) == epoch) return;
-  // A thread that allocates while it is hurried may overwrite that: after the fence it has done so, and is hurried
-  // again. Without a fence the second time is likely to be enough.
-  constexpr int tries = 3;
+void follow_profile_option() {
+  static constinit std::atomic<std::uint32_t> followed_epoch{0};
+  const std::uint32_t epoch = profile_samples.epoch();
+  if (followed_epoch.exchange(epoch, std::memory_order_relaxed) == epoch) return;
 #if TARN_TSAN
   // It would report the accesses that class_countdown explains.
-  if (engine::local_cache != &engine::no_cache) engine::local_cache->hurry();
+  if (local_cache != &no_cache) local_cache->expire_countdowns();
   return;
 #endif
-  for (int i = 0; i < tries && !hurry_all(); ++i) os::process_fence();
+  // A thread that allocates meanwhile may overwrite it: after the fence it has done so, and its countdowns expire again.
+  // Without a fence the second time is likely to be enough.
+  constexpr int tries = 3;
+  for (int i = 0; i < tries && !expire_all_countdowns(); ++i) os::process_fence();
 }
 
-}  // namespace tarn::heap_profile
+}  // namespace tarn::engine

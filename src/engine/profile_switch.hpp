@@ -4,20 +4,13 @@
 // Thread safety: any thread, without a lock of the engine.
 #pragma once
 
-#include <cstddef>
-
-#include "base/units.hpp"
-
-namespace tarn::heap_profile {
+namespace tarn::engine {
 
 #pragma GCC visibility push(hidden)
 
-// Bytes that are allocated between two samples, on average, if the program asks for no other rate.
-inline constexpr std::size_t default_rate = 512 * kib;
-
-// The option may have changed: makes the caches of all threads follow at their next allocations.
-void reach_all_threads();
+// The option may have changed: the caches of all threads follow at their next allocations.
+void follow_profile_option();
 
 #pragma GCC visibility pop
 
-}  // namespace tarn::heap_profile
+}  // namespace tarn::engine

@@ -38,8 +38,8 @@ struct front_bin {
   Bin* previous = nullptr;
   thread_bins<Bin>* thread = nullptr;  // null: it belongs to no thread
   long thread_id = 0;                  // of a retired bin
-  std::uint32_t place = 0;  // 1 + its number in the registry's store; 0: its memory is the program's
-  std::uint8_t node = 255;  // the memory node on which its thread ran when the bin was made
+  std::uint32_t store_number = 0;  // 1 + its number in the registry's store; 0: its memory is the program's
+  std::uint8_t node = 255;         // the memory node on which its thread ran when the bin was made
 };
 
 template <class Bin>

@@ -40,7 +40,7 @@ class thread_lists {
     mine::free_table(gone.all);
     blocks.deallocate(&gone, sizeof(mine));
   }
-  // Of a thread that has ended unseen, and whose cache is this thread's now.
+  // The entry of a thread whose end nobody noticed, and whose cache this thread has taken over. Null: there is none.
   mine* find_left() {
     os::lock_guard guard(lock_);
     mine* t = first_;
@@ -67,7 +67,8 @@ class thread_lists {
     return true;
   }
 
-  // Calls work() under the lock while no other thread is giving the table's pages back, with what is written to them.
+  // Calls work() under the lock, and not while another thread gives the table's pages back: what work() writes to them
+  // would be lost.
   template <class Work>
   void with_table(const mine& of, Work work) {
     for (;; os::sleep_ms(1)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // block: what a pointer is, and what free, malloc_usable_size, realloc and tarn_move do with it. classify() is the only
-// function that asks what a pointer leads to; the fast paths have their own look at the page map's entry (allocate.hpp).
-// A new kind of block is a constant here, and a row of the table in block.cpp.
+// function that asks what a pointer leads to; the fast paths have their own look at the page map's entry
+// (allocate.hpp). A new kind of block is a constant here, and a row of the table in block.cpp.
 //
 // Thread safety: any thread, for blocks that it owns; for any other pointer the answer is that of some moment.
 #pragma once
@@ -31,7 +31,8 @@ enum class block_kind : std::uint8_t {
 };
 inline constexpr std::size_t block_kinds = static_cast<std::size_t>(block_kind::foreign) + 1;
 
-// What a pointer leads to. Only of an object, and of a large block, it says that one is, or may be, at the pointer itself.
+// What a pointer leads to. The kinds `object` and `large` mean that a block begins, or may begin, at the pointer
+// itself; the others are those of the span.
 struct pointee {
   block_kind kind;
   std::uint8_t size_class;  // of object and unlisted; 0: an unlisted span that is being made or destroyed
@@ -68,7 +69,8 @@ struct block_actions {
   static constexpr std::size_t no_block = ~std::size_t{0};
 
   block_kind kind;
-  // Frees the block. False: no live block begins there, so `bad_free` is reported. Some kinds end the process themselves.
+  // Frees the block. False: no live block begins there, so `bad_free` is reported. Some kinds end the process
+  // themselves.
   bool (*free)(const pointee& found, void* block);
   // The bytes that may be used; no_block: no live block begins there, as far as can be told without a lock.
   std::size_t (*usable)(const pointee& found, const void* block);
@@ -83,8 +85,8 @@ const block_actions& actions_of(block_kind which);
 // What freeing or resizing an object shows, as a message, or null. Requires: `page` is the page map's entry for it, and
 // has a class.
 const char* fault_of(page_map::entry page, const void* block);
-// The same for any kind; null for those whose actions look themselves. Of an unlisted object only the lock of its depot
-// tells; its span may be listed or divided before that, so `found` becomes what the pointer is then.
+// The same for any kind; null for those whose actions look themselves. An unlisted object must be looked at under the
+// lock of its depot. Its span may be listed or divided before that: `found` becomes what the pointer is then.
 const char* fault_of(pointee& found, const void* block);
 
 // The bytes of a live object that may be used.

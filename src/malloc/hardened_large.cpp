@@ -12,14 +12,14 @@
 namespace tarn::hardened_large {
 namespace {
 
-// The places of the quarantine. Spans in it take address space only.
-constexpr std::size_t places = 32;
-// One word per place: 0, or the address of a span structure, whose lowest bit is free for the flag `dropped`: the span
+// The entries of the quarantine. Spans in it take address space only.
+constexpr std::size_t entries = 32;
+// One word per entry: 0, or the address of a span structure, whose lowest bit is free for the flag `dropped`: the span
 // has no memory, and cannot have got any since, as it cannot be written to.
 //
 //     | address of the span | dropped |
 //      63                  1         0
-std::atomic<std::uintptr_t> waiting[places] = {};
+std::atomic<std::uintptr_t> waiting[entries] = {};
 constexpr std::uintptr_t dropped = 1;
 static_assert(alignof(span) > dropped);
 // Spans whose guards the system did not remove, linked by span::next; they are tried again.
@@ -27,7 +27,7 @@ std::atomic<span*> refused{nullptr};
 // Shorter spans are guarded by markers, longer ones by protection. A marker costs an entry of a page table for each
 // page, as much as a page fault; protection costs two mappings for each span.
 constexpr std::size_t marked_below = mib;
-std::atomic<std::uint32_t> next_place{0};
+std::atomic<std::uint32_t> next_entry{0};
 
 // At most 2^protected_shift blocks have guards that take mappings: the kernel allows a process 65,530 mappings by
 // default, and each such guard takes two. The table holds the start of each of these blocks' spans at the span's hash
@@ -48,8 +48,8 @@ bool take_protected_end(std::uintptr_t start) {
 }
 
 void give_protected_end(std::uintptr_t start) {
-  std::atomic<std::uintptr_t>& place = protected_end_of(start);
-  if (place.load(std::memory_order_relaxed) == start) place.store(0, std::memory_order_relaxed);
+  std::atomic<std::uintptr_t>& entry = protected_end_of(start);
+  if (entry.load(std::memory_order_relaxed) == start) entry.store(0, std::memory_order_relaxed);
 }
 
 // Removes the guard of a span that leaves the quarantine and gives it to the page heap; if the system refuses, queues
@@ -109,21 +109,22 @@ void guard_end(span* s) {
 
 void retire(span* s) {
   const std::uintptr_t waits = address_of(s) | (guard_all(s) ? dropped : 0);
-  const std::uint32_t place = next_place.fetch_add(1, std::memory_order_relaxed) % places;
-  if (place == 0) retry_refused();
+  const std::uint32_t entry = next_entry.fetch_add(1, std::memory_order_relaxed) % entries;
+  if (entry == 0) retry_refused();
   // acq_rel: partner of the same exchange in other threads and in release_one(); the thread that takes the span
   // out sees this thread's writes to it.
-  let_go(waiting[place].exchange(waits, std::memory_order_acq_rel));
+  let_go(waiting[entry].exchange(waits, std::memory_order_acq_rel));
 }
 
 // One at a time, so that of several threads that are short of memory none finds the quarantine empty while another one
 // holds all spans.
 bool release_one() {
   retry_refused();
-  const std::uint32_t oldest = next_place.load(std::memory_order_relaxed);
-  for (std::uint32_t i = 0; i < places; ++i) {
+  const std::uint32_t oldest = next_entry.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < entries; ++i) {
     // acq_rel: partner of the exchange in retire().
-    if (const std::uintptr_t waited = waiting[(oldest + i) % places].exchange(0, std::memory_order_acq_rel)) {
+    if (const std::uintptr_t waited =
+            waiting[(oldest + i) % entries].exchange(0, std::memory_order_acq_rel)) {
       let_go(waited);
       return true;
     }

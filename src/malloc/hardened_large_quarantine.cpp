@@ -11,7 +11,7 @@
 namespace tarn::hardened_large_quarantine {
 namespace {
 
-// A block goes through a ring, then through a random place:
+// A block goes through a ring, then through a random entry:
 //
 //     freed --> queue[next % Length] --oldest--> pool[random % Length] --> handed back to the caller
 template <std::size_t Length>
@@ -31,11 +31,11 @@ struct store {
   }
 
   void take_all(void (*visit)(void* block)) {
-    const auto take = [visit](std::atomic<void*>& place) {
-      if (void* const block = place.exchange(nullptr, std::memory_order_acq_rel)) visit(block);
+    const auto take = [visit](std::atomic<void*>& entry) {
+      if (void* const block = entry.exchange(nullptr, std::memory_order_acq_rel)) visit(block);
     };
-    for (std::atomic<void*>& place : queue) take(place);
-    for (std::atomic<void*>& place : pool) take(place);
+    for (std::atomic<void*>& entry : queue) take(entry);
+    for (std::atomic<void*>& entry : pool) take(entry);
   }
 };
 

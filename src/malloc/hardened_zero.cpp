@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t step = 16;
 constexpr std::size_t range_bytes = most_blocks * step;
-// The places that one request looks at.
+// The blocks that one request looks at.
 constexpr std::size_t most_looks = 256;
 constexpr std::uintptr_t refused = 1;
 
@@ -29,11 +29,11 @@ std::atomic<std::uint64_t> live[most_blocks / 64] = {};
 std::uint64_t bit_of(std::size_t at) { return std::uint64_t{1} << (at / step % 64); }
 std::atomic<std::uint64_t>& word_of(std::size_t at) { return live[at / step / 64]; }
 
-constexpr std::size_t no_place = ~std::size_t{0};
-std::size_t place_of(const void* address) {
+constexpr std::size_t outside = ~std::size_t{0};
+std::size_t offset_of(const void* address) {
   const std::uintptr_t start = range.load(std::memory_order_relaxed);
   const std::size_t at = address_of(address) - start;
-  return start > refused && at < range_bytes ? at : no_place;
+  return start > refused && at < range_bytes ? at : outside;
 }
 
 // The start of the range; `refused`: there is none. Of two threads that reserve it at once, one releases its own again.
@@ -61,15 +61,15 @@ void* allocate() {
   return nullptr;
 }
 
-bool contains(const void* address) { return place_of(address) != no_place; }
+bool contains(const void* address) { return offset_of(address) != outside; }
 
 bool is_live(const void* address) {
-  const std::size_t at = place_of(address);
+  const std::size_t at = offset_of(address);
   return at % step == 0 && (word_of(at).load(std::memory_order_relaxed) & bit_of(at)) != 0;
 }
 
 void deallocate(const void* block) {
-  const std::size_t at = place_of(block);
+  const std::size_t at = offset_of(block);
   if (at % step != 0) os::fatal("invalid free of a pointer into a block", block);
   if ((word_of(at).fetch_and(~bit_of(at), std::memory_order_relaxed) & bit_of(at)) == 0)
     os::fatal("double free", block);

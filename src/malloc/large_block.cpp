@@ -66,7 +66,7 @@ void note_resized(std::size_t before, std::size_t pages) {
 
 }  // namespace
 
-void choose(span* s, std::size_t size) {
+void sample(span* s, std::size_t size) {
   const std::size_t taken = hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
   if (TARN_UNLIKELY(engine::profile_countdown.is_due(engine::profile_samples, taken)))
     engine::samples.add_large(engine::profile_samples, s, size, taken);
@@ -84,7 +84,7 @@ void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
   engine::uncached_traffic.allocated += s->bytes();
   if (zeroed) zero_dirty_pages(engine::map, s);
   if constexpr (hardened_build) hardened_large::guard_end(s);
-  choose(s, size);
+  sample(s, size);
   return reinterpret_cast<void*>(s->start);
 }
 
@@ -116,7 +116,7 @@ bool resize_in_place(span* s, std::size_t size) {
   note_resized(before, pages);
   if (pages != before) {
     engine::samples.remove_large(s);
-    choose(s, size);
+    sample(s, size);
   }
   return true;
 }

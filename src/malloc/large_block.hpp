@@ -16,7 +16,7 @@ namespace tarn::large_block {
 void* allocate(std::size_t size, std::size_t alignment, bool zeroed);
 
 // A block for a request of `size` bytes has been allocated, or has got another length: the heap profile may follow it.
-void choose(span* s, std::size_t size);
+void sample(span* s, std::size_t size);
 
 // Frees the block. False if it is not a live large block any more.
 bool deallocate(span* s);

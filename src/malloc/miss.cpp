@@ -55,7 +55,7 @@ void* take_object(thread_mode mode, unsigned size_class, std::size_t size) {
       break;
   }
   if (TARN_LIKELY(object != nullptr)) return object;
-  return take_or_gather(size, [=] { return engine::central_tier.take_one(size_class); });
+  return take_or_reclaim(size, [=] { return engine::central_tier.take_one(size_class); });
 }
 
 TARN_NOINLINE void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
@@ -66,7 +66,7 @@ TARN_NOINLINE void* allocate_large(std::size_t size, std::size_t alignment, bool
     void* const block = bin->memory->allocate_large(size, alignment, zeroed, bin);
     return block != nullptr ? block : out_of_memory();
   }
-  void* const block = take_or_gather(size, [=] { return large_block::allocate(size, alignment, zeroed); });
+  void* const block = take_or_reclaim(size, [=] { return large_block::allocate(size, alignment, zeroed); });
   if (TARN_UNLIKELY(engine::noted_traffic != nullptr)) engine::note_traffic();
   return block != nullptr ? block : out_of_memory();
 }
@@ -113,7 +113,7 @@ TARN_ALWAYS_INLINE void* aligned_or_replaced(void* block, std::size_t alignment,
   deallocate(block);
   const std::size_t size = class_info(size_class).size;
   void* const aligned =
-      take_or_gather(size, [=] { return engine::central_tier.take_from_own_spans(size_class); });
+      take_or_reclaim(size, [=] { return engine::central_tier.take_from_own_spans(size_class); });
   if (aligned == nullptr) return out_of_memory();
   engine::uncached_traffic.allocated += size;
   return aligned;
@@ -168,7 +168,7 @@ TARN_COLD void* allocate_uncached(std::size_t alignment, std::size_t size) {
   if (void* const sample = sampled_block::take_by_bytes(size_class, size))
     return aligned_or_replaced(sample, alignment, size_class);
   void* const object =
-      take_or_gather(size, [=] { return engine::central_tier.take_one(size_class, home_of_thread()); });
+      take_or_reclaim(size, [=] { return engine::central_tier.take_one(size_class, home_of_thread()); });
   if (object == nullptr) {
     engine::uncached_traffic.allocated -= class_info(size_class).size;
     return out_of_memory();

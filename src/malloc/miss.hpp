@@ -15,9 +15,9 @@ namespace tarn {
 // engine::take_or_reclaim(), but no memory is reclaimed for a `size` that the system would refuse in any case: otherwise an
 // attacker who controls a size could empty caches and quarantines.
 template <class Take>
-void* take_or_gather(std::size_t size, Take take) {
+void* take_or_reclaim(std::size_t size, Take take) {
   void* const block = take();
-  if (TARN_LIKELY(block != nullptr) || !engine::heap.may_be_met(size)) return block;
+  if (TARN_LIKELY(block != nullptr) || !engine::heap.is_satisfiable(size)) return block;
   return engine::take_after_reclaim(take, [] {
     if constexpr (hardened_build) hardened_block::release_quarantine();
   });

@@ -43,12 +43,12 @@ void* replace(void* block, std::size_t have, std::size_t size) {
 
 void* resize_by_pages(span* s, void* block, std::size_t size) {
   const std::size_t before = s->pages;
-  void* const resized = take_or_gather(size, [=] { return large_block::resize(s, size); });
+  void* const resized = take_or_reclaim(size, [=] { return large_block::resize(s, size); });
   // A block of another length is another block to the profile.
   if (resized != nullptr && (resized != block || s->pages != before)) {
     span* const now = resized == block ? s : classify(resized).large();
     engine::samples.remove_large(now);
-    large_block::choose(now, size);
+    large_block::sample(now, size);
   }
   if (TARN_UNLIKELY(allocation_counts::innermost != nullptr) && resized != block)
     allocation_counts::add(size);

@@ -31,7 +31,8 @@ void* allocate_profiled_in_scope(scope_bin& bin, unsigned size_class, std::size_
 
 // `counts`, here and below: the thread counts its allocations, and none is sampled.
 void* take_from(thread_cache& cache, unsigned size_class, std::size_t size, bool counts) {
-  const sample_kind kind = cache.choose(size_class, engine::guard_windows, engine::profile_samples, counts);
+  const sample_kind kind =
+      cache.pick_sample(size_class, engine::guard_windows, engine::profile_samples, counts);
   if (kind == sample_kind::none) return nullptr;
   void* const block =
       kind == sample_kind::guarded ? allocate_guarded(size_class, size) : allocate_profiled(size_class, size);
@@ -79,7 +80,7 @@ void* take_by_bytes(unsigned size_class, std::size_t size) {
 }
 
 void* take(thread_mode mode, unsigned size_class, std::size_t size) {
-  if (TARN_LIKELY(mode == thread_mode::cached && !engine::local_cache->may_choose(size_class)))
+  if (TARN_LIKELY(mode == thread_mode::cached && !engine::local_cache->may_pick_sample(size_class)))
     return nullptr;
   const bool counts = allocation_counts::innermost != nullptr;
   if (TARN_UNLIKELY(counts)) allocation_counts::add(size);

@@ -8,15 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/profile_switch.hpp"
 #include "tarn/malloc.h"
 
 namespace tarn::heap_profile {
 
 #pragma GCC visibility push(hidden)
 
-// Begins to sample, as the option profile; `rate` as above; 0: default_rate. What is known from before stays. False: the
-// rate is above 1 GiB.
+// Begins to sample, as the option profile, with `rate` bytes between two samples on average; 0: byte_samples::default_mean.
+// What is known from before stays. False: the rate is above 1 GiB.
 bool start(std::size_t rate);
 // Takes no further samples. Those that live are followed until they are freed.
 void stop();

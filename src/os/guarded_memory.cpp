@@ -18,7 +18,7 @@ namespace tarn::os {
 namespace {
 
 constexpr int inaccessible = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-// Random places tried in the preferred window, and anywhere before the system chooses one.
+// Random addresses tried in the preferred window, and anywhere before the system chooses one.
 constexpr int window_tries = 8;
 constexpr int random_tries = 3;
 
@@ -37,13 +37,13 @@ bool protect(void* address, std::size_t bytes, int protection) {
 
 std::uint64_t random_number() {
   static std::atomic<std::uint32_t> count{0};
-  return process_random(random_purpose::place, count.fetch_add(1, std::memory_order_relaxed));
+  return process_random(random_purpose::address, count.fetch_add(1, std::memory_order_relaxed));
 }
 
 // A random address for the first byte between the guards, below the system's own mappings and far above loaded
 // programs; 0: the system is to choose. With 47 bits of address: 2 to 10 TiB below the end of the stack, in 2 MiB
 // steps.
-std::uintptr_t random_place() {
+std::uintptr_t random_address() {
   const std::uintptr_t top = getauxval(AT_RANDOM);  // an address on the first thread's stack
   // ThreadSanitizer knows only the ranges where the system puts memory.
   if (TARN_TSAN || top == 0) return 0;
@@ -56,11 +56,11 @@ std::uintptr_t random_place_in(const address_window& window, std::size_t bytes, 
   const std::uintptr_t first = align_up(window.start + guard_bytes, alignment);
   const std::uintptr_t end = window.start + window.bytes;
   if (TARN_TSAN || window.bytes < bytes || first + bytes + guard_bytes > end) return 0;
-  const std::uint64_t places = (end - guard_bytes - bytes - first) / alignment + 1;
-  return first + random_number() % places * alignment;
+  const std::uint64_t choices = (end - guard_bytes - bytes - first) / alignment + 1;
+  return first + random_number() % choices * alignment;
 }
 
-// Maps [start, start + bytes) and its guards inaccessible, at exactly this place. 0: the place is taken, or there is no
+// Maps [start, start + bytes) and its guards inaccessible, at exactly this address. 0: it is taken, or there is no
 // memory; then no_memory is set.
 std::uintptr_t reserve_at(std::uintptr_t start, std::size_t bytes, bool& no_memory) {
   const std::size_t all = bytes + 2 * guard_bytes;
@@ -74,7 +74,7 @@ std::uintptr_t reserve_at(std::uintptr_t start, std::size_t bytes, bool& no_memo
   return 0;
 }
 
-// The same at a place that the system chooses.
+// The same at an address that the system chooses.
 std::uintptr_t reserve_anywhere(std::size_t bytes, std::size_t alignment) {
   const std::size_t exact = bytes + 2 * guard_bytes;
   for (const std::size_t room : {exact, exact + alignment}) {
@@ -92,14 +92,14 @@ std::uintptr_t reserve_anywhere(std::size_t bytes, std::size_t alignment) {
   return 0;
 }
 
-std::uintptr_t find_place(std::size_t bytes, std::size_t alignment, const address_window& preferred) {
+std::uintptr_t find_address(std::size_t bytes, std::size_t alignment, const address_window& preferred) {
   bool no_memory = false;
   for (int tries = 0; tries < window_tries + random_tries && !no_memory; ++tries) {
-    const std::uintptr_t place = tries < window_tries
-                                     ? random_place_in(preferred, bytes, std::max(alignment, huge_page_size))
-                                     : align_up(random_place(), alignment);
-    if (place == 0) continue;
-    if (const std::uintptr_t start = reserve_at(place, bytes, no_memory)) return start;
+    const std::uintptr_t address =
+        tries < window_tries ? random_place_in(preferred, bytes, std::max(alignment, huge_page_size))
+                             : align_up(random_address(), alignment);
+    if (address == 0) continue;
+    if (const std::uintptr_t start = reserve_at(address, bytes, no_memory)) return start;
   }
   return reserve_anywhere(bytes, alignment);
 }
@@ -109,7 +109,7 @@ std::uintptr_t find_place(std::size_t bytes, std::size_t alignment, const addres
 guarded_range reserve_guarded(std::size_t bytes, std::size_t alignment, memory_access how,
                               address_window preferred) {
   if (bytes + alignment + 2 * guard_bytes < bytes) return {};
-  const std::uintptr_t start = find_place(bytes, alignment, preferred);
+  const std::uintptr_t start = find_address(bytes, alignment, preferred);
   void* const memory = reinterpret_cast<void*>(start);
   if (start != 0 && (how == memory_access::none || allow_access(memory, bytes)))
     return {memory, bytes, true, false};

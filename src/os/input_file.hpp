@@ -45,9 +45,9 @@ class input_file {
   }
 
   // False: these bytes cannot all be read.
-  bool read_at(std::uint64_t place, void* out, std::size_t bytes) {
+  bool read_at(std::uint64_t offset, void* out, std::size_t bytes) {
     return descriptor_ >= 0 &&
-           system_call(SYS_pread64, descriptor_, out, bytes, place) == static_cast<long>(bytes);
+           system_call(SYS_pread64, descriptor_, out, bytes, offset) == static_cast<long>(bytes);
   }
 
  private:

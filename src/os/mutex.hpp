@@ -37,18 +37,18 @@ namespace tarn::os {
 
 // Whether the process is a child that the thread's signal handler has forked amid a critical section. The section's end,
 // which passes through unlock_slow(), then calls the function, which is defined in engine/fork.cpp.
-inline constinit thread_local bool is_unsettled_child = false;
-void settle_forked_child();
+inline constinit thread_local bool is_fork_unfinished = false;
+void finish_fork_in_child();
 
-// A lock without a rank, free when zeroed. `Settles`: the end of a section may settle a forked child.
-template <bool Settles>
+// A lock without a rank, free when zeroed. `FinishesFork`: the end of a section finishes a fork in the child.
+template <bool FinishesFork>
 class TARN_CAPABILITY basic_mutex {
  public:
   constexpr basic_mutex() = default;
   basic_mutex(const basic_mutex&) = delete;
   basic_mutex& operator=(const basic_mutex&) = delete;
 
-  // lock() and unlock() are what the analysis is told, not what it can follow.
+  // The analysis cannot follow the bodies of lock() and unlock(); their annotations say what they do.
   void lock() TARN_ACQUIRE() TARN_NOT_ANALYZED {
     // try_lock() acquires: this thread sees what the last holder wrote before its unlock().
     if (TARN_UNLIKELY(!try_lock(self()))) lock_slow();
@@ -196,8 +196,8 @@ class TARN_CAPABILITY basic_mutex {
     release();
     if (!was_marked) return;
     has_waited_for_section = false;
-    if constexpr (Settles) {
-      if (TARN_UNLIKELY(is_unsettled_child)) settle_forked_child();
+    if constexpr (FinishesFork) {
+      if (TARN_UNLIKELY(is_fork_unfinished)) finish_fork_in_child();
     }
   }
 

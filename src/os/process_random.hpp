@@ -11,7 +11,7 @@
 
 namespace tarn::os {
 
-enum class random_purpose : std::uint32_t { free_mark, place, slot_choice };
+enum class random_purpose : std::uint32_t { free_mark, address, slot_choice };
 
 // `index` selects one of several numbers of the same purpose.
 std::uint64_t process_random(random_purpose purpose, std::uint32_t index = 0);

@@ -54,7 +54,7 @@ class fill_evidence {
     std::atomic<std::size_t> left{0};                 // bytes of trust not yet spent
     std::atomic<std::size_t> trust{0};                // the bytes of trust that the last sample gave
     std::atomic<std::uint32_t> streak{0};             // samples in a row that were filled
-    std::atomic<std::uint32_t> wanted{first_streak};  // so many give trust
+    std::atomic<std::uint32_t> wanted{first_streak};  // the streak that gives trust
     std::atomic<std::uint32_t> pause{0};              // spans that pass after a sample that was not filled
     std::atomic<std::uint32_t> passed{0};             // and those that have passed
   };

@@ -14,7 +14,7 @@ namespace {
 // The pages of a partly dirty free span are examined one by one, under the lock. So spans are joined to a partly dirty
 // one only up to this length: examining that many pages takes about a microsecond.
 constexpr std::size_t longest_mixed = (64 * mib) >> page_shift;
-// The most runs of dirty pages of a partly dirty span that are looked at for a place.
+// The most runs of dirty pages of a partly dirty span that are tried.
 constexpr std::size_t most_runs = 8;
 // Fewer dirty free bytes than this are not worth a background thread.
 constexpr std::size_t watch_bytes = 1 * mib;
@@ -172,9 +172,9 @@ std::uintptr_t page_heap::place_in(const span* s, std::size_t pages, std::size_t
   std::uintptr_t run = s->start;
   for (std::size_t looks = most_runs; looks != 0; --looks) {
     run = map_.first_dirty(run, (s->end() - run) >> page_shift);
-    const std::uintptr_t place = std::min(align_up(run, alignment << page_shift), last);
-    if (least_dirty == 0 || map_.count_dirty(place, pages) >= least_dirty) return place;
-    if (place == last) break;
+    const std::uintptr_t start = std::min(align_up(run, alignment << page_shift), last);
+    if (least_dirty == 0 || map_.count_dirty(start, pages) >= least_dirty) return start;
+    if (start == last) break;
     run = map_.first_clean(run, (s->end() - run) >> page_shift);
   }
   return 0;
@@ -221,7 +221,7 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
   const std::size_t bytes = pages << page_shift;
   const bool foreseen =
       from == source::any && how == use::filled && touch_.evidence().foresees(bytes, in_use_bytes());
-  const use place = foreseen ? use::dense : how;
+  const use as = foreseen ? use::dense : how;
   for (;;) {
     if (!ensure_span_structs()) return nullptr;
     touch_plan plan;
@@ -231,7 +231,7 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
       os::lock_guard guard(lock_, *this);
       // Another thread may have used up what ensure_span_structs() found.
       if (!structs_.is_ready()) continue;
-      s = take_locked(pages, alignment, from, place, most_looks);
+      s = take_locked(pages, alignment, from, as, most_looks);
       if (s == nullptr) return nullptr;
       if (TARN_UNLIKELY(exceeds_most(pages))) {
         coalesce_locked(s);
@@ -242,12 +242,12 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
       map_.set_ends(s);
       account_in_use(static_cast<std::ptrdiff_t>(pages));
       if (how == use::filled && s->dirty_pages == 0) touch_.evidence().note_fresh(s->start, bytes, foreseen);
-      if (place == use::dense) {
+      if (as == use::dense) {
         plan = touch_.plan_locked(s->start, bytes, in_use_bytes());
         ahead = !plan.is_empty();
         if (ahead) ++unlocked_users_;
       }
-      if (place == use::filled && s->dirty_pages < s->pages / 2) {
+      if (as == use::filled && s->dirty_pages < s->pages / 2) {
         const std::uintptr_t fresh = s->dirty_pages == 0 ? s->start : map_.first_clean(s->start, pages);
         plan = touch_.plan_block(s->start, bytes, fresh, in_use_bytes());
       }
@@ -279,7 +279,7 @@ bool page_heap::make_room(std::size_t pages) {
   return false;
 }
 
-bool page_heap::may_be_met(std::size_t bytes) {
+bool page_heap::is_satisfiable(std::size_t bytes) {
   if (bytes > os::machine_bytes() || bytes > limits_.most()) return false;
   std::size_t held = 0;
   {
@@ -324,7 +324,7 @@ span* page_heap::allocate_within_limit(std::size_t pages, std::size_t alignment,
     // mappings, or free parts of reservations, and try again. Parts of reservations come last: holes between spans in
     // quarantine would leave reservations that are too short for most requests.
     if (span* s = take(pages, alignment, state, from, how, free_spans::all_spans)) return s;
-    if (!may_be_met(pages << page_shift)) return nullptr;
+    if (!is_satisfiable(pages << page_shift)) return nullptr;
     if (!(hardened_build && give_back_kept_span()) && unmap_idle() == 0 &&
         unmap_free((pages + alignment - 1) << page_shift, purges_waited) == 0) {
       // A refusal with an alignment says nothing of requests without one, which need less.
@@ -350,7 +350,7 @@ void page_heap::deallocate(span* s, page_backing backing) {
       os::lock_guard guard(lock_, *this);
       account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
       set_span_backing(s, backing);
-      idle = settle_locked(s);
+      idle = free_locked(s);
       if (backing != page_backing::clean) has_idle_memory_.store(true, std::memory_order_relaxed);
     }
     unmap(idle);

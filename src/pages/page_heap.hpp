@@ -97,7 +97,7 @@ class page_heap {
 
   // Whether the system had room for `bytes` more bytes if it got back all memory of the heap, also what is in use.
   // False: giving memory back for such a request is in vain.
-  [[nodiscard]] bool may_be_met(std::size_t bytes);
+  [[nodiscard]] bool is_satisfiable(std::size_t bytes);
 
   // A span in a new mapping of its own, zeroed; parameters as above. Null if the system has no memory, if its
   // overcommit policy refuses the size, or if the block is too short to get a mapping (may_map()).
@@ -274,7 +274,7 @@ class page_heap {
     bool is_newest = false;  // the end of the newest reservation
   };
   [[nodiscard]] bool is_at_border(const span* s) const;
-  departure settle_locked(span* s) TARN_REQUIRES(lock_);
+  departure free_locked(span* s) TARN_REQUIRES(lock_);
   departure begin_unmap_locked(span* s, const hole& range) TARN_REQUIRES(lock_);
   void end_unmap_locked(span* s) TARN_REQUIRES(lock_);
   [[nodiscard]] hole hole_beside_neighbours(const span* s) const;

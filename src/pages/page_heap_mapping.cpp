@@ -109,7 +109,7 @@ span* page_heap::allocate_grown(std::size_t pages, span_state state) {
     {
       os::lock_guard guard(lock_, *this);
       account_in_use(-static_cast<std::ptrdiff_t>(before));
-      idle = settle_locked(s);
+      idle = free_locked(s);
     }
     unmap(idle);
     return nullptr;
@@ -177,7 +177,7 @@ bool page_heap::move_mapping(span* s, std::size_t pages, void (*moves)(span*)) {
       return false;
     }
     account_in_use(static_cast<std::ptrdiff_t>(pages - s->pages));
-    idle = settle_locked(old);
+    idle = free_locked(old);
     s->start = to;
     s->pages = static_cast<std::uint32_t>(pages);
     s->dirty_pages = 0;

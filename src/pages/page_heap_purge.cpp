@@ -157,7 +157,7 @@ span* page_heap::end_purge(span* s, std::size_t purged) {
     next = s->next;
     transit_.remove(s);
     returned_ += purged;
-    idle = settle_locked(s);
+    idle = free_locked(s);
   }
   unmap(idle);
   return next;

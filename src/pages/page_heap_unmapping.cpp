@@ -42,7 +42,7 @@ bool page_heap::is_at_border(const span* s) const {
 
 // Makes `s`, which is in no list, free and joins it with its neighbours. If the result need not stay mapped, returns it
 // for unmap().
-page_heap::departure page_heap::settle_locked(span* s) {
+page_heap::departure page_heap::free_locked(span* s) {
   coalesce_locked(s);
   if (!s->own_mapping || s->dirty_pages != 0 || !is_whole(s)) return {};
   if (s->bytes() < shortest_hole && !is_at_border(s)) return {};

@@ -125,7 +125,7 @@ class page_map {
   }
   [[nodiscard]] std::size_t class_of(std::uintptr_t address) const { return find(address).size_class(); }
   [[nodiscard]] span* span_of(std::uintptr_t address) const { return find(address).owner(); }
-  // The same for a thread that no other one has told of the address, and that may find a span made at this moment.
+  // The same for a thread that has the address from nobody, and may find a span that is being made.
   [[nodiscard]] span* visible_span_of(std::uintptr_t address) const {
     const leaf* const l = leaf_of(address);
     // acquire: partner of the release in leaf::set_owner().

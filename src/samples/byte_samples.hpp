@@ -28,6 +28,7 @@ namespace tarn {
 
 class byte_samples {
  public:
+  static constexpr std::size_t default_mean = 512 * kib;
   static constexpr std::size_t largest_mean = gib;
   // Of weights: 1 / 4096 of a block.
   static constexpr unsigned weight_shift = 12;

@@ -13,7 +13,7 @@
 // A hit is one restartable sequence (os/restartable.hpp): it moves `top` by one slot, and the store of `top` is its
 // last instruction. A miss sets the word to busy() by another sequence. Whoever has done that owns the bin: the
 // magazine, the spare magazine's place and the capacity. No sequence stores a word that is busy(), so the owner may
-// sleep and may move to another processor; it ends with an ordinary store of `top`. Threads that meet busy() use the
+// sleep and may move to another processor; it ends with an ordinary store of `top`. Threads that find busy() use the
 // spans meanwhile and do not wait.
 //
 // base_[p] is the array of the words of processor p, or null: then the sequences fail. To take what other processors

@@ -224,11 +224,11 @@ void thread_cache_registry::empty_resting(bool all) {
   }
 }
 
-bool thread_cache_registry::hurry_all() {
+bool thread_cache_registry::expire_countdowns() {
   os::lock_guard guard(lock_, *this);
   bool all = true;
   for (thread_cache* const list : {used_, resting_, unused_}) {
-    for (thread_cache* c = list; c != nullptr; c = c->next) all = c->hurry() && all;
+    for (thread_cache* c = list; c != nullptr; c = c->next) all = c->expire_countdowns() && all;
   }
   return all;
 }

@@ -34,7 +34,7 @@ class thread_cache_registry {
   [[nodiscard]] bool has_resting() const { return resting_count_.load(std::memory_order_relaxed) != 0; }
   // Empties the loaded magazines of idle threads. Called by the background thread only: it makes system calls.
   void empty_idle_caches();
-  // In a forked child, whose only thread knows that it has the cache `mine`, or of none (null). The other caches were
+  // In a forked child, whose only thread has the cache `mine`, or none (null). The other caches were
   // copied while their threads were using them, so nothing that they point to can be trusted: their content is lost to
   // the child (at most the caches' budget), and only the structures are reused. They are reset when they are needed, not
   // here: writing to them would copy memory that is shared with the parent.
@@ -53,8 +53,8 @@ class thread_cache_registry {
     for (thread_cache* c = resting_; c != nullptr; c = c->next) visit(*c);
   }
 
-  // Calls hurry() of all caches, also of those that wait for a thread. False: as hurry().
-  bool hurry_all();
+  // Calls expire_countdowns() of all caches, also of those that wait for a thread. False: as there.
+  bool expire_countdowns();
 
   void validate_locked() const TARN_REQUIRES(lock_) {
     std::size_t used = 0;

@@ -124,21 +124,21 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
 
 // ---- samples ----
 
-sample_kind thread_cache::choose(unsigned size_class, sample_windows& guards, byte_samples& profile,
-                                 bool counts) {
+sample_kind thread_cache::pick_sample(unsigned size_class, sample_windows& guards, byte_samples& profile,
+                                      bool counts) {
   class_countdown& stop = bins_[size_class].samples;
   if (TARN_LIKELY(stop.until_sample > 0)) return sample_kind::none;  // allocate_slow() counts it
   // A pop that fails because of a stop has counted down, perhaps twice for one allocation; one that finds no object has
-  // not. Of counts that are negative anyway the sign does not tell.
-  const bool tells = !counts && stop.until_sample == stop.value();
+  // not. The sign of counts that are negative anyway does not show it.
+  const bool shows = !counts && stop.until_sample == stop.value();
   const bool has_counted = bins_[size_class].top[-1] != nullptr;
-  const std::int32_t before = tells ? 0 : stop.value() + static_cast<std::int32_t>(has_counted);
+  const std::int32_t before = shows ? 0 : stop.value() + static_cast<std::int32_t>(has_counted);
   if (TARN_UNLIKELY(counts)) {
     grant(size_class, std::int64_t{class_countdown::counted} - before);
     stop.until_sample = class_countdown::counted;
     return sample_kind::none;
   }
-  // After hurry() the planned stop is `before` allocations behind this one; else it is this one.
+  // After expire() the planned stop is `before` allocations behind this one; else it is this one.
   const bool is_early = before > 0;
   const std::int32_t profiled = next_profiled(size_class, profile, is_early);
   sample_countdown& guard = guard_places_[size_class];

@@ -94,7 +94,8 @@ constexpr auto make_fine_bins() {
 }
 inline constexpr auto fine_bins = make_fine_bins();
 
-// What malloc pops from: the bins of a thread's cache, or of a scope that the thread has entered (fronts/scopes/scope_bin.hpp).
+// What malloc pops from: the bins of a thread's cache, or of a scope that the thread has entered
+// (fronts/scopes/scope_bin.hpp).
 class alignas(separation) allocation_bins {
  public:
   using bin = cache_bin;
@@ -104,8 +105,8 @@ class alignas(separation) allocation_bins {
       bins_[c] = {no_magazine()->bottom(), no_magazine()->bottom(), class_info(c).reciprocal, {}};
   }
 
-  // An object of the class. Null: the magazine is empty, or a sample may be due (thread_cache::choose()); the caller takes
-  // the slow path.
+  // An object of the class. Null: the magazine is empty, or a sample may be due (thread_cache::pick_sample()); the
+  // caller takes the slow path.
   TARN_ALWAYS_INLINE void* pop(unsigned size_class) { return pop_from(bins_[size_class]); }
   // The same for a size. Requires: size <= size_classes::fine_end.
   TARN_ALWAYS_INLINE void* pop_fine(std::size_t size) {
@@ -122,11 +123,11 @@ class alignas(separation) allocation_bins {
     leave();
     return object;
   }
-  // Called by another thread: every class stops at its next allocation, and draws the distance to the next sample of the
-  // profile anew. False: the owner has overwritten that in a class; call it again, after a process_fence().
-  bool hurry() {
+  // Called by another thread: every class stops at its next allocation, and draws the distance to the next sample of
+  // the profile anew. False: the owner has overwritten that in a class; call it again, after a process_fence().
+  bool expire_countdowns() {
     bool all = true;
-    for (unsigned c = 1; c < size_classes::count; ++c) all = !bins_[c].samples.hurry() && all;
+    for (unsigned c = 1; c < size_classes::count; ++c) all = !bins_[c].samples.expire() && all;
     return all;
   }
   // From here on every pop fails once, so that its slow path can count it. For bins of scopes only.
@@ -204,13 +205,14 @@ class thread_cache : public allocation_bins {
   // What the allocation for which pop() has just failed is chosen for, in the order of their places: a guarded one, or
   // one for the heap profile; of two at one place the guarded one comes next. `counts`: the thread counts its
   // allocations, and none is chosen.
-  sample_kind choose(unsigned size_class, sample_windows& guards, byte_samples& profile, bool counts = false);
-  // False: choose() would say none. A thread that counts its allocations gets true.
-  [[nodiscard]] bool may_choose(unsigned size_class) const {
+  sample_kind pick_sample(unsigned size_class, sample_windows& guards, byte_samples& profile,
+                          bool counts = false);
+  // False: pick_sample() would say none. A thread that counts its allocations gets true.
+  [[nodiscard]] bool may_pick_sample(unsigned size_class) const {
     return bins_[size_class].samples.until_sample <= 0;
   }
-  // Takes back what choose() has counted for the sample that it chose, because the sample was refused or there was no
-  // memory for it. The caller then calls allocate_slow(), which counts the allocation.
+  // Takes back what pick_sample() has counted for the sample that it chose, because the sample was refused or there was
+  // no memory for it. The caller then calls allocate_slow(), which counts the allocation.
   void forget_choice(unsigned size_class) {
     ++bins_[size_class].samples.until_sample;
     note_put_back(size_class, 1);
@@ -352,7 +354,7 @@ class thread_cache : public allocation_bins {
   void discard(unsigned size_class, magazine* m);
   [[nodiscard]] bool is_one_way(unsigned size_class) const;
   [[nodiscard]] std::size_t most_now(unsigned size_class) const;
-  [[nodiscard]] std::size_t share() const;
+  [[nodiscard]] std::size_t budget_share() const;
   void flush_and_free(unsigned size_class, magazine* m);
   void empty_bin(unsigned size_class);
   void flush_grains();

@@ -28,7 +28,7 @@ static_assert(3 + largest_class_size / (4 * kib) <= 255, "misses_ has eight bits
 }  // namespace
 
 // The bytes that this cache may hold.
-std::size_t thread_cache::share() const {
+std::size_t thread_cache::budget_share() const {
   const std::size_t limit = budget_->most();
   const std::size_t caches = std::max<std::size_t>(budget_->caches.load(std::memory_order_relaxed), 1);
   // In proportion to the heap, so that many threads in a small heap do not hold more than the heap.
@@ -39,7 +39,7 @@ std::size_t thread_cache::share() const {
 // Raises the capacity of each of the class's two magazines to `most` objects. False: the budget does not allow it.
 bool thread_cache::raise_most(unsigned size_class, std::size_t most) {
   const std::size_t bytes = 2 * size_classes::most_block_bytes(size_class) * (most - most_[size_class]);
-  if (capacity_bytes_ + bytes > share() || !budget_->pay(bytes, most_[size_class] == 0)) return false;
+  if (capacity_bytes_ + bytes > budget_share() || !budget_->pay(bytes, most_[size_class] == 0)) return false;
   capacity_bytes_ += bytes;
   most_[size_class] = static_cast<std::uint8_t>(most);
   return true;

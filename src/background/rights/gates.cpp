@@ -39,7 +39,7 @@
 #include "tarn/malloc.h"
 
 using namespace tarn;
-using gates::call;
+using rights::call;
 using word = unsigned long;
 
 namespace {
@@ -93,7 +93,7 @@ void end_threads() {
 // Calls the next definition; fails with ENOSYS if there is none.
 template <class Result, class... Arguments>
 Result pass(call c, Arguments... arguments) {
-  auto* const next_definition = gates::next<Result(Arguments...)>(c);
+  auto* const next_definition = rights::next<Result(Arguments...)>(c);
   if (next_definition != nullptr) return next_definition(arguments...);
   errno = ENOSYS;
   return static_cast<Result>(-1);

@@ -26,7 +26,7 @@ extern "C" {
 const bool tarn_has_gates = true;
 }
 
-namespace tarn::gates {
+namespace tarn::rights {
 namespace {
 
 constexpr std::size_t calls = static_cast<std::size_t>(call::count);
@@ -93,4 +93,4 @@ void* next_address(call c) {
   return known != nullptr ? known : dlsym(RTLD_NEXT, names[index]);
 }
 
-}  // namespace tarn::gates
+}  // namespace tarn::rights

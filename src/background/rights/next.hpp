@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace tarn::gates {
+namespace tarn::rights {
 
 enum class call : std::size_t {
   setuid,
@@ -46,4 +46,4 @@ Function* next(call c) {
   return reinterpret_cast<Function*>(next_address(c));
 }
 
-}  // namespace tarn::gates
+}  // namespace tarn::rights

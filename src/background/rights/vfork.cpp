@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The gate of vfork and its other name in libc, whose child runs in its parent's memory with the parent's thread pointer. The gate has no frame of
-// its own when it enters the next definition, since the child may return from vfork's caller before the parent does.
+// The gate of vfork and its other name in libc, whose child runs in its parent's memory with the parent's thread
+// pointer. The gate has no frame of its own when it enters the next definition, since the child may return from vfork's
+// caller before the parent does.
 #include "background/rights/next.hpp"
 #include "engine/engine.hpp"
 #include "tarn/malloc.h"
 
 extern "C" [[gnu::used, gnu::visibility("hidden")]] void* tarn_gate_before_vfork() noexcept {
   tarn::engine::before_vfork();
-  return tarn::gates::next_address(tarn::gates::call::vfork);
+  return tarn::rights::next_address(tarn::rights::call::vfork);
 }
 
 extern "C" TARN_API int vfork() noexcept;

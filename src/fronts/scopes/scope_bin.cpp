@@ -70,7 +70,7 @@ bool scope_bin::is_profiled(unsigned size_class, byte_samples& profile) {
     for (unsigned c = 1; c < size_classes::count; ++c) draw(c, profile);
   } else if (TARN_UNLIKELY(stop.until_sample != stop.value() ||
                            stop.until_sample < class_countdown::counted_below)) {
-    // After hurry(), or after the thread has counted its allocations. The distribution has no memory.
+    // After expire(), or after the thread has counted its allocations. The distribution has no memory.
     draw(size_class, profile);
   }
   // A pop that finds no object does not count.

@@ -216,11 +216,11 @@ bool has_work() {
   return work;
 }
 
-bool hurry() {
+bool expire_countdowns() {
   bool all = true;
   os::lock_guard guard(scopes.lock());
   scopes.for_each_locked([&all](scope_instance& scope) {
-    for (scope_bin* bin = scope.bins; bin != nullptr; bin = bin->next) all = bin->hurry() && all;
+    for (scope_bin* bin = scope.bins; bin != nullptr; bin = bin->next) all = bin->expire_countdowns() && all;
   });
   return all;
 }
@@ -269,7 +269,7 @@ constinit const engine::front engine::scope_front{
               [](scope_instance& /*scope*/) -> scope_bin* { return nullptr; });
           scope_registry::forget_leaving();
         },
-    .hurry = scope_registry::hurry,
+    .expire_countdowns = scope_registry::expire_countdowns,
     .metrics = &scope_registry::metrics};
 
 // For the report of a fault (samples/guarded/fault_handler.hpp).

@@ -22,7 +22,7 @@ bool arena_table::exists(std::size_t index) { return index == 0 || find(index) !
 scope_core* arena_table::find(std::size_t index) {
   os::lock_guard guard(lock_, *this);
   if (index < automatic_arenas || index - automatic_arenas >= used_) return nullptr;
-  const place& p = places_[index - automatic_arenas];
+  const entry& p = entries_[index - automatic_arenas];
   return p.is_live ? p.arena : nullptr;
 }
 
@@ -36,16 +36,16 @@ int arena_table::create(unsigned& index) {
   {
     os::lock_guard guard(lock_, *this);
     unsigned i = 0;
-    while (i < used_ && places_[i].is_live) ++i;
+    while (i < used_ && entries_[i].is_live) ++i;
     if (i == most) {
       result = EAGAIN;
     } else {
       is_needed = i == used_;
       if (is_needed) {
         arena->index = i + automatic_arenas;
-        places_[used_++].arena = arena;
+        entries_[used_++].arena = arena;
       }
-      places_[i].is_live = true;
+      entries_[i].is_live = true;
       index = i + automatic_arenas;
     }
   }
@@ -64,7 +64,7 @@ int arena_table::destroy(std::size_t index) {
   const int result = reset(index);
   if (result != 0) return result;
   os::lock_guard guard(lock_, *this);
-  places_[index - automatic_arenas].is_live = false;
+  entries_[index - automatic_arenas].is_live = false;
   return 0;
 }
 
@@ -84,7 +84,7 @@ arena_bytes arena_table::bytes() {
 
 void arena_table::validate_locked() const {
   for (unsigned i = 0; i < used_; ++i) {
-    TARN_INVARIANT("arena_table", this, places_[i].arena->index == i + automatic_arenas);
+    TARN_INVARIANT("arena_table", this, entries_[i].arena->index == i + automatic_arenas);
   }
 }
 

@@ -39,13 +39,13 @@ class arena_table {
   void walk_locks(const os::lock_walk& walk);
 
  private:
-  struct place {
+  struct entry {
     scope_core* arena;
     bool is_live;
   };
 
   os::mutex lock_{os::lock_rank::pools};
-  place places_[most] TARN_GUARDED_BY(lock_) = {};
+  entry entries_[most] TARN_GUARDED_BY(lock_) = {};
   unsigned used_ TARN_GUARDED_BY(lock_) = 0;
 };
 

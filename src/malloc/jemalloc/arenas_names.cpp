@@ -10,8 +10,8 @@
 namespace tarn::jemalloc {
 namespace {
 
-constexpr std::size_t place_of_index = 1;
-constexpr std::size_t place_of_bin = 2;
+constexpr std::size_t index_part = 1;
+constexpr std::size_t bin_part = 2;
 
 // The pages that free blocks of an arena leave go to the heap that all arenas share, so every index means all of it.
 int handle_purge(const request& r) {
@@ -22,12 +22,12 @@ int handle_purge(const request& r) {
 
 int handle_reset(const request& r) {
   if (const int refused = refuse_values(r)) return refused;
-  return arenas.reset(r.mib[place_of_index]);
+  return arenas.reset(r.mib[index_part]);
 }
 
 int handle_destroy(const request& r) {
   if (const int refused = refuse_values(r)) return refused;
-  return arenas.destroy(r.mib[place_of_index]);
+  return arenas.destroy(r.mib[index_part]);
 }
 
 template <std::ptrdiff_t (*Get)(), bool (*Set)(std::ptrdiff_t)>
@@ -44,7 +44,7 @@ constexpr auto handle_muzzy = handle_decay_ms<muzzy_decay_ms, set_muzzy_decay_ms
 // The same where the name has an arena's index.
 template <int (*Handle)(const request&)>
 int of_arena(const request& r) {
-  return arenas.exists(r.mib[place_of_index]) ? Handle(r) : EFAULT;
+  return arenas.exists(r.mib[index_part]) ? Handle(r) : EFAULT;
 }
 
 int handle_count(const request& r) { return give_only(r, arenas.count()); }
@@ -65,7 +65,7 @@ int handle_constant(const request& r) {
   return give_only(r, Value);
 }
 
-const size_classes::info& info_of(const request& r) { return class_info(class_of_bin(r.mib[place_of_bin])); }
+const size_classes::info& info_of(const request& r) { return class_info(class_of_bin(r.mib[bin_part])); }
 
 int handle_bin_size(const request& r) { return give_only(r, std::size_t{info_of(r).size}); }
 int handle_bin_regions(const request& r) { return give_only(r, std::uint32_t{info_of(r).objects}); }

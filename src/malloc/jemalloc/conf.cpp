@@ -55,7 +55,7 @@ bool is_valid(const conf_option& option, std::string_view value) {
 void complain(const char* source, const char* what, std::string_view text) {
   text_buffer<longest_line> line;
   line.put("tarn: ").put(source).put(": ").put(what).put(": ").put(text).put(" (ignored)\n");
-  tell(line);
+  write_message(line);
 }
 
 // Cuts the next "key:value" off. False: the text is at its end, or malformed; *malformed tells which.
@@ -109,7 +109,7 @@ class written_options {
   static void tell_missing(const pair& written, const char* advice) {
     text_buffer<longest_line> line;
     line.put("tarn: option ").put(written.key).put(':').put(written.value);
-    tell(line.put(" of jemalloc has no effect: ").put(advice).put('\n'));
+    write_message(line.put(" of jemalloc has no effect: ").put(advice).put('\n'));
   }
 
   std::string_view values_[most_options];

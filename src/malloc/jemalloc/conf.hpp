@@ -5,7 +5,7 @@
 // says what is in effect.
 //
 // An option that is not jemalloc's, or has a bad value, is reported on standard error and ignored. One that asks for a
-// part of jemalloc that tarn does not have (profiling, filling with bytes) is told on standard error. Another option that
+// part of jemalloc that tarn does not have (profiling, filling with bytes) is reported there too. Another option that
 // tarn has no counterpart for is ignored without a word.
 //
 // Thread safety: read_conf() runs once; everything else is constant after it.

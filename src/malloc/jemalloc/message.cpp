@@ -12,7 +12,7 @@ extern "C" {
 
 namespace tarn::jemalloc {
 
-void tell_standard_error(void* /*context*/, const char* text) {
+void write_to_standard_error(void* /*context*/, const char* text) {
   while (*text != '\0') {
     text_buffer<1024> part;
     while (*text != '\0' && part.size() < 1024) part.put(*text++);
@@ -20,12 +20,12 @@ void tell_standard_error(void* /*context*/, const char* text) {
   }
 }
 
-void tell(text_writer& line) {
+void write_message(text_writer& line) {
   text_buffer<1024> text;
   constexpr std::size_t most = 1023;
   for (std::size_t i = 0; i < line.stored() && i < most; ++i) text.put(line.data()[i]);
   text.put('\0');
-  (malloc_message != nullptr ? malloc_message : tell_standard_error)(nullptr, text.data());
+  (malloc_message != nullptr ? malloc_message : write_to_standard_error)(nullptr, text.data());
 }
 
 }  // namespace tarn::jemalloc

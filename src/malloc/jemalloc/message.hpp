@@ -8,10 +8,10 @@ namespace tarn::jemalloc {
 
 // Requires: room for a null byte behind the text, which is cut otherwise. Call without locks: the program's function
 // may allocate.
-void tell(text_writer& line);
+void write_message(text_writer& line);
 
 // Null-terminated text for a function of the form of malloc_message.
 using text_function = void (*)(void* context, const char* text);
-void tell_standard_error(void* context, const char* text);
+void write_to_standard_error(void* context, const char* text);
 
 }  // namespace tarn::jemalloc

@@ -7,8 +7,8 @@
 namespace tarn::jemalloc {
 namespace {
 
-constexpr std::size_t place_of_arena = 2;
-constexpr std::size_t place_of_bin = 4;
+constexpr std::size_t arena_part = 2;
+constexpr std::size_t bin_part = 4;
 
 bool is_all(std::size_t index) { return index == all_arenas || index == arenas.count(); }
 bool has_figures(std::size_t index) { return is_all(index) || arenas.exists(index); }
@@ -34,7 +34,7 @@ arena_bytes figures_of(std::size_t index) {
 
 template <std::size_t arena_bytes::*Member, unsigned Shift = 0>
 int handle_arena_figure(const request& r) {
-  return give_only(r, std::size_t{figures_of(r.mib[place_of_arena]).*Member >> Shift});
+  return give_only(r, std::size_t{figures_of(r.mib[arena_part]).*Member >> Shift});
 }
 // A page is clean or dirty.
 int handle_muzzy(const request& r) { return give_only(r, std::size_t{0}); }
@@ -42,9 +42,9 @@ int handle_muzzy(const request& r) { return give_only(r, std::size_t{0}); }
 // Of a size class; only of the heap of malloc, since other arenas do not count by class.
 template <std::size_t bin_figures::*Member>
 int handle_bin(const request& r) {
-  const std::size_t arena = r.mib[place_of_arena];
+  const std::size_t arena = r.mib[arena_part];
   if (arena != 0 && !is_all(arena)) return ENOENT;
-  const std::size_t bin = r.mib[place_of_bin];
+  const std::size_t bin = r.mib[bin_part];
   return give_only(r, from_figures([bin](const figures& f) { return f.bins[bin].*Member; }));
 }
 

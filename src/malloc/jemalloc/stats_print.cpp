@@ -49,6 +49,6 @@ extern "C" TARN_API void malloc_stats_print(void (*write)(void* context, const c
   refresh();
   tarn::text_buffer<1024> text;
   put_all(text, options != nullptr && std::strchr(options, 'J') != nullptr);
-  if (write == nullptr) write = malloc_message != nullptr ? malloc_message : tell_standard_error;
+  if (write == nullptr) write = malloc_message != nullptr ? malloc_message : write_to_standard_error;
   write(context, text.data());
 }

@@ -12,7 +12,7 @@
 #include "os/memory.hpp"
 #include "os/syscall.hpp"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 namespace {
 
 using os::system_call;
@@ -126,4 +126,4 @@ void client::answer_line(std::size_t length, const char* problem, std::int64_t n
   write(now_ms);
 }
 
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

@@ -15,7 +15,7 @@
 
 #include "os/invariant.hpp"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 
 #pragma GCC visibility push(hidden)
 
@@ -70,4 +70,4 @@ class client {
 
 #pragma GCC visibility pop
 
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

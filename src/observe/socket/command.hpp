@@ -14,7 +14,7 @@
 
 #include "base/text.hpp"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 
 // What a command answers: text or bytes, up to the capacity of the buffer behind it. What exceeds it makes the answer an
 // error (server.cpp).
@@ -55,4 +55,4 @@ void run(std::string_view line, answer& out);
 
 #pragma GCC visibility pop
 
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

@@ -13,7 +13,7 @@
 #include "observe/statistics.hpp"
 #include "os/memory.hpp"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 namespace {
 
 void help(std::string_view /*arguments*/, answer& out) {
@@ -147,4 +147,4 @@ void run(std::string_view line, answer& out) {
   for (const command& c : table) out.put(' ').put(c.name);
 }
 
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

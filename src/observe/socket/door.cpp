@@ -18,7 +18,7 @@
 #include "os/report.hpp"
 #include "os/syscall.hpp"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 namespace {
 
 using os::system_call;
@@ -58,7 +58,7 @@ sockaddr_un address_of(const char* name) {
   return address;
 }
 
-// Whether a process listens at this name. If nobody can be asked, somebody does.
+// Whether a process listens at this name; also true if no socket can be made to ask.
 bool is_answered(const char* name) {
   const long descriptor = make_socket();
   if (descriptor < 0) return true;
@@ -156,7 +156,7 @@ void remove_stale_sockets(const char* folder) {
 // A folder in which nobody else can put or replace names.
 bool door::open_folder(const char* folder, bool complains) {
   const auto complain = [complains](const char* about, const char* problem, long error) {
-    if (complains) control::complain(about, problem, error);
+    if (complains) control_socket::complain(about, problem, error);
   };
   const long made = system_call(SYS_mkdirat, AT_FDCWD, folder, 0700);
   if (made != 0 && made != -EEXIST) {
@@ -281,4 +281,4 @@ void door::close() {
   name_[0] = own_folder_[0] = '\0';
 }
 
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

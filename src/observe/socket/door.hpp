@@ -14,7 +14,7 @@
 #include "engine/options.hpp"
 #include "os/invariant.hpp"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 
 #pragma GCC visibility push(hidden)
 
@@ -57,4 +57,4 @@ void remove_stale_sockets(const char* folder);
 
 #pragma GCC visibility pop
 
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

@@ -10,7 +10,7 @@
 #include "observe/statistics.hpp"
 #include "os/memory.hpp"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 namespace {
 
 // Groups that belong to no front. A part of the engine adds its own here.
@@ -106,4 +106,4 @@ void write_openmetrics(text_writer& out) {
   out.put("# EOF\n");
 }
 
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

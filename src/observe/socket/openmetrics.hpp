@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "engine/metrics.hpp"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 
 #pragma GCC visibility push(hidden)
 
@@ -25,4 +25,4 @@ extern const metric_group process_metrics;
 
 #pragma GCC visibility pop
 
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

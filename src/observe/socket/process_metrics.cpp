@@ -9,7 +9,7 @@
 #include "os/input_file.hpp"
 #include "os/memory.hpp"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 namespace {
 
 using enum metric_kind;
@@ -74,4 +74,4 @@ void visit_process(metric_receiver to) {
 
 constinit const metric_group process_metrics = process_table::group(visit_process);
 
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

@@ -27,7 +27,7 @@
 #include "os/report.hpp"
 #include "os/syscall.hpp"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 namespace {
 
 using os::system_call;
@@ -69,8 +69,8 @@ class server {
   }
 
  private:
-  static constexpr unsigned wake_place = 0;
-  static constexpr unsigned door_place = 1;
+  static constexpr unsigned wake_index = 0;
+  static constexpr unsigned door_index = 1;
   static constexpr unsigned first_client = 2;
 
   bool open_door() {
@@ -92,8 +92,8 @@ class server {
         std::any_of(clients_, clients_ + most_clients, [](const client& c) { return !c.is_used(); });
     const bool accepts = has_room && now >= rests_until_;
     if (has_room && !accepts) by(rests_until_);
-    polled[wake_place] = {static_cast<int>(wake_), POLLIN, 0};
-    polled[door_place] = {accepts ? static_cast<int>(door_.descriptor()) : -1, POLLIN, 0};
+    polled[wake_index] = {static_cast<int>(wake_), POLLIN, 0};
+    polled[door_index] = {accepts ? static_cast<int>(door_.descriptor()) : -1, POLLIN, 0};
     for (unsigned i = 0; i < most_clients; ++i) {
       const client& c = clients_[i];
       const short events = c.is_writing() ? POLLOUT : POLLIN;
@@ -113,13 +113,13 @@ class server {
         system_call(SYS_ppoll, polled, first_client + most_clients, until < 0 ? nullptr : &limit, 0, 0);
     if (ready < 0 && ready != -EINTR) os::sleep_ms(rest_ms);
     const std::int64_t now = os::now_ms();
-    if (ready > 0 && polled[wake_place].revents != 0) take_signal();
+    if (ready > 0 && polled[wake_index].revents != 0) take_signal();
     for (unsigned i = 0; i < most_clients; ++i) {
       client& c = clients_[i];
       const bool asked = ready > 0 && polled[first_client + i].revents != 0;
       if (c.is_used() && (asked || now >= c.deadline_ms())) c.step(now);
     }
-    if (ready > 0 && polled[door_place].revents != 0) accept_clients(now);
+    if (ready > 0 && polled[door_index].revents != 0) accept_clients(now);
   }
 
   void take_signal() {
@@ -147,7 +147,7 @@ class server {
 };
 
 }  // namespace
-}  // namespace tarn::control
+}  // namespace tarn::control_socket
 
 void tarn::os::control_thread_body() {
   using namespace tarn;
@@ -158,7 +158,7 @@ void tarn::os::control_thread_body() {
     const unsigned setting = options::control_setting();
     bool goes_on = false;
     if (options::control_is_wanted()) {
-      control::server server;
+      control_socket::server server;
       goes_on = server.run(setting);
     }
     leave_thread(engine_thread::control);

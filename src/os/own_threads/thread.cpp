@@ -15,7 +15,7 @@
 #include "os/futex.hpp"
 #include "os/memory_calls.hpp"
 #include "os/own_threads/clone_thread.hpp"
-#include "os/own_threads/thread_home.hpp"
+#include "os/own_threads/thread_memory.hpp"
 #include "os/syscall.hpp"
 
 namespace tarn::os {

@@ -14,7 +14,7 @@
 // such a call was made without a hold, the thread ends at its next wake-up if the capabilities of the process's first
 // thread have changed.
 //
-// Memory (thread_home.hpp): one mapping: control page, then for each thread a stack and a thread block, all
+// Memory (thread_memory.hpp): one mapping: control page, then for each thread a stack and a thread block, all
 // between inaccessible pages. A child that does not share its parent's memory finds the control page zeroed
 // (MADV_WIPEONFORK), however it was made, and so no thread, no hold and no process id.
 //

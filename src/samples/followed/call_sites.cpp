@@ -29,7 +29,7 @@ call_site* call_sites::find(std::uint64_t hash, const std::uintptr_t* frames, st
                             bool& can_add) const {
   can_add = count_ < most_sites;
   if (table_ == nullptr) return nullptr;
-  for (std::size_t i = hash % places; table_[i] != nullptr; i = (i + 1) % places) {
+  for (std::size_t i = hash % buckets; table_[i] != nullptr; i = (i + 1) % buckets) {
     call_site* const site = table_[i];
     if (site->hash == hash && site->count == count && std::equal(frames, frames + count, site->frames)) {
       return site;
@@ -42,7 +42,7 @@ call_sites::memory call_sites::prepare(metadata_arena& metadata, std::size_t cou
   memory m;
   if (!has_table_.load(std::memory_order_relaxed)) {
     // Of two threads the second one's table stays unused, and untouched.
-    m.table = metadata.allocate_sparse((places + most_sites) * sizeof(call_site*), cache_line);
+    m.table = metadata.allocate_sparse((buckets + most_sites) * sizeof(call_site*), cache_line);
     if (m.table == nullptr) return m;
   }
   m.site = metadata.allocate(sizeof(call_site) + count * sizeof(std::uintptr_t), alignof(call_site));
@@ -53,7 +53,7 @@ call_site* call_sites::add(const memory& m, std::uint64_t hash, const std::uintp
                            std::size_t count) {
   if (table_ == nullptr) {
     table_ = static_cast<call_site**>(m.table);
-    in_order_ = table_ + places;
+    in_order_ = table_ + buckets;
     has_table_.store(true, std::memory_order_relaxed);
   }
   auto* const site = new (m.site) call_site;
@@ -64,8 +64,8 @@ call_site* call_sites::add(const memory& m, std::uint64_t hash, const std::uintp
   site->frames = copy;
   in_order_[count_++] = site;
   site->number = static_cast<std::uint32_t>(count_);
-  std::size_t i = hash % places;
-  while (table_[i] != nullptr) i = (i + 1) % places;
+  std::size_t i = hash % buckets;
+  while (table_[i] != nullptr) i = (i + 1) % buckets;
   table_[i] = site;
   return site;
 }

@@ -6,7 +6,7 @@
 // Owner: heap_samples, whose lock guards the table and the figures. A site's frames never change, and its structure is
 // never given back, so both may be read without the lock.
 // Invariants: count() sites are in the table, each found by its frames; count() <= most_sites, at most half of the
-// places; of each site live <= total in every figure.
+// buckets; of each site live <= total in every figure.
 #pragma once
 
 #include <atomic>
@@ -89,11 +89,11 @@ class call_sites {
  private:
   friend class call_sites_test_access;
 
-  static constexpr std::size_t places = 2 * most_sites;
+  static constexpr std::size_t buckets = 2 * most_sites;
 
   [[nodiscard]] bool finds(const call_site& site) const;
 
-  call_site** table_ = nullptr;  // places, then most_sites in order
+  call_site** table_ = nullptr;  // buckets, then most_sites in order
   call_site** in_order_ = nullptr;
   std::atomic<bool> has_table_{false};  // written under the lock
   std::size_t count_ = 0;

@@ -188,7 +188,7 @@ bool heap_samples::add_cells() {
   return true;
 }
 
-bool heap_samples::place_apart(live_sample* sample) {
+bool heap_samples::place_in_own_span(live_sample* sample) {
   span* const s =
       central_.take_pages(pages_for(sample->taken), 1, span_state::purging, page_heap::use::filled);
   if (s == nullptr) return false;
@@ -199,7 +199,7 @@ bool heap_samples::place_apart(live_sample* sample) {
 }
 
 bool heap_samples::place(live_sample* sample) {
-  if (sample->taken > sample_cells::largest_block) return place_apart(sample);
+  if (sample->taken > sample_cells::largest_block) return place_in_own_span(sample);
   const std::size_t alignment = sample->taken & (~sample->taken + 1);
   const std::size_t step = std::max<std::size_t>(alignment / sample_cells::cell_bytes, 1);
   while (!place_in_cells(sample, step)) {
@@ -315,9 +315,9 @@ std::size_t heap_samples::deallocate(span* s, void* block) {
     }
   }
   const std::size_t taken = sample->taken;
-  const bool apart = sample->cells == nullptr;
+  const bool has_own_span = sample->cells == nullptr;
   samples_.deallocate(sample);
-  if (apart) central_.heap().deallocate(s);
+  if (has_own_span) central_.heap().deallocate(s);
   if (emptied != nullptr) {
     central_.heap().deallocate(emptied->memory);
     cell_store_.deallocate(emptied);
@@ -346,6 +346,9 @@ void heap_samples::validate_locked() const {
   for (const sample_cells* c = roomy_.front(); c != nullptr; c = c->next) {
     TARN_INVARIANT("heap_samples", c, c->is_listed);
     TARN_INVARIANT("heap_samples", c, c->bits_set() + c->free_cells == sample_cells::count);
+    std::size_t of_blocks = 0;
+    for (const live_sample* s : c->first) of_blocks += s != nullptr ? sample_cells::cells_for(s->taken) : 0;
+    TARN_INVARIANT("heap_samples", c, of_blocks == c->bits_set());
   }
 }
 

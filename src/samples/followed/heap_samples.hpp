@@ -43,7 +43,7 @@ struct live_sample {
   sample_owner* owner;
   std::uintptr_t address;
   std::size_t requested;
-  std::size_t taken;  // the bytes that the block takes, as malloc_usable_size() tells them
+  std::size_t taken;  // the bytes that the block takes, as malloc_usable_size() returns them
   std::uint64_t weight;
   std::uint64_t weighted_bytes;
   std::int64_t born_ns;
@@ -163,7 +163,7 @@ class heap_samples {
   void leave_locked(live_sample* sample) TARN_REQUIRES(lock_);
   bool place(live_sample* sample);
   bool place_in_cells(live_sample* sample, std::size_t step);
-  bool place_apart(live_sample* sample);
+  bool place_in_own_span(live_sample* sample);
   bool add_cells();
   live_sample* find_locked(const span* s, std::uintptr_t address) TARN_REQUIRES(lock_);
   void leave_cells_locked(live_sample* sample, sample_cells*& emptied) TARN_REQUIRES(lock_);

@@ -2,8 +2,8 @@
 // sample_cells: the bits of a span that small sampled blocks of all sizes share. It is divided into cells; a block takes
 // a run of them, aligned as an object of its class would be. So a sampled block takes no page for itself.
 //
-// Owner: heap_samples, whose lock guards it. Invariant: free_cells is the number of bits that are clear in `taken`, and
-// the sum of the cells of the blocks in `first` is the number of bits set.
+// Owner: heap_samples, whose lock guards it, and whose validate_locked() checks the invariant: free_cells is the number of
+// bits that are clear in `taken`, and the sum of the cells of the blocks in `first` is the number of bits set.
 #pragma once
 
 #include <bit>

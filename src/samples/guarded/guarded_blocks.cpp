@@ -138,10 +138,10 @@ void guarded_blocks::put_back(guarded_slot* slot) {
 bool guarded_blocks::open(guarded_slot& slot, bool at_start) {
   const page_range pages = pages_of(slot);
   void* const memory = reinterpret_cast<void*>(pages.start);
-  bool& apart = slot.apart[at_start ? 1 : 0];
-  if (!apart && pages.bytes() == os::system_page_size()) {
+  bool& is_separate = slot.is_separate[at_start ? 1 : 0];
+  if (!is_separate && pages.bytes() == os::system_page_size()) {
     os::advise_no_huge(memory, pages.bytes());
-    apart = true;
+    is_separate = true;
   }
   return os::allow_access(memory, pages.bytes());
 }

@@ -30,7 +30,7 @@ struct guarded_slot {
   std::uint8_t size_class = 0;
   const void* owner = nullptr;  // of the block: guarded_blocks::allocate()
   // Whether the slot's last page ([0]) and its first page ([1]) are separate mappings: see open().
-  bool apart[2] = {};
+  bool is_separate[2] = {};
   std::uintptr_t start = 0;  // of the block
   std::size_t size = 0;
   call_stack allocated;

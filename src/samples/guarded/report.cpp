@@ -42,13 +42,13 @@ void end() {
   os::futex_wake(&reporting, 1);
 }
 
-struct place {
+struct code_position {
   const char* file = nullptr;
   std::uintptr_t offset = 0;
 };
 
 // File and offset of an instruction; file == nullptr: in no file.
-place place_of(const unwind::loaded_module& module, std::uintptr_t address) {
+code_position position_of(const unwind::loaded_module& module, std::uintptr_t address) {
   if (module.path == nullptr || module.map == nullptr) return {};
   return {*module.path != '\0' ? module.path : program_path, address - module.base};
 }
@@ -61,7 +61,7 @@ void write_frame(std::size_t number, std::uintptr_t address) {
       .pointer(reinterpret_cast<void*>(address));
   unwind::loaded_module module;
   if (unwind::find_module_lock_free(address, module)) {
-    const place in = place_of(module, address);
+    const code_position in = position_of(module, address);
     if (in.file != nullptr) line.put(' ').put(in.file).put('+').pointer(reinterpret_cast<void*>(in.offset));
     symbol function;
     if (find_symbol(module, address, function)) {
@@ -103,7 +103,7 @@ void write_hint(const call_stack& stack) {
     const std::uintptr_t address = stack.frames[i] - 1;
     unwind::loaded_module module;
     if (is_own(address) || !unwind::find_module_lock_free(address, module)) continue;
-    const place in = place_of(module, address);
+    const code_position in = position_of(module, address);
     if (in.file == nullptr) continue;
     text_writer line(line_text, sizeof line_text);
     line.put("tarn: for source lines, FILE+OFFSET of each: addr2line -Cfipe ").put(in.file).put(' ');
@@ -126,7 +126,7 @@ text_writer& put_bytes(text_writer& line, std::uintptr_t count) {
 }
 
 // "3 bytes past the end of a block of 100 bytes at 0x…".
-void put_place(text_writer& line, const guarded_slot& slot, std::uintptr_t address) {
+void put_distance(text_writer& line, const guarded_slot& slot, std::uintptr_t address) {
   const std::uintptr_t end = slot.start + slot.size;
   if (address < slot.start) {
     put_bytes(line, slot.start - address).put(" before the start of");
@@ -157,7 +157,7 @@ void write_fault(const guarded_slot& slot, const fault& what) {
       .put(": ")
       .pointer(reinterpret_cast<void*>(what.address));
   line.put(": ").put(name_of(what.kind)).put(", ");
-  put_place(line, slot, what.address);
+  put_distance(line, slot, what.address);
   line.put('\n');
   os::write_line(line);
   write_history(slot);
@@ -174,7 +174,7 @@ void end_with_damage(const guarded_slot& slot, std::uintptr_t at) {
   text_writer line(line_text, sizeof line_text);
   line.put("tarn: ").put(at < slot.start ? "underflow" : "overflow").put(": ");
   line.pointer(reinterpret_cast<void*>(at)).put(": found when the block was freed: write, ");
-  put_place(line, slot, at);
+  put_distance(line, slot, at);
   line.put('\n');
   os::write_line(line);
   write_history(slot);
@@ -189,7 +189,7 @@ void end_with_bad_free(const guarded_slot& slot, const void* block) {
                                                   : "invalid free of a pointer that is not a block";
   text_writer line(line_text, sizeof line_text);
   line.put("tarn: ").put(what).put(": ").pointer(block).put(": ");
-  put_place(line, slot, address_of(block));
+  put_distance(line, slot, address_of(block));
   line.put('\n');
   os::write_line(line);
   write_history(slot);

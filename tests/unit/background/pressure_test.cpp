@@ -100,7 +100,7 @@ TEST(pressure_watch, compares_own_bytes_now) {
   tarn_free(own);
 }
 
-TEST(pressure_watch, nobody_goes_without_a_first_look) {
+TEST(pressure_watch, every_caller_gets_a_first_look) {
   limit_rule rule;
   watch w(rule);
   pressure_test_access::claim_look(w, 200000);

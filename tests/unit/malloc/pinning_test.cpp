@@ -59,7 +59,7 @@ TEST(pinning, the_size_that_pins_most_comes_out) {
   for (std::size_t i = 0; i < blocks.size(); i += 100) tarn_free(blocks[i]);
 }
 
-TEST(pinning, what_is_no_object_pins_nothing) {
+TEST(pinning, a_pointer_to_no_object_pins_nothing) {
   int on_stack = 0;
   EXPECT_EQ(tarn_pinned_by(nullptr), 0U);
   EXPECT_EQ(tarn_pinned_by(&on_stack), 0U);

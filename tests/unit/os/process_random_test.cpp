@@ -21,7 +21,7 @@ TEST(process_random, is_siphash) {
 TEST(process_random, numbers_differ_and_stay) {
   std::set<std::uint64_t> numbers;
   for (std::uint32_t i = 0; i < 1000; ++i) {
-    for (const random_purpose purpose : {random_purpose::free_mark, random_purpose::place}) {
+    for (const random_purpose purpose : {random_purpose::free_mark, random_purpose::address}) {
       const std::uint64_t number = process_random(purpose, i);
       EXPECT_EQ(number, process_random(purpose, i));
       EXPECT_TRUE(numbers.insert(number).second);

@@ -45,7 +45,7 @@ TEST(free_mark, has_a_secret_that_is_read_only) {
               testing::KilledBySignal(SIGSEGV), "");
 }
 
-TEST(free_mark, is_no_pointer_and_no_small_number) {
+TEST(free_mark, is_neither_a_pointer_nor_a_small_number) {
   if (hardened_build) GTEST_SKIP() << "the hardened build has no marks";
   std::uint64_t object = 0;
   free_mark::set(&object);

@@ -384,7 +384,7 @@ TEST_F(registry_test, what_is_taken_from_a_thread_that_is_awake_is_in_nobody_els
     for (auto n = random() % 5; n != 0; --n) {
       void* object = class_info(c).size > size_classes::fine_end ? owners->pop_guarded(c) : owners->pop(c);
       if (object == nullptr) {
-        owners->choose(c, windows, profile);
+        owners->pick_sample(c, windows, profile);
         object = owners->allocate_slow(c);
       }
       std::memset(object, 1, class_info(c).size);

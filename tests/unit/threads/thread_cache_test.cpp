@@ -50,7 +50,7 @@ TEST_F(thread_cache_test, each_window_has_one_guarded_allocation) {
     void* object = cache_.pop(small);
     if (object == nullptr) {
       ++calls;
-      if (cache_.choose(small, windows, profile) == sample_kind::guarded) {
+      if (cache_.pick_sample(small, windows, profile) == sample_kind::guarded) {
         places.insert(i % length);
         ++samples;
         continue;
@@ -73,7 +73,7 @@ TEST_F(thread_cache_test, without_windows_nothing_is_guarded) {
   for (int i = 0; i < 3 * sample_windows::off_interval; ++i) {
     void* object = cache_.pop(small);
     if (object == nullptr) {
-      ASSERT_EQ(cache_.choose(small, windows, profile), sample_kind::none);
+      ASSERT_EQ(cache_.pick_sample(small, windows, profile), sample_kind::none);
       object = cache_.allocate_slow(small);
     }
     release(small, object);

@@ -176,7 +176,7 @@ TEST(frame_rule, damaged_entries) {
   EXPECT_EQ(entry.at(0).kind, none) << "no common entry";
 }
 
-TEST(find_module, tells_code_from_other_memory) {
+TEST(find_module, distinguishes_code_from_other_memory) {
   const auto code = reinterpret_cast<std::uintptr_t>(&parse_entry);
   loaded_module own;
   ASSERT_TRUE(find_module(code, own));

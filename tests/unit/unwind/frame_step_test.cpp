@@ -85,7 +85,7 @@ TEST_F(frame_step_test, a_step_leads_outwards) {
       << "return address below the frame";
 }
 
-TEST_F(frame_step_test, what_is_no_frame) {
+TEST_F(frame_step_test, refuses_impossible_frames) {
   EXPECT_FALSE(step_from({rule_kind::usual, true, 2, 0, 1}, at(2), at(7) + 4)) << "not aligned";
   EXPECT_FALSE(step_from({rule_kind::usual, false, 20, 0, 1}, at(2), at(4))) << "beyond the stack";
   EXPECT_FALSE(step_from({rule_kind::usual, false, 14, 17, 1}, at(2), at(4)))

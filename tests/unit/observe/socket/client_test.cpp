@@ -10,7 +10,7 @@
 #include "broken_invariant.hpp"
 #include "os/syscall.hpp"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 
 struct client_test_access {
   static std::size_t& used(client& c) { return c.used_; }
@@ -136,4 +136,4 @@ TEST_F(client_test, finds_a_broken_invariant) {
 }
 
 }  // namespace
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

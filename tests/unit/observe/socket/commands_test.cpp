@@ -13,7 +13,7 @@
 #include "slots/size_class.hpp"
 #include "tarn/malloc.h"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 namespace {
 
 struct result {
@@ -128,4 +128,4 @@ TEST(commands, mark_an_answer_that_is_too_long) {
 }
 
 }  // namespace
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

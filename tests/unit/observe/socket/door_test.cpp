@@ -16,7 +16,7 @@
 
 #include "broken_invariant.hpp"
 
-namespace tarn::control {
+namespace tarn::control_socket {
 
 struct door_test_access {
   static char* name(door& d) { return d.name_; }
@@ -183,4 +183,4 @@ TEST_F(door_test, finds_a_broken_invariant) {
 }
 
 }  // namespace
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

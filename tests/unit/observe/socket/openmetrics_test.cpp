@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace tarn::control {
+namespace tarn::control_socket {
 namespace {
 
 struct row {
@@ -83,4 +83,4 @@ TEST(openmetrics, writes_all_groups_and_an_end) {
 }
 
 }  // namespace
-}  // namespace tarn::control
+}  // namespace tarn::control_socket

@@ -222,6 +222,9 @@ TEST_F(heap_samples_test, finds_a_broken_invariant) {
   ++cells->free_cells;
   EXPECT_BROKEN(check(), "heap_samples", "c->bits_set() + c->free_cells == sample_cells::count", cells);
   --cells->free_cells;
+  live->taken += sample_cells::cell_bytes;
+  EXPECT_BROKEN(check(), "heap_samples", "of_blocks == c->bits_set()", cells);
+  live->taken -= sample_cells::cell_bytes;
   cells->is_listed = false;
   EXPECT_BROKEN(check(), "heap_samples", "c->is_listed", cells);
   cells->is_listed = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "os/own_threads/thread_home.hpp"
+#include "os/own_threads/thread_memory.hpp"
 
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// thread_home: the memory of the engine's two threads (thread.hpp), and what is known since the library was loaded.
+// thread_memory: the memory of the engine's two threads (thread.hpp), and what is known since the library was loaded.
 //
 // One mapping, made at load at a place that the kernel chooses:
 //
