@@ -16,7 +16,7 @@ living_block& block_table::insert(const living_block& block) {
       mark(block.address, true);
     }
   }
-  if (os::is_check_due(blocks_.places().size())) validate();
+  if (os::is_check_due(blocks_.buckets().size())) validate();
   return added;
 }
 
@@ -31,7 +31,7 @@ void block_table::erase(std::uint64_t address) {
     }
   }
   blocks_.erase(found);
-  if (os::is_check_due(blocks_.places().size())) validate();
+  if (os::is_check_due(blocks_.buckets().size())) validate();
 }
 
 void block_table::mark(std::uint64_t address, bool there) {

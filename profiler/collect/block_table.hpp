@@ -71,7 +71,7 @@ class block_table {
 
   template <class Visit>
   void for_each(Visit visit) const {
-    for (const living_block& block : blocks_.places()) {
+    for (const living_block& block : blocks_.buckets()) {
       if (block.address != 0) visit(block);
     }
   }
@@ -79,7 +79,7 @@ class block_table {
   // `visit` may change what a block has besides its address and its size.
   template <class Visit>
   void change_each(Visit visit) {
-    for (living_block& block : blocks_.places()) {
+    for (living_block& block : blocks_.buckets()) {
       if (block.address != 0) visit(block);
     }
   }
@@ -124,7 +124,8 @@ inline void block_table::validate() {
   });
   TARN_INVARIANT("block_table", this, blocks_.size() == blocks);
   TARN_INVARIANT("block_table", this, large_.size() == large);
-  TARN_INVARIANT("block_table", this, 2 * blocks_.size() <= blocks_.places().size());
+  blocks_.validate();
+  pages_.validate();
 }
 
 }  // namespace tarn::profiler

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "os/invariant.hpp"
+
 namespace tarn::profiler {
 
 namespace {
@@ -31,6 +33,7 @@ std::uint32_t thread_table::begin(std::uint32_t id, std::uint64_t time_ns) {
   }
   rows_[row] = {id, "", time_ns, 0};
   row_of_id_[id] = row;
+  if (os::is_check_due(rows_.size())) validate();
   return row;
 }
 
@@ -75,6 +78,14 @@ void thread_table::join(const std::vector<std::uint32_t>& ended) {
     if (row != joined) free_rows_.push_back(row);
   }
   rows_[joined] = {0, fmt::format("[{} threads that have ended]", joined_), all.start_ns, all.end_ns};
+}
+
+void thread_table::validate() const {
+  std::size_t with_end = 0;
+  for (const thread_info& each : rows_) with_end += each.end_ns != 0 ? 1 : 0;
+  TARN_INVARIANT("thread_table", this, ended_ == with_end);
+  for (const auto& [id, row] : row_of_id_)
+    TARN_INVARIANT("thread_table", this, row < rows_.size() && rows_[row].id == id);
 }
 
 }  // namespace tarn::profiler

@@ -2,7 +2,7 @@
 // thread_table: the threads of a process, a row for each; and where their stacks end. Rows of threads that have ended may be put
 // together, so that their number stays bounded.
 //
-// Invariant: a thread that runs is found by its id; at most one row stands for several threads. Not thread-safe.
+// Invariant (validate()): an id leads to a row with this id; ended_ rows have an end. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,11 @@ class thread_table {
   std::size_t size() const noexcept { return rows_.size(); }
   const std::vector<thread_info>& rows() const noexcept { return rows_; }
 
+  void validate() const;
+
  private:
+  friend class thread_table_test_access;
+
   std::vector<thread_info> rows_;
   std::unordered_map<std::uint32_t, std::uint32_t> row_of_id_;
   std::vector<std::uint32_t> free_rows_;

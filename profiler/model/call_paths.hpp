@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // call_paths: call paths as a tree: each node is a return address below its caller's node; node 0 is the empty path.
-// Invariant: each pair of a parent and an address has one node; parents come before their children. Not thread-safe.
+// Invariant (validate()): each pair of a parent and an address has one node; parents come before their children. Not
+// thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "os/invariant.hpp"
 #include "profiler/model/index_set.hpp"
 #include "profiler/model/profile.hpp"
 
@@ -22,7 +24,10 @@ class call_paths {
     const auto next = static_cast<std::uint32_t>(nodes_.size());
     const std::uint32_t found = index_.find_or_add(hash_of(node), next, same{nodes_, node},
                                                    [this](std::uint32_t at) { return hash_of(nodes_[at]); });
-    if (found == next) nodes_.push_back(node);
+    if (found == next) {
+      nodes_.push_back(node);
+      if (os::is_check_due(nodes_.size())) validate();
+    }
     return found;
   }
   // `otherwise`: returned if there is no such node.
@@ -45,7 +50,16 @@ class call_paths {
     return std::exchange(nodes_, std::vector<stack_node>(1));
   }
 
+  void validate() const {
+    for (std::uint32_t at = 1; at < nodes_.size(); ++at) {
+      TARN_INVARIANT("call_paths", this, nodes_[at].parent < at);
+      TARN_INVARIANT("call_paths", this, find(nodes_[at].parent, nodes_[at].address, 0) == at);
+    }
+  }
+
  private:
+  friend class call_paths_test_access;
+
   struct same {
     const std::vector<stack_node>& nodes;
     stack_node one;

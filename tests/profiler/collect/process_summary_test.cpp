@@ -7,7 +7,7 @@
 namespace tarn::profiler {
 namespace {
 
-profile recorded_process(const std::string& command, double bytes) {
+profile profile_of_process(const std::string& command, double bytes) {
   profile p;
   p.meta = {{"pid", 7}, {"parent", 1}, {"command", command}, {"arguments", {command, "-c"}}};
   p.stacks.emplace_back();
@@ -22,7 +22,7 @@ profile recorded_process(const std::string& command, double bytes) {
 }
 
 TEST(process_summary, has_the_totals_of_all_sites_and_of_the_last_counters) {
-  profile p = recorded_process("cc1", 10);
+  profile p = profile_of_process("cc1", 10);
   p.meta["small_children"] = {{"processes", 2}};
   const process_summary summary = summary_of(p);
   EXPECT_EQ(summary.process, 7U);

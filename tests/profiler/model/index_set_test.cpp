@@ -13,7 +13,7 @@ namespace tarn::profiler {
 class index_set_test_access {
  public:
   static std::size_t& count(index_set& set) { return set.count_; }
-  static std::vector<std::uint32_t>& places(index_set& set) { return set.places_; }
+  static std::vector<std::uint32_t>& buckets(index_set& set) { return set.buckets_; }
 };
 
 namespace {
@@ -65,8 +65,8 @@ TEST(index_set, finds_a_broken_invariant) {
   ++index_set_test_access::count(set);
   EXPECT_BROKEN(set.validate(), "index_set", "count_ == taken", &set);
   --index_set_test_access::count(set);
-  index_set_test_access::places(set) = {1};
-  EXPECT_BROKEN(set.validate(), "index_set", "2 * count_ <= places_.size()", &set);
+  index_set_test_access::buckets(set) = {1};
+  EXPECT_BROKEN(set.validate(), "index_set", "2 * count_ <= buckets_.size()", &set);
 }
 
 }  // namespace
