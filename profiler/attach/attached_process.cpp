@@ -92,7 +92,7 @@ std::string image_of(pid_t process) {
 }  // namespace
 
 // A thread stopped at a safe point that can make calls.
-struct attached_process::workplace {
+struct attached_process::call_context {
   pid_t process;
   remote_thread& thread;
   const remote_module& libc;
@@ -107,10 +107,10 @@ struct attached_process::workplace {
   std::uint64_t call(std::uint64_t address, std::initializer_list<std::uint64_t> arguments) {
     return thread.call(address, arguments);
   }
-  // Stores a string for the next call in one of two places, and returns its address.
-  std::uint64_t put(const std::string& text, unsigned place) {
+  // Stores a string for the next call in one of two halves of the room, and returns its address.
+  std::uint64_t put(const std::string& text, unsigned half) {
     constexpr std::uint64_t most_bytes = remote_thread::room_bytes / 2;
-    const std::uint64_t address = thread.room() + place * most_bytes;
+    const std::uint64_t address = thread.room() + half * most_bytes;
     if (text.size() >= most_bytes || !write_memory(process, address, text.c_str(), text.size() + 1)) {
       throw attach_error(fmt::format("the memory of process {} cannot be written", process),
                          "tarn doctor says what this system allows.");
@@ -119,15 +119,15 @@ struct attached_process::workplace {
   }
 };
 
-attached_process::attached_process(pid_t process, const std::string& library, const std::string& place,
+attached_process::attached_process(pid_t process, const std::string& library, const std::string& session,
                                    std::function<bool()> meanwhile)
     : process_(process), meanwhile_(std::move(meanwhile)) {
-  const auto begin_here = [&](workplace& there) { return begin(there, library, place); };
+  const auto begin_here = [&](call_context& there) { return begin(there, library, session); };
   attach_result result = attach_result::recording;
-  at_safe_point(process, [&](workplace& there) { result = begin_here(there); });
+  at_safe_point(process, [&](call_context& there) { result = begin_here(there); });
   if (result == attach_result::left_over) {
     release(process);
-    at_safe_point(process, [&](workplace& there) { result = begin_here(there); });
+    at_safe_point(process, [&](call_context& there) { result = begin_here(there); });
   }
   if (result == attach_result::no_slots) release(process);
   if (result != attach_result::recording) fail(process, result);
@@ -146,8 +146,8 @@ struct attached_process::target {
   std::string image;
 };
 
-attach_result attached_process::begin(workplace& there, const std::string& library,
-                                      const std::string& place) {
+attach_result attached_process::begin(call_context& there, const std::string& library,
+                                      const std::string& session) {
   const std::uint64_t handle =
       there.call(there.function("dlopen"), {there.put(library, 0), RTLD_NOW | RTLD_LOCAL});
   if (handle == 0) {
@@ -167,7 +167,7 @@ attach_result attached_process::begin(workplace& there, const std::string& libra
   look_ = find(look_function);
   detach_ = find(detach_function);
   release_ = find(release_function);
-  const std::uint64_t result = there.call(attach, {there.put(place, 0), there.lock});
+  const std::uint64_t result = there.call(attach, {there.put(session, 0), there.lock});
   if (static_cast<attach_result>(static_cast<std::uint32_t>(result)) == attach_result::busy)
     throw call_taken_back();
   loads_word_ = there.call(loads, {});
@@ -185,7 +185,7 @@ void attached_process::look_for_libraries() {
     next_look_ = now_seconds() + look_after[looks_left_ - 1];
   }
   if (looks_left_ == 0 || now_seconds() < next_look_) return;
-  at_safe_point(process_, [this](workplace& there) {
+  at_safe_point(process_, [this](call_context& there) {
     if (static_cast<std::int64_t>(there.call(look_, {there.lock})) < 0) throw call_taken_back();
   });
   if (--looks_left_ != 0) next_look_ = now_seconds() + look_after[looks_left_ - 1];
@@ -199,7 +199,7 @@ bool attached_process::has_recorder(pid_t process) const {
 bool attached_process::is_there() const { return has_recorder(process_); }
 
 void attached_process::detach(pid_t process) {
-  at_safe_point(process, [this](workplace& there) { there.call(detach_, {}); });
+  at_safe_point(process, [this](call_context& there) { there.call(detach_, {}); });
   release(process);
 }
 
@@ -209,7 +209,7 @@ void attached_process::release(pid_t process) {
   for (bool done = false; !done && now_seconds() < until;) {
     go_on_or_end(process);
     pause_for(seconds_before_release);
-    at_safe_point(process, [&](workplace& there) { done = there.call(release_, {}) != 0; });
+    at_safe_point(process, [&](call_context& there) { done = there.call(release_, {}) != 0; });
   }
 }
 
@@ -242,7 +242,7 @@ std::vector<pid_t> attached_process::candidates(pid_t process, bool first) {
   return threads;
 }
 
-void attached_process::at_safe_point(pid_t process, const std::function<void(workplace&)>& work) {
+void attached_process::at_safe_point(pid_t process, const std::function<void(call_context&)>& work) {
   const std::string image = image_of(process);
   const std::vector<remote_module> modules = modules_of_process(process);
   const remote_module* libc = find_libc(modules);
@@ -280,7 +280,7 @@ void attached_process::at_safe_point(pid_t process, const std::function<void(wor
 
 // False: the thread is at no safe point, or has ended, or its call was taken back.
 bool attached_process::try_thread(const target& there, pid_t id, safe_point& point,
-                                  const std::function<void(workplace&)>& work) {
+                                  const std::function<void(call_context&)>& work) {
   std::unique_ptr<remote_thread> thread;
   try {
     thread = std::make_unique<remote_thread>(there.process, id);
@@ -307,9 +307,9 @@ bool attached_process::try_thread(const target& there, pid_t id, safe_point& poi
     limits.go_on = meanwhile_;
     try {
       thread->begin_calls(there.code, std::move(limits));
-      workplace place{there.process, *thread, there.libc, there.lock.address()};
-      thread->keep_errno(place.call(place.function("__errno_location"), {}));
-      work(place);
+      call_context context{there.process, *thread, there.libc, there.lock.address()};
+      thread->keep_errno(context.call(context.function("__errno_location"), {}));
+      work(context);
       done = true;
     } catch (const call_taken_back&) {
     }

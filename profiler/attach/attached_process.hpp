@@ -22,10 +22,10 @@ namespace tarn::profiler {
 
 class attached_process {
  public:
-  // Loads `library` and begins to record for the session at `place`. Throws attach_error, process_gone. `meanwhile`
+  // Loads `library` and begins to record for the session of this address. Throws attach_error, process_gone. `meanwhile`
   // is called while it waits, as threads of the process may be waiting for the collector. If it returns false, the
   // waiting ends with an attach_error.
-  attached_process(pid_t process, const std::string& library, const std::string& place,
+  attached_process(pid_t process, const std::string& library, const std::string& session,
                    std::function<bool()> meanwhile);
   ~attached_process();
   attached_process(const attached_process&) = delete;
@@ -47,16 +47,16 @@ class attached_process {
   [[nodiscard]] std::uint32_t refused_slots() const noexcept { return refused_slots_; }
 
  private:
-  struct workplace;
+  struct call_context;
   struct target;
 
-  void at_safe_point(pid_t process, const std::function<void(workplace&)>& work);
+  void at_safe_point(pid_t process, const std::function<void(call_context&)>& work);
   bool try_thread(const target& there, pid_t id, safe_point& point,
-                  const std::function<void(workplace&)>& work);
+                  const std::function<void(call_context&)>& work);
   std::vector<pid_t> candidates(pid_t process, bool first);
   void let_late_go();
   void go_on_or_end(pid_t process);
-  attach_result begin(workplace& there, const std::string& library, const std::string& place);
+  attach_result begin(call_context& there, const std::string& library, const std::string& session);
   void release(pid_t process);
 
   [[nodiscard]] bool has_recorder(pid_t process) const;

@@ -50,8 +50,8 @@ loader_lock::loader_lock(pid_t process, const std::vector<remote_module>& module
       if (one.name != rtld_global) continue;
       std::vector<unsigned char> data(std::min(one.bytes, most_bytes));
       data.resize(read_memory(process, one.address, data.data(), data.size()));
-      const long place = find_recursive_mutexes(data);
-      if (place >= 0) address_ = one.address + static_cast<std::uint64_t>(place);
+      const long offset = find_recursive_mutexes(data);
+      if (offset >= 0) address_ = one.address + static_cast<std::uint64_t>(offset);
     }
   }
 }

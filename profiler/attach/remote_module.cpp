@@ -42,7 +42,7 @@ struct tables {
   std::uint64_t string_bytes = 0;
   std::uint64_t hash = 0;
   std::uint64_t old_hash = 0;
-  std::uint64_t name = 0;  // places of names in the strings
+  std::uint64_t name = 0;  // offsets of names in the strings
   std::vector<std::uint64_t> needed;
 };
 
@@ -70,7 +70,7 @@ class module_reader {
 
  private:
   // The loader turns most entries into absolute addresses, and leaves some as in the file, relative to the base.
-  [[nodiscard]] std::uint64_t place(std::uint64_t value) const {
+  [[nodiscard]] std::uint64_t absolute(std::uint64_t value) const {
     return value >= start_ && value < end_ ? value : base_ + value;
   }
 
@@ -80,11 +80,11 @@ class module_reader {
          read_some<ElfW(Dyn)>(process_, dynamic, std::min<std::uint64_t>(bytes / sizeof(ElfW(Dyn)), 1024))) {
       if (entry.d_tag == DT_NULL) break;
       if (entry.d_tag == DT_FLAGS_1 && (entry.d_un.d_val & DF_1_PIE) != 0) module.is_program = true;
-      if (entry.d_tag == DT_SYMTAB) found.symbols = place(entry.d_un.d_ptr);
-      if (entry.d_tag == DT_STRTAB) found.strings = place(entry.d_un.d_ptr);
+      if (entry.d_tag == DT_SYMTAB) found.symbols = absolute(entry.d_un.d_ptr);
+      if (entry.d_tag == DT_STRTAB) found.strings = absolute(entry.d_un.d_ptr);
       if (entry.d_tag == DT_STRSZ) found.string_bytes = entry.d_un.d_val;
-      if (entry.d_tag == DT_GNU_HASH) found.hash = place(entry.d_un.d_ptr);
-      if (entry.d_tag == DT_HASH) found.old_hash = place(entry.d_un.d_ptr);
+      if (entry.d_tag == DT_GNU_HASH) found.hash = absolute(entry.d_un.d_ptr);
+      if (entry.d_tag == DT_HASH) found.old_hash = absolute(entry.d_un.d_ptr);
       if (entry.d_tag == DT_SONAME) found.name = entry.d_un.d_val;
       if (entry.d_tag == DT_NEEDED) found.needed.push_back(entry.d_un.d_val);
     }
@@ -119,9 +119,9 @@ class module_reader {
     if (from.symbols == 0 || from.strings == 0) return;
     const auto names =
         read_some<char>(process_, from.strings, std::min(from.string_bytes, most_string_bytes));
-    const auto name_at = [&names](std::uint64_t place) {
-      if (place >= names.size()) return std::string_view();
-      return std::string_view(names.data() + place, strnlen(names.data() + place, names.size() - place));
+    const auto name_at = [&names](std::uint64_t offset) {
+      if (offset >= names.size()) return std::string_view();
+      return std::string_view(names.data() + offset, strnlen(names.data() + offset, names.size() - offset));
     };
     if (from.name != 0) module.name = name_at(from.name);
     for (const std::uint64_t place : from.needed) module.needed.emplace_back(name_at(place));

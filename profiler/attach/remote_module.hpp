@@ -24,7 +24,7 @@ struct remote_module {
   std::string path;  // from /proc/PID/maps, with " (deleted)" if the file was removed
   std::uint64_t start = 0;
   std::uint64_t end = 0;
-  // That the module exports; and rtld_global, the dynamic linker's data.
+  // Those that the module exports, and rtld_global, the dynamic linker's data.
   std::vector<remote_symbol> functions;
   bool is_program = false;               // linked as a program, not as a library
   std::string name = {};                 // by which others need it (DT_SONAME), or its file name

@@ -17,6 +17,7 @@
 
 #include "profiler/attach/attach_check.hpp"
 #include "profiler/attach/interrupted_calls.hpp"
+#include "profiler/attach/remote_module.hpp"
 #include "profiler/proc/proc_status.hpp"
 #include "profiler/proc/process_maps.hpp"
 
@@ -65,27 +66,6 @@ attach_error no_memory(pid_t process) {
 }
 
 }  // namespace
-
-libc_code find_libc_code(pid_t process, const remote_module& libc) {
-  constexpr std::size_t longest_function = 64;
-  libc_code found;
-  std::vector<unsigned char> bytes(longest_function);
-  const std::uint64_t function = libc.address_of("syscall");
-  bytes.resize(function != 0 ? read_memory(process, function, bytes.data(), bytes.size()) : 0);
-  const long call = find_system_call(bytes);
-  if (call >= 0) found.system_call = function + static_cast<std::uint64_t>(call);
-  for (const executable_range& range : code_of_process(process, libc)) {
-    bytes.resize(range.end - range.start);
-    bytes.resize(read_memory(process, range.start, bytes.data(), bytes.size()));
-    const long place = find_sigreturn(bytes);
-    if (place < 0) continue;
-    found.sigreturn = range.start + static_cast<std::uint64_t>(place);
-    break;
-  }
-  if (found.system_call != 0 && found.sigreturn != 0) return found;
-  throw attach_error(fmt::format("the C library of process {} is of an unknown kind", process),
-                     "tarn needs glibc 2.34 or newer; start the program under tarn profile.");
-}
 
 remote_thread::remote_thread(pid_t process, pid_t thread) : process_(process), thread_(thread) {
   if (ptrace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) == 0) {
@@ -187,17 +167,17 @@ bool remote_thread::stop_again(double seconds) {
 
 bool remote_thread::in_restartable_sequence() {
   struct {
-    std::uint64_t place;
+    std::uint64_t address;
     std::uint32_t size;
     std::uint32_t signature;
     std::uint32_t flags;
     std::uint32_t padding;
   } sequence = {};
   const long known = ptrace(static_cast<__ptrace_request>(rseq_request), thread_, sizeof sequence, &sequence);
-  if (known <= 0 || sequence.place == 0) return false;
+  if (known <= 0 || sequence.address == 0) return false;
   std::uint64_t current = 0;
   constexpr std::uint64_t offset = 8;  // of rseq_cs in struct rseq
-  return read_memory(process_, sequence.place + offset, &current, sizeof current) == sizeof current &&
+  return read_memory(process_, sequence.address + offset, &current, sizeof current) == sizeof current &&
          current != 0;
 }
 
@@ -205,26 +185,26 @@ bool remote_thread::in_restartable_sequence() {
 // was there is kept: in a coroutine it may be something else's. Without room for it, a system call has no frame.
 void remote_thread::cover_own_stack() {
   const std::uint64_t top = stack_pointer(before_.registers) - red_zone;
-  covered_place_ = place_of_frame(after_, top);
-  const std::vector<unsigned char> frame = frame_of(after_, covered_place_, code_.sigreturn);
+  covered_address_ = frame_address(after_, top);
+  const std::vector<unsigned char> frame = frame_of(after_, covered_address_, code_.sigreturn);
   covered_.resize(frame.size());
-  if (is_own_stack(process_, covered_place_, top, control_block(before_.registers)) &&
-      read_memory(process_, covered_place_, covered_.data(), covered_.size()) == covered_.size() &&
-      write_memory(process_, covered_place_, frame.data(), frame.size())) {
+  if (is_own_stack(process_, covered_address_, top, control_block(before_.registers)) &&
+      read_memory(process_, covered_address_, covered_.data(), covered_.size()) == covered_.size() &&
+      write_memory(process_, covered_address_, frame.data(), frame.size())) {
     return;
   }
-  covered_place_ = 0;
+  covered_address_ = 0;
   covered_.clear();
 }
 
 void remote_thread::uncover_own_stack() noexcept {
-  if (!covered_.empty()) write_memory(process_, covered_place_, covered_.data(), covered_.size());
+  if (!covered_.empty()) write_memory(process_, covered_address_, covered_.data(), covered_.size());
   covered_.clear();
 }
 
 std::uint64_t remote_thread::system_call(long number, std::initializer_list<std::uint64_t> arguments) {
   register_set set = before_.registers;
-  prepare_system_call(set, code_.system_call, number, arguments, covered_place_, code_.sigreturn);
+  prepare_system_call(set, code_.system_call, number, arguments, covered_address_, code_.sigreturn);
   if (!set_registers(thread_, set)) throw process_gone(process_);
   changed_ = true;
   if (!std::exchange(masked_, true)) {
@@ -244,7 +224,7 @@ std::uint64_t remote_thread::system_call(long number, std::initializer_list<std:
   return profiler::result_of(set);
 }
 
-void remote_thread::place_code() {
+void remote_thread::write_return_code() {
   const auto code = return_code();
   for (std::size_t at = 0; at < code.size(); at += sizeof(long)) {
     long word = 0;
@@ -261,30 +241,30 @@ void remote_thread::begin_calls(const libc_code& code, call_limits limits) {
   after_.registers = resumed(without_interruption(process_, thread_, before_));
   cover_own_stack();
   const auto map = [this](std::uint64_t bytes, long protection) {
-    const std::uint64_t place =
+    const std::uint64_t address =
         system_call(SYS_mmap, {0, bytes, static_cast<std::uint64_t>(protection),
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~std::uint64_t{0}, 0});
-    if (place >= ~std::uint64_t{4095}) throw no_memory(process_);
-    return place;
+    if (address >= ~std::uint64_t{4095}) throw no_memory(process_);
+    return address;
   };
   stack_ = map(stack_bytes, PROT_READ | PROT_WRITE);
   return_ = map(static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)), PROT_READ | PROT_EXEC);
-  place_code();
-  frame_ = place_of_frame(after_, stack_ + stack_bytes);
+  write_return_code();
+  frame_ = frame_address(after_, stack_ + stack_bytes);
 }
 
-bool remote_thread::keep_errno(std::uint64_t place) {
-  if (read_memory(process_, place, &error_, sizeof error_) != sizeof error_) return false;
-  error_place_ = place;
+bool remote_thread::keep_errno(std::uint64_t address) {
+  if (read_memory(process_, address, &error_, sizeof error_) != sizeof error_) return false;
+  error_address_ = address;
   return true;
 }
 
 std::uint64_t remote_thread::call(std::uint64_t function, std::initializer_list<std::uint64_t> arguments) {
   std::vector<unsigned char> frame = frame_of(after_, frame_, return_);
   call_words words;
-  words.error_place = error_place_;
+  words.error_address = error_address_;
   words.error = static_cast<std::uint32_t>(error_);
-  std::memcpy(frame.data() + (place_of_words(frame_) - frame_), &words, sizeof words);
+  std::memcpy(frame.data() + (words_address(frame_) - frame_), &words, sizeof words);
   register_set set = before_.registers;
   prepare_call(set, function, arguments, frame_, return_);
   if (!write_memory(process_, frame_, frame.data(), frame.size()) || !set_registers(thread_, set))
@@ -304,7 +284,7 @@ std::uint64_t remote_thread::result_of_call(double began) {
       fail_crashed(status);
     }
     call_words words;
-    if (read_memory(process_, place_of_words(frame_), &words, sizeof words) == sizeof words &&
+    if (read_memory(process_, words_address(frame_), &words, sizeof words) == sizeof words &&
         words.is_done != 0) {
       register_set set;
       if (!stop_again(seconds_to_react) || !get_registers(thread_, set)) leave_in_call();
@@ -358,7 +338,7 @@ void remote_thread::fail_crashed(int status) {
 void remote_thread::leave_in_call() {
   const std::int64_t no_wait[2] = {0, 0};
   if (frame_ != 0)
-    write_memory(process_, place_of_words(frame_) + offsetof(call_words, wait), no_wait, sizeof no_wait);
+    write_memory(process_, words_address(frame_) + offsetof(call_words, wait), no_wait, sizeof no_wait);
   stack_ = return_ = 0;
   covered_.clear();
   changed_ = masked_ = stopped_ = false;
@@ -388,7 +368,7 @@ bool remote_thread::ends_calls() noexcept {
 void remote_thread::restore() noexcept {
   if (!changed_ || !ends_calls()) return;
   changed_ = false;
-  if (error_place_ != 0) write_memory(process_, error_place_, &error_, sizeof error_);
+  if (error_address_ != 0) write_memory(process_, error_address_, &error_, sizeof error_);
   if (std::exchange(masked_, false)) ptrace(PTRACE_SETSIGMASK, thread_, sizeof before_.mask, &before_.mask);
   set_vectors(thread_, before_);
   register_set set = without_interruption(process_, thread_, before_);

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "profiler/attach/attach_error.hpp"
-#include "profiler/attach/remote_module.hpp"
+#include "profiler/attach/libc_code.hpp"
 #include "profiler/attach/thread_state.hpp"
 
 namespace tarn::profiler {
@@ -35,14 +35,6 @@ inline void pause_for(double seconds) {
   time.tv_nsec = static_cast<long>(1e9 * (seconds - static_cast<double>(time.tv_sec)));
   nanosleep(&time, nullptr);
 }
-
-// Instructions in the C library of a process that the calls need.
-struct libc_code {
-  std::uint64_t system_call = 0;  // followed by a return
-  std::uint64_t sigreturn = 0;
-};
-// Throws attach_error if there are none.
-libc_code find_libc_code(pid_t process, const remote_module& libc);
 
 // A call in the process has not returned in time: it was taken back while it waited for a lock, and did nothing.
 struct call_taken_back {};
@@ -79,7 +71,7 @@ class remote_thread {
   static constexpr std::uint64_t room_bytes = 8 << 10;
   [[nodiscard]] std::uint64_t room() const noexcept { return stack_; }
   // Each thread has its own errno there; it will be as it is now. Returns false if it cannot be read.
-  bool keep_errno(std::uint64_t place);
+  bool keep_errno(std::uint64_t address);
 
   // The thread continues as if nothing had happened. False: it has not stopped yet, and would stop later; call
   // again.
@@ -104,7 +96,7 @@ class remote_thread {
   void cover_own_stack();
   void uncover_own_stack() noexcept;
   std::uint64_t system_call(long number, std::initializer_list<std::uint64_t> arguments);
-  void place_code();
+  void write_return_code();
   std::uint64_t result_of_call(double began);
   bool may_wait_for_lock() const;
   void give_up_if_late(double began, double& limit);
@@ -131,10 +123,10 @@ class remote_thread {
   std::uint64_t stack_ = 0;   // memory of the calls; 0: none
   std::uint64_t return_ = 0;  // page of the code to which they return
   std::uint64_t frame_ = 0;
-  std::uint64_t covered_place_ =
+  std::uint64_t covered_address_ =
       0;  // where a frame lies on the thread's own stack, and what was there before
   std::vector<unsigned char> covered_;
-  std::uint64_t error_place_ = 0;
+  std::uint64_t error_address_ = 0;
   int error_ = 0;
 };
 

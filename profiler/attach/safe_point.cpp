@@ -122,9 +122,9 @@ bool may_be_in_handler(pid_t process, std::uint64_t stack_pointer) {
       read_memory(process, stack_pointer & ~std::uint64_t{word_bytes - 1}, words.data(), most_stack_bytes) /
       word_bytes);
   const handler_mark mark = mark_of_handlers();
-  for (std::size_t at = 0; at + mark.place < words.size(); ++at) {
+  for (std::size_t at = 0; at + mark.index < words.size(); ++at) {
     const bool has_link = words[at + 1] != 0;  // uc_link
-    if (words[at + mark.place] == mark.value && words[at] <= mark.most_flags && !has_link) return true;
+    if (words[at + mark.index] == mark.value && words[at] <= mark.most_flags && !has_link) return true;
   }
   return false;
 }

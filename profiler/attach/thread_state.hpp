@@ -60,36 +60,36 @@ void repeat_call(register_set& set);
 register_set resumed(const register_set& set);
 
 // Words for the tracer, behind the frame. The code at the return address of a call writes `result`, then `is_done`,
-// waits up to `wait` for the tracer to stop the thread, writes `error` to `error_place`, and restores the thread.
+// waits up to `wait` for the tracer to stop the thread, writes `error` to `error_address`, and restores the thread.
 struct call_words {
   std::uint64_t result = 0;
   std::uint64_t is_done = 0;
   std::int64_t wait[2] = {1, 0};  // a timespec
-  std::uint64_t error_place = 0;
+  std::uint64_t error_address = 0;
   std::uint64_t error = 0;
 };
 
 // An address for a frame below `top`, as the stack pointer at the entry of a function.
-std::uint64_t place_of_frame(const thread_state& state, std::uint64_t top);
-std::uint64_t place_of_words(std::uint64_t frame);
+std::uint64_t frame_address(const thread_state& state, std::uint64_t top);
+std::uint64_t words_address(std::uint64_t frame);
 // The bytes of the frame and its words.
-std::vector<unsigned char> frame_of(const thread_state& state, std::uint64_t place,
+std::vector<unsigned char> frame_of(const thread_state& state, std::uint64_t address,
                                     std::uint64_t return_address);
 // The machine code for the return address of a call. Can be copied to anywhere.
 std::span<const unsigned char> return_code();
 
-// Sets the registers for a call that runs on the stack below the frame at `place`.
+// Sets the registers for a call that runs on the stack below the frame at `address`.
 void prepare_call(register_set& set, std::uint64_t function, std::initializer_list<std::uint64_t> arguments,
-                  std::uint64_t place, std::uint64_t return_address);
-// Sets the registers for a system call by the instruction at `instruction`. `place` 0: there is no frame.
+                  std::uint64_t address, std::uint64_t return_address);
+// Sets the registers for a system call by the instruction at `instruction`. `address` 0: there is no frame.
 void prepare_system_call(register_set& set, std::uint64_t instruction, long number,
-                         std::initializer_list<std::uint64_t> arguments, std::uint64_t place,
+                         std::initializer_list<std::uint64_t> arguments, std::uint64_t address,
                          std::uint64_t return_address);
 
-// How to find the context of a signal's handler on a stack, in words: one that is the same in all contexts, and the most
-// that the first one, its flags, can be.
+// How to find the context of a signal's handler on a stack: the word `index` of all contexts has this value, and the first
+// word, its flags, is at most `most_flags`.
 struct handler_mark {
-  std::size_t place;
+  std::size_t index;
   std::uint64_t value;
   std::uint64_t most_flags;
 };

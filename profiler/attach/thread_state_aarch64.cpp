@@ -19,9 +19,9 @@ constexpr int sets[] = {NT_PRFPREG, NT_ARM_SVE};
 constexpr std::size_t context_offset = sizeof(siginfo_t);
 constexpr std::size_t words_offset = context_offset + sizeof(ucontext_t);
 
-// Relative to the stack pointer: 4688 result, 4696 is_done, 4704 wait, 4720 error_place, 4728 error.
+// Relative to the stack pointer: 4688 result, 4696 is_done, 4704 wait, 4720 error_address, 4728 error.
 static_assert(words_offset == 4688 && offsetof(call_words, is_done) == 8 &&
-              offsetof(call_words, wait) == 16 && offsetof(call_words, error_place) == 32 &&
+              offsetof(call_words, wait) == 16 && offsetof(call_words, error_address) == 32 &&
               offsetof(call_words, error) == 40);
 extern "C" const unsigned char tarn_attach_return[];
 extern "C" const unsigned char tarn_attach_return_end[];
@@ -66,7 +66,7 @@ bool set_registers(pid_t thread, const register_set& set) {
   return true;
 }
 
-std::uint64_t place_of_words(std::uint64_t frame) { return frame + words_offset; }
+std::uint64_t words_address(std::uint64_t frame) { return frame + words_offset; }
 
 std::span<const unsigned char> return_code() { return {tarn_attach_return, tarn_attach_return_end}; }
 
@@ -87,7 +87,7 @@ bool sleeps_in_call(pid_t process, const register_set& set) {
 }
 register_set resumed(const register_set& set) { return set; }
 
-std::uint64_t place_of_frame(const thread_state&, std::uint64_t top) {
+std::uint64_t frame_address(const thread_state&, std::uint64_t top) {
   return (top - words_offset - sizeof(call_words)) & ~std::uint64_t{15};
 }
 
@@ -117,20 +117,20 @@ std::vector<unsigned char> frame_of(const thread_state& state, std::uint64_t, st
 }
 
 void prepare_call(register_set& set, std::uint64_t function, std::initializer_list<std::uint64_t> arguments,
-                  std::uint64_t place, std::uint64_t return_address) {
+                  std::uint64_t address, std::uint64_t return_address) {
   std::size_t index = 0;
   for (const std::uint64_t one : arguments) set.regs[index++] = one;
-  set.sp = place;
+  set.sp = address;
   set.pc = function;
   set.regs[30] = return_address;
 }
 
 void prepare_system_call(register_set& set, std::uint64_t instruction, long number,
-                         std::initializer_list<std::uint64_t> arguments, std::uint64_t place,
+                         std::initializer_list<std::uint64_t> arguments, std::uint64_t address,
                          std::uint64_t return_address) {
   std::size_t index = 0;
   for (const std::uint64_t one : arguments) set.regs[index++] = one;
-  if (place != 0) set.sp = place;
+  if (address != 0) set.sp = address;
   set.regs[8] = static_cast<std::uint64_t>(number);
   set.pc = instruction;
   set.regs[30] = return_address;
@@ -150,8 +150,8 @@ std::uint64_t first_of_sleep(const register_set& set) { return set.regs[0]; }
 
 handler_mark mark_of_handlers() {
   constexpr std::size_t word = sizeof(std::uint64_t);
-  constexpr std::size_t place = (offsetof(ucontext_t, uc_mcontext) + offsetof(mcontext_t, __reserved)) / word;
-  return {place, 0x0000'0210'4650'8001, 0};  // the vector registers come first: FPSIMD_MAGIC, size
+  constexpr std::size_t index = (offsetof(ucontext_t, uc_mcontext) + offsetof(mcontext_t, __reserved)) / word;
+  return {index, 0x0000'0210'4650'8001, 0};  // the vector registers come first: FPSIMD_MAGIC, size
 }
 
 }  // namespace tarn::profiler

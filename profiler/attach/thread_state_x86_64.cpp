@@ -66,9 +66,9 @@ std::vector<unsigned char> vector_image(const thread_state& state) {
   return image;
 }
 
-// Relative to the stack pointer behind the return address: 968 result, 976 is_done, 984 wait, 1000 error_place.
+// Relative to the stack pointer behind the return address: 968 result, 976 is_done, 984 wait, 1000 error_address.
 static_assert(words_offset - context_offset == 968 && offsetof(call_words, is_done) == 8 &&
-              offsetof(call_words, wait) == 16 && offsetof(call_words, error_place) == 32 &&
+              offsetof(call_words, wait) == 16 && offsetof(call_words, error_address) == 32 &&
               offsetof(call_words, error) == 40);
 extern "C" const unsigned char tarn_attach_return[];
 extern "C" const unsigned char tarn_attach_return_end[];
@@ -107,7 +107,7 @@ bool set_registers(pid_t thread, const register_set& set) {
   return set_set(thread, NT_PRSTATUS, &set, sizeof set);
 }
 
-std::uint64_t place_of_words(std::uint64_t frame) { return frame + words_offset; }
+std::uint64_t words_address(std::uint64_t frame) { return frame + words_offset; }
 
 std::span<const unsigned char> return_code() { return {tarn_attach_return, tarn_attach_return_end}; }
 
@@ -139,12 +139,12 @@ register_set resumed(const register_set& set) {
 }
 
 // The stack pointer is 8 below a multiple of 64: functions expect that of 16, and the vector registers' image needs 64.
-std::uint64_t place_of_frame(const thread_state& state, std::uint64_t top) {
+std::uint64_t frame_address(const thread_state& state, std::uint64_t top) {
   const std::size_t bytes = vectors_offset + vector_image(state).size();
   return ((top - bytes) & ~std::uint64_t{63}) - 8;
 }
 
-std::vector<unsigned char> frame_of(const thread_state& state, std::uint64_t place,
+std::vector<unsigned char> frame_of(const thread_state& state, std::uint64_t address,
                                     std::uint64_t return_address) {
   const register_set& r = state.registers;
   ucontext_t context = {};
@@ -157,7 +157,7 @@ std::vector<unsigned char> frame_of(const thread_state& state, std::uint64_t pla
   std::copy(std::begin(values), std::end(values), context.uc_mcontext.gregs);
   std::memcpy(&context.uc_sigmask, &state.mask, sizeof state.mask);
   const std::vector<unsigned char> image = vector_image(state);
-  if (!image.empty()) context.uc_mcontext.fpregs = reinterpret_cast<fpregset_t>(place + vectors_offset);
+  if (!image.empty()) context.uc_mcontext.fpregs = reinterpret_cast<fpregset_t>(address + vectors_offset);
   std::vector<unsigned char> frame(vectors_offset + image.size());
   put(frame, 0, return_address);
   put(frame, context_offset, context);
@@ -167,11 +167,11 @@ std::vector<unsigned char> frame_of(const thread_state& state, std::uint64_t pla
 }
 
 void prepare_call(register_set& set, std::uint64_t function, std::initializer_list<std::uint64_t> arguments,
-                  std::uint64_t place, std::uint64_t /*return_address*/) {
-  unsigned long long* const places[] = {&set.rdi, &set.rsi, &set.rdx, &set.rcx, &set.r8, &set.r9};
+                  std::uint64_t address, std::uint64_t /*return_address*/) {
+  unsigned long long* const registers[] = {&set.rdi, &set.rsi, &set.rdx, &set.rcx, &set.r8, &set.r9};
   std::size_t index = 0;
-  for (const std::uint64_t one : arguments) *places[index++] = one;
-  set.rsp = place;  // the return address is in the frame
+  for (const std::uint64_t one : arguments) *registers[index++] = one;
+  set.rsp = address;  // the return address is in the frame
   set.rip = function;
   set.rax = 0;
   set.orig_rax = ~0ULL;     // so that the kernel restarts no system call
@@ -179,12 +179,12 @@ void prepare_call(register_set& set, std::uint64_t function, std::initializer_li
 }
 
 void prepare_system_call(register_set& set, std::uint64_t instruction, long number,
-                         std::initializer_list<std::uint64_t> arguments, std::uint64_t place,
+                         std::initializer_list<std::uint64_t> arguments, std::uint64_t address,
                          std::uint64_t /*return_address*/) {
-  unsigned long long* const places[] = {&set.rdi, &set.rsi, &set.rdx, &set.r10, &set.r8, &set.r9};
+  unsigned long long* const registers[] = {&set.rdi, &set.rsi, &set.rdx, &set.r10, &set.r8, &set.r9};
   std::size_t index = 0;
-  for (const std::uint64_t one : arguments) *places[index++] = one;
-  if (place != 0) set.rsp = place;
+  for (const std::uint64_t one : arguments) *registers[index++] = one;
+  if (address != 0) set.rsp = address;
   set.rip = instruction;
   set.rax = static_cast<std::uint64_t>(number);
   set.orig_rax = ~0ULL;
@@ -203,9 +203,9 @@ std::uint64_t first_of_sleep(const register_set& set) { return set.rdi; }
 
 handler_mark mark_of_handlers() {
   constexpr std::size_t word = sizeof(std::uint64_t);
-  constexpr std::size_t place =
+  constexpr std::size_t index =
       (offsetof(ucontext_t, uc_mcontext) + offsetof(mcontext_t, gregs)) / word + REG_CSGSFS;
-  return {place, 0x002b'0000'0000'0033, 7};  // selectors of the stack and of 64-bit code
+  return {index, 0x002b'0000'0000'0033, 7};  // selectors of the stack and of 64-bit code
 }
 
 }  // namespace tarn::profiler
