@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/top_state.hpp"
 #include "cli/control/control_client.hpp"
 #include "cli/control/process_answers.hpp"
 #include "cli/cost/cost_watch.hpp"
@@ -31,8 +32,6 @@
 #include "cli/show/text.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/format/quantity.hpp"
-#include "profiler/model/known_meta.hpp"
-#include "profiler/model/store_profile.hpp"
 
 namespace tarn::cli {
 
@@ -71,10 +70,6 @@ constexpr command_text top_text = {
 constexpr double seconds_between_keys = 0.05;
 constexpr double least_interval = 0.2;
 constexpr int lines_per_heading = 20;
-constexpr std::size_t summary_places = 10;
-// A smaller terminal has no room for a name beside a figure.
-constexpr int least_rows = 8;
-constexpr std::size_t least_columns = 44;
 
 struct top_arguments {
   double interval = 1;
@@ -164,118 +159,6 @@ class profiled_program {
   running_child child_;
 };
 
-// The state of the view, and the keys that change it.
-class top_state {
- public:
-  explicit top_state(std::string title) : title_(std::move(title)) {}
-
-  void add(profiler::profile&& p) {
-    growth_.add(p);
-    previous_ = std::move(latest_);
-    latest_ = std::make_unique<profiler::profile>(std::move(p));
-    if (!frozen_) refresh();
-  }
-  bool has_figures() const { return latest_ != nullptr; }
-  const live_rates& rates() const { return rates_; }
-  const std::vector<live_place>& places() const { return places_; }
-  double seconds() const { return latest_ ? profiler::number_in(latest_->meta, "duration_ns") * 1e-9 : 0; }
-
-  // False: quit.
-  bool take_key(char key) {
-    constexpr std::pair<char, live_order> orders[] = {
-        {'c', live_order::cost},        {'h', live_order::hidden}, {'f', live_order::faults},
-        {'a', live_order::allocations}, {'b', live_order::bytes},  {'l', live_order::live},
-        {'g', live_order::growth}};
-    for (const auto& [letter, order] : orders) {
-      if (key == letter) order_ = order;
-    }
-    message_.clear();
-    if (key == ' ') frozen_ = !frozen_;
-    if (key == 'm') toggle_mark();
-    if (key == 'w') write();
-    if (has_figures() && !(frozen_ && key == ' ')) refresh();
-    return key != 'q' && key != 3;  // ^C
-  }
-
-  // What stays on the terminal when the screen has been given back: the averages of the whole time.
-  std::string summary(std::size_t width, bool colour) const {
-    const profiler::profile none;
-    const std::string beginning = fmt::format("tarn top: averages of {:.0f} s: ", seconds());
-    return beginning + cut_to_width(title_, std::max(width, beginning.size() + 10) - beginning.size()) +
-           "\n" + render_rates(rates_between(none, *latest_, growth_), width, colour) + "\n" +
-           render_places(places_between(none, *latest_, order_, growth_), summary_places, order_, width,
-                         colour);
-  }
-
-  std::string render(int rows, std::size_t width, bool colour) const {
-    if (rows < least_rows || width < least_columns) {
-      return fmt::format("{} x {}: too small\nneeded: {} x {}\nq quits", width, rows, least_columns,
-                         least_rows);
-    }
-    const std::string standing = fmt::format("  {:.0f} s{}{}", seconds(), frozen_ ? "  frozen" : "",
-                                             marked_ ? "  since the mark" : "");
-    const std::size_t left = width > standing.size() + 20 ? width - standing.size() : 20;
-    const std::string title = pad_right(cut_to_width("tarn top  " + title_, left), width - standing.size());
-    const std::string text = paint(title + standing, style::bold, colour) + "\n";
-    if (!has_figures()) return text + "waiting for the program's first allocations ...\n" + help(width);
-    const std::string places =
-        "\n" + render_places(places_, static_cast<std::size_t>(std::max(1, rows - 6)), order_, width, colour);
-    return text + render_rates(rates_, width, colour) + places +
-           (message_.empty() ? help(width) : cut_to_width(message_, width));
-  }
-
- private:
-  static std::string help(std::size_t width) {
-    const std::string all =
-        "sort: c cost  h hidden  f faults  a allocations  b bytes  l live  g growth   space freeze  m mark  w write  q quit";
-    return all.size() <= width ? all : "sort: c h f a b l g   space freeze  m mark  w write  q quit";
-  }
-
-  void refresh() {
-    const profiler::profile none;
-    const profiler::profile& before = marked_ ? *marked_ : (previous_ ? *previous_ : none);
-    const live_growth& growth = marked_ ? growth_since_mark_ : growth_;
-    rates_ = rates_between(before, *latest_, growth);
-    places_ = places_between(before, *latest_, order_, growth);
-  }
-
-  void toggle_mark() {
-    if (marked_ || !latest_) {
-      marked_.reset();
-    } else {
-      marked_ = std::make_unique<profiler::profile>(*latest_);
-      growth_since_mark_ = {};
-      growth_since_mark_.add(*latest_);
-    }
-  }
-
-  void write() {
-    if (!latest_) return;
-    const std::string path = fmt::format("tarn-top-{}-{:.0f}s-{}.prof", getpid(), seconds(), ++written_);
-    try {
-      // Whoever else may write to the folder has perhaps put something at this name.
-      profiler::table_writer file(path, profiler::table_writer::start::fresh);
-      profiler::store_profile(file, *latest_);
-      message_ = fmt::format("written: {}   tarn report {}", path, path);
-    } catch (const profiler::profile_error& error) {
-      message_ = error.what();
-    }
-  }
-
-  std::string title_;
-  std::string message_;
-  std::unique_ptr<profiler::profile> previous_;
-  std::unique_ptr<profiler::profile> latest_;
-  std::unique_ptr<profiler::profile> marked_;
-  live_rates rates_;
-  std::vector<live_place> places_;
-  live_growth growth_;
-  live_growth growth_since_mark_;
-  live_order order_ = live_order::cost;
-  bool frozen_ = false;
-  int written_ = 0;
-};
-
 bool is_drawn(const top_arguments& arguments) {
   return terminal::is_there() && !arguments.once && !arguments.json;
 }
@@ -332,8 +215,7 @@ int follow(live_source& source, top_state& state, const top_arguments& arguments
 // The screen is gone, and with it all figures.
 void leave_summary(const top_state& state, const top_arguments& arguments) {
   if (!is_drawn(arguments) || !state.has_figures()) return;
-  const std::size_t width = terminal_width(STDOUT_FILENO);
-  fmt::print("{}", state.summary(width < least_columns ? 80 : width, wants_colour(STDOUT_FILENO)));
+  fmt::print("{}", state.summary(terminal_width(STDOUT_FILENO), wants_colour(STDOUT_FILENO)));
   if (!arguments.profile_file.empty())
     print_note(fmt::format("{0}: tarn report {0} --open", arguments.profile_file));
 }
@@ -342,16 +224,16 @@ int top_program(const std::vector<std::string>& words, const top_arguments& argu
   int status = 0;
   std::string errors;
   bool nothing = false;
-  int told = 0;
+  int signal = 0;
   {
     profiled_program program(words, arguments);
     live_source source(program.path());
     top_state state(profiler::printable(join(words, " ")));
-    told = follow(source, state, arguments, [&program] { return program.ended(); });
+    signal = follow(source, state, arguments, [&program] { return program.ended(); });
     nothing = !state.has_figures();
     leave_summary(state, arguments);
     // Ended by key or time: the destructor ends the program, too.
-    if (told == 0 && !program.ended()) {
+    if (signal == 0 && !program.ended()) {
       if (nothing)
         print_note(
             "no figures yet: a recording takes half a second to begin, longer on a busy machine; give it more time");
@@ -360,7 +242,7 @@ int top_program(const std::vector<std::string>& words, const top_arguments& argu
     status = program.status();
     errors = program.errors();
   }
-  if (told != 0) end_like(W_EXITCODE(0, told));
+  if (signal != 0) end_like(W_EXITCODE(0, signal));
   if (!errors.empty() && (nothing || status != 0)) write_message(errors);
   if (nothing && status == 0) print_note("the program ended before it had allocated enough to show");
   end_like(status);
@@ -424,8 +306,8 @@ int follow_heap(pid_t process, const top_arguments& arguments) {
 int top_heap(pid_t process, const top_arguments& arguments) {
   if (!arguments.json)
     print_note(fmt::format("process {} is not recorded; its malloc's memory, as it says itself:", process));
-  const int told = follow_heap(process, arguments);
-  if (told != 0) end_like(W_EXITCODE(0, told));
+  const int signal = follow_heap(process, arguments);
+  if (signal != 0) end_like(W_EXITCODE(0, signal));
   return exit_code::success;
 }
 
@@ -447,9 +329,9 @@ int top_process(pid_t process, const top_arguments& arguments) {
   }
   live_source source(*path);
   top_state state(fmt::format("process {}", process));
-  const int told = follow(source, state, arguments, [process] { return !is_alive(process); });
+  const int signal = follow(source, state, arguments, [process] { return !is_alive(process); });
   leave_summary(state, arguments);
-  if (told != 0) end_like(W_EXITCODE(0, told));
+  if (signal != 0) end_like(W_EXITCODE(0, signal));
   return exit_code::success;
 }
 
