@@ -28,18 +28,6 @@ constexpr std::size_t most_profile_bytes = std::size_t{1} << 30;
 // Memory of a process's JSON object, besides its text.
 constexpr std::size_t most_process_bytes = 4096;
 
-double figure_in(const nlohmann::json& object, const char* name) {
-  return figure_of(number_in(object, name));
-}
-
-// Sets the members of `figures` if the object has a member `name` that is an object.
-template <class Figures>
-void read_figures(const nlohmann::json& object, const char* name, Figures& figures) {
-  const nlohmann::json* found = member_in(object, name);
-  if (found == nullptr || !found->is_object()) return;
-  columns_of(&figures, [&](const char* key, auto member) { figures.*member = figure_in(*found, key); });
-}
-
 // Appends the table's rows.
 template <class Row>
 void append_rows(table& rows, std::vector<Row>& into) {
@@ -150,29 +138,9 @@ class loader {
     if (!problem.empty()) remark(problem);
     if (!meta.is_object()) return;
     has_meta_ = true;
-    take_meta(p_, std::move(meta));
+    set_meta(p_, std::move(meta));
   }
 
- public:
-  static void take_meta(profile& p, nlohmann::json&& meta) {
-    p.meta = std::move(meta);
-    const std::string mode = text_in(p.meta, "mode");
-    p.mode = mode == "full"     ? profile_mode::full
-             : mode == "faults" ? profile_mode::faults
-                                : profile_mode::sample;
-    read_figures(p.meta, "prices", p.prices);
-    p.malloc_time = {};
-    read_figures(p.meta, "malloc_time", p.malloc_time);
-    p.other_faults = figure_in(p.meta, "other_faults");
-    p.unseen_faults = figure_in(p.meta, "unseen_faults");
-    p.recorder_ns = figure_in(p.meta, "recorder_ns");
-    p.lost_events = figure_in(p.meta, "lost_events");
-    p.unwind_checked = figure_in(p.meta, "unwind_checked");
-    const double wrong = figure_in(p.meta, "unwind_wrong");
-    p.unwind_error_rate = p.unwind_checked > 0 ? std::min(1.0, wrong / p.unwind_checked) : 0;
-  }
-
- private:
   void take_processes(table& rows) {
     if (rows.replaces) p_.processes.clear();
     for (const std::string& text : rows.text("json")) {
@@ -409,7 +377,5 @@ profile load_profile(const std::string& path, profile_detail detail) {
 }
 
 profile load_parts(const std::string& path, profile_detail detail) { return loader(path).run(false, detail); }
-
-void set_meta(profile& p, nlohmann::json meta) { loader::take_meta(p, std::move(meta)); }
 
 }  // namespace tarn::profiler
