@@ -112,7 +112,7 @@ class freeing_thread {
  public:
   freeing_thread() : thread_([this] { work(); }) {}
   ~freeing_thread() {
-    // release: pairs with work's acquire. No batch is pending when the owner ends.
+    // release: partner of work's acquire. No batch is pending when the owner ends.
     state_.store(stopping, std::memory_order_release);
     thread_.join();
   }
@@ -121,11 +121,11 @@ class freeing_thread {
 
   // Waits until the batch given before has been freed; then `blocks` may be filled again.
   void wait() const {
-    // acquire: pairs with work's release store of `idle`, which follows the frees.
+    // acquire: partner of work's release store of `idle`, which follows the frees.
     while (state_.load(std::memory_order_acquire) != idle) std::this_thread::yield();
   }
 
-  // release: pairs with work's acquire, which sees the pointers.
+  // release: partner of work's acquire, which sees the pointers.
   void hand_over() { state_.store(full, std::memory_order_release); }
 
   void* blocks[batch_length] = {};

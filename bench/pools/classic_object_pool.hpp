@@ -30,7 +30,7 @@ inline constexpr std::size_t object_global_pools = 4;
 class spin_lock {
  public:
   void lock() {
-    // acquire: pairs with unlock's release.
+    // acquire: partner of unlock's release.
     while (held_.exchange(true, std::memory_order_acquire)) {
       while (held_.load(std::memory_order_relaxed)) pause();
     }

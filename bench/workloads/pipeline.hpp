@@ -14,10 +14,10 @@ class pipeline {
   // Adds batch number `at` after all before it: fill(batch, number of its first object).
   template <class fill_type>
   void put(std::size_t at, fill_type fill) {
-    // acquire: pairs with take's release store of `read`; the place is free again.
+    // acquire: partner of take's release store of `read`; the place is free again.
     while (at - read_.load(std::memory_order_acquire) >= ring_length) std::this_thread::yield();
     fill(ring_[at % ring_length].objects, at * batch_length);
-    // release: pairs with take's acquire; the consumer sees the pointers and what they point to.
+    // release: partner of take's acquire; the consumer sees the pointers and what they point to.
     written_.store(at + 1, std::memory_order_release);
   }
 
@@ -27,13 +27,13 @@ class pipeline {
   // Removes batch number `at`: empty(batch, number of its first object). False: there was none, the producer has ended.
   template <class empty_type>
   bool take(std::size_t at, empty_type empty) {
-    // acquire: pairs with put's release store of `written`.
+    // acquire: partner of put's release store of `written`.
     while (written_.load(std::memory_order_acquire) == at) {
       if (last_.load(std::memory_order_relaxed) == at) return false;
       std::this_thread::yield();
     }
     empty(ring_[at % ring_length].objects, at * batch_length);
-    // release: pairs with put's acquire; the place may be written again.
+    // release: partner of put's acquire; the place may be written again.
     read_.store(at + 1, std::memory_order_release);
     return true;
   }

@@ -24,7 +24,7 @@ void acted_inside(void* where) {
 }
 
 // Makes the call, and names it for the cleanup handler until it has returned.
-template <typename function>
+template <class function>
 auto inside(const char* volatile& where, const char* name, function call) {
   where = name;
   auto result = call();

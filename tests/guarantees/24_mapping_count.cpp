@@ -18,7 +18,7 @@ void count_now(const char* when) {
   TARN_CHECK(now < bound, "%zu mappings %s", now, when);
 }
 
-template <typename size_source>
+template <class size_source>
 void hold(void** blocks, size_t count, const char* what, size_source size_of) {
   char when[100];
   for (size_t i = 0; i < count; ++i) {

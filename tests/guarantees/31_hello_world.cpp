@@ -67,7 +67,7 @@ result run_hello(char* path, char** environment) {
   return {seconds, bytes};
 }
 
-template <typename number>
+template <class number>
 number median(number (&values)[runs]) {
   for (size_t i = 1; i < runs; ++i) {
     const number moved = values[i];

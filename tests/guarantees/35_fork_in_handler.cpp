@@ -142,7 +142,7 @@ void wait_for_children() {
 }
 
 // Runs `step` while the handler's signals arrive at any moment of it.
-template <typename function>
+template <class function>
 int interrupt(int rounds, int threads, function step) {
   struct sigaction action {};
   action.sa_handler = fork_here;

@@ -198,7 +198,7 @@ inline void sleep_ms(long milliseconds) {
 
 // ---- memory that the allocator under test does not own ----
 
-template <typename type>
+template <class type>
 type* own_array(size_t count) {
   void* const memory = mmap(nullptr, count * sizeof(type), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -206,7 +206,7 @@ type* own_array(size_t count) {
   return static_cast<type*>(memory);
 }
 
-template <typename type>
+template <class type>
 type* shared_with_children() {
   void* const memory = mmap(nullptr, sizeof(type), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) skip("mmap of a shared page failed");
@@ -214,7 +214,7 @@ type* shared_with_children() {
 }
 
 // Hides the value from the optimiser.
-template <typename type>
+template <class type>
 type hide(type value) {
   asm volatile("" : "+r"(value) : : "memory");
   return value;
@@ -329,7 +329,7 @@ inline child_result wait_for(pid_t child) {
 using system_probes::slowness;
 
 // Forks, and calls _exit(body()) in the child. SIGALRM ends a child that takes longer than `seconds` of a real machine.
-template <typename function>
+template <class function>
 child_result run_in_child(unsigned seconds, function body) {
   const pid_t child = fork();
   if (child < 0) skip("fork failed");
@@ -341,7 +341,7 @@ child_result run_in_child(unsigned seconds, function body) {
 }
 
 // The same; the child dumps no core, and what it writes to stderr is put into `text`.
-template <size_t capacity, typename function>
+template <size_t capacity, class function>
 child_result run_and_hear(unsigned seconds, char (&text)[capacity], function body) {
   int ends[2];
   if (pipe(ends) != 0) skip("pipe failed");

@@ -78,7 +78,7 @@ inline bool pin_to(int processor) {
 
 // Runs `body` in `count` threads at once, each with its own element of `arguments`. Stacks are small, so that their
 // memory does not hide what the allocator takes.
-template <typename argument, size_t count>
+template <class argument, size_t count>
 void in_threads(void* (*body)(void*), argument (&arguments)[count]) {
   pthread_t threads[count];
   for (size_t i = 0; i < count; ++i) threads[i] = start_thread(body, &arguments[i], 256 * kib);

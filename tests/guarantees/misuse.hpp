@@ -196,7 +196,7 @@ inline void judge(const char* name, const child_result& result, const char* text
 }
 
 // Runs `body` in a child and reads its stderr. After a bad case the program goes on with the next one.
-template <typename function>
+template <class function>
 void misuse_case(const char* name, misuse_tally& tally, function body) {
   if (current_misuse == nullptr) current_misuse = shared_with_children<misuse_record>();
   current_misuse->pointer = nullptr;

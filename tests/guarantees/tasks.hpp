@@ -18,7 +18,7 @@ namespace guarantee {
 inline const int proc_folder = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 // Calls visit(tid) for each thread of the process.
-template <typename function>
+template <class function>
 void for_each_task(function visit) {
   const int folder = openat(proc_folder, "self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) skip("no /proc/self/task");
