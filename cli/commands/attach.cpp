@@ -63,23 +63,23 @@ struct attach_arguments : recording_arguments {
   bool dump = false;
 };
 
-// Whether tarn was told to end, by a signal that held_signals holds: whoever takes it, all know of it.
-class told_to_end {
+// Whether tarn was asked to end, by a signal that held_signals holds: whoever takes it, all know of it.
+class end_request {
  public:
-  explicit told_to_end(const held_signals& signals) : signals_(signals) {}
+  explicit end_request(const held_signals& signals) : signals_(signals) {}
 
-  bool by_now(double wait = 0) {
-    told_ = told_ || signals_.take(wait) != 0;
-    return told_;
+  bool has_come(double wait = 0) {
+    has_come_ = has_come_ || signals_.take(wait) != 0;
+    return has_come_;
   }
 
  private:
   const held_signals& signals_;
-  bool told_ = false;
+  bool has_come_ = false;
 };
 
 // Records until a signal, a request to detach, the given time, or the end of the program.
-void follow(attached_recording& attached, pid_t program, session_control& control, told_to_end& told,
+void follow(attached_recording& attached, pid_t program, session_control& control, end_request& end,
             const attach_arguments& arguments) {
   progress_line line(!arguments.quiet && !arguments.json && isatty(STDERR_FILENO) == 1);
   const double begin = monotonic_seconds();
@@ -99,7 +99,7 @@ void follow(attached_recording& attached, pid_t program, session_control& contro
       next_line = now + seconds_between_progress;
       line.show(attached.record().status_line());
     }
-    if (told.by_now(wait)) return;
+    if (end.has_come(wait)) return;
   }
 }
 
@@ -128,18 +128,18 @@ int attach(pid_t program, const attach_arguments& arguments) {
   become_user_of(program);
   session_control control(program);
   if (!control.is_open()) return begin_paused(program, arguments);
-  told_to_end told(signals);
-  const auto go_on = [&told] { return !told.by_now(); };
+  end_request end(signals);
+  const auto go_on = [&end] { return !end.has_come(); };
   attached_recording attached(program, settings, std::move(notes), go_on);
   if (!arguments.quiet && !arguments.json) {
     print_note(fmt::format(
         "recording process {0}; ^C or 'tarn attach --stop {0}' ends the recording, the program continues",
         program));
   }
-  follow(attached, program, control, told, arguments);
+  follow(attached, program, control, end, arguments);
   attached.end();
   control.answer_late(attached.summary());
-  attached.tell(arguments.quiet, arguments.json);
+  attached.print_summary(arguments.quiet, arguments.json);
   return exit_code::success;
 }
 

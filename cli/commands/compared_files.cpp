@@ -14,9 +14,9 @@
 
 namespace tarn::cli {
 
-void compared_files::tell(const std::string& path, side which) {
+void compared_files::add_times(const std::string& path, side which) {
   try {
-    builder_.tell(which, profiler::load_profile(path, profiler::profile_detail::figures));
+    builder_.add_times(which, profiler::load_profile(path, profiler::profile_detail::figures));
   } catch (const profiler::profile_error&) {
     // add() reports it
   }

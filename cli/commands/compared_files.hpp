@@ -16,7 +16,7 @@ class compared_files {
   compared_files(std::size_t before, std::size_t after) : builder_(before, after) {}
 
   // For all files before the first add().
-  void tell(const std::string& path, side which);
+  void add_times(const std::string& path, side which);
   // Throws what load_for_command throws.
   void add(const std::string& path, side which);
   // Requires that all files were added.

@@ -318,7 +318,7 @@ int cmd_diff(const std::vector<std::string>& words) {
   const auto side_of = [first_side](std::size_t index) {
     return index < first_side ? difference_builder::side::before : difference_builder::side::after;
   };
-  for (std::size_t index = 0; index < files.size(); ++index) compared.tell(files[index], side_of(index));
+  for (std::size_t index = 0; index < files.size(); ++index) compared.add_times(files[index], side_of(index));
   for (std::size_t index = 0; index < files.size(); ++index) compared.add(files[index], side_of(index));
   const profiler::difference changes = compared.take();
   std::vector<std::string> failures;

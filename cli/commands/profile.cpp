@@ -130,9 +130,9 @@ start_request prepare(const std::vector<std::string>& words, profile_mode mode) 
   return request;
 }
 
-// A server is recorded until its load has run once. One that does not end when it is told to is killed.
+// A server is recorded until its load has run once. One that does not end when it is asked to is killed.
 void drive(load_course& load, pid_t server, const server_load& settings) {
-  if (load.look(server) || monotonic_seconds() < load.told_at() + settings.seconds_to_terminate) return;
+  if (load.look(server) || monotonic_seconds() < load.terminated_at() + settings.seconds_to_terminate) return;
   kill(server, SIGKILL);
 }
 
@@ -226,8 +226,8 @@ void declare_options(command& app, profile_arguments& arguments) {
   add_load_options(app, arguments.load)->needs(prove);
 }
 
-void tell_result(const recording& record, const profile_arguments& arguments,
-                 const foreground_result& result) {
+void print_result(const recording& record, const profile_arguments& arguments,
+                  const foreground_result& result) {
   if (arguments.json) {
     nlohmann::json summary = summary_of(record);
     add_end(summary, result);
@@ -240,7 +240,7 @@ void tell_result(const recording& record, const profile_arguments& arguments,
     } else if (record.main_profile() != nullptr) {
       print_verdict(*record.main_profile(), arguments.prove);
     }
-    tell_files(record);
+    print_files(record);
   }
   if (record.main_profile() == nullptr) {
     print_note(
@@ -339,10 +339,10 @@ recorded_run record_program(const recording_settings& settings, start_request& r
     }
     run.result = follow(record, request.child, arguments, load, daemons, run.failure);
     if (load)
-      run.load_problem = load->told_at() > 0 ? load->problem() : "the server ended before the load did";
+      run.load_problem = load->terminated_at() > 0 ? load->problem() : "the server ended before the load did";
     if (run.failure.empty()) daemons.follow(record, !arguments.json);
     record.finish();
-    tell_result(record, arguments, run.result);
+    print_result(record, arguments, run.result);
     if (arguments.prove && run.failure.empty()) run.provable = main_file(record);
   } catch (const profile_error& error) {
     throw as_cli_error(error);
@@ -386,7 +386,7 @@ int cmd_profile(const std::vector<std::string>& words) {
                     "Try the load by hand: it must end with status 0 while the server runs.");
   }
   if (run.provable) prove_recorded(std::move(*run.provable), arguments, monotonic_seconds() - begin);
-  // SIGTERM was how the server was told to end.
+  // SIGTERM was how the server was asked to end.
   if (!arguments.load.command.empty() && WIFSIGNALED(run.result.wait_status) &&
       WTERMSIG(run.result.wait_status) == SIGTERM)
     return exit_code::success;

@@ -234,7 +234,7 @@ int cmd_prove(const std::vector<std::string>& words) {
   wishes.keep = !arguments.no_keep && !wishes.actions.plan;
   wishes.progress = !arguments.json;
   profiler::profile p = profiler::load_profile(arguments.file);
-  tell_damage(arguments.file, p.damage);
+  warn_of_damage(arguments.file, p.damage);
   // The runs begin in another folder.
   const std::string file = std::filesystem::absolute(arguments.file).string();
   const proof_result result = prove_profile(file, std::move(p), wishes);

@@ -79,7 +79,8 @@ std::string usual_output(const std::string& profile) {
                   "Give another name, or this name to overwrite it: -o FILE");
 }
 
-void tell(const report_arguments& arguments, const profiler::report_file& made, const std::string& damage) {
+void print_result(const report_arguments& arguments, const profiler::report_file& made,
+                  const std::string& damage) {
   if (arguments.json) {
     const nlohmann::json outcome = {{"report", arguments.output},
                                     {"bytes", made.html.size()},
@@ -100,8 +101,8 @@ void tell(const report_arguments& arguments, const profiler::report_file& made, 
 nlohmann::json changes_since(const std::vector<std::string>& before, const std::string& after) {
   using side = compared_files::side;
   compared_files compared(before.size(), 1);
-  for (const std::string& path : before) compared.tell(path, side::before);
-  compared.tell(after, side::after);
+  for (const std::string& path : before) compared.add_times(path, side::before);
+  compared.add_times(after, side::after);
   for (const std::string& path : before) compared.add(path, side::before);
   compared.add(after, side::after);
   return profiler::difference_data(compared.take());
@@ -226,7 +227,7 @@ int cmd_report(const std::vector<std::string>& words) {
                                : profiler::render_report_of_processes(std::move(loaded), page);
   output->write(made.html);
   output->finish();  // the page stays, whatever happens to the browser
-  if (arguments.output != "-") tell(arguments, made, damage);
+  if (arguments.output != "-") print_result(arguments, made, damage);
   if (arguments.open) {
     flush_standard_output();
     open_in_browser(arguments.output);

@@ -218,7 +218,7 @@ int cmd_serve(const std::vector<std::string>& words) {
   if (!parse_options(app, words)) return exit_code::success;
   const auto where = parse_listen_address(listen);
   sidecar answers(processes);
-  // A wrong number is told now, not at the first request.
+  // A wrong number is reported now, not at the first request.
   for (const std::string& word : processes) {
     if (const auto process = process_id(word)) require_answer(*process);
   }

@@ -120,7 +120,7 @@ bool comparison::run_round() {
   outcome_.least_peak_rss = std::max(outcome_.least_peak_rss, least_peak_rss());
   const int rounds_left = planned_rounds_ > 0 ? settings_.warmup_rounds + planned_rounds_ - round_ : 0;
   rounds_.run_round(title(), rounds_left, [&](std::size_t index) { attempts[index] = run_once(index); });
-  if (round_ == 0) settle_usual_exit(attempts);
+  if (round_ == 0) set_usual_exit(attempts);
   for (std::size_t index = 0; settings_.first_must_succeed && index < attempts.size(); ++index) {
     if (!rounds_.has_failed(index) && !as_usual(attempts[index])) try_again(index, attempts[index]);
     if (index != 0 || as_usual(attempts[index])) continue;
@@ -168,7 +168,7 @@ double comparison::deadline() const {
   return settings_.limit_seconds > 0 && !is_open ? begin_ + settings_.limit_seconds : 0;
 }
 
-// A server that was never measured fails for another reason than too little time, which the first run tells best.
+// A server that was never measured fails for another reason than too little time: that of its first run.
 void comparison::give_up(std::size_t index, const std::string& problem) {
   if (has_measured_ && !problem.empty()) {
     outcome_.cut_short = fmt::format("under {}, {}", outcome_.results[index].who.name, problem);
@@ -181,7 +181,7 @@ void comparison::give_up(std::size_t index, const std::string& problem) {
 // The first round decides what the program's ordinary end is: success if any contender sees it,
 // otherwise the failure that all have in common (a search that finds nothing exits with 1, and is
 // worth measuring all the same).
-void comparison::settle_usual_exit(const std::vector<run_attempt>& attempts) {
+void comparison::set_usual_exit(const std::vector<run_attempt>& attempts) {
   if (settings_.first_must_succeed) {
     outcome_.usual_exit = 0;
     return;

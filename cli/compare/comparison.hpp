@@ -89,7 +89,7 @@ class comparison {
   bool run_round();
   void choose_further();
   run_attempt run_once(std::size_t index);
-  void settle_usual_exit(const std::vector<run_attempt>& attempts);
+  void set_usual_exit(const std::vector<run_attempt>& attempts);
   void try_again(std::size_t index, run_attempt& one);
   void record(std::size_t index, const run_attempt& one, bool timed);
   bool as_usual(const run_attempt& one) const;

@@ -25,13 +25,13 @@ struct compared_metric {
 };
 
 // Linker and page layout alone change time by about a percent.
-constexpr double smallest_told = 0.01;
+constexpr double smallest_shown = 0.01;
 const compared_metric compared_metrics[] = {
-    {"wall time", "wall_seconds", &run_figures::wall_seconds, show_seconds, "less", smallest_told},
-    {"CPU time", "cpu_seconds", &run_figures::cpu_seconds, show_seconds, "less", smallest_told},
-    {"peak RSS", "peak_rss_bytes", &run_figures::peak_rss_bytes, show_bytes, "less", smallest_told},
-    {"page faults", "minor_faults", &run_figures::minor_faults, show_count, "fewer", smallest_told},
-    {"major faults", "major_faults", &run_figures::major_faults, show_count, "fewer", smallest_told},
+    {"wall time", "wall_seconds", &run_figures::wall_seconds, show_seconds, "less", smallest_shown},
+    {"CPU time", "cpu_seconds", &run_figures::cpu_seconds, show_seconds, "less", smallest_shown},
+    {"peak RSS", "peak_rss_bytes", &run_figures::peak_rss_bytes, show_bytes, "less", smallest_shown},
+    {"page faults", "minor_faults", &run_figures::minor_faults, show_count, "fewer", smallest_shown},
+    {"major faults", "major_faults", &run_figures::major_faults, show_count, "fewer", smallest_shown},
 };
 
 // The figure of a row and column. Everything reported about it, ratios included, is computed from the rounded

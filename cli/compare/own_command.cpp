@@ -52,7 +52,7 @@ std::optional<secret> read_key(const std::string& path) {
   return found;
 }
 
-// Complete before it has its name; of several at once, the first one's stays.
+// The file gets its name when it is complete. If several processes make it at once, the first one's stays.
 void make_key(const std::string& folder, const std::string& path) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);

@@ -70,7 +70,7 @@ run_attempt follow_server(running_child& server, pid_t process, load_course& cou
     return result;
   }
   const double patience = settings.load->seconds_to_terminate;
-  if (!wait_for_end(server, course.told_at() + patience, signals, each_second)) {
+  if (!wait_for_end(server, course.terminated_at() + patience, signals, each_second)) {
     result.problem = fmt::format("the server was still running {:.0f} s after SIGTERM", patience);
     return result;
   }

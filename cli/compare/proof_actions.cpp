@@ -177,11 +177,11 @@ contender proof_actions::unchanged() const {
 
 void proof_actions::add(contender who, std::string kind, std::string headline) {
   proof_action action;
-  action.told.name = who.name;
-  action.told.kind = std::move(kind);
-  action.told.headline = std::move(headline);
-  action.told.library = who.library;
-  action.told.variables = who.variables;
+  action.way.name = who.name;
+  action.way.kind = std::move(kind);
+  action.way.headline = std::move(headline);
+  action.way.library = who.library;
+  action.way.variables = who.variables;
   // Tunables that the program already has stay in effect.
   for (auto& [name, value] : who.variables) {
     const auto present = environment::current().get(name);
@@ -243,10 +243,10 @@ void proof_actions::add_pools(const profiler::profile& p, const std::vector<advi
     add(applied_.back().as_contender(pool_prefix + std::to_string(applied_.size())),
         profiler::kind_name(one.kind), one.headline);
     actions_.back().is_layered = true;
-    profiler::proof_way& told = actions_.back().told;
-    told.place = one.place;
-    told.type = one.type;
-    told.variables.clear();  // they name files that are removed at the end
+    profiler::proof_way& way = actions_.back().way;
+    way.place = one.place;
+    way.type = one.type;
+    way.variables.clear();  // they name files that are removed at the end
   }
   if (!plans_.empty()) add_layer();
 }
@@ -256,7 +256,7 @@ void proof_actions::add_layer() {
   plans_.back().on_tarn = true;
   applied_.emplace_back(plans_.back(), true);
   add(applied_.back().as_contender(layer_name), layer_kind, "What the layer for pools itself costs");
-  actions_.back().told.variables.clear();
+  actions_.back().way.variables.clear();
 }
 
 void proof_actions::add_build(const other_build& build, const std::string& recorded,
@@ -296,7 +296,7 @@ void proof_actions::add_plan(const profiler::plan& plan) {
   with_plan_ = true;
   add(applied_.back().as_contender(plan_name), plan_name, "Carry out the plan");
   actions_.back().is_layered = !plan.sites.empty();
-  if (actions_.back().is_layered) actions_.back().told.variables.clear();
+  if (actions_.back().is_layered) actions_.back().way.variables.clear();
 }
 
 // Pools need the two ways whose difference is the layer's overhead, so these are kept with any pool.
@@ -354,7 +354,7 @@ void proof_actions::drop_unusable(const program_target& target, std::vector<std:
 
 void proof_actions::require_plan(const std::vector<std::string>& notes) const {
   const auto plan = std::find_if(actions_.begin(), actions_.end(),
-                                 [](const proof_action& action) { return action.told.kind == plan_name; });
+                                 [](const proof_action& action) { return action.way.kind == plan_name; });
   if (plan != actions_.end() && (plan->who.library.empty() || has_preloads_)) return;
   throw cli_error(exit_code::refused, "the plan would have no effect in this program",
                   notes.empty() ? "Its library cannot be preloaded." : notes.back() + ".");

@@ -25,8 +25,8 @@ inline constexpr const char* layer_kind = "layer";
 
 struct proof_action {
   contender who;
-  profiler::proof_way told;  // describes the action; its figures are still empty
-  bool is_layered = false;   // its pools run on the layer
+  profiler::proof_way way;  // describes the action; its figures are still empty
+  bool is_layered = false;  // its pools run on the layer
 };
 
 // Another build of the program. Its name and kind as an action: build_name.

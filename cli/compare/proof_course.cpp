@@ -55,7 +55,7 @@ double processor_ratio(const proof_way& way) { return way.of(proof_metric::cpu).
 std::vector<double> times_of(const comparison_outcome& outcome, const std::vector<proof_action>& actions,
                              std::string_view kind, std::string_view name) {
   for (std::size_t index = 0; index < actions.size(); ++index) {
-    const bool meant = kind.empty() ? actions[index].told.name == name : actions[index].told.kind == kind;
+    const bool meant = kind.empty() ? actions[index].way.name == name : actions[index].way.kind == kind;
     const contender_result& result = outcome.results[index + 1];
     if (meant && result.failure.empty()) return values_of(result.rounds, &run_figures::cpu_seconds);
   }
@@ -95,7 +95,7 @@ std::vector<proof_way> proof_course::evaluate(const comparison_outcome& outcome,
   const std::vector<double> price = layer_price(outcome, actions_);
   for (std::size_t index = 0; index < actions_.size(); ++index) {
     const contender_result& measured = outcome.results[index + 1];
-    ways.push_back(actions_[index].told);
+    ways.push_back(actions_[index].way);
     ways.back().rounds = static_cast<int>(measured.rounds.size());
     ways.back().failure = measured.failure;
     if (measured.failure.empty() && measured.rounds.empty()) ways.back().failure = "no round was complete";
@@ -147,7 +147,7 @@ void proof_course::leave_behind(const std::vector<std::size_t>& order, std::size
     ways_[order[place]].decision = proof_decision::behind;
 }
 
-void proof_course::settle(std::vector<proof_way> seen) {
+void proof_course::update_decisions(std::vector<proof_way> seen) {
   double best_high = 1;
   for (std::size_t index = 0; index < seen.size(); ++index) {
     // While the layer's price is not known, a pool's figure contains it.
@@ -194,7 +194,7 @@ std::vector<bool> proof_course::after_round(const comparison_outcome& outcome) {
   }
   if (outcome.rounds > 1) ++looks_;
   const auto look = static_cast<double>(std::max(1, looks_));
-  settle(
+  update_decisions(
       evaluate(outcome, (1 - proof_confidence) / (static_cast<double>(actions_.size()) * look * (look + 1))));
   std::vector<std::size_t> order = candidates(outcome.rounds);
   const std::size_t fitting = room(outcome);

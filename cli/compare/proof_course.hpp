@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // proof_course: what the rounds of a proof say about each way, and after each round, which ways are measured further.
 //
-// A way is judged by the bounds of its CPU time relative to the unchanged program (estimate_blocks). As this is done after
-// every round, the probability of an error is spent on the looks, by a fixed rule (Lan and DeMets, Discrete sequential
-// boundaries for clinical trials, Biometrika 70, 1983): look k of N ways gets 5 % / (N k (k + 1)) of each bound. These sum up
-// to 5 % over all ways and any number of looks, so that the rounds may end at any time; Student's t at the levels of such a
-// rule: Pocock, Group sequential methods in the design and analysis of clinical trials, Biometrika 64, 1977.
+// A way is judged by the bounds of its CPU time relative to the unchanged program (estimate_blocks). As this is done
+// after every round, the probability of an error is spent on the looks, by a fixed rule (Lan and DeMets, Discrete
+// sequential boundaries for clinical trials, Biometrika 70, 1983): look k of N ways gets 5 % / (N k (k + 1)) of each
+// bound. These sum up to 5 % over all ways and any number of looks, so that the rounds may end at any time; Student's t
+// at the levels of such a rule: Pocock, Group sequential methods in the design and analysis of clinical trials,
+// Biometrika 64, 1977.
 //
 // A way that is decided is not measured further, and its figures stay as they are. No threads.
 #pragma once
@@ -20,15 +21,15 @@
 
 namespace tarn::cli {
 
-// With which no way is wrongly said to save, in all looks of a proof together.
+// The probability that no way is wrongly said to save, in all looks of a proof together.
 inline constexpr double proof_confidence = 0.95;
 
 struct course_settings {
   bool stops = true;    // false: all ways are measured in all rounds, and judged once, at the end
   bool chooses = true;  // after the first round the best ways are measured further
   double limit_seconds = 0;
-  // Once the unchanged program's own time is known, the limit is that many times as long, less `spent_seconds`, but at least
-  // `least_seconds` and `least_runs`; 0: it stays.
+  // Once the unchanged program's own time is known, the limit is that many times as long, less `spent_seconds`, but at
+  // least `least_seconds` and `least_runs`; 0: it stays.
   double own_times = 0;
   double spent_seconds = 0;
   double least_seconds =
@@ -40,21 +41,23 @@ struct course_settings {
   }
 };
 
-// Only from as many ways in the second round on are the bounds narrow; more would take the time that the best ones need.
+// The ways that are measured after the first round. With fewer the bounds are not narrow; more would take the time that
+// the best ones need.
 inline constexpr std::size_t most_chosen = 3;
 
 class proof_course {
  public:
   proof_course(const std::vector<proof_action>& actions, const course_settings& settings);
 
-  // Of a comparison with the unchanged program first, then the actions: after a complete round, which are measured further.
+  // Of a comparison with the unchanged program first, then the actions: after a complete round, which are measured
+  // further.
   std::vector<bool> after_round(const comparison_outcome& outcome);
   // The ways with what was found; start, seconds and load are left to the caller.
   profiler::proof result(const comparison_outcome& outcome) const;
 
  private:
   std::vector<profiler::proof_way> evaluate(const comparison_outcome& outcome, double error) const;
-  void settle(std::vector<profiler::proof_way> seen);
+  void update_decisions(std::vector<profiler::proof_way> seen);
   void leave_behind(const std::vector<std::size_t>& order, std::size_t keep);
   std::vector<std::size_t> candidates(int rounds) const;
   bool is_early() const;

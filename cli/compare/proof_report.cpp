@@ -21,15 +21,15 @@ using profiler::proven_figure;
 
 namespace {
 
-struct told_metric {
+struct shown_metric {
   proof_metric metric;
   const char* name;
   profiler::quantity (*show)(double);
 };
-constexpr told_metric told_metrics[] = {{proof_metric::cpu, "CPU time", show_seconds},
-                                        {proof_metric::wall, "wall time", show_seconds},
-                                        {proof_metric::rss, "peak RSS", show_bytes},
-                                        {proof_metric::faults, "page faults", show_count}};
+constexpr shown_metric shown_metrics[] = {{proof_metric::cpu, "CPU time", show_seconds},
+                                          {proof_metric::wall, "wall time", show_seconds},
+                                          {proof_metric::rss, "peak RSS", show_bytes},
+                                          {proof_metric::faults, "page faults", show_count}};
 
 // Percent ("-12.3") below twice the value, otherwise the factor ("x 3.10").
 std::string change(double ratio, const char* unit) {
@@ -63,14 +63,14 @@ std::string render_ways(const profiler::proof& what, std::size_t width, bool col
   constexpr std::string_view name_heading = "change in %";
   constexpr std::size_t least_name_columns = 16;
   std::vector<std::string> headings;
-  for (const told_metric& each : told_metrics) headings.emplace_back(each.name);
+  for (const shown_metric& each : shown_metrics) headings.emplace_back(each.name);
   text_table table(headings);
   std::vector<std::string> names;
   std::size_t name_columns = name_heading.size();
   for (const proof_way& way : what.ways) {
     if (!has_figures(way)) continue;
     std::vector<table_cell> cells;
-    for (const told_metric& each : told_metrics)
+    for (const shown_metric& each : shown_metrics)
       cells.push_back({marked_cell(way.of(each.metric)), style_of(way.of(each.metric))});
     table.add(std::move(cells));
     names.push_back(way.name);
@@ -198,7 +198,7 @@ std::string render_proof(const proof_result& result, bool colour, std::size_t wi
   std::string text;
   if (has_figures(*unchanged)) {
     text = "unchanged:";
-    for (const told_metric& each : told_metrics) {
+    for (const shown_metric& each : shown_metrics) {
       text += fmt::format(" {} {}{}", each.show(unchanged->of(each.metric).before).text, each.name,
                           each.metric == proof_metric::faults ? "\n\n" : ",");
     }

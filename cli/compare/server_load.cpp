@@ -141,11 +141,11 @@ std::string load_course::waits_for() const {
 }
 
 bool load_course::look(pid_t server) {
-  if (told_at_ > 0) return false;
+  if (terminated_at_ > 0) return false;
   if (is_loading()) {
     if (!load_->has_ended()) return true;
     end_load(server);
-    if (!problem_.empty() || loads_left_ == 0) return tell_to_end(server);
+    if (!problem_.empty() || loads_left_ == 0) return terminate(server);
     start_load(server);
     return true;
   }
@@ -154,7 +154,7 @@ bool load_course::look(pid_t server) {
     start_load(server);
   } else if (monotonic_seconds() > ready_began_ + settings_.ready_seconds) {
     problem_ = waits_for();
-    return tell_to_end(server);
+    return terminate(server);
   }
   return true;
 }
@@ -194,9 +194,9 @@ std::string load_course::doubt_about_count(pid_t server) const {
       profiler::say_seconds(load_seconds_));
 }
 
-bool load_course::tell_to_end(pid_t server) {
+bool load_course::terminate(pid_t server) {
   kill(server, SIGTERM);
-  told_at_ = monotonic_seconds();
+  terminated_at_ = monotonic_seconds();
   return false;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// server_load: a server is started by others, given time to become ready, put under a load, and told to end; load_course
+// server_load: a server is started by others, given time to become ready, put under a load, and terminated; load_course
 // does all of this but the start, for recordings and for measured runs. The calling process must have one thread.
 #pragma once
 
@@ -41,14 +41,16 @@ class load_course {
   void count(pid_t server);
   // Why no server can be started: something else answers in its place. Empty: nothing does.
   std::string obstacle() const;
-  // The next step; to be called often while the server runs. False: the server was told to end.
+  // The next step; to be called often while the server runs. False: the server was asked to end.
   bool look(pid_t server);
   // The server may take this long to see the next step, unless a child ends.
   double patience() const { return is_loading() ? 1 : 0.01; }
   bool is_loading() const { return load_.has_value(); }
   const std::string& problem() const noexcept { return problem_; }  // empty: all went well
   std::string waits_for() const;  // after look(), in the past: "the load was still running after 3 s"
-  double told_at() const noexcept { return told_at_; }  // when the server was told to end, monotonic seconds
+  double terminated_at() const noexcept {
+    return terminated_at_;
+  }  // when the server was asked to end, monotonic seconds
 
   double load_seconds() const noexcept { return load_seconds_; }
   // Processor time that the server and its descendants took during the load; never 0 without a problem.
@@ -59,7 +61,7 @@ class load_course {
   void start_load(pid_t server);
   void end_load(pid_t server);
   std::string doubt_about_count(pid_t server) const;
-  bool tell_to_end(pid_t server);
+  bool terminate(pid_t server);
   pid_t start_shell(const std::string& command);
   double seconds_of(pid_t server) const;
 
@@ -73,7 +75,7 @@ class load_course {
   std::optional<running_child> question_;
   std::optional<running_child> load_;
   std::string problem_;
-  double told_at_ = 0;
+  double terminated_at_ = 0;
   double load_began_ = 0;
   double server_before_ = 0;
   double load_seconds_ = 0;

@@ -236,7 +236,7 @@ struct http_server::connection {
     return queue(connection, answer);
   }
 
-  // The library closes the descriptor after it has told so.
+  // The library closes the descriptor after this call.
   static void come_or_go(void* server, MHD_Connection* connection, void** /*context*/,
                          MHD_ConnectionNotificationCode what) {
     auto& self = *static_cast<http_server*>(server);

@@ -57,7 +57,7 @@ struct cost_row {
 // itself failed.
 std::vector<cost_row> rows_of(const cost_outcome& outcome, std::uint64_t size);
 
-// `terminal`: its columns, of which the most telling ones are shown as far as they fit; 0: all.
+// `terminal`: its columns, of which the most informative ones are shown as far as they fit; 0: all.
 std::string render_cost_table(const cost_outcome& outcome, bool colour, std::size_t terminal = 0);
 // One remark for each way that could not be measured, or that was not what its name says.
 std::vector<std::string> cost_remarks(const cost_outcome& outcome);

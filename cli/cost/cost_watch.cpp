@@ -33,7 +33,7 @@ constexpr std::size_t most_named = 5;
 constexpr double seconds_between_keys = 0.05;
 
 // A full disk or a closed pipe ends the watch. What goes to stderr beside a program does not.
-template <typename... values>
+template <class... values>
 void print_on(std::FILE* stream, fmt::format_string<values...> format, values&&... arguments) {
   const std::string text = fmt::format(format, std::forward<values>(arguments)...);
   stream == stderr ? write_message(text) : fmt::print(stream, "{}", text);
@@ -116,7 +116,7 @@ class watch_log {
   int lines_ = 0;
 };
 
-enum class watch_end { told, time_is_up, gone };
+enum class watch_end { interrupted, time_is_up, gone };
 
 // False: a signal, or the key q, has ended the watch before `next`.
 bool wait_until(double next, const held_signals& signals, terminal* screen) {
@@ -151,7 +151,7 @@ watch_end follow(watch_log& log, const watch_settings& settings,
       if (last) {
         if (const auto rates = log.add(*last)) show(*rates);
       }
-      return watch_end::told;
+      return watch_end::interrupted;
     }
   }
 }
@@ -161,7 +161,7 @@ std::FILE* stream_of(const watch_settings& settings) { return settings.json ? st
 
 // Ends the line on which the terminal has shown ^C.
 void end_line(watch_end end, std::FILE* stream) {
-  if (end == watch_end::told && isatty(fileno(stream)) == 1) print_on(stream, "\n");
+  if (end == watch_end::interrupted && isatty(fileno(stream)) == 1) print_on(stream, "\n");
 }
 
 using process_list = std::vector<profiler::process_figures>;

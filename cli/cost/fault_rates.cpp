@@ -92,7 +92,7 @@ namespace {
 constexpr double bytes_per_mib = 1 << 20;
 // From this share on, page faults deserve attention: a hundredth of one processor.
 constexpr double noticeable_share = 0.01;
-// A process that grows faster deserves it, too: bytes a minute.
+// So does growth from this many bytes a minute on.
 constexpr double noticeable_growth = 16 * bytes_per_mib;
 
 std::string rate(double value) {

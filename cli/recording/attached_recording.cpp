@@ -137,7 +137,7 @@ nlohmann::json attached_recording::summary() const {
   return summary;
 }
 
-void attached_recording::tell(bool quiet, bool json) const {
+void attached_recording::print_summary(bool quiet, bool json) const {
   if (json) {
     print_message("{}\n", json_text(summary()));
     return;
@@ -145,7 +145,7 @@ void attached_recording::tell(bool quiet, bool json) const {
   for (const std::string& note : notes_) print_note(note);
   if (quiet) return;
   if (record_->main_profile() != nullptr) print_verdict(*record_->main_profile());
-  tell_files(*record_);
+  print_files(*record_);
   print_note(
       fmt::format("the longest stop of the program took {:.1f} ms", 1e3 * there_->longest_stop_seconds()));
 }

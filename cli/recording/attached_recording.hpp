@@ -39,9 +39,9 @@ class attached_recording {
   void end();
 
   [[nodiscard]] const profiler::recording& record() const { return *record_; }
-  // After end(): what was recorded, as JSON, and told on stderr: as JSON, or, unless `quiet`, in words.
+  // After end(): what was recorded, as JSON; and the same printed on stderr, as JSON or, unless `quiet`, in words.
   [[nodiscard]] nlohmann::json summary() const;
-  void tell(bool quiet, bool json) const;
+  void print_summary(bool quiet, bool json) const;
 
  private:
   void detach_all();

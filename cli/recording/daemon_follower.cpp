@@ -70,25 +70,25 @@ daemon_follower::background daemon_follower::find(const profiler::recording& rec
       continue;
     }
     const bool is_same = file == file_;
-    const bool is_apart = getsid(process) != getsid(0);
-    (is_same && is_apart ? found.daemons : found.others).push_back(process);
-    found.may_become_daemon = found.may_become_daemon || (is_same && !is_apart);
+    const bool has_own_session = getsid(process) != getsid(0);
+    (is_same && has_own_session ? found.daemons : found.others).push_back(process);
+    found.may_become_daemon = found.may_become_daemon || (is_same && !has_own_session);
   }
   return found;
 }
 
-void daemon_follower::follow(profiler::recording& record, bool tells) {
+void daemon_follower::follow(profiler::recording& record, bool prints) {
   if (record.place().empty()) return;
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   const double begin = monotonic_seconds();
   background now = find(record);
   double next_search = begin;
   double wait = busy_seconds;
-  bool has_told = false;
+  bool has_printed = false;
   bool is_asked = false;
   while (!is_asked && (!now.daemons.empty() ||
                        (now.may_become_daemon && monotonic_seconds() - begin < seconds_to_setsid))) {
-    if (!now.daemons.empty() && !std::exchange(has_told, true) && tells) {
+    if (!now.daemons.empty() && !std::exchange(has_printed, true) && prints) {
       print_note(fmt::format(
           "{} goes on in the background, and is recorded until it ends; ^C ends the recording only",
           say_processes(now.daemons)));
@@ -104,7 +104,7 @@ void daemon_follower::follow(profiler::recording& record, bool tells) {
   }
   std::vector<pid_t> left = std::move(now.others);
   left.insert(left.end(), now.daemons.begin(), now.daemons.end());
-  if (!left.empty() && tells)
+  if (!left.empty() && prints)
     print_note(fmt::format("still running, and no longer recorded: {}", say_processes(left)));
 }
 

@@ -21,8 +21,8 @@ class daemon_follower {
   explicit daemon_follower(const std::string& file);
   // While the first process runs, which may execute another file.
   void look(pid_t program);
-  // After it has ended. Says on stderr what it waits for, and what still runs at the end, if `tells`. Throws profile_error.
-  void follow(profiler::recording& record, bool tells);
+  // After it has ended. Says on stderr what it waits for, and what still runs at the end, if `prints`. Throws profile_error.
+  void follow(profiler::recording& record, bool prints);
 
  private:
   struct background {

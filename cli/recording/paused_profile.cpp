@@ -47,7 +47,7 @@ std::string name_of_run(const std::string& output, int run) {
 
 }  // namespace
 
-void profile_repeatedly(const command_line& line, int runs, const std::string& output, bool tells) {
+void profile_repeatedly(const command_line& line, int runs, const std::string& output, bool prints) {
   if (output.empty()) {
     throw cli_error(exit_code::usage, "--rounds: several recordings need a name for their files",
                     fmt::format("Give it: -o FILE.prof; the files are FILE-1.prof to FILE-{}.prof", runs));
@@ -64,11 +64,11 @@ void profile_repeatedly(const command_line& line, int runs, const std::string& o
     request.arguments = {"tarn", "profile"};
     request.arguments.insert(request.arguments.end(), line.options.begin(), line.options.end());
     for (const char* word : {"--rounds", "1", "-o", name.c_str()}) request.arguments.emplace_back(word);
-    if (tells && run < runs) request.arguments.emplace_back("-q");
+    if (prints && run < runs) request.arguments.emplace_back("-q");
     request.arguments.emplace_back("--");
     request.arguments.insert(request.arguments.end(), line.program.begin(), line.program.end());
     request.variables = environment::current();
-    if (tells) print_note(fmt::format("recording {} of {}: {}", run, runs, name));
+    if (prints) print_note(fmt::format("recording {} of {}: {}", run, runs, name));
     end = run_in_foreground(request).wait_status;
     if (run == 1) usual_end = end;
   }
@@ -97,7 +97,7 @@ class paused_program {
   nlohmann::json end_stretch() {
     if (!stretch_) return {{"files", nlohmann::json::array()}};
     stretch_->end();
-    stretch_->tell(quiet_, json_);
+    stretch_->print_summary(quiet_, json_);
     nlohmann::json summary = stretch_->summary();
     stretch_.reset();
     return summary;

@@ -15,7 +15,7 @@ namespace tarn::cli {
 // ends differently from the first one, by a signal, or because tarn refuses. Ends as the last run ended. Throws
 // cli_error if the runs cannot be repeated.
 [[noreturn]] void profile_repeatedly(const command_line& line, int runs, const std::string& output,
-                                     bool tells);
+                                     bool prints);
 
 // Runs a program without recording it, and attaches to it when `tarn attach` asks for it; until then nothing is slowed
 // down. Ends this process as the program ends; each period of recording leaves files of its own. Throws cli_error.

@@ -141,7 +141,7 @@ nlohmann::json summary_of(const recording& record) {
   return summary;
 }
 
-void tell_files(const recording& record) {
+void print_files(const recording& record) {
   for (const auto& file : record.files()) {
     if (file.process == 0) {
       print_message("tarn: {} ({})\n", profiler::printable(file.path), file.program);

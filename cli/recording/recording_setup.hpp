@@ -39,6 +39,6 @@ struct recording_arguments {
 profiler::price_list find_prices(const std::string& allocator, std::vector<std::string>& notes);
 nlohmann::json describe_place(const std::vector<std::string>& notes, const std::string& process = "self");
 nlohmann::json summary_of(const profiler::recording& record);
-void tell_files(const profiler::recording& record);
+void print_files(const profiler::recording& record);
 
 }  // namespace tarn::cli

@@ -30,7 +30,7 @@ constexpr std::size_t most_answer_bytes = 65536;
 constexpr int answer_ms = 60000;
 constexpr int request_ms = 200;  // time for a connected client to send its request
 constexpr int most_forebears = 64;
-constexpr std::size_t most_names = 65536;  // of one program that are tried: anybody may bind such a name
+constexpr std::size_t most_names = 65536;  // tried for one program, as anybody may bind such a name
 constexpr int most_requests = 64;          // in one call, so that nobody keeps the recording from its work
 constexpr int most_tries = 5;
 

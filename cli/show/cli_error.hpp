@@ -57,7 +57,7 @@ cli_error as_cli_error(const std::exception& error);
 // All that tarn says on stderr. What cannot be written is dropped: a closed or full stderr changes neither the work nor the
 // exit status.
 void write_message(std::string_view text) noexcept;
-template <typename... values>
+template <class... values>
 void print_message(fmt::format_string<values...> format, values&&... arguments) {
   write_message(fmt::format(format, std::forward<values>(arguments)...));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// profile_verdict: half a page about a profile, which begins with the trouble that hurts most (trouble.hpp): what ended the
-// program, who held its memory, what grew, or what allocation truly cost and where. The rest follows in short.
+// profile_verdict: half a page about a profile, which begins with the trouble that hurts most (trouble.hpp): what ended
+// the program, who held its memory, what grew, or what allocation truly cost and where. The rest follows in short.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,18 +12,19 @@
 
 namespace tarn::cli {
 
-// What memory did to a program that is not the one of the verdict: that it was killed, came near its limit, or grew to the end.
-// Lines for stderr; empty if none of it.
+// What memory did to a program that is not the one of the verdict: that it was killed, came near its limit, or grew to
+// the end. Lines for stderr; empty if none of it.
 std::string render_memory_verdict(const profiler::profile& p);
 
-// What the terminal and the report's first screen both say of a profile. In each part, lines; in a line, a tab after each figure
-// that stands in a column of its own.
+// What the terminal and the report's first screen both say of a profile. In each part, lines; in a line, a tab after
+// each figure that stands in a column of its own.
 struct summary {
   std::string problem;  // whether memory is the problem, and where
   std::string help;     // what would help: headlines and figures of advise()
   std::string next;     // the next command
 };
-// `actions` are those of advise(). `is_proven_next`: what the changes save is about to be measured, so the next command is not told.
+// `actions` are those of advise(). `is_proven_next`: what the changes save is about to be measured, so no next command
+// is named.
 summary summarise(const profiler::profile& p, const std::vector<profiler::advice>& actions,
                   bool is_proven_next = false);
 

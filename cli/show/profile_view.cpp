@@ -53,7 +53,7 @@ std::size_t caller_of(const std::vector<profiler::source_frame>& path, std::size
 
 }  // namespace
 
-void tell_damage(const std::string& path, const std::string& damage) {
+void warn_of_damage(const std::string& path, const std::string& damage) {
   if (damage.empty()) return;
   print_note(fmt::format("{} is damaged: {}", path, damage));
   is_damage_told = true;
@@ -65,7 +65,7 @@ profiler::profile load_parts_for_command(const std::string& path, profiler::prof
   note_input(path);
   try {
     profiler::profile p = profiler::load_parts(path, detail);
-    tell_damage(path, p.damage);
+    warn_of_damage(path, p.damage);
     if (profiler::flag_in(p.meta, "unfinished")) {
       print_note(
           fmt::format("{} ends {} after the start of the program: its recording goes on, or was killed", path,

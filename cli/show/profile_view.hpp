@@ -14,7 +14,7 @@ namespace tarn::cli {
 
 // Reports on stderr that the file is damaged and was read as far as possible, unless `damage` is empty. The command
 // then ends with exit_code::damaged_profile in place of success (main).
-void tell_damage(const std::string& path, const std::string& damage);
+void warn_of_damage(const std::string& path, const std::string& damage);
 bool damage_was_told();
 
 // Loads the profile with its symbols: those of the file, or, if the profiler had no time to look them up, looked up

@@ -96,9 +96,9 @@ std::string outside_line(const profile& p, const memory_row& row) {
 
 std::string growing_lines(const profile& p, const profiler::memory_growth& what) {
   std::vector<profiler::place_row> places = profiler::places_of(p);
-  const double grain = profiler::number_in(p.meta, "sample_bytes");
-  const auto margin = [grain](const profiler::place_row& one) {
-    return 1.96 * std::sqrt(grain * (one.sum.live_bytes + one.sum.earlier_live_bytes));
+  const double sample_bytes = profiler::number_in(p.meta, "sample_bytes");
+  const auto margin = [sample_bytes](const profiler::place_row& one) {
+    return 1.96 * std::sqrt(sample_bytes * (one.sum.live_bytes + one.sum.earlier_live_bytes));
   };
   std::stable_sort(places.begin(), places.end(),
                    [](const profiler::place_row& left, const profiler::place_row& right) {

@@ -76,11 +76,11 @@ std::string help_for(const pinned_place& place, double total) {
     return "";
   }
   // A pool's spans are full, but for the last one.
-  const double apart = place.live_bytes * 1.02 + 64 * 1024;
+  const double packed = place.live_bytes * 1.02 + 64 * 1024;
   if (place.live_bytes / place.live > largest_pooled)
     return "allocate them before the short-lived blocks, or in a scope of their own";
   return fmt::format("a pool of its own: these blocks then take {}, and what they pin can go back",
-                     say_bytes(apart));
+                     say_bytes(packed));
 }
 
 bool matches(const pinned_place& place, const std::string& filter) {

@@ -140,7 +140,7 @@ void prove(advice& one, const proof_way& way) {
 }
 
 // The ways that would carry it out, and under which the program fails. If all do, it is refuted.
-void tell_failures(advice& one, const proof& all, bool all_fail) {
+void add_failures(advice& one, const proof& all, bool all_fail) {
   std::string names;
   std::string reason;
   for (const proof_way& way : all.ways) {
@@ -192,7 +192,7 @@ void apply_proof(const profile& p, std::vector<advice>& candidates) {
   std::vector<const proof_way*> used;
   for (advice& one : candidates) {
     const proof_way* way = best_way(all, one);
-    tell_failures(one, all, way == nullptr);
+    add_failures(one, all, way == nullptr);
     if (way == nullptr) continue;
     used.push_back(way);
     prove(one, *way);

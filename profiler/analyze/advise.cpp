@@ -146,7 +146,7 @@ double rank_of(const advice& one) {
   return one.share * facts_about(one.kind).weight * (one.reach == advice_reach::setting ? setting_weight : 1);
 }
 
-// What is worth telling, in order.
+// What is worth showing, in order.
 std::vector<advice> sorted_advice(std::vector<advice> candidates, const advice_settings& settings) {
   std::erase_if(candidates, [&settings](const advice& one) {
     return one.grade == advice_grade::counted && one.share < settings.least_share;

@@ -69,14 +69,14 @@ std::optional<memory_growth> growth_of(const profile& p, bool is_live) {
                                   [from](const counter_row& row) { return row.time_ns >= from; });
   const counter_row& last = p.counters.back();
   // Each sampled block stands for so many bytes, and both ends are counts of them.
-  const double grain = number_in(p.meta, "sample_bytes");
-  const double chance = 1.96 * std::sqrt(grain * (first->live_bytes + last.live_bytes));
+  const double sample_bytes = number_in(p.meta, "sample_bytes");
+  const double chance = 1.96 * std::sqrt(sample_bytes * (first->live_bytes + last.live_bytes));
   const memory_growth found{is_live,      first->time_ns,
                             last.time_ns, (*first).*figure,
                             last.*figure, last.live_bytes - first->live_bytes,
                             chance};
   const bool counts = step > 0 && found.bytes() > (is_live ? chance : 0) &&
-                      found.bytes() >= (is_live && grain == 0 ? least_exact_growth : least_growth) &&
+                      found.bytes() >= (is_live && sample_bytes == 0 ? least_exact_growth : least_growth) &&
                       found.bytes() >= least_growth_share * found.to_bytes;
   return counts ? std::optional(found) : std::nullopt;
 }

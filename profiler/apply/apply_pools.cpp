@@ -23,25 +23,25 @@ constinit std::size_t group_count = 0;
 constinit thread_local tarn_pool_bin* bins[most_apply_groups];  // null: the empty one
 
 // The group whose pool a block belongs to, and the block's usable bytes.
-struct block_home {
+struct block_owner {
   std::size_t number = 0;  // group_count: it is malloc's, or a pool's of the program
   std::size_t capacity = 0;
 };
 
-block_home home_of(const void* block) {
+block_owner owner_of(const void* block) {
   const tarn_pool* const pool = tarn_pool_of(block);
   const tarn_buffer_pool* buffers = nullptr;
-  block_home home;
+  block_owner owner;
   if (pool == nullptr && reinterpret_cast<std::uintptr_t>(block) % buffer_alignment == 0)
-    buffers = tarn_buffer_pool_of(block, &home.capacity);
+    buffers = tarn_buffer_pool_of(block, &owner.capacity);
   if (pool == nullptr && buffers == nullptr) return {group_count, 0};
-  const auto is_home = [&](const group_pools& group) {
+  const auto is_owner = [&](const group_pools& group) {
     return pool != nullptr ? group.pool == pool : group.buffers == buffers;
   };
-  while (home.number < group_count && !is_home(groups[home.number])) ++home.number;
-  if (home.number == group_count) return {group_count, 0};
-  if (pool != nullptr) home.capacity = groups[home.number].size;
-  return home;
+  while (owner.number < group_count && !is_owner(groups[owner.number])) ++owner.number;
+  if (owner.number == group_count) return {group_count, 0};
+  if (pool != nullptr) owner.capacity = groups[owner.number].size;
+  return owner;
 }
 
 tarn_pool_bin*& bin_of(std::size_t number) {
@@ -92,7 +92,7 @@ void* take(std::size_t number, std::size_t bytes) noexcept {
 }
 
 bool give(void* block) noexcept {
-  const std::size_t number = home_of(block).number;
+  const std::size_t number = owner_of(block).number;
   if (number == group_count) return false;
   const group_pools& group = groups[number];
   if (group.buffers != nullptr) {
@@ -104,7 +104,7 @@ bool give(void* block) noexcept {
   return true;
 }
 
-std::size_t capacity_of(const void* block) noexcept { return home_of(block).capacity; }
+std::size_t capacity_of(const void* block) noexcept { return owner_of(block).capacity; }
 
 unsigned long taken(std::size_t number) noexcept {
   if (groups[number].buffers != nullptr) {

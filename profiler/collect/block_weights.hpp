@@ -34,10 +34,10 @@ class block_weights {
     if (!full_) return of(block);
     return block.size >= large_block_bytes ? 1 : full_timed_every;
   }
-  // A sampled block has told it.
+  // A sampled block has come with this number.
   void see(std::uint64_t halvings) { fewest_halvings_ = std::min(fewest_halvings_, halvings); }
   void see(const block_weights& child) { see(child.fewest_halvings_); }
-  // The mean distance of samples by now: the largest that a sample told.
+  // The mean distance of samples by now: the largest of any sample.
   double distance() const noexcept { return std::ldexp(sample_bytes_, -static_cast<int>(fewest_halvings_)); }
 
  private:

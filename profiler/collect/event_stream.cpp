@@ -81,8 +81,8 @@ void event_stream::take_line(const std::string& text, std::uint64_t words_at) {
   const std::uint64_t numbers = word(words_at + 1);
   const std::uint64_t function_bytes = std::min<std::uint64_t>(numbers >> 32, text.size());
   if (modules_ == nullptr || !is_script_address(address)) return;
-  modules_->told_line(address, {text.substr(0, function_bytes), text.substr(function_bytes),
-                                static_cast<std::uint32_t>(numbers), false});
+  modules_->add_script_line(address, {text.substr(0, function_bytes), text.substr(function_bytes),
+                                      static_cast<std::uint32_t>(numbers), false});
 }
 
 bool event_stream::take_text(std::uint64_t first) {

@@ -23,7 +23,7 @@ class module_sink {
  public:
   virtual void loaded(loaded_elf library) = 0;
   // Requires that `address` is a script_address.
-  virtual void told_line(std::uint64_t address, const source_frame& line) = 0;
+  virtual void add_script_line(std::uint64_t address, const source_frame& line) = 0;
 
  protected:
   ~module_sink() = default;

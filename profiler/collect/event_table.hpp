@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// event_table: rows of the table of single events (docs/reference/format.md) that are not yet in the file. Invariant: at most
-// `most` rows in all, those that were taken included. Not thread-safe.
+// event_table: rows of the table of single events (docs/reference/format.md) that are not yet in the file: at most `most`
+// rows in all, those that were taken included. Not thread-safe.
 #pragma once
 
 #include <array>

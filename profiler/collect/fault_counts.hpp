@@ -55,8 +55,10 @@ class fault_counts {
                  const call_duration& took);
 
   double seen() const noexcept { return seen_; }
-  // No call has had faults that were not told.
-  bool are_all_told() const noexcept { return settings_.join_faults && squares_ < sampled_faults * seen_; }
+  // No call has had faults that were not reported.
+  bool are_all_reported() const noexcept {
+    return settings_.join_faults && squares_ < sampled_faults * seen_;
+  }
   void absorb(const fault_counts& child);
   // The uncertainty of what each site was given, as far as it is known only from samples.
   void fill_variances(profile& into, const site_table& sites, const block_weights& weights) const;
@@ -64,7 +66,7 @@ class fault_counts {
   void fill_shared(profile& into, const site_table& sites, const block_weights& weights) const;
 
  private:
-  // The mean of what a told fault stands for, by faults, where not all are told.
+  // How many faults a reported one stands for, on average, where not all are reported.
   static constexpr double sampled_faults = 1.5;
 
   void see(const fault_event& event);

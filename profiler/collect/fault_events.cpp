@@ -27,13 +27,13 @@ constexpr std::size_t most_buffer_pages = 128;
 constexpr std::size_t fewest_buffer_pages = 8;
 
 // Mode sample: reported faults per second, as reporting one costs the program about a microsecond.
-constexpr std::uint64_t told_per_second = 10000;
+constexpr std::uint64_t recorded_per_second = 10000;
 
 // The kernel lowers its limit while events take too much of the processor's time.
 std::uint64_t most_per_second() {
   std::ifstream file("/proc/sys/kernel/perf_event_max_sample_rate");
   std::uint64_t most = 0;
-  return file >> most && most > 0 ? std::min(most, told_per_second) : told_per_second;
+  return file >> most && most > 0 ? std::min(most, recorded_per_second) : recorded_per_second;
 }
 
 // `thread` 0: the calling thread, and with attr.inherit what it starts.
@@ -316,7 +316,7 @@ void fault_events::take_sample(record_reader& in, kernel_events& to) {
     if (const auto period = clock_ids_.find(in.word()); period != clock_ids_.end()) {
       to.clock.push_back(read_clock_sample(in));
       to.clock.back().period_ns = period->second;
-      ticks_told_ += 1;
+      ticks_recorded_ += 1;
       return;
     }
   }
@@ -327,7 +327,7 @@ void fault_events::take_sample(record_reader& in, kernel_events& to) {
   fault.time_ns = in.word();
   fault.address = in.word();
   fault.weight = static_cast<double>(std::max<std::uint64_t>(1, in.word()));
-  told_ += 1;
+  recorded_ += 1;
   seen_ += fault.weight;
   fault.in_kernel = (in.header().misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
   if (!settings_.mappings) return;

@@ -90,8 +90,9 @@ struct fault_settings {
 
 // The kernel counts dropped faults and dropped clock samples together; they are divided in the proportion of the
 // records that arrived.
-constexpr double lost_faults(double lost_records, double faults_told, double ticks_told) noexcept {
-  return faults_told > 0 ? lost_records * faults_told / (faults_told + ticks_told) : lost_records;
+constexpr double lost_faults(double lost_records, double faults_recorded, double ticks_recorded) noexcept {
+  return faults_recorded > 0 ? lost_records * faults_recorded / (faults_recorded + ticks_recorded)
+                             : lost_records;
 }
 
 class fault_events {
@@ -116,9 +117,9 @@ class fault_events {
   // Appends all new records.
   void take(kernel_events& to);
   // Faults whose records the kernel dropped because a buffer was full.
-  double lost() const noexcept { return lost_faults(lost_, told_, ticks_told_); }
+  double lost() const noexcept { return lost_faults(lost_, recorded_, ticks_recorded_); }
   // Faults per reported fault; 1 at least.
-  double period() const noexcept { return told_ > 0 ? seen_ / told_ : 1; }
+  double period() const noexcept { return recorded_ > 0 ? seen_ / recorded_ : 1; }
 
  private:
   struct buffer {
@@ -151,10 +152,10 @@ class fault_events {
   // The period of each clock event, by its id, which is in its records.
   std::unordered_map<std::uint64_t, std::uint64_t> clock_ids_;
   bool sees_kernel_ = false;
-  double told_ = 0;
+  double recorded_ = 0;
   double seen_ = 0;
-  double ticks_told_ = 0;  // samples of the clock
-  double lost_ = 0;        // dropped records of both kinds
+  double ticks_recorded_ = 0;  // samples of the clock
+  double lost_ = 0;            // dropped records of both kinds
   std::string refusal_;
 };
 

@@ -97,7 +97,7 @@ profile watch_faults(std::uint32_t process, double seconds, const std::function<
   const auto end =
       begin + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(seconds));
   jit_code jit;
-  // After the events are open: what is mapped from then on is told by them.
+  // After the events are open: they report what is mapped from then on.
   address_space space(process);
   process_model model{model_settings{}};
   kernel_events news;

@@ -66,7 +66,7 @@ bool leads_through_nameless(const profile& p, std::uint32_t stack) {
   return found;
 }
 
-// The recorder has told the modules that call paths lead through. False: there are none.
+// The recorder has reported the modules that call paths lead through. False: there are none.
 bool note_unread_interpreters(profile& p) {
   constexpr std::pair<const char*, const char*> names[] = {
       {"ruby", "Ruby"}, {"php", "PHP"}, {"perl", "Perl"}, {"luajit", "LuaJIT"}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// model_events: what a process_model is told, and the settings by which it counts. Plain data.
+// model_events: what a process_model gets, and the settings by which it counts. Plain data.
 #pragma once
 
 #include <cstddef>

@@ -22,12 +22,12 @@ class output_files {
  public:
   static constexpr int most_names = 1000;  // names tried for one file, as long as the one before exists
 
-  // Throws profile_error: the given name is unusable, or the folder of the files is. So that this is told before the program
+  // Throws profile_error if the given name or the folder of the files is unusable, which is known before the program
   // runs.
   explicit output_files(const recording_settings& settings);
 
-  // `number` counts from 1; further numbers are for names that are taken, as by earlier images of the process. `end`: of
-  // the name of a file that is not the program's own.
+  // `number` counts from 1; further numbers are for names that are taken, as by earlier images of the process. `end` is
+  // what the name of a file ends in that is not the program's own.
   std::string name(const std::string& program, std::uint32_t process, const std::string& end,
                    int number) const;
   bool has_given_name() const noexcept { return !output_.empty(); }

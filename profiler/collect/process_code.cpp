@@ -53,7 +53,7 @@ void process_code::loaded(loaded_elf library) {
   for (module_info& module : modules_of(library)) into_->modules.push_back(std::move(module));
 }
 
-void process_code::told_line(std::uint64_t address, const source_frame& line) {
+void process_code::add_script_line(std::uint64_t address, const source_frame& line) {
   if (into_->symbols.size() >= most_lines) return;
   into_->symbols.try_emplace(address, 1, line);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// process_code: the code that a process has: the files that it has loaded, the lines of interpreted functions, code made at
-// run time, and which of it is malloc. Owned by the recording of the process, for one thread.
+// process_code: the code that a process has: the files that it has loaded, the lines of interpreted functions, code
+// made at run time, and which of it is malloc. Owned by the recording of the process, for one thread.
 //
-// Modules and lines go into the process's profile as they are told. Invariant: each file counts once at each base; a
-// process has at most most_modules modules and most_lines lines, whatever it tells.
+// Modules and lines go into the process's profile as they are reported. Invariant: each file counts once at each base;
+// a process has at most most_modules modules and most_lines lines, whatever it reports.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,13 @@ class process_code final : public module_sink {
   void inherit(const process_code& parent);
   // The library's path is "" for the program itself.
   void loaded(loaded_elf library) override;
-  void told_line(std::uint64_t address, const source_frame& line) override;
-  // Mode faults: a mapping that the kernel has told of.
+  void add_script_line(std::uint64_t address, const source_frame& line) override;
+  // Mode faults: a mapping that the kernel has reported.
   void map(const mapping_event& event);
   const memory_regions& regions() const noexcept { return regions_; }
 
-  // Whose code a sample of the clock is in; empty: malloc's code is not known, and the times of timed calls stand alone.
+  // Whose code a sample of the clock is in; empty: malloc's code is not known, and the times of timed calls stand
+  // alone.
   std::optional<process_model::code> at(const clock_sample& sample, const process_page& page,
                                         malloc_code_reader& mallocs);
   // Why it is not known, for the profile; empty: it is, or no sample has come.
@@ -51,7 +52,7 @@ class process_code final : public module_sink {
  private:
   const process_identity* who_;
   profile* into_;
-  std::set<std::pair<std::string, std::uint64_t>> loaded_;  // modules told so far: path and base
+  std::set<std::pair<std::string, std::uint64_t>> loaded_;  // modules reported so far: path and base
   memory_regions regions_;                                  // mode faults
   std::optional<malloc_code> malloc_;                       // looked up at the first clock sample
   jit_code jit_;

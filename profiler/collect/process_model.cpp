@@ -70,7 +70,7 @@ void process_model::end_run(thread_state& thread) {
   thread.run.end();
 }
 
-void process_model::settle() {
+void process_model::finish_events() {
   for (thread_state& thread : thread_states_) {
     thread.waiting.clear();
     end_run(thread);
@@ -107,7 +107,7 @@ void process_model::settle() {
   figures.allocations_variance += weight * (weight - 1);
   figures.bytes_variance += size * size * weight * (weight - 1);
   if (event.usable != 0) {
-    // The recorder tells it for some blocks only; for others it is estimated as glibc's rounding.
+    // The recorder knows it for some blocks only; for others it is estimated as glibc's rounding.
     figures.usable_bytes += weight * static_cast<double>(event.usable);
   } else {
     figures.usable_bytes +=
@@ -158,7 +158,8 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
     faults = faults_.resolve(memory(), owner.waiting, added, event.took);
     owner.waiting.clear();
   }
-  times_.count_get(site.times, index, weights_.of_calls(block), event.took, faults, faults_.are_all_told());
+  times_.count_get(site.times, index, weights_.of_calls(block), event.took, faults,
+                   faults_.are_all_reported());
 }
 
 void process_model::remove_block(std::uint32_t thread, const living_block& block,

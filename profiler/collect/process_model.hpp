@@ -60,7 +60,7 @@ class process_model {
   // Mode faults: a fault by the call path `node`, on the mapping named `place`.
   void touched(const fault_event& event, std::uint32_t node, const std::string& place);
   // Drops what waits for a thread's next event; there will be none.
-  void settle();
+  void finish_events();
 
   // A clock sample, one per `ns_each` of processor time, and the code in which the process was.
   void clock_sample(double ns_each, code in) noexcept { times_.count_clock(ns_each, in); }

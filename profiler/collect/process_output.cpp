@@ -76,7 +76,7 @@ void process_output::finish(const profile& p) {
       problem_ = error.what();
     }
   }
-  tell();
+  report_problem();
   file_.reset();
 }
 

@@ -43,7 +43,7 @@ class process_output {
   void finish(const profile& p);
   void clear_problem() { problem_.clear(); }
   // Lets the list of files know the problem.
-  void tell() { files_->set_problem(path_, problem_); }
+  void report_problem() { files_->set_problem(path_, problem_); }
   void validate() const;
 
  private:

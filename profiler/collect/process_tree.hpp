@@ -23,14 +23,14 @@ class process_tree {
   // Null: there is none. The newest image is the current one.
   recorded_process* by_id(std::uint32_t process) const;
   recorded_process* by_serial(std::uint64_t serial) const;
-  // Only a parent of the same user: what a process of other rights has told must not get into its profile.
+  // Only a parent of the same user: what a process of other rights has reported must not get into its profile.
   recorded_process* parent_of(const recorded_process& process) const;
   recorded_process& add(std::unique_ptr<recorded_process> process);
   std::unique_ptr<recorded_process> remove(const recorded_process& process);
   // One after the other, in turn. Requires that there is one.
   recorded_process& next();
 
-  // The kernel has told that the process called exec; its new image has not arrived.
+  // The kernel has reported that the process called exec; its new image has not arrived.
   void note_exec(std::uint32_t process, std::uint64_t time_ns);
   // The last time until then at which the process called exec, which is forgotten; 0: not known.
   std::uint64_t take_exec(std::uint32_t process, std::uint64_t until_ns);

@@ -51,7 +51,7 @@ class process_usage {
   void read(const process_figures& now);
   // The process has called exec when these were its figures.
   void end_by_exec(const usage_figures& at_exec);
-  // The figures that the process itself told when it ended.
+  // The figures that the process itself reported when it ended.
   void end_by_exit(const usage_figures& at_exit);
   // Reads the kernel's peaks of memory, which cover the process's whole life. Returns that of resident memory; 0: it is of
   // before tarn attach.

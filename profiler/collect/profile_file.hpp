@@ -30,7 +30,8 @@ class profile_file {
   // These throw profile_error, e.g. if the disk is full.
   void append_events(const table& rows);
   void checkpoint(const profile& p);
-  void finish(const profile& p);  // the last checkpoint; nothing stays that does not count, if events are few
+  void finish(const profile&
+                  p);  // the last checkpoint; rewrites the file without outdated tables if it has few events
   void drop_events(const profile& p);  // and stores `p`
 
   bool has_events() const noexcept { return !events_.empty(); }

@@ -231,7 +231,7 @@ void recorded_process::supersede(const usage_figures* at_exec) {
 
 void recorded_process::end() {
   drain(no_limit);
-  model_.settle();
+  model_.finish_events();
   read_counters(true);
   if (!is_superseded_) code_.look_at_generated();
 }
@@ -381,7 +381,7 @@ void recorded_process::write(bool last) {
   flush_events();
   open_file();
   store(last);
-  output_.tell();
+  output_.report_problem();
 }
 
 profile recorded_process::finish_file() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// recorded_process: one process image, from the start of its recording to exec or to the end of the process: it brings what the
-// process tells, and what the kernel tells of it, into its model, and writes its profile. Owned by the recording; used by its
-// thread only. It is not moved: its parts know each other.
+// recorded_process: one process image, from the start of its recording to exec or to the end of the process: it brings
+// what the process reports, and what the kernel reports of it, into its model, and writes its profile. Owned by the
+// recording; used by its thread only. It is not moved: its parts know each other.
 //
 // Everything but its id and its user comes from the process's own memory, and can falsify its own figures only.
 #pragma once
@@ -59,8 +59,8 @@ class recorded_process {
   bool look(std::uint64_t now, std::size_t processes);
   // Writes a checkpoint if one is due.
   void save_when_due(std::uint64_t now);
-  // If it waits at its end: what its memory consists of, and which blocks can be reached. It waits as long as `beat`, called
-  // some times a second, shows that the collector works.
+  // If it waits at its end: what its memory consists of, and which blocks can be reached. It waits as long as `beat`,
+  // called some times a second, shows that the collector works.
   void look_at_end(const std::function<void()>& beat);
   void read_counters(bool at_end);
 

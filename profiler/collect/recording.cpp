@@ -94,12 +94,12 @@ model_settings recording::settings_of_models() const {
   models.unmap_page_ns = settings_.prices.unmap_page;
   models.page_bytes = static_cast<double>(sysconf(_SC_PAGESIZE));
   models.join_faults = faults_.is_open();
-  // Sampled blocks' events would tell no view or export more than the sites do.
+  // Sampled blocks' events would show no view or export more than the sites do.
   models.most_events = settings_.keep_events && settings_.mode == profile_mode::full ? most_events : 0;
   return models;
 }
 
-// ---- what the kernel tells ----
+// ---- events of the kernel ----
 
 void recording::take_kernel_events() {
   new_.clear();
@@ -219,7 +219,7 @@ image_begin recording::find_begin(const process_identity& who, const process_pag
 }
 
 void recording::add_process(arrival&& from) {
-  take_kernel_events();  // the kernel has told of the image's exec
+  take_kernel_events();  // among them the image's exec
   const process_page& page = from.memory->page();
   using arguments = std::vector<std::string>;
   const auto status = read_process(from.process);

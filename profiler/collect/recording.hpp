@@ -7,8 +7,8 @@
 // another thread's reuse of a freed block) is handled before it: a free is published before the block is released,
 // an allocation before the program gets it.
 //
-// A process's parent is the one thing that it tells about another process: the parent's profile takes in what small children did.
-// It is accepted if the process knows the parent's serial, which only its descendants do, and has the same user.
+// The only thing that a process reports about another one is its parent, whose profile takes in what small children
+// did. It is accepted if the process knows the parent's serial, which only its descendants do, and has the same user.
 //
 // For one thread, which calls drain() as often as it can; a program whose ring is full waits for it.
 #pragma once
@@ -44,8 +44,7 @@ class recording {
 
   // Handles new events. True: there were many, and the next drain should come soon.
   bool drain();
-  // Tells the program's process id; and that it has ended, while it is still a zombie whose /proc entry can be
-  // read.
+  // The program has its process id; and it has ended, but is still a zombie whose /proc entry can be read.
   void program_started(std::uint32_t process);
   void program_ended(int wait_status);
   // Writes the file of a process as of now. Returns its path; `problem`: why there is none, or why it is
@@ -72,7 +71,7 @@ class recording {
   model_settings settings_of_models() const;
   double seconds_since_1970(std::uint64_t raw_ns) const;
   void beat();
-  // What the kernel has told.
+  // Handles the kernel's events: faults, mappings, exec.
   void take_kernel_events();
   bool give(page_fault& fault);  // false: its image has not arrived yet, and it is unchanged
   bool give(const clock_sample& sample);

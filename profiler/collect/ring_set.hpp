@@ -40,7 +40,7 @@ class ring_set {
   // True: there was much.
   bool drain(std::uint64_t until_ns, const std::function<void()>& flush);
   void close();
-  // What is missing of what the process should have told, as sentences for the profile.
+  // What is missing of the process's events, as sentences for the profile.
   std::vector<std::string> refusals() const;
   void validate() const;
 

@@ -10,7 +10,7 @@
 
 namespace tarn::profiler {
 
-// The numbers of a thread's youngest living blocks. Invariant: at most `most`, the newest last.
+// The numbers of a thread's youngest living blocks, at most `most`, the newest last.
 class youngest_blocks {
  public:
   void add(std::uint64_t number) {

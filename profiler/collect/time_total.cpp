@@ -47,8 +47,8 @@ time_total total_time(const timed_total& timed, const clock_counts& clock, const
       clock.ns_each * clock.ns_each * (clock.malloc_squares + 1) + timed.large_ns * timed.large_ns / 12;
   // Malloc's share of the uncovered time is taken to be that of the samples, and may be any from 0 to 1: a uniform
   // distribution's mean square distance from `share`.
-  const double apart = share - 0.5;
-  const double uncovered_variance = uncovered * uncovered * (1.0 / 12 + apart * apart);
+  const double from_half = share - 0.5;
+  const double uncovered_variance = uncovered * uncovered * (1.0 / 12 + from_half * from_half);
   // The error is a share of the true time, which either figure may be near to; a share of a timed figure that is
   // far too low would be too small.
   const double error = timed_calls_error * std::max(timed.small_ns, by_clock);

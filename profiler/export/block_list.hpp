@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // block_list: a sequence that grows at its end in blocks of equal length. No element moves, and at most one block is
 // partly used, whatever the size of an element: std::deque's blocks of 512 bytes hold two of 224, and waste a ninth.
-// Invariant: blocks = ceil(size / per_block). Not thread-safe.
+// Not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -101,8 +101,8 @@ std::string change::margin_text() const {
 
 difference difference::between(const profile& before, const profile& after) {
   difference_builder builder(1, 1);
-  builder.tell(difference_builder::side::before, before);
-  builder.tell(difference_builder::side::after, after);
+  builder.add_times(difference_builder::side::before, before);
+  builder.add_times(difference_builder::side::after, after);
   profile first = before, second = after;
   builder.add(difference_builder::side::before, first);
   builder.add(difference_builder::side::after, second);
@@ -186,7 +186,7 @@ std::vector<identified_row> rows_by_identity(const profile& p, const std::vector
 
 }  // namespace
 
-void difference_builder::tell(side which, const profile& p) {
+void difference_builder::add_times(side which, const profile& p) {
   calibration_.add(static_cast<std::size_t>(which), p.malloc_time);
   if (p.mode != profile_mode::sample || p.malloc_time.factor <= 0 || !knows_scatter()) return;
   std::vector<timed_place> places;

@@ -3,10 +3,11 @@
 // certain that is, and whether it exceeds limits. Sites are equal if the functions of their call paths and their
 // types are equal; lines and addresses may differ.
 //
-// All costs use the prices of the first recording, and times in malloc one calibration (malloc_calibration) and one price of a
-// call at each place (call_prices). Each change has a 95 % interval, derived from how much the recordings of a side differ (Student's t, one variance for both sides), but never narrower than sampling within
-// the recordings implies. The intervals of sites are wider: those of all sites with at least 1 % of the total hold
-// jointly with 95 % (Bonferroni).
+// All costs use the prices of the first recording, and times in malloc one calibration (malloc_calibration) and one
+// price of a call at each place (call_prices). Each change has a 95 % interval, derived from how much the recordings of
+// a side differ (Student's t, one variance for both sides), but never narrower than sampling within the recordings
+// implies. The intervals of sites are wider: those of all sites with at least 1 % of the total hold jointly with 95 %
+// (Bonferroni).
 #pragma once
 
 #include <array>
@@ -55,8 +56,8 @@ struct difference {
   std::array<change, metric_count> totals;  // in the order of metrics()
   // For a change of each total by small_change (recordings_to_find); 0: too many, or there was nothing before.
   std::array<std::size_t, metric_count> recordings_needed = {};
-  // What a call took, in mode sample and where there are three recordings and more; before = 0: not known. Its margin is of
-  // price_confidence. has_one_price: the times of all recordings rest on the same price at each place.
+  // What a call took, in mode sample and where there are three recordings and more; before = 0: not known. Its margin
+  // is of price_confidence. has_one_price: the times of all recordings rest on the same price at each place.
   change call_price;
   bool has_one_price = false;
   std::size_t recordings_needed_for_price = 0;
@@ -82,8 +83,9 @@ class difference_builder {
   // The numbers of recordings that will be added on each side, at least one each.
   difference_builder(std::size_t before, std::size_t after);
 
-  // For all recordings before the first add(): only the times in malloc of those that were told become comparable.
-  void tell(side which, const profile& p);
+  // For all recordings before the first add(): only the times in malloc of those that were added here become
+  // comparable.
+  void add_times(side which, const profile& p);
   // Changes the prices of `p` to those of the first recording, and its times in malloc.
   void add(side which, profile& p);
   // Requires that all recordings were added; the builder is empty then.
@@ -106,8 +108,8 @@ class difference_builder {
                   const column_values& values) const;
   // The row of a site; a new one where it is met for the first time.
   std::uint32_t row_of(const path_identity& identity, const metric_row& row, const profile& p);
-  // Makes the times in malloc those of its numbers of calls, each at the price that all recordings have. Returns the variance
-  // of their sum; below 0: the recording keeps its own.
+  // Makes the times in malloc those of its numbers of calls, each at the price that all recordings have. Returns the
+  // variance of their sum; below 0: the recording keeps its own.
   double use_common_prices(profile& p);
   void take_call_price();
   bool has_one_price() const { return !calibration_.differ() && call_prices_.are_equal(); }
@@ -120,7 +122,8 @@ class difference_builder {
   std::size_t recordings_[2];
   malloc_calibration calibration_;
   call_prices call_prices_;
-  // Sums over the recordings whose price of a call is known, of the times in malloc; `fitted`: as far as the processor's time allows.
+  // Sums over the recordings whose price of a call is known, of the times in malloc; `fitted`: as far as the
+  // processor's time allows.
   double found_ns_ = 0;
   double fitted_ns_ = 0;
   bool has_prices_ = false;

@@ -8,7 +8,7 @@ namespace tarn::profiler {
 namespace {
 
 // So unlikely is it that sides of one factor get different ones: 1 %.
-constexpr double standard_errors_apart = 2.58;
+constexpr double least_standard_errors = 2.58;
 
 double small_of(const malloc_time& times) { return times.small_ns > 0 ? times.small_ns : times.ns; }
 
@@ -29,7 +29,7 @@ void malloc_calibration::add(std::size_t side, const malloc_time& times) {
 bool malloc_calibration::differ() const {
   if (sides_[0].timed_ns <= 0 || sides_[1].timed_ns <= 0) return true;
   const double error = std::sqrt(sides_[0].variance() + sides_[1].variance());
-  return std::abs(sides_[0].factor() - sides_[1].factor()) > standard_errors_apart * error;
+  return std::abs(sides_[0].factor() - sides_[1].factor()) > least_standard_errors * error;
 }
 
 double malloc_calibration::factor_of(std::size_t side) const {

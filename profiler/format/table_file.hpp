@@ -53,7 +53,7 @@ struct column {
   std::variant<integers, reals, texts> values;
 };
 
-// Invariant: all columns have `rows` values.
+// Invariant (checked when it is packed): all columns have `rows` values.
 struct table {
   std::string name;
   std::size_t rows = 0;

@@ -81,7 +81,7 @@ struct site_figures {
   double bytes_at_peak = 0;  // live bytes when the whole program's live bytes were highest
   double live = 0;           // blocks that live at the end
   double live_bytes = 0;
-  double earlier_live_bytes = 0;  // at the mark of which meta tells the time (growth_from_ns)
+  double earlier_live_bytes = 0;  // at the time growth_from_ns of the meta table
   double lifetime_ns = 0;         // sum over freed blocks
   double foreign_frees = 0;       // by a thread other than the allocating one
   double lifo_frees = 0;          // of the youngest living block of the thread

@@ -93,7 +93,7 @@ std::uint32_t call_path::child_of(std::uint32_t parent, std::uintptr_t address, 
                                   script_source* scripts, const script_frame* script) {
   std::uint32_t node = nodes_.find(parent, address);
   if (node != 0) return node;
-  if (script != nullptr) scripts->tell(*script, address);
+  if (script != nullptr) scripts->send(*script, address);
   if (sink.announce(parent, address)) node = nodes_.insert(parent, address);
   return node != 0 ? node : parent;
 }
@@ -172,7 +172,7 @@ void call_path::learn(frame& out, const frame_step& now, stack_memory& stack, ru
          0,
          0,
          is_kept ? generation : generation_ - 2,
-         more ? place_of(next.pc, next.stack_pointer) : std::uint16_t{0}};
+         more ? bucket_of(next.pc, next.stack_pointer) : std::uint16_t{0}};
 }
 
 // The frame pointer of the caller of `inner`, the outermost frame of the path so far. False: it cannot be read.
@@ -185,19 +185,19 @@ bool call_path::read_frame_pointer(const frame* const* inner, stack_memory& stac
   return true;  // that of the origin
 }
 
-// The next frame of the path, which so far begins at `inner`. `place`: where it was last time, and is from now on. It takes the
-// place of none of the path: there are more places than frames. Null: the path has ended.
+// The next frame of the path, which so far begins at `inner`. `bucket`: where it was last time, and is from now on. It takes the
+// bucket of none of the path: there are more buckets than frames. Null: the path has ended.
 call_path::frame* call_path::find(std::uintptr_t pc, std::uintptr_t stack_pointer,
-                                  std::uintptr_t first_frame_pointer, std::uint16_t& place,
+                                  std::uintptr_t first_frame_pointer, std::uint16_t& bucket,
                                   const frame* const* inner, stack_memory& stack, rule_table& rules,
                                   rule_source& source) {
   const frame* const* const end = path_ + most_frames;
   frame_step now = {pc, stack_pointer, first_frame_pointer, 0, 0, false};
   if (inner != end && (now.pc <= lowest_code || !read_frame_pointer(inner, stack, now.frame_pointer)))
     return nullptr;
-  if (is_known(frames_[place], now)) return &frames_[place];
-  for (place = place_of(now.pc, now.stack_pointer);; place = (place + 1) & (known_frames - 1)) {
-    frame& here = frames_[place];
+  if (is_known(frames_[bucket], now)) return &frames_[bucket];
+  for (bucket = bucket_of(now.pc, now.stack_pointer);; bucket = (bucket + 1) & (known_frames - 1)) {
+    frame& here = frames_[bucket];
     if (is_known(here, now)) return &here;
     if (std::find(inner, end, &here) != end) continue;
     learn(here, now, stack, rules, source);
@@ -212,15 +212,15 @@ bool call_path::unwind(const call_origin& origin, stack_memory stack, rule_table
   std::uintptr_t pc = origin.return_address;
   std::uintptr_t stack_pointer = origin.stack_pointer;
   const std::uint32_t generation = generation_;
-  std::uint16_t first = place_of(pc, stack_pointer);
-  std::uint16_t* place = &first;
+  std::uint16_t first = bucket_of(pc, stack_pointer);
+  std::uint16_t* bucket = &first;
   std::uint32_t node = frames_[first].node;  // of the next frame, as the frame before it says
   bool is_named = true;
   frame** at = path_ + most_frames;
   do {
-    frame* here = &frames_[*place];
+    frame* here = &frames_[*bucket];
     if (__builtin_expect(is_of(*here, pc, stack_pointer, generation), 1) == 0) {
-      here = find(pc, stack_pointer, origin.frame_pointer, *place, at, stack, rules, source);
+      here = find(pc, stack_pointer, origin.frame_pointer, *bucket, at, stack, rules, source);
       if (here == nullptr) break;
       is_named = is_named && here->node != 0;
     }
@@ -228,7 +228,7 @@ bool call_path::unwind(const call_origin& origin, stack_memory stack, rule_table
     is_named = is_named && here->node == node;
     node = here->parent;
     stack_pointer = here->caller_stack_pointer;
-    place = &here->caller;
+    bucket = &here->caller;
     if (here->pc_slot == 0 || !stack.read(here->pc_slot, pc)) break;
     pc = plain_address(pc);
   } while (at != path_);

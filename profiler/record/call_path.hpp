@@ -138,8 +138,8 @@ class call_path {
     script_frame script;
   };
 
-  // The frames of a recursive function, at regular distances, get different places.
-  static std::uint16_t place_of(std::uintptr_t pc, std::uintptr_t stack_pointer) {
+  // The frames of a recursive function, at regular distances, get different buckets.
+  static std::uint16_t bucket_of(std::uintptr_t pc, std::uintptr_t stack_pointer) {
     return static_cast<std::uint16_t>((pc * 0x9e3779b97f4a7c15U >> 40 ^ stack_pointer >> 4) &
                                       (known_frames - 1));
   }
@@ -155,7 +155,7 @@ class call_path {
   void learn(frame& out, const unwind::frame_step& now, stack_memory& stack, rule_table& rules,
              rule_source& source);
   [[gnu::noinline]] frame* find(std::uintptr_t pc, std::uintptr_t stack_pointer,
-                                std::uintptr_t first_frame_pointer, std::uint16_t& place,
+                                std::uintptr_t first_frame_pointer, std::uint16_t& bucket,
                                 const frame* const* inner, stack_memory& stack, rule_table& rules,
                                 rule_source& source);
   bool read_frame_pointer(const frame* const* inner, stack_memory& stack,

@@ -15,7 +15,7 @@
 namespace tarn::profiler::recorder {
 
 struct changed_slot {
-  std::uintptr_t* place;
+  std::uintptr_t* address;
   std::uintptr_t before;
   std::uintptr_t hook;
 };

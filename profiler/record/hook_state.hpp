@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // hook_state: what the hooks read in front of each call of the program: the program's own functions, and whether the
-// call is told to the recorder. Defined in real_functions.cpp and recorder.cpp.
+// call is recorded. Defined in real_functions.cpp and recorder.cpp.
 //
 // Thread safety: `self` is the calling thread's; all else may be read by any thread.
 #pragma once
@@ -46,33 +46,33 @@ extern constinit real_functions real;
 bool find_real_functions();
 
 // Counts per hash of the recorded blocks' addresses. In mode full: a filter with one count that is never 0, so that
-// every free is told.
+// every free is recorded.
 extern constinit std::atomic<const block_filter*> filter;
 
 struct thread_local_part {
   struct thread_state* state;
   const struct process_page* lost_in;  // the process's page in the recording that had no ring for this thread
-  std::int64_t countdown;              // minus told_below: to the next sample, in bytes (countdown_of)
+  std::int64_t countdown;              // minus recorded_below: to the next sample, in bytes (countdown_of)
   std::uint64_t faults_before;         // the thread's page faults when the recorder's present work began
   std::uint8_t busy;                   // a busy_kind
-  // Inside the program's operator new or delete, whose inner call of malloc or free is not told.
+  // Inside the program's operator new or delete, whose inner call of malloc or free is not recorded.
   std::uint8_t in_new;
   std::uint8_t untimed;   // in mode full: calls for small blocks to skip before the next timed one
   std::uint8_t timed_in;  // in mode sample: unsampled frees until the timed one; 0: none will be timed
 };
 extern constinit thread_local thread_local_part self __attribute__((tls_model("initial-exec")));
 
-// An allocation is told if the thread's countdown is below this value: always in mode full, never while nothing is
+// An allocation is recorded if the thread's countdown is below this value: always in mode full, never while nothing is
 // recorded. In mode sample each recording of a process uses a higher value than the one before, above all
 // countdowns that the earlier one has left in threads.
-extern constinit std::atomic<std::int64_t> told_below;
+extern constinit std::atomic<std::int64_t> recorded_below;
 
-// Whether the call that is about to get `size` bytes is to be told: one subtraction and a branch that is rarely
+// Whether the call that is about to get `size` bytes is to be recorded: one subtraction and a branch that is rarely
 // taken in mode sample. Asked before the call, so that the call can be timed.
 inline bool wants_allocation(std::size_t size) {
   self.countdown = static_cast<std::int64_t>(static_cast<std::uint64_t>(self.countdown) - countdown_of(size));
   // relaxed: it only decides whether the slow path is taken
-  const std::int64_t limit = told_below.load(std::memory_order_relaxed);
+  const std::int64_t limit = recorded_below.load(std::memory_order_relaxed);
   return __builtin_expect(self.countdown < limit || size >= large_block_bytes, 0) != 0;
 }
 inline bool wants_free(const void* block) {
@@ -83,7 +83,7 @@ inline bool wants_free(const void* block) {
 inline bool is_free_of_no_interest(const void* block) {
   return __builtin_expect(!wants_free(block) && self.timed_in == 0, 1) != 0;
 }
-// Whether a free that is not told is timed. In mode sample it is timed in place of a sampled free, some calls after
+// Whether a free that is not recorded is timed. In mode sample it is timed in place of a sampled free, some calls after
 // it: the recorder's work on the sampled free has displaced the program's cache lines, and those calls bring them
 // back.
 inline bool wants_free_time() {

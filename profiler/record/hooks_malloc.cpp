@@ -26,8 +26,8 @@ void* early(std::size_t size, std::size_t alignment) {
 // Lets the program's malloc serve the call, and records the block. Called where wants_allocation() said so, or where the call
 // may be an inner one.
 template <class call>
-[[gnu::noinline]] void* told_slowly(word_kind kind, call forward, std::size_t size, std::size_t alignment,
-                                    const call_origin& origin) {
+[[gnu::noinline]] void* recorded_slowly(word_kind kind, call forward, std::size_t size, std::size_t alignment,
+                                        const call_origin& origin) {
   if (self.in_new != 0 && (is_inner_call(origin.return_address, true) || !wants_allocation(size)))
     return forward();
   call_time time;
@@ -37,30 +37,30 @@ template <class call>
 }
 
 template <class call>
-[[gnu::always_inline]] inline void* told(word_kind kind, call forward, std::size_t size,
-                                         std::size_t alignment) {
+[[gnu::always_inline]] inline void* recorded(word_kind kind, call forward, std::size_t size,
+                                             std::size_t alignment) {
   if (__builtin_expect(self.in_new != 0, 0) != 0 || wants_allocation(size))
-    return told_slowly(kind, forward, size, alignment, caller());
+    return recorded_slowly(kind, forward, size, alignment, caller());
   return forward();
 }
 
 template <class call>
-[[gnu::noinline]] void told_free_slowly(call forward, void* block, std::uintptr_t return_address) {
+[[gnu::noinline]] void recorded_free_slowly(call forward, void* block, std::uintptr_t return_address) {
   if (is_inner_call(return_address, true)) return forward();
-  tell_free(word_kind::free, forward, block);
+  record_free(word_kind::free, forward, block);
 }
 
 template <class call>
-[[gnu::always_inline]] inline void told_free(call forward, void* block) {
+[[gnu::always_inline]] inline void recorded_free(call forward, void* block) {
   if (__builtin_expect(block == nullptr || is_early(block), 0) != 0) return;
   if (__builtin_expect(self.in_new != 0, 0) != 0 || !is_free_of_no_interest(block))
-    return told_free_slowly(forward, block, return_address());
+    return recorded_free_slowly(forward, block, return_address());
   forward();
 }
 
 // Requires that `block` is not null.
 template <class call>
-[[gnu::always_inline]] inline void* told_realloc(call forward, void* block, std::size_t size) {
+[[gnu::always_inline]] inline void* recorded_realloc(call forward, void* block, std::size_t size) {
   if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true)) return forward();
   const bool begun = wants_free(block) && realloc_begins(block);
   const bool wanted = wants_allocation(size);
@@ -87,12 +87,12 @@ extern "C" {
 
 void* malloc(std::size_t size) noexcept {
   if (!ready()) return early(size, 16);
-  return told(
+  return recorded(
       word_kind::malloc, [=] { return real.malloc(size); }, size, 0);
 }
 
 void free(void* block) noexcept {
-  told_free([=] { real.free(block); }, block);
+  recorded_free([=] { real.free(block); }, block);
 }
 
 void* calloc(std::size_t count, std::size_t size) noexcept {
@@ -100,7 +100,7 @@ void* calloc(std::size_t count, std::size_t size) noexcept {
     std::size_t all = 0;
     return __builtin_mul_overflow(count, size, &all) ? nullptr : early(all, 16);
   }
-  return told(
+  return recorded(
       word_kind::calloc, [=] { return real.calloc(count, size); }, count * size, 0);
 }
 
@@ -108,9 +108,9 @@ void* realloc(void* block, std::size_t size) noexcept {
   if (is_early(block)) return move_early(block, size);
   if (!ready()) return early(size, 16);
   if (block == nullptr)
-    return told(
+    return recorded(
         word_kind::malloc, [=] { return real.realloc(nullptr, size); }, size, 0);
-  return told_realloc([=] { return real.realloc(block, size); }, block, size);
+  return recorded_realloc([=] { return real.realloc(block, size); }, block, size);
 }
 
 void* reallocarray(void* block, std::size_t count, std::size_t size) noexcept {
@@ -122,9 +122,9 @@ void* reallocarray(void* block, std::size_t count, std::size_t size) noexcept {
   if (is_early(block)) return move_early(block, all);
   if (!ready()) return early(all, 16);
   if (block == nullptr)
-    return told(
+    return recorded(
         word_kind::malloc, [=] { return real.realloc(nullptr, all); }, all, 0);
-  return told_realloc([=] { return real.realloc(block, all); }, block, all);
+  return recorded_realloc([=] { return real.realloc(block, all); }, block, all);
 }
 
 int posix_memalign(void** out, std::size_t alignment, std::size_t size) noexcept {
@@ -134,7 +134,7 @@ int posix_memalign(void** out, std::size_t alignment, std::size_t size) noexcept
     return block != nullptr ? 0 : ENOMEM;
   }
   int result = 0;
-  told(
+  recorded(
       word_kind::aligned,
       [&]() -> void* {
         result = real.posix_memalign(out, alignment, size);
@@ -146,25 +146,25 @@ int posix_memalign(void** out, std::size_t alignment, std::size_t size) noexcept
 
 void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
   if (!ready()) return early(size, alignment);
-  return told(
+  return recorded(
       word_kind::aligned, [=] { return real.aligned_alloc(alignment, size); }, size, alignment);
 }
 
 void* memalign(std::size_t alignment, std::size_t size) noexcept {
   if (!ready()) return early(size, alignment);
-  return told(
+  return recorded(
       word_kind::aligned, [=] { return real.memalign(alignment, size); }, size, alignment);
 }
 
 void* valloc(std::size_t size) noexcept {
   if (!ready()) return early(size, 4096);
-  return told(
+  return recorded(
       word_kind::aligned, [=] { return real.valloc(size); }, size, 4096);
 }
 
 void* pvalloc(std::size_t size) noexcept {
   if (!ready()) return early(size, 4096);
-  return told(
+  return recorded(
       word_kind::aligned, [=] { return real.pvalloc(size); }, size, 4096);
 }
 
@@ -175,15 +175,15 @@ std::size_t malloc_usable_size(void* block) noexcept {
 }
 
 void cfree(void* block) noexcept {
-  told_free([=] { real.free(block); }, block);
+  recorded_free([=] { real.free(block); }, block);
 }
 
 void free_sized(void* block, std::size_t size) noexcept {
-  told_free([=] { real.free_sized != nullptr ? real.free_sized(block, size) : real.free(block); }, block);
+  recorded_free([=] { real.free_sized != nullptr ? real.free_sized(block, size) : real.free(block); }, block);
 }
 
 void free_aligned_sized(void* block, std::size_t alignment, std::size_t size) noexcept {
-  told_free(
+  recorded_free(
       [=] {
         real.free_aligned_sized != nullptr ? real.free_aligned_sized(block, alignment, size)
                                            : real.free(block);

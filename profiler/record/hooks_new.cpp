@@ -162,8 +162,8 @@ bool is_direct(std::size_t alignment) {
 
 // `wanted`: wants_allocation() was asked, and said so.
 template <class call>
-[[gnu::noinline]] void* told_new_slowly(call forward, std::size_t size, std::size_t alignment, bool wanted,
-                                        const call_origin& origin) {
+[[gnu::noinline]] void* recorded_new_slowly(call forward, std::size_t size, std::size_t alignment,
+                                            bool wanted, const call_origin& origin) {
   if (self.in_new != 0 && is_inner_call(origin.return_address, false)) return forward();
   if (!wanted && !wants_allocation(size)) return inside_new(forward);
   call_time time;
@@ -173,15 +173,15 @@ template <class call>
 }
 
 template <class call>
-[[gnu::always_inline]] inline void* told_new(call forward, std::size_t size, std::size_t alignment) {
+[[gnu::always_inline]] inline void* recorded_new(call forward, std::size_t size, std::size_t alignment) {
   if (__builtin_expect(self.in_new != 0, 0) != 0 || !is_direct(alignment))
-    return told_new_slowly(forward, size, alignment, false, caller());
-  if (wants_allocation(size)) return told_new_slowly(forward, size, alignment, true, caller());
+    return recorded_new_slowly(forward, size, alignment, false, caller());
+  if (wants_allocation(size)) return recorded_new_slowly(forward, size, alignment, true, caller());
   return forward();
 }
 
 template <class call>
-[[gnu::noinline]] void told_delete_slowly(call forward, void* block, std::uintptr_t return_address) {
+[[gnu::noinline]] void recorded_delete_slowly(call forward, void* block, std::uintptr_t return_address) {
   if (self.in_new != 0 && is_inner_call(return_address, false)) return forward();
   const auto inside_delete = [=] {
     self.in_new = 1;
@@ -189,14 +189,14 @@ template <class call>
     self.in_new = 0;
   };
   if (is_free_of_no_interest(block)) return inside_delete();
-  tell_free(word_kind::operator_delete, inside_delete, block);
+  record_free(word_kind::operator_delete, inside_delete, block);
 }
 
 template <class call>
-[[gnu::always_inline]] inline void told_delete(call forward, void* block, std::size_t alignment = 0) {
+[[gnu::always_inline]] inline void recorded_delete(call forward, void* block, std::size_t alignment = 0) {
   if (block == nullptr) return forward();
   if (__builtin_expect(self.in_new != 0, 0) != 0 || !is_direct(alignment) || !is_free_of_no_interest(block))
-    return told_delete_slowly(forward, block, return_address());
+    return recorded_delete_slowly(forward, block, return_address());
   forward();
 }
 
@@ -213,72 +213,72 @@ void look_for_operators() {
 #pragma GCC visibility push(default)
 
 void* operator new(std::size_t size) {
-  return told_new([=] { return all().make(size); }, size, 0);
+  return recorded_new([=] { return all().make(size); }, size, 0);
 }
 void* operator new[](std::size_t size) {
-  return told_new([=] { return all().make_array(size); }, size, 0);
+  return recorded_new([=] { return all().make_array(size); }, size, 0);
 }
 void* operator new(std::size_t size, nothrow tag) noexcept {
-  return told_new([=] { return all().make_nothrow(size, tag); }, size, 0);
+  return recorded_new([=] { return all().make_nothrow(size, tag); }, size, 0);
 }
 void* operator new[](std::size_t size, nothrow tag) noexcept {
-  return told_new([=] { return all().make_array_nothrow(size, tag); }, size, 0);
+  return recorded_new([=] { return all().make_array_nothrow(size, tag); }, size, 0);
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
-  return told_new([=] { return all().make_aligned(size, alignment); }, size,
-                  static_cast<std::size_t>(alignment));
+  return recorded_new([=] { return all().make_aligned(size, alignment); }, size,
+                      static_cast<std::size_t>(alignment));
 }
 void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return told_new([=] { return all().make_array_aligned(size, alignment); }, size,
-                  static_cast<std::size_t>(alignment));
+  return recorded_new([=] { return all().make_array_aligned(size, alignment); }, size,
+                      static_cast<std::size_t>(alignment));
 }
 void* operator new(std::size_t size, std::align_val_t alignment, nothrow tag) noexcept {
-  return told_new([=] { return all().make_aligned_nothrow(size, alignment, tag); }, size,
-                  static_cast<std::size_t>(alignment));
+  return recorded_new([=] { return all().make_aligned_nothrow(size, alignment, tag); }, size,
+                      static_cast<std::size_t>(alignment));
 }
 void* operator new[](std::size_t size, std::align_val_t alignment, nothrow tag) noexcept {
-  return told_new([=] { return all().make_array_aligned_nothrow(size, alignment, tag); }, size,
-                  static_cast<std::size_t>(alignment));
+  return recorded_new([=] { return all().make_array_aligned_nothrow(size, alignment, tag); }, size,
+                      static_cast<std::size_t>(alignment));
 }
 void operator delete(void* block) noexcept {
-  told_delete([=] { all().drop(block); }, block);
+  recorded_delete([=] { all().drop(block); }, block);
 }
 void operator delete[](void* block) noexcept {
-  told_delete([=] { all().drop_array(block); }, block);
+  recorded_delete([=] { all().drop_array(block); }, block);
 }
 void operator delete(void* block, nothrow) noexcept {
-  told_delete([=] { all().drop(block); }, block);
+  recorded_delete([=] { all().drop(block); }, block);
 }
 void operator delete[](void* block, nothrow) noexcept {
-  told_delete([=] { all().drop_array(block); }, block);
+  recorded_delete([=] { all().drop_array(block); }, block);
 }
 void operator delete(void* block, std::size_t size) noexcept {
-  told_delete([=] { all().drop_sized(block, size); }, block);
+  recorded_delete([=] { all().drop_sized(block, size); }, block);
 }
 void operator delete[](void* block, std::size_t size) noexcept {
-  told_delete([=] { all().drop_array_sized(block, size); }, block);
+  recorded_delete([=] { all().drop_array_sized(block, size); }, block);
 }
 void operator delete(void* block, std::align_val_t alignment) noexcept {
-  told_delete([=] { all().drop_aligned(block, alignment); }, block, static_cast<std::size_t>(alignment));
+  recorded_delete([=] { all().drop_aligned(block, alignment); }, block, static_cast<std::size_t>(alignment));
 }
 void operator delete[](void* block, std::align_val_t alignment) noexcept {
-  told_delete([=] { all().drop_array_aligned(block, alignment); }, block,
-              static_cast<std::size_t>(alignment));
+  recorded_delete([=] { all().drop_array_aligned(block, alignment); }, block,
+                  static_cast<std::size_t>(alignment));
 }
 void operator delete(void* block, std::align_val_t alignment, nothrow) noexcept {
-  told_delete([=] { all().drop_aligned(block, alignment); }, block, static_cast<std::size_t>(alignment));
+  recorded_delete([=] { all().drop_aligned(block, alignment); }, block, static_cast<std::size_t>(alignment));
 }
 void operator delete[](void* block, std::align_val_t alignment, nothrow) noexcept {
-  told_delete([=] { all().drop_array_aligned(block, alignment); }, block,
-              static_cast<std::size_t>(alignment));
+  recorded_delete([=] { all().drop_array_aligned(block, alignment); }, block,
+                  static_cast<std::size_t>(alignment));
 }
 void operator delete(void* block, std::size_t size, std::align_val_t alignment) noexcept {
-  told_delete([=] { all().drop_sized_aligned(block, size, alignment); }, block,
-              static_cast<std::size_t>(alignment));
+  recorded_delete([=] { all().drop_sized_aligned(block, size, alignment); }, block,
+                  static_cast<std::size_t>(alignment));
 }
 void operator delete[](void* block, std::size_t size, std::align_val_t alignment) noexcept {
-  told_delete([=] { all().drop_array_sized_aligned(block, size, alignment); }, block,
-              static_cast<std::size_t>(alignment));
+  recorded_delete([=] { all().drop_array_sized_aligned(block, size, alignment); }, block,
+                  static_cast<std::size_t>(alignment));
 }
 
 #pragma GCC visibility pop

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Hooks of the two libc functions by which a program can install a seccomp filter, or turn the processor's counter off.
-// They record nothing: they tell the recorder to make no more system calls of its own, or to say nothing more. Thread
-// safety: any thread and any signal handler.
+// They record nothing: they tell the recorder to make no more system calls of its own, or to report nothing more.
+// Thread safety: any thread and any signal handler.
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -23,7 +23,7 @@ class filter_mark {
     if (set_) has_filter.store(true, std::memory_order_relaxed);  // see its definition
   }
   // A positive result is a descriptor (SECCOMP_FILTER_FLAG_NEW_LISTENER), or the thread that could not follow.
-  void settle(long result, bool listens) {
+  void finish(long result, bool listens) {
     if (set_ && result != 0 && (result < 0 || !listens)) has_filter.store(false, std::memory_order_relaxed);
   }
 
@@ -41,8 +41,8 @@ silence silence_of(long number, word a, word b) {
   return number == SYS_seccomp && a == SECCOMP_SET_MODE_STRICT ? silence::strict_mode : silence::none;
 }
 
-// A call after which the recorder may have to be silent. Meanwhile this thread records nothing: not what a signal handler
-// allocates right after the kernel has done it.
+// A call after which the recorder may have to be silent. Meanwhile this thread records nothing: not what a signal
+// handler allocates right after the kernel has done it.
 class last_words {
  public:
   explicit last_words(silence because)
@@ -53,7 +53,7 @@ class last_words {
     self.busy = calling;
     self.timed_in = 0;
   }
-  void settle(long result) {
+  void finish(long result) {
     if (because_ == silence::none) return;
     if (result == 0) fall_silent(because_);
     self.busy = not_busy;
@@ -87,8 +87,8 @@ int tarn_recorder_prctl(int option, word a, word b, word c, word d) noexcept {
   filter_mark mark(option == PR_SET_SECCOMP);
   const int result = real.prctl != nullptr ? real.prctl(option, a, b, c, d)
                                            : static_cast<int>(call_kernel(SYS_prctl, option, a, b, c, d));
-  mark.settle(result, false);
-  last.settle(result);
+  mark.finish(result, false);
+  last.finish(result);
   return result;
 }
 
@@ -101,8 +101,8 @@ long tarn_recorder_syscall(long number, word a, word b, word c, word d, word e, 
   filter_mark mark(by_seccomp || (number == SYS_prctl && a == PR_SET_SECCOMP));
   const long result = real.syscall != nullptr ? real.syscall(number, a, b, c, d, e, f)
                                               : call_kernel(number, a, b, c, d, e, f);
-  mark.settle(result, by_seccomp && (b & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0);
-  last.settle(result);
+  mark.finish(result, by_seccomp && (b & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0);
+  last.finish(result);
   return result;
 }
 

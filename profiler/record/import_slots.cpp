@@ -345,15 +345,16 @@ int restore_module(dl_phdr_info* info, std::size_t, void* context) {
   if (!view_of(*info, module)) return 0;
   writable_relro relro(module);
   for (const changed_slot& one : changed) {
-    if (!module.contain(reinterpret_cast<std::uintptr_t>(one.place))) continue;
+    if (!module.contain(reinterpret_cast<std::uintptr_t>(one.address))) continue;
     std::uintptr_t expected = one.hook;
-    if (__atomic_load_n(one.place, __ATOMIC_RELAXED) != expected) continue;
-    if (!relro.allows(one.place)) {
+    if (__atomic_load_n(one.address, __ATOMIC_RELAXED) != expected) continue;
+    if (!relro.allows(one.address)) {
       ++count.refused;
       continue;
     }
     // relaxed: see change
-    __atomic_compare_exchange_n(one.place, &expected, one.before, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(one.address, &expected, one.before, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
     ++count.changed;
   }
   return 0;

@@ -189,7 +189,8 @@ std::string_view mapped_path(std::uintptr_t address, char* room) {
   return found;
 }
 
-void tell(const loaded_module& module, const identity& what, std::uintptr_t number, module_teller& teller) {
+void report_module(const loaded_module& module, const identity& what, std::uintptr_t number,
+                   module_sink& sink) {
   // Not on the stack, which may be a short one.
   auto* const room = static_cast<char*>(map_pages(text_room + maps_room));
   if (room == nullptr) return;
@@ -203,15 +204,15 @@ void tell(const loaded_module& module, const identity& what, std::uintptr_t numb
   const std::size_t bytes = path.size() < most ? path.size() : most;
   std::memcpy(room, path.data(), bytes);
   std::memcpy(room + bytes + 1, what.id, what.id_bytes);  // behind a zero byte
-  teller.tell({room, bytes + 1 + what.id_bytes}, module.base + number, module.start + number,
-              module.end + number);
+  sink.add({room, bytes + 1 + what.id_bytes}, module.base + number, module.start + number,
+           module.end + number);
   unmap_pages(room, text_room + maps_room);
 }
 
 }  // namespace
 
-std::uintptr_t number_of(const loaded_module& module, recent_modules& recent, told_modules& told,
-                         module_teller& teller) {
+std::uintptr_t number_of(const loaded_module& module, recent_modules& recent, reported_modules& reported,
+                         module_sink& sink) {
   for (const recent_modules::range& each : recent.ranges) {
     if (module.start == each.start && module.end == each.end) return each.number;
   }
@@ -220,9 +221,9 @@ std::uintptr_t number_of(const loaded_module& module, recent_modules& recent, to
   if (index == most_named_modules) return 0;
   const std::uintptr_t number = named_modules[index].number;
   const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-  // relaxed: it only decides which thread tells
-  if ((told.bits[index / 64].fetch_or(bit, std::memory_order_relaxed) & bit) == 0)
-    tell(module, what, number, teller);
+  // relaxed: it only decides which thread reports it
+  if ((reported.bits[index / 64].fetch_or(bit, std::memory_order_relaxed) & bit) == 0)
+    report_module(module, what, number, sink);
   recent.ranges[recent.next++ % recent_modules::count] = {module.start, module.end, number};
   return number;
 }

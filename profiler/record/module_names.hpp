@@ -38,8 +38,8 @@ struct recent_modules {
   }
 };
 
-// Which libraries a recording has been told of. Zeroed memory: none.
-struct told_modules {
+// Which libraries a recording has got. Zeroed memory: none.
+struct reported_modules {
   std::atomic<std::uint64_t> bits[most_named_modules / 64];
 
   void forget() {
@@ -47,19 +47,19 @@ struct told_modules {
   }
 };
 
-class module_teller {
+class module_sink {
  public:
   // Takes the library's path, then a zero byte, then its build-id: `text`; and its load address and the segment, all as
   // in call paths.
-  virtual void tell(std::string_view text, std::uintptr_t base, std::uintptr_t start, std::uintptr_t end) = 0;
+  virtual void add(std::string_view text, std::uintptr_t base, std::uintptr_t start, std::uintptr_t end) = 0;
 
  protected:
-  ~module_teller() = default;
+  ~module_sink() = default;
 };
 
-// To be added to addresses in `module`. Tells of it if `told` does not have it yet.
-std::uintptr_t number_of(const unwind::loaded_module& module, recent_modules& recent, told_modules& told,
-                         module_teller& teller);
+// To be added to addresses in `module`. Gives it to `sink` unless `reported` has it already.
+std::uintptr_t number_of(const unwind::loaded_module& module, recent_modules& recent,
+                         reported_modules& reported, module_sink& sink);
 
 // Whether any library has a number other than 0.
 bool any_numbered();

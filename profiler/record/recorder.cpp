@@ -80,7 +80,7 @@ class section {
     const bool starts = !started;
     if (starts) start();
     if (process == nullptr) {
-      if (started) tell_nothing();
+      if (started) record_nothing();
       return false;
     }
     counts_faults_ = starts || self.state == nullptr || self.state->sections < young_sections;
@@ -125,10 +125,10 @@ std::int64_t draw(thread_state& thread) {
 }
 
 // The collector weighs the block that ends a countdown by the distance from which the countdown was drawn.
-void tell_halvings(thread_state& thread) {
-  if (thread.told_halvings == thread.halvings || !thread.reserve(1)) return;
+void report_halvings(thread_state& thread) {
+  if (thread.reported_halvings == thread.halvings || !thread.reserve(1)) return;
   thread.put(note_word(note_kind::halvings, thread.halvings));
-  thread.told_halvings = thread.halvings;
+  thread.reported_halvings = thread.halvings;
 }
 
 // Whether a block of `size` bytes is recorded; wants_allocation has subtracted them from the countdown.
@@ -146,7 +146,7 @@ bool is_sampled(thread_state& thread, std::size_t size) {
   }
   if (large) return true;
   if (self.countdown >= base) return false;
-  tell_halvings(thread);
+  report_halvings(thread);
   self.countdown = base + draw(thread);
   return true;
 }
@@ -254,7 +254,7 @@ bool keep_size(void* block, std::size_t size) {
 }  // namespace
 
 constinit std::atomic<const block_filter*> filter{&no_blocks};
-constinit std::atomic<std::int64_t> told_below{0};
+constinit std::atomic<std::int64_t> recorded_below{0};
 
 tick_source session_ticks() {
   return session.header != nullptr ? session.header->ticks : tick_source::counter;

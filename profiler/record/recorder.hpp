@@ -18,7 +18,7 @@
 
 namespace tarn::profiler::recorder {
 
-// Whether an allocation that is told is also timed: every sampled one; in mode full one in 16 on average, and all
+// Whether an allocation that is recorded is also timed: every sampled one; in mode full one in 16 on average, and all
 // of large blocks.
 bool wants_time(std::size_t size);
 tick_source session_ticks();
@@ -48,7 +48,7 @@ bool freeing(word_kind kind, void* block);
 void freed(const call_time& time);
 // Frees `block` by `forward`, and records that if it is to be recorded.
 template <class call>
-[[gnu::always_inline]] inline void tell_free(word_kind kind, call forward, void* block) {
+[[gnu::always_inline]] inline void record_free(word_kind kind, call forward, void* block) {
   if (wants_free(block) ? !freeing(kind, block) : !wants_free_time()) return forward();
   call_timer timer(session_ticks());
   forward();
@@ -65,7 +65,7 @@ void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& 
 void mapped(void* start, std::size_t bytes, bool anonymous, const call_origin& origin);
 void unmapped(void* start, std::size_t bytes);
 void thread_named(const char* name);
-// The calling thread can no longer tell the time: ends the recording of this process.
+// The calling thread can no longer read the clock: ends the recording of this process.
 void fall_silent(silence because);
 
 // Called before and after each dlclose. Between both calls unwind rules and known call paths are not used; afterwards

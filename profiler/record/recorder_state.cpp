@@ -118,8 +118,8 @@ bool attach() {
     static const block_filter everything = {0, 1};
     filter.store(&everything, std::memory_order_release);  // partner of the acquire in wants_free
   }
-  told_below.store(session.header->mode == record_mode::full ? INT64_MAX : sample_base,
-                   std::memory_order_relaxed);
+  recorded_below.store(session.header->mode == record_mode::full ? INT64_MAX : sample_base,
+                       std::memory_order_relaxed);
   process->file = file;
   // release: partner of the acquire above
   process->attaching.store(attached, std::memory_order_release);
@@ -145,10 +145,10 @@ void detach() {
   static const block_filter nothing = {0, 0};
   process->detached.store(1, std::memory_order_seq_cst);  // see find_thread
   filter.store(&nothing, std::memory_order_release);      // partner of the acquire in wants_free
-  tell_nothing();
+  record_nothing();
 }
 
-void tell_nothing() { told_below.store(INT64_MIN, std::memory_order_relaxed); }
+void record_nothing() { recorded_below.store(INT64_MIN, std::memory_order_relaxed); }
 
 usage_figures usage_now() {
   rusage usage = {};
@@ -167,7 +167,7 @@ begin_result begin_recording(const char* place) {
   if (process == nullptr) {
     auto* made = static_cast<process_state*>(map_wiped(sizeof(process_state)));
     if (made == nullptr) {
-      tell_nothing();
+      record_nothing();
       return begin_result::no_memory;
     }
     process = made;
@@ -202,7 +202,7 @@ bool release_recording() {
   process->distances_drawn.store(0, std::memory_order_relaxed);
   process->large.store(nullptr, std::memory_order_relaxed);
   process->file = {};
-  process->told.forget();
+  process->reported.forget();
   process->attaching.store(not_attached, std::memory_order_relaxed);
   last_serial = 0;
   return true;

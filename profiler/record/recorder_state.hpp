@@ -56,7 +56,7 @@ struct process_state {
   sampled_blocks samples;
   std::atomic<std::uint64_t> distances_drawn;  // by all threads
   std::atomic<const block_filter*> large;      // mode full: the filter of `samples`; null: it is empty
-  told_modules told;                           // in rings of this process
+  reported_modules reported;                   // in rings of this process
 };
 extern constinit process_state* process;  // null until begin_recording is called
 extern constinit bool started;            // start() has looked for a session, or begin_recording was called
@@ -77,14 +77,14 @@ struct thread_state {
   std::atomic<std::uint32_t> ending;
   std::uint32_t events;  // call paths looked up
   bool has_countdown;    // mode sample: the countdown to the first sample was drawn
-  // Of the distance from which the countdown under way was drawn; those that the ring tells (note_kind::halvings).
+  // Of the distance from which the countdown under way was drawn; those that the ring has (note_kind::halvings).
   std::uint32_t halvings;
-  std::uint32_t told_halvings;
+  std::uint32_t reported_halvings;
   std::uint32_t nothings;    // mode full: timed calls; time_nothing() times an empty call after some of them
   std::uint32_t sections;    // times that the recorder has worked within a hook (section in recorder.cpp)
   std::uint64_t random;      // state of the random numbers
   std::uintptr_t old_block;  // old block of a realloc that has begun
-  std::size_t old_size;      // its size as leaves() told it
+  std::size_t old_size;      // its size as leaves() gave it
   own_stack stack;
   // Of library_generation() in thread_paths.cpp; `path` and `modules` are of it.
   std::uint64_t library_generation;
@@ -139,7 +139,7 @@ struct thread_state {
   bool give_up();
 };
 
-inline constexpr std::uint32_t not_told = UINT32_MAX;  // of thread_state::told_halvings
+inline constexpr std::uint32_t none_reported = UINT32_MAX;  // of thread_state::reported_halvings
 
 // More bytes than any countdown to a next sample; sample_base grows by as much from one recording to the next.
 inline constexpr std::int64_t most_countdown = std::int64_t{1} << 48;
@@ -175,7 +175,7 @@ thread_state* find_thread();
 // Ends the recording of this process. The session's memory stays mapped, as other threads may be using it.
 void detach();
 // From now on the hooks do not call the recorder for allocations below large_block_bytes.
-void tell_nothing();
+void record_nothing();
 // Writes the text, then `tail_words` words from `tail`, as one entry of the ring. Without room it is lost.
 void put_text(thread_state& thread, text_kind kind, std::string_view text, const std::uint64_t* tail,
               unsigned tail_words);

@@ -9,7 +9,7 @@ bool sampled_blocks::insert(void* block, std::size_t size,
                             std::atomic<const block_filter*>& filter) noexcept {
   const os::lock_guard hold(lock_, *this);
   if (2 * count_ >= size_ && !grow(filter)) return false;
-  place(block, size);
+  insert(block, size);
   count(block, 1);
   return true;
 }
@@ -36,20 +36,20 @@ void sampled_blocks::release() noexcept {
   size_ = count_ = 0;
 }
 
-void sampled_blocks::place(void* block, std::size_t size) noexcept {
+void sampled_blocks::insert(void* block, std::size_t size) noexcept {
   std::uint32_t index = filter_hash(block) & (size_ - 1);
   while (entries_[index].block != nullptr) index = (index + 1) & (size_ - 1);
   entries_[index] = {block, size};
   ++count_;
 }
 
-// Closes the gap (deletion without tombstones in linear probing), so that every entry stays reachable from its home
+// Closes the gap (deletion without tombstones in linear probing), so that every entry stays reachable from its first
 // slot.
 void sampled_blocks::erase(std::uint32_t index) noexcept {
   const std::uint32_t mask = size_ - 1;
   for (std::uint32_t next = (index + 1) & mask; entries_[next].block != nullptr; next = (next + 1) & mask) {
-    const std::uint32_t home = filter_hash(entries_[next].block) & mask;
-    if (((next - home) & mask) < ((next - index) & mask)) continue;
+    const std::uint32_t first = filter_hash(entries_[next].block) & mask;
+    if (((next - first) & mask) < ((next - index) & mask)) continue;
     entries_[index] = entries_[next];
     index = next;
   }
@@ -82,7 +82,7 @@ bool sampled_blocks::grow(std::atomic<const block_filter*>& filter) noexcept {
   filter_ = larger;
   for (std::uint32_t index = 0; index < old_size; ++index) {
     if (old[index].block == nullptr) continue;
-    place(old[index].block, old[index].size);
+    insert(old[index].block, old[index].size);
     count(old[index].block, 1);
   }
   // release: partner of the acquire in wants_free; the old filter stays mapped, as other threads may be reading it

@@ -60,7 +60,7 @@ class sampled_blocks {
   static constexpr std::uint32_t counts_per_entry = 8;
 
   bool grow(std::atomic<const block_filter*>& filter) noexcept TARN_REQUIRES(lock_);
-  void place(void* block, std::size_t size) noexcept TARN_REQUIRES(lock_);
+  void insert(void* block, std::size_t size) noexcept TARN_REQUIRES(lock_);
   void count(void* block, int change) noexcept TARN_REQUIRES(lock_);
   void erase(std::uint32_t index) noexcept TARN_REQUIRES(lock_);
 

@@ -57,7 +57,7 @@ class script_source {
   // The frame's source line as a script_address.
   virtual std::uint64_t address_of(const script_frame& frame) = 0;
   // Makes the line known to the collector.
-  virtual void tell(const script_frame& frame, std::uint64_t address) = 0;
+  virtual void send(const script_frame& frame, std::uint64_t address) = 0;
 
  protected:
   ~script_source() = default;

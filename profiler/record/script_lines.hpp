@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// script_lines: the numbers of the source lines that a thread has met, so that a line is read and told once. Owned by one
-// thread, in zeroed memory.
+// script_lines: the numbers of the source lines that a thread has seen, so that a line is read and sent once. Owned by
+// one thread, in zeroed memory.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +30,10 @@ class script_lines {
   }
   // Whether the line has not been sent to the collector yet (some are forgotten and sent again); marks it as sent.
   bool is_new(std::uint64_t address) {
-    std::uint64_t& told = told_[address & (told_lines - 1)];
-    const bool was_told = told == address;
-    told = address;
-    return !was_told;
+    std::uint64_t& sent = sent_[address & (sent_lines - 1)];
+    const bool was_sent = sent == address;
+    sent = address;
+    return !was_sent;
   }
 
  private:
@@ -44,10 +44,10 @@ class script_lines {
     std::uint64_t address;
   };
   static constexpr std::size_t known_lines = 2048;  // powers of two
-  static constexpr std::size_t told_lines = 1024;
+  static constexpr std::size_t sent_lines = 1024;
 
   known_line lines_[known_lines];
-  std::uint64_t told_[told_lines];
+  std::uint64_t sent_[sent_lines];
 };
 
 }  // namespace tarn::profiler

@@ -155,7 +155,7 @@ struct usage_figures {
 inline constexpr std::uint32_t ended_and_gone = 1;
 inline constexpr std::uint32_t ended_and_waits = 2;  // until the collector has examined its memory
 
-// Of process_page::silence: why the process tells nothing more.
+// Of process_page::silence: why the process reports nothing more.
 enum class silence : std::uint32_t { none, strict_mode, no_counter };
 
 // Bits of process_page::unread_scripts: interpreters of versions, or of builds, whose functions are not read.

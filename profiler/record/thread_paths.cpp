@@ -16,16 +16,16 @@ constexpr std::uint32_t verify_every = 256;  // one in this many call paths is v
 constinit std::atomic<std::uint64_t> closes_begun{0};
 constinit std::atomic<std::uint64_t> closes_ended{0};
 
-class ring_modules final : public module_teller {
+class ring_modules final : public module_sink {
  public:
   explicit ring_modules(thread_state& thread) : thread_(thread) {}
 
-  void tell(std::string_view text, std::uintptr_t base, std::uintptr_t start, std::uintptr_t end) override {
+  void add(std::string_view text, std::uintptr_t base, std::uintptr_t start, std::uintptr_t end) override {
     const std::uint64_t tail[3] = {base, start, end};
     put_text(thread_, text_kind::module, text, tail, 3);
   }
   std::uintptr_t number_of(const loaded_module& module) {
-    return profiler::number_of(module, thread_.modules, process->told, *this);
+    return profiler::number_of(module, thread_.modules, process->reported, *this);
   }
 
  private:

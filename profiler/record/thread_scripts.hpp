@@ -33,7 +33,7 @@ class thread_scripts final : public script_source {
     return thread_.lines.address_of(
         frame, [this](const script_frame& one, script_place& place) { describe(one, place); });
   }
-  void tell(const script_frame& frame, std::uint64_t address) override {
+  void send(const script_frame& frame, std::uint64_t address) override {
     if (!thread_.lines.is_new(address)) return;
     script_place place;
     describe(frame, place);

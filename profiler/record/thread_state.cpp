@@ -83,7 +83,7 @@ void introduce(thread_state& state) {
   state.random = static_cast<std::uint64_t>(state.id) * 0x9e3779b97f4a7c15U ^ ticks_now();
   state.events = 0;
   state.has_countdown = false;
-  state.told_halvings = not_told;
+  state.reported_halvings = none_reported;
   state.sections = 0;
   state.nothings = 0;
   const bool is_first = state.id == process->file.page->pid;

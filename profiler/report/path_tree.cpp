@@ -81,10 +81,10 @@ const std::vector<std::uint32_t>& path_tree::frames_at(std::uint64_t address) {
     source_frame kept = *one;
     kept.kind = kind;
     // A line of a script belongs to its file, as other code to its module.
-    const std::uint32_t home =
+    const std::uint32_t container =
         kind == frame_kind::script ? strings_.number_of(file_name(one->file)) : module_text;
     numbers.push_back(number_of({strings_.number_of(one->function), strings_.number_of(one->file), one->line,
-                                 home, one->inlined ? 1U : 0U, is_plumbing(kept) ? 1U : 0U}));
+                                 container, one->inlined ? 1U : 0U, is_plumbing(kept) ? 1U : 0U}));
   }
   return numbers;
 }

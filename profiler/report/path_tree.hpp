@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // path_tree: the call paths of a report's sites as a tree of source frames, with the outermost frame at the root;
 // inlined functions are frames of their own. Paths that differ only in addresses become one. Not thread-safe; holds
-// references to the profile and the table it was made with. Invariant: node 0 is the root, which has no frame; a
-// node's parent has a smaller number than the node.
+// references to the profile and the table it was made with. Node 0 is the root, which has no frame; a node's parent has
+// a smaller number than the node.
 #pragma once
 
 #include <array>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// string_table: stores each text once and numbers it. Not thread-safe. Invariant: numbers_[texts_[n]] == n; number
-// 0 is the empty text.
+// string_table: stores each text once and numbers it; number 0 is the empty text. Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -125,7 +125,7 @@ class containers(ProfileBase):
                 self.assertLessEqual(group.peak() - before, mib * MIB // 16 + OWN_BYTES)
                 service.end()
 
-    def test_a_killed_program_is_told_with_its_limit_and_who_held_the_memory(self):
+    def test_a_killed_program_is_reported_with_its_limit_and_who_held_the_memory(self):
         program = self.compile("eats", """
             #include <stdlib.h>
             #include <string.h>

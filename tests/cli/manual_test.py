@@ -64,7 +64,7 @@ class manual_forms(Manual):
             self.assertEqual(kind, "words")
             self.assertEqual({word.split("\t")[0] for word in words}, self.options_of(verb), verb)
 
-    def test_completion_tells_files_programs_and_nothing(self):
+    def test_completion_distinguishes_files_programs_and_nothing(self):
         for words, answer in ((["run", "--plan", ""], "files"), (["show", ""], "files .prof"), (["profile", "--debug-path", ""], "folders"),
                               (["run", ""], "program 2"), (["run", "--", "ls", "-"], "program 3"), (["top", "x"], "program 2"),
                               (["prove", "--load", ""], ""), (["diff", "a", "--", "b"], "files .prof")):

@@ -33,7 +33,7 @@ extern "C" void _start() { register long number asm("x8") = 94; register long st
 
 
 class prove_repeats(ProveBase):
-    def test_a_program_that_fails_now_is_told(self):
+    def test_a_program_that_fails_now_is_reported(self):
         script = self.write("once", "#!/bin/sh\ntest -e done && exit 1\n: >done\n")
         self.record([script])
         self.assert_refused(tarn("prove", self.path("p.prof")), 3, "when it was recorded, but now: exit status 1")

@@ -144,7 +144,7 @@ class prove_servers(ProveBase):
         result = tarn("prove", *options, "--load", f"(sleep 2; {load} {port}) &", self.path("p.prof"))
         self.assert_refused(result, 3, "took no CPU time during the load", "in the background")
 
-    def test_what_a_server_or_its_load_did_not_do_within_the_limit_is_told(self):
+    def test_what_a_server_or_its_load_did_not_do_within_the_limit_is_reported(self):
         port, other = self.free_port(), self.free_port()
         server = self.write("server.py", SERVER)
         self.record_server([sys.executable, server, port], port)

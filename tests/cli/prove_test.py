@@ -197,7 +197,7 @@ class prove(ProveBase):
 class prove_often(ProveBase):
     """What some rounds say that fail, are interrupted, or end when all is decided."""
 
-    def test_rounds_end_when_the_ways_are_decided_and_the_limit_is_told_first(self):
+    def test_rounds_end_when_the_ways_are_decided_and_the_limit_is_said_first(self):
         self.record([self.compile("buffers", BUFFERS, "-O2", "-g"), "8"])
         result = tarn("prove", "--only", "keep-memory", "--for", "120", self.path("p.prof"), code=0)
         self.assertIn("measures 1 way (keep-memory) against the unchanged program: at most 120 s", result.stderr)

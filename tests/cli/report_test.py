@@ -50,7 +50,7 @@ class report(Base):
         self.assertEqual(tarn("report", self.profile, "-o", self.page).returncode, 0)
         self.assert_page(self.read(self.page))
 
-    def test_what_is_no_file_is_not_to_be_opened(self):
+    def test_a_report_to_dev_null_suggests_no_browser(self):
         self.assertNotIn("browser", tarn("report", self.profile, "-o", "/dev/null").stdout)
 
     def test_standard_output(self):

@@ -79,7 +79,7 @@ class rss(ProfileBase):
             # What the program itself has seen; standard output's buffer and the like beside.
             self.assert_near(at["kept"] + at["rounding"], grown - live, 0.05)
 
-    def test_a_sampled_profile_does_not_tell_who_pins_memory(self):
+    def test_a_sampled_profile_does_not_show_who_pins_memory(self):
         self.profile("pinned", "1", mode="sample")
         result = self.execute(settings.tarn, "show", "--by", "pinned", self.path("x.prof"))
         self.assert_refused(result, 125, "does not tell which blocks pin memory")

@@ -55,13 +55,13 @@ class crowd {
       const label text{size, seed};
       std::memcpy(block, &text, sizeof text);
       body(block).stamp();
-      // acq_rel, pairs with itself: the thread that takes the block sees its label and its stamps.
+      // acq_rel, its own partner: the thread that takes the block sees its label and its stamps.
       give_back(slots_[random >> 20 & (slots_.size() - 1)].exchange(block, std::memory_order_acq_rel));
     }
   }
   void give_all_back() {
     for (std::atomic<unsigned char*>& slot : slots_)
-      give_back(slot.exchange(nullptr, std::memory_order_acq_rel));  // pairs with work's exchange
+      give_back(slot.exchange(nullptr, std::memory_order_acq_rel));  // partner: the exchange in work
   }
   static void give_back(unsigned char* block) {
     if (block == nullptr) return;

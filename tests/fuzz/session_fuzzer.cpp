@@ -33,7 +33,7 @@ class module_sizes final : public module_sink {
     regions_.note(library.start, library.end, library.path);
     if (regions_.at(library.start).size() > most_text_bytes) std::abort();
   }
-  void told_line(std::uint64_t address, const source_frame& line) override {
+  void add_script_line(std::uint64_t address, const source_frame& line) override {
     if (!is_script_address(address) || line.function.size() + line.file.size() > most_text_bytes)
       std::abort();
   }
@@ -63,7 +63,7 @@ void store_and_load(process_model& model) {
   static scratch_file file;
   profile p;
   p.meta = {{"program", "fuzz"}};
-  model.settle();
+  model.finish_events();
   model.fill(p);
   {
     table_writer out(file.path());

@@ -63,7 +63,7 @@ TEST(comparison_report, gives_no_verdict_on_a_peak_that_cannot_be_told) {
   for (const pairwise_verdict& verdict : judge_all(outcome)) EXPECT_NE(verdict.metric, "peak RSS");
 }
 
-TEST(comparison_report, tells_when_rounds_are_few) {
+TEST(comparison_report, says_when_rounds_are_few) {
   const auto outcome = outcome_with({result_of("system", 1, 10, 3), result_of("tarn", 0.5, 10, 3)});
   EXPECT_NE(verdict_text(outcome).find("3 rounds are few"), std::string::npos);
 }
@@ -147,7 +147,7 @@ TEST(comparison_report, without_figures_the_verdict_says_so) {
   EXPECT_EQ(verdict_text(outcome), "Verdict: nothing to compare; only system has figures.");
 }
 
-TEST(comparison_report, a_failure_under_one_allocator_is_its_own) {
+TEST(comparison_report, a_failure_is_named_with_its_allocator) {
   auto outcome =
       outcome_with({result_of("system", 1, 10), result_of("tarn", 1, 10), result_of("other", 1, 10)});
   outcome.results[2].failure = "exit status 3";

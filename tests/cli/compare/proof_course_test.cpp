@@ -31,8 +31,8 @@ proof_action action(const std::string& name, const std::string& kind) {
   proof_action made;
   made.is_layered = name.starts_with("pool-");
   made.who.name = name;
-  made.told.name = name;
-  made.told.kind = kind;
+  made.way.name = name;
+  made.way.kind = kind;
   return made;
 }
 

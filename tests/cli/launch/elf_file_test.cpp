@@ -25,7 +25,7 @@ constexpr std::uint16_t foreign = EM_X86_64;
 
 using image = std::vector<std::byte>;
 
-template <typename T>
+template <class T>
 void put(image& bytes, std::size_t offset, const T& value) {
   if (bytes.size() < offset + sizeof(T)) bytes.resize(offset + sizeof(T));
   std::memcpy(bytes.data() + offset, &value, sizeof(T));

@@ -7,7 +7,7 @@
 namespace tarn::cli {
 namespace {
 
-TEST(leak_suppressions, PatternsMatchAsLeakSanitizersDo) {
+TEST(leak_suppressions, patterns_match_as_leak_sanitizers_do) {
   EXPECT_TRUE(pattern_matches("parse", "json::parse(char*)"));
   EXPECT_FALSE(pattern_matches("^parse", "json::parse(char*)"));
   EXPECT_TRUE(pattern_matches("^json*char", "json::parse(char*)"));

@@ -39,7 +39,7 @@ void store_three(const profiler::scratch_file& file) {
 }
 
 // The code, problem and advice of the error that `work` throws.
-template <typename Work>
+template <class Work>
 std::string choice_refusal(Work work) {
   try {
     work();

@@ -85,7 +85,7 @@ TEST_F(profile_copy_test, a_profile_is_not_overwritten_by_its_copy) {
   }
 }
 
-TEST_F(profile_copy_test, what_is_no_profile_makes_no_file) {
+TEST_F(profile_copy_test, a_file_that_is_no_profile_is_not_copied) {
   std::ofstream("text") << "no profile";
   ASSERT_EQ(mkfifo("pipe", 0600), 0);
   std::filesystem::create_directory("folder");

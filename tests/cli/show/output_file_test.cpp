@@ -32,7 +32,7 @@ class output_file_test : public testing::Test {
 };
 
 // The code, problem and advice of the error that `work` throws.
-template <typename Work>
+template <class Work>
 std::string output_refusal(Work work) {
   try {
     work();

@@ -73,7 +73,7 @@ TEST(process_table, processes_of_a_profile_are_sorted_by_cost) {
   EXPECT_EQ(sum_of({}).images, 0);
 }
 
-TEST(tree_verdict, tells_what_no_process_in_the_table_has_taken) {
+TEST(tree_verdict, says_what_no_process_in_the_table_has_taken) {
   const std::vector<profiler::process_summary> all = {process_of(7, "cc1", 6e6), process_of(8, "as", 4e6)};
   EXPECT_EQ(render_tree(all, 0, 0).substr(0, 143),
             "2 processes: 20 allocations of 2 KiB; memory cost about 10 ms of 20 ms processor time\n"

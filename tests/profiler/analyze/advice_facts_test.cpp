@@ -49,7 +49,7 @@ TEST(advice_facts, a_process_that_slept_has_not_used_its_whole_duration) {
   EXPECT_GT(cpu_time_of(p), clock_tick_ns);
 }
 
-TEST(advice_facts, what_is_not_allocation_is_the_programs_own_time) {
+TEST(advice_facts, the_programs_own_time_is_without_allocation) {
   small_program program;
   program.add({"work()"}, 64, 1e6);  // 10 ms
   EXPECT_EQ(facts_of(program.p).own_ns, 1e9 - 1e7);

@@ -50,7 +50,7 @@ const proven_figure saves_little = figure(2, 0.995, 0.992, 0.999, proof_outcome:
 const proven_figure undecided = figure(2, 0.97, 0.9, 1.04, proof_outcome::none);
 const proven_figure is_more = figure(2, 1.2, 1.1, 1.3, proof_outcome::more);
 
-TEST(AdviceProof, AdviceOfAnotherMallocTakesTheFiguresOfTheBestOne) {
+TEST(advice_proof, advice_of_another_malloc_takes_the_figures_of_the_best_one) {
   proof_way jemalloc = way("jemalloc", advice_kind::allocator, is_less);
   jemalloc.library = "/usr/lib/libjemalloc.so.2";
   const profile p = measured({way("tarn", advice_kind::allocator, is_more), jemalloc});
@@ -69,7 +69,7 @@ TEST(AdviceProof, AdviceOfAnotherMallocTakesTheFiguresOfTheBestOne) {
   EXPECT_EQ(read_plan(write_plan(plan), "plan").library, plan.library);
 }
 
-TEST(AdviceProof, AProvenMallocComesBeforeAnUndecidedOne) {
+TEST(advice_proof, a_proven_malloc_comes_before_an_undecided_one) {
   proof_way noisy = way("mimalloc", advice_kind::allocator, figure(2, 0.7, 0.4, 1.3, proof_outcome::none));
   std::vector<advice> all = {allocator_advice()};
   apply_proof(measured({noisy, way("jemalloc", advice_kind::allocator, is_less)}), all);
@@ -84,7 +84,7 @@ proof_way took_less(const std::string& name, double ratio, int rounds) {
   return made;
 }
 
-TEST(AdviceProof, AWayThatTookLessButNotBeyondNoiseIsNamedAsUndecided) {
+TEST(advice_proof, a_way_that_took_less_but_not_beyond_noise_is_named_as_undecided) {
   const profile p = measured({took_less("tarn", 0.98, 2), took_less("tcmalloc", 0.8, 2)});
   for (std::vector<advice> all : {std::vector<advice>{allocator_advice()}, std::vector<advice>{}}) {
     apply_proof(p, all);
@@ -95,7 +95,7 @@ TEST(AdviceProof, AWayThatTookLessButNotBeyondNoiseIsNamedAsUndecided) {
   }
 }
 
-TEST(AdviceProof, AnUndecidedWayTellsTheMemoryThatItTakes) {
+TEST(advice_proof, an_undecided_way_says_the_memory_that_it_takes) {
   proof_way more = took_less("tcmalloc", 0.8, 2);
   more.of(proof_metric::rss) = figure(0x1p30, 1.25, 1.2, 1.3, proof_outcome::more);
   std::vector<advice> all;
@@ -104,13 +104,13 @@ TEST(AdviceProof, AnUndecidedWayTellsTheMemoryThatItTakes) {
       << say_figures(all[0]);
 }
 
-TEST(AdviceProof, OneRoundOrAnEffectBelowWhatIsWorthwhileIsNoAdvice) {
+TEST(advice_proof, one_round_or_an_effect_below_what_is_worthwhile_is_no_advice) {
   std::vector<advice> all;
   apply_proof(measured({took_less("tarn", 0.8, 1), took_less("tcmalloc", 0.98, 5)}), all);
   EXPECT_TRUE(all.empty());
 }
 
-TEST(AdviceProof, AnUndecidedSettingComesBeforeAnEditOfFourTimesItsCost) {
+TEST(advice_proof, an_undecided_setting_comes_before_an_edit_of_four_times_its_cost) {
   advice edit;
   edit.kind = advice_kind::reserve;
   edit.reach = advice_reach::own_code;
@@ -123,7 +123,7 @@ TEST(AdviceProof, AnUndecidedSettingComesBeforeAnEditOfFourTimesItsCost) {
   EXPECT_EQ(arrange_advice(p, all)[0].kind, advice_kind::reserve);
 }
 
-TEST(AdviceProof, ASavingIsAShareOfTheMeasuredTime) {
+TEST(advice_proof, a_saving_is_a_share_of_the_measured_time) {
   proof_way keep = way("keep-memory", advice_kind::tunable, is_less);
   keep.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0"}};
   const std::vector<advice> all = advise(measured({keep}));
@@ -132,7 +132,7 @@ TEST(AdviceProof, ASavingIsAShareOfTheMeasuredTime) {
   EXPECT_EQ(all.back().kind, advice_kind::leave_it);
 }
 
-TEST(AdviceProof, WhatGainsNothingIsRefutedAndNotAdvised) {
+TEST(advice_proof, what_gains_nothing_is_refuted_and_not_advised) {
   for (const proof_decision decision : {proof_decision::no_gain, proof_decision::costs}) {
     proof_way tarn = way("tarn", advice_kind::allocator, saves_little);
     tarn.decision = decision;
@@ -148,7 +148,7 @@ TEST(AdviceProof, WhatGainsNothingIsRefutedAndNotAdvised) {
   }
 }
 
-TEST(AdviceProof, WhatTheRoundsDoNotDecideStaysCounted) {
+TEST(advice_proof, what_the_rounds_do_not_decide_stays_counted) {
   for (const proof_decision decision : {proof_decision::undecided, proof_decision::behind}) {
     proof_way tarn = way("tarn", advice_kind::allocator, undecided);
     tarn.decision = decision;
@@ -163,7 +163,7 @@ TEST(AdviceProof, WhatTheRoundsDoNotDecideStaysCounted) {
 }
 
 // Two mallocs took less, so its one round has no bounds.
-TEST(AdviceProof, AWayThatWasNotMeasuredFurtherSaysSo) {
+TEST(advice_proof, a_way_that_was_not_measured_further_says_so) {
   proof_way tarn = way("tarn", advice_kind::allocator, {2, 0.52, 0.52, 0.52, 0, proof_outcome::none});
   tarn.decision = proof_decision::behind;
   tarn.rounds = 1;
@@ -176,7 +176,7 @@ TEST(AdviceProof, AWayThatWasNotMeasuredFurtherSaysSo) {
       << all[0].evidence[0];
 }
 
-TEST(AdviceProof, AWayThatGainsWithoutAdviceBecomesAdvice) {
+TEST(advice_proof, a_way_that_gains_without_advice_becomes_advice) {
   proof_way keep = way("keep-memory", advice_kind::tunable, is_less);
   keep.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0"}};
   const std::vector<advice> all = advise(measured({keep, way("tarn", advice_kind::allocator, is_more)}));
@@ -185,7 +185,7 @@ TEST(AdviceProof, AWayThatGainsWithoutAdviceBecomesAdvice) {
   EXPECT_EQ(all[0].variables[0].value, "glibc.malloc.mmap_max=0");
 }
 
-TEST(AdviceProof, AProofOfAPoolAppliesToAdviceForItsPlaceAlone) {
+TEST(advice_proof, a_proof_of_a_pool_applies_to_advice_for_its_place_alone) {
   advice pool;
   pool.kind = advice_kind::typed_pool;
   pool.place = "a.cpp:1 make";
@@ -200,7 +200,7 @@ TEST(AdviceProof, AProofOfAPoolAppliesToAdviceForItsPlaceAlone) {
   EXPECT_EQ(all[0].grade, advice_grade::measured);
 }
 
-TEST(AdviceProof, WhatTheProgramFailsUnderIsRefuted) {
+TEST(advice_proof, what_the_program_fails_under_is_refuted) {
   proof_way failed = way("tarn", advice_kind::allocator, is_more);
   failed.failure = "exit status 3";
   advice made = allocator_advice();
@@ -221,7 +221,7 @@ TEST(AdviceProof, WhatTheProgramFailsUnderIsRefuted) {
   EXPECT_EQ(all[0].evidence.size(), 2U);
 }
 
-TEST(AdviceProof, WhatIsFarWithinNoiseIsNotNamed) {
+TEST(advice_proof, what_is_far_within_noise_is_not_named) {
   std::vector<advice> all;
   proof_way noise = took_less("tarn", 0.95, 5);
   noise.of(proof_metric::cpu).high = 1.4;

@@ -25,14 +25,14 @@ void make_refaulted(site& one) {
   one.figures.faults = one.figures.fault_pages = one.figures.bytes / 4096;
 }
 
-TEST(Advice, NothingRecordedIsLeftAlone) {
+TEST(advice, nothing_recorded_is_left_alone) {
   const std::vector<advice> all = advise(small_program().p);
   ASSERT_EQ(all.size(), 1U);
   EXPECT_EQ(all[0].kind, advice_kind::leave_it);
   EXPECT_FALSE(all[0].reason.empty());
 }
 
-TEST(Advice, PageFaultsAloneDoNotSayThatNothingWouldHelp) {
+TEST(advice, page_faults_alone_do_not_say_that_nothing_would_help) {
   small_program program;
   program.p.mode = profile_mode::faults;
   const std::vector<advice> all = advise(program.p);
@@ -42,7 +42,7 @@ TEST(Advice, PageFaultsAloneDoNotSayThatNothingWouldHelp) {
   EXPECT_NE(all[0].reason.find("holds page faults alone"), std::string::npos) << all[0].reason;
 }
 
-TEST(Advice, WhereMuchIsPaidForWhatNoAdviceConcernsOnlyLessOfItHelps) {
+TEST(advice, where_much_is_paid_for_what_no_advice_concerns_only_less_of_it_helps) {
   small_program program;
   site& one = program.add({"read()"}, 100'000, 1000);
   one.figures.frees = one.figures.freed_bytes = 0;
@@ -55,7 +55,7 @@ TEST(Advice, WhereMuchIsPaidForWhatNoAdviceConcernsOnlyLessOfItHelps) {
   EXPECT_TRUE(all[0].headline.starts_with("Leave how it allocates: only fewer blocks")) << all[0].headline;
 }
 
-TEST(Advice, OneOtherPlaceIsOnePlace) {
+TEST(advice, one_other_place_is_one_place) {
   small_program program;
   program.add({"work()"}, 64, 5e6);
   program.add({"rest()"}, 64, 100);
@@ -63,7 +63,7 @@ TEST(Advice, OneOtherPlaceIsOnePlace) {
   EXPECT_TRUE(reason.starts_with("The other place costs ")) << reason;
 }
 
-TEST(Advice, WhatCostsLessThanTheLimitIsLeftAlone) {
+TEST(advice, what_costs_less_than_the_limit_is_left_alone) {
   small_program program;
   program.add({"work()"}, 64, 50000);  // 0.5 ms of a second
   const std::vector<advice> all = advise(program.p);
@@ -71,7 +71,7 @@ TEST(Advice, WhatCostsLessThanTheLimitIsLeftAlone) {
   EXPECT_NE(all[0].reason.find("2.0 %"), std::string::npos) << all[0].reason;
 }
 
-TEST(Advice, RefaultedBuffersGetTheTunableFirstAndThePoolInsteadOfIt) {
+TEST(advice, refaulted_buffers_get_the_tunable_first_and_the_pool_instead_of_it) {
   small_program program;
   make_refaulted(program.add({"decode()"}, 1 << 20, 1000));
   const std::vector<advice> all = advise(program.p);
@@ -86,7 +86,7 @@ TEST(Advice, RefaultedBuffersGetTheTunableFirstAndThePoolInsteadOfIt) {
   EXPECT_EQ(pool->saving_ns, 0) << "nothing is predicted";
 }
 
-TEST(Advice, FaultsNeverCostMoreThanTheTimeInTheKernel) {
+TEST(advice, faults_never_cost_more_than_the_time_in_the_kernel) {
   small_program program;
   make_refaulted(program.add({"decode()"}, 1 << 20, 1000));
   program.p.counters[0].system_ns = 2816e5 / 10;
@@ -97,7 +97,7 @@ TEST(Advice, FaultsNeverCostMoreThanTheTimeInTheKernel) {
   EXPECT_LE(all[0].counted_ns, 999.0 * 256 * 110 + 4e6 + std::sqrt(2816e4 * 4e6));
 }
 
-TEST(Advice, NothingIsCountedAboveWhatTheProgramSpends) {
+TEST(advice, nothing_is_counted_above_what_the_program_spends) {
   small_program program;
   site& one = program.add({"decode()"}, 64, 5e6);
   one.figures.malloc_ns = 9e8;
@@ -111,7 +111,7 @@ TEST(Advice, NothingIsCountedAboveWhatTheProgramSpends) {
 }
 
 // A parser's site is reached by thousands of paths; each reuses memory that the others have freed.
-TEST(Advice, PeaksOfPathsThatTakeTurnsAreNotAddedUp) {
+TEST(advice, peaks_of_paths_that_take_turns_are_not_added_up) {
   small_program program;
   for (int path = 0; path < 100; ++path) {
     site& one = program.add({"grow()", "path" + std::to_string(path) + "()"}, 1 << 20, 2);
@@ -130,7 +130,7 @@ TEST(Advice, PeaksOfPathsThatTakeTurnsAreNotAddedUp) {
 }
 
 // Several sites in turn: each touches new pages, where glibc could serve it from memory that another has freed.
-TEST(Advice, MemoryThatPlacesTakeTurnsInIsTakenAgain) {
+TEST(advice, memory_that_places_take_turns_in_is_taken_again) {
   small_program program;
   for (int place = 0; place < 100; ++place) {
     site& one = program.add({"stage" + std::to_string(place) + "()"}, 1 << 20, 2);
@@ -144,7 +144,7 @@ TEST(Advice, MemoryThatPlacesTakeTurnsInIsTakenAgain) {
 }
 
 // Without root, faults in kernel mode, as in read(), are not recorded; the kernel only counts them.
-TEST(Advice, FaultsThatOnlyTheKernelCountedBelongToLargeBlocksFoundInMemory) {
+TEST(advice, faults_that_only_the_kernel_counted_belong_to_large_blocks_found_in_memory) {
   small_program program;
   site& one = program.add({"load()"}, 1 << 20, 1000);
   one.figures.peak_bytes = one.figures.bytes_at_peak = 1 << 20;
@@ -161,7 +161,7 @@ TEST(Advice, FaultsThatOnlyTheKernelCountedBelongToLargeBlocksFoundInMemory) {
 }
 
 // perf_event_open is refused, as in a container, and a heap of small blocks is trimmed and grows again.
-TEST(Advice, WhereNoFaultIsSeenSmallBlocksHaveThoseThatTheKernelCounted) {
+TEST(advice, where_no_fault_is_seen_small_blocks_have_those_that_the_kernel_counted) {
   small_program program;
   site& one = program.add({"work()"}, 64, 1e6);
   one.figures.peak_bytes = one.figures.bytes_at_peak = 4096 * 1000;
@@ -176,7 +176,7 @@ TEST(Advice, WhereNoFaultIsSeenSmallBlocksHaveThoseThatTheKernelCounted) {
 }
 
 // A list whose nodes lie scattered: another malloc may save most of the program's time, although malloc takes little.
-TEST(Advice, WhereBlocksMayLieBadlyOnlyARunTells) {
+TEST(advice, where_blocks_may_lie_badly_only_a_run_tells) {
   small_program program;
   site& one = program.add({"build()"}, 40, 1e6);
   one.figures.peak_bytes = one.figures.bytes_at_peak = 4e7;
@@ -192,7 +192,7 @@ TEST(Advice, WhereBlocksMayLieBadlyOnlyARunTells) {
   EXPECT_EQ(find(advise(program.p), advice_kind::placement), nullptr) << "fits into the caches";
 }
 
-TEST(Advice, WhereFaultsDecideTheTunableComesBeforeAnotherMalloc) {
+TEST(advice, where_faults_decide_the_tunable_comes_before_another_malloc) {
   small_program program;
   make_refaulted(program.add({"decode()"}, 1 << 20, 1000));
   const std::vector<advice> all = advise(program.p);
@@ -202,7 +202,7 @@ TEST(Advice, WhereFaultsDecideTheTunableComesBeforeAnotherMalloc) {
   EXPECT_EQ(malloc->instead_of, 0);
 }
 
-TEST(Advice, OtherMallocsGetNoGlibcTunable) {
+TEST(advice, other_mallocs_get_no_glibc_tunable) {
   small_program program;
   program.p.meta["allocator"] = "/usr/lib/libjemalloc.so.2";
   make_refaulted(program.add({"decode()"}, 1 << 20, 1000));
@@ -212,14 +212,14 @@ TEST(Advice, OtherMallocsGetNoGlibcTunable) {
   EXPECT_NE(find(all, advice_kind::buffer_pool), nullptr);
 }
 
-TEST(Advice, OneSizeInOneThreadIsATypedPool) {
+TEST(advice, one_size_in_one_thread_is_a_typed_pool) {
   small_program program;
   program.add({"book::insert(order&&)"}, 64, 5e6).type = "order";
   const advice* pool = find(advise(program.p), advice_kind::typed_pool);
   ASSERT_NE(pool, nullptr);
 }
 
-TEST(Advice, TypedPoolSaysWhatToWrite) {
+TEST(advice, typed_pool_says_what_to_write) {
   small_program program;
   program.add({"book::insert(order&&)"}, 64, 5e6).type = "order";
   const std::vector<advice> all = advise(program.p);
@@ -231,7 +231,7 @@ TEST(Advice, TypedPoolSaysWhatToWrite) {
 }
 
 // Code below /usr belongs to a package, and native code below script lines to the interpreter: the reader cannot edit it.
-TEST(Advice, WhatTheReaderCannotDoComesLast) {
+TEST(advice, what_the_reader_cannot_do_comes_last) {
   small_program program;
   program.add({"lua_newtable"}, 64, 2e7);
   EXPECT_EQ(find(advise(program.p), advice_kind::typed_pool)->reach, advice_reach::own_code);
@@ -247,7 +247,7 @@ TEST(Advice, WhatTheReaderCannotDoComesLast) {
   EXPECT_EQ(find(advise(program.p), advice_kind::typed_pool)->reach, advice_reach::own_code);
 }
 
-TEST(Advice, TheInstalledMallocsAreNamed) {
+TEST(advice, the_installed_mallocs_are_named) {
   small_program program;
   program.add({"work()"}, 64, 2e7);
   advice_settings settings;
@@ -259,7 +259,7 @@ TEST(Advice, TheInstalledMallocsAreNamed) {
             "installed here: tarn, jemalloc, mimalloc; which of them is best, only a run can tell");
 }
 
-TEST(Advice, AcrossThreadsItIsAnObjectPool) {
+TEST(advice, across_threads_it_is_an_object_pool) {
   small_program program;
   site& one = program.add({"session::on_message()"}, 192, 5e6);
   one.figures.foreign_frees = 4e6;
@@ -268,13 +268,13 @@ TEST(Advice, AcrossThreadsItIsAnObjectPool) {
   EXPECT_EQ(find(all, advice_kind::typed_pool), nullptr);
 }
 
-TEST(Advice, ArraysOfAContainerGetNoTypedPool) {
+TEST(advice, arrays_of_a_container_get_no_typed_pool) {
   small_program program;
   program.add({"std::vector<int>::reserve(unsigned long)", "fill()"}, 64, 5e6);
   EXPECT_EQ(find(advise(program.p), advice_kind::typed_pool), nullptr);
 }
 
-TEST(Advice, WhatDiesInBatchesIsAnArena) {
+TEST(advice, what_dies_in_batches_is_an_arena) {
   small_program program;
   site& one = program.add({"json::parse()"}, 48, 5e6);
   one.figures.batch_frees = 4.9e6;
@@ -282,7 +282,7 @@ TEST(Advice, WhatDiesInBatchesIsAnArena) {
   EXPECT_NE(find(all, advice_kind::arena), nullptr);
 }
 
-TEST(Advice, FewSamplesDoNotShowABatch) {
+TEST(advice, few_samples_do_not_show_a_batch) {
   small_program program;
   program.p.mode = profile_mode::sample;
   site& one = program.add({"json::parse()"}, 48, 5e6);
@@ -293,7 +293,7 @@ TEST(Advice, FewSamplesDoNotShowABatch) {
   EXPECT_NE(find(advise(program.p), advice_kind::arena), nullptr);
 }
 
-TEST(Advice, GrowingStepByStepIsReserve) {
+TEST(advice, growing_step_by_step_is_reserve) {
   small_program program;
   site& one = program.add({"std::string::_M_mutate(unsigned long)", "std::string::push_back(char)", "line()"},
                           31, 2e6);
@@ -307,7 +307,7 @@ TEST(Advice, GrowingStepByStepIsReserve) {
   EXPECT_NE(reserve->evidence[0].find("1M arrays"), std::string::npos) << reserve->evidence[0];
 }
 
-TEST(Advice, ConstructorsThatAllocateAreRecycled) {
+TEST(advice, constructors_that_allocate_are_recycled) {
   small_program program;
   program.add({"ns::parser::parser(int)", "serve()"}, 4096, 1e6);
   program.add({"ns::parser::parser(int)", "serve()"}, 512, 1e6);
@@ -319,7 +319,7 @@ TEST(Advice, ConstructorsThatAllocateAreRecycled) {
   EXPECT_EQ(recycler->sites.size(), 2U);
 }
 
-TEST(Advice, UntouchedMemoryIsARemarkWithoutASaving) {
+TEST(advice, untouched_memory_is_a_remark_without_a_saving) {
   small_program program;
   site& one = program.add({"cache::reserve()"}, 64 << 20, 4);
   one.figures.checked_bytes = one.figures.bytes;
@@ -330,7 +330,7 @@ TEST(Advice, UntouchedMemoryIsARemarkWithoutASaving) {
   EXPECT_EQ(less->counted_ns, 0);
 }
 
-TEST(Advice, WhatSamplesCountHasAMargin) {
+TEST(advice, what_samples_count_has_a_margin) {
   small_program program;
   site& one = program.add({"work()"}, 64, 5e6);
   EXPECT_EQ(say_figures(*find(advise(program.p), advice_kind::typed_pool)),
@@ -340,7 +340,7 @@ TEST(Advice, WhatSamplesCountHasAMargin) {
             "costs 50 ± 20 ms now, 5.0 % of CPU time; counted");
 }
 
-TEST(Advice, OfEveryProfileTheInvariantsHold) {
+TEST(advice, of_every_profile_the_invariants_hold) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     synthetic_options options;
     options.seed = seed;

@@ -21,9 +21,11 @@ TEST(function_name, demangling) {
 // The build has libiberty's demangler (tarn_dependencies.cmake).
 bool knows_rust() { return demangled("_RNvCs1_3foo3bar") == "foo::bar"; }
 
-TEST(FunctionName, AFunctionOfRustIsNoConstructor) { EXPECT_EQ(constructed_type("alloc::alloc::alloc"), ""); }
+TEST(function_name, a_function_of_rust_is_no_constructor) {
+  EXPECT_EQ(constructed_type("alloc::alloc::alloc"), "");
+}
 
-TEST(FunctionName, NamesOfRustAreReadable) {
+TEST(function_name, names_of_rust_are_readable) {
   if (!knows_rust()) GTEST_SKIP() << "tarn was built without libiberty";
   EXPECT_EQ(demangled("_ZN46_$LT$my..row$u20$as$u20$core..clone..Clone$GT$5clone17h0123456789abcdefE"),
             "<my::row as core::clone::Clone>::clone");
@@ -32,7 +34,7 @@ TEST(FunctionName, NamesOfRustAreReadable) {
   EXPECT_EQ(demangled("_RINvCs1_3foo3barlE"), "foo::bar::<i32>");
 }
 
-TEST(FunctionName, ASmallNameThatStandsForALongOneIsLeftAsItIs) {
+TEST(function_name, a_small_name_that_stands_for_a_long_one_is_left_as_it_is) {
   if (!knows_rust()) GTEST_SKIP() << "tarn was built without libiberty";
   // A tuple of two of the tuple before it, many times.
   std::string name = "_RINvCs1_1a1b";
@@ -167,7 +169,7 @@ TEST(function_name, plain_allocation) {
   }
 }
 
-TEST(FunctionName, Plain) {
+TEST(function_name, plain) {
   EXPECT_EQ(plain_name("void std::vector<int, std::allocator<int> >::push_back(int const&)"),
             "std::vector::push_back");
   EXPECT_EQ(plain_name("order_book::insert(order&&)"), "order_book::insert");

@@ -118,7 +118,7 @@ TEST_F(perf_maps, one_of_another_user_or_an_earlier_process_or_no_plain_file_is_
   unlink((folder_ + "/other").c_str());
 }
 
-TEST_F(perf_maps, without_one_generated_code_is_marked) {
+TEST_F(perf_maps, generated_code_without_a_map_is_marked) {
   profile p = p_;
   range_map<char> generated;
   generated.add(0x70000, 0x70020, 0);

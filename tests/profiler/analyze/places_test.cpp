@@ -47,7 +47,7 @@ TEST(places, a_row_without_a_name_has_the_reason_and_the_way_out) {
   EXPECT_EQ(name_hint(program.p, site_label(program.p, program.p.sites[0])), "");
 }
 
-TEST(places, files_of_one_base_name_are_told_apart_by_their_paths) {
+TEST(places, files_of_one_base_name_are_distinguished_by_their_paths) {
   std::vector<place_row> places(3);
   places[0].where = {"make", "/src/a/list.cpp", 10, false};
   places[1].where = {"make", "/src/b/list.cpp", 10, false};

@@ -37,7 +37,7 @@ advice pool_for(std::vector<std::uint32_t> sites) {
   return one;
 }
 
-TEST(Plan, HasTheFewestFramesThatDistinguishTheSite) {
+TEST(plan, has_the_fewest_frames_that_distinguish_the_site) {
   const profile p = two_callers();
   const plan one = plan_of(p, {pool_for({0})});
   ASSERT_EQ(one.sites.size(), 1U);
@@ -51,7 +51,7 @@ TEST(Plan, HasTheFewestFramesThatDistinguishTheSite) {
   EXPECT_EQ(both.sites[0].frames.size(), 1U);
 }
 
-TEST(Plan, VariablesAndPoolsDoNotMix) {
+TEST(plan, variables_and_pools_do_not_mix) {
   advice tunable;
   tunable.kind = advice_kind::tunable;
   tunable.headline = "tunable";
@@ -65,7 +65,7 @@ TEST(Plan, VariablesAndPoolsDoNotMix) {
   EXPECT_TRUE(chosen.on_tarn);
 }
 
-TEST(Plan, ComesBackAsItWasWritten) {
+TEST(plan, comes_back_as_it_was_written) {
   const profile p = synthetic_profile();
   const std::vector<advice> all = advise(p, {0.0001, 50});
   for (int number = -1; number < static_cast<int>(all.size()); ++number) {
@@ -76,7 +76,7 @@ TEST(Plan, ComesBackAsItWasWritten) {
   }
 }
 
-TEST(Plan, SaysWhatIsWrongWithAFile) {
+TEST(plan, says_what_is_wrong_with_a_file) {
   const auto problem = [](const std::string& text) -> std::string {
     try {
       read_plan(text, "plan.json");

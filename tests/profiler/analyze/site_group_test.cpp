@@ -9,7 +9,7 @@
 namespace tarn::profiler {
 namespace {
 
-TEST(SiteGroup, MemoryThatTheProgramMapsItselfIsNotRefaulted) {
+TEST(site_group, memory_that_the_program_maps_itself_is_not_refaulted) {
   small_program program;
   site& mapped = program.add({"new_arena", "main"}, 1 << 20, 80);
   mapped.figures.faults = mapped.figures.fault_pages = 80 * 256;
@@ -23,7 +23,7 @@ TEST(SiteGroup, MemoryThatTheProgramMapsItselfIsNotRefaulted) {
   EXPECT_EQ(groups.at(0).pages(), 80 * 256);
 }
 
-TEST(SiteGroup, PathsToOnePlaceAreOneGroup) {
+TEST(site_group, paths_to_one_place_are_one_group) {
   small_program program;
   program.add({"make()", "a()"}, 64, 100);
   program.add({"make()", "b()"}, 64, 300);
@@ -37,7 +37,7 @@ TEST(SiteGroup, PathsToOnePlaceAreOneGroup) {
   EXPECT_DOUBLE_EQ(groups[0].sizes[0].count, 400);
 }
 
-TEST(SiteGroup, TypesOfOnePlaceAreApart) {
+TEST(site_group, types_of_one_place_are_separate_groups) {
   small_program program;
   program.add({"make()"}, 64, 100).type = "order";
   site other = program.p.sites[0];
@@ -49,7 +49,7 @@ TEST(SiteGroup, TypesOfOnePlaceAreApart) {
   EXPECT_EQ(groups[1].type, "trade");
 }
 
-TEST(SiteGroup, WithoutACallPathItHasNoPlace) {
+TEST(site_group, without_a_call_path_it_has_no_place) {
   small_program program;
   program.add({}, 64, 100);
   const std::vector<site_group> groups = group_sites(program.p);
@@ -59,7 +59,7 @@ TEST(SiteGroup, WithoutACallPathItHasNoPlace) {
   EXPECT_TRUE(group_sites(profile()).empty());
 }
 
-TEST(SiteGroup, ItsFunctionsReachFromTheAllocatorToTheCallerOfItsPlace) {
+TEST(site_group, its_functions_reach_from_the_allocator_to_the_caller_of_its_place) {
   small_program program;
   program.add({"std::vector<int>::reserve(unsigned long)", "fill()", "caller()", "main"}, 64, 100);
   const site_group group = group_sites(program.p).at(0);
@@ -69,7 +69,7 @@ TEST(SiteGroup, ItsFunctionsReachFromTheAllocatorToTheCallerOfItsPlace) {
   EXPECT_EQ(say_place(group.place), "/src/p.cpp:4 fill()");
 }
 
-TEST(SiteGroup, MallocsHeadersAndUntouchedPagesAreNoRefaults) {
+TEST(site_group, mallocs_headers_and_untouched_pages_are_no_refaults) {
   site_group group;
   group.sum.faults = 100;
   group.sum.fault_pages = 1000;
@@ -90,7 +90,7 @@ TEST(SiteGroup, MallocsHeadersAndUntouchedPagesAreNoRefaults) {
   EXPECT_EQ(group.again(4096, 1e9), 0);
 }
 
-TEST(SiteGroup, TheSizeOfAPageIsAPositiveNumber) {
+TEST(site_group, the_size_of_a_page_is_a_positive_number) {
   profile p;
   EXPECT_EQ(page_bytes_of(p), 4096);
   p.meta = {{"page_bytes", 16384}};

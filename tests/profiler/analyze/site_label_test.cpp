@@ -14,7 +14,7 @@ const source_frame own{"decoder::decode(int)", "decoder.cpp", 3, false};
 const source_frame unknown_library{"?? (libx.so.6+0x12)", "", 0, false};
 const source_frame unknown_program{"?? (server+0x12)", "", 0, false};
 
-TEST(SiteLabel, AllocatorsAndWrappersArePlumbing) {
+TEST(site_label, allocators_and_wrappers_are_plumbing) {
   EXPECT_TRUE(is_plumbing({"std::__new_allocator<int>::allocate(unsigned long, void const*)", "", 0, true}));
   EXPECT_TRUE(is_plumbing({"xmalloc", "wrapper.c", 10, false}));
   EXPECT_TRUE(is_plumbing({"sqlite3MemMalloc", "", 0, false}));
@@ -30,13 +30,13 @@ TEST(SiteLabel, AllocatorsAndWrappersArePlumbing) {
   EXPECT_FALSE(is_plumbing({"?? (libx.so+0x12)", "", 0, false}));
 }
 
-TEST(SiteLabel, TheOwnFrameIsTheInnermostThatIsNotPlumbing) {
+TEST(site_label, the_own_frame_is_the_innermost_that_is_not_plumbing) {
   EXPECT_EQ(own_frame({own}), 0U);
   EXPECT_EQ(own_frame({std_allocate, wrapper, own}), 2U);
   EXPECT_EQ(own_frame({wrapper, std_allocate}), 0U) << "all frames are plumbing";
 }
 
-TEST(SiteLabel, AScriptsOwnLineStandsForWhatItsInterpreterAllocates) {
+TEST(site_label, a_scripts_own_line_stands_for_what_its_interpreter_allocates) {
   const source_frame resize{"PyByteArray_Resize", "", 0, false, frame_kind::interpreter};
   const source_frame nameless{"?? (python3.11+0x12)", "", 0, false, frame_kind::interpreter};
   const source_frame library{"loads", "/usr/lib/python3.11/json/__init__.py", 346, false, frame_kind::script};
@@ -50,7 +50,7 @@ TEST(SiteLabel, AScriptsOwnLineStandsForWhatItsInterpreterAllocates) {
   EXPECT_EQ(own_frame({resize, extension, nameless, line}), 1U) << "a named function of an extension module";
 }
 
-TEST(SiteLabel, TheLibraryOfALanguageServesItsOwnFunctionsCompiledAtRunTime) {
+TEST(site_label, the_library_of_a_language_serves_its_own_functions_compiled_at_run_time) {
   const auto script = [](const char* function, const char* file) {
     return source_frame{function, file, 0, false, frame_kind::script};
   };
@@ -65,7 +65,7 @@ TEST(SiteLabel, TheLibraryOfALanguageServesItsOwnFunctionsCompiledAtRunTime) {
   EXPECT_FALSE(is_plumbing(script("load", "/srv/app.js")));
 }
 
-TEST(SiteLabel, CodeWithoutNamesCountsLikeCodeWithNames) {
+TEST(site_label, code_without_names_counts_like_code_with_names) {
   EXPECT_EQ(own_frame({unknown_library, own}), 0U) << "with its name, it would stand for itself, too";
   EXPECT_EQ(own_frame({wrapper, unknown_library, std_allocate}), 1U) << "preferred to the wrapper";
   EXPECT_EQ(own_frame({unknown_program, own}), 0U);
@@ -74,14 +74,14 @@ TEST(SiteLabel, CodeWithoutNamesCountsLikeCodeWithNames) {
   EXPECT_EQ(own_frame({nowhere, own}), 1U);
 }
 
-TEST(SiteLabel, CodeWithoutNamesIsOnePlaceForEachFile) {
+TEST(site_label, code_without_names_is_one_place_for_each_file) {
   EXPECT_EQ(label_of({unknown_library, own}).function, "?? (libx.so.6)");
   EXPECT_EQ(label_of({own, unknown_library}).function, "decoder::decode(int)");
   EXPECT_EQ(label_of({}).function, "[no call path]");
   EXPECT_EQ(label_of({{"?? (0x7ffe19e4b9d4)", "", 0, false}}).function, "?? (0x7ffe19e4b9d4)");
 }
 
-TEST(SiteLabel, TheProgramsOwnMainIsNoLibrary) {
+TEST(site_label, the_programs_own_main_is_no_library) {
   const source_frame start{"__libc_start_call_main", "libc_start_call_main.h", 58, false,
                            frame_kind::runtime};
   const source_frame main_by_header{"main", "/usr/include/c++/12/bits/new_allocator.h", 137, false};
@@ -89,7 +89,7 @@ TEST(SiteLabel, TheProgramsOwnMainIsNoLibrary) {
   EXPECT_EQ(own_frame({std_allocate, start}), 0U) << "not the start of the program";
 }
 
-TEST(SiteLabel, RunTimeLibrariesAllocateForTheirCallers) {
+TEST(site_label, run_time_libraries_allocate_for_their_callers) {
   const source_frame buffer{"_IO_doallocbuf", "", 0, false, frame_kind::runtime};
   const source_frame nameless{"?? (libc.so.6+0x12)", "", 0, false, frame_kind::runtime};
   EXPECT_EQ(own_frame({nameless, buffer, own}), 2U);
@@ -97,7 +97,7 @@ TEST(SiteLabel, RunTimeLibrariesAllocateForTheirCallers) {
   EXPECT_TRUE(is_plumbing({"__cxa_allocate_exception", "", 0, false}));
 }
 
-TEST(SiteLabel, LibrariesInHeadersAreKnownByTheirFilesAndNames) {
+TEST(site_label, libraries_in_headers_are_known_by_their_files_and_names) {
   for (const char* file :
        {"/usr/include/c++/12/bits/stl_vector.h", "/usr/lib/llvm-16/include/c++/v1/string",
         "/usr/include/boost/container/vector.hpp", "/rustc/59807616e/library/alloc/src/vec/mod.rs",
@@ -109,7 +109,7 @@ TEST(SiteLabel, LibrariesInHeadersAreKnownByTheirFilesAndNames) {
   EXPECT_TRUE(is_plumbing({"boost::container::vector<int>::reserve(unsigned long)", "", 0, false}));
 }
 
-TEST(SiteLabel, TheStandardLibraryOfRustIsALibrary) {
+TEST(site_label, the_standard_library_of_rust_is_a_library) {
   for (const char* name :
        {"<alloc::vec::Vec<my::row> as core::iter::FromIterator<my::row>>::from_iter",
         "alloc::raw_vec::finish_grow", "core::ops::function::FnOnce::call_once",

@@ -94,7 +94,7 @@ TEST(apply_sites, one_frame_is_any_path_to_it) {
 }
 
 // Beyond eight unwound stacks of one shape the stack is read at the known distance alone.
-TEST(apply_sites, two_frames_tell_callers_apart) {
+TEST(apply_sites, two_frames_distinguish_callers) {
   std::string frames[2];
   caller<0>(*loaded_plan("").sites);
   frames[0] = frame_at(inner_return) + " " + frame_at(outer_return);

@@ -49,7 +49,7 @@ TEST(block_table, without_ranges_it_finds_blocks_by_their_start_only) {
   EXPECT_EQ(table.find_within(0x10010), nullptr);
 }
 
-TEST(block_table, tells_blocks_of_eight_bytes_apart) {
+TEST(block_table, distinguishes_blocks_of_eight_bytes) {
   block_table table(true);
   table.insert(block_at(0x10000, 8));
   table.insert(block_at(0x10008, 8));

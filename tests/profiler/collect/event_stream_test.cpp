@@ -25,7 +25,7 @@ class modules_seen final : public module_sink {
     last_id = library.build_id;
     ++count;
   }
-  void told_line(std::uint64_t address, const source_frame& line) override {
+  void add_script_line(std::uint64_t address, const source_frame& line) override {
     EXPECT_TRUE(is_script_address(address));
     lines[address] = line;
   }
@@ -144,7 +144,7 @@ TEST(event_stream, random_words_are_read_without_harm) {
       ASSERT_EQ(r.stream.position(), r.head);
     }
     profile p;
-    r.model.settle();
+    r.model.finish_events();
     r.model.fill(p);
   }
 }

@@ -65,7 +65,7 @@ bool is_possible() {
       {.everything = false, .mappings = true, .process = static_cast<std::uint32_t>(getpid())});
 }
 
-TEST(fault_watch, tells_which_code_touched_how_much) {
+TEST(fault_watch, says_which_code_touched_how_much) {
   if (!is_possible()) GTEST_SKIP() << "no page faults of other processes here";
   const touching_child child;
   usleep(100000);

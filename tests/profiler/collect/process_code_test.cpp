@@ -29,7 +29,7 @@ TEST(process_code, modules_and_lines_are_limited) {
   code.loaded({"/lib/one.so", "", 0x1000, 0x1000, 0x2000});
   EXPECT_EQ(p.modules.size(), most_modules);
   source_frame line;
-  for (std::uint64_t address = 0; address <= most_lines; ++address) code.told_line(address, line);
+  for (std::uint64_t address = 0; address <= most_lines; ++address) code.add_script_line(address, line);
   EXPECT_EQ(p.symbols.size(), most_lines);
   EXPECT_EQ(p.symbols.count(most_lines), 0U);
 }

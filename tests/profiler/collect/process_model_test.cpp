@@ -154,7 +154,7 @@ TEST(process_model, faults_belong_to_the_block_that_lives_there_at_that_time) {
   model.fault(fault(50, 0x900008));
   const std::uint32_t other = model.begin_thread(thread_id + 1, 45);
   model.allocated(other, allocation(51, 0x900010, 100, model.a));
-  model.settle();
+  model.finish_events();
   const profile p = model.filled();
   EXPECT_EQ(figures_of(p, model.a).faults, 2);
   EXPECT_EQ(figures_of(p, model.b).faults, 1);
@@ -328,7 +328,7 @@ TEST(process_model, mappings_are_unmapped_in_parts) {
   EXPECT_EQ(figures_of(p, model.a).mapped_bytes, 0x10000);
 }
 
-TEST(process_model, events_tell_mappings_apart) {
+TEST(process_model, events_distinguish_mappings) {
   recorded model(exact());
   model.mapped(model.thread, 1, 0x100000, 0x10000, model.a);
   model.mapped(model.thread, 2, 0x200000, 0x4000, model.a);
@@ -400,7 +400,7 @@ TEST(process_model, an_allocation_at_address_0_is_ignored) {
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
   model.allocated(thread, allocation(10, 0, 100, model.node(0, 0x1000)));
   model.freed(thread, release(20, 0));
-  model.settle();
+  model.finish_events();
   profile p;
   model.fill(p);
   EXPECT_TRUE(p.sites.empty());

@@ -69,7 +69,7 @@ TEST_F(process_outputs, what_cannot_be_written_is_told_once) {
   EXPECT_NE(output.problem(), "");
   output.open(who_, true, {});
   EXPECT_TRUE(output.store(profile()));
-  output.tell();
+  output.report_problem();
   ASSERT_EQ(all.all().size(), 1U);
   EXPECT_EQ(all.all().front().problem, output.problem());
 }

@@ -24,7 +24,7 @@ constexpr std::uint32_t ring_words = 4096;
 class no_modules final : public module_sink {
  public:
   void loaded(loaded_elf /*library*/) override {}
-  void told_line(std::uint64_t /*address*/, const source_frame& /*line*/) override {}
+  void add_script_line(std::uint64_t /*address*/, const source_frame& /*line*/) override {}
 };
 
 // The memory file of a process that has taken two rings. Null: the system has no sealed files.

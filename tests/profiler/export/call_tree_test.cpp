@@ -45,7 +45,7 @@ std::string drawn(const profile& p, bool inverted) {
   return drawn(tree, tree.root());
 }
 
-TEST(call_tree, a_node_is_its_own_and_its_children) {
+TEST(call_tree, a_nodes_value_includes_its_children) {
   const profile p = synthetic_profile();
   for (const bool inverted : {false, true}) {
     const metric& what = *find_metric("cost");

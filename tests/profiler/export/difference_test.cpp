@@ -158,7 +158,7 @@ profile scattered(std::mt19937& random, double mean_ns, double scatter) {
   return p;
 }
 
-TEST(difference, tells_how_many_recordings_find_a_change_of_a_twentieth) {
+TEST(difference, says_how_many_recordings_find_a_change_of_five_percent) {
   EXPECT_EQ(recordings_to_find(0, 1), 0U);
   EXPECT_EQ(recordings_to_find(1, 0), 2U);
   EXPECT_EQ(recordings_to_find(0.05, 10), 0U) << "more than anybody records";
@@ -220,8 +220,8 @@ difference compare_calibrated(std::mt19937& random, double before_ns, double aft
   for (int index = 0; index < 5; ++index) {
     before.push_back(calibrated(random, before_ns, 1.2));
     after.push_back(calibrated(random, after_ns, factor_after));
-    builder.tell(side::before, before.back());
-    builder.tell(side::after, after.back());
+    builder.add_times(side::before, before.back());
+    builder.add_times(side::after, after.back());
   }
   for (profile& each : before) builder.add(side::before, each);
   for (profile& each : after) builder.add(side::after, each);
@@ -274,8 +274,8 @@ difference compare_disturbed(std::mt19937& random, double calls_after, double pr
   for (int index = 0; index < recordings; ++index) {
     before.push_back(of_disturbed_calls(random, 1e6, 20, processor.first));
     after.push_back(of_disturbed_calls(random, calls_after, price_after, processor.second));
-    builder.tell(side::before, before.back());
-    builder.tell(side::after, after.back());
+    builder.add_times(side::before, before.back());
+    builder.add_times(side::after, after.back());
   }
   for (profile& each : before) builder.add(side::before, each);
   for (profile& each : after) builder.add(side::after, each);
@@ -315,7 +315,7 @@ TEST(difference, another_price_of_a_call_is_found) {
   EXPECT_GT(changes.totals[1].margin, 0.1 * changes.totals[1].before) << "its price is not known better";
 }
 
-TEST(difference, tells_how_many_recordings_another_price_takes) {
+TEST(difference, says_how_many_recordings_another_price_takes) {
   std::mt19937 random(12);
   const difference changes = compare_disturbed(random, 1e6, 20, 40);
   const std::size_t needed = recordings_to_find(small_change, 0.2, price_confidence);

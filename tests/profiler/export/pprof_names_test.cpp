@@ -187,7 +187,7 @@ TEST(pprof_names, a_profile_with_names_stays_as_it_is) {
   EXPECT_EQ(names.add(named), named);
 }
 
-TEST(pprof_names, what_is_no_profile_is_refused) {
+TEST(pprof_names, a_file_that_is_no_profile_is_refused) {
   pprof_names names = names_of_self();
   const auto is_readable = [](std::string_view all) {
     message_reader reader(all);

@@ -41,7 +41,7 @@ std::string opening_refusal(const std::string& path, table_writer::start how) {
   return "no error";
 }
 
-TEST_F(table_writer_test, a_new_file_is_its_owners_alone) {
+TEST_F(table_writer_test, only_the_owner_may_read_a_new_file) {
   table_writer out(path());
   EXPECT_EQ(out.bytes(), file_header_bytes);
   struct stat about;

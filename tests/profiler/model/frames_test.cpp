@@ -27,7 +27,7 @@ TEST(frames, a_path_that_leads_back_into_itself_ends) {
   EXPECT_EQ(frames_of(p, 2).size(), 2U);
 }
 
-TEST(frames, kinds_are_told_apart_only_beside_lines_of_scripts) {
+TEST(frames, kinds_are_named_only_beside_lines_of_scripts) {
   const std::uint64_t line = script_address("f", "a.py", 3);
   profile p;
   p.modules = {{"/usr/bin/python3.11", "", 0x1000, 0x2000, 0}, {"/opt/own.so", "", 0x2000, 0x3000, 0}};

@@ -38,7 +38,7 @@ TEST(known_meta, members_stay_within_their_ranges) {
   }
 }
 
-TEST(known_meta, what_is_no_object_is_null) {
+TEST(known_meta, text_that_is_no_json_object_is_null) {
   std::string problem;
   for (const char* text : {"", "[1]", "7", "{", "{\"a\":1", "{\"a\":\"\xff\"}"}) {
     EXPECT_EQ(remaining(text, problem), "null") << text;
@@ -66,7 +66,7 @@ TEST(known_meta, eight_mebibytes_are_read) {
   EXPECT_EQ(problem, "the table 'proof' is longer than one may be");
 }
 
-TEST(known_meta, a_member_of_another_kind_is_as_one_that_is_not_there) {
+TEST(known_meta, a_member_of_another_kind_counts_as_missing) {
   const nlohmann::json object = {{"n", 7}, {"t", "text"}, {"f", true}, {"zero", 0}};
   EXPECT_EQ(number_in(object, "n", 1), 7);
   EXPECT_EQ(number_in(object, "t", 1), 1);

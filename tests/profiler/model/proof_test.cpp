@@ -11,7 +11,7 @@
 namespace tarn::profiler {
 namespace {
 
-TEST(Proof, IsAppendedToAnExistingFileAndReadBack) {
+TEST(proof, is_appended_to_an_existing_file_and_read_back) {
   const scratch_file file;
   table_writer(file.path()).append_json("meta", R"({"program":"p"})");
   proof what;
@@ -40,7 +40,7 @@ TEST(Proof, IsAppendedToAnExistingFileAndReadBack) {
   EXPECT_EQ(p.proven.ways[0].decision, proof_decision::no_gain);
 }
 
-TEST(Proof, NothingIsAddedToADamagedFile) {
+TEST(proof, nothing_is_added_to_a_damaged_file) {
   const scratch_file file;
   {
     table_writer out(file.path());
@@ -55,7 +55,7 @@ TEST(Proof, NothingIsAddedToADamagedFile) {
   EXPECT_THROW(table_writer("/nonexistent/p", table_writer::start::go_on), profile_error);
 }
 
-TEST(Proof, ALaterOneKeepsWhatItDidNotMeasure) {
+TEST(proof, a_later_one_keeps_what_it_did_not_measure) {
   const auto named = [](const char* name, int rounds) {
     proof_way way;
     way.name = name;
@@ -74,7 +74,7 @@ TEST(Proof, ALaterOneKeepsWhatItDidNotMeasure) {
   EXPECT_EQ(joined(earlier, now).ways.size(), 1U) << "another load";
 }
 
-TEST(Proof, InvalidMembersAreLeftOut) {
+TEST(proof, invalid_members_are_left_out) {
   for (
       const char* text :
       {R"([])", R"({"rounds":-1,"ways":5})", R"({"ways":[{"decision":"sure","rounds":-3}]})",

@@ -24,7 +24,7 @@ recorded_command example() {
   return command;
 }
 
-TEST(RecordedCommand, EveryByteComesBack) {
+TEST(recorded_command, every_byte_comes_back) {
   const scratch_file file;
   {
     table_writer out(file.path());
@@ -47,13 +47,13 @@ TEST(RecordedCommand, EveryByteComesBack) {
   EXPECT_EQ(found->digests, wanted.digests);
 }
 
-TEST(RecordedCommand, AFileWithoutOneHasNone) {
+TEST(recorded_command, a_file_without_one_has_none) {
   const scratch_file file;
   table_writer(file.path()).append_json("meta", "{}");
   EXPECT_FALSE(load_command(file.path()));
 }
 
-TEST(RecordedCommand, OnlyWhatAllocatorsAndLoadersReadIsKept) {
+TEST(recorded_command, only_what_allocators_and_loaders_read_is_kept) {
   for (const char* name :
        {"LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "PYTHONMALLOC", "TARN_DECAY_MS"})
     EXPECT_TRUE(is_kept_variable(name)) << name;
@@ -71,7 +71,7 @@ std::optional<recorded_command> from_rows(texts keys, texts values) {
   return load_command(file.path());
 }
 
-TEST(RecordedCommand, WhatIsUnknownIsSkipped) {
+TEST(recorded_command, what_is_unknown_is_skipped) {
   const auto found =
       from_rows({"path", "word", "directory", "input", "niceness", "variable", "digest", "program_size"},
                 {"/bin/p", "p", "/", "socket", "5", "NO_EQUALS", "NAME", "many"});
@@ -82,14 +82,14 @@ TEST(RecordedCommand, WhatIsUnknownIsSkipped) {
   EXPECT_EQ(found->identity.size, 0U);
 }
 
-TEST(RecordedCommand, OneThatCannotBeStartedAgainIsNone) {
+TEST(recorded_command, a_command_that_cannot_be_started_again_is_not_kept) {
   EXPECT_TRUE(from_rows({"path", "word", "directory"}, {"/bin/p", "p", "/"}));
   EXPECT_FALSE(from_rows({"word", "directory"}, {"p", "/"}));
   EXPECT_FALSE(from_rows({"path", "directory"}, {"/bin/p", "/"}));
   EXPECT_FALSE(from_rows({"path", "word"}, {"/bin/p", "p"}));
 }
 
-TEST(RecordedCommand, AFileIsIdentifiedByItsBuildIdElseBySizeAndTime) {
+TEST(recorded_command, a_file_is_identified_by_its_build_id_else_by_size_and_time) {
   EXPECT_EQ((file_identity{"ab", 1, 2}), (file_identity{"ab", 3, 4}));
   EXPECT_NE((file_identity{"ab", 1, 2}), (file_identity{"", 1, 2}));
   EXPECT_EQ((file_identity{"", 1, 2}), (file_identity{"", 1, 2}));

@@ -116,7 +116,7 @@ class Lua(Runtime):
                 self.assertEqual(paths, {"row storm main chunk", "row" + " nested" * 10 + " storm main chunk"})
 
     @require("lua5.3")
-    def test_another_version_is_told(self):
+    def test_another_version_is_reported(self):
         self.known = self.profile("lua5.3", "-e", "for i = 1, 50 do x = string.rep('x', 100000) end")
         self.assertIn("Lua's functions: the interpreter is not of version 5.4.3", self.refused())
 

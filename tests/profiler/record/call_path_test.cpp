@@ -159,12 +159,12 @@ class own_scripts final : public script_source {
     return count;
   }
   std::uint64_t address_of(const script_frame& frame) override { return frame.code + frame.instruction; }
-  void tell(const script_frame& frame, std::uint64_t address) override {
+  void send(const script_frame& frame, std::uint64_t address) override {
     EXPECT_EQ(address, frame.code + frame.instruction);
-    ++told;
+    ++sent;
   }
   std::vector<script_frame> running;  // outermost first
-  int told = 0;
+  int sent = 0;
 };
 
 constexpr std::uintptr_t script = std::uintptr_t{0xfe} << 56;
@@ -210,8 +210,8 @@ TEST(call_path, functions_of_scripts_stand_where_the_interpreter_runs_them) {
   own_scripts scripts;
   for (std::uintptr_t round = 0; round < 3; ++round) evaluate(f, scripts, 5, 8 * (round % 2));
   const auto nodes = f.nodes.nodes.size();
-  const int told = scripts.told;
-  EXPECT_GT(told, 0);
+  const int sent = scripts.sent;
+  EXPECT_GT(sent, 0);
   for (std::uintptr_t round = 0; round < 2; ++round) evaluate(f, scripts, 5, 8 * (round % 2));
   EXPECT_LE(f.nodes.nodes.size(), 2 * nodes) << "only calls from other lines of this function add nodes";
   once(f);  // without scripts all frames are native

@@ -285,7 +285,7 @@ TEST(lua_frames, the_innermost_of_two_states_runs_within_the_other) {
   EXPECT_LT(one.out[1].anchor, one.out[2].anchor);
 }
 
-TEST(lua_frames, what_is_not_in_the_layout_gives_nothing) {
+TEST(lua_frames, a_state_that_does_not_fit_the_layout_gives_no_frames) {
   for (int broken = 0; broken < 6; ++broken) {
     running one;
     switch (broken) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// module_names: which numbers libraries get, and what is told of them.
+// module_names: which numbers libraries get, and what the collector gets of them.
 #include "profiler/record/module_names.hpp"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ namespace {
 
 using unwind::loaded_module;
 
-struct teller final : module_teller {
-  void tell(std::string_view text, std::uintptr_t base, std::uintptr_t start, std::uintptr_t) override {
+struct reports final : module_sink {
+  void add(std::string_view text, std::uintptr_t base, std::uintptr_t start, std::uintptr_t) override {
     texts.emplace_back(text);
     starts.push_back(start);
     bases.push_back(base);
@@ -36,11 +36,13 @@ loaded_module library(const char* path, std::uintptr_t start, std::uintptr_t end
 }
 
 struct recording {
-  std::unique_ptr<told_modules> told = std::make_unique<told_modules>();
+  std::unique_ptr<reported_modules> reported = std::make_unique<reported_modules>();
   recent_modules recent = {};
-  teller tells;
+  reports reports_;
 
-  std::uintptr_t number(const loaded_module& module) { return number_of(module, recent, *told, tells); }
+  std::uintptr_t number(const loaded_module& module) {
+    return number_of(module, recent, *reported, reports_);
+  }
 };
 
 TEST(module_names, a_library_gets_a_number_where_another_one_was) {
@@ -60,8 +62,8 @@ TEST(module_names, a_library_gets_a_number_where_another_one_was) {
   EXPECT_EQ(one.number(first), 0U) << "the same library again";
   one.recent.forget();
   EXPECT_EQ(one.number(other), number);
-  EXPECT_EQ(one.tells.starts, (std::vector<std::uintptr_t>{0x70001000, 0x7000b000, 0x70003000 + number}));
-  EXPECT_EQ(one.tells.bases, one.tells.starts);
+  EXPECT_EQ(one.reports_.starts, (std::vector<std::uintptr_t>{0x70001000, 0x7000b000, 0x70003000 + number}));
+  EXPECT_EQ(one.reports_.bases, one.reports_.starts);
 }
 
 TEST(module_names, each_recording_is_told_anew) {
@@ -70,11 +72,11 @@ TEST(module_names, each_recording_is_told_anew) {
   recording second;
   for (recording* one : {&first, &second}) {
     for (int times = 0; times < 2; ++times) one->number(module);
-    EXPECT_EQ(one->tells.texts, (std::vector<std::string>{std::string("/again.so") + '\0'}));
-    one->told->forget();
+    EXPECT_EQ(one->reports_.texts, (std::vector<std::string>{std::string("/again.so") + '\0'}));
+    one->reported->forget();
     one->recent.forget();
     one->number(module);
-    EXPECT_EQ(one->tells.texts.size(), 2U);
+    EXPECT_EQ(one->reports_.texts.size(), 2U);
   }
 }
 
@@ -84,8 +86,8 @@ TEST(module_names, what_is_told_comes_from_memory) {
   own.path = "a/relative/path";
   recording one;
   one.number(own);
-  ASSERT_EQ(one.tells.texts.size(), 1U);
-  const std::string& text = one.tells.texts[0];
+  ASSERT_EQ(one.reports_.texts.size(), 1U);
+  const std::string& text = one.reports_.texts[0];
   const std::size_t end = text.find('\0');
   ASSERT_NE(end, std::string::npos);
   EXPECT_EQ(text.substr(0, end), std::filesystem::read_symlink("/proc/self/exe").string());

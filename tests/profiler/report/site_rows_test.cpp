@@ -54,7 +54,7 @@ TEST(site_rows, others_are_summed_by_place_and_type) {
   EXPECT_EQ(rows[3].place, path_tree::no_frame);
 }
 
-TEST(site_rows, types_of_one_place_are_apart) {
+TEST(site_rows, types_of_one_place_are_separate_groups) {
   profile p = sites_at({2, 2});
   p.sites[0].type = "order";
   EXPECT_EQ(rows_with(p, {}, 10).size(), 3U);

@@ -12,10 +12,10 @@
 namespace tarn::profiler {
 namespace {
 
-class SourceLines : public testing::Test {
+class source_lines_test : public testing::Test {
  protected:
-  SourceLines() { mkdtemp(folder_.data()); }
-  ~SourceLines() override { std::filesystem::remove_all(folder_); }
+  source_lines_test() { mkdtemp(folder_.data()); }
+  ~source_lines_test() override { std::filesystem::remove_all(folder_); }
 
   std::string write(const std::string& name, int lines) {
     std::ofstream file(folder_ + "/" + name);
@@ -37,7 +37,7 @@ class SourceLines : public testing::Test {
   std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
 };
 
-TEST_F(SourceLines, TheLinesAroundAPlace) {
+TEST_F(source_lines_test, the_lines_around_a_place) {
   source_limits limits;
   limits.lines_around = 3;
   const nlohmann::json found = source_lines(report(write("a.cpp", 20), {10, 1, 20, 21, 0}), limits);
@@ -49,7 +49,7 @@ TEST_F(SourceLines, TheLinesAroundAPlace) {
   EXPECT_FALSE(found.contains("4"));
 }
 
-TEST_F(SourceLines, WhatIsNoSourceFileIsNotRead) {
+TEST_F(source_lines_test, only_source_files_are_read) {
   EXPECT_TRUE(source_lines(report(write("shadow", 20), {10})).empty());
   EXPECT_TRUE(source_lines(report(write("key.pem", 20), {10})).empty());
   EXPECT_TRUE(source_lines(report(folder_ + "/gone.cpp", {10})).empty());
@@ -57,7 +57,7 @@ TEST_F(SourceLines, WhatIsNoSourceFileIsNotRead) {
   EXPECT_TRUE(source_lines(report(folder_ + "/folder.cpp", {1})).empty());
 }
 
-TEST_F(SourceLines, TheirSizeIsBounded) {
+TEST_F(source_lines_test, their_size_is_bounded) {
   source_limits limits;
   limits.lines_around = 3;
   limits.most_bytes = 50;
