@@ -162,7 +162,6 @@ std::size_t pool_core::add_span(pool_shard& to) {
   std::memset(s->free_bits, 0, bits);
   s->capacity = s->free_objects = s->free_when_looked = 0;
   s->list = slot_spans::no_list;
-  s->looked_at = 0;
   engine::map.map_pages(s);
   if (huge_) os::advise_huge(reinterpret_cast<void*>(s->start), s->bytes());
   const std::size_t slots = slots_in(s);
@@ -371,9 +370,7 @@ void pool_core::age() {
 void pool_core::purge_idle_pages() {
   // The pattern in a checked pool's free slots must stay.
   if (checked_) return;
-  std::uint8_t walk = ++walks_;
-  if (walk == 0) walk = ++walks_;
-  for_each_shard([walk](pool_shard& s) { s.purge_idle_pages(walk); });
+  for_each_shard([](pool_shard& s) { s.purge_idle_pages(); });
 }
 
 void pool_core::trim() {

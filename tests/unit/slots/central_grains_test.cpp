@@ -44,7 +44,7 @@ class grains_test : public central_fixture {
   std::size_t class_at(const void* object) { return engine_->map.class_of(address_of(object)); }
   std::size_t bytes_of(const void* object) {
     const auto size_class = static_cast<unsigned>(class_at(object));
-    return is_of_grains(object) ? central_.bytes_of_grains(size_class, address_of(object))
+    return is_of_grains(object) ? central_.grains().bytes_of(size_class, address_of(object))
                                 : class_info(size_class).size;
   }
 
