@@ -233,24 +233,17 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, 
   return found;
 }
 
-void* central::take_one(unsigned size_class, unsigned home) {
+void* central::take_one(unsigned size_class, unsigned home, bool from_own_spans) {
   single_magazine single;
-  if (refill(size_class, &single.head, 1, home) == 0) return nullptr;
-  void* const object = single.object();
-  free_mark::clear(object);
-  return object;
-}
-
-void* central::take_from_own_spans(unsigned size_class) {
-  single_magazine single;
+  slot_depot& d = depots_.at(size_class);
   std::size_t found = 0;
   do {
-    found = take(depots_.at(size_class), size_class, &single.head, 1, 0);
-  } while (found == 0 && add_span(depots_.at(size_class), size_class, page_heap::source::any, 1));
+    found =
+        from_own_spans ? take(d, size_class, &single.head, 1, 0) : refill(size_class, &single.head, 1, home);
+  } while (found == 0 && from_own_spans && add_span(d, size_class, page_heap::source::any, 1));
   if (found == 0) return nullptr;
-  void* const object = single.object();
-  free_mark::clear(object);
-  return object;
+  free_mark::clear(single.object());
+  return single.object();
 }
 
 void central::flush(unsigned size_class, void** freed, std::size_t count) {

@@ -30,10 +30,9 @@ class central {
   // Fills the empty magazine `m` with at most `most` free objects, those at the lowest addresses on top. Returns their
   // number; 0: no memory. May make system calls.
   std::size_t refill(unsigned size_class, magazine* m, std::size_t most, unsigned home = 0);
-  // One object, for a caller without a magazine; its mark is cleared. Null: no memory.
-  void* take_one(unsigned size_class, unsigned home = 0);
-  // The same, from the class's own spans, never made of grains, so that its alignment is that of its size.
-  void* take_from_own_spans(unsigned size_class);
+  // One object, for a caller without a magazine; its mark is cleared. Null: no memory. `from_own_spans`: it is not made of
+  // grains, so that its alignment is that of its size.
+  void* take_one(unsigned size_class, unsigned home = 0, bool from_own_spans = false);
 
   // Puts objects back into their spans. Ends the process if one is free already.
   void flush(unsigned size_class, void** freed, std::size_t count);

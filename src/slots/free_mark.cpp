@@ -50,9 +50,8 @@ void list_again(page_map& map, span* s) {
 }
 
 bool unused_are_free(const span& s) {
-  if (s.free_when_looked == held_now) return s.first_unused <= s.capacity;
   for (std::size_t i = s.first_unused; i < s.capacity; ++i) {
-    if (!objects::is_free(&s, i)) return false;
+    if (s.free_when_looked != held_now && !objects::is_free(&s, i)) return false;
   }
   return s.first_unused <= s.capacity;
 }

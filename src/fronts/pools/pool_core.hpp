@@ -82,7 +82,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
 
   // To be called after flush(): gives empty spans beyond the pool's limit to the page heap, and makes sure that decay
   // will visit the pool, unless the heap is small. Requires: the caller holds no lock.
-  void settle();
+  void release_surplus();
   // One period of decay: idle full magazines go back into spans, empty spans to the page heap. Requires: the caller
   // holds no lock.
   void age();

@@ -199,10 +199,9 @@ span* pool_shard::take_empty_span(std::size_t keep) {
 }
 
 span* pool_shard::take_any_span() {
-  if (span* const s = take_empty_span(0)) return s;
   os::lock_guard guard(lock, *this);
-  span* const s = spans.any();
-  if (s != nullptr) spans.remove(s);
+  span* s = spans.any();
+  s != nullptr ? spans.remove(s) : void(s = fresh_.pop_front());
   return detach_locked(s);
 }
 
