@@ -58,7 +58,7 @@ bool caches_hold_surplus() {
 }
 
 bool work_left() {
-  bool left = engine::heap.has_idle_memory() || engine::central_tier.spare_bytes() != 0 ||
+  bool left = engine::heap.has_idle_memory() || engine::central_tier.depots().spare_bytes() != 0 ||
               engine::registry.has_resting() || caches_hold_surplus() || engine::heap.has_idle_structs() ||
               engine::central_tier.magazines().has_work() || engine::blocks.has_work();
   engine::for_each_front([&left](const engine::front& e) { left = left || e.has_work(); });
@@ -191,7 +191,7 @@ bool run_period() {
   engine::heap.age();
   engine::central_tier.magazines().age(engine::metadata);
   engine::blocks.age(engine::metadata);
-  if (os::is_check_due()) engine::central_tier.validate();
+  if (os::is_check_due()) engine::central_tier.depots().validate();
   return work_left();
 }
 

@@ -71,7 +71,7 @@ constexpr lock_walk::part groups[] = {
     [](const lock_walk& w) { w.visit(options::lock()); },
     [](const lock_walk& w) { w.visit(registry.lock()); },
     walk_front_locks,
-    [](const lock_walk& w) { central_tier.walk_depot_locks(w); },
+    [](const lock_walk& w) { central_tier.depots().walk_locks(w); },
     [](const lock_walk& w) { w.visit(heap.lock()); },
     [](const lock_walk& w) { w.visit(heap.structs_lock()); },
     [](const lock_walk& w) { central_tier.magazines().walk_locks(w); },

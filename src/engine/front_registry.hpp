@@ -106,6 +106,21 @@ class front_registry {
     }
   }
 
+  // The instance ends: calls take(bin), under the lock, for each of its bins and detaches it; returns when nobody has the
+  // instance pinned, as a thread that was about to end may have done meanwhile, to empty its bin.
+  template <class Take>
+  void detach_bins(Core* core, Take take) {
+    begin_ending(core);
+    {
+      os::lock_guard guard(lock_);
+      while (Bin* const bin = core->bins) {
+        take(*bin);
+        detach_locked(bin);
+      }
+    }
+    begin_ending(core);
+  }
+
   // The structure, and its number, may serve the next instance. free_parts() frees metadata of the instance, under the
   // lock. Requires: nobody uses the instance, and it has no bins.
   template <class FreeParts>

@@ -75,7 +75,7 @@ const char* fault_of(pointee& found, const void* block) {
   for (;;) {
     if (found.kind == kind::object) return fault_of(found.page, block);
     if (found.kind != kind::unlisted) return nullptr;
-    const central::unlisted now = engine::central_tier.look_up_unlisted(block);
+    const idle_pages::unlisted now = engine::central_tier.idle_pages().look_up(block);
     if (!now.has_changed) {
       found.size_class = static_cast<std::uint8_t>(now.size_class);
       return now.fault;
@@ -86,7 +86,7 @@ const char* fault_of(pointee& found, const void* block) {
 
 std::size_t usable_bytes(unsigned size_class, const void* object) {
   if (TARN_UNLIKELY(size_classes::is_grain(size_class))) {
-    return engine::central_tier.bytes_of_grains(size_class, address_of(object)) - kept_bytes;
+    return engine::central_tier.grains().bytes_of(size_class, address_of(object)) - kept_bytes;
   }
   return class_info(size_class).size - kept_bytes;
 }

@@ -15,7 +15,7 @@ namespace tarn {
 
 enum class block_kind : std::uint8_t {
   object,    // in a span cut into objects of a size class
-  unlisted,  // the same while the page map has no class for the span's pages (central_idle_pages.cpp)
+  unlisted,  // the same while the page map has no class for the span's pages (idle_pages.hpp)
   large,     // a large block
   inner,     // behind the start of a large block
   scoped,    // in memory of a scope, or of an arena that the program has made

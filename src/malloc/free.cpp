@@ -34,7 +34,7 @@ TARN_NOINLINE void deallocate_unclassed(page_map::entry page, void* block) {
 void put_into_span(unsigned size_class, void* object) {
   free_mark::set(object);
   engine::central_tier.flush(size_class, &object, 1);
-  engine::central_tier.settle(size_class);
+  engine::central_tier.release_surplus(size_class);
 }
 
 TARN_ALWAYS_INLINE static void deallocate_object(page_map::entry page, void* object) {

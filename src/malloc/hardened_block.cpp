@@ -72,7 +72,7 @@ void put_into_span(quarantined leaving) {
     if (cache->free_slow(size_class, engine::map.find(address_of(object)), object)) return;
   }
   engine::central_tier.flush(size_class, &object, 1);
-  engine::central_tier.settle(size_class);
+  engine::central_tier.release_surplus(size_class);
 }
 
 }  // namespace tarn::hardened_block

@@ -113,7 +113,7 @@ TARN_ALWAYS_INLINE void* aligned_or_replaced(void* block, std::size_t alignment,
   deallocate(block);
   const std::size_t size = class_info(size_class).size;
   void* const aligned =
-      take_or_reclaim(size, [=] { return engine::central_tier.take_from_own_spans(size_class); });
+      take_or_reclaim(size, [=] { return engine::central_tier.take_one(size_class, 0, true); });
   if (aligned == nullptr) return out_of_memory();
   engine::uncached_traffic.allocated += size;
   return aligned;

@@ -11,9 +11,9 @@ namespace tarn::moving {
 bool would_help(const void* block, double ratio) {
   const span* const s = classify(block).cut();
   // Most blocks that are asked for lie in full spans, once the others have moved: no lock for these.
-  if (s == nullptr || central::is_full(*s)) return false;
-  central::occupancy of_span{};
-  if (!engine::central_tier.occupancy_of(*s, block, of_span)) return false;
+  if (s == nullptr || class_depots::is_full(*s)) return false;
+  class_depots::occupancy of_span{};
+  if (!engine::central_tier.depots().occupancy_of(*s, block, of_span)) return false;
   if (of_span.taken == of_span.objects || of_span.is_next || of_span.partial_spans < 2) return false;
   // taken / objects <= ratio * partial_taken / partial_objects
   return static_cast<double>(of_span.taken) * static_cast<double>(of_span.partial_objects) <=

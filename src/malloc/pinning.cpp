@@ -8,7 +8,7 @@ namespace tarn::pinning {
 
 void visit(void (*visit)(void* context, const tarn_pinned* pinned), void* context) {
   for (unsigned c = 1; c < size_classes::all; ++c) {
-    const central::class_figures figures = engine::central_tier.figures_of(c);
+    const class_depots::class_figures figures = engine::central_tier.depots().figures_of(c);
     if (figures.objects == 0) continue;
     const std::size_t size = class_info(c).size;
     tarn_pinned of_class{};
@@ -24,8 +24,9 @@ void visit(void (*visit)(void* context, const tarn_pinned* pinned), void* contex
 
 std::size_t bytes_by(const void* block) {
   const span* const s = classify(block).cut();
-  central::occupancy of_span{};
-  if (s == nullptr || !engine::central_tier.occupancy_of(*s, block, of_span) || of_span.taken == 0) return 0;
+  class_depots::occupancy of_span{};
+  if (s == nullptr || !engine::central_tier.depots().occupancy_of(*s, block, of_span) || of_span.taken == 0)
+    return 0;
   const std::size_t used = of_span.taken * of_span.object_size;
   return used < of_span.bytes ? (of_span.bytes - used) / of_span.taken : 0;
 }

@@ -111,7 +111,7 @@ void collect(tarn_stats& out) {
   out.large = std::min<std::uint64_t>(engine::large_bytes.load(std::memory_order_relaxed), out.in_use);
   out.cached = std::min(out.cached, out.in_use - out.large);
   for (unsigned c = 0; c < size_classes::all; ++c) {
-    engine::central_tier.for_each_depot(c, [&out](const slot_depot& d) {
+    engine::central_tier.depots().for_each(c, [&out](const slot_depot& d) {
       out.refills += d.counters.refills.load(std::memory_order_relaxed);
       out.flushes += d.counters.flushes.load(std::memory_order_relaxed);
       out.exchanges += d.counters.exchanges.load(std::memory_order_relaxed);
@@ -124,7 +124,7 @@ void collect(tarn_stats& out) {
 std::uint64_t free_in_spans() {
   std::uint64_t sum = 0;
   for (unsigned c = 1; c < size_classes::all; ++c) {
-    const central::class_figures figures = engine::central_tier.figures_of(c);
+    const class_depots::class_figures figures = engine::central_tier.depots().figures_of(c);
     sum += (figures.objects - figures.taken) * class_info(c).size;
   }
   return sum;

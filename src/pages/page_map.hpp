@@ -11,7 +11,7 @@
 //   - all pages of such a span lead to it; of any other span, at least the first and the last page do.
 // Ordering: ensure() publishes a leaf by a release; readers reach it by an acquire or by data dependency. The words of a
 // page are written before a pointer into the page is handed out, so a thread that has the pointer sees them. Only the
-// first word changes while blocks of the span live, when the span is divided into grains (central_grains.cpp).
+// first word changes while blocks of the span live, when the span is divided into grains (grains.hpp).
 #pragma once
 
 #include <atomic>

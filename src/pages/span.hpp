@@ -113,16 +113,11 @@ struct alignas(separation) span {
   // Where its reservation ends: border_before to guard_behind. A guard takes the guard_bytes before `start` or behind
   // end() and belongs to the page heap. Guarded by the page heap's lock.
   std::uint8_t borders = 0;
+  // cut: the home of the depot that has the span (class_depots.hpp). Written under the locks of the old depot and the new.
+  std::atomic<std::uint8_t> home{0};
   union {
-    // pooled: number of the last walk that looked for idle pages in it (0: none has), and free_objects
-    // (free_when_looked) at that time; 0 once a slot has been handed out since.
-    std::uint8_t looked_at;
-    // cut: the home of the depot that has the span (central.hpp). Written under the locks of the old depot and the new.
-    std::atomic<std::uint8_t> home{0};
-  };
-  union {
-    // cut: free_objects when its idle pages were dropped, if it is unlisted since, else 0; while they are dropped, more
-    // than any span has (central_idle_pages.cpp).
+    // cut, pooled: free_objects when its idle pages were dropped, if no slot has been taken since, else 0. cut: while they
+    // are dropped, more than any span has (free_mark.hpp).
     std::uint16_t free_when_looked = 0;
     // Span of grains: it has no run of this many free grains, or more; 0: unknown. Guarded by the depot's lock.
     std::uint16_t no_run_of;

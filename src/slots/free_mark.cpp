@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "slots/free_mark.hpp"
 
+#include <algorithm>
+
 #include "os/guarded_memory.hpp"
 #include "os/process_random.hpp"
+#include "pages/page_map.hpp"
+#include "slots/objects.hpp"
 
 namespace tarn::free_mark {
 namespace {
@@ -11,6 +15,7 @@ namespace {
 // or negative number.
 constexpr std::uintptr_t always_set = std::uintptr_t{1} << 63;
 constexpr std::uintptr_t always_clear = std::uintptr_t{1} << 62;
+static_assert(class_info(1).objects < held_now);
 
 }  // namespace
 
@@ -23,5 +28,42 @@ void choose_secret() {
 
 // If mprotect is forbidden, the page stays writable.
 void protect_secret() { os::forbid_writing(&secret, sizeof secret); }
+
+void mark_unused(span* s, std::size_t end) {
+  std::size_t i = s->first_unused;
+  for (; i < std::min<std::size_t>(end, s->capacity); ++i) set(objects::at(s, i));
+  s->first_unused = static_cast<std::uint32_t>(i);
+}
+
+void unlist(page_map& map, span* s) {
+  s->free_when_looked = held_now;
+  map.map_pages(s);
+}
+
+void list_again(page_map& map, span* s) {
+  if (s->free_when_looked == held_now) return;
+  for (std::size_t i = 0; i < s->first_unused; ++i) {
+    if (objects::is_free(s, i)) set(objects::at(s, i));
+  }
+  s->free_when_looked = 0;
+  map.set_objects(s, class_info(s->size_class).size);
+}
+
+bool unused_are_free(const span& s) {
+  for (std::size_t i = s.first_unused; i < s.capacity; ++i) {
+    if (s.free_when_looked != held_now && !objects::is_free(&s, i)) return false;
+  }
+  return s.first_unused <= s.capacity;
+}
+
+bool all_are_set(const span& s) {
+  if (s.free_when_looked != 0) return false;
+  for (std::size_t i = 0; !hardened_build && i < s.first_unused; ++i) {
+    if (objects::is_free(&s, i) && !is_set(objects::at(&s, i))) return false;
+  }
+  return true;
+}
+
+bool is_listed(const page_map& map, const span& s) { return map.class_of(s.start) == s.size_class; }
 
 }  // namespace tarn::free_mark

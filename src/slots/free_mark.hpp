@@ -14,13 +14,19 @@
 // Invariant: the secret is chosen before the first object exists and never changes; a forked child keeps it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/compiler.hpp"
 #include "base/hardened.hpp"
 #include "base/units.hpp"
 
-namespace tarn::free_mark {
+namespace tarn {
+
+class page_map;
+struct span;
+
+namespace free_mark {
 
 using word __attribute__((may_alias)) = std::uintptr_t;
 
@@ -54,4 +60,27 @@ TARN_ALWAYS_INLINE void clear(void* object) {
     __atomic_store_n(static_cast<word*>(object), std::uintptr_t{0}, __ATOMIC_RELAXED);
 }
 
-}  // namespace tarn::free_mark
+// ---- the marks of a span cut into objects: under the lock of its depot, or while only the caller has it ----
+//
+// A span is listed or unlisted. All free objects of a listed one have their mark, but those from first_unused on, which
+// have never been used. Pages of an unlisted one, and with them marks, have been dropped: its pages lead to it in the page
+// map but have no class, so free() takes the way of blocks that it does not know, where the span's bits tell
+// (idle_pages.hpp). A span is unlisted exactly if its free_when_looked is not 0.
+
+// free_when_looked of a span whose free objects are held at this moment: more than any span has.
+inline constexpr std::uint16_t held_now = 0xffff;
+
+// Marks the objects before `end` that have never been used.
+void mark_unused(span* s, std::size_t end);
+void unlist(page_map& map, span* s);
+// Unless its free objects are held: what is free in it then was freed meanwhile, and has its mark.
+void list_again(page_map& map, span* s);
+// For checks: whether all objects that were never used are free, which is not asked of a held span; whether all other free
+// objects have their mark; and whether the span's pages have its class.
+bool unused_are_free(const span& s);
+bool all_are_set(const span& s);
+bool is_listed(const page_map& map, const span& s);
+
+}  // namespace free_mark
+
+}  // namespace tarn

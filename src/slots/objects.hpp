@@ -13,7 +13,6 @@
 
 #include "base/compiler.hpp"
 #include "os/invariant.hpp"
-#include "os/memory.hpp"
 #include "pages/span.hpp"
 #include "slots/size_class.hpp"
 
@@ -30,6 +29,8 @@ namespace objects {
 inline constexpr std::size_t bits_per_word = 64;
 
 constexpr std::size_t words(std::size_t capacity) { return (capacity + bits_per_word - 1) / bits_per_word; }
+// Bytes of the bits of a span that do not fit into span::inline_bits: the smallest class and the smallest grains have such.
+inline constexpr std::size_t bytes_outside = words(class_info(1).objects) * sizeof(std::uint64_t);
 
 inline std::uintptr_t first_of(const span* s) {
   return s->end() - std::size_t{s->capacity} * class_info(s->size_class).size;
@@ -62,24 +63,13 @@ inline void cut(span* s, unsigned size_class, std::uint64_t* bits) {
 }
 
 constexpr std::uint64_t bit_of(std::size_t index) { return std::uint64_t{1} << (index % bits_per_word); }
+inline bool is_set(const std::uint64_t* bits, std::size_t index) {
+  return (bits[index / bits_per_word] & bit_of(index)) != 0;
+}
 inline std::size_t count(const std::uint64_t* bits, std::size_t capacity) {
   std::size_t set = 0;
   for (std::size_t w = 0; w < words(capacity); ++w) set += static_cast<std::size_t>(std::popcount(bits[w]));
   return set;
-}
-
-// Calls visit(range) for each run of whole system pages in the objects whose bits are set. What lies before the first
-// object, from `start` on, counts as part of it.
-template <class Visit>
-void for_each_page_run(const std::uint64_t* bits, std::size_t count, std::uintptr_t start,
-                       std::uintptr_t first, std::size_t size, Visit visit) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t begin = i;
-    while (i < count && (bits[i / bits_per_word] & bit_of(i)) != 0) ++i;
-    const os::address_range run =
-        os::whole_units(begin == 0 ? start : first + begin * size, first + i * size);
-    if (i != begin && !run.empty()) visit(run);
-  }
 }
 
 // Marks the object free. False: it was free already.
@@ -105,13 +95,11 @@ std::size_t take_free(span* s, std::size_t most, Visit visit) {
   return taken;
 }
 
-// ---- grains (central_grains.cpp): runs of adjacent ones are blocks ----
+// ---- grains (grains.hpp): runs of adjacent ones are blocks ----
 
 // A span of grains has as many tie bits behind its free bits: set if the next grain belongs to the same block.
 inline std::uint64_t* ties(const span* s) { return s->free_bits + words(s->capacity); }
-inline bool is_tied(const span* s, std::size_t index) {
-  return (ties(s)[index / bits_per_word] & bit_of(index)) != 0;
-}
+inline bool is_tied(const span* s, std::size_t index) { return is_set(ties(s), index); }
 
 // The number of adjacent set bits from bit `index` on; stops counting at `most`.
 inline std::size_t ones_from(const std::uint64_t* bits, std::size_t index, std::size_t most) {
@@ -151,7 +139,7 @@ inline void tie(span* s, std::size_t index, std::size_t length) {
 // Frees the block that begins at grain `index`. Returns its length; 0: no block begins there.
 inline std::size_t untie(span* s, std::size_t index) {
   if (index != 0 && is_tied(s, index - 1)) return 0;
-  if ((s->free_bits[index / bits_per_word] & bit_of(index)) != 0) return 0;
+  if (is_set(s->free_bits, index)) return 0;
   const std::size_t length = run_length(s, index);
   write_run(s->free_bits, index, length, true);
   write_run(ties(s), index, length - 1, false);
@@ -180,9 +168,7 @@ inline std::size_t find_run(const span* s, std::size_t index, std::size_t length
 }
 
 // For tests and for divide().
-inline bool is_free(const span* s, std::size_t index) {
-  return (s->free_bits[index / bits_per_word] >> (index % bits_per_word) & 1U) != 0;
-}
+inline bool is_free(const span* s, std::size_t index) { return is_set(s->free_bits, index); }
 inline std::size_t count_free(const span* s) { return count(s->free_bits, s->capacity); }
 
 inline void validate(const span* s) {

@@ -44,7 +44,7 @@ inline constexpr unsigned doublings =
 inline constexpr unsigned count = 1 + 1 + linear_end / linear_step + steps_per_doubling * doublings;
 
 // The classes behind `count` are grains, which no request is mapped to. A span whose class is hardly in use is
-// divided into grains, and runs of grains serve blocks of every size (central_grains.cpp).
+// divided into grains, and runs of grains serve blocks of every size (grains.hpp).
 inline constexpr std::size_t least_grain = 16;
 inline constexpr unsigned grain_classes = 5;
 inline constexpr unsigned all = count + grain_classes;

@@ -29,6 +29,7 @@
 #include "base/compiler.hpp"
 #include "base/low_mark.hpp"
 #include "base/units.hpp"
+#include "os/memory.hpp"
 #include "os/mutex.hpp"
 #include "pages/span.hpp"
 #include "slots/magazine_stack.hpp"
@@ -48,18 +49,28 @@ struct depot_counters {
 
 // The free slots of a span while the system drops their pages. They count as taken, so that no thread gets them.
 struct held_slots {
-  span* of = nullptr;
-  std::size_t capacity = 0;       // of the span when they were taken
-  std::uint64_t* bits = nullptr;  // as span::free_bits; room for the longest span
+  held_slots(std::size_t slot_size, std::uint64_t* room) : size(slot_size), bits(room) {}
 
-  void copy(const span* s) {
-    capacity = s->capacity;
-    std::copy_n(s->free_bits, objects::words(capacity), bits);
-  }
-  [[nodiscard]] bool has(std::size_t i) const {
-    return (bits[i / objects::bits_per_word] & objects::bit_of(i)) != 0;
-  }
+  span* of = nullptr;
+  std::size_t capacity = 0;   // of the span when they were taken
+  const std::size_t size;     // of a slot
+  std::uintptr_t first = 0;   // of the first slot of the span
+  std::size_t backed = 0;     // the slots behind have never been used, and no page was prepared for them
+  std::uint64_t* const bits;  // as span::free_bits; room for the longest span
+
+  [[nodiscard]] bool has(std::size_t i) const { return objects::is_set(bits, i); }
   [[nodiscard]] std::size_t count() const { return objects::count(bits, capacity); }
+  // Calls visit(range) for each run of whole system pages in them, or before the first slot of the span.
+  template <class Visit>
+  void for_each_page_run(Visit visit) const {
+    for (std::size_t i = 0; i < backed; ++i) {
+      const std::size_t begin = i;
+      while (i < backed && has(i)) ++i;
+      const os::address_range run =
+          os::whole_units(begin == 0 ? of->start : first + begin * size, first + i * size);
+      if (i != begin && !run.empty()) visit(run);
+    }
+  }
 };
 
 class alignas(separation) slot_depot {
@@ -92,7 +103,7 @@ class alignas(separation) slot_depot {
   // sparse as it is. Changes under the lock.
   [[nodiscard]] bool draining() const { return draining_.load(std::memory_order_relaxed); }
 
-  // Set while spans of the class may be divided into grains (central_grains.cpp).
+  // Set while spans of the class may be divided into grains (grains.hpp).
   bool sparse TARN_GUARDED_BY(lock) = false;
 
   // Of the slots in spans that are not spare, the bytes of those that are free, and of the others, as of the last
@@ -113,7 +124,7 @@ class alignas(separation) slot_depot {
   // Empty magazines for those who leave full ones. So threads that free much and then take much need no new magazines
   // from a store whose lock all threads share.
   magazine_stack empty TARN_GUARDED_BY(lock);
-  // The end of the spare span that was used last (central::best_span).
+  // The end of the spare span that was used last (class_depots::best_span).
   std::uintptr_t spare_end TARN_GUARDED_BY(lock) = 0;
   // How many spare spans, and slots in full magazines, it keeps beyond the limits of its class.
   adaptive_limit spare_limit;
@@ -291,12 +302,30 @@ class alignas(separation) slot_depot {
 
   // ---- idle pages ----
 
-  // Takes all free slots of the span, which have been copied.
-  void hold(const held_slots& held) TARN_REQUIRES(lock) {
-    std::fill_n(held.of->free_bits, objects::words(held.capacity), std::uint64_t{0});
-    spans.change_free_count(held.of, -static_cast<int>(held.of->free_objects));
+  // Drops whole system pages of free slots in spans of which at least `eighths` are free (docs/design/0038): the emptiest
+  // spans first, until `looks` of a list were looked at in vain. A span with no more free slots than at the last look is
+  // left alone. One span at a time, whose free slots are taken meanwhile: what this thread holds while another thread forks
+  // is lost to the child. A front has
+  //   goes_on()              whether to look for another span
+  //   locate(held), take()   under the lock: sets where the slots of held.of begin and how many are backed; they are taken
+  //   drop()                 without the lock: gives the pages to the system, then the slots back (with_owner(), put_held())
+  template <class Front>
+  void drop_idle_pages(Front& front, held_slots& held, unsigned eighths, std::size_t looks) {
+    for (unsigned list = slot_spans::partial_lists; list-- > eighths;) {
+      while (front.goes_on() && hold(front, held, list, looks)) front.drop();
+    }
   }
-  // Puts them back. Returns the index of one that the program has freed again meanwhile, or the capacity.
+  // Calls work(depot) under the lock of the depot that has the span, of which the caller holds slots, so that it stays.
+  template <class Work>
+  static void with_owner(const span* s, Work work) TARN_NOT_ANALYZED {
+    for (;;) {
+      // acquire: partner of the release in move_span_to().
+      auto* const owner = static_cast<slot_depot*>(s->owner.load(std::memory_order_acquire));
+      os::lock_guard guard(owner->lock, *owner);
+      if (s->owner.load(std::memory_order_relaxed) == owner) return work(*owner);
+    }
+  }
+  // Puts held slots back. Returns the index of one that the program has freed again meanwhile, or the capacity.
   std::size_t put_held(const held_slots& held) TARN_REQUIRES(lock) {
     span* const s = held.of;
     std::size_t twice = held.capacity;
@@ -314,6 +343,27 @@ class alignas(separation) slot_depot {
   }
 
  private:
+  // Takes the free slots of a span of the list, if they fill a page. False: none is found.
+  template <class Front>
+  bool hold(Front& front, held_slots& held, unsigned list, std::size_t looks) {
+    os::lock_guard guard(lock, *this);
+    span* const found = spans.find_in_list(list, looks, [&](span* s) {
+      if (s->free_objects <= s->free_when_looked) return false;
+      held.of = s;
+      held.capacity = s->capacity;
+      std::copy_n(s->free_bits, objects::words(held.capacity), held.bits);
+      front.locate(held);
+      bool has_pages = false;
+      held.for_each_page_run([&](const os::address_range&) { has_pages = true; });
+      return has_pages;
+    });
+    if (found == nullptr) return false;
+    std::fill_n(found->free_bits, objects::words(held.capacity), std::uint64_t{0});
+    front.take();
+    spans.change_free_count(found, -static_cast<int>(found->free_objects));
+    return true;
+  }
+
   std::atomic<bool> draining_{false};
   std::size_t noted_spare_bytes_ TARN_GUARDED_BY(lock) = 0;
 };

@@ -25,9 +25,6 @@
 
 namespace tarn {
 
-// Verdict on a span in find_from_back(): take it; skip it; stop, the rest of the list was visited in this walk.
-enum class walk_step : std::uint8_t { found, next, list_done };
-
 class slot_spans {
  public:
   // Partial spans are grouped by eighths of their capacity; list 0 has the fullest spans (fewest free slots).
@@ -117,35 +114,18 @@ class slot_spans {
     adopt(s);
   }
 
-  // The first partial span for which visit() says `found`, from the back of each list. Visited spans move to the front,
-  // so a walk ends if visit() marks spans and says `list_done` for a marked one. Null: none.
+  // The first span of a partial list for which visit(span) is true; at most `looks` are visited. Visited spans move to the
+  // back, where they are used last and looked at last. Null: none.
   template <class Visit>
-  span* find_from_back(Visit visit) {
-    for (span_list& list : partial_) {
-      for (span* s = list.back(); s != nullptr; s = list.back()) {
-        const walk_step step = visit(s);
-        if (step == walk_step::list_done) break;
-        list.remove(s);
-        list.push_front(s);
-        if (step == walk_step::found) return s;
-      }
-    }
-    return nullptr;
-  }
-
-  // The first partial span for which visit(span) is true, of those with at least `eighths` of their slots free, the
-  // emptiest first; at most `looks` of each list are visited. Visited spans move to the back, where they are used last
-  // and looked at last. Null: none.
-  template <class Visit>
-  span* find_sparse(unsigned eighths, std::size_t looks, Visit visit) {
-    for (unsigned i = partial_lists; i-- > eighths;) {
-      span_list& list = partial_[i];
-      for (std::size_t left = looks; left != 0 && !list.empty(); --left) {
-        span* const s = list.front();
-        if (visit(s)) return s;
-        list.remove(s);
-        list.push_back(s);
-      }
+  span* find_in_list(unsigned list_number, std::size_t looks, Visit visit) {
+    span_list& list = partial_[list_number];
+    const span* const first = list.front();
+    for (std::size_t left = looks; left != 0 && !list.empty(); --left) {
+      span* const s = list.front();
+      if (visit(s)) return s;
+      list.remove(s);
+      list.push_back(s);
+      if (list.front() == first) break;
     }
     return nullptr;
   }

@@ -264,7 +264,7 @@ void processor_caches::free_slow(unsigned size_class, void* object) {
     }
   }
   if (object != nullptr) central_.flush(size_class, &object, 1);
-  central_.settle(size_class);
+  central_.release_surplus(size_class);
 }
 
 // Makes the words of the processor on which the thread runs. False: they exist, or there is no memory.
@@ -290,7 +290,7 @@ bool processor_caches::make_table() {
     // Another thread was faster: the memory is lost, once per processor at most.
     if (t->processor == processor) return true;
   }
-  made->home = central_.enter_home(node);
+  made->home = central_.homes().enter(node);
   made->next = tables_.load(std::memory_order_relaxed);
   // release: partner of the acquires of those who walk the list.
   tables_.store(made, std::memory_order_release);
@@ -311,7 +311,7 @@ void processor_caches::make_words_anew() {
       t->most[c] = 0;
       new (&t->spares[c]) spare_magazine<magazine>;
     }
-    t->home = central_.enter_home();
+    t->home = central_.homes().enter();
     // release: as in make_table().
     pages_->base[t->processor].store(reinterpret_cast<std::uintptr_t*>(t), std::memory_order_release);
   }
@@ -411,7 +411,7 @@ void processor_caches::drain(bool all) {
     if (m->count != 0) central_.flush(m->drained_class, m->bottom(), m->count);
     central_.magazines().deallocate(m);
   }
-  for (unsigned c = 1; c < size_classes::count; ++c) central_.settle(c);
+  for (unsigned c = 1; c < size_classes::count; ++c) central_.release_surplus(c);
 }
 
 // Reads magazines without synchronization; a magazine's memory always holds magazines, and its lowest slot is null.

@@ -43,7 +43,7 @@ void thread_cache_registry::unlink_locked(thread_cache* cache) {
   chain::erase(used_, cache);
   if (own_ == cache) own_ = nullptr;
   budget_.caches.fetch_sub(1, std::memory_order_relaxed);
-  central_.leave_home(cache->home);
+  central_.homes().leave(cache->home);
 }
 
 // A thread that allocates for the first time in its last destructors ends without calling destroy(). Its cache, with
@@ -137,14 +137,14 @@ void thread_cache_registry::begin_use(thread_cache* cache, std::size_t forks) {
     // In a child that a signal handler has forked meanwhile, keep_only() has not seen this cache.
     if (forks != forks_) budget_.used.fetch_add(cache->capacity_bytes(), std::memory_order_relaxed);
     others = budget_.caches.fetch_add(1, std::memory_order_relaxed);
-    if (others == 0) cache->home = central_.enter_home();
+    if (others == 0) cache->home = central_.homes().enter();
   }
   if (others != 0) {
     if constexpr (hardened_build) budget_.has_had_several.store(true, std::memory_order_relaxed);
     os::note_threads_allowed();
     const unsigned node = os::this_node();
     os::lock_guard guard(lock_, *this);
-    cache->home = central_.enter_home(node);
+    cache->home = central_.homes().enter(node);
   }
 }
 
@@ -241,7 +241,7 @@ void thread_cache_registry::keep_only(thread_cache* mine) {
   own_ = mine;
   thread_cache* others = std::exchange(used_, nullptr);
   look_next_ = nullptr;
-  central_.forget_homes();
+  central_.homes().forget();
   budget_.caches.store(mine != nullptr ? 1 : 0, std::memory_order_relaxed);
   ++forks_;
   // The resting caches are whole: their threads had ended, and fork held the lock.
@@ -256,7 +256,7 @@ void thread_cache_registry::keep_only(thread_cache* mine) {
     cache->forget_claim();
     set_owner(cache);
     chain::insert(used_, cache);
-    cache->home = central_.enter_home();
+    cache->home = central_.homes().enter();
   }
 }
 

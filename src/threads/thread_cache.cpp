@@ -258,7 +258,7 @@ void thread_cache::free_uncached(unsigned size_class, void* object) {
   free_mark::set(object);
   note_put_back(size_class, 1);
   central_->flush(size_class, &object, 1);
-  central_->settle(size_class);
+  central_->release_surplus(size_class);
 }
 
 TARN_NOINLINE bool thread_cache::free_slow(unsigned size_class, page_map::entry page, void* object) {
@@ -284,7 +284,7 @@ bool thread_cache::free_entered(unsigned size_class, page_map::entry page, void*
     streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] + 1, 0, one_way_misses));
     class_bin(*this, size_class).make_room();
   }
-  central_->settle(size_class);
+  central_->release_surplus(size_class);
   return push(page, object);
 }
 
@@ -305,7 +305,7 @@ void thread_cache::flush_grains() {
   for (unsigned g = size_classes::count; g < size_classes::all; ++g) {
     if (is_empty(g)) continue;
     class_bin(*this, g).empty_in_place();
-    central_->settle(g);
+    central_->release_surplus(g);
   }
 }
 

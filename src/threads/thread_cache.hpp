@@ -29,7 +29,7 @@
 //   freed = allocated + bytes of objects in magazines + taken_away_bytes_ - brought_bytes_.
 // (brought_bytes_: of the objects that the owner's slow paths brought in, less those that they put back.)
 //
-// Grain classes (central_grains.cpp): free() pushes blocks of grains onto magazines of their own, which nobody pops.
+// Grain classes (grains.hpp): free() pushes blocks of grains onto magazines of their own, which nobody pops.
 // The next refill of any class puts the blocks back into their spans.
 //
 // The bound on what all threads keep, for any mix of sizes and any number of threads:

@@ -63,14 +63,14 @@ places find(unsigned c, const std::vector<void*>& objects) {
   };
   engine::registry.for_each(look_into);
   engine::registry.for_each_resting(look_into);
-  for (const magazine* m = engine::central_tier.depot(c).full.first(); m != nullptr; m = m->next) {
+  for (const magazine* m = engine::central_tier.depots().at(c).full.first(); m != nullptr; m = m->next) {
     for_each_in(m, [&known](void* p) { known[p] = place::depot; });
   }
   places out;
   for (void* p : objects) {
     const page_map::entry page = engine::map.find(address_of(p));
     // The page may belong to a new span by now, even one of the same class.
-    if (engine::central_tier.look_up_unlisted(p).size_class == c) {
+    if (engine::central_tier.idle_pages().look_up(p).size_class == c) {
       out[place::unlisted_span].push_back(p);
     } else if (page.size_class() != c || address_of(p) < objects::first_of(page.owner()) ||
                !page.begins_object(address_of(p), class_info(c).reciprocal)) {
@@ -97,7 +97,7 @@ void open_class(unsigned c) {
 
 bool is_seen(void* p) {
   const page_map::entry page = engine::map.find(address_of(p));
-  if (const auto unlisted = engine::central_tier.look_up_unlisted(p); unlisted.size_class != 0)
+  if (const auto unlisted = engine::central_tier.idle_pages().look_up(p); unlisted.size_class != 0)
     return unlisted.fault != nullptr;
   if (page.size_class() == 0) return classify(p).large() == nullptr;
   if (address_of(p) < objects::first_of(page.owner())) return true;

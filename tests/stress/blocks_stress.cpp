@@ -210,7 +210,7 @@ TEST_F(blocks_stress, sparse_spans_whose_pages_go_back) {
     }
     working.fetch_sub(1);
   });
-  if (os::is_check_due()) engine::central_tier.validate();
+  if (os::is_check_due()) engine::central_tier.depots().validate();
 }
 
 TEST_F(blocks_stress, with_fork_all_the_time) {

@@ -39,7 +39,7 @@ class central_stress : public testing::TestWithParam<unsigned> {
         give(c, me, random, mine);
       }
       if (random() % 64 == 0) engine_->central_tier.release_spares(random() % 2 == 0);
-      engine_->central_tier.settle(c);
+      engine_->central_tier.release_surplus(c);
       if (random() % 64 == 0) engine_->central_tier.flush_idle_magazines(random() % 2 == 0);
       if (random() % 64 == 0) engine_->central_tier.purge_idle_pages(random() % 2 == 0);
     }
@@ -97,16 +97,16 @@ class central_stress : public testing::TestWithParam<unsigned> {
 };
 
 TEST_P(central_stress, nothing_twice_and_nothing_lost) {
-  for (unsigned home = 0; home < homes; ++home) engine_->central_tier.enter_home();
+  for (unsigned home = 0; home < homes; ++home) engine_->central_tier.homes().enter();
   in_threads(threads, [this](unsigned t) { churn(t); });
   EXPECT_EQ(wrong_.load(), 0) << "objects handed out twice, or a refill of no or too many objects";
   engine_->central_tier.flush_idle_magazines(true);
   engine_->central_tier.release_spares(true);
-  EXPECT_EQ(engine_->central_tier.spare_bytes(), 0U);
+  EXPECT_EQ(engine_->central_tier.depots().spare_bytes(), 0U);
   EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "a span was lost";
   std::uint64_t made = 0;
   std::uint64_t freed = 0;
-  engine_->central_tier.for_each_depot(GetParam(), [&](const slot_depot& d) {
+  engine_->central_tier.depots().for_each(GetParam(), [&](const slot_depot& d) {
     made += d.counters.spans_made.load();
     freed += d.counters.spans_freed.load();
   });

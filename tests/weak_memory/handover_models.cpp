@@ -107,10 +107,10 @@ model exchanged_blocks() {
 }
 const registered quarantine("handover.quarantine", {"acquire", "release"}, exchanged_blocks);
 
-// keep() and take() of hardened_type_home: threads put spans, or chains of them, at the front of a list; a taker takes
+// keep() and take() of hardened_type_spans: threads put spans, or chains of them, at the front of a list; a taker takes
 // the whole list. The links are plain variables: the link of span n is the variable n. The release of a span's
 // compare-exchange reaches the taker through the later compare-exchanges, which continue its release sequence.
-// Covers: src/fronts/pools/hardened_type_home.cpp: spans.compare_exchange_weak release, spans.exchange acquire
+// Covers: src/fronts/pools/hardened_type_spans.cpp: spans.compare_exchange_weak release, spans.exchange acquire
 // Covers: src/malloc/hardened_large.cpp: refused.compare_exchange_weak release, refused.exchange acquire
 model list_taken_as_a_whole() {
   enum : unsigned { spans };

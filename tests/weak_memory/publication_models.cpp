@@ -38,8 +38,8 @@ const registered once("publication.made_once", {"load's acquire", "release", "fa
 // Covers: src/fronts/pools/pool_core.cpp: shard_count_.store release
 // Covers: src/fronts/pools/pool_core.hpp: shard_count_.load acquire
 // open_depot() and depot_for() of central:
-// Covers: src/slots/central_homes.cpp: place.store release
-// Covers: src/slots/central.hpp: homes_.load acquire
+// Covers: src/slots/class_depots.cpp: entry.store release
+// Covers: src/slots/class_depots.hpp: others_.load acquire
 // make_table() of processor_caches, and the walks over its tables. The sequences find a table by an address that they
 // load: what they load through it depends on the address, which keeps the order that an acquire keeps.
 // Covers: src/threads/processor_caches.cpp: tables_.store release, tables_.load acquire, base.store release
@@ -213,13 +213,12 @@ model withheld_span() {
 }
 const registered withheld("publication.withheld_span", {"owner first", "release", "acquire"}, withheld_span);
 
-// divide_span() and move_span() of central change a span and give it to another depot, under the lock of the depot that
+// grains and class_depots change a span and give it to another depot, under the lock of the depot that
 // has it. put_back() of the depot that gets it, under its own lock, reads a span only if the span has its home.
-// Covers: src/slots/central_grains.cpp: home.store release
-// Covers: src/slots/central_homes.cpp: home.store release
-// Covers: src/slots/central.cpp: home.load acquire
-// Covers: src/slots/central_occupancy.cpp: home.load acquire
-// Covers: src/slots/central_idle_pages.cpp: home.load acquire
+// Covers: src/slots/grains.cpp: home.store release
+// Covers: src/slots/class_depots.cpp: home.store release
+// Covers: src/slots/class_depots.cpp: home.load acquire
+// Covers: src/slots/class_depots.hpp: home.load acquire
 model span_with_a_new_home() {
   enum : unsigned { home, first_lock, second_lock, size_class = 0 };
   const auto divide = [](thread& t) {
@@ -241,6 +240,7 @@ const registered spans("publication.span_with_a_new_home", {"release", "acquire"
 // A thread makes a shard of a typed pool and moves a span of another shard to it, under the locks of both. A third thread,
 // which has a slot of that span, finds the span's shard without a lock and reads to which pool the shard belongs.
 // Covers: src/slots/slot_depot.hpp: owner.store release
+// Covers: src/slots/slot_depot.hpp: owner.load acquire
 // Covers: src/fronts/pools/pool_shard.cpp: owner.load acquire
 model span_of_a_new_shard() {
   enum : unsigned { owner, old_lock, new_lock, pool = 0 };

@@ -145,7 +145,7 @@ void buffer_core::cut(span* s, std::size_t pages, const find_result& of) {
     // The remainder of a leaving span may exceed the budget.
     evict_locked(budget_bytes());
   }
-  settle();
+  discard_surplus();
 }
 
 // After a miss: if the kept spans together have `pages` pages, gives the oldest of them to the page heap.
@@ -302,7 +302,7 @@ void buffer_core::take_back(span* s) {
     discard(s);
     return;
   }
-  settle();
+  discard_surplus();
   decay::wake();
 }
 

@@ -4,7 +4,7 @@
 //     page heap --take_fresh()--> live --take_back()--> kept_ --over the budget--> leaving_
 //                                   ^------- get() -------+--------- get() ----------+
 //     kept_    --> page heap: make_room(), give_to_heap()     --> system: age(), idle too long
-//     leaving_ --> page heap: give_to_heap()                  --> system: run_errands(), age(), settle()
+//     leaving_ --> page heap: give_to_heap()                  --> system: run_errands(), age(), discard_surplus()
 //
 // A buffer is one span in state `buffer`, whose owner is this pool. Given back, the span is kept, whole and backed.
 // Spans beyond the budget are leaving: the background thread gives them to the system, and until then get() may still
@@ -21,16 +21,37 @@
 //   used_, unless the pool has ended and counted_.live = 0, pins_ = 0 and leaving_ is empty.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "fronts/buffers/buffer_group.hpp"
+#include "fronts/buffers/buffer_budget.hpp"
 #include "fronts/buffers/buffer_memory.hpp"
 #include "os/mutex.hpp"
 #include "pages/kept_spans.hpp"
 #include "tarn/pool.h"
 
 namespace tarn {
+
+class buffer_core;
+
+// buffer_group: what the buffer pools of a process share: their budget, and the list in which they find each other.
+//
+//   newest ──> buffer_core ──next──> buffer_core ──next──> ... the oldest
+//
+// Thread safety: any thread. A pool's structure stays in the list for ever; that of an ended pool is reused for the
+// next one. So walks take no lock; the lock guards only the growth of the list.
+// Invariants: pools = length of the list; each pool in it is one of this group.
+struct buffer_group {
+  // Adds a pool of this group, which is complete, to the list.
+  void add(buffer_core& pool);
+  void validate_locked() const TARN_REQUIRES(lock);
+
+  buffer_budget budget;
+  os::mutex lock{os::lock_rank::pools};
+  std::atomic<buffer_core*> newest{nullptr};  // written under the lock
+  std::size_t pools TARN_GUARDED_BY(lock) = 0;
+};
 
 enum class buffer_failure : std::uint8_t { none, no_memory, not_lockable, over_budget };
 
@@ -144,7 +165,7 @@ class buffer_core {
   void start_leaving_locked(span* s) TARN_REQUIRES(lock_);
   span* pop_leaving_locked() TARN_REQUIRES(lock_);
   void evict_locked(std::size_t keep_bytes) TARN_REQUIRES(lock_);
-  void settle();
+  void discard_surplus();
   void disown(span* s) const;
   std::size_t discard(span* s);
   void release_to_heap(span* s);

@@ -77,7 +77,7 @@ std::size_t buffer_core::discard_leaving(std::size_t keep_bytes) {
 
 // Lets the background thread give leaving spans to the system. Without such a thread the calling one does it. It also
 // does so while more than most_leaving bytes are leaving, but leaves the newest span to the background thread.
-void buffer_core::settle() {
+void buffer_core::discard_surplus() {
   std::size_t leaving = 0;
   std::size_t newest = 0;
   {
@@ -211,7 +211,7 @@ buffer_failure buffer_core::reserve(std::size_t bytes, std::size_t count) {
     os::lock_guard guard(lock_, *this);
     keep_backed_locked(s);
   }
-  settle();
+  discard_surplus();
   decay::wake();
   return buffer_failure::none;
 }

@@ -31,22 +31,6 @@ bool has_work() {
   return work;
 }
 
-void reclaim() {
-  for_each([](buffer_core& pool) { pool.give_to_heap(false); });
-}
-
-void walk_locks(const os::lock_walk& walk) {
-  walk.list(group.lock, [&walk] { for_each([&walk](buffer_core& pool) { walk.visit(pool.lock()); }); });
-}
-
-void after_fork_in_child() {
-  for_each([](buffer_core& pool) { pool.after_fork_in_child(); });
-}
-
-void run_errands() {
-  for_each([](buffer_core& pool) { pool.run_errands(); });
-}
-
 // The structure of a pool that has ended, now the requested pool. Null if there is none.
 tarn_buffer_pool* reuse(const tarn_buffer_options& request) {
   tarn_buffer_pool* reused = nullptr;
@@ -77,10 +61,16 @@ constinit const engine::front engine::buffer_front{
     .order = engine::front::buffers,
     .age = buffer_registry::age,
     .has_work = buffer_registry::has_work,
-    .reclaim = buffer_registry::reclaim,
-    .walk_locks = buffer_registry::walk_locks,
-    .after_fork_in_child = buffer_registry::after_fork_in_child,
-    .run_errands = buffer_registry::run_errands,
+    .reclaim = [] { buffer_registry::for_each([](buffer_core& pool) { pool.give_to_heap(false); }); },
+    .walk_locks =
+        [](const os::lock_walk& walk) {
+          walk.list(buffer_registry::group.lock, [&walk] {
+            buffer_registry::for_each([&walk](buffer_core& pool) { walk.visit(pool.lock()); });
+          });
+        },
+    .after_fork_in_child =
+        [] { buffer_registry::for_each([](buffer_core& pool) { pool.after_fork_in_child(); }); },
+    .run_errands = [] { buffer_registry::for_each([](buffer_core& pool) { pool.run_errands(); }); },
     .metrics = &buffer_registry::metrics};
 
 }  // namespace tarn

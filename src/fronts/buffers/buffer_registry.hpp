@@ -7,7 +7,6 @@
 
 #include "engine/metrics.hpp"
 #include "fronts/buffers/buffer_core.hpp"
-#include "fronts/buffers/buffer_group.hpp"
 
 // The type that the public headers declare.
 struct tarn_buffer_pool final : tarn::buffer_core {

@@ -15,11 +15,18 @@ namespace {
 //
 //     free_bits
 //     | free: book_words words | live_book: book_words | filled_book: book_words |
-std::uint64_t& word_of(std::uint64_t* books, std::size_t book_words, unsigned book, std::size_t index) {
-  return books[book * book_words + index / objects::bits_per_word];
-}
-
 enum : unsigned { live_book = 1, filled_book = 2 };
+
+// A slot's bit in a book. Under the lock.
+bool is_set(const span* s, std::size_t book_words, unsigned book, std::size_t index) {
+  return objects::is_set(s->free_bits + book * book_words, index);
+}
+// Changes it; returns what it was.
+bool exchange(const span* s, std::size_t book_words, unsigned book, std::size_t index, bool value) {
+  const bool before = is_set(s, book_words, book, index);
+  objects::write_run(s->free_bits + book * book_words, index, 1, value);
+  return before;
+}
 
 }  // namespace
 
@@ -49,7 +56,7 @@ tarn_pool& checked_slots::check(tarn_pool* pool, const void* object, const char*
   {
     os::lock_guard guard(shard->lock);
     known = at.index < s->capacity;
-    live = known && (word_of(s->free_bits, book_words, live_book, at.index) & objects::bit_of(at.index)) != 0;
+    live = known && is_set(s, book_words, live_book, at.index);
   }
   if (!known) os::fatal_at(object, what, " of a pointer that never was an object of ", name);
   if (!live) os::fatal_at(object, "double ", what, " of ", name);
@@ -74,10 +81,8 @@ void checked_slots::hand_out(tarn_pool& pool, void* object) {
   bool filled = false;
   {
     os::lock_guard guard(pool_shard::owner_of(object)->lock);
-    word_of(s->free_bits, book_words, live_book, index) |= objects::bit_of(index);
-    std::uint64_t& word = word_of(s->free_bits, book_words, filled_book, index);
-    filled = (word & objects::bit_of(index)) != 0;
-    word &= ~objects::bit_of(index);
+    exchange(s, book_words, live_book, index, true);
+    filled = exchange(s, book_words, filled_book, index, false);
     if (os::is_check_due(book_words)) validate_locked(pool, s);
   }
   memory_marks::show(object, size);
@@ -101,10 +106,8 @@ tarn_pool& checked_slots::take_back(tarn_pool* pool, void* object) {
   bool was_live = false;
   {
     os::lock_guard guard(pool_shard::owner_of(object)->lock);
-    std::uint64_t& word = word_of(s->free_bits, book_words, live_book, index);
-    was_live = (word & objects::bit_of(index)) != 0;
-    word &= ~objects::bit_of(index);
-    word_of(s->free_bits, book_words, filled_book, index) |= objects::bit_of(index);
+    was_live = exchange(s, book_words, live_book, index, false);
+    exchange(s, book_words, filled_book, index, true);
     if (os::is_check_due(book_words)) validate_locked(owner, s);
   }
   // Another thread has destroyed the object since the check above.

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "fronts/pools/live_slots.hpp"
-
+// live_slots: which slots of a pool hold objects at one moment, for programs that visit all objects of a pool.
+//
+// The free bits of a span say which slots lie free in the span. A slot in a magazine (a thread's, or one handed over)
+// has no bit set, like a live one. So the bits of all slots in magazines are set, the spans' bits are copied, and the
+// slots' bits are cleared again, all under the locks of the pool's shards. Fast paths do nothing for this: other
+// threads' magazines are only read, while these threads do not use the pool.
+//
+// Thread safety: as tarn_pool_take_snapshot().
 #include <time.h>
 
 #include <algorithm>
@@ -13,8 +19,9 @@
 #include "os/clock.hpp"
 #include "os/syscall.hpp"
 #include "tarn/detail/pages.hpp"
+#include "tarn/detail/pool_bin.hpp"
 
-namespace tarn::live_slots {
+namespace tarn {
 namespace {
 
 // How long slots that another thread is moving are awaited: decay moves them for some milliseconds at most.
@@ -34,21 +41,18 @@ struct room {
 };
 
 // All locks of a pool under which its free slots lie still: that of the list of bins, and those of the shards.
-class all_locks {
- public:
-  explicit all_locks(tarn_pool& pool) TARN_NOT_ANALYZED : pool_(pool) {
-    pool_registry::pools.lock().lock();
-    pool_.for_each_shard([](pool_shard& s) TARN_NOT_ANALYZED { s.lock.lock(); });
+struct all_locks {
+  explicit all_locks(tarn_pool& of) TARN_NOT_ANALYZED : guard(pool_registry::pools.lock()), pool(of) {
+    pool.walk_locks({[](os::mutex& m) TARN_NOT_ANALYZED { m.lock(); }});
   }
   ~all_locks() TARN_NOT_ANALYZED {
-    pool_.for_each_shard([](pool_shard& s) TARN_NOT_ANALYZED { s.lock.unlock(); });
-    pool_registry::pools.lock().unlock();
+    pool.walk_locks({[](os::mutex& m) TARN_NOT_ANALYZED { m.unlock(); }});
   }
   all_locks(const all_locks&) = delete;
   all_locks& operator=(const all_locks&) = delete;
 
- private:
-  tarn_pool& pool_;
+  os::lock_guard<os::mutex> guard;
+  tarn_pool& pool;
 };
 
 // The functions below require all_locks.
@@ -128,14 +132,18 @@ outcome fill(tarn_pool& pool, void* memory, std::size_t bytes, room& needed, con
   return faulty != nullptr ? outcome::free_twice : outcome::done;
 }
 
-void pause() {
+void rest() {
   const timespec time{0, pause_ns};
   os::system_call(SYS_nanosleep, &time);
 }
 
 }  // namespace
+}  // namespace tarn
 
-const tarn_pool_snapshot* take(tarn_pool& pool) {
+using namespace tarn;
+
+const tarn_pool_snapshot* tarn_pool_take_snapshot(const tarn_pool* const_pool) noexcept {
+  auto& pool = *const_cast<tarn_pool*>(const_pool);
   void* memory = nullptr;
   std::size_t bytes = 0;
   int error = 0;
@@ -154,7 +162,7 @@ const tarn_pool_snapshot* take(tarn_pool& pool) {
     if (found == outcome::moving) {
       error = pool.has_lost_slots() ? ENOTSUP : EBUSY;
       if (error == ENOTSUP || os::now_ms() - begin > patience_ms) break;
-      pause();
+      rest();
       continue;
     }
     if (memory != nullptr) tarn_pages_give(memory);
@@ -174,6 +182,6 @@ const tarn_pool_snapshot* take(tarn_pool& pool) {
   return snapshot;
 }
 
-void drop(const tarn_pool_snapshot* snapshot) { tarn_pages_give(const_cast<tarn_pool_snapshot*>(snapshot)); }
-
-}  // namespace tarn::live_slots
+void tarn_pool_drop_snapshot(const tarn_pool_snapshot* snapshot) noexcept {
+  tarn_pages_give(const_cast<tarn_pool_snapshot*>(snapshot));
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The functions of tarn/detail/pages.hpp.
+// The functions of tarn/detail/pages.hpp, and that of tarn/detail/arena_core.hpp.
 #include "tarn/detail/pages.hpp"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include "background/reclaim.hpp"
 #include "engine/engine.hpp"
 #include "os/report.hpp"
+#include "tarn/detail/arena_core.hpp"
 
 using namespace tarn;
 
@@ -43,3 +44,5 @@ void tarn_pages_give(void* pages) noexcept {
   }
   engine::heap.deallocate(s);
 }
+
+void tarn_arena_fatal(const char* what, const void* where) noexcept { os::fatal(what, where); }

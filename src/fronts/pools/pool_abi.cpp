@@ -8,7 +8,6 @@
 #include "base/known_part.hpp"
 #include "engine/engine.hpp"
 #include "fronts/pools/checked_slots.hpp"
-#include "fronts/pools/live_slots.hpp"
 #include "fronts/pools/pool_registry.hpp"
 #include "os/errno_keeper.hpp"
 #include "os/memory_marks.hpp"
@@ -22,7 +21,9 @@ namespace {
 // For threads that are about to end, and when there is no memory for a bin.
 void* allocate_without_bin(tarn_pool& pool) {
   single_magazine single;
-  return pool.refill(pool.first_shard(), &single.head, 1) != 0 ? single.object() : nullptr;
+  if (pool.refill(pool.first_shard(), &single.head, 1) != 0) return single.object();
+  errno = ENOMEM;
+  return nullptr;
 }
 
 void* allocate(tarn_pool& pool, tarn_pool_bin** where) {
@@ -38,7 +39,7 @@ void deallocate(tarn_pool& pool, tarn_pool_bin** where, void* object) {
   pool_bin* const bin = pool_registry::bin_of(&pool, where);
   if (bin != nullptr && (detail::push(bin, object) || bin->deallocate_slow(object))) return;
   pool.flush(&object, 1);
-  pool.settle();
+  pool.release_surplus();
 }
 
 // Where the calling thread keeps its bin of the pool; `none` if it has no such place.
@@ -122,11 +123,7 @@ std::size_t tarn_pool_number(const tarn_pool* pool) noexcept { return pool->numb
 
 void* tarn_pool_allocate_slow(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
   void* const object = allocate(*pool, bin);
-  if (object == nullptr) {
-    errno = ENOMEM;
-  } else {
-    memory_marks::unpoison(object, pool->layout().size);
-  }
+  if (object != nullptr) memory_marks::unpoison(object, pool->layout().size);
   return object;
 }
 
@@ -155,11 +152,7 @@ void* tarn_pool_allocate(tarn_pool* pool) noexcept {
 
 void* tarn_pool_checked_allocate(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
   void* const object = allocate(*pool, bin);
-  if (object == nullptr) {
-    errno = ENOMEM;
-  } else {
-    checked_slots::hand_out(*pool, object);
-  }
+  if (object != nullptr) checked_slots::hand_out(*pool, object);
   return object;
 }
 
@@ -188,11 +181,6 @@ void tarn_pool_get_stats(const tarn_pool* pool, tarn_pool_stats* out, std::size_
   put_known(stats_of(*pool), out, size);
 }
 
-const tarn_pool_snapshot* tarn_pool_take_snapshot(const tarn_pool* pool) noexcept {
-  return live_slots::take(*const_cast<tarn_pool*>(pool));
-}
-void tarn_pool_drop_snapshot(const tarn_pool_snapshot* snapshot) noexcept { live_slots::drop(snapshot); }
-
 void tarn_pool_visit(void (*visit)(void* context, const char* name, const tarn_pool_stats* figures),
                      void* context) noexcept {
   pool_registry::pools.for_each([visit, context](const tarn_pool& pool) {
@@ -204,3 +192,28 @@ void tarn_pool_visit(void (*visit)(void* context, const char* name, const tarn_p
 tarn_pool_leak_hook tarn_pool_set_leak_hook(tarn_pool_leak_hook hook) noexcept {
   return leak_hook.exchange(hook != nullptr ? hook : report_leak, std::memory_order_relaxed);
 }
+
+// ---- metrics ----
+
+namespace tarn::pool_registry {
+namespace {
+
+using enum metric_kind;
+using enum metric_unit;
+using figures = tarn_pool_stats;
+
+constexpr metric_of<figures> rows[] = {
+    {"tarn_pool_live_objects", gauge, none, "Objects of the typed pool in the hands of the program",
+     &figures::live},
+    {"tarn_pool_peak_objects", gauge, none, "Upper bound of the most live objects at once", &figures::peak},
+    {"tarn_pool_bytes", gauge, bytes, "Memory of the pool", &figures::bytes},
+    {"tarn_pool_cached_objects", gauge, none, "Free slots in magazines", &figures::cached},
+    {"tarn_pool_hits", counter, none, "Allocations that magazines could serve", &figures::hits},
+    {"tarn_pool_refills", counter, none, "Allocations that filled a magazine", &figures::refills},
+};
+
+}  // namespace
+
+constinit const metric_group metrics = metric_table<rows>::group_of<tarn_pool_visit>("pool");
+
+}  // namespace tarn::pool_registry

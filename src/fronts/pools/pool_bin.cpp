@@ -41,7 +41,7 @@ std::size_t pool_bin::refill(magazine* m) {
   // The bin is empty meanwhile: where memory is short, the pool's refill() empties all bins of this thread.
   make_void();
   const std::size_t found = core->refill(*shard, m, std::min<std::size_t>(wanted, m->capacity));
-  core->settle();
+  core->release_surplus();
   return found;
 }
 
@@ -57,7 +57,7 @@ void* pool_bin::allocate_slow() {
 bool pool_bin::deallocate_slow(void* object) {
   note_slow_call();
   if (top() == limit()) make_room();
-  core->settle();
+  core->release_surplus();
   return detail::push(this, object);
 }
 

@@ -10,7 +10,7 @@
 #include "base/chain.hpp"
 #include "base/hardened.hpp"
 #include "engine/engine.hpp"
-#include "fronts/pools/hardened_type_home.hpp"
+#include "fronts/pools/hardened_type_spans.hpp"
 #include "fronts/pools/pool_magazine.hpp"
 #include "os/memory.hpp"
 #include "os/memory_marks.hpp"
@@ -129,7 +129,7 @@ span* pool_core::new_span() {
   } while (!bytes_.compare_exchange_weak(before, before + (pages << page_shift), std::memory_order_relaxed));
   if constexpr (hardened_build) {
     const std::size_t most = limit_ != 0 ? pages : ~std::size_t{0};
-    if (span* const s = hardened_type_home::take({name_, layout_, huge_}, most)) {
+    if (span* const s = hardened_type_spans::take({name_, layout_, huge_}, most)) {
       bytes_.fetch_add(s->bytes() - (pages << page_shift), std::memory_order_relaxed);
       review_size();
       return s;
@@ -162,7 +162,6 @@ std::size_t pool_core::add_span(pool_shard& to) {
   std::memset(s->free_bits, 0, bits);
   s->capacity = s->free_objects = s->free_when_looked = 0;
   s->list = slot_spans::no_list;
-  s->looked_at = 0;
   engine::map.map_pages(s);
   if (huge_) os::advise_huge(reinterpret_cast<void*>(s->start), s->bytes());
   const std::size_t slots = slots_in(s);
@@ -195,7 +194,7 @@ void pool_core::destroy_span(span* s, page_backing backing) {
   void* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
   const std::size_t bits = bits_bytes(s);
   s->owner.store(nullptr, std::memory_order_relaxed);
-  if (!hardened_build || !hardened_type_home::keep({name_, layout_, huge_}, s))
+  if (!hardened_build || !hardened_type_spans::keep({name_, layout_, huge_}, s))
     engine::heap.deallocate(s, backing);
   if (apart != nullptr) engine::blocks.deallocate(apart, bits);
 }
@@ -300,7 +299,6 @@ void pool_core::put_back_one(magazine* m) {
   pool_magazine::deallocate(m);
 }
 
-// As central::put_back_magazines().
 void pool_core::put_back_waiting(pool_shard& s, bool all) {
   for (std::uint32_t left = s.end_period_of_full(all); left != 0; --left) {
     magazine* const m = s.take_to_put_back();
@@ -326,8 +324,8 @@ bool pool_core::take_spared(pool_shard& own) {
 }
 
 bool pool_core::give_full(magazine* m, magazine*& empty) {
-  pool_shard* const home = pool_shard::owner_of(m->bottom()[0]);
-  return home != nullptr && home->give_full(m, empty);
+  pool_shard* const shard = pool_shard::owner_of(m->bottom()[0]);
+  return shard != nullptr && shard->give_full(m, empty);
 }
 
 // ---- giving back ----
@@ -338,7 +336,7 @@ void pool_core::release_empty_spans(std::size_t keep, page_backing backing) {
   });
 }
 
-void pool_core::settle() {
+void pool_core::release_surplus() {
   if (TARN_UNLIKELY(has_surplus_.load(std::memory_order_relaxed))) {
     has_surplus_.store(false, std::memory_order_relaxed);
     release_empty_spans(spare_limit, page_backing::young);
@@ -371,9 +369,7 @@ void pool_core::age() {
 void pool_core::purge_idle_pages() {
   // The pattern in a checked pool's free slots must stay.
   if (checked_) return;
-  std::uint8_t walk = ++walks_;
-  if (walk == 0) walk = ++walks_;
-  for_each_shard([walk](pool_shard& s) { s.purge_idle_pages(walk); });
+  for_each_shard([](pool_shard& s) { s.purge_idle_pages(); });
 }
 
 void pool_core::trim() {

@@ -82,7 +82,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
 
   // To be called after flush(): gives empty spans beyond the pool's limit to the page heap, and makes sure that decay
   // will visit the pool, unless the heap is small. Requires: the caller holds no lock.
-  void settle();
+  void release_surplus();
   // One period of decay: idle full magazines go back into spans, empty spans to the page heap. Requires: the caller
   // holds no lock.
   void age();
@@ -195,8 +195,7 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   std::atomic<bool> touched_{false};  // a slow call was made since the last period of decay
   std::atomic<bool> woke_{false};     // and has woken the thread that runs the next period
   std::atomic<unsigned> idle_periods_{
-      periods_to_purge};                // since the last slow call, counted up to periods_to_purge
-  std::atomic<std::uint8_t> walks_{0};  // number of the last walk for idle pages; 0: there was none
+      periods_to_purge};  // since the last slow call, counted up to periods_to_purge
   // On cache lines of their own, because each refill writes them; the members above are read by all threads and rarely
   // written.
   alignas(separation) std::atomic<std::size_t> bytes_{0};

@@ -52,7 +52,7 @@ inline void deallocate(magazine* m) {
   if constexpr (hardened_build) std::memset(memory, 0, long_bytes);
   free_mark::set(memory);
   engine::central_tier.flush(size_class, &memory, 1);
-  engine::central_tier.settle(size_class);
+  engine::central_tier.release_surplus(size_class);
 }
 
 }  // namespace tarn::pool_magazine

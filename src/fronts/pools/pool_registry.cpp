@@ -24,11 +24,16 @@ bool is_valid(const tarn_pool_options& r) {
          r.shards <= pool_core::most_shards && r.magazine_length <= largest_magazine;
 }
 
+tarn_pool* failed(int error) {
+  errno = error;
+  return nullptr;
+}
+
 magazine* take_all(pool_bin& bin) { return bin.take_all(); }
 
 void put_back(pool_core& pool, magazine* all) {
   pool.put_back(all);
-  pool.settle();
+  pool.release_surplus();
 }
 
 // The bin of a single-threaded pool, which belongs to no thread. Null when there is no memory.
@@ -39,21 +44,11 @@ pool_bin* own_bin(tarn_pool* pool) {
 }
 
 // Empties the pool's bins and detaches them from it, and waits until no other thread has the pool pinned: a thread that
-// ends, or a period of decay. Walks over the pools add no pins while the pool is ending; a thread that ends may, until
-// its bin is detached, so the pins are awaited again after that.
+// ends, or a period of decay.
 void isolate(tarn_pool* pool) {
-  pools.begin_ending(pool);
   magazine* all = nullptr;
-  {
-    os::lock_guard guard(pools.lock());
-    while (pool_bin* const bin = pool->bins) {
-      chain::prepend(all, bin->take_all());
-      pools.detach_locked(bin);
-    }
-    if (pool->bin_is_owners) pool->own_bin = nullptr;
-  }
-  // A thread that was about to end may have pinned the pool meanwhile, to empty its bin.
-  pools.begin_ending(pool);
+  pools.detach_bins(pool, [&all](pool_bin& bin) { chain::prepend(all, bin.take_all()); });
+  if (pool->bin_is_owners) pool->own_bin = nullptr;
   pool->put_back(all);
 }
 
@@ -64,15 +59,6 @@ std::size_t release_isolated(tarn_pool* pool) {
   pools.free(pool, [pool] { pool->free_shards(); });
   return bytes;
 }
-
-}  // namespace
-}  // namespace pool_registry
-
-void gather_spare_slots(pool_core& pool) { pool_registry::take_surplus(&pool, false); }
-
-namespace {
-
-using pool_registry::pools;
 
 bool has_work() {
   if (pools.has_work()) return true;
@@ -103,35 +89,8 @@ pool_bin* lose_bins(tarn_pool& pool) {
 
 }  // namespace
 
-constinit const engine::front engine::pool_front{
-    .order = engine::front::pools,
-    .age =
-        [] {
-          pools.for_each([](tarn_pool& pool) {
-            pool_registry::take_surplus(&pool, true);
-            pool.age();
-          });
-          pools.age();
-        },
-    .has_work = has_work,
-    .reclaim = [] { pool_registry::trim_all(); },
-    .reclaim_walks = true,
-    .thread_adopts = [] { pools.thread_adopts(); },
-    .thread_ends = [] { pools.thread_ends(pool_registry::take_all, pool_registry::put_back); },
-    .walk_locks =
-        [](const os::lock_walk& walk) {
-          pools.walk_locks(walk, [&walk](tarn_pool& pool) { pool.walk_locks(walk); });
-        },
-    .after_fork_in_child = [] { pools.after_fork_in_child(lose_bins); },
-    .metrics = &pool_registry::metrics};
-
-namespace pool_registry {
-
 tarn_pool* create(const tarn_pool_options& request) {
-  if (!is_valid(request)) {
-    errno = EINVAL;
-    return nullptr;
-  }
+  if (!is_valid(request)) return failed(EINVAL);
   tarn_pool* pool = pools.create(engine::pool_front, request);
   if (pool != nullptr && request.own_bin != nullptr) {
     static_assert(sizeof(pool_bin) <= sizeof(tarn_pool_own_bin));
@@ -143,15 +102,11 @@ tarn_pool* create(const tarn_pool_options& request) {
     destroy(pool);
     pool = nullptr;
   }
-  if (pool == nullptr) errno = ENOMEM;
-  return pool;
+  return pool != nullptr ? pool : failed(ENOMEM);
 }
 
 tarn_pool* find_or_create(const tarn_pool_options& request) {
-  if (!is_valid(request)) {
-    errno = EINVAL;
-    return nullptr;
-  }
+  if (!is_valid(request)) return failed(EINVAL);
   engine::attach_thread();
   engine::attach(engine::pool_front);
   const slot_layout wanted(request.object_size, request.alignment);
@@ -165,11 +120,8 @@ tarn_pool* find_or_create(const tarn_pool_options& request) {
   });
   if (found != nullptr) return found;
   found = pools.make_locked(request);
-  if (found == nullptr) {
-    errno = ENOMEM;
-  } else {
-    found->shared = true;
-  }
+  if (found == nullptr) return failed(ENOMEM);
+  found->shared = true;
   return found;
 }
 
@@ -240,4 +192,29 @@ std::size_t cached(pool_core* pool) {
 }
 
 }  // namespace pool_registry
+
+void gather_spare_slots(pool_core& pool) { pool_registry::take_surplus(&pool, false); }
+
+constinit const engine::front engine::pool_front{
+    .order = engine::front::pools,
+    .age =
+        [] {
+          pool_registry::pools.for_each([](tarn_pool& pool) {
+            pool_registry::take_surplus(&pool, true);
+            pool.age();
+          });
+          pool_registry::pools.age();
+        },
+    .has_work = pool_registry::has_work,
+    .reclaim = [] { pool_registry::trim_all(); },
+    .reclaim_walks = true,
+    .thread_adopts = [] { pool_registry::pools.thread_adopts(); },
+    .thread_ends = [] { pool_registry::pools.thread_ends(pool_registry::take_all, pool_registry::put_back); },
+    .walk_locks =
+        [](const os::lock_walk& walk) {
+          pool_registry::pools.walk_locks(walk, [&walk](tarn_pool& pool) { pool.walk_locks(walk); });
+        },
+    .after_fork_in_child = [] { pool_registry::pools.after_fork_in_child(pool_registry::lose_bins); },
+    .metrics = &pool_registry::metrics};
+
 }  // namespace tarn

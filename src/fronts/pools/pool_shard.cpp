@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "fronts/pools/pool_shard.hpp"
 
+#include <cstdint>
 #include <utility>
 
 #include "base/chain.hpp"
@@ -198,62 +199,40 @@ span* pool_shard::take_empty_span(std::size_t keep) {
 }
 
 span* pool_shard::take_any_span() {
-  if (span* const s = take_empty_span(0)) return s;
   os::lock_guard guard(lock, *this);
-  span* const s = spans.any();
-  if (s != nullptr) spans.remove(s);
+  span* s = spans.any();
+  s != nullptr ? spans.remove(s) : void(s = fresh_.pop_front());
   return detach_locked(s);
 }
 
-bool pool_shard::take_idle_slots(held_slots& idle, std::uint8_t walk) {
-  os::lock_guard guard(lock, *this);
-  idle.of = spans.find_from_back([walk](span* each) {
-    if (each->looked_at == walk) return walk_step::list_done;
-    each->looked_at = walk;
-    return each->free_objects != each->free_when_looked ? walk_step::found : walk_step::next;
+void pool_shard::idle_front::drop() {
+  engine::touch.withdraw_huge(held.of->start, held.of->bytes());
+  held.for_each_page_run([](const os::address_range& run) { os::purge(run.memory(), run.bytes()); });
+  give_back();
+}
+
+void pool_shard::idle_front::give_back() {
+  const std::size_t count = held.count();
+  seen += count;
+  std::size_t twice = held.capacity;
+  with_owner(held.of, [&](slot_depot& owner) TARN_NOT_ANALYZED {
+    twice = owner.put_held(held);
+    pool.note_moving(-static_cast<std::ptrdiff_t>(count));
+    static_cast<pool_shard&>(owner).note_change_locked();
   });
-  if (idle.of == nullptr) return false;
-  idle.copy(idle.of);
-  pool_.note_moving(idle.of->free_objects);
-  hold(idle);
-  return true;
+  if (TARN_UNLIKELY(twice != held.capacity)) pool.fatal(front::freed_twice, pool.layout().at(held.of, twice));
 }
 
-bool pool_shard::return_idle_slots(const held_slots& idle, std::uint8_t walk) {
-  std::size_t twice = idle.capacity;
-  bool is_here = false;
-  {
-    os::lock_guard guard(lock, *this);
-    // Slots freed meanwhile make the span one that another shard may take.
-    is_here = idle.of->owner.load(std::memory_order_relaxed) == this;
-    if (is_here) {
-      twice = put_held(idle);
-      pool_.note_moving(-static_cast<std::ptrdiff_t>(idle.count()));
-      idle.of->looked_at = walk;
-      note_change_locked();
-    }
-  }
-  if (TARN_UNLIKELY(twice != idle.capacity))
-    pool_.fatal(front::freed_twice, pool_.layout().at(idle.of, twice));
-  return is_here;
-}
-
-void pool_shard::purge_idle_pages(std::uint8_t walk) {
+void pool_shard::purge_idle_pages() {
   if (!has_free()) return;
   // Not on the stack, which may be a coroutine's.
   constexpr std::size_t most_bytes = objects::words(slot_layout::most_objects_huge) * sizeof(std::uint64_t);
-  held_slots idle;
-  idle.bits = static_cast<std::uint64_t*>(engine::blocks.allocate(most_bytes));
-  if (idle.bits == nullptr) return;
-  while (take_idle_slots(idle, walk)) {
-    const span* const s = idle.of;
-    engine::touch.withdraw_huge(s->start, s->bytes());
-    objects::for_each_page_run(idle.bits, idle.capacity, s->start, s->start, pool_.layout().size,
-                               [](const os::address_range& run) { os::purge(run.memory(), run.bytes()); });
-    while (!of(s)->return_idle_slots(idle, walk)) {
-    }
-  }
-  engine::blocks.deallocate(idle.bits, most_bytes);
+  auto* const bits = static_cast<std::uint64_t*>(engine::blocks.allocate(most_bytes));
+  if (bits == nullptr) return;
+  held_slots held(pool_.layout().size, bits);
+  idle_front idle{pool_, held, free_hint.load(std::memory_order_relaxed) / held.size};
+  drop_idle_pages(idle, held, 0, SIZE_MAX);
+  engine::blocks.deallocate(bits, most_bytes);
 }
 
 std::size_t pool_shard::taken() {

@@ -95,9 +95,8 @@ class alignas(separation) pool_shard : public slot_depot {
   span* take_any_span();
 
   // Gives the memory of pages that lie wholly in free slots of partly used spans to the system. The slots stay free;
-  // their next use faults the pages in again. `walk` is the number of this walk, to visit each span once. Calls the
-  // system.
-  void purge_idle_pages(std::uint8_t walk);
+  // their next use faults the pages in again. Calls the system.
+  void purge_idle_pages();
 
   [[nodiscard]] std::size_t taken();
   [[nodiscard]] std::size_t peak() const { return peak_.load(std::memory_order_relaxed); }
@@ -126,12 +125,24 @@ class alignas(separation) pool_shard : public slot_depot {
   friend class pool_shard_test_access;
 
   struct front;
+  // What pools do in slot_depot::drop_idle_pages(). Not longer than for the slots that were free at the beginning: threads
+  // that take and free slots make more of them all the time.
+  struct idle_front {
+    [[nodiscard]] bool goes_on() const { return seen < most; }
+    static void locate(held_slots& slots) {
+      slots.first = slots.of->start;
+      slots.backed = slots.capacity;
+    }
+    void take() const { pool.note_moving(held.of->free_objects); }
+    void drop();
+    void give_back();
+
+    pool_shared& pool;
+    held_slots& held;
+    const std::size_t most;
+    std::size_t seen = 0;
+  };
   static pool_shard* of(const span* s);
-  // Takes the free slots of a partly used span that this walk has not visited and that has changed since an earlier one.
-  // False: there is none.
-  bool take_idle_slots(held_slots& idle, std::uint8_t walk);
-  // Puts them back. False if the span belongs to another shard by now.
-  bool return_idle_slots(const held_slots& idle, std::uint8_t walk);
 
   std::size_t carve_locked(void** slot, std::size_t most) TARN_REQUIRES(lock);
   // Updates the figures that other threads read without the lock.

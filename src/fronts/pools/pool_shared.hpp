@@ -37,7 +37,7 @@ class pool_shared {
   void note_moving(std::ptrdiff_t slots) {
     moving_.fetch_add(static_cast<std::size_t>(slots), std::memory_order_relaxed);
   }
-  // Tunable. Empty spans beyond this in one shard go back at the next pool_core::settle(). note_surplus() records that
+  // Tunable. Empty spans beyond this in one shard go back at the next pool_core::release_surplus(). note_surplus() records that
   // there are some.
   static constexpr std::size_t spare_limit = 8 * mib;
   void note_surplus() { has_surplus_.store(true, std::memory_order_relaxed); }

@@ -5,8 +5,10 @@
 #include <cerrno>
 #include <limits>
 
+#include "background/caretaker.hpp"
 #include "background/pressure.hpp"
 #include "base/chain.hpp"
+#include "engine/front.hpp"
 #include "os/clock.hpp"
 #include "os/process_fence.hpp"
 
@@ -14,7 +16,8 @@ extern "C" {
 constinit thread_local tarn_recycler_bins tarn_recycler_local_bins{nullptr, 0};
 }
 
-namespace tarn::recycler_registry {
+namespace tarn {
+namespace recycler_registry {
 
 constinit engine::front_registry<tarn_recycler, recycler_bin> recyclers{os::lock_rank::recyclers};
 
@@ -94,12 +97,7 @@ void close(tarn_recycler* recycler) {
 }
 
 void free(tarn_recycler* recycler) {
-  {
-    os::lock_guard guard(recyclers.lock());
-    while (recycler_bin* const bin = recycler->bins) recyclers.detach_locked(bin);
-  }
-  // A thread that was about to end may have pinned the recycler, to empty its bin.
-  recyclers.begin_ending(recycler);
+  recyclers.detach_bins(recycler, [](const recycler_bin&) {});
   recyclers.free(recycler, [] {});
 }
 
@@ -171,4 +169,62 @@ void get_figures(tarn_recycler* recycler, tarn_recycler_stats& out) {
   out.gets = out.hits + out.victims + out.misses;
 }
 
-}  // namespace tarn::recycler_registry
+// ---- as the engine sees them ----
+
+namespace {
+
+// Hands the magazines of an ending thread's bin over. A thread that has claimed the bin takes objects only under the
+// lock, which is held here, so the owner needs no claim.
+std::nullptr_t hand_over(recycler_bin& bin) {
+  recycler_magazine* all = bin.take_all();
+  while (recycler_magazine* const m = chain::pop(all)) bin.core->give_magazine(m);
+  return nullptr;
+}
+
+// The caretaker's lock is taken before the registry's.
+constexpr os::lock_walk::part locks[] = {
+    caretaker::walk_locks,
+    [](const os::lock_walk& w) {
+      recyclers.walk_locks(w, [&w](tarn_recycler& recycler) { w.visit(recycler.lock()); });
+    },
+};
+
+// The objects in other threads' bins are lost to the child.
+void after_fork_in_child() TARN_NOT_ANALYZED {  // fork holds the lock
+  recyclers.after_fork_in_child([](tarn_recycler&) -> recycler_bin* { return nullptr; });
+  recyclers.for_each_locked([](tarn_recycler& recycler) {
+    recycler_payment paid;
+    for (const recycler_bin* b = recycler.bins; b != nullptr; b = b->next) b->add_to(paid);
+    recycler.restart_budget(paid);
+    // Most children exec another program at once, so no thread is started. The next object kept by the slow path sets
+    // this again.
+    recycler.watched.store(false, std::memory_order_relaxed);
+  });
+  caretaker::after_fork_in_child();
+}
+
+}  // namespace
+}  // namespace recycler_registry
+
+constinit const engine::front engine::recycler_front{
+    .order = engine::front::recyclers,
+    .age = [] { recycler_registry::recyclers.age(); },
+    .has_work = [] { return recycler_registry::recyclers.has_work(); },
+    .trim =
+        [] {
+          recycler_registry::recyclers.for_each(
+              [](tarn_recycler& r) { recycler_registry::end_generation(&r, true); });
+        },
+    .thread_adopts = [] { recycler_registry::recyclers.thread_adopts(); },
+    .thread_ends =
+        [] {
+          recycler_registry::recyclers.thread_ends(recycler_registry::hand_over,
+                                                   [](recycler_core&, std::nullptr_t) {});
+        },
+    .walk_locks = [](const os::lock_walk& w) { w.all(recycler_registry::locks); },
+    .after_fork_in_child = recycler_registry::after_fork_in_child,
+    .metrics = &recycler_registry::metrics,
+    .run_due = recycler_registry::end_due_generations,
+    .pressed = caretaker::notice_pressure};
+
+}  // namespace tarn

@@ -11,7 +11,6 @@ namespace tarn {
 
 thread_local constinit scope_bins local_scope_bins{nullptr, 0};
 thread_local constinit scope_bin* current_scope_bin = nullptr;
-thread_local constinit bool thread_is_asked = false;
 
 namespace {
 
@@ -153,6 +152,8 @@ void scope_bin::put_back(magazine* all) {
     engine::central_tier.magazines().deallocate(m);
   }
 }
+
+void empty_bin(scope_bin& bin) { scope_bin::put_back(bin.take_all()); }
 
 std::size_t scope_bin::count() const {
   std::size_t objects = 0;

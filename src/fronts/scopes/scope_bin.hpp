@@ -36,8 +36,6 @@ struct scope_bins {
 extern thread_local constinit scope_bins local_scope_bins;
 // The bin of the scope that the calling thread is in, or null.
 extern thread_local constinit scope_bin* current_scope_bin;
-// The thread runs a callback of a scope, in which no other callback is announced.
-extern thread_local constinit bool thread_is_asked;
 #pragma GCC visibility pop
 
 struct scope_request {

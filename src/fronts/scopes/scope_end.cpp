@@ -22,13 +22,18 @@ struct scope_core::departure {
   };
   survivors classes[size_classes::count] = {};  // 0: large ones
 
-  void add(span* s);
-  void end_run();
-  static unsigned row_of(const live_sample& sample);
+  // Divides all regions of a scope into what leaves and what stays, for `heir`; null: all leaves. Requires: the locks of
+  // both.
+  void sort_out(scope_core& from, scope_core* heir) TARN_NOT_ANALYZED;
   void add(const live_sample& sample);
   remains put(tarn_scope_report* report) const;
 
  private:
+  void add(span* s);
+  void end_run();
+  void leave_to(scope_core& heir, span* s) TARN_NOT_ANALYZED;
+  static unsigned row_of(const live_sample& sample);
+
   span_run run_;  // neighbours that leave and have not been joined yet
 };
 
@@ -62,71 +67,61 @@ void scope_core::departure::add(const live_sample& sample) {
   of.margin += of.site == site ? 1 : -1;
 }
 
-// A span with live blocks becomes this scope's.
-void scope_core::inherit_locked(span* s, departure& d) {
+// A span with live blocks becomes the heir's.
+void scope_core::departure::leave_to(scope_core& heir, span* s) {
   const auto live = static_cast<std::size_t>(s->capacity - s->free_objects);
-  const unsigned row = is_cut(s) || s->sample == nullptr ? s->size_class : departure::row_of(*s->sample);
-  d.classes[row].blocks += live;
-  d.held += s->bytes();
-  own_bytes_ += s->bytes();
+  const unsigned row = is_cut(s) || s->sample == nullptr ? s->size_class : row_of(*s->sample);
+  classes[row].blocks += live;
+  held += s->bytes();
+  heir.own_bytes_ += s->bytes();
   if (is_cut(s)) {
-    small_bytes_ += live * class_info(s->size_class).size;
+    heir.small_bytes_ += live * class_info(s->size_class).size;
   } else {
-    large_bytes_ += s->bytes();
-    if (row == 0) d.large_bytes += s->bytes();
+    heir.large_bytes_ += s->bytes();
+    if (row == 0) large_bytes += s->bytes();
   }
-  if (d.withholds && !is_withheld(s)) {
-    s->list = closing;
-    d.closing.push_back(s);
+  if (withholds && !is_withheld(s)) {
+    s->list = scope_core::closing;
+    closing.push_back(s);
   } else if (s->list == cut && s->free_objects != 0) {
-    room_[s->size_class].push_front(s);
+    heir.room_[s->size_class].push_front(s);
   }
 }
 
-// What is left of a region.
-void scope_core::hand_over_locked(scope_region* region, scope_core* heir) {
-  if (region->used == 0) {
-    region->owner.store(nullptr, std::memory_order_relaxed);
-    scope_regions.deallocate(region);
-  } else if (heir != nullptr) {
-    chain::insert(heir->regions_, region);
-    // release: partner of the acquire in owner_of(), so that a thread in the heir's scope that frees a block without a
-    // lock sees that the block's span is being withheld.
-    region->owner.store(heir, std::memory_order_release);
-  }
-}
-
-// Divides all regions into what leaves and what stays, for `heir`; null: all leaves. Requires: the locks of both.
-void scope_core::sort_out_locked(scope_core* heir, departure& d) {
-  while (scope_region* const region = chain::pop(regions_)) {
+void scope_core::departure::sort_out(scope_core& from, scope_core* heir) {
+  while (scope_region* const region = chain::pop(from.regions_)) {
     for_each_span(region, [&](span* s) TARN_NOT_ANALYZED {
       const bool is_live = s->list != dirty && s->list != clean && s->free_objects != s->capacity;
       if (is_live && heir != nullptr) {
-        d.end_run();
-        heir->inherit_locked(s, d);
+        end_run();
+        leave_to(*heir, s);
       } else {
-        d.add(s);
+        add(s);
       }
     });
-    d.end_run();
-    hand_over_locked(region, heir);
+    end_run();
+    if (region->used == 0) {
+      region->owner.store(nullptr, std::memory_order_relaxed);
+      scope_regions.deallocate(region);
+    } else if (heir != nullptr) {
+      chain::insert(heir->regions_, region);
+      // release: partner of the acquire in owner_of(), so that a thread in the heir's scope that frees a block without a
+      // lock sees that the block's span is being withheld.
+      region->owner.store(heir, std::memory_order_release);
+    }
   }
-  empty_lists_locked();
-  begin_leaving_locked(d.left);
-}
-
-void scope_core::empty_lists_locked() {
-  for (span_list& room : room_) room = {};
-  dirty_ = {};
-  clean_ = {};
-  own_bytes_ = dirty_bytes_ = least_dirty_ = small_bytes_ = large_bytes_ = 0;
+  for (span_list& room : from.room_) room = {};
+  from.dirty_ = {};
+  from.clean_ = {};
+  from.own_bytes_ = from.dirty_bytes_ = from.least_dirty_ = from.small_bytes_ = from.large_bytes_ = 0;
+  from.begin_leaving_locked(left);
 }
 
 void scope_core::reset() {
   departure d;
   {
     os::lock_guard guard(lock_, *this);
-    sort_out_locked(nullptr, d);
+    d.sort_out(*this, nullptr);
   }
   end_leaving(d.left, SIZE_MAX);
 }
@@ -182,7 +177,7 @@ scope_core::remains scope_core::finish(scope_core& heir, bool withholds,
   {
     os::lock_guard guard(first);
     os::lock_guard inner(second);
-    sort_out_locked(&heir, d);
+    d.sort_out(*this, &heir);
   }
   if (engine::guards.samples() != 0)
     engine::guards.hand_over(this, &heir, [&d](unsigned c) { ++d.classes[class_in_scope(c)].blocks; });

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// scope_core's pages: regions from the page heap, the spans that are cut from them, and how empty ones leave.
+#include "fronts/scopes/scope_pages.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <new>
 
 #include "background/reclaim.hpp"
 #include "base/chain.hpp"
-#include "fronts/scopes/scope_core.hpp"
 
 namespace tarn {
+
+constinit metadata_pool scope_regions{sizeof(scope_region), cache_line};
+
 namespace {
 
 // Regions for cut spans: an eighth of what the scope has, within these bounds.
@@ -20,18 +23,26 @@ constexpr std::size_t region_divisor = 8;
 constexpr std::size_t dirty_of_arena = 64 * kib;
 constexpr std::size_t dirty_divisor = 4;
 // A search for an empty span looks at so many.
-constexpr int most_chunks_looked_at = 16;
+constexpr int most_looked_at = 16;
 
 // Of the calling thread. A purge of the page heap may run a period of decay, which ends others within.
 thread_local constinit scope_leaving* innermost_leaving = nullptr;
 
 }  // namespace
 
-// An empty span of at least that length, cut to it, out of dirty_ or clean_; null: none.
-span* scope_core::take_empty_locked(std::size_t pages, kind from) {
+// Until the caller makes the span one of another kind, it counts as a large block.
+static span* in_no_list(span* s) {
+  s->list = scope_pages::large;
+  s->capacity = 1;
+  s->free_objects = 0;
+  return s;
+}
+
+span* scope_pages::take_empty(std::size_t pages, kind from) {
+  os::lock_guard guard(lock_, *this);
   span_list& list = from == dirty ? dirty_ : clean_;
   span* best = nullptr;
-  int looks = most_chunks_looked_at;
+  int looks = most_looked_at;
   for (span* s = list.front(); s != nullptr && looks != 0; s = s->next, --looks) {
     if (s->pages >= pages && (best == nullptr || s->pages < best->pages)) best = s;
   }
@@ -53,38 +64,10 @@ span* scope_core::take_empty_locked(std::size_t pages, kind from) {
   } else {
     own_bytes_ += best->bytes();
   }
-  return best;
+  return in_no_list(best);
 }
 
-// Until the caller makes the span one of another kind, it counts as a large block.
-static span* in_no_list(span* s) {
-  s->list = scope_core::large;
-  s->capacity = 1;
-  s->free_objects = 0;
-  return s;
-}
-
-// A span that is in no list, which the caller makes one of kind `how`.
-span* scope_core::take(std::size_t pages, std::size_t alignment, kind how, page_heap::use use,
-                       scope_bin* bin) {
-  const std::size_t bytes = pages << page_shift;
-  engine::heap.prepare_split();
-  if (alignment <= 1) {
-    os::lock_guard guard(lock_, *this);
-    if (span* const s = take_empty_locked(pages, dirty)) return in_no_list(s);
-  }
-  if (!pay(bytes, bin)) return nullptr;
-  if (alignment <= 1 && how == cut) {
-    os::lock_guard guard(lock_, *this);
-    if (span* const s = take_empty_locked(pages, clean)) return in_no_list(s);
-  }
-  span* const s = take_region(pages, alignment, use);
-  if (s == nullptr) uncharge(bytes);
-  return s;
-}
-
-// The first span of a new region, whose rest waits. Requires: the span is paid for.
-span* scope_core::take_region(std::size_t pages, std::size_t alignment, page_heap::use use) {
+span* scope_pages::take_region(std::size_t pages, std::size_t alignment, page_heap::use use) {
   void* const memory = scope_regions.allocate(engine::metadata);
   if (memory == nullptr) return nullptr;
   std::size_t own = 0;
@@ -121,7 +104,7 @@ span* scope_core::take_region(std::size_t pages, std::size_t alignment, page_hea
     scope_regions.deallocate(region);
     return nullptr;
   }
-  scope_core* full = nullptr;
+  scope_charge* full = nullptr;
   bool is_kept = true;
   if (rest != nullptr) {
     rest->size_class = 0;
@@ -149,15 +132,23 @@ span* scope_core::take_region(std::size_t pages, std::size_t alignment, page_hea
   return s;
 }
 
-// The span is on its way to the page heap.
-void scope_core::leave_region(span* s) {
+void scope_pages::empty_locked(span* s) {
+  engine::map.set_backing(s->start, s->pages, page_backing::young);
+  s->dirty_pages = s->pages;
+  s->size_class = 0;
+  s->list = dirty;
+  dirty_.push_front(s);
+  dirty_bytes_ += s->bytes();
+  note_idle();
+}
+
+void scope_pages::leave_region(span* s) {
   s->size_class = 0;
   s->owner.store(nullptr, std::memory_order_relaxed);
   s->state.store(span_state::purging, std::memory_order_relaxed);
 }
 
-// The span, which is in no list, leaves the scope; its charge remains.
-void scope_core::detach_locked(span* s, scope_leaving& to) {
+void scope_pages::detach_locked(span* s, scope_leaving& to) {
   scope_region* const region = region_of(s);
   own_bytes_ -= s->list != clean ? s->bytes() : 0;
   region->used -= s->pages;
@@ -170,8 +161,14 @@ void scope_core::detach_locked(span* s, scope_leaving& to) {
   scope_regions.deallocate(region);
 }
 
+void scope_pages::detach_dirty_locked(span* s, scope_leaving& to) {
+  dirty_.remove(s);
+  dirty_bytes_ -= s->bytes();
+  detach_locked(s, to);
+}
+
 // Gives spans to the page heap; about `keep` bytes of them stay backed.
-void scope_core::give_back(span_list& leaving, std::size_t keep) {
+static void give_back(span_list& leaving, std::size_t keep) {
   while (span* const s = leaving.pop_front()) {
     const std::size_t bytes = s->bytes();
     if (bytes <= keep) {
@@ -183,8 +180,7 @@ void scope_core::give_back(span_list& leaving, std::size_t keep) {
   }
 }
 
-// Between this and end_leaving() the scope and its parent do not become others'.
-void scope_core::begin_leaving_locked(scope_leaving& l) {
+void scope_pages::begin_leaving_locked(scope_leaving& l) {
   if (l.spans.empty()) return;
   l.core = this;
   l.outer = innermost_leaving;
@@ -193,15 +189,15 @@ void scope_core::begin_leaving_locked(scope_leaving& l) {
   leaving_bytes_ += l.bytes;
 }
 
-void scope_core::end_leaving(scope_leaving& l, std::size_t keep) {
-  scope_core* const core = l.core;
+void scope_pages::end_leaving(scope_leaving& l, std::size_t keep) {
+  scope_pages* const core = l.core;
   if (core == nullptr) return;
   give_back(l.spans, keep);
   {
     // Together, as a forked child sees it.
     os::lock_guard guard(core->lock_, *core);
     core->leaving_bytes_ -= l.bytes;
-    core->take_off_charge(l.bytes);
+    core->take_off(l.bytes);
     l.bytes = 0;
   }
   core->wake_waiters();
@@ -211,7 +207,7 @@ void scope_core::end_leaving(scope_leaving& l, std::size_t keep) {
 }
 
 // What the calling thread was about to give back when the handler of a signal forked, it gives back when that returns.
-void scope_core::forget_leaving() {
+void scope_pages::forget_leaving() {
   unsigned own = 0;
   std::size_t own_bytes = 0;
   for (const scope_leaving* l = innermost_leaving; l != nullptr; l = l->outer) {
@@ -219,75 +215,70 @@ void scope_core::forget_leaving() {
     ++own;
     own_bytes += l->bytes;
   }
-  take_off_charge(leaving_bytes_ - own_bytes);
+  take_off(leaving_bytes_ - own_bytes);
   leaving_ = own;
   leaving_bytes_ = own_bytes;
 }
 
-std::size_t scope_core::most_dirty() const {
-  if (this == &process_scope) return 0;
+std::size_t scope_pages::most_dirty() const {
+  if (order == 0) return 0;  // process_scope
   if (index != 0) return dirty_of_arena;
-  return std::max({dirty_of_scope, own_bytes_ / dirty_divisor, options_.limit / 2});
+  return std::max({dirty_of_scope, own_bytes_ / dirty_divisor, limit_ / 2});
 }
 
-// Gives back what most_dirty() does not allow. Without a budget it stays backed until it decays.
-void scope_core::trim_dirty() {
+void scope_pages::trim_dirty() {
   scope_leaving l;
   std::size_t keep = 0;
   {
     os::lock_guard guard(lock_, *this);
-    keep = options_.limit != 0 ? 0 : SIZE_MAX;
-    while (dirty_bytes_ > most_dirty()) {
-      span* const s = dirty_.back();
-      dirty_.remove(s);
-      dirty_bytes_ -= s->bytes();
-      detach_locked(s, l);
-    }
+    keep = limit_ != 0 ? 0 : SIZE_MAX;
+    while (dirty_bytes_ > most_dirty()) detach_dirty_locked(dirty_.back(), l);
     begin_leaving_locked(l);
   }
   end_leaving(l, keep);
 }
 
-// A period of decay: gives back what no span was made of since the last one.
-void scope_core::age() {
+void scope_pages::age() {
   scope_leaving l;
   {
     os::lock_guard guard(lock_, *this);
-    while (!dirty_.empty() && l.bytes + dirty_.back()->bytes() <= least_dirty_) {
-      span* const s = dirty_.back();
-      dirty_.remove(s);
-      detach_locked(s, l);
-    }
-    dirty_bytes_ -= l.bytes;
+    while (!dirty_.empty() && l.bytes + dirty_.back()->bytes() <= least_dirty_)
+      detach_dirty_locked(dirty_.back(), l);
     least_dirty_ = dirty_bytes_;
     begin_leaving_locked(l);
   }
   end_leaving(l, 0);
 }
 
-bool scope_core::has_idle() {
+bool scope_pages::has_idle() {
   os::lock_guard guard(lock_, *this);
   return dirty_bytes_ != 0;
 }
 
-std::size_t scope_core::release_empty() {
-  scope_leaving l;
-  std::size_t bytes = 0;
-  {
-    os::lock_guard guard(lock_, *this);
-    dirty_bytes_ = 0;
-    while (span* const s = dirty_.pop_front()) detach_locked(s, l);
-    for (unsigned c = 0; c < size_classes::count; ++c) {
-      span* const s = room_[c].front();
-      if (s == nullptr || s != room_[c].back() || s->free_objects != s->capacity) continue;
-      room_[c].remove(s);
-      detach_locked(s, l);
-    }
-    bytes = l.bytes;
-    begin_leaving_locked(l);
+void scope_pages::validate_locked() const {
+  std::size_t own = 0;
+  std::size_t empty = 0;
+  std::size_t listed = 0;
+  std::size_t in_lists = 0;
+  for (const scope_region* region = regions_; region != nullptr; region = region->next) {
+    TARN_INVARIANT("scope_pages", this, region->owner.load(std::memory_order_relaxed) == this);
+    std::size_t used = 0;
+    for_each_span(region, [&](const span* s) {
+      used += s->pages;
+      own += s->list != clean ? s->bytes() : 0;
+      empty += s->list == dirty ? s->bytes() : 0;
+      listed += s->list == dirty || s->list == clean ? 1U : 0U;
+    });
+    TARN_INVARIANT("scope_pages", this, region->used == used);
   }
-  end_leaving(l, 0);
-  return bytes;
+  for (const span_list* const list : {&dirty_, &clean_}) {
+    list->validate();
+    for (const span* s = list->front(); s != nullptr; s = s->next) ++in_lists;
+  }
+  TARN_INVARIANT("scope_pages", this, own_bytes_ == own);
+  TARN_INVARIANT("scope_pages", this, dirty_bytes_ == empty);
+  TARN_INVARIANT("scope_pages", this, in_lists == listed);
+  TARN_INVARIANT("scope_pages", this, own_bytes_ + leaving_bytes_ <= charged());
 }
 
 }  // namespace tarn

@@ -26,6 +26,11 @@ constinit structure_store cores TARN_GUARDED_BY(cores_lock){engine::metadata, en
 // Numbers of scopes; 1 stands for the process.
 constinit std::atomic<std::uint64_t> last_number{TARN_SCOPE_PROCESS_NUMBER};
 
+tarn_scope failed(int error) {
+  errno = error;
+  return {};
+}
+
 bool is_valid(const char* name, const tarn_scope_options& o) {
   return name != nullptr && o.over >= TARN_SCOPE_FAIL && o.over <= TARN_SCOPE_LEND &&
          (o.limit == 0 || o.limit >= least_budget);
@@ -73,16 +78,10 @@ static constexpr os::lock_walk::part locks[] = {
 };
 
 tarn_scope begin(const char* name, const tarn_scope_options& options) {
-  if (!is_valid(name, options)) {
-    errno = EINVAL;
-    return {};
-  }
+  if (!is_valid(name, options)) return failed(EINVAL);
   scope_core& parent = parent_of(options.parent);
   scope_core* const memory = take_core();
-  if (memory == nullptr) {
-    errno = ENOMEM;
-    return {};
-  }
+  if (memory == nullptr) return failed(ENOMEM);
   scope_name& row = names_of_scopes.row(name);
   memory->begin(row, options, parent);
   const std::uint64_t number = last_number.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -90,8 +89,7 @@ tarn_scope begin(const char* name, const tarn_scope_options& options) {
       scopes.create(engine::scope_front, scope_request{row.text, std::strlen(row.text), memory, number});
   if (scope == nullptr) {
     keep_core(memory);
-    errno = ENOMEM;
-    return {};
+    return failed(ENOMEM);
   }
   memory->handle = {scope, number};
   parent.children.fetch_add(1, std::memory_order_relaxed);
@@ -110,20 +108,13 @@ void end(tarn_scope scope, tarn_scope_report* report) {
   scope_core& memory = *instance.memory;
   if (memory.children.load(std::memory_order_relaxed) != 0)
     os::fatal_at(&instance, "a scope ends before a scope inside it: \"", instance.name(), '"');
-  scopes.begin_ending(&instance);
   magazine* all = nullptr;
-  {
-    os::lock_guard guard(scopes.lock());
-    while (scope_bin* const bin = instance.bins) {
-      if (bin->entered.load(std::memory_order_relaxed) != 0)
-        os::fatal_at(&instance, "a scope ends while a thread has entered it: \"", instance.name(), '"');
-      chain::prepend(all, bin->take_all());
-      scopes.detach_locked(bin);
-    }
-    instance.id.store(0, std::memory_order_relaxed);
-  }
-  // A thread that was about to end may have pinned the scope meanwhile, to empty its bin.
-  scopes.begin_ending(&instance);
+  scopes.detach_bins(&instance, [&](scope_bin& bin) {
+    if (bin.entered.load(std::memory_order_relaxed) != 0)
+      os::fatal_at(&instance, "a scope ends while a thread has entered it: \"", instance.name(), '"');
+    chain::prepend(all, bin.take_all());
+  });
+  instance.id.store(0, std::memory_order_relaxed);
   scope_bin::put_back(all);
   scope_core& parent = *memory.parent();
   scope_name& row = *memory.row();
@@ -203,14 +194,13 @@ void visit(void (*visit)(void*, const tarn_scope_stats*), void* context) {
 
 namespace {
 
-bool has_idle_cores() {
-  os::lock_guard guard(cores_lock);
-  return cores.idle_bytes() != 0;
-}
-
 bool has_work() {
-  if (scopes.has_work() || has_idle_cores() || scope_regions.has_work()) return true;
+  if (scopes.has_work() || scope_regions.has_work()) return true;
   bool work = false;
+  {
+    os::lock_guard guard(cores_lock);
+    work = cores.idle_bytes() != 0;
+  }
   os::lock_guard guard(scopes.lock());
   scopes.for_each_locked([&work](scope_instance& scope) { work = work || scope.memory->has_idle(); });
   return work;
@@ -247,7 +237,7 @@ void forget_leaving() TARN_NOT_ANALYZED {
 }
 
 void reclaim() {
-  if (scope_bin* const bin = current_scope_bin) scope_bin::put_back(bin->take_all());
+  if (scope_bin* const bin = current_scope_bin) empty_bin(*bin);
   release_empty();
 }
 

@@ -19,7 +19,7 @@ std::atomic<bool> has_figures_yet{false};
 std::size_t bytes_of_objects(figures& out) {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::all; ++c) {
-    const central::class_figures spans = engine::central_tier.figures_of(c);
+    const class_depots::class_figures spans = engine::central_tier.depots().figures_of(c);
     if (!size_classes::is_grain(c)) out.bins[c - 1] = {spans.taken, spans.spans};
     bytes += spans.taken * class_info(c).size;
   }

@@ -40,7 +40,7 @@ void use_and_free(std::size_t size, std::size_t count) {
   for (void* block : blocks) tarn_free(block);
 }
 
-std::size_t idle_bytes() { return engine::heap.dirty_bytes() + engine::central_tier.spare_bytes(); }
+std::size_t idle_bytes() { return engine::heap.dirty_bytes() + engine::central_tier.depots().spare_bytes(); }
 
 TEST(decay, periods_give_everything_idle_back) {
   restore_options restore;
@@ -140,7 +140,7 @@ TEST(decay, a_period_that_falls_due_inside_another_walk_of_all_threads) {
     while (phase == 1) std::this_thread::sleep_for(1ms);
   });
   while (phase == 0) std::this_thread::sleep_for(1ms);
-  ASSERT_GE(engine::central_tier.spare_bytes() + engine::heap.dirty_bytes(), mib)
+  ASSERT_GE(engine::central_tier.depots().spare_bytes() + engine::heap.dirty_bytes(), mib)
       << "too little idle memory to make a period due";
   ASSERT_EQ(tarn_set_option("decay_ms", "20"), 0);
   std::this_thread::sleep_for(50ms);

@@ -76,7 +76,7 @@ TEST(miss, blocks_between_dropped_pages_are_used_like_any_other) {
   }
   EXPECT_GT(unlisted, blocks.size() / 4);
   engine::reclaim();
-  engine::central_tier.validate();
+  engine::central_tier.depots().validate();
 }
 
 TEST(miss, a_trim_that_keeps_memory_drops_no_pages_between_blocks) {

@@ -49,7 +49,7 @@ TEST_F(central_first_use, pages_that_no_object_needs_are_not_touched) {
   EXPECT_TRUE(free_mark::is_set(objects::at(s, 3))) << "freeing the end of the last object is an error";
   EXPECT_TRUE(is_resident(s->start));
   EXPECT_FALSE(is_resident(s->end() - 1));
-  central_.validate();
+  central_.depots().validate();
 
   give(small, {some[1]});
   const auto rest = take(small, class_info(small).objects - 2U);
@@ -59,13 +59,13 @@ TEST_F(central_first_use, pages_that_no_object_needs_are_not_touched) {
   EXPECT_TRUE(is_resident(s->end() - 1));
   give(small, rest);
   give(small, {some[0], some[2]});
-  central_.validate();
+  central_.depots().validate();
 }
 
 TEST_F(central_first_use, in_every_class_each_object_is_marked_when_it_is_taken) {
   for (unsigned c = 1; c < size_classes::count; ++c) {
     for (std::size_t taken = 0; taken < 2U * class_info(c).objects; ++taken) expect_marked(take(c, 1));
-    central_.validate();
+    central_.depots().validate();
   }
 }
 
@@ -73,7 +73,7 @@ TEST_F(central_first_use, in_memory_that_was_used_before_all_free_objects_are_ma
   const auto old = take(small, 8 * class_info(small).objects);
   for (void* object : old) std::memset(object, 1, class_info(small).size);
   give(small, old);
-  central_.settle(small);
+  central_.release_surplus(small);
   ASSERT_NE(central_.release_spares(true), 0U);
   constexpr unsigned other = small + 1;
   const auto one = take(other, 1);
@@ -82,7 +82,7 @@ TEST_F(central_first_use, in_memory_that_was_used_before_all_free_objects_are_ma
   EXPECT_EQ(s->first_unused, s->capacity);
   for (std::size_t i = 0; i < s->capacity; ++i) EXPECT_TRUE(free_mark::is_set(objects::at(s, i)));
   give(other, one);
-  central_.validate();
+  central_.depots().validate();
 }
 
 TEST_F(central_first_use, unused_pages_are_not_given_back) {
@@ -105,7 +105,7 @@ TEST_F(central_first_use, unused_pages_that_were_prepared_are_given_back) {
   if (!is_resident(s->end() - 1)) GTEST_SKIP() << "the system prepares no memory";
   central_.purge_idle_pages(true);
   EXPECT_FALSE(is_resident(s->end() - 1));
-  central_.validate();
+  central_.depots().validate();
   const auto rest = take(page_sized, s->capacity - 1U);
   expect_marked(rest);
   give(page_sized, rest);
@@ -117,10 +117,11 @@ TEST_F(central_first_use, finds_a_broken_invariant) {
   const auto some = take(small, 3);
   span* const s = span_of(some[0]);
   s->first_unused = 2;
-  EXPECT_BROKEN(central_.validate(), "central", "size_classes::is_grain(c) || unused_are_free(s)", &central_);
+  EXPECT_BROKEN(central_.depots().validate(), "class_depots", "free_mark::unused_are_free(s)",
+                &central_.depots());
   s->first_unused = 5;
-  EXPECT_BROKEN(central_.validate(), "central",
-                "size_classes::is_grain(c) || is_listed(s) == objects_are_marked(s)", &central_);
+  EXPECT_BROKEN(central_.depots().validate(), "class_depots",
+                "free_mark::is_listed(map_, s) == free_mark::all_are_set(s)", &central_.depots());
   s->first_unused = 4;
   give(small, some);
 }
@@ -137,7 +138,7 @@ long with_other_thread(const guarantee::kernel::call& c) {
     in_window = true;
     free_mark::set(freed_in_window);
     window_engine->central_tier.flush(idle, &freed_in_window, 1);
-    window_engine->central_tier.validate();
+    window_engine->central_tier.depots().validate();
   }
   return guarantee::kernel::pass(c);
 }
@@ -160,7 +161,7 @@ int free_in_window() {
   freed_in_window = objects[taken - 1];
   guarantee::kernel::emulate(with_other_thread);
   if (c.purge_idle_pages(true) == 0 || !in_window) return 3;
-  c.validate();
+  c.depots().validate();
   return s->free_objects == s->capacity ? 0 : 4;
 }
 
@@ -199,7 +200,7 @@ int refill_from_fresh_pages() {
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGSEGV, &action, nullptr);
-  watched_lock = &c.depot(idle).lock;
+  watched_lock = &c.depots().at(idle).lock;
   magazine* const m = c.magazines().allocate(engine->metadata, 0);
   if (m == nullptr || c.refill(idle, m, class_info(idle).objects) != class_info(idle).objects) return 2;
   if (faults != span_bytes(idle) / os::system_page_size()) return 3;

@@ -44,7 +44,7 @@ class grains_test : public central_fixture {
   std::size_t class_at(const void* object) { return engine_->map.class_of(address_of(object)); }
   std::size_t bytes_of(const void* object) {
     const auto size_class = static_cast<unsigned>(class_at(object));
-    return is_of_grains(object) ? central_.bytes_of_grains(size_class, address_of(object))
+    return is_of_grains(object) ? central_.grains().bytes_of(size_class, address_of(object))
                                 : class_info(size_class).size;
   }
 
@@ -122,7 +122,7 @@ TEST_F(grains_test, no_mark_lies_within_a_block) {
 
 TEST_F(grains_test, an_object_of_the_class_itself_is_aligned_as_its_size) {
   take(new_class, 200);
-  for (int i = 0; i < 50; ++i) ASSERT_EQ(class_at(central_.take_from_own_spans(new_class)), new_class);
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(class_at(central_.take_one(new_class, 0, true)), new_class);
 }
 
 TEST_F(grains_test, a_block_is_given_back_once_and_by_its_start) {

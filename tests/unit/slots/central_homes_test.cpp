@@ -18,21 +18,21 @@ class central_homes_test : public central_fixture {};
 
 TEST_F(central_homes_test, threads_of_two_memory_nodes_share_no_home) {
   std::set<unsigned> homes[2];
-  for (unsigned thread = 0; thread < 4 * central::most_homes; ++thread) {
-    homes[thread % 2].insert(central_.enter_home(thread % 2));
+  for (unsigned thread = 0; thread < 4 * home_counts::most; ++thread) {
+    homes[thread % 2].insert(central_.homes().enter(thread % 2));
   }
-  EXPECT_EQ(homes[0].size(), central::most_homes / 2);
-  EXPECT_EQ(homes[1].size(), central::most_homes / 2);
+  EXPECT_EQ(homes[0].size(), home_counts::most / 2);
+  EXPECT_EQ(homes[1].size(), home_counts::most / 2);
   for (const unsigned home : homes[0]) EXPECT_EQ(homes[1].count(home), 0U);
 }
 
 TEST_F(central_homes_test, a_home_that_its_threads_have_left_serves_any_node) {
   std::vector<std::uint8_t> left;
-  for (unsigned i = 0; i < central::most_homes; ++i) left.push_back(central_.enter_home(0));
-  for (const std::uint8_t home : left) central_.leave_home(home);
+  for (unsigned i = 0; i < home_counts::most; ++i) left.push_back(central_.homes().enter(0));
+  for (const std::uint8_t home : left) central_.homes().leave(home);
   std::set<unsigned> homes;
-  for (unsigned i = 0; i < central::most_homes; ++i) homes.insert(central_.enter_home(1));
-  EXPECT_EQ(homes.size(), central::most_homes);
+  for (unsigned i = 0; i < home_counts::most; ++i) homes.insert(central_.homes().enter(1));
+  EXPECT_EQ(homes.size(), home_counts::most);
 }
 
 // A class that threads of the homes 0, 1 and 2 use; each home has objects of its own.
@@ -42,10 +42,10 @@ class homes_test : public central_fixture {
   static constexpr std::size_t count = 512 * kib / class_info(small).size;
 
   void SetUp() override {
-    for (unsigned home = 0; home < homes; ++home) ASSERT_EQ(central_.enter_home(), home);
+    for (unsigned home = 0; home < homes; ++home) ASSERT_EQ(central_.homes().enter(), home);
     std::vector<void*> first;
-    for (unsigned turn = 0; central_.depot(small, 1).home == 0 || central_.depot(small, 2).home == 0;
-         ++turn) {
+    for (unsigned turn = 0;
+         central_.depots().at(small, 1).home == 0 || central_.depots().at(small, 2).home == 0; ++turn) {
       ASSERT_LT(turn, 100U) << "the class is still that of one home";
       const auto some = take(small, count / 8, turn % homes);
       first.insert(first.end(), some.begin(), some.end());
@@ -65,7 +65,7 @@ class homes_test : public central_fixture {
   void expect_nothing_lost() {
     for (const auto& each : objects_) give(small, each);
     central_.flush_idle_magazines(true);
-    central_.validate();
+    central_.depots().validate();
     central_.release_spares(true);
     EXPECT_EQ(in_use(), 0U);
   }
@@ -75,18 +75,18 @@ class homes_test : public central_fixture {
 
 TEST_F(central_homes_test, a_class_that_one_thread_uses_has_one_depot) {
   for (int turn = 0; turn < 100; ++turn) take(small, 1000, 1);
-  EXPECT_EQ(central_.depot(small, 1).home, 0);
+  EXPECT_EQ(central_.depots().at(small, 1).home, 0);
 }
 
 TEST_F(central_homes_test, a_class_of_little_memory_has_one_depot) {
   for (unsigned turn = 0; turn < 100; ++turn) take(small, 100, turn % 2);
-  EXPECT_EQ(central_.depot(small, 1).home, 0);
+  EXPECT_EQ(central_.depots().at(small, 1).home, 0);
 }
 
 TEST_F(central_homes_test, a_class_of_larger_objects_has_one_depot) {
   const unsigned larger = fine_class_of(512);
   for (unsigned turn = 0; turn < 100; ++turn) take(larger, 1000, turn % 2);
-  EXPECT_EQ(central_.depot(larger, 1).home, 0);
+  EXPECT_EQ(central_.depots().at(larger, 1).home, 0);
 }
 
 TEST_F(homes_test, each_home_has_spans_of_its_own) {
@@ -104,9 +104,9 @@ TEST_F(homes_test, objects_of_several_homes_go_back_to_theirs) {
   for (auto& each : objects_) each.clear();
   give(small, mixed);
   for (unsigned home = 0; home < homes; ++home) {
-    os::lock_guard guard(central_.depot(small, home).lock);
-    EXPECT_EQ(central_.depot(small, home).spans.taken(), 0U);
-    EXPECT_EQ(central_.depot(small, home).spare_count(), count / class_info(small).objects);
+    os::lock_guard guard(central_.depots().at(small, home).lock);
+    EXPECT_EQ(central_.depots().at(small, home).spans.taken(), 0U);
+    EXPECT_EQ(central_.depots().at(small, home).spare_count(), count / class_info(small).objects);
   }
   expect_nothing_lost();
 }
@@ -170,7 +170,7 @@ TEST_F(half_free_homes_test, spans_partly_used_stay_with_threads_that_used_them_
 }
 
 TEST_F(half_free_homes_test, only_what_nobody_needed_for_a_period_may_be_divided) {
-  slot_depot& d = central_.depot(small, 1);
+  slot_depot& d = central_.depots().at(small, 1);
   const auto sparse = [&d] {
     os::lock_guard guard(d.lock);
     return d.sparse;
@@ -192,17 +192,17 @@ TEST_F(half_free_homes_test, spans_partly_used_move_after_a_period_without_use) 
 }
 
 TEST_F(half_free_homes_test, spans_partly_used_move_from_a_home_whose_threads_have_ended) {
-  central_.leave_home(1);
+  central_.homes().leave(1);
   EXPECT_TRUE(gives_its_spans());
   expect_nothing_lost();
 }
 
 TEST_F(homes_test, finds_a_broken_invariant) {
   give(small, {objects_[1][0]});
-  central_.validate();
+  central_.depots().validate();
   span_of(objects_[1][0])->home = 2;
-  EXPECT_BROKEN(central_.validate(), "central", "s.home.load(std::memory_order_relaxed) == d.home",
-                &central_);
+  EXPECT_BROKEN(central_.depots().validate(), "class_depots",
+                "s.home.load(std::memory_order_relaxed) == d.home", &central_.depots());
 }
 
 }  // namespace

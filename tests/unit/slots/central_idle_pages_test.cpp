@@ -58,7 +58,7 @@ struct sparse_spans {
   }
   ~sparse_spans() {
     give_back(live);
-    c.settle(size_class);
+    c.release_surplus(size_class);
   }
   void give_back(std::vector<void*>& objects) const {
     for (void* object : objects) {
@@ -82,7 +82,7 @@ TEST(central_idle_pages, go_back) {
   for (void* object : s.live) {
     for (std::size_t i = 0; i < idle_bytes; ++i) ASSERT_EQ(static_cast<unsigned char*>(object)[i], 7);
   }
-  s.c.validate();
+  s.c.depots().validate();
   EXPECT_EQ(s.c.purge_idle_pages(true), 0U) << "nothing was freed since";
 }
 
@@ -90,7 +90,7 @@ TEST(central_idle_pages, objects_are_marked_when_they_are_taken) {
   if constexpr (hardened_build) GTEST_SKIP() << "it has no marks";
   sparse_spans s;
   s.c.purge_idle_pages(true);
-  const auto taken = s.c.figures_of(s.size_class).taken;
+  const auto taken = s.c.depots().figures_of(s.size_class).taken;
   constexpr std::size_t most = 12;
   std::vector<void*> again;
   for (std::size_t i = 0; i < s.freed.size() / most; ++i) {
@@ -103,9 +103,9 @@ TEST(central_idle_pages, objects_are_marked_when_they_are_taken) {
     }
     s.c.magazines().deallocate(m);
   }
-  EXPECT_EQ(s.c.figures_of(s.size_class).taken, taken + again.size());
+  EXPECT_EQ(s.c.depots().figures_of(s.size_class).taken, taken + again.size());
   s.give_back(again);
-  s.c.validate();
+  s.c.depots().validate();
 }
 
 TEST(central_idle_pages, wait_for_an_idle_period) {
@@ -132,7 +132,7 @@ TEST(central_idle_pages, spans_whose_pages_the_system_keeps_stay_listed) {
   if (locked.size() == s.live.size()) {
     s.c.purge_idle_pages(true);
     for (void* object : s.live) EXPECT_EQ(s.c.map().class_of(address_of(object)), s.size_class);
-    s.c.validate();
+    s.c.depots().validate();
   }
   for (const span* each : locked) syscall(SYS_munlock, each->start, each->bytes());
   if (locked.size() != s.live.size()) GTEST_SKIP() << "so much memory may not be locked";
@@ -155,7 +155,7 @@ TEST(central_idle_pages, a_few_locked_spans_keep_no_others_from_it) {
     EXPECT_EQ(std::count_if(s.live.begin(), s.live.end(),
                             [&](void* object) { return s.c.map().class_of(address_of(object)) != 0; }),
               static_cast<std::ptrdiff_t>(locked));
-    s.c.validate();
+    s.c.depots().validate();
   }
   for (std::size_t i = 0; i < count; ++i) syscall(SYS_munlock, span_of(i)->start, span_of(i)->bytes());
   if (count != locked) GTEST_SKIP() << "so much memory may not be locked";
@@ -169,16 +169,16 @@ TEST(central_idle_pages, a_second_free_is_seen_at_once) {
   s.c.purge_idle_pages(true);
   std::size_t unlisted = 0;
   for (void* object : s.freed) {
-    const central::unlisted found = s.c.look_up_unlisted(object);
+    const idle_pages::unlisted found = s.c.idle_pages().look_up(object);
     if (found.has_changed || found.size_class == 0) continue;
     ++unlisted;
     EXPECT_EQ(found.size_class, s.size_class);
     EXPECT_STREQ(found.fault, "double free");
-    EXPECT_STREQ(s.c.look_up_unlisted(static_cast<char*>(object) + 16).fault,
+    EXPECT_STREQ(s.c.idle_pages().look_up(static_cast<char*>(object) + 16).fault,
                  "invalid free of a pointer into a block");
   }
   EXPECT_GT(unlisted, s.freed.size() / 2);
-  for (void* object : s.live) EXPECT_EQ(s.c.look_up_unlisted(object).fault, nullptr);
+  for (void* object : s.live) EXPECT_EQ(s.c.idle_pages().look_up(object).fault, nullptr);
 }
 
 TEST(central_idle_pages, occupancy_is_told) {
@@ -187,12 +187,12 @@ TEST(central_idle_pages, occupancy_is_told) {
   s.c.purge_idle_pages(true);
   const std::size_t per_span = class_info(s.size_class).objects;
   for (void* object : s.live) {
-    central::occupancy of_span{};
+    class_depots::occupancy of_span{};
     const span& its_span = *s.c.map().span_of(address_of(object));
-    ASSERT_TRUE(s.c.occupancy_of(its_span, object, of_span));
+    ASSERT_TRUE(s.c.depots().occupancy_of(its_span, object, of_span));
     EXPECT_EQ(of_span.objects, per_span);
     EXPECT_LT(of_span.taken, of_span.objects);
-    EXPECT_FALSE(central::is_full(its_span));
+    EXPECT_FALSE(class_depots::is_full(its_span));
   }
 }
 
@@ -200,10 +200,10 @@ TEST(central_idle_pages, finds_a_broken_invariant) {
   if constexpr (hardened_build) GTEST_SKIP() << "it has no marks";
   sparse_spans s(9 * idle_bytes /
                  8);  // spans without marks, which another test has left, are of another class
-  s.c.validate();
+  s.c.depots().validate();
   free_mark::clear(s.freed[0]);
-  EXPECT_BROKEN(s.c.validate(), "central",
-                "size_classes::is_grain(c) || is_listed(s) == objects_are_marked(s)", &s.c);
+  EXPECT_BROKEN(s.c.depots().validate(), "class_depots",
+                "free_mark::is_listed(map_, s) == free_mark::all_are_set(s)", &s.c.depots());
   free_mark::set(s.freed[0]);
 }
 

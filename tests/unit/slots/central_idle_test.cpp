@@ -27,10 +27,10 @@ TEST_F(central_idle_test, empty_spans_are_used_again_in_the_order_of_their_addre
   ASSERT_EQ(objects.size(), count);
   std::shuffle(objects.begin(), objects.end(), std::mt19937(1));
   give(small, objects);
-  ASSERT_EQ(central_.spare_bytes(), spans * class_info(small).span_pages * page_size);
+  ASSERT_EQ(central_.depots().spare_bytes(), spans * class_info(small).span_pages * page_size);
   const auto again = take(small, count);
   ASSERT_EQ(again.size(), count);
-  EXPECT_EQ(central_.depot(small).counters.spans_made.load(), spans);
+  EXPECT_EQ(central_.depots().at(small).counters.spans_made.load(), spans);
   // Without an order, 63 of 64 spans would follow one that is not their neighbour. Each walk begins at any spare span and
   // leaves those before it, so about ln 64 walks are needed.
   std::size_t jumps = 0;
@@ -51,8 +51,8 @@ TEST_F(central_idle_test, tells_which_spare_span_is_used_next) {
   auto taken = take(small, per_span);
   for (std::size_t i = 1; i < spans; ++i) {
     taken = take(small, per_span);
-    central::occupancy out{};
-    ASSERT_TRUE(central_.occupancy_of(*central_.map().span_of(address_of(taken[0])), taken[0], out));
+    class_depots::occupancy out{};
+    ASSERT_TRUE(central_.depots().occupancy_of(*central_.map().span_of(address_of(taken[0])), taken[0], out));
     EXPECT_FALSE(out.is_next) << "it is full";
   }
 }
@@ -61,18 +61,18 @@ TEST_F(central_idle_test, spares_that_were_used_lately_stay_for_a_period) {
   give(small, take(small, 3 * class_info(small).objects));
   EXPECT_EQ(central_.release_spares(false), 0U) << "they became spare in this period";
   EXPECT_EQ(central_.release_spares(false), 3U * class_info(small).span_pages * page_size);
-  EXPECT_EQ(central_.spare_bytes(), 0U);
+  EXPECT_EQ(central_.depots().spare_bytes(), 0U);
 }
 
 TEST_F(central_idle_test, empty_spans_serve_other_classes_before_the_heap_grows) {
   const auto objects = take(small, 64 * class_info(small).objects);
   const std::size_t used = in_use();
   give(small, objects);
-  EXPECT_EQ(central_.spare_bytes(), used);
+  EXPECT_EQ(central_.depots().spare_bytes(), used);
   const unsigned large = class_of_size(64 * kib);
   take(large, 1);
-  EXPECT_LT(central_.spare_bytes(), used);
-  EXPECT_NE(central_.spare_bytes(), 0U) << "no more than are needed";
+  EXPECT_LT(central_.depots().spare_bytes(), used);
+  EXPECT_NE(central_.depots().spare_bytes(), 0U) << "no more than are needed";
   EXPECT_LE(in_use(), used);
 }
 
@@ -80,20 +80,20 @@ TEST_F(central_idle_test, a_class_keeps_few_empty_spans) {
   const auto objects = take(small, 64 * class_info(small).objects);
   const std::size_t used = in_use();
   give(small, objects);
-  central_.settle(small);
-  EXPECT_LE(central_.spare_bytes(), used / 4);
-  EXPECT_EQ(central_.spare_bytes(), in_use());
+  central_.release_surplus(small);
+  EXPECT_LE(central_.depots().spare_bytes(), used / 4);
+  EXPECT_EQ(central_.depots().spare_bytes(), in_use());
   EXPECT_GE(engine_->heap.dirty_bytes(), used / 2);
 }
 
 TEST_F(central_idle_test, spare_spans_go_back_until_there_are_enough_bytes) {
   const auto some = take(small, 8 * class_info(small).objects);
   give(small, some);
-  const std::size_t spare = central_.spare_bytes();
+  const std::size_t spare = central_.depots().spare_bytes();
   const std::size_t span_length = span_of(some[0])->bytes();
   ASSERT_GE(spare, 8 * span_length);
   EXPECT_EQ(central_.release_spares(true, 2 * span_length + 1), 3 * span_length);
-  EXPECT_EQ(central_.spare_bytes(), spare - 3 * span_length);
+  EXPECT_EQ(central_.depots().spare_bytes(), spare - 3 * span_length);
 }
 
 // ---- full magazines ----
@@ -137,7 +137,7 @@ TEST_F(central_idle_test, what_is_freed_and_allocated_again_and_again_comes_to_w
   constexpr std::size_t count = 100000;
   std::mt19937 random(1);
   std::vector<void*> live;
-  const auto refills = [this] { return central_.depot(small).counters.refills.load(); };
+  const auto refills = [this] { return central_.depots().at(small).counters.refills.load(); };
   std::uint64_t before = 0;
   for (int round = 0; round < 12; ++round) {
     before = refills();
@@ -207,7 +207,7 @@ TEST_F(full_limit_test, fewer_wait_after_a_period_in_which_nobody_took_them) {
   central_.flush_idle_magazines(false);
   central_.flush_idle_magazines(false);
   EXPECT_EQ(central_.handover_bytes(), 0U);
-  EXPECT_EQ(central_.depot(small).full_limit.extra(), 0U);
+  EXPECT_EQ(central_.depots().at(small).full_limit.extra(), 0U);
 }
 
 TEST_F(full_limit_test, those_beyond_the_limit_go_back_before_the_heap_grows) {
@@ -216,7 +216,7 @@ TEST_F(full_limit_test, those_beyond_the_limit_go_back_before_the_heap_grows) {
   const std::size_t used = in_use();
   take(small + 1, bytes / class_info(small + 1).size / 2);
   EXPECT_EQ(central_.handover_bytes(), 0U);
-  EXPECT_EQ(central_.depot(small).full_limit.extra(), 0U);
+  EXPECT_EQ(central_.depots().at(small).full_limit.extra(), 0U);
   EXPECT_LE(in_use(), used) << "empty spans serve the other class";
 }
 

@@ -45,9 +45,10 @@ TEST_F(central_test, every_class_gives_each_object_once_and_takes_all_back) {
     }
     std::shuffle(objects.begin(), objects.end(), std::mt19937(c));
     give(c, objects);
-    ASSERT_EQ(central_.spare_bytes(), 3U * class_info(c).span_pages * page_size) << class_info(c).size;
-    central_.settle(c);
-    ASSERT_EQ(central_.spare_bytes(), in_use());
+    ASSERT_EQ(central_.depots().spare_bytes(), 3U * class_info(c).span_pages * page_size)
+        << class_info(c).size;
+    central_.release_surplus(c);
+    ASSERT_EQ(central_.depots().spare_bytes(), in_use());
     const std::size_t left = in_use();
     ASSERT_EQ(central_.release_spares(true), left);
     ASSERT_EQ(in_use(), 0U);
@@ -81,7 +82,7 @@ TEST_F(central_test, a_span_that_is_anothers_since_the_look_up_takes_nothing_bac
   const auto objects = take(small, class_info(small).objects);
   span* const s = span_of(objects[0]);
   const auto flush_while_the_span_changes = [&](auto change) {
-    os::mutex& lock = central_.depot(small).lock;
+    os::mutex& lock = central_.depots().at(small).lock;
     std::atomic<long> flusher{0};
     lock.lock();
     std::thread late([&] {
@@ -137,21 +138,22 @@ TEST_F(central_test, random_taking_and_giving_loses_nothing) {
 
 TEST_F(central_test, finds_a_broken_invariant) {
   give(small, take(small, 1));
-  central_.validate();
-  span* const listed = central_.depot(small).spans.best();
+  central_.depots().validate();
+  span* const listed = central_.depots().at(small).spans.best();
   listed->owner = nullptr;
-  EXPECT_BROKEN(central_.validate(), "central", "s.owner.load(std::memory_order_relaxed) == &d", &central_);
-  listed->owner = &central_.depot(small);
-  slot_depot& depot = central_.depot(small);
+  EXPECT_BROKEN(central_.depots().validate(), "class_depots", "s.owner.load(std::memory_order_relaxed) == &d",
+                &central_.depots());
+  listed->owner = &central_.depots().at(small);
+  slot_depot& depot = central_.depots().at(small);
   depot.sparse = true;
-  EXPECT_BROKEN(central_.validate(), "central",
-                "size_classes::is_grain(c) || is_sparse(c, d.home) == d.sparse", &central_);
+  EXPECT_BROKEN(central_.depots().validate(), "class_depots",
+                "size_classes::is_grain(c) || is_sparse(c, d.home) == d.sparse", &central_.depots());
   depot.sparse = false;
   span* const spare = depot.spans.take_spare();
   ASSERT_NE(spare, nullptr);
-  EXPECT_BROKEN(central_.validate(), "central", "spare_bytes() == spare", &central_);
+  EXPECT_BROKEN(central_.depots().validate(), "class_depots", "spare_bytes() == spare", &central_.depots());
   depot.spans.adopt(spare);
-  central_.validate();
+  central_.depots().validate();
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class freed_grains_test : public thread_cache_fixture {
     const auto loaded = static_cast<std::size_t>(access::bin_of(cache_, grain_).top - m->bottom());
     return loaded + access::spare_count(cache_, grain_);
   }
-  std::uint64_t flushes() { return engine_->central_tier.depot(grain_).counters.flushes.load(); }
+  std::uint64_t flushes() { return engine_->central_tier.depots().at(grain_).counters.flushes.load(); }
 
   std::vector<std::pair<unsigned, void*>> blocks_;
   unsigned grain_ = 0;
@@ -68,11 +68,11 @@ TEST_F(freed_grains_test, they_wait_in_a_magazine_for_the_next_refill) {
   EXPECT_GT(waiting(), 0U);
   EXPECT_LE(waiting(), were_waiting + 2);
   cache_.validate();
-  const auto refills = [&] { return engine_->central_tier.depot(new_class).counters.refills.load(); };
+  const auto refills = [&] { return engine_->central_tier.depots().at(new_class).counters.refills.load(); };
   for (const std::uint64_t count = refills(); refills() == count;) allocate(new_class);
   EXPECT_EQ(waiting(), 0U);
   cache_.validate();
-  engine_->central_tier.validate();
+  engine_->central_tier.depots().validate();
 }
 
 TEST_F(freed_grains_test, they_are_paid_for_and_leave_with_the_cache) {

@@ -107,7 +107,7 @@ TEST_F(processor_caches_test, a_pair_of_free_and_malloc_needs_no_lock) {
     // Another processor's bin may have no room: the thread may have moved.
     if (!caches_.push(class_64, object)) caches_.free_slow(class_64, object);
   }
-  const std::uint64_t refills = engine_->central_tier.depot(class_64).counters.refills;
+  const std::uint64_t refills = engine_->central_tier.depots().at(class_64).counters.refills;
   EXPECT_LE(refills, 2 * processor_caches_test_access::processors(caches_));
 }
 
@@ -240,7 +240,7 @@ TEST_F(processor_caches_test, no_object_has_two_owners) {
   caches_.drain(true);
   EXPECT_EQ(caches_.cached_bytes(), 0U);
   EXPECT_EQ(engine_->budget.used.load(), own_->capacity_bytes());
-  engine_->central_tier.validate();
+  engine_->central_tier.depots().validate();
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ TEST_F(thread_cache_test, full_magazines_go_from_thread_to_thread_whole) {
   }
   // Grows cache_'s magazines to the largest size.
   for (int i = 0; i < 40; ++i) release_all(small, allocate_many(small, 1000));
-  const auto& counters = engine_->central_tier.depot(small).counters;
+  const auto& counters = engine_->central_tier.depots().at(small).counters;
   release_all(small, allocate_many(small, 5000));
   const std::uint64_t before = counters.exchanges.load();
   const std::uint64_t refills = counters.refills.load();

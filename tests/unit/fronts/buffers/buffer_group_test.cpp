@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // buffer_group: its invariants.
-#include "fronts/buffers/buffer_group.hpp"
+#include "fronts/buffers/buffer_core.hpp"
 
 #include <gtest/gtest.h>
 

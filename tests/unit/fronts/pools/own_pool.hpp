@@ -28,10 +28,18 @@ class pool_core_test_access {
 class pool_shard_test_access {
  public:
   static span*& carving(pool_shard& shard) { return shard.carving_; }
-  static bool take_idle_slots(pool_shard& shard, held_slots& idle) { return shard.take_idle_slots(idle, 1); }
-  static bool return_idle_slots(pool_shard& shard, const held_slots& idle) {
-    return shard.return_idle_slots(idle, 1);
-  }
+
+  // The idle slots of a span of the shard, held between the two steps of pool_shard::purge_idle_pages().
+  struct idle_slots : pool_shard::idle_front {
+    explicit idle_slots(pool_shard& shard) : idle_front{shard.pool(), slots, 1} {
+      shard.drop_idle_pages(*this, slots, 0, SIZE_MAX);
+    }
+    void drop() { seen = most; }
+
+    std::vector<std::uint64_t> bits =
+        std::vector<std::uint64_t>(objects::words(slot_layout::most_objects_huge));
+    held_slots slots{pool.layout().size, bits.data()};
+  };
 };
 
 namespace testing_support {

@@ -30,7 +30,7 @@ TEST(pool_shard, spans_of_an_earlier_pool_are_visited_too) {
     }
     own.give({taken[0]});
     own.give({taken[2]});
-    own.pool.first_shard().purge_idle_pages(1);
+    own.pool.first_shard().purge_idle_pages();
     EXPECT_EQ(*static_cast<volatile unsigned char*>(taken[0]), 0) << pools;
     EXPECT_EQ(*static_cast<volatile unsigned char*>(taken[2]), 0) << pools;
     own.give({taken[1]});
@@ -52,7 +52,7 @@ TEST(pool_shard, pages_of_free_slots_alone_go_to_the_system_once) {
     std::memset(slot, 0x55, size);
   }
   own.give(slots(taken.begin(), taken.begin() + 12));
-  shard.purge_idle_pages(1);
+  shard.purge_idle_pages();
   EXPECT_EQ(shard.taken(), 4U);
   EXPECT_EQ(own.pool.waiting(), 0U);
   const auto byte_of = [&](std::size_t i) { return *static_cast<volatile unsigned char*>(taken[i]); };
@@ -61,10 +61,10 @@ TEST(pool_shard, pages_of_free_slots_alone_go_to_the_system_once) {
   EXPECT_EQ(byte_of(8), 0x55) << "on a page with a taken slot";
   EXPECT_EQ(byte_of(12), 0x55) << "taken";
   *static_cast<volatile unsigned char*>(taken[0]) = 1;
-  shard.purge_idle_pages(2);
+  shard.purge_idle_pages();
   EXPECT_EQ(byte_of(0), 1) << "the span has not been used since";
   own.give({taken[12]});
-  shard.purge_idle_pages(3);
+  shard.purge_idle_pages();
   EXPECT_EQ(byte_of(0), 0);
   EXPECT_EQ(byte_of(13), 0x55);
   // All free slots can still be handed out.

@@ -213,21 +213,18 @@ TEST_F(pool_shard_test, the_shard_to_which_a_span_has_moved_carves_on) {
 }
 
 TEST_F(pool_shard_test, a_span_moves_while_the_pages_of_its_free_slots_are_dropped) {
+  if (os::system_page_size() != 4096) GTEST_SKIP() << "the pages are longer";
   add_spans(1);
   const slots all = own_.take_all(first_);
   ASSERT_EQ(all.size(), in_span);
   own_.give(slots(all.begin(), all.begin() + 100));
-  held_slots idle;
-  std::vector<std::uint64_t> bits(objects::words(slot_layout::most_objects_huge));
-  idle.bits = bits.data();
-  ASSERT_TRUE(access::take_idle_slots(first_, idle));
-  EXPECT_EQ(idle.count(), 100U);
+  access::idle_slots idle(first_);
+  ASSERT_EQ(idle.held.count(), 100U);
   EXPECT_FALSE(first_.move_span_to(second_)) << "none of its slots can be handed out";
   own_.give({all[100]});
   ASSERT_TRUE(first_.move_span_to(second_));
-  EXPECT_FALSE(access::return_idle_slots(first_, idle));
+  idle.give_back();
   first_.validate_locked();
-  ASSERT_TRUE(access::return_idle_slots(second_, idle));
   own_.pool.validate();
   EXPECT_EQ(first_.taken(), 0U);
   EXPECT_EQ(second_.ready(), 101U);
@@ -235,22 +232,21 @@ TEST_F(pool_shard_test, a_span_moves_while_the_pages_of_its_free_slots_are_dropp
 }
 
 TEST_F(pool_shard_test, a_slot_that_is_freed_again_while_its_page_is_dropped_ends_the_process) {
+  if (os::system_page_size() != 4096) GTEST_SKIP() << "the pages are longer";
   const slots all = own_.get(first_, in_span);
-  own_.give(slots(all.begin(), all.begin() + 10));
-  held_slots idle;
-  std::vector<std::uint64_t> bits(objects::words(slot_layout::most_objects_huge));
-  idle.bits = bits.data();
-  ASSERT_TRUE(access::take_idle_slots(first_, idle));
+  own_.give(slots(all.begin(), all.begin() + 100));
+  access::idle_slots idle(first_);
+  ASSERT_EQ(idle.held.count(), 100U);
   const auto free_again = [&] {
     own_.give({all[3]});
-    access::return_idle_slots(first_, idle);
+    idle.give_back();
   };
   EXPECT_TARN_ABORT(
       free_again(),
       "double destroy, detected when the object returned to its span, in the pool of " + own_.name, all[3]);
-  ASSERT_TRUE(access::return_idle_slots(first_, idle));
-  EXPECT_EQ(first_.taken(), in_span - 10);
-  own_.give(slots(all.begin() + 10, all.end()));
+  idle.give_back();
+  EXPECT_EQ(first_.taken(), in_span - 100);
+  own_.give(slots(all.begin() + 100, all.end()));
 }
 
 TEST_F(pool_shard_test, a_shard_carves_one_span_at_a_time) {

@@ -19,7 +19,7 @@ class malloc_front {
   static constexpr unsigned size_class = testing_support::small;
   static constexpr const char* freed_twice = "double free, detected when the block returned to its span";
 
-  slot_depot& depot() { return central_.depot(size_class); }
+  slot_depot& depot() { return central_.depots().at(size_class); }
   page_map& map() { return engine_->map; }
   std::size_t magazine_length() { return class_info(size_class).magazine; }
   magazine* new_magazine(std::size_t length) {
@@ -40,7 +40,7 @@ class malloc_front {
   void end_period() { central_.flush_idle_magazines(false); }
   void put_back_waiting() { central_.flush_idle_magazines(true); }
   std::size_t waiting() { return central_.handover_bytes() / class_info(size_class).size; }
-  void validate() { central_.validate(); }
+  void validate() { central_.depots().validate(); }
 
  private:
   std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();

@@ -24,11 +24,11 @@ TEST(allocation, without_a_cache_an_object_comes_from_the_fullest_span_and_goes_
   constexpr std::size_t size = 3000;
   void* blocks[400];
   for (void*& block : blocks) block = mallocx(size, no_cache);
-  central::occupancy before{};
-  ASSERT_TRUE(engine::central_tier.occupancy_of(*classify(blocks[0]).cut(), blocks[0], before));
+  class_depots::occupancy before{};
+  ASSERT_TRUE(engine::central_tier.depots().occupancy_of(*classify(blocks[0]).cut(), blocks[0], before));
   dallocx(blocks[0], no_cache);
-  central::occupancy after{};
-  ASSERT_TRUE(engine::central_tier.occupancy_of(*classify(blocks[1]).cut(), blocks[1], after));
+  class_depots::occupancy after{};
+  ASSERT_TRUE(engine::central_tier.depots().occupancy_of(*classify(blocks[1]).cut(), blocks[1], after));
   EXPECT_EQ(after.taken + 1, before.taken);
   void* const again = mallocx(size, no_cache);
   EXPECT_EQ(again, blocks[0]);

@@ -105,7 +105,7 @@ TEST(commands, a_trim_drops_idle_pages_between_blocks) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (i % 10 != 0) tarn_free(blocks[i]);
   }
-  const std::size_t between = engine::central_tier.figures_of(class_of_size(700)).objects;
+  const std::size_t between = engine::central_tier.depots().figures_of(class_of_size(700)).objects;
   ASSERT_FALSE(asked("trim 1").refused);
   const std::size_t returned = std::stoull(asked("trim").text);
   if (span_bytes(class_of_size(700)) >= 2 * os::system_page_size()) {

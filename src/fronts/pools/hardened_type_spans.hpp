@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// hardened_type_home: in the hardened build, address space that has once held objects of a typed pool holds only
+// hardened_type_spans: in the hardened build, address space that has once held objects of a typed pool holds only
 // objects of the same kind of pool, for ever. A dangling pointer then points to an object of its own type, or faults.
 //
 // A kind of pool is its name, its objects' size and alignment, and whether it lies on huge pages; object_pool<T> has
@@ -14,7 +14,7 @@
 
 #include "fronts/pools/slot_layout.hpp"
 
-namespace tarn::hardened_type_home {
+namespace tarn::hardened_type_spans {
 
 inline constexpr std::size_t most_kinds = 4096;
 
@@ -31,4 +31,4 @@ bool keep(const kind& of, span* s);
 // A kept span of at most `most_pages` pages, in state `pooled`, whose slots are to be carved again; or null.
 span* take(const kind& of, std::size_t most_pages);
 
-}  // namespace tarn::hardened_type_home
+}  // namespace tarn::hardened_type_spans

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // In the hardened build, address space that a typed pool has used never serves another type or malloc, even after the
 // pool has ended.
-#include "fronts/pools/hardened_type_home.hpp"
+#include "fronts/pools/hardened_type_spans.hpp"
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::set<std::uintptr_t> pages_of_a_pool() {
   return pages;
 }
 
-TEST(hardened_type_home, memory_of_a_pool_that_went_becomes_no_other_types) {
+TEST(hardened_type_spans, memory_of_a_pool_that_went_becomes_no_other_types) {
   const std::set<std::uintptr_t> before = pages_of_a_pool<first_type>();
   for (const std::uintptr_t page : pages_of_a_pool<second_type>()) ASSERT_FALSE(before.contains(page));
   std::vector<void*> blocks;
@@ -55,7 +55,7 @@ TEST(hardened_type_home, memory_of_a_pool_that_went_becomes_no_other_types) {
   }
 }
 
-TEST(hardened_type_home, memory_of_a_pool_that_went_serves_its_own_type_again) {
+TEST(hardened_type_spans, memory_of_a_pool_that_went_serves_its_own_type_again) {
   std::set<std::uintptr_t> all = pages_of_a_pool<first_type>();
   const std::size_t of_one_pool = all.size();
   for (int i = 0; i < 50; ++i) all.merge(pages_of_a_pool<first_type>());
@@ -64,7 +64,7 @@ TEST(hardened_type_home, memory_of_a_pool_that_went_serves_its_own_type_again) {
 }
 
 // tarn_pool_of() must find the pool by the object's address alone.
-TEST(hardened_type_home, an_object_in_memory_that_serves_again_is_known_as_its_pools) {
+TEST(hardened_type_spans, an_object_in_memory_that_serves_again_is_known_as_its_pools) {
   std::set<std::uintptr_t> before = pages_of_a_pool<first_type>();
   tarn::local_pool<first_type> pool;
   std::size_t in_earlier_memory = 0;
@@ -76,7 +76,7 @@ TEST(hardened_type_home, an_object_in_memory_that_serves_again_is_known_as_its_p
   EXPECT_GT(in_earlier_memory, 0U);
 }
 
-TEST(hardened_type_home, an_object_in_memory_that_serves_again_is_destroyed_through_its_deleter) {
+TEST(hardened_type_spans, an_object_in_memory_that_serves_again_is_destroyed_through_its_deleter) {
   for (int i = 0; i < 2; ++i) {
     tarn::object_pool<first_type> pool;
     std::vector<tarn::pool_ptr<first_type, tarn::owner_deleter<first_type>>> objects;
@@ -84,7 +84,7 @@ TEST(hardened_type_home, an_object_in_memory_that_serves_again_is_destroyed_thro
   }
 }
 
-TEST(hardened_type_home, what_a_pool_gives_back_while_it_lives_stays_its_types) {
+TEST(hardened_type_spans, what_a_pool_gives_back_while_it_lives_stays_its_types) {
   tarn::local_pool<first_type> pool;
   std::set<std::uintptr_t> before;
   for (first_type* object : fill(pool)) {
@@ -96,7 +96,7 @@ TEST(hardened_type_home, what_a_pool_gives_back_while_it_lives_stays_its_types) 
   for (const std::uintptr_t page : pages_of_a_pool<second_type>()) ASSERT_FALSE(before.contains(page));
 }
 
-TEST(hardened_type_home_death, a_pointer_into_a_pool_that_went_faults_or_reads_zero) {
+TEST(hardened_type_spans_death, a_pointer_into_a_pool_that_went_faults_or_reads_zero) {
   if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
   EXPECT_EXIT(
       {

@@ -1,26 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The part of central that divides sparse spans into grains.
-//
-// A span belongs to one size class and stays in use as long as one of its objects is live. When a program changes the
-// sizes that it allocates, spans of the old sizes hold little and serve no request. So, before the resident set would
-// grow, such a span is divided: its class becomes one of the grain classes (16 to 256 bytes), each object that is not
-// free becomes a block of adjacent grains, and runs of free grains become blocks of any class (docs/design/0020):
-//
-//   objects      |   free    |   live    |   free    |   free    |   live    |
-//   grains       | g | g | g | g   g   g | g | g | g | g | g | g | g   g   g |
-//   free bits      1   1   1   0   0   0   1   1   1   1   1   1   0   0   0
-//   tie bits       0   0   0   1   1   0   0   0   0   0   0   0   1   1   0     1: tied to the next grain
-//
-// Thread safety: a span is divided under the locks of both depots. Other threads are not told: an object of the span
-// may be in a magazine of the old class, or on its way there, and is recognised as grains when it is put back.
-// A thread cache has a magazine for each grain class, in which freed blocks of any size wait until the thread's next
-// refill. No block is taken out of it: refills put blocks of grains into the magazines of their size classes.
-// Invariants: in a block, the bits of all grains are clear, every grain but the last is tied to the next one, and the
-// grain before the block is not tied. A span of grains stays one until all of it is free.
+#include "slots/grains.hpp"
+
 #include <algorithm>
 
-#include "slots/central.hpp"
 #include "slots/free_mark.hpp"
+#include "slots/objects.hpp"
 
 namespace tarn {
 namespace {
@@ -41,11 +25,16 @@ constexpr std::size_t most_tolerated = 16 * mib;
 // How many eighths of a span are free at least if it serves such blocks: of a fuller one, too few are found at a time.
 constexpr unsigned least_free(std::size_t bytes) { return std::min(tolerated(bytes), 4U); }
 
-}  // namespace
+static_assert(2 * objects::words(size_classes::most_grains) * sizeof(std::uint64_t) <=
+              objects::bytes_outside);
+// Whether the bits and ties of a span of this many grains do not fit into span::inline_bits.
+constexpr bool has_bits_outside(std::size_t grains) {
+  return 2 * objects::words(grains) > span::inline_words;
+}
 
 // Changes a span's class to `grain`; each object that is not free becomes a block of grains. `bits`: room for the free
 // bits and the ties.
-void central::divide(span* s, unsigned grain, std::uint64_t* bits) {
+void divide(span* s, unsigned grain, std::uint64_t* bits) {
   const std::size_t of_object = class_info(s->size_class).size / class_info(grain).size;
   const std::size_t count = s->capacity;
   std::uint64_t was_free[span::inline_words];
@@ -57,22 +46,23 @@ void central::divide(span* s, unsigned grain, std::uint64_t* bits) {
   objects::set_all_free(bits, s->capacity);
   const std::size_t lead = s->capacity - count * of_object;
   for (std::size_t i = 0; i < count; ++i) {
-    const bool is_free = (was_free[i / objects::bits_per_word] & objects::bit_of(i)) != 0;
-    if (!is_free) objects::tie(s, lead + i * of_object, of_object);
+    if (!objects::is_set(was_free, i)) objects::tie(s, lead + i * of_object, of_object);
   }
   s->free_objects = static_cast<std::uint16_t>(objects::count_free(s));
   s->no_run_of = 0;
 }
 
+}  // namespace
+
 // Divides the class's partial span with the most free objects. False: there is none, or no memory.
-bool central::divide_span(slot_depot& from, unsigned size_class) {
+bool grains::divide_span(slot_depot& from, unsigned size_class) {
   const unsigned grain = size_classes::grain_of(size_class);
   if (grain == 0) return false;
   const std::size_t size = class_info(grain).size;
-  const std::size_t grains = (std::size_t{class_info(size_class).span_pages} << page_shift) / size;
-  void* const apart = has_ties_apart(grains) ? blocks_.allocate(bytes_apart) : nullptr;
-  if (has_ties_apart(grains) && apart == nullptr) return false;
-  slot_depot& to = depots_[grain];
+  const std::size_t count = (std::size_t{class_info(size_class).span_pages} << page_shift) / size;
+  void* const outside = has_bits_outside(count) ? blocks_.allocate(objects::bytes_outside) : nullptr;
+  if (has_bits_outside(count) && outside == nullptr) return false;
+  slot_depot& to = depots_.at(grain);
   span* s = nullptr;
   {
     // Both locks, in the order in which fork takes them.
@@ -80,27 +70,27 @@ bool central::divide_span(slot_depot& from, unsigned size_class) {
     os::lock_guard grain_guard(to.lock, to);
     s = from.spans.sparsest();
     if (s != nullptr) {
-      if (TARN_UNLIKELY(s->free_when_looked != 0)) list_again(s);
+      if (TARN_UNLIKELY(s->free_when_looked != 0)) free_mark::list_again(map_, s);
       from.spans.remove(s);
       s->owner.store(&to, std::memory_order_relaxed);
-      divide(s, grain, apart != nullptr ? static_cast<std::uint64_t*>(apart) : s->inline_bits);
+      divide(s, grain, outside != nullptr ? static_cast<std::uint64_t*>(outside) : s->inline_bits);
       // release: partner of the acquire in class_front::elsewhere(). The depot of grains has home 0.
       s->home.store(0, std::memory_order_release);
       map_.set_objects(s, size);
       to.spans.adopt(s);
-      has_grains_.store(true, std::memory_order_relaxed);
-      review(from, size_class);
+      has_divided_.store(true, std::memory_order_relaxed);
+      depots_.review(from, size_class);
     }
   }
-  if (s == nullptr && apart != nullptr) blocks_.deallocate(apart, bytes_apart);
+  if (s == nullptr && outside != nullptr) blocks_.deallocate(outside, objects::bytes_outside);
   return s != nullptr;
 }
 
 // Takes at most `most` blocks of `bytes` bytes from the free grains of one grain class. Returns their number.
-std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most) {
+std::size_t grains::take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most) {
   const std::size_t size = class_info(grain).size;
   const std::size_t length = (bytes + size - 1) / size;
-  slot_depot& d = depots_[grain];
+  slot_depot& d = depots_.at(grain);
   std::size_t found = 0;
   {
     os::lock_guard guard(d.lock, d);
@@ -120,7 +110,7 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
       if (taken != 0) d.spans.change_free_count(s, -static_cast<int>(taken));
       return found < most;
     });
-    review(d, grain);
+    depots_.review(d, grain);
   }
   // Clear the marks of objects that were free here before, so that the program cannot read one, and mark each block.
   for (std::size_t i = 0; i < found; ++i) {
@@ -135,36 +125,36 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
 
 // Divides a few spans of other sparse classes whose spans are at least as long as an object of the class. Returns their
 // number.
-std::size_t central::divide_sparse_spans(unsigned size_class) {
+std::size_t grains::divide_sparse_spans(unsigned size_class) {
   const std::size_t bytes = class_info(size_class).size;
   std::size_t divided = 0;
-  for (unsigned home = 0; home < most_homes; ++home) {
-    const auto& words = sparse_[home];
-    if (words[0].load(std::memory_order_relaxed) == 0 && words[1].load(std::memory_order_relaxed) == 0)
-      continue;
+  for (unsigned home = 0; home < home_counts::most; ++home) {
+    if (!depots_.has_sparse(home)) continue;
     for (unsigned c = 1; c < size_classes::count && divided < divisions; ++c) {
       if (c == size_class || span_bytes(c) < bytes) continue;
-      while (divided < divisions && is_sparse(c, home) && divide_span(depot(c, home), c)) ++divided;
+      while (divided < divisions && depots_.is_sparse(c, home) && divide_span(depots_.at(c, home), c))
+        ++divided;
     }
   }
   return divided;
 }
 
 // Whether spans can be divided, or have been.
-bool central::may_have_grains() const {
-  if (has_grains_.load(std::memory_order_relaxed)) return true;
-  return std::any_of(std::begin(sparse_), std::end(sparse_), [](const auto& words) {
-    return (words[0].load(std::memory_order_relaxed) | words[1].load(std::memory_order_relaxed)) != 0;
-  });
+bool grains::may_exist() const {
+  if (has_divided_.load(std::memory_order_relaxed)) return true;
+  for (unsigned home = 0; home < home_counts::most; ++home) {
+    if (depots_.has_sparse(home)) return true;
+  }
+  return false;
 }
 
 // Whether more than so many sixteenths of the memory of all classes lie free in spans that are not spare.
-bool central::has_more_free(unsigned sixteenths) {
+bool grains::has_more_free(unsigned sixteenths) {
   if (sixteenths == 0) return true;
   std::size_t free = 0;
   std::size_t taken = 0;
   for (unsigned c = 1; c < size_classes::all; ++c) {
-    for_each_depot(c, [&](const slot_depot& d) {
+    depots_.for_each(c, [&](const slot_depot& d) {
       free += d.free_hint.load(std::memory_order_relaxed);
       taken += d.taken_hint.load(std::memory_order_relaxed);
     });
@@ -172,11 +162,11 @@ bool central::has_more_free(unsigned sixteenths) {
   return free > std::min((free + taken) / 16 * sixteenths, most_tolerated);
 }
 
-std::size_t central::take_grains(unsigned size_class, void** out, std::size_t most) {
+std::size_t grains::take(unsigned size_class, void** out, std::size_t most) {
   const std::size_t bytes = class_info(size_class).size;
   if (hardened_build || bytes < size_classes::least_grain || bytes > size_classes::largest_of_grains)
     return 0;
-  if (!may_have_grains() || !has_more_free(tolerated(bytes))) return 0;
+  if (!may_exist() || !has_more_free(tolerated(bytes))) return 0;
   std::size_t found = 0;
   const auto take = [&] {
     for (unsigned g = size_classes::count; g < size_classes::all && found < most; ++g) {
@@ -188,9 +178,9 @@ std::size_t central::take_grains(unsigned size_class, void** out, std::size_t mo
   return found;
 }
 
-std::size_t central::bytes_of_grains(unsigned size_class, std::uintptr_t address) {
+std::size_t grains::bytes_of(unsigned size_class, std::uintptr_t address) {
   // The span was divided under this lock.
-  os::lock_guard guard(depots_[size_class].lock, depots_[size_class]);
+  os::lock_guard guard(depots_.at(size_class).lock, depots_.at(size_class));
   span* const s = map_.span_of(address);
   return objects::run_length(s, objects::index_of(s, address)) * class_info(size_class).size;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "fronts/pools/hardened_type_home.hpp"
+#include "fronts/pools/hardened_type_spans.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -8,18 +8,18 @@
 #include "os/hardened_guard.hpp"
 #include "os/memory.hpp"
 
-namespace tarn::hardened_type_home {
+namespace tarn::hardened_type_spans {
 namespace {
 
 // One entry of the hash table: the spans of one kind.
-struct home {
+struct entry {
   std::atomic<std::uint64_t> key{0};  // 0: the entry is free
   // Linked by span::next. take() takes the whole list and puts the remainder back: exchanging the head for its
   // successor would be wrong if the head was taken and kept again meanwhile (the ABA problem).
   std::atomic<span*> spans{nullptr};
 };
 
-home homes[most_kinds];
+entry entries[most_kinds];
 
 // Never 0. Two kinds with equal keys would share their address space.
 std::uint64_t key_of(const kind& of) {
@@ -29,10 +29,10 @@ std::uint64_t key_of(const kind& of) {
 }
 
 // The entry of the kind, by open addressing with linear probing; null if all entries have other kinds.
-home* home_of(const kind& of) {
+entry* entry_of(const kind& of) {
   const std::uint64_t key = key_of(of);
   for (std::size_t i = 0; i < most_kinds; ++i) {
-    home& h = homes[(key / 2 + i) % most_kinds];
+    entry& h = entries[(key / 2 + i) % most_kinds];
     std::uint64_t found = 0;
     if (h.key.compare_exchange_strong(found, key, std::memory_order_relaxed) || found == key) return &h;
   }
@@ -40,7 +40,7 @@ home* home_of(const kind& of) {
 }
 
 // Puts a chain of spans in front of the list.
-void put(home& h, span* first, span* last) {
+void put(entry& h, span* first, span* last) {
   last->next = h.spans.load(std::memory_order_relaxed);
   // release: partner of the acquire in take().
   while (!h.spans.compare_exchange_weak(last->next, first, std::memory_order_release,
@@ -51,7 +51,7 @@ void put(home& h, span* first, span* last) {
 }  // namespace
 
 bool keep(const kind& of, span* s) {
-  home* const h = home_of(of);
+  entry* const h = entry_of(of);
   if (h == nullptr) return false;
   s->state.store(span_state::purging, std::memory_order_relaxed);
   const os::address_range all = os::whole_units(s->start, s->end());
@@ -61,7 +61,7 @@ bool keep(const kind& of, span* s) {
 }
 
 span* take(const kind& of, std::size_t most_pages) {
-  home* const h = home_of(of);
+  entry* const h = entry_of(of);
   if (h == nullptr || h->spans.load(std::memory_order_relaxed) == nullptr) return nullptr;
   // acquire: partner of the release in put(); makes the writes to the spans visible.
   span* const all = h->spans.exchange(nullptr, std::memory_order_acquire);
@@ -82,4 +82,4 @@ span* take(const kind& of, std::size_t most_pages) {
   return found;
 }
 
-}  // namespace tarn::hardened_type_home
+}  // namespace tarn::hardened_type_spans
