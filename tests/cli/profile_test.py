@@ -39,12 +39,16 @@ class ProfileBase(Base):
             variables.pop("LD_PRELOAD", None)
         return variables
 
-    def profile(self, *words, mode="full", options=(), status=END, **more):
-        """Records profile_target with these arguments; returns the profile as profile_dump prints it."""
+    def record_program(self, *program, mode="full", options=(), status=0, **more):
+        """Records a program into x.prof; returns the profile as profile_dump prints it."""
         path = self.path("x.prof")
-        self.result = self.execute(settings.tarn, "profile", "--mode", mode, "-o", path, *options, "--", settings.profile_target,
-                                   *words, **more, code=status)
+        self.result = self.execute(settings.tarn, "profile", "--mode", mode, "-o", path, *options, "--", *program, **more,
+                                   code=status)
         return self.dump(path)
+
+    def profile(self, *words, status=END, **more):
+        """The same with profile_target and these arguments."""
+        return self.record_program(settings.profile_target, *words, status=status, **more)
 
     def dump(self, path):
         return json.loads(self.execute(settings.profile_dump, path, code=0).stdout)
@@ -85,12 +89,10 @@ class profile(ProfileBase):
                 self.path(os.path.basename(program))]
 
     def test_a_program_that_the_dynamic_loader_starts(self):
-        path = self.path("x.prof")
         whole = self.bundle(settings.profile_target)
         below = ["./" + os.path.basename(whole[0]), "--library-path", ".", "./" + os.path.basename(whole[3])]
         for words in (whole, below):
-            self.execute(settings.tarn, "profile", "--mode", "full", "-o", path, "--", *words, "exact", "10", code=END)
-            self.assertEqual(self.figures(self.dump(path), "touch_all")["allocations"], 10)
+            self.assertEqual(self.figures(self.record_program(*words, "exact", "10", status=END), "touch_all")["allocations"], 10)
 
     def test_counts_bytes_and_leaks_are_exact(self):
         known = self.exact()
@@ -121,9 +123,8 @@ class profile(ProfileBase):
         # Without libstdc++ the recorder looks for an operator new that is not there.
         program = self.compile("c", "#include <stdlib.h>\nstatic void* volatile keep;\n"
                                "int main() { for (int i = 0; i < 300; ++i) keep = malloc(100); }\n", "-O1", "-fno-builtin", "-Wl,--as-needed")
-        path = self.path("c.prof")
-        self.execute(settings.tarn, "profile", "--mode", "full", "-q", "-o", path, "--", program, code=0)
-        known = json.loads(self.execute(settings.tarn, "export", "--json", path, code=0).stdout)
+        self.record_program(program)
+        known = json.loads(self.execute(settings.tarn, "export", "--json", "x.prof", code=0).stdout)
         self.assertEqual(known["totals"]["allocations"], 300)
 
     def test_pages_are_those_that_were_touched(self):
@@ -231,11 +232,10 @@ class profile(ProfileBase):
             #include <cstdlib>
             int main() { char* block = static_cast<char*>(malloc(9 << 20)); memset(block, 1, 9 << 20);
                          return block[77] - 1; }""", "-static", "-O0")
-        path = self.path("s.prof")
-        result = self.execute(settings.tarn, "profile", "--mode", "faults", "-o", path, "--", static, code=0)
-        self.assertRegex(result.stderr, r"for .* page faults, by the code that touched the memory(; .* not seen)?\n")
-        self.assertNotIn("of 0 ns processor time", result.stderr)  # it may end before the system's clock ticks
-        self.assertGreaterEqual(sum(site["figures"]["faults"] for site in self.dump(path)["sites"]), 9 * MIB // PAGE)
+        known = self.record_program(static, mode="faults")
+        self.assertRegex(self.result.stderr, r"for .* page faults, by the code that touched the memory(; .* not seen)?\n")
+        self.assertNotIn("of 0 ns processor time", self.result.stderr)  # it may end before the system's clock ticks
+        self.assertGreaterEqual(sum(site["figures"]["faults"] for site in known["sites"]), 9 * MIB // PAGE)
 
     def test_summary_and_streams(self):
         self.profile("exact", "2")
@@ -347,9 +347,8 @@ class profile_life(ProfileBase):
             alone = self.execute(program, code=0)
             for mode in ("sample", "full"):
                 with self.subTest(program, mode=mode):
-                    result = self.execute(settings.tarn, "profile", "--mode", mode, "-q", "-o", self.path("x.prof"), "--",
-                                          program, code=0)
-                    self.assertEqual(result.stdout, alone.stdout)
+                    self.record_program(program, mode=mode)
+                    self.assertEqual(self.result.stdout, alone.stdout)
 
     def test_a_damaged_heap_is_diagnosed_as_without_a_recorder(self):
         program = self.compile("bad", """
@@ -368,17 +367,15 @@ class profile_life(ProfileBase):
               }
               return again != nullptr ? 1 : 0;
             }""", "-w", "-O1", "-fno-builtin")
-        path = self.path("x.prof")
         for what in ("inside", "overrun", "freed"):
             alone = self.execute(program, what)
             for mode in ("full", "sample"):
                 with self.subTest(what, mode=mode):
-                    result = self.execute(settings.tarn, "profile", "--mode", mode, "-q", "-o", path, "--", program, what,
-                                          code=alone.returncode)
-                    self.assertIn(alone.stderr, result.stderr)
+                    self.record_program(program, what, mode=mode, status=alone.returncode)
+                    self.assertIn(alone.stderr, self.result.stderr)
 
     def test_limits_that_leave_the_recorder_no_memory_are_named(self):
-        result = self.execute(settings.tarn, "profile", "-o", self.path("x.prof"), "--", settings.profile_target, "churn", "10",
+        result = self.execute(settings.tarn, "profile", "-o", "x.prof", "--", settings.profile_target, "churn", "10",
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)), code=END)
         self.assertIn("ulimit -f", result.stderr)
 
@@ -481,10 +478,8 @@ class profile_life(ProfileBase):
             self.assertEqual(self.figures(self.dump(path), "churn")["allocations"], 2001)
 
     def test_exec(self):
-        path = self.path("x.prof")
-        script = f"exec {settings.profile_target} churn 500"
-        self.execute(settings.tarn, "profile", "--mode", "full", "-o", path, "--", "sh", "-c", script, code=END)
-        self.assertEqual(self.figures(self.dump(path), "churn")["allocations"], 500)
+        known = self.record_program("sh", "-c", f"exec {settings.profile_target} churn 500", status=END)
+        self.assertEqual(self.figures(known, "churn")["allocations"], 500)
 
     def used_by(self, *words):
         """Processor time of a program that is not recorded, the least of three runs, in ns."""
@@ -497,9 +492,8 @@ class profile_life(ProfileBase):
         return min(used)
 
     def recorded(self, *words, mode="sample"):
-        result = self.execute(settings.tarn, "profile", "--json", "--mode", mode, "-o", self.path("x.prof"), "--", *words,
-                              code=0)
-        return json.loads(result.stderr.splitlines()[-1])["program"]
+        self.record_program(*words, mode=mode, options=["--json"])
+        return json.loads(self.result.stderr.splitlines()[-1])["program"]
 
     def test_loading_belongs_to_the_program(self):
         # The loader relocates 8 MB before main, and takes 2,000 page faults for it.
@@ -556,10 +550,8 @@ class profile_life(ProfileBase):
             [[gnu::noinline]] void site() { void* volatile block = malloc(100); free(block); }
             int main() { for (int i = 0; i < 1000; ++i) site(); std::puts("end"); }""", "-g", "-O1", "-Wl,--no-as-needed",
                                "-x", "none", jemalloc[0])
-        path = self.path("j.prof")
-        result = self.execute(settings.tarn, "profile", "--mode", "full", "-o", path, "--", program)
-        self.assertEqual((result.returncode, result.stdout), (0, "end\n"), result.stderr)
-        known = self.dump(path)
+        known = self.record_program(program)
+        self.assertEqual(self.result.stdout, "end\n")
         self.assertIn("jemalloc", known["meta"]["allocator"])
         self.assertEqual(self.figures(known, "site")["allocations"], 1000)
 
@@ -572,9 +564,7 @@ class profile_life(ProfileBase):
                 void* library = dlopen("{plugin}", RTLD_NOW);
                 reinterpret_cast<void (*)()>(dlsym(library, "in_plugin"))();
                 dlclose(library); }} }}""", "-g")
-        path = self.path("d.prof")
-        self.execute(settings.tarn, "profile", "--mode", "full", "-o", path, "--", host, code=0)
-        known = self.dump(path)
+        known = self.record_program(host)
         self.assertEqual(self.figures(known, "in_plugin")["allocations"], 20)
         self.assertIn(os.path.realpath(plugin), {os.path.realpath(one["path"]) for one in known["modules"]})
 

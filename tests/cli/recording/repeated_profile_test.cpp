@@ -6,17 +6,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "../../refusal.hpp"
 #include "cli/show/cli_error.hpp"
 
 namespace tarn::cli {
 namespace {
 
 std::string repetition_refusal(const std::string& output) {
-  try {
-    profile_repeatedly({}, 3, output, false);
-  } catch (const cli_error& error) {
-    return std::to_string(error.code()) + " " + error.what() + " | " + error.advice();
-  }
+  return testing_support::refusal_of<cli_error>([&] { profile_repeatedly({}, 3, output, false); });
 }
 
 TEST(repeated_profile, files_need_a_name) {

@@ -14,12 +14,7 @@ namespace {
 TEST(Proof, IsAppendedToAnExistingFileAndReadBack) {
   const scratch_file file;
   table_writer(file.path()).append_json("meta", R"({"program":"p"})");
-  proof what;
-  what.start = 1000;
-  what.rounds = 12;
-  what.seconds = 34.5;
-  what.limit_seconds = 40;
-  what.load = "load";
+  proof what{.start = 1000, .rounds = 12, .seconds = 34.5, .limit_seconds = 40, .load = "load"};
   proof_way way;
   way.name = "jemalloc";
   way.kind = "another malloc";
@@ -56,12 +51,7 @@ TEST(Proof, NothingIsAddedToADamagedFile) {
 }
 
 TEST(Proof, ALaterOneKeepsWhatItDidNotMeasure) {
-  const auto named = [](const char* name, int rounds) {
-    proof_way way;
-    way.name = name;
-    way.rounds = rounds;
-    return way;
-  };
+  const auto named = [](const char* name, int rounds) { return {.name = name, .rounds = rounds}; };
   proof earlier;
   earlier.ways = {named("tarn", 5), named("keep-memory", 5)};
   proof now;

@@ -9,14 +9,13 @@
 #include <fstream>
 #include <string>
 
+#include "../../folder_test.hpp"
+
 namespace tarn::profiler {
 namespace {
 
-class SourceLines : public testing::Test {
+class SourceLines : public testing_support::folder_test {
  protected:
-  SourceLines() { mkdtemp(folder_.data()); }
-  ~SourceLines() override { std::filesystem::remove_all(folder_); }
-
   std::string write(const std::string& name, int lines) {
     std::ofstream file(folder_ + "/" + name);
     for (int line = 1; line <= lines; ++line) file << "line\t" << line << "\n";
@@ -33,8 +32,6 @@ class SourceLines : public testing::Test {
     made["sites"]["place"].push_back(-1);
     return made;
   }
-
-  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
 };
 
 TEST_F(SourceLines, TheLinesAroundAPlace) {
@@ -58,9 +55,7 @@ TEST_F(SourceLines, WhatIsNoSourceFileIsNotRead) {
 }
 
 TEST_F(SourceLines, TheirSizeIsBounded) {
-  source_limits limits;
-  limits.lines_around = 3;
-  limits.most_bytes = 50;
+  source_limits limits{.lines_around = 3, .most_bytes = 50};
   EXPECT_EQ(source_lines(report(write("a.py", 100), {10, 50, 90}), limits).size(), 1U);
   limits.most_file_bytes = 100;
   EXPECT_TRUE(source_lines(report(write("a.py", 100), {10}), limits).empty());
