@@ -2,7 +2,6 @@
 #include "profiler/collect/event_stream.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "profiler/model/script_address.hpp"
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/record/recorder.hpp"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstring>
 
 #include "base/random.hpp"
 #include "os/syscall.hpp"

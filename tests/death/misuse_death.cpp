@@ -6,9 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstring>
 #include <thread>
-#include <vector>
 
 #include "base/units.hpp"
 #include "engine/engine.hpp"

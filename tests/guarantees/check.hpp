@@ -24,7 +24,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <initializer_list>
 
 #include "../system_probes.hpp"
 

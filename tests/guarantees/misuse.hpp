@@ -8,7 +8,6 @@
 
 #include <malloc.h>
 
-#include <atomic>
 
 #include "check.hpp"
 

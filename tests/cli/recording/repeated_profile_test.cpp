@@ -2,7 +2,6 @@
 // Recordings that cannot be repeated are refused before the first one.
 #include "cli/recording/paused_profile.hpp"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <optional>
 #include <thread>
 
 #include "../../refusal.hpp"

@@ -2,9 +2,7 @@
 // Functions, states and calls in Lua's layout, made by hand.
 #include "profiler/record/lua_layout.hpp"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <link.h>
 
 #include <array>
 #include <cstring>
