@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tarn compare: measures a program under the system's malloc, tarn and the other allocators.
 #include <fmt/core.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>

@@ -2,6 +2,7 @@
 // tarn cost: the cost of large buffers on this machine by every way to get one, and the part of it that a timer
 // around the calls sees; and, live, the cost of page faults for a machine, a process or a program.
 #include <fmt/core.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>

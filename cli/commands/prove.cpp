@@ -2,6 +2,7 @@
 // tarn prove: runs the program of a profile again, unchanged and under every action that needs no change of its
 // code, and reports what that saves. The results are stored in the profile's file, and used by its advice.
 #include <fmt/core.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>

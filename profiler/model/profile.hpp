@@ -232,8 +232,8 @@ struct profile {
   double lost_events = 0;
   double unwind_error_rate = 0;  // share of wrong paths among the verified ones; 0..1
   double unwind_checked = 0;
-  proof proven;        // results of `tarn prove`; rounds 0: none
-  std::string damage;  // what is damaged in the file; empty: nothing
+  proof proven = {};        // results of `tarn prove`; rounds 0: none
+  std::string damage = {};  // what is damaged in the file; empty: nothing
 };
 
 // Loads a profile. What cannot be read, or is inconsistent, is left out and described in `damage`. Throws

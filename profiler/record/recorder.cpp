@@ -5,7 +5,6 @@
 
 
 #include "base/random.hpp"
-#include "os/syscall.hpp"
 #include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder_state.hpp"
 

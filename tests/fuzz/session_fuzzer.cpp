@@ -16,7 +16,6 @@
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/script_address.hpp"
 #include "profiler/model/store_profile.hpp"
-#include "profiler/proc/proc_status.hpp"
 #include "tests/profiler/scratch_file.hpp"
 
 namespace {

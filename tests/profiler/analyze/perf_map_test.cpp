@@ -12,7 +12,6 @@
 
 #include "../../folder_test.hpp"
 #include "profiler/model/script_address.hpp"
-#include "tests/profiler/scratch_file.hpp"
 
 namespace tarn::profiler {
 namespace {

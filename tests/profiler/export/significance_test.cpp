@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Quantiles of Student's and of the normal distribution, compared with published tables.
-#include "profiler/export/difference.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,6 @@
 #include "../../refusal.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
-#include "profiler/model/store_profile.hpp"
 #include "tests/profiler/scratch_file.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
