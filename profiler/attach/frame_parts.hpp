@@ -2,6 +2,7 @@
 // frame_parts: what the parts of thread_state.hpp share, on any processor.
 #pragma once
 
+#include <elf.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
