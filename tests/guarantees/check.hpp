@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <initializer_list>
 
 #include "../system_probes.hpp"
 

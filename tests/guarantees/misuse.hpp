@@ -8,6 +8,7 @@
 
 #include <malloc.h>
 
+#include <atomic>
 
 #include "check.hpp"
 

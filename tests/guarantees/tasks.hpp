@@ -4,6 +4,7 @@
 // threads neither starts nor ends one of the allocator's.
 #pragma once
 
+#include <errno.h>
 #include <sys/syscall.h>
 
 #include "check.hpp"

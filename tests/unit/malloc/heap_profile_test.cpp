@@ -296,7 +296,7 @@ TEST_F(heap_profile_test, a_forked_child_goes_on) {
     tarn_free(own);
     return end.samples == begin.samples + 1 && end.live_samples == begin.live_samples ? 0 : 1;
   };
-  EXPECT_EQ(testing_support::child_status(goes_on), 0);
+  EXPECT_EQ(tarn::testing_support::child_status(goes_on), 0);
   EXPECT_EQ(since().live_samples, 1U);
   tarn_free(of_parent);
 }

@@ -29,8 +29,10 @@ TEST(sealed, is_readable_before_and_after_and_writable_no_more) {
   EXPECT_STREQ((*under_test).text, "five");
   neighbour = 2;
   if (TARN_ASAN || TARN_TSAN) GTEST_SKIP() << "a sanitizer reports the fault itself";
-  const int status =
-      testing_support::child_status([] { return *const_cast<volatile int*>(&under_test->number) = 7; });
+  const int status = testing_support::child_status([] {
+    *const_cast<volatile int*>(&under_test->number) = 7;
+    return 0;
+  });
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
