@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// free, realloc and usable_size of a wrong pointer end the process at once with a line that names the pointer. Where a
-// block lies when it is freed again is double_free_death's.
+// free, realloc and usable_size of a wrong pointer end the process at once with a line that names the pointer.
 //
 // Each statement runs in a forked child with a copy of the parent's heap, so the parent knows the pointer to expect.
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <thread>
+#include <vector>
 
 #include "base/units.hpp"
 #include "engine/engine.hpp"
@@ -63,6 +64,33 @@ TEST_F(misuse_death, a_tag_in_the_top_byte) {
 #else
   GTEST_SKIP() << "only aarch64 ignores the top byte of an address";
 #endif
+}
+
+TEST_F(misuse_death, freed_twice_with_others_between) {
+  char* const block = block_of(64);
+  char* const others[4] = {block_of(64), block_of(64), block_of(64), block_of(64)};
+  release(block);
+  for (char* other : others) release(other);
+  EXPECT_TARN_ABORT(release(block), double_free, block);
+}
+
+TEST_F(misuse_death, freed_again_after_it_went_back_to_its_span) {
+  char* const keep = block_of(48);  // keeps the span in use
+  char* const block = block_of(48);
+  release(block);
+  tarn_trim(0);
+  EXPECT_TARN_ABORT(release(block), double_free, block);
+  release(keep);
+}
+
+TEST_F(misuse_death, freed_again_after_its_span_was_given_back) {
+  std::vector<char*> blocks(4000);
+  for (char*& block : blocks) block = block_of(64);
+  for (char* block : blocks) release(block);
+  tarn_trim(0);
+  // The line depends on what the pages are used for now.
+  EXPECT_EXIT(release(blocks[2000]), testing::KilledBySignal(SIGABRT),
+              "^tarn: .*free.*: 0x[0-9a-f]+\n" TARN_END_OF_OUTPUT);
 }
 
 TEST_F(misuse_death, freed_by_two_threads) {
