@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/record/lua_layout.hpp"
 
-
 #include <cstring>
 #include <string_view>
 

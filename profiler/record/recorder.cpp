@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-
 #include "base/random.hpp"
 #include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder_state.hpp"
