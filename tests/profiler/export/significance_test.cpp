@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Quantiles of Student's and of the normal distribution, compared with published tables.
+#include "profiler/export/difference.hpp"
 
 #include <gtest/gtest.h>
 
