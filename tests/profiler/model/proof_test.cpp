@@ -51,7 +51,7 @@ TEST(Proof, NothingIsAddedToADamagedFile) {
 }
 
 TEST(Proof, ALaterOneKeepsWhatItDidNotMeasure) {
-  const auto named = [](const char* name, int rounds) { return {.name = name, .rounds = rounds}; };
+  const auto named = [](const char* name, int rounds) { return proof_way{.name = name, .rounds = rounds}; };
   proof earlier;
   earlier.ways = {named("tarn", 5), named("keep-memory", 5)};
   proof now;
