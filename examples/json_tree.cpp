@@ -124,12 +124,8 @@ class parser {
     if (depth > deepest) fail("nested too deeply");
     value* const v = memory_->make_value();
     switch (peek()) {
-      case '{':
-        parse_members(v, kind::object, '}', depth);
-        break;
-      case '[':
-        parse_members(v, kind::array, ']', depth);
-        break;
+      case '{': parse_members(v, kind::object, '}', depth); break;
+      case '[': parse_members(v, kind::array, ']', depth); break;
       case '"':
         v->type = kind::string;
         v->text = parse_string();
@@ -143,11 +139,8 @@ class parser {
         expect("false");
         v->type = kind::boolean;
         break;
-      case 'n':
-        expect("null");
-        break;
-      default:
-        parse_number(v);
+      case 'n': expect("null"); break;
+      default: parse_number(v);
     }
     return v;
   }

@@ -62,12 +62,9 @@ void run(std::size_t bytes, std::size_t rounds) {
   tarn::buffer_pool zeroed({.name = "zeroed loops", .zeroed = true, .limit = 4 * bytes});
   const auto turn = [&](std::size_t which, std::size_t round) {
     switch (which) {
-      case 0:
-        return write_all(reused, bytes, round);
-      case 1:
-        return write_all(pool.get(bytes).data(), bytes, round);
-      case 2:
-        return write_all(zeroed.get(bytes).data(), bytes, round);
+      case 0: return write_all(reused, bytes, round);
+      case 1: return write_all(pool.get(bytes).data(), bytes, round);
+      case 2: return write_all(zeroed.get(bytes).data(), bytes, round);
       case 3: {
         void* const block = bench::allocate(bytes);
         write_all(block, bytes, round);

@@ -9,7 +9,6 @@
 #include "cli/commands/commands.hpp"
 #include "cli/compare/progress_line.hpp"
 #include "cli/control/control_client.hpp"
-#include "cli/control/process_answers.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/launch/peer.hpp"

@@ -7,8 +7,6 @@
 
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
-#include "cli/show/profile_view.hpp"
-#include "cli/show/text.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/known_meta.hpp"
 

@@ -279,10 +279,8 @@ std::optional<recorded_profile> main_file(const recording& record) {
 // Stores the results in the profile's file. Prints them, and all errors, to stderr, like everything else here.
 void prove_recorded(recorded_profile recorded, const profile_arguments& arguments, double spent_seconds) {
   try {
-    proof_wishes wishes;
-    wishes.seed = std::random_device{}();
-    wishes.progress = !arguments.quiet;
-    wishes.spent_seconds = spent_seconds;
+    proof_wishes wishes{
+        .spent_seconds = spent_seconds, .seed = std::random_device{}(), .progress = !arguments.quiet};
     if (!arguments.load.command.empty()) {
       wishes.load = arguments.load;
       wishes.repeat.is_server = true;

@@ -135,10 +135,8 @@ std::vector<std::string> words_of(const std::string& command, const std::string&
 
 // How the program ended: a wait status. Throws cli_error if it cannot be started.
 int run_opener(const std::vector<std::string>& words, const environment& variables) {
-  child_request request;
-  request.path = locate_program(words.front(), variables);
-  request.arguments = words;
-  request.variables = variables;
+  child_request request{
+      .path = locate_program(words.front(), variables), .arguments = words, .variables = variables};
   const held_signals signals{};
   return reap(start_child(request, signals.before()));
 }

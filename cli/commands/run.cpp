@@ -109,10 +109,7 @@ int run_with_statistics(const program_target& target, const std::vector<std::str
   {
     const scratch_file file("");
     variables.set("TARN_STATS", file.path());
-    child_request request;
-    request.path = target.path;
-    request.arguments = words;
-    request.variables = std::move(variables);
+    child_request request{.path = target.path, .arguments = words, .variables = std::move(variables)};
     result = run_in_foreground(request);
     const exit_statistics statistics = read_exit_statistics(file.path());
     if (json) {
@@ -132,10 +129,7 @@ int run_with_statistics(const program_target& target, const std::vector<std::str
   const applied_plan in_place(plan);
   const contender applied = in_place.as_contender("plan");
   if (!applied.library.empty()) verify_contender(applied, target);
-  child_request request;
-  request.path = target.path;
-  request.arguments = words;
-  request.variables = environment_for(applied);
+  child_request request{.path = target.path, .arguments = words, .variables = environment_for(applied)};
   const foreground_result result = run_in_foreground(request);
   in_place.remove_files();
   end_like(result.wait_status);

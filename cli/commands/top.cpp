@@ -117,19 +117,10 @@ class profiled_program {
   }
 
   pid_t start(const std::vector<std::string>& words, const top_arguments& arguments) const {
-    child_request request;
-    request.path = own_executable();
-    request.arguments = {"tarn",
-                         "profile",
-                         "-q",
-                         "--mode",
-                         arguments.mode,
-                         "--no-events",
-                         "--checkpoint",
-                         fmt::format("{:.3f}", arguments.interval),
-                         "-o",
-                         path_,
-                         "--"};
+    child_request request{
+        .path = own_executable(),
+        .arguments = {"tarn", "profile", "-q", "--mode", arguments.mode, "--no-events", "--checkpoint",
+                      fmt::format("{:.3f}", arguments.interval), "-o", path_, "--"}};
     request.arguments.insert(request.arguments.end(), words.begin(), words.end());
     request.variables = environment::current();
     const open_file nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -28,13 +28,13 @@ struct comparison_outcome {
   std::vector<contender_result> results;
   int rounds = 0;  // complete timed rounds
   // The program's usual exit, which the measured runs share; nullopt if all contenders failed differently.
-  std::optional<int> usual_exit;    // wait status
-  std::string usual_error_tail;     // if usual_exit is a failure
-  std::vector<std::string> lapses;  // of contenders that failed, and did not when they were run again
+  std::optional<int> usual_exit;         // wait status
+  std::string usual_error_tail = {};     // if usual_exit is a failure
+  std::vector<std::string> lapses = {};  // of contenders that failed, and did not when they were run again
   // Of a server: what the limit has cut short, or why no run before it counted; empty: nothing.
-  std::string cut_short;
-  std::vector<std::string> left;  // by the first run that left processes behind: their names
-  double least_peak_rss = 0;      // smaller peaks of memory cannot be told
+  std::string cut_short = {};
+  std::vector<std::string> left = {};  // by the first run that left processes behind: their names
+  double least_peak_rss = 0;           // smaller peaks of memory cannot be told
 
   // What is not measured of a program that goes on in the background; empty: it does not.
   std::string doubt_about_end() const;

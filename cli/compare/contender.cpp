@@ -191,9 +191,7 @@ environment environment_for(const contender& who) {
 }
 
 std::string run_worker(const contender& who, const std::vector<std::string>& words, double timeout_seconds) {
-  child_request request;
-  request.path = own_executable();
-  request.arguments = {"tarn"};
+  child_request request{.path = own_executable(), .arguments = {"tarn"}};
   request.arguments.insert(request.arguments.end(), words.begin(), words.end());
   request.variables = environment_for(who);
   captured_output result = run_captured(std::move(request), timeout_seconds);

@@ -23,13 +23,11 @@ namespace tarn::cli {
 namespace {
 
 run_figures figures_of(double wall, const rusage& usage) {
-  run_figures figures;
-  figures.wall_seconds = wall;
-  figures.cpu_seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
-  figures.peak_rss_bytes = static_cast<double>(usage.ru_maxrss) * 1024;
-  figures.minor_faults = static_cast<double>(usage.ru_minflt);
-  figures.major_faults = static_cast<double>(usage.ru_majflt);
-  return figures;
+  return {.wall_seconds = wall,
+          .cpu_seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime),
+          .peak_rss_bytes = static_cast<double>(usage.ru_maxrss) * 1024,
+          .minor_faults = static_cast<double>(usage.ru_minflt),
+          .major_faults = static_cast<double>(usage.ru_majflt)};
 }
 
 // A server without a handler for SIGTERM ends by the signal, which is no failure; one with a handler decides about its exit

@@ -29,11 +29,8 @@ constexpr measured_metric measured_metrics[] = {{proof_metric::wall, &run_figure
                                                 {proof_metric::faults, &run_figures::minor_faults}};
 
 profiler::proven_figure figure_of(const block_estimate& estimate, const std::vector<double>& reference) {
-  profiler::proven_figure figure;
-  figure.before = median(reference);
-  figure.ratio = estimate.ratio;
-  figure.low = estimate.low;
-  figure.high = estimate.high;
+  profiler::proven_figure figure{
+      .before = median(reference), .ratio = estimate.ratio, .low = estimate.low, .high = estimate.high};
   if (!estimate.has_interval) return figure;
   figure.confidence = proof_confidence;
   if (figure.high <= 1 - profiler::least_proven_change) figure.outcome = profiler::proof_outcome::less;
@@ -215,9 +212,7 @@ std::vector<bool> proof_course::after_round(const comparison_outcome& outcome) {
 }
 
 proof proof_course::result(const comparison_outcome& outcome) const {
-  proof all;
-  all.rounds = outcome.rounds;
-  all.limit_seconds = settings_.limit_seconds;
+  proof all{.rounds = outcome.rounds, .limit_seconds = settings_.limit_seconds};
   if (settings_.stops) {
     all.ways = ways_;
     return all;

@@ -16,9 +16,9 @@
 namespace tarn::cli {
 
 struct proof_wishes {
-  action_wishes actions;
-  repeat_wishes repeat;
-  std::optional<server_load> load;
+  action_wishes actions = {};
+  repeat_wishes repeat = {};
+  std::optional<server_load> load = {};
   double spent_seconds = 0;    // on the recording, just before; 0: it was another day
   int rounds = 0;              // of all ways; 0: until each way is decided
   double limit_seconds = 0;    // 0: a multiple of the program's own time; with `rounds`, none

@@ -168,14 +168,11 @@ recorded_command describe_start(const std::string& path, const std::vector<std::
 
 std::string input_refusal(const recorded_command& command) {
   switch (command.input) {
-    case input_kind::pipe:
-      return "its standard input was a pipe, whose content is not recorded";
-    case input_kind::device:
-      return "its standard input was a device, whose content is not recorded";
+    case input_kind::pipe: return "its standard input was a pipe, whose content is not recorded";
+    case input_kind::device: return "its standard input was a device, whose content is not recorded";
     case input_kind::nothing:
     case input_kind::terminal:
-    case input_kind::file:
-      break;
+    case input_kind::file: break;
   }
   return {};
 }

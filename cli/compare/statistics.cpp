@@ -189,11 +189,9 @@ std::optional<location_interval> signed_rank_interval(const std::vector<double>&
       means.push_back((differences[i] + differences[j]) / 2);
   }
   std::sort(means.begin(), means.end());
-  location_interval interval;
-  interval.low = means[outside - 1];
-  interval.high = means[means.size() - outside];
-  interval.confidence = 1 - 2 * outside_probability;
-  return interval;
+  return location_interval{.low = means[outside - 1],
+                           .high = means[means.size() - outside],
+                           .confidence = 1 - 2 * outside_probability};
 }
 
 bool completely_separated(const std::vector<double>& left, const std::vector<double>& right) {

@@ -86,16 +86,11 @@ void* buffer_supply::map(int flags) noexcept {
 
 void* buffer_supply::take() noexcept {
   switch (source_) {
-    case buffer_source::heap:
-      return std::malloc(size_);
-    case buffer_source::mapped:
-      return map(0);
-    case buffer_source::populated:
-      return map(MAP_POPULATE);
-    case buffer_source::recycled:
-      return mapping_ != nullptr ? mapping_ : map(0);
-    case buffer_source::huge:
-      break;
+    case buffer_source::heap: return std::malloc(size_);
+    case buffer_source::mapped: return map(0);
+    case buffer_source::populated: return map(MAP_POPULATE);
+    case buffer_source::recycled: return mapping_ != nullptr ? mapping_ : map(0);
+    case buffer_source::huge: break;
   }
   void* memory = map(0);
   // Without huge pages the call fails and the buffer is an ordinary one; the count of faults shows it.

@@ -35,10 +35,7 @@ std::optional<double> reference_seconds(const cost_outcome& outcome, std::uint64
 }
 
 cost_row row_of(const cost_result& result, const buffer_way& way, double reference) {
-  cost_row row;
-  row.result = &result;
-  row.way = &way;
-  row.is_reference = way.source == buffer_source::recycled;
+  cost_row row{.result = &result, .way = &way, .is_reference = way.source == buffer_source::recycled};
   for (const auto& one : cost_figure_names)
     row.middle.*one.value = median(values_of(result.rounds, one.value));
   std::vector<double> totals;

@@ -30,7 +30,7 @@ struct cost_result {
 struct cost_outcome {
   std::vector<buffer_way> ways;
   std::vector<std::uint64_t> sizes;
-  std::vector<cost_result> results;  // size by size; within a size in the order of the ways
+  std::vector<cost_result> results = {};  // size by size; within a size in the order of the ways
   int rounds = 0;
 };
 
@@ -41,14 +41,14 @@ struct cost_outcome {
 struct cost_row {
   const cost_result* result = nullptr;
   const buffer_way* way = nullptr;
-  cost_figures middle;
+  cost_figures middle = {};
   double timed_seconds = 0;  // what a timer around allocating and freeing sees
   double total_seconds = 0;
   double lowest_total = 0;
   double highest_total = 0;
   bool is_reference = false;
   // Share of the true total that a timer sees; none for the reference, or if the total is too small to divide by.
-  std::optional<double> seen_share;
+  std::optional<double> seen_share = {};
 
   double size_mib() const { return static_cast<double>(result->size) / (1 << 20); }
 };

@@ -46,13 +46,11 @@ std::optional<fault_counters> parse_machine_counters(const std::string& vmstat, 
   for (first_line >> name; found < seconds.size() && first_line >> seconds[found]; ++found)
     seconds[found] /= ticks;
   if (name != "cpu" || found < 4 || !counts.contains("pgfault")) return std::nullopt;
-  fault_counters counters;
-  counters.faults = counts["pgfault"];
-  counters.major_faults = counts["pgmajfault"];
-  counters.huge_faults = counts["thp_fault_alloc"];
-  counters.user_seconds = seconds[0] + seconds[1];
-  counters.system_seconds = seconds[2] + seconds[5] + seconds[6];
-  return counters;
+  return fault_counters{.faults = counts["pgfault"],
+                        .major_faults = counts["pgmajfault"],
+                        .huge_faults = counts["thp_fault_alloc"],
+                        .user_seconds = seconds[0] + seconds[1],
+                        .system_seconds = seconds[2] + seconds[5] + seconds[6]};
 }
 
 std::optional<fault_counters> read_machine_counters() {
@@ -60,12 +58,10 @@ std::optional<fault_counters> read_machine_counters() {
 }
 
 fault_counters counters_of(const profiler::process_counters& process) {
-  fault_counters counters;
-  counters.faults = process.minor_faults + process.major_faults;
-  counters.major_faults = process.major_faults;
-  counters.user_seconds = 1e-9 * process.user_ns;
-  counters.system_seconds = 1e-9 * process.system_ns;
-  return counters;
+  return {.faults = process.minor_faults + process.major_faults,
+          .major_faults = process.major_faults,
+          .user_seconds = 1e-9 * process.user_ns,
+          .system_seconds = 1e-9 * process.system_ns};
 }
 
 std::optional<fault_counters> read_family_counters(pid_t process) {

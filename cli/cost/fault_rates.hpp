@@ -48,7 +48,7 @@ struct fault_rates {
   double user_share = 0;
   double system_share = 0;
   double resident_bytes = 0;
-  std::optional<double> resident_growth;  // bytes per minute
+  std::optional<double> resident_growth = {};  // bytes per minute
 };
 
 // `seconds`: time between the readings. Counters that have gone back (a child was being reaped) count as unchanged.

@@ -19,15 +19,15 @@
 namespace tarn::cli {
 
 struct child_request {
-  std::string path;
-  std::vector<std::string> arguments;  // argv, the program's name first
-  environment variables;
+  std::string path = {};
+  std::vector<std::string> arguments = {};  // argv, the program's name first
+  environment variables = {};
   int standard_input = -1;  // descriptors; -1 inherits
   int standard_output = -1;
   int standard_error = -1;
   bool own_group = false;  // a process group of its own, so that it can be killed as a whole
   // Called in this process while the child waits to execute the program, so that a count misses nothing. Must not throw.
-  std::function<void(pid_t)> before_exec;
+  std::function<void(pid_t)> before_exec = {};
 };
 
 // Blocks the given signals, so that sigtimedwait takes them and none is lost; children get the mask from before.

@@ -45,12 +45,7 @@ struct opened_file {
   }
 };
 
-elf_summary damaged(const char* problem) {
-  elf_summary summary;
-  summary.kind = file_kind::damaged_elf;
-  summary.problem = problem;
-  return summary;
-}
+elf_summary damaged(const char* problem) { return {.kind = file_kind::damaged_elf, .problem = problem}; }
 
 elf_summary summarize_text(std::string_view head) {
   if (head.starts_with(std::string_view(ELFMAG, SELFMAG)))
@@ -115,22 +110,14 @@ bool elf_summary::is_native() const { return bits == 64 && !big_endian && machin
 
 std::string elf_summary::machine_name() const {
   switch (machine) {
-    case EM_X86_64:
-      return bits == 32 ? "x86-64 (x32)" : "x86-64";
-    case EM_386:
-      return "32-bit x86";
-    case EM_AARCH64:
-      return big_endian ? "big-endian aarch64" : "aarch64";
-    case EM_ARM:
-      return "32-bit ARM";
-    case EM_RISCV:
-      return fmt::format("{}-bit RISC-V", bits);
-    case EM_PPC64:
-      return big_endian ? "ppc64" : "ppc64le";
-    case EM_S390:
-      return "s390x";
-    default:
-      return fmt::format("machine {} ({}-bit)", machine, bits);
+    case EM_X86_64: return bits == 32 ? "x86-64 (x32)" : "x86-64";
+    case EM_386: return "32-bit x86";
+    case EM_AARCH64: return big_endian ? "big-endian aarch64" : "aarch64";
+    case EM_ARM: return "32-bit ARM";
+    case EM_RISCV: return fmt::format("{}-bit RISC-V", bits);
+    case EM_PPC64: return big_endian ? "ppc64" : "ppc64le";
+    case EM_S390: return "s390x";
+    default: return fmt::format("machine {} ({}-bit)", machine, bits);
   }
 }
 

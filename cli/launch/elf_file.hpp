@@ -13,14 +13,14 @@ enum class file_kind { empty, script, elf, damaged_elf, other };
 
 struct elf_summary {
   file_kind kind = file_kind::other;
-  std::string problem;      // for damaged_elf: what is wrong
-  std::string script_line;  // for script: what follows "#!", as the kernel would see it
-  int bits = 0;             // 32 or 64
+  std::string problem = {};      // for damaged_elf: what is wrong
+  std::string script_line = {};  // for script: what follows "#!", as the kernel would see it
+  int bits = 0;                  // 32 or 64
   bool big_endian = false;
-  std::uint16_t type = 0;     // ET_EXEC, ET_DYN …
-  std::uint16_t machine = 0;  // EM_X86_64 …
-  std::string interpreter;    // PT_INTERP; empty for static programs and most libraries
-  bool has_dynamic = false;   // PT_DYNAMIC present
+  std::uint16_t type = 0;        // ET_EXEC, ET_DYN …
+  std::uint16_t machine = 0;     // EM_X86_64 …
+  std::string interpreter = {};  // PT_INTERP; empty for static programs and most libraries
+  bool has_dynamic = false;      // PT_DYNAMIC present
 
   bool is_native() const;            // the architecture this command was built for
   std::string machine_name() const;  // "x86-64"

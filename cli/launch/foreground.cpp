@@ -53,14 +53,11 @@ std::vector<int> passed_signals() {
 bool must_be_forwarded(const siginfo_t& signal, pid_t child) {
   if (signal.si_code <= 0) return signal.si_pid != child;
   switch (signal.si_signo) {
-    case SIGALRM:
-      return true;
+    case SIGALRM: return true;
     case SIGVTALRM:
     case SIGPROF:
-    case SIGXCPU:
-      return false;
-    default:
-      return getpgid(child) != getpgrp();
+    case SIGXCPU: return false;
+    default: return getpgid(child) != getpgrp();
   }
 }
 

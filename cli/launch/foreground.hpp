@@ -34,7 +34,7 @@ struct foreground_look {
   double interval_seconds = 1;
   std::function<void(pid_t program)> look;  // must not throw
   // Called while /proc still has the ended program; must not throw. May be empty.
-  std::function<void(int wait_status)> ended;
+  std::function<void(int wait_status)> ended = {};
 };
 
 foreground_result run_in_foreground(const child_request& request, const foreground_look* each = nullptr);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cli/launch/library_search.hpp"
 
-#include <elf.h>
 #include <fmt/core.h>
 #include <glob.h>
 #include <sys/stat.h>

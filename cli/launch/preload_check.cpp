@@ -66,9 +66,7 @@ loader_trace parse_loader_trace(const std::string& output, const std::string& er
 }
 
 loader_trace trace_program(const elf_program& program, const environment& variables) {
-  child_request request;
-  request.path = program.interpreter;
-  request.arguments = {program.interpreter};
+  child_request request{.path = program.interpreter, .arguments = {program.interpreter}};
   request.arguments.insert(request.arguments.end(), program.loader_words.begin(), program.loader_words.end());
   request.arguments.push_back(path_for_loader(program));
   request.variables = variables;

@@ -103,17 +103,14 @@ class target_finder {
     }
     const elf_summary summary = summarize(path);
     switch (summary.kind) {
-      case file_kind::script:
-        return follow_script(path, summary.script_line, depth);
-      case file_kind::elf:
-        return accept(path, summary);
+      case file_kind::script: return follow_script(path, summary.script_line, depth);
+      case file_kind::elf: return accept(path, summary);
       case file_kind::damaged_elf:
         throw cli_error(exit_code::not_executable,
                         fmt::format("{} is a damaged program: {}", path, summary.problem),
                         "Install or build it again.");
       case file_kind::empty:
-      case file_kind::other:
-        break;
+      case file_kind::other: break;
     }
     throw cli_error(exit_code::not_executable,
                     fmt::format("{} is neither a program nor a script that begins with '#!'", path),
@@ -212,9 +209,7 @@ class target_finder {
 
   // "ld-linux.so [OPTION…] PROGRAM ARG…"
   void follow_loader(const std::string& loader) {
-    elf_program program;
-    program.interpreter = loader;
-    program.by_kernel = false;
+    elf_program program{.interpreter = loader, .by_kernel = false};
     auto word = words_.begin() + 1;
     while (word < words_.end() && word->starts_with("--")) {
       const bool has_value = takes_word(*word);

@@ -12,10 +12,10 @@
 namespace tarn::cli {
 
 struct elf_program {
-  std::string path;
+  std::string path = {};
   std::string interpreter;  // of glibc
   bool by_kernel = true;    // false: the command line starts the dynamic loader, which loads `path`
-  std::vector<std::string> loader_words;  // its options then
+  std::vector<std::string> loader_words = {};  // its options then
 };
 
 struct program_target {

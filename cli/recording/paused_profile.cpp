@@ -59,9 +59,7 @@ void profile_repeatedly(const command_line& line, int runs, const std::string& o
   for (int run = 1; run <= runs && end == usual_end.value_or(end) && may_be_repeated(end); ++run) {
     if (input_begin >= 0) lseek(STDIN_FILENO, input_begin, SEEK_SET);
     const std::string name = name_of_run(output, run);
-    child_request request;
-    request.path = "/proc/self/exe";
-    request.arguments = {"tarn", "profile"};
+    child_request request{.path = "/proc/self/exe", .arguments = {"tarn", "profile"}};
     request.arguments.insert(request.arguments.end(), line.options.begin(), line.options.end());
     for (const char* word : {"--rounds", "1", "-o", name.c_str()}) request.arguments.emplace_back(word);
     if (prints && run < runs) request.arguments.emplace_back("-q");
@@ -165,9 +163,7 @@ int profile_paused(const std::vector<std::string>& program, const profiler::reco
     throw cli_error(exit_code::usage, "--paused cannot be used with --mode faults",
                     "Mode faults always records from the start of a program; omit --paused.");
   }
-  child_request request;
-  request.arguments = program;
-  request.variables = environment::current();
+  child_request request{.arguments = program, .variables = environment::current()};
   request.path = find_program(program, request.variables).path;
   foreground_result result;
   {

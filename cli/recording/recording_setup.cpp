@@ -61,11 +61,8 @@ std::vector<limited_option> recording_arguments::declare(command& app, const std
 }
 
 profiler::recording_settings recording_arguments::settings() const {
-  profiler::recording_settings settings;
-  settings.mode = mode_of(mode);
-  settings.output = output;
-  settings.keep_events = !no_events;
-  settings.checkpoint_seconds = checkpoint;
+  profiler::recording_settings settings{
+      .mode = mode_of(mode), .keep_events = !no_events, .checkpoint_seconds = checkpoint, .output = output};
   if (!sample.empty()) {
     settings.sample_bytes = parse_byte_size(sample);
     settings.first_halvings = 0;

@@ -22,16 +22,13 @@ namespace {
 
 const char* advice_for(int error) {
   switch (error) {
-    case EMFILE:
-      return "Raise the limit on open files: ulimit -n 1024";
-    case ENFILE:
-      return "Too many files are open on this system: end programs, or raise sysctl fs.file-max.";
+    case EMFILE: return "Raise the limit on open files: ulimit -n 1024";
+    case ENFILE: return "Too many files are open on this system: end programs, or raise sysctl fs.file-max.";
     case EAGAIN:
       return "Raise the limit on processes (ulimit -u, the control group's pids.max), or end some.";
     case ENOMEM:
       return "Raise the limit on memory (ulimit -v, the control group's memory.max), or end programs.";
-    default:
-      return "What works on this system: tarn doctor";
+    default: return "What works on this system: tarn doctor";
   }
 }
 

@@ -23,9 +23,9 @@ struct live_rates {
   double allocations = 0;  // per second
   double resident_bytes = 0;
   double live_bytes = 0;
-  double untouched_bytes = 0;             // live bytes that are not resident, as far as residency was checked
-  std::optional<double> resident_growth;  // bytes per minute, as the next
-  std::optional<double> live_growth;
+  double untouched_bytes = 0;  // live bytes that are not resident, as far as residency was checked
+  std::optional<double> resident_growth = {};  // bytes per minute, as the next
+  std::optional<double> live_growth = {};
 
   double cost_share() const { return malloc_share + hidden_share; }
 };

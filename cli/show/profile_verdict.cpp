@@ -16,7 +16,6 @@
 #include "cli/show/trouble_text.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/places.hpp"
-#include "profiler/analyze/site_label.hpp"
 #include "profiler/analyze/trouble.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/recorded_command.hpp"

@@ -12,7 +12,6 @@
 #include "cli/show/text.hpp"
 #include "profiler/analyze/memory_kinds.hpp"
 #include "profiler/analyze/places.hpp"
-#include "profiler/analyze/site_label.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/model/known_meta.hpp"
 

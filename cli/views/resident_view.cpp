@@ -21,7 +21,6 @@
 #include "cli/show/text_table.hpp"
 #include "profiler/analyze/memory_kinds.hpp"
 #include "profiler/analyze/places.hpp"
-#include "profiler/analyze/site_label.hpp"
 #include "profiler/analyze/trouble.hpp"
 #include "profiler/format/quantity.hpp"
 

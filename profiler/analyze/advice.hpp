@@ -40,20 +40,20 @@ struct advice {
   advice_kind kind = advice_kind::leave_it;
   advice_grade grade = advice_grade::counted;
   advice_reach reach = advice_reach::setting;
-  std::uint32_t site = 0;             // the costliest site: an index into profile::sites
-  std::vector<std::uint32_t> sites;   // all sites that the advice covers
-  std::string type;                   // "": not known, or several
-  std::string place;                  // "file:line function" of what would be changed; "": the whole program
-  std::string headline;               // one line
-  std::string reason;                 // a sentence or two
-  std::string change;                 // the lines to write, or the command to use
-  std::vector<std::string> evidence;  // the figures behind the advice, one sentence each
-  std::vector<environment_variable> variables;  // variables to set, for advice without a change of code
-  std::string library;                          // the malloc to preload; empty: tarn's, or none
-  double counted_ns = 0;                        // CPU time that the places cost now, over the whole run
-  double counted_variance = 0;                  // of counted_ns, in ns squared
-  double saving_ns = 0;                         // measured CPU time that the change saves
-  double low_ns = 0;                            // ends of its interval; below 0: it may cost time
+  std::uint32_t site = 0;                 // the costliest site: an index into profile::sites
+  std::vector<std::uint32_t> sites = {};  // all sites that the advice covers
+  std::string type = {};                  // "": not known, or several
+  std::string place = {};     // "file:line function" of what would be changed; "": the whole program
+  std::string headline = {};  // one line
+  std::string reason = {};    // a sentence or two
+  std::string change = {};    // the lines to write, or the command to use
+  std::vector<std::string> evidence = {};            // the figures behind the advice, one sentence each
+  std::vector<environment_variable> variables = {};  // variables to set, for advice without a change of code
+  std::string library = {};                          // the malloc to preload; empty: tarn's, or none
+  double counted_ns = 0;                             // CPU time that the places cost now, over the whole run
+  double counted_variance = 0;                       // of counted_ns, in ns squared
+  double saving_ns = 0;                              // measured CPU time that the change saves
+  double low_ns = 0;                                 // ends of its interval; below 0: it may cost time
   double high_ns = 0;
   double share = 0;  // of the program's CPU time: of saving_ns where it is measured, of counted_ns otherwise
   bool fails = false;       // refuted, as the program fails with it

@@ -320,9 +320,7 @@ std::vector<advice> advise_recyclers(const advice_facts& facts) {
     for (const std::uint32_t index : one.sites) bytes += facts.p.sites[index].figures.bytes;
     // Few objects live at a time, and not for long: otherwise a new one finds none to reuse.
     if (alive > part_alive * bytes || one.lifetime_ns / one.frees > part_alive * facts.duration_ns) continue;
-    advice next;
-    next.kind = advice_kind::recycler;
-    next.sites = one.sites;
+    advice next{.kind = advice_kind::recycler, .sites = one.sites};
     std::stable_sort(next.sites.begin(), next.sites.end(), [&facts](std::uint32_t a, std::uint32_t b) {
       return cost_of(facts.p, facts.p.sites[a].figures).total() >
              cost_of(facts.p, facts.p.sites[b].figures).total();

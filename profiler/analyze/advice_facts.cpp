@@ -150,14 +150,12 @@ bool takes_cpp(const source_frame& place) {
 }
 
 advice for_group(advice_kind kind, const advice_facts& facts, const site_group& group) {
-  advice one;
-  one.kind = kind;
-  one.reach = reach_of(facts.p, group.place);
-  one.sites = group.sites;
-  one.site = group.sites.front();
-  one.type = group.type;
-  one.place = say_place(group.place);
-  return one;
+  return {.kind = kind,
+          .reach = reach_of(facts.p, group.place),
+          .site = group.sites.front(),
+          .sites = group.sites,
+          .type = group.type,
+          .place = say_place(group.place)};
 }
 
 std::string say_of_cpu(const advice_facts& facts, double ns) {

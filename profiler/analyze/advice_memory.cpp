@@ -41,10 +41,7 @@ std::optional<advice> advise_keeping_memory(const advice_facts& facts) {
   // Without a site no page is malloc's, although the kernel has counted faults.
   if (sum.sites.empty() || sum.pages < fewest_refaults || sum.pages < spare_part * sum.all_pages)
     return std::nullopt;
-  advice one;
-  one.kind = advice_kind::tunable;
-  one.sites = sum.sites;
-  one.site = sum.sites.front();
+  advice one{.kind = advice_kind::tunable, .site = sum.sites.front(), .sites = sum.sites};
   set_counted(one, facts, sum.pages * facts.first_touch_ns(), facts.cost_variance(sum));
   const double keep = round_up(std::max(2 * sum.peak_bytes, 0x1p26), 0x1p20);
   one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=" +
@@ -84,10 +81,7 @@ std::optional<advice> advise_huge_pages(const advice_facts& facts) {
   }
   const double per_huge = facts.huge_page_bytes / facts.page_bytes;
   if (sites.empty() || prices.huge_fault >= per_huge * prices.fault) return std::nullopt;
-  advice one;
-  one.kind = advice_kind::huge_pages;
-  one.sites = sites;
-  one.site = sites.front();
+  advice one{.kind = advice_kind::huge_pages, .site = sites.front(), .sites = sites};
   set_counted(one, facts, pages * facts.fault_ns(), variance);
   one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
   one.headline = "Ask for huge pages: no code changes";

@@ -72,10 +72,8 @@ bool has_scopes(Dwarf_Die& die) {
     case DW_LANG_C89:
     case DW_LANG_C99:
     case DW_LANG_C11:
-    case DW_LANG_Mips_Assembler:
-      return false;
-    default:
-      return true;
+    case DW_LANG_Mips_Assembler: return false;
+    default: return true;
   }
 }
 
@@ -301,9 +299,7 @@ std::vector<source_frame> debug_index::frames_at(std::uint64_t address) {
   if (dwarf_getsrcfiles(&where->die, &files, &file_count) != 0) files = nullptr;
   std::vector<source_frame> frames;
   for (std::size_t index = chain.size(); index-- > 0;) {
-    source_frame frame;
-    frame.function = name_of(chain[index]);
-    frame.inlined = index != 0;
+    source_frame frame{.function = name_of(chain[index]), .inlined = index != 0};
     if (index + 1 == chain.size()) {
       set_place(*where, address, chain[index], frame);
     } else {

@@ -2,7 +2,6 @@
 #include "profiler/analyze/memory_kinds.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <utility>
 

@@ -30,8 +30,8 @@ struct plan_site {
   plan_use use = plan_use::pool;
   std::uint64_t size = 0;   // pool: bytes of a slot; larger blocks are left to malloc
   std::uint32_t group = 0;  // sites of one group share a pool
-  std::string type;         // for readers; `place` likewise
-  std::string place;
+  std::string type = {};    // for readers; `place` likewise
+  std::string place = {};
   // Innermost first; as many as distinguish the site from sites that are not in the plan.
   std::vector<plan_frame> frames;
 };

@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <fstream>
@@ -68,12 +67,9 @@ bool allocates_for_others(const source_frame& frame) {
 bool is_plumbing(const source_frame& frame) {
   switch (frame.kind) {
     case frame_kind::interpreter:
-    case frame_kind::runtime:
-      return true;
-    case frame_kind::script:
-      return is_standard_script(frame.function, frame.file);
-    case frame_kind::native:
-      break;
+    case frame_kind::runtime: return true;
+    case frame_kind::script: return is_standard_script(frame.function, frame.file);
+    case frame_kind::native: break;
   }
   return allocates_for_others(frame);
 }

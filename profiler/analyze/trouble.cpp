@@ -170,14 +170,10 @@ trouble trouble_of(const profile& p) {
 
 const char* name_of(trouble_kind kind) {
   switch (kind) {
-    case trouble_kind::death:
-      return "death";
-    case trouble_kind::peak:
-      return "peak";
-    case trouble_kind::growth:
-      return "growth";
-    case trouble_kind::time:
-      break;
+    case trouble_kind::death: return "death";
+    case trouble_kind::peak: return "peak";
+    case trouble_kind::growth: return "growth";
+    case trouble_kind::time: break;
   }
   return "time";
 }

@@ -82,8 +82,7 @@ std::string image_of(pid_t process) {
                          "A security module may forbid mprotect. Start the program under tarn profile.");
     case attach_result::recording:
     case attach_result::no_memory:
-    case attach_result::busy:
-      break;
+    case attach_result::busy: break;
   }
   throw attach_error(fmt::format("process {} has no memory for the recorder", process),
                      "Its limit on address space (ulimit -v) is too low.");
@@ -302,9 +301,7 @@ bool attached_process::try_thread(const target& there, pid_t id, safe_point& poi
       proc_text(static_cast<std::uint32_t>(getpid()), "status"));
   bool done = false;
   if (there.lock.is_free() && !thread->in_restartable_sequence() && point.is_at_one(id)) {
-    call_limits limits;
-    limits.lock = there.lock.address();
-    limits.go_on = meanwhile_;
+    call_limits limits{.lock = there.lock.address(), .go_on = meanwhile_};
     try {
       thread->begin_calls(there.code, std::move(limits));
       call_context context{there.process, *thread, there.libc, there.lock.address()};

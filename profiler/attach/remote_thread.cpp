@@ -261,9 +261,7 @@ bool remote_thread::keep_errno(std::uint64_t address) {
 
 std::uint64_t remote_thread::call(std::uint64_t function, std::initializer_list<std::uint64_t> arguments) {
   std::vector<unsigned char> frame = frame_of(after_, frame_, return_);
-  call_words words;
-  words.error_address = error_address_;
-  words.error = static_cast<std::uint32_t>(error_);
+  call_words words{.error_address = error_address_, .error = static_cast<std::uint32_t>(error_)};
   std::memcpy(frame.data() + (words_address(frame_) - frame_), &words, sizeof words);
   register_set set = before_.registers;
   prepare_call(set, function, arguments, frame_, return_);

@@ -10,7 +10,6 @@
 #include <cerrno>
 
 #include "profiler/attach/frame_parts.hpp"
-#include "profiler/attach/remote_module.hpp"
 #include "profiler/attach/thread_state.hpp"
 
 namespace tarn::profiler {

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <vector>
 
 #include "os/invariant.hpp"
 #include "profiler/collect/open_table.hpp"

@@ -2,7 +2,6 @@
 #include "profiler/collect/event_stream.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "profiler/model/script_address.hpp"
 
@@ -114,42 +113,22 @@ bool event_stream::take_text(std::uint64_t first) {
 void event_stream::take_note(std::uint64_t first) {
   const std::uint64_t figure = first >> 12;
   switch (static_cast<note_kind>(first >> 4 & 255)) {
-    case note_kind::size:
-      notes_.size = figure;
-      break;
-    case note_kind::alignment:
-      notes_.alignment = figure;
-      break;
-    case note_kind::usable:
-      notes_.usable = figure;
-      break;
-    case note_kind::checked_pages:
-      notes_.checked_pages = figure;
-      break;
-    case note_kind::resident_pages:
-      notes_.resident_pages = figure;
-      break;
-    case note_kind::call_ticks:
-      notes_.took = duration(figure);
-      break;
-    case note_kind::untimed_call:
-      notes_.took = {true, false, false, 0};
-      break;
+    case note_kind::size: notes_.size = figure; break;
+    case note_kind::alignment: notes_.alignment = figure; break;
+    case note_kind::usable: notes_.usable = figure; break;
+    case note_kind::checked_pages: notes_.checked_pages = figure; break;
+    case note_kind::resident_pages: notes_.resident_pages = figure; break;
+    case note_kind::call_ticks: notes_.took = duration(figure); break;
+    case note_kind::untimed_call: notes_.took = {true, false, false, 0}; break;
     case note_kind::free_ticks:
       if (has_thread_) model_->free_took(thread_, duration(figure));
       break;
-    case note_kind::stack_end:
-      model_->thread_stack(figure);
-      break;
-    case note_kind::nothing_ticks:
-      model_->nothing_took(duration(figure));
-      break;
+    case note_kind::stack_end: model_->thread_stack(figure); break;
+    case note_kind::nothing_ticks: model_->nothing_took(duration(figure)); break;
     case note_kind::untimed_free:
       if (has_thread_) model_->free_took(thread_, {true, false, false, 0});
       break;
-    case note_kind::halvings:
-      halvings_ = static_cast<std::uint8_t>(std::min(figure, most_halvings));
-      break;
+    case note_kind::halvings: halvings_ = static_cast<std::uint8_t>(std::min(figure, most_halvings)); break;
   }
   ++at_;
 }
@@ -170,13 +149,9 @@ bool event_stream::take_untimed(std::uint64_t first) {
       begin_thread(static_cast<std::uint32_t>(first >> 32));
       ++at_;
       return true;
-    case word_kind::text:
-      return take_text(first);
-    case word_kind::note:
-      take_note(first);
-      return true;
-    default:
-      break;
+    case word_kind::text: return take_text(first);
+    case word_kind::note: take_note(first); return true;
+    default: break;
   }
   broken_ = true;
   at_ = head_;
@@ -194,17 +169,11 @@ bool event_stream::peek(std::uint64_t& time_ns) {
       case word_kind::aligned:
       case word_kind::operator_new:
       case word_kind::realloc_end:
-      case word_kind::unmap:
-        count = 2;
-        break;
+      case word_kind::unmap: count = 2; break;
       case word_kind::free:
       case word_kind::operator_delete:
-      case word_kind::realloc_begin:
-        count = 1;
-        break;
-      case word_kind::map:
-        count = 3;
-        break;
+      case word_kind::realloc_begin: count = 1; break;
+      case word_kind::map: count = 3; break;
       default:
         if (!take_untimed(first)) return false;
         continue;
@@ -224,10 +193,7 @@ bool event_stream::peek(std::uint64_t& time_ns) {
 }
 
 allocation_event event_stream::allocation(event_kind kind) const {
-  allocation_event event;
-  event.kind = kind;
-  event.time_ns = next_ns_;
-  event.address = address_of(event_[0]);
+  allocation_event event{.time_ns = next_ns_, .address = address_of(event_[0]), .kind = kind};
   const std::uint64_t size = event_[1] >> 32;
   event.size = size == size_elsewhere ? notes_.size : size;
   event.usable = notes_.usable;
@@ -249,16 +215,10 @@ void event_stream::take() {
     case word_kind::malloc:
     case word_kind::calloc:
     case word_kind::aligned:
-    case word_kind::operator_new:
-      model_->allocated(thread_, allocation(event_of(kind)));
-      break;
+    case word_kind::operator_new: model_->allocated(thread_, allocation(event_of(kind))); break;
     case word_kind::free:
-    case word_kind::operator_delete:
-      model_->freed(thread_, release(event_of(kind)));
-      break;
-    case word_kind::realloc_begin:
-      model_->realloc_begins(thread_, release(event_kind::realloc));
-      break;
+    case word_kind::operator_delete: model_->freed(thread_, release(event_of(kind))); break;
+    case word_kind::realloc_begin: model_->realloc_begins(thread_, release(event_kind::realloc)); break;
     case word_kind::realloc_end: {
       const allocation_event event = allocation(event_kind::realloc);
       model_->realloc_ends(thread_, event, event.address != unrecorded_block);
@@ -267,11 +227,8 @@ void event_stream::take() {
     case word_kind::map:
       model_->mapped(thread_, next_ns_, address_of(event_[0]), event_[1], node_at(event_[2] & 0xffffffff));
       break;
-    case word_kind::unmap:
-      model_->unmapped(thread_, next_ns_, address_of(event_[0]), event_[1]);
-      break;
-    default:
-      break;
+    case word_kind::unmap: model_->unmapped(thread_, next_ns_, address_of(event_[0]), event_[1]); break;
+    default: break;
   }
   notes_ = {};
   at_ += event_words_;

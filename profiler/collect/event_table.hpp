@@ -58,9 +58,7 @@ class event_table {
 };
 
 inline table event_table::take() {
-  table rows;
-  rows.name = "events";
-  rows.rows = waiting();
+  table rows{.name = "events", .rows = waiting()};
   constexpr const char* names[] = {"time_ns", "thread", "kind", "block", "size", "stack", "extra"};
   for (std::size_t index = 0; index < std::size(names); ++index) {
     rows.columns.push_back({names[index], std::exchange(columns_[index], {})});

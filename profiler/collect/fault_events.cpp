@@ -135,9 +135,7 @@ std::string why(int error) {
 
 // The fields that follow the event's id.
 clock_sample read_clock_sample(record_reader& in) {
-  clock_sample sample;
-  sample.instruction = in.word();
-  sample.process = in.half();
+  clock_sample sample{.instruction = in.word(), .process = in.half()};
   in.half();
   sample.time_ns = in.word();
   // The size of the stack dump, or the kind of registers that follow; 0: nothing follows.
@@ -294,20 +292,16 @@ void fault_events::take_from(perf_ring& records, kernel_events& to) {
 
 void fault_events::take(record_reader& in, kernel_events& to) {
   switch (in.header().type) {
-    case PERF_RECORD_SAMPLE:
-      return take_sample(in, to);
+    case PERF_RECORD_SAMPLE: return take_sample(in, to);
     case PERF_RECORD_LOST:
       in.word();  // the id of the event whose record follows
       lost_ += static_cast<double>(in.word());
       return;
-    case PERF_RECORD_MMAP2:
-      return take_mapping(in, to.mappings.emplace_back());
+    case PERF_RECORD_MMAP2: return take_mapping(in, to.mappings.emplace_back());
     case PERF_RECORD_FORK:
     case PERF_RECORD_EXIT:
-    case PERF_RECORD_COMM:
-      return take_process(in, to.processes.emplace_back());
-    default:
-      return;
+    case PERF_RECORD_COMM: return take_process(in, to.processes.emplace_back());
+    default: return;
   }
 }
 

@@ -9,7 +9,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "profiler/format/quantity.hpp"
 #include "profiler/proc/proc_status.hpp"

@@ -41,8 +41,7 @@ bool is_root(const memory_piece& piece) {
       return !piece.name.empty();
     case memory_use::other:
     case memory_use::mapped:
-    case memory_use::written:
-      break;
+    case memory_use::written: break;
   }
   return true;
 }

@@ -110,11 +110,7 @@ std::vector<memory_piece> pieces_of(const std::vector<mapping>& mappings, const 
   for (std::size_t index = 0; index < mappings.size(); ++index) {
     const mapping& whole = mappings[index];
     if (!is_without_file(whole)) continue;
-    memory_piece first;
-    first.start = whole.start;
-    first.end = whole.end;
-    first.whole = index;
-    first.use = use_by_name(whole);
+    memory_piece first{.start = whole.start, .end = whole.end, .use = use_by_name(whole), .whole = index};
     if (first.use == memory_use::other && whole.name.empty() && index > 0 &&
         mappings[index - 1].end == whole.start && mappings[index - 1].is_file() && whole.writable) {
       first.use = is_recorders(mappings[index - 1].name) ? memory_use::recorder : memory_use::written;

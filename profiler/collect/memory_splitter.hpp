@@ -30,7 +30,7 @@ struct memory_piece {
   std::uint64_t end = 0;
   memory_use use = memory_use::other;
   std::uint32_t site = 0;  // of the mmap call that made it
-  std::string name;        // of the file whose .bss it is, if it is one
+  std::string name = {};   // of the file whose .bss it is, if it is one
   std::size_t whole = 0;   // index of its mapping
   double resident_bytes = 0;
 };

@@ -39,7 +39,7 @@ struct allocation_event {
   event_kind kind = event_kind::malloc;
   // The block was sampled at the distance model_settings::sample_bytes, halved this often.
   std::uint8_t halvings = 0;
-  call_duration took;
+  call_duration took = {};
 };
 
 struct release_event {

@@ -19,10 +19,10 @@ struct process_identity {
   std::uint32_t pid = 0;            // from the kernel
   uid_t user = 0;                   // from the kernel, when the recording began
   std::uint32_t parent_pid = 0;
-  std::string program;  // the executable file
-  std::string command;  // the name by which it was started
-  std::string allocator;
-  std::vector<std::string> arguments;
+  std::string program = {};  // the executable file
+  std::string command = {};  // the name by which it was started
+  std::string allocator = {};
+  std::vector<std::string> arguments = {};
   std::uint64_t start_ns = 0;     // where its times begin
   std::uint64_t recorded_ns = 0;  // when its recorder began; from start_ns to here the dynamic loader ran
   double start_seconds = 0;       // of start_ns, since 1970

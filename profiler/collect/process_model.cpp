@@ -85,9 +85,7 @@ void process_model::finish_events() {
   // It happened in a signal handler, or bypassed the hooks.
   const living_block gone = *odd;
   ++odd_events_;
-  release_event release;
-  release.time_ns = event.time_ns;
-  release.address = event.address;
+  release_event release{.time_ns = event.time_ns, .address = event.address};
   blocks_.erase(event.address);
   remove_block(gone.thread, gone, release);
 }

@@ -36,19 +36,9 @@ void process_output::open(const process_identity& who, bool is_main, std::option
   validate();
 }
 
-bool process_output::store(const profile& p) {
+bool process_output::tries(const std::function<void()>& write) {
   try {
-    if (file_) file_->checkpoint(p);
-    return true;
-  } catch (const profile_error& error) {
-    problem_ = error.what();  // the next checkpoint tries again
-    return !file_->has_events();
-  }
-}
-
-bool process_output::append_events(const table& rows) {
-  try {
-    if (file_) file_->append_events(rows);
+    write();
     return true;
   } catch (const profile_error& error) {
     problem_ = error.what();
@@ -56,25 +46,26 @@ bool process_output::append_events(const table& rows) {
   }
 }
 
+bool process_output::store(const profile& p) {
+  // The next checkpoint tries again.
+  return !file_ || tries([&] { file_->checkpoint(p); }) || !file_->has_events();
+}
+
+bool process_output::append_events(const table& rows) {
+  return !file_ || tries([&] { file_->append_events(rows); });
+}
+
 // If the disk is full, a profile can best do without single events.
 void process_output::give_up_events(profile& p, const std::function<void()>& fill) {
   without_events_ = "single events are left out: " + std::exchange(problem_, {});
   fill();
-  try {
-    file_->drop_events(p);
-  } catch (const profile_error& error) {
-    problem_ = error.what();
-  }
+  tries([&] { file_->drop_events(p); });
 }
 
 void process_output::finish(const profile& p) {
   if (file_) {
     problem_.clear();
-    try {
-      file_->finish(p);
-    } catch (const profile_error& error) {
-      problem_ = error.what();
-    }
+    tries([&] { file_->finish(p); });
   }
   report_problem();
   file_.reset();

@@ -49,6 +49,8 @@ class process_output {
  private:
   friend class process_output_test_access;
 
+  bool tries(const std::function<void()>& write);  // false: the problem is known
+
   output_files* files_;
   std::unique_ptr<profile_file> file_;
   std::string path_;

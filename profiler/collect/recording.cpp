@@ -228,10 +228,8 @@ void recording::add_process(arrival&& from) {
   const bool is_first_image = earlier == nullptr || page.parent_serial != 0 ||
                               (status && earlier->identity().is_another(status->start_ticks));
   if (earlier != nullptr && is_first_image) end_process(*earlier);
-  process_identity who;
-  who.pid = from.process;
-  who.user = from.user;
-  who.parent_pid = static_cast<std::uint32_t>(page.parent_pid);
+  process_identity who{
+      .pid = from.process, .user = from.user, .parent_pid = static_cast<std::uint32_t>(page.parent_pid)};
   // Only the first image was made by fork; after exec there is no parent to add to.
   who.parent_serial = is_first_image ? page.parent_serial : 0;
   who.recorded_ns = std::min(clock_.to_ns(page.start_ticks), raw_clock_ns());

@@ -23,12 +23,12 @@ struct recording_settings {
   bool keep_events = true;           // in mode full
   double checkpoint_seconds = 5;     // shortest time between two checkpoints of a file
   std::string output;                // empty: tarn-PROGRAM-PID.prof here
-  std::string directory;             // directory of files without a given name; empty: the current one
+  std::string directory = {};        // directory of files without a given name; empty: the current one
   // A process that runs already (tarn attach); 0: this process starts the program.
   std::uint32_t program = 0;
-  symbol_settings symbols;
-  price_list prices;
-  std::optional<recorded_command> command;  // stored in the program's own file
+  symbol_settings symbols = {};
+  price_list prices = {};
+  std::optional<recorded_command> command = {};  // stored in the program's own file
   // What the caller knows: kernel, thp, privilege, refused ...
   nlohmann::json meta = nlohmann::json::object();
 

@@ -5,7 +5,6 @@
 // highest_ is the most resident memory of all rows. Not thread-safe.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>

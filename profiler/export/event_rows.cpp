@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "profiler/format/table_file.hpp"
-#include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
 

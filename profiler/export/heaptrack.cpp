@@ -178,19 +178,14 @@ class heaptrack_writer {
         case event_malloc:
         case event_calloc:
         case event_aligned:
-        case event_new:
-          write_allocation(block[row], size[row], stack[row]);
-          break;
+        case event_new: write_allocation(block[row], size[row], stack[row]); break;
         case event_realloc:
           write_free(extra[row]);
           write_allocation(block[row], size[row], stack[row]);
           break;
         case event_free:
-        case event_delete:
-          write_free(block[row]);
-          break;
-        default:
-          break;
+        case event_delete: write_free(block[row]); break;
+        default: break;
       }
     }
   }

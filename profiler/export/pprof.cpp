@@ -18,12 +18,9 @@ using namespace pprof;
 
 const char* pprof_unit(base_unit unit) {
   switch (unit) {
-    case base_unit::count:
-      return "count";
-    case base_unit::bytes:
-      return "bytes";
-    case base_unit::ns:
-      break;
+    case base_unit::count: return "count";
+    case base_unit::bytes: return "bytes";
+    case base_unit::ns: break;
   }
   return "nanoseconds";
 }

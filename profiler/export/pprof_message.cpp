@@ -46,8 +46,7 @@ bool message_reader::next(message_field& out) {
     case four_bytes:
       if (!skip(4)) return false;
       break;
-    default:
-      return false;
+    default: return false;
   }
   out.whole = from.substr(0, from.size() - rest_.size());
   is_broken_ = false;

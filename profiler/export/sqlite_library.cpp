@@ -20,19 +20,23 @@ namespace {
 constexpr const char* file_name = "libsqlite3.so.0";
 constexpr const char* how_to_get = "Debian, Ubuntu: apt install libsqlite3-0";
 
-struct library {
-  decltype(&sqlite3_open_v2) open = nullptr;
-  decltype(&sqlite3_close) close = nullptr;
-  decltype(&sqlite3_exec) exec = nullptr;
-  decltype(&sqlite3_errmsg) errmsg = nullptr;
-  decltype(&sqlite3_prepare_v2) prepare = nullptr;
-  decltype(&sqlite3_bind_int64) bind_int64 = nullptr;
-  decltype(&sqlite3_bind_double) bind_double = nullptr;
-  decltype(&sqlite3_bind_text) bind_text = nullptr;
-  decltype(&sqlite3_step) step = nullptr;
-  decltype(&sqlite3_reset) reset = nullptr;
-  decltype(&sqlite3_clear_bindings) clear_bindings = nullptr;
-  decltype(&sqlite3_finalize) finalize = nullptr;
+class library {
+  void* const handle_ =
+      dlopen(file_name, RTLD_NOW | RTLD_LOCAL);  // before the functions, which are found by it
+
+ public:
+  decltype(&sqlite3_open_v2) open = find<decltype(open)>("sqlite3_open_v2");
+  decltype(&sqlite3_close) close = find<decltype(close)>("sqlite3_close");
+  decltype(&sqlite3_exec) exec = find<decltype(exec)>("sqlite3_exec");
+  decltype(&sqlite3_errmsg) errmsg = find<decltype(errmsg)>("sqlite3_errmsg");
+  decltype(&sqlite3_prepare_v2) prepare = find<decltype(prepare)>("sqlite3_prepare_v2");
+  decltype(&sqlite3_bind_int64) bind_int64 = find<decltype(bind_int64)>("sqlite3_bind_int64");
+  decltype(&sqlite3_bind_double) bind_double = find<decltype(bind_double)>("sqlite3_bind_double");
+  decltype(&sqlite3_bind_text) bind_text = find<decltype(bind_text)>("sqlite3_bind_text");
+  decltype(&sqlite3_step) step = find<decltype(step)>("sqlite3_step");
+  decltype(&sqlite3_reset) reset = find<decltype(reset)>("sqlite3_reset");
+  decltype(&sqlite3_clear_bindings) clear_bindings = find<decltype(clear_bindings)>("sqlite3_clear_bindings");
+  decltype(&sqlite3_finalize) finalize = find<decltype(finalize)>("sqlite3_finalize");
 
   static const library& get() {
     static const library one;
@@ -40,30 +44,13 @@ struct library {
   }
 
  private:
-  library() {
-    void* const handle = dlopen(file_name, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr)
+  template <class Function>
+  Function find(const char* name) const {
+    if (handle_ == nullptr)
       throw profile_error(std::string("--sqlite needs the library libsqlite3, which is not installed; ") +
                           how_to_get);
-    find(handle, "sqlite3_open_v2", open);
-    find(handle, "sqlite3_close", close);
-    find(handle, "sqlite3_exec", exec);
-    find(handle, "sqlite3_errmsg", errmsg);
-    find(handle, "sqlite3_prepare_v2", prepare);
-    find(handle, "sqlite3_bind_int64", bind_int64);
-    find(handle, "sqlite3_bind_double", bind_double);
-    find(handle, "sqlite3_bind_text", bind_text);
-    find(handle, "sqlite3_step", step);
-    find(handle, "sqlite3_reset", reset);
-    find(handle, "sqlite3_clear_bindings", clear_bindings);
-    find(handle, "sqlite3_finalize", finalize);
-  }
-
-  template <class Function>
-  static void find(void* handle, const char* name, Function& to) {
-    to = reinterpret_cast<Function>(dlsym(handle, name));
-    if (to == nullptr)
-      throw profile_error(std::string("libsqlite3 has no ") + name + "; install a newer version");
+    if (void* const found = dlsym(handle_, name)) return reinterpret_cast<Function>(found);
+    throw profile_error(std::string("libsqlite3 has no ") + name + "; install a newer version");
   }
 };
 

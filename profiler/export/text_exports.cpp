@@ -98,14 +98,12 @@ std::string label_value(std::string_view text) {
 // Prometheus counts in base units.
 std::string prometheus_name(const metric& what) {
   switch (what.unit) {
-    case base_unit::ns:
-      return fmt::format("tarn_profile_{}_seconds", what.name);
+    case base_unit::ns: return fmt::format("tarn_profile_{}_seconds", what.name);
     case base_unit::bytes:
       return what.name.find("bytes") == std::string_view::npos
                  ? fmt::format("tarn_profile_{}_bytes", what.name)
                  : fmt::format("tarn_profile_{}", what.name);
-    case base_unit::count:
-      break;
+    case base_unit::count: break;
   }
   return fmt::format("tarn_profile_{}", what.name);
 }

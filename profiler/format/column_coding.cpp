@@ -234,12 +234,9 @@ decode_result decode_column(std::span<const std::uint8_t>& bytes, std::size_t ro
   const auto values = bytes.first(length);
   bytes = bytes.subspan(length);
   switch (static_cast<column_kind>(kind)) {
-    case column_kind::whole:
-      return decode_whole(values, way, rows, budget, result);
-    case column_kind::real:
-      return decode_reals(values, way, rows, budget, result);
-    case column_kind::text:
-      return decode_texts(values, way, rows, budget, result);
+    case column_kind::whole: return decode_whole(values, way, rows, budget, result);
+    case column_kind::real: return decode_reals(values, way, rows, budget, result);
+    case column_kind::text: return decode_texts(values, way, rows, budget, result);
   }
   return decode_result::unknown;
 }

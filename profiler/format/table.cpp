@@ -67,9 +67,7 @@ std::size_t memory_of(const table& contents) {
 }
 
 table empty_like(const table& rows) {
-  table empty;
-  empty.name = rows.name;
-  empty.replaces = rows.replaces;
+  table empty{.name = rows.name, .replaces = rows.replaces};
   for (const column& each : rows.columns) {
     std::visit(
         [&](const auto& values) {

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -57,7 +56,7 @@ struct column {
 struct table {
   std::string name;
   std::size_t rows = 0;
-  std::vector<column> columns;
+  std::vector<column> columns = {};
   // true: the table replaces all earlier ones of its name (a checkpoint); false: it continues them.
   bool replaces = false;
 
@@ -123,7 +122,8 @@ struct read_outcome {
   std::uint64_t chunks = 0;
   std::uint64_t good_bytes = 0;
   std::uint64_t file_bytes = 0;
-  std::string damage;  // empty: the whole file; otherwise what was wrong after good_bytes, in a few words
+  std::string damage =
+      {};  // empty: the whole file; otherwise what was wrong after good_bytes, in a few words
   bool ends_early = false;  // that the file ends within a chunk or a table, as that of a killed writer does
 };
 

@@ -100,9 +100,7 @@ class chunk_reader {
   }
 
   read_outcome run() {
-    read_outcome outcome;
-    outcome.file_bytes = file_.size();
-    outcome.good_bytes = at_ = file_header_bytes;
+    read_outcome outcome{.good_bytes = at_ = file_header_bytes, .file_bytes = file_.size()};
     while (at_ < file_.size() && outcome.damage.empty()) {
       outcome.damage = next();
       outcome.ends_early = outcome.damage == cut_off;
@@ -176,10 +174,7 @@ class chunk_reader {
       if (ZSTD_isError(size) != 0 || size != header.unpacked) return malformed;
       plain = plain_;
     }
-    table contents;
-    contents.name = name;
-    contents.rows = header.rows;
-    contents.replaces = (header.flags & replaces_flag) != 0;
+    table contents{.name = name, .rows = header.rows, .replaces = (header.flags & replaces_flag) != 0};
     if (!decode(plain, contents)) return malformed;
     at_ = payload + header.stored;
     if (name == parts_.table) return deliver_part(std::move(contents), header, payload);

@@ -185,9 +185,7 @@ void table_writer::append(const chunk_packer& chunks) {
 }
 
 void table_writer::append_json(std::string_view name, std::string_view json) {
-  table contents;
-  contents.name = name;
-  contents.rows = 1;
+  table contents{.name = std::string(name), .rows = 1};
   contents.columns.push_back({"json", texts{std::string(json)}});
   contents.replaces = true;
   append(contents);

@@ -47,13 +47,11 @@ constexpr known_member known_members[] = {
 
 bool fits(const nlohmann::json& value, const known_member& member) {
   switch (member.type) {
-    case kind::text:
-      return value.is_string();
+    case kind::text: return value.is_string();
     case kind::texts:
       return value.is_array() &&
              std::all_of(value.begin(), value.end(), [](const auto& each) { return each.is_string(); });
-    case kind::number:
-      break;
+    case kind::number: break;
   }
   return value.is_number() && value.get<double>() >= member.least && value.get<double>() <= member.most;
 }

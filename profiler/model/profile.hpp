@@ -49,7 +49,7 @@ enum class frame_kind : std::uint8_t {
 // of them, innermost first.
 struct source_frame {
   std::string function;  // demangled; "?? (module+0x12ab)" where there is no symbol
-  std::string file;
+  std::string file = {};
   std::uint32_t line = 0;
   bool inlined = false;  // into the next one
   frame_kind kind = frame_kind::native;
@@ -139,12 +139,12 @@ struct thread_pair {
 struct site {
   std::uint32_t stack = 0;
   std::uint32_t process = 0;  // index into profile::processes; 0 if sites are joined
-  std::string type;           // "" : not known
+  std::string type = {};      // "" : not known
   type_evidence evidence = type_evidence::none;
-  site_figures figures;
-  std::vector<size_count> sizes;          // by count, descending
-  std::vector<lifetime_count> lifetimes;  // of freed blocks
-  std::vector<thread_pair> threads;       // of freed blocks
+  site_figures figures = {};
+  std::vector<size_count> sizes;               // by count, descending
+  std::vector<lifetime_count> lifetimes = {};  // of freed blocks
+  std::vector<thread_pair> threads = {};       // of freed blocks
 };
 
 // The state of the whole program at one time.
@@ -209,31 +209,31 @@ struct process_part {
 struct profile {
   // The table meta as in the file: program, arguments, pid, command, start, duration_ns, mode, sample_bytes,
   // fault_period, kernel, page_bytes, thp, allocator, privilege, refused (a list of sentences), tarn_version.
-  nlohmann::json meta;
+  nlohmann::json meta = {};
   profile_mode mode = profile_mode::sample;
-  price_list prices;
-  std::vector<module_info> modules;
-  std::vector<stack_node> stacks;  // [0]: the empty path
-  bool stacks_changed = false;     // addresses of nodes that may be in the file already; not stored
-  std::map<std::uint64_t, std::vector<source_frame>> symbols;  // by address; innermost first
-  std::vector<thread_info> threads;
-  std::vector<site> sites;
-  std::vector<counter_row> counters;
-  memory_history memory;  // what resident memory consisted of; empty if not known
+  price_list prices = {};
+  std::vector<module_info> modules = {};
+  std::vector<stack_node> stacks = {};  // [0]: the empty path
+  bool stacks_changed = false;          // addresses of nodes that may be in the file already; not stored
+  std::map<std::uint64_t, std::vector<source_frame>> symbols = {};  // by address; innermost first
+  std::vector<thread_info> threads = {};
+  std::vector<site> sites = {};
+  std::vector<counter_row> counters = {};
+  memory_history memory = {};  // what resident memory consisted of; empty if not known
   // The processes of a merged profile (merge.hpp); empty: the profile is of one process.
-  std::vector<process_part> processes;
+  std::vector<process_part> processes = {};
   // Faults on no living block (stacks, images, the allocator's own memory), and faults that the kernel's events did
   // not report.
   double other_faults = 0;
   double unseen_faults = 0;
   double recorder_ns = 0;  // part of the program's processor time that the recorder took
-  cost_fit fit;
-  profiler::malloc_time malloc_time;
+  cost_fit fit = {};
+  profiler::malloc_time malloc_time = {};
   double lost_events = 0;
   double unwind_error_rate = 0;  // share of wrong paths among the verified ones; 0..1
   double unwind_checked = 0;
-  proof proven;        // results of `tarn prove`; rounds 0: none
-  std::string damage;  // what is damaged in the file; empty: nothing
+  proof proven = {};        // results of `tarn prove`; rounds 0: none
+  std::string damage = {};  // what is damaged in the file; empty: nothing
 };
 
 // Loads a profile. What cannot be read, or is inconsistent, is left out and described in `damage`. Throws

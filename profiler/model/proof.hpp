@@ -46,17 +46,18 @@ struct proof_way {
   std::string name;  // "jemalloc"
   // kind_name() of the advice that it carries out; "layer": the overhead of the layer for pools itself.
   std::string kind;
-  std::string headline;  // what the action does, in words
-  std::string library;   // preloaded; empty: none
-  std::string place;     // of that advice
-  std::string type;      // of that advice
-  std::vector<std::pair<std::string, std::string>> variables;
+  std::string headline;      // what the action does, in words
+  std::string library = {};  // preloaded; empty: none
+  std::string place = {};    // of that advice
+  std::string type = {};     // of that advice
+  std::vector<std::pair<std::string, std::string>> variables = {};
   proof_decision decision = proof_decision::undecided;
-  int rounds = 0;                        // in which it took part
-  std::string failure;                   // why there are no figures; empty: there are
-  std::array<proven_figure, 4> figures;  // by proof_metric; for pools, CPU time excludes the layer's overhead
-  double layer_seconds = 0;              // for pools: CPU time that was subtracted as the layer's overhead
-  double layered_ratio = 0;              // for pools: measured CPU time, including the layer, / before
+  int rounds = 0;            // in which it took part
+  std::string failure = {};  // why there are no figures; empty: there are
+  std::array<proven_figure, 4> figures =
+      {};                    // by proof_metric; for pools, CPU time excludes the layer's overhead
+  double layer_seconds = 0;  // for pools: CPU time that was subtracted as the layer's overhead
+  double layered_ratio = 0;  // for pools: measured CPU time, including the layer, / before
 
   const proven_figure& of(proof_metric metric) const { return figures[static_cast<std::size_t>(metric)]; }
   proven_figure& of(proof_metric metric) { return figures[static_cast<std::size_t>(metric)]; }
@@ -67,8 +68,8 @@ struct proof {
   int rounds = 0;            // 0: there is no proof
   double seconds = 0;        // duration of the proof
   double limit_seconds = 0;  // when it would have ended at the latest; 0: there was no limit
-  std::string load;          // load command of a server; empty: the program ran without one
-  std::vector<proof_way> ways;
+  std::string load = {};     // load command of a server; empty: the program ran without one
+  std::vector<proof_way> ways = {};
 };
 
 // `now`, and of the proof before it the ways that it did not measure, unless that was with another load.

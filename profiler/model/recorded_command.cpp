@@ -40,10 +40,7 @@ class rows_writer {
     add(prefix + "changed_ns", std::to_string(identity.changed_ns));
   }
   table finish() {
-    table rows;
-    rows.name = "command";
-    rows.replaces = true;
-    rows.rows = keys_.size();
+    table rows{.name = "command", .rows = keys_.size(), .replaces = true};
     rows.columns.push_back({"key", std::move(keys_)});
     rows.columns.push_back({"value", std::move(values_)});
     return rows;

@@ -42,17 +42,17 @@ enum class input_kind : std::uint8_t {
 
 struct recorded_command {
   std::string path;  // the executed file
-  file_identity identity;
+  file_identity identity = {};
   std::vector<std::string> words;  // argv, the program's name first
   std::string directory;
   input_kind input = input_kind::nothing;
-  std::string input_path;
-  file_identity input_identity;
+  std::string input_path = {};
+  file_identity input_identity = {};
   std::uint64_t input_offset = 0;
-  bool output_to_nothing = false;                              // standard output was /dev/null
-  std::vector<std::pair<std::string, std::string>> variables;  // variables kept with their values
-  std::map<std::string, std::uint16_t> digests;                // of the other variables' values
-  std::string seal;  // by which its user knows it again (cli/compare/own_command.hpp); "": none
+  bool output_to_nothing = false;                                   // standard output was /dev/null
+  std::vector<std::pair<std::string, std::string>> variables = {};  // variables kept with their values
+  std::map<std::string, std::uint16_t> digests = {};                // of the other variables' values
+  std::string seal = {};  // by which its user knows it again (cli/compare/own_command.hpp); "": none
 };
 
 // Why runs of a profile's program cannot be compared with the recorded one, by how that ended; empty `problem`: they can.

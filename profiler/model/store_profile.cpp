@@ -2,7 +2,6 @@
 #include "profiler/model/store_profile.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "profiler/model/known_meta.hpp"

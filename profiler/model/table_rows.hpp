@@ -158,11 +158,7 @@ nlohmann::json as_json(const std::vector<Row>& rows) {
 }
 
 inline table new_table(const char* name, std::size_t rows, bool replaces) {
-  table result;
-  result.name = name;
-  result.rows = rows;
-  result.replaces = replaces;
-  return result;
+  return {.name = name, .rows = rows, .replaces = replaces};
 }
 
 // Adds a column with value(row) for the rows [first, first + rows).

@@ -7,7 +7,6 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 
 #include "profiler/proc/proc_status.hpp"

@@ -52,14 +52,10 @@ class held_lock {
 
 attach_result result_of(begin_result begun) {
   switch (begun) {
-    case begin_result::recording:
-      return attach_result::recording;
-    case begin_result::no_memory:
-      return attach_result::no_memory;
-    case begin_result::no_session:
-      return attach_result::no_session;
-    case begin_result::no_file:
-      break;
+    case begin_result::recording: return attach_result::recording;
+    case begin_result::no_memory: return attach_result::no_memory;
+    case begin_result::no_session: return attach_result::no_session;
+    case begin_result::no_file: break;
   }
   return attach_result::no_file;
 }

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
-#include "os/syscall.hpp"
 #include "profiler/record/own_calls.hpp"
 
 namespace tarn::profiler {

@@ -111,32 +111,15 @@ void read_dynamic(module_view& module, const ElfW(Dyn) * entry) {
   bool calls_have_addends = true;
   for (; entry->d_tag != DT_NULL; ++entry) {
     switch (entry->d_tag) {
-      case DT_SYMTAB:
-        take(module.symbols, module, entry->d_un.d_ptr);
-        break;
-      case DT_STRTAB:
-        take(module.strings, module, entry->d_un.d_ptr);
-        break;
-      case DT_JMPREL:
-        take(module.calls, module, entry->d_un.d_ptr);
-        break;
-      case DT_PLTRELSZ:
-        module.call_count = entry->d_un.d_val / sizeof(ElfW(Rela));
-        break;
-      case DT_PLTREL:
-        calls_have_addends = entry->d_un.d_val == DT_RELA;
-        break;
-      case DT_RELA:
-        take(module.others, module, entry->d_un.d_ptr);
-        break;
-      case DT_RELASZ:
-        module.other_count = entry->d_un.d_val / sizeof(ElfW(Rela));
-        break;
-      case DT_GNU_HASH:
-        take(module.gnu_hash, module, entry->d_un.d_ptr);
-        break;
-      default:
-        break;
+      case DT_SYMTAB: take(module.symbols, module, entry->d_un.d_ptr); break;
+      case DT_STRTAB: take(module.strings, module, entry->d_un.d_ptr); break;
+      case DT_JMPREL: take(module.calls, module, entry->d_un.d_ptr); break;
+      case DT_PLTRELSZ: module.call_count = entry->d_un.d_val / sizeof(ElfW(Rela)); break;
+      case DT_PLTREL: calls_have_addends = entry->d_un.d_val == DT_RELA; break;
+      case DT_RELA: take(module.others, module, entry->d_un.d_ptr); break;
+      case DT_RELASZ: module.other_count = entry->d_un.d_val / sizeof(ElfW(Rela)); break;
+      case DT_GNU_HASH: take(module.gnu_hash, module, entry->d_un.d_ptr); break;
+      default: break;
     }
   }
   if (!calls_have_addends || module.calls == nullptr) module.call_count = 0;

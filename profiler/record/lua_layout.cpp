@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/record/lua_layout.hpp"
 
-#include <link.h>
-
 #include <cstring>
 #include <string_view>
 
@@ -164,15 +162,11 @@ std::uintptr_t called_name(guarded_reader& from, std::uintptr_t prototype, std::
     if ((here.operation() == op_call || here.operation() == op_tail_call) && here.a() <= wanted) return 0;
     if (here.a() != wanted) continue;
     switch (here.operation()) {
-      case op_self:
-        return here.k() ? constant_text(from, prototype, here.c()) : 0;
+      case op_self: return here.k() ? constant_text(from, prototype, here.c()) : 0;
       case op_get_global:
-      case op_get_field:
-        return constant_text(from, prototype, here.c());
-      case op_get_upvalue:
-        return upvalue_name(from, prototype, here.b());
-      case op_move:
-        return local_name(from, prototype, here.b(), static_cast<std::int32_t>((at - code) / 4));
+      case op_get_field: return constant_text(from, prototype, here.c());
+      case op_get_upvalue: return upvalue_name(from, prototype, here.b());
+      case op_move: return local_name(from, prototype, here.b(), static_cast<std::int32_t>((at - code) / 4));
       default:
         if (here.operation() < op_set_global || here.operation() > op_set_field) return 0;
     }

@@ -3,7 +3,6 @@
 // and a name are read from a function. Any thread; allocates nothing. Whatever the memory holds, reading ends.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "profiler/record/guarded_reader.hpp"

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "os/syscall.hpp"
 #include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder.hpp"
 #include "profiler/record/recorder_state.hpp"

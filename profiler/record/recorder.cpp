@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/record/recorder.hpp"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstring>
-
 #include "base/random.hpp"
-#include "os/syscall.hpp"
 #include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder_state.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/record/recorder_state.hpp"
 
-#include <errno.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>

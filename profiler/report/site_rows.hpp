@@ -48,8 +48,8 @@ struct site_row {
   std::uint32_t place = path_tree::no_frame;  // number of a frame
   std::uint32_t type = 0;                     // number of a text
   double sites = 1;
-  site_figures figures;
-  cost paid;
+  site_figures figures = {};
+  cost paid = {};
   double untouched = 0;
 };
 

@@ -221,14 +221,10 @@ void wake() {
   {
     os::lock_guard guard(lock);
     switch (thread_phase.load(std::memory_order_relaxed)) {
-      case phase::running:
-        ring();
-        return;
+      case phase::running: ring(); return;
       case phase::refused:
-      case phase::stopped:
-        return;
-      case phase::absent:
-        break;
+      case phase::stopped: return;
+      case phase::absent: break;
     }
     if (options::background_choice() == options::background::off || os::in_sandbox()) return;
     alive.store(1, std::memory_order_relaxed);

@@ -41,14 +41,10 @@ std::atomic<std::uint32_t> refusals_seen{0};
 // No limit: os::unlimited.
 std::uint64_t bytes_of(const bound& b, std::uint64_t group) {
   switch (b.what) {
-    case bound::kind::none:
-      break;
-    case bound::kind::bytes:
-      return b.value;
-    case bound::kind::automatic:
-      return group == os::unlimited ? os::unlimited : os::near(group);
-    case bound::kind::percent:
-      return group == os::unlimited ? os::unlimited : group / 100 * b.value;
+    case bound::kind::none: break;
+    case bound::kind::bytes: return b.value;
+    case bound::kind::automatic: return group == os::unlimited ? os::unlimited : os::near(group);
+    case bound::kind::percent: return group == os::unlimited ? os::unlimited : group / 100 * b.value;
   }
   return os::unlimited;
 }

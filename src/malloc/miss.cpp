@@ -42,17 +42,11 @@ void* take_in_scope(unsigned size_class) {
 void* take_object(thread_mode mode, unsigned size_class, std::size_t size) {
   void* object = nullptr;
   switch (mode) {
-    case thread_mode::cached:
-      object = engine::local_cache->allocate_slow(size_class);
-      break;
-    case thread_mode::processor:
-      object = take_from_processor(size_class);
-      break;
+    case thread_mode::cached: object = engine::local_cache->allocate_slow(size_class); break;
+    case thread_mode::processor: object = take_from_processor(size_class); break;
     // No memory is gathered for a scope over its budget.
-    case thread_mode::in_scope:
-      return take_in_scope(size_class);
-    case thread_mode::uncached:
-      break;
+    case thread_mode::in_scope: return take_in_scope(size_class);
+    case thread_mode::uncached: break;
   }
   if (TARN_LIKELY(object != nullptr)) return object;
   return take_or_reclaim(size, [=] { return engine::central_tier.take_one(size_class); });

@@ -85,14 +85,10 @@ void* take(thread_mode mode, unsigned size_class, std::size_t size) {
   const bool counts = allocation_counts::innermost != nullptr;
   if (TARN_UNLIKELY(counts)) allocation_counts::add(size);
   switch (mode) {
-    case thread_mode::cached:
-      return take_from(*engine::local_cache, size_class, size, counts);
-    case thread_mode::processor:
-      return take_at_processor(size_class, size, counts);
-    case thread_mode::in_scope:
-      return take_in_scope(*current_scope_bin, size_class, size, counts);
-    case thread_mode::uncached:
-      break;
+    case thread_mode::cached: return take_from(*engine::local_cache, size_class, size, counts);
+    case thread_mode::processor: return take_at_processor(size_class, size, counts);
+    case thread_mode::in_scope: return take_in_scope(*current_scope_bin, size_class, size, counts);
+    case thread_mode::uncached: break;
   }
   return counts ? nullptr : take_by_bytes(size_class, size);
 }

@@ -11,12 +11,9 @@ namespace tarn {
 
 bool first_touch::wants_huge(std::size_t heap_bytes) const {
   switch (mode_.load(std::memory_order_relaxed)) {
-    case huge_pages::never:
-      return false;
-    case huge_pages::always:
-      return true;
-    case huge_pages::automatic:
-      break;
+    case huge_pages::never: return false;
+    case huge_pages::always: return true;
+    case huge_pages::automatic: break;
   }
   return heap_bytes >= huge_from && os::now_ms() >= paused_until_.load(std::memory_order_relaxed);
 }

@@ -17,14 +17,10 @@ constexpr std::size_t purge_slice = 16 * mib;
 
 bool page_heap::is_due(page_backing backing, due which) {
   switch (backing) {
-    case page_backing::clean:
-      return false;
-    case page_backing::young:
-      return which == due::all;
-    case page_backing::old:
-      return true;
-    case page_backing::stuck:
-      return which != due::old;
+    case page_backing::clean: return false;
+    case page_backing::young: return which == due::all;
+    case page_backing::old: return true;
+    case page_backing::stuck: return which != due::old;
   }
   return false;
 }

@@ -184,10 +184,8 @@ class processor_caches::owned_bin : public magazine_bin<owned_bin> {
 
 std::size_t processor_caches::thread_caches_wanted() {
   switch (use_.load(std::memory_order_relaxed)) {
-    case use::on:
-      return 1;
-    case use::off:
-      return ~std::size_t{0};
+    case use::on: return 1;
+    case use::off: return ~std::size_t{0};
     default:
       return vfork_is_followed_.load(std::memory_order_relaxed)
                  ? automatic_caches_.load(std::memory_order_relaxed)

@@ -68,29 +68,14 @@ struct reader {
     switch (encoding & 0x0f) {
       case 0x00:
       case 0x04:
-      case 0x0c:
-        value = take<std::uint64_t>();
-        break;
-      case 0x02:
-        value = take<std::uint16_t>();
-        break;
-      case 0x03:
-        value = take<std::uint32_t>();
-        break;
-      case 0x0a:
-        value = static_cast<std::uintptr_t>(static_cast<std::intptr_t>(take<std::int16_t>()));
-        break;
-      case 0x0b:
-        value = static_cast<std::uintptr_t>(static_cast<std::intptr_t>(take<std::int32_t>()));
-        break;
-      case 0x01:
-        value = unsigned_number();
-        break;
-      case 0x09:
-        value = static_cast<std::uintptr_t>(signed_number());
-        break;
-      default:
-        failed = true;
+      case 0x0c: value = take<std::uint64_t>(); break;
+      case 0x02: value = take<std::uint16_t>(); break;
+      case 0x03: value = take<std::uint32_t>(); break;
+      case 0x0a: value = static_cast<std::uintptr_t>(static_cast<std::intptr_t>(take<std::int16_t>())); break;
+      case 0x0b: value = static_cast<std::uintptr_t>(static_cast<std::intptr_t>(take<std::int32_t>())); break;
+      case 0x01: value = unsigned_number(); break;
+      case 0x09: value = static_cast<std::uintptr_t>(signed_number()); break;
+      default: failed = true;
     }
     return (encoding & 0x70) == 0x10 && value != 0 ? value + place : value;
   }
@@ -191,34 +176,23 @@ class interpreter {
   bool step(reader& in, std::uint8_t opcode) {
     const unsigned operand = opcode & 0x3f;
     switch (opcode & 0xc0) {
-      case 0x40:
-        return advance(operand);  // advance_loc
-      case 0x80:
-        return set_offset(operand, static_cast<std::int64_t>(in.unsigned_number()));  // offset
-      case 0xc0:
-        return restore(operand);
-      default:
-        break;
+      case 0x40: return advance(operand);                                                      // advance_loc
+      case 0x80: return set_offset(operand, static_cast<std::int64_t>(in.unsigned_number()));  // offset
+      case 0xc0: return restore(operand);
+      default: break;
     }
     switch (operand) {
-      case 0x00:
-        return true;  // nop
-      case 0x02:
-        return advance(in.take<std::uint8_t>());  // advance_loc1
-      case 0x03:
-        return advance(in.take<std::uint16_t>());  // advance_loc2
-      case 0x04:
-        return advance(in.take<std::uint32_t>());  // advance_loc4
+      case 0x00: return true;                               // nop
+      case 0x02: return advance(in.take<std::uint8_t>());   // advance_loc1
+      case 0x03: return advance(in.take<std::uint16_t>());  // advance_loc2
+      case 0x04: return advance(in.take<std::uint32_t>());  // advance_loc4
       case 0x05: {
         const auto number = in.unsigned_number();  // offset_extended
         return set_offset(number, static_cast<std::int64_t>(in.unsigned_number()));
       }
-      case 0x06:
-        return restore(in.unsigned_number());  // restore_extended
-      case 0x07:
-        return set(in.unsigned_number(), {saved::lost, 0});  // undefined
-      case 0x08:
-        return set(in.unsigned_number(), {});  // same_value
+      case 0x06: return restore(in.unsigned_number());                // restore_extended
+      case 0x07: return set(in.unsigned_number(), {saved::lost, 0});  // undefined
+      case 0x08: return set(in.unsigned_number(), {});                // same_value
       case 0x09: {
         const auto number = in.unsigned_number();  // register
         in.unsigned_number();
@@ -271,8 +245,7 @@ class interpreter {
       case 0x2e:  // GNU_args_size
         in.unsigned_number();
         return true;
-      default:
-        return false;
+      default: return false;
     }
   }
   bool advance(std::uint64_t units) {

@@ -28,8 +28,7 @@ bool step(const frame_rule& rule, std::uintptr_t stack_pointer, std::uintptr_t f
       break;
     }
     case rule_kind::end:
-    case rule_kind::unknown:
-      return false;
+    case rule_kind::unknown: return false;
   }
   if (cfa <= stack_pointer || cfa % 8 != 0 || saved_return == 0) return false;
   out.pc_slot = cfa - 8 * static_cast<std::uintptr_t>(saved_return);

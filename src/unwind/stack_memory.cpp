@@ -33,12 +33,9 @@ bool is_readable_by_madvise(std::uintptr_t address) { return populates(address) 
 
 bool is_readable(std::uintptr_t address, stack_memory::question asked) {
   switch (asked) {
-    case stack_memory::question::sigprocmask:
-      return os::ask_for_word(address) == os::word_state::readable;
-    case stack_memory::question::madvise:
-      return is_readable_by_madvise(address);
-    case stack_memory::question::none:
-      break;
+    case stack_memory::question::sigprocmask: return os::ask_for_word(address) == os::word_state::readable;
+    case stack_memory::question::madvise: return is_readable_by_madvise(address);
+    case stack_memory::question::none: break;
   }
   return false;
 }

@@ -105,3 +105,11 @@ class Base(unittest.TestCase):
         for phrase in phrases:
             self.assertIn(phrase, result.stderr)
         self.assertEqual(result.stdout, "")
+
+
+class MadeProfiles(Base):
+    def make(self, name, *words):
+        """The path of a synthetic profile: make_profile.cpp says what the words mean."""
+        path = self.path(name)
+        self.execute(settings.make_profile, path, *map(str, words), code=0)
+        return path

@@ -1,31 +1,18 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""End-to-end tests of `tarn show`, `diff` and `export` on synthetic profiles.
-
-Usage: profile_files_test.py --tarn BIN --make-profile BIN
-"""
-import argparse
+"""End-to-end tests of `tarn show`, `diff` and `export` on synthetic profiles."""
 import gzip
 import json
 import os
 import re
 import shutil
 import sqlite3
-import sys
-import unittest
 
-from harness import Base, settings, tarn
+from harness import MadeProfiles, settings, tarn
 
 METRICS = ["cost", "malloc", "hidden", "faults", "allocations", "bytes", "live", "live_bytes", "peak"]
-make_profile = ""
 
 
-class Profiles(Base):
-    def make(self, name, *words):
-        path = self.path(name)
-        self.execute(make_profile, path, *map(str, words), code=0)
-        return path
-
+class Profiles(MadeProfiles):
     def run_tarn(self, *words, code=0):
         return tarn(*words, code=code)
 
@@ -33,7 +20,7 @@ class Profiles(Base):
         return json.loads(self.run_tarn("export", "--json", path).stdout)["totals"]
 
 
-class views(Profiles):
+class profile_views(Profiles):
     def test_totals_agree_in_every_view(self):
         path = self.make("a.tarn")
         whole = json.loads(self.run_tarn("export", "--json", path).stdout)
@@ -130,7 +117,7 @@ PATH = """WITH RECURSIVE path(depth, stack) AS (
 SELECT function, file, line FROM path JOIN stacks ON stacks.id = stack JOIN frames USING (address) ORDER BY depth, position"""
 
 
-class exports(Profiles):
+class profile_exports(Profiles):
     def test_pprof(self):
         path = self.make("a.tarn")
         output = self.path("a.pb.gz")
@@ -248,7 +235,7 @@ class exports(Profiles):
         self.assert_refused(tarn("show", "--by", "tree"), 2, "PROFILE is missing")
 
 
-class inputs(Profiles):
+class profile_inputs(Profiles):
     def test_what_is_read_is_not_written_to(self):
         path = self.make("a.tarn")
         link = self.path("link")
@@ -262,7 +249,7 @@ class inputs(Profiles):
                 self.assertEqual(file.read(), before, words)
 
 
-class damage(Profiles):
+class profile_damage(Profiles):
     def test_refused(self):
         empty = self.write("empty.tarn", "")
         text = self.write("text.tarn", "no profile\n")
@@ -291,22 +278,3 @@ class damage(Profiles):
             self.assertIn(f"Usage: tarn {command}", text)
             self.assertIn("Exit codes", text)
             self.assertIn(f"  {command} ", self.run_tarn("help").stdout)
-
-
-def main():
-    global make_profile
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tarn", required=True)
-    parser.add_argument("--make-profile", required=True)
-    arguments = parser.parse_args()
-    settings.tarn = os.path.abspath(arguments.tarn)
-    make_profile = os.path.abspath(arguments.make_profile)
-    suite = unittest.TestSuite()
-    for group in (views, exports, inputs, damage):
-        suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(group))
-    result = unittest.TextTestRunner(verbosity=1).run(suite)
-    sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)
-
-
-if __name__ == "__main__":
-    main()

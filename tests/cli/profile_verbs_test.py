@@ -1,12 +1,6 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Every command that reads profiles, from one table: its memory for a large profile, its exit status if its
-output cannot be written or its input is damaged, and the width of its tables on a terminal.
-
-Usage: profile_verbs_test.py --tarn BIN --make-profile BIN [--memory]
---memory: test only the memory for large profiles.
-"""
-import argparse
+output cannot be written or its input is damaged, and the width of its tables on a terminal."""
 import fcntl
 import os
 import pty
@@ -15,13 +9,9 @@ import resource
 import signal
 import struct
 import subprocess
-import sys
 import termios
-import unittest
 
-from harness import Base, environment, parts_of, settings, tarn
-
-make_profile = ""
+from harness import Base, MadeProfiles, environment, parts_of, settings, tarn
 
 # Commands that read no profile.
 NO_PROFILE = {"run", "compare", "cost", "profile", "attach", "doctor", "top", "control", "serve", "help"}
@@ -41,25 +31,20 @@ WRITING = ["report -o OUT A", "report -o OUT A B", "merge -o OUT A B", "export -
 RUNNING = ["prove --rounds 1 A", "prove --plan A A"]
 
 
-class Profiles(Base):
-    def make(self, name, *words):
-        path = self.path(name)
-        self.execute(make_profile, path, *map(str, words), code=0)
-        return path
-
+class Profiles(MadeProfiles):
     def words(self, text, a, b=""):
         named = {"A": a, "B": b or a, "OUT": self.path("out")}
         return [named.get(word, word) for word in text.split()]
 
 
-class table(Base):
+class profile_commands(Base):
     def test_no_command_is_missing(self):
         commands = set(re.findall(r"^  ([a-z]+) {2,}", tarn("help").stdout.split("Examples:")[0], re.MULTILINE))
         reading = {text.split()[0] for _, text in PRINTING} | {text.split()[0] for text in WRITING + RUNNING}
         self.assertEqual(commands - NO_PROFILE, reading)
 
 
-class failures(Profiles):
+class profile_failures(Profiles):
     def run_into(self, words, stdout, **more):
         return subprocess.run([settings.tarn, *words], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
                               text=True, env=environment(), timeout=60, check=False, **more)
@@ -178,7 +163,7 @@ class failures(Profiles):
                         os.unlink(self.words("OUT", "")[0])
 
 
-class width(Profiles):
+class profile_width(Profiles):
     """Tables fit on a terminal of 80 columns, and are whole where there is none."""
 
     def on_terminal(self, words, columns):
@@ -222,7 +207,7 @@ class width(Profiles):
         self.assertNotIn("no room", "\n".join(self.on_terminal(["show", a], 250)))
 
 
-class memory(Profiles):
+class profile_memory(Profiles):
     """The peak memory of each command on profiles of 250,000 call paths."""
     MOST = 300 << 10  # KiB
 
@@ -259,23 +244,3 @@ class memory(Profiles):
                 print(f"{peak >> 10:5} MiB  merge {what}", flush=True)
                 self.assertEqual(code, 0)
                 self.assertLessEqual(peak, self.MOST)
-
-
-def main():
-    global make_profile
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tarn", required=True)
-    parser.add_argument("--make-profile", required=True)
-    parser.add_argument("--memory", action="store_true")
-    arguments = parser.parse_args()
-    settings.tarn = os.path.abspath(arguments.tarn)
-    make_profile = os.path.abspath(arguments.make_profile)
-    suite = unittest.TestSuite()
-    for group in (memory,) if arguments.memory else (table, failures, width):
-        suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(group))
-    result = unittest.TextTestRunner(verbosity=1).run(suite)
-    sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,6 @@
 // Misuse of buffer pools: each kind ends the process with a line that names the error, the pool and the address.
 // Compiled a second time with checked pools, which detect more.
 #include <cstdlib>
-#include <memory>
 #include <optional>
 #include <thread>
 

@@ -3,10 +3,8 @@
 //
 // Each statement runs in a forked child with a copy of the parent's heap, so the parent knows the pointer to expect.
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <thread>
-#include <vector>
 
 #include "expect_abort.hpp"
 #include "pooled_types.hpp"

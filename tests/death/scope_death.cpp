@@ -4,7 +4,6 @@
 
 #include <thread>
 
-#include "base/hardened.hpp"
 #include "expect_abort.hpp"
 #include "tarn/scope.hpp"
 

@@ -4,7 +4,6 @@
 //
 // Each statement runs in a forked child with a copy of the parent's heap, so the parent knows the pointer to expect.
 #include <cstdlib>
-#include <memory>
 #include <thread>
 
 #include "expect_abort.hpp"

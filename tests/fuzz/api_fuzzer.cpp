@@ -82,25 +82,18 @@ class session {
         block = tarn_calloc(size, 1);
         check_zero(block, size);
         break;
-      case 1:
-        block = tarn_aligned_alloc(promised = alignment, size);
-        break;
+      case 1: block = tarn_aligned_alloc(promised = alignment, size); break;
       case 2:
         promised = std::max(alignment, sizeof(void*));
         require(tarn_posix_memalign(&block, promised, size) == 0, "posix_memalign fails");
         break;
-      case 3:
-        block = tarn_memalign(promised = alignment, size);
-        break;
+      case 3: block = tarn_memalign(promised = alignment, size); break;
       case 4:
         promised = 4096;
         block = in_.byte() % 2 == 0 ? tarn_valloc(size) : tarn_pvalloc(size);
         break;
-      case 5:
-        block = tarn_realloc(nullptr, size);
-        break;
-      default:
-        block = tarn_malloc(size);
+      case 5: block = tarn_realloc(nullptr, size); break;
+      default: block = tarn_malloc(size);
     }
     add(blocks_, block, size, promised);
     require(tarn_usable_size(block) >= size, "the usable size is less than the requested one", block);
@@ -110,12 +103,9 @@ class session {
     if (blocks_.empty()) return;
     const held one = take(blocks_);
     switch (in_.byte() % 3) {
-      case 0:
-        return tarn_free_sized(one.bytes, one.size);
-      case 1:
-        return tarn_free_aligned_sized(one.bytes, one.alignment, one.size);
-      default:
-        return tarn_free(one.bytes);
+      case 0: return tarn_free_sized(one.bytes, one.size);
+      case 1: return tarn_free_aligned_sized(one.bytes, one.alignment, one.size);
+      default: return tarn_free(one.bytes);
     }
   }
 
@@ -234,18 +224,14 @@ class session {
         if (zeroes_++ < 2) flagged_blocks::take_zeroes(in_);
         return;
       case 1:
-      case 2:
-        return flagged_.stretch(in_);
+      case 2: return flagged_.stretch(in_);
       case 3:
       case 4:
-      case 5:
-        return flagged_.resize(in_);
+      case 5: return flagged_.resize(in_);
       case 6:
       case 7:
-      case 8:
-        return flagged_.give(in_);
-      default:
-        return flagged_.take(in_, ++number_);
+      case 8: return flagged_.give(in_);
+      default: return flagged_.take(in_, ++number_);
     }
 #endif
   }
@@ -268,21 +254,14 @@ class session {
 
   void maintain() {
     switch (in_.byte() % 5) {
-      case 0:
-        tarn_trim(in_.bytes());
-        break;
-      case 1:
-        ask_for_figures();
-        break;
-      case 2:
-        ask_by_names_of_libc();
-        break;
+      case 0: tarn_trim(in_.bytes()); break;
+      case 1: ask_for_figures(); break;
+      case 2: ask_by_names_of_libc(); break;
       case 3:
         validate_heap();
         own_pool().trim();
         break;
-      default:
-        check_all();
+      default: check_all();
     }
   }
 

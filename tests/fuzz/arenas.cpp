@@ -80,22 +80,16 @@ class arena_model final : public arenas {
     switch (in.byte() % 10) {
       case 0:
       case 1:
-      case 2:
-        return take(in);
-      case 3:
-        return create(in);
+      case 2: return take(in);
+      case 3: return create(in);
       case 4:
         if (marks_.size() < 20) marks_.push_back({arena_.mark(), pieces_.size(), objects_.size()});
         return;
       case 5:
-      case 6:
-        return rewind(in);
-      case 7:
-        return take_back();
-      case 8:
-        return use_scratch(in, 3);
-      default:
-        return change_all(in);
+      case 6: return rewind(in);
+      case 7: return take_back();
+      case 8: return use_scratch(in, 3);
+      default: return change_all(in);
     }
   }
   void check() const override { pieces_.check(); }

@@ -165,21 +165,11 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
   const std::size_t index = random.below(chunks.size());
   const auto at = chunks.begin() + static_cast<std::ptrdiff_t>(index);
   switch (random.below(16)) {
-    case 0:
-      chunks.push_back(chunks[index]);
-      break;
-    case 1:
-      chunks.erase(at);
-      break;
-    case 2:
-      std::swap(chunks[index], chunks.back());
-      break;
-    case 3:
-      chunks[index].rows = static_cast<std::uint32_t>(random.below(65536));
-      break;
-    case 4:
-      chunks[index].flags = static_cast<std::uint8_t>(random.below(8));
-      break;
+    case 0: chunks.push_back(chunks[index]); break;
+    case 1: chunks.erase(at); break;
+    case 2: std::swap(chunks[index], chunks.back()); break;
+    case 3: chunks[index].rows = static_cast<std::uint32_t>(random.below(65536)); break;
+    case 4: chunks[index].flags = static_cast<std::uint8_t>(random.below(8)); break;
     default: {
       std::vector<std::uint8_t>& payload = chunks[index].payload;
       const std::size_t before = payload.size();

@@ -4,11 +4,9 @@
 // memory, fails.
 #include <sys/resource.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>

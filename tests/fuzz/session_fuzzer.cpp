@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "profiler/analyze/opened_elf.hpp"
@@ -17,7 +16,6 @@
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/script_address.hpp"
 #include "profiler/model/store_profile.hpp"
-#include "profiler/proc/proc_status.hpp"
 #include "tests/profiler/scratch_file.hpp"
 
 namespace {
@@ -51,12 +49,10 @@ void read_elf(const std::uint8_t* data, std::size_t size) {
 }
 
 model_settings settings_of(unsigned choice) {
-  model_settings settings;
-  settings.full = choice % 2 == 0;
-  settings.sample_bytes = 524288;
-  settings.join_faults = choice / 2 % 2 == 0;
-  settings.most_events = 100000;
-  return settings;
+  return {.full = choice % 2 == 0,
+          .sample_bytes = 524288,
+          .join_faults = choice / 2 % 2 == 0,
+          .most_events = 100000};
 }
 
 void store_and_load(process_model& model) {

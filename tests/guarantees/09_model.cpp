@@ -48,15 +48,9 @@ class worker {
     if (r == nullptr) return;
     check(*r);
     switch (r->seed % 3) {
-      case 0:
-        free(r->start);
-        break;
-      case 1:
-        ::operator delete(r->start);
-        break;
-      default:
-        r->has_other_size ? free(r->start) : ::operator delete(r->start, r->size);
-        break;
+      case 0: free(r->start); break;
+      case 1: ::operator delete(r->start); break;
+      default: r->has_other_size ? free(r->start) : ::operator delete(r->start, r->size); break;
     }
     give_back(r);
     r = nullptr;
@@ -118,15 +112,9 @@ class worker {
         TARN_CHECK(first_nonzero(r->start, r->size) == r->size, "calloc(%zu) at %p is not zero", r->size,
                    r->start);
         break;
-      case 1:
-        r->start = memalign(size_t{16} << random_.below(9), r->size);
-        break;
-      case 2:
-        r->start = ::operator new(r->size);
-        break;
-      default:
-        r->start = malloc(r->size);
-        break;
+      case 1: r->start = memalign(size_t{16} << random_.below(9), r->size); break;
+      case 2: r->start = ::operator new(r->size); break;
+      default: r->start = malloc(r->size); break;
     }
     TARN_CHECK(r->start != nullptr, "a request of %zu bytes fails", r->size);
     stamp(r->start, r->seed, 0, r->size);

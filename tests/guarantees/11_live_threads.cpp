@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Line 11: 4,000 live threads that have all used the heap take less than 256 KiB of resident memory each, stack
 // included.
-#include <errno.h>
 
 #include "check.hpp"
 

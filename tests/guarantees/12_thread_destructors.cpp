@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Line 12: allocation works in the destructors of pthread keys (all four rounds, keys made before and after the
 // allocator's first use) and of thread_local objects, and leaks nothing: 3,000 threads lose less than 8 MiB.
-#include <limits.h>
 
 #include <atomic>
 #include <memory>

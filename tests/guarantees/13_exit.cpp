@@ -45,14 +45,9 @@ void* exit_from_thread(void*) { exit(expected_status); }
 
 [[noreturn]] void leave_by(char how) {
   switch (how) {
-    case 'q':
-      at_quick_exit(use_heap);
-      quick_exit(expected_status);
-    case 't':
-      pthread_join(start_thread(exit_from_thread, nullptr), nullptr);
-      abort();
-    default:
-      exit(expected_status);
+    case 'q': at_quick_exit(use_heap); quick_exit(expected_status);
+    case 't': pthread_join(start_thread(exit_from_thread, nullptr), nullptr); abort();
+    default: exit(expected_status);
   }
 }
 

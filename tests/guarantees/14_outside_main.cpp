@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Line 14: the heap works before any constructor (.preinit_array), in constructors, after main has returned (exit
 // handlers, static destructors, destructor functions), and after pthread_exit in the main thread.
-#include <malloc.h>
 
 #include <string>
 #include <vector>

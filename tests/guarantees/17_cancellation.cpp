@@ -36,18 +36,10 @@ void all_calls(const char* volatile& where, random_numbers& random) {
   const size_t size = random.below(100) == 0 ? random.below(4 * mib) + 1 : random.size_up_to_bits(15);
   void* block = nullptr;
   switch (random.below(6)) {
-    case 0:
-      block = inside(where, "calloc", [&] { return calloc(1, size); });
-      break;
-    case 1:
-      block = inside(where, "memalign", [&] { return memalign(4096, size); });
-      break;
-    case 2:
-      block = inside(where, "operator new", [&] { return ::operator new(size); });
-      break;
-    default:
-      block = inside(where, "malloc", [&] { return malloc(size); });
-      break;
+    case 0: block = inside(where, "calloc", [&] { return calloc(1, size); }); break;
+    case 1: block = inside(where, "memalign", [&] { return memalign(4096, size); }); break;
+    case 2: block = inside(where, "operator new", [&] { return ::operator new(size); }); break;
+    default: block = inside(where, "malloc", [&] { return malloc(size); }); break;
   }
   TARN_CHECK(block != nullptr, "a request of %zu bytes fails", size);
   *static_cast<char*>(block) = 1;

@@ -26,18 +26,10 @@ void* use_everything(void* argument) {
     const size_t size = i % 30 == 0 ? random.below(6 * mib) + 1 : random.size_up_to_bits(17);
     void* block = nullptr;
     switch (i % 5) {
-      case 0:
-        block = calloc(1, size);
-        break;
-      case 1:
-        block = memalign(8192, size);
-        break;
-      case 2:
-        block = ::operator new(size, std::nothrow);
-        break;
-      default:
-        block = malloc(size);
-        break;
+      case 0: block = calloc(1, size); break;
+      case 1: block = memalign(8192, size); break;
+      case 2: block = ::operator new(size, std::nothrow); break;
+      default: block = malloc(size); break;
     }
     TARN_CHECK(block != nullptr, "a request of %zu bytes fails on a small stack", size);
     *static_cast<char*>(block) = 1;

@@ -4,7 +4,6 @@
 // it as many blocks of 1 MiB as before. This repeats, with other blocks kept each time, in 1 and in 4 threads. Where
 // the system refuses to unmap, the long block is NULL with ENOMEM and no memory is lost.
 // Invariant: live blocks keep their content. Each setting runs in a child process.
-#include <algorithm>
 #include <iterator>
 
 #include "inject.hpp"

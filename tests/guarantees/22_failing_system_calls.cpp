@@ -7,7 +7,6 @@
 // directly. Calls by the program loader do not fail, because the loader may give up when it gets no memory.
 // Invariant: after the marker call no call fails any more, and then no request may be refused.
 #include <elf.h>
-#include <linux/audit.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>

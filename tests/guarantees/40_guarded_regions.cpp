@@ -110,14 +110,10 @@ int overrun_and_judge(size_t size, origin how, size_t before, int direction) {
 
 const char* text_of(int code) {
   switch (code) {
-    case refused:
-      return "malloc fails";
-    case twice:
-      return "malloc hands out bytes that are in use";
-    case changed:
-      return "a block changes under its owner";
-    default:
-      return "ends";
+    case refused: return "malloc fails";
+    case twice: return "malloc hands out bytes that are in use";
+    case changed: return "a block changes under its owner";
+    default: return "ends";
   }
 }
 

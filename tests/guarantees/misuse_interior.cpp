@@ -37,22 +37,14 @@ constexpr way ways[] = {
 size_t offset_of(size_t kind, size_t size) {
   const size_t page = 4096;
   switch (kind) {
-    case 0:
-      return 1;
-    case 1:
-      return 8;
-    case 2:
-      return 16;
-    case 3:
-      return size / 2 / 16 * 16;
-    case 4:
-      return size - 1;
-    case 5:
-      return size > 2 * page ? page : 0;
-    case 6:
-      return size > 128 * kib ? 64 * kib : 0;
-    default:
-      return size > 8 * mib ? 4 * mib : 0;
+    case 0: return 1;
+    case 1: return 8;
+    case 2: return 16;
+    case 3: return size / 2 / 16 * 16;
+    case 4: return size - 1;
+    case 5: return size > 2 * page ? page : 0;
+    case 6: return size > 128 * kib ? 64 * kib : 0;
+    default: return size > 8 * mib ? 4 * mib : 0;
   }
 }
 constexpr size_t offset_kinds = 8;

@@ -24,18 +24,12 @@ constexpr const char* pattern_names[] = {
 
 uint64_t word_of(pattern p, const void* live_block, const void* freed) {
   switch (p) {
-    case pattern::decoy_address:
-      return reinterpret_cast<uintptr_t>(decoy + decoy_bytes / 2);
-    case pattern::live_block_address:
-      return reinterpret_cast<uintptr_t>(live_block);
-    case pattern::next_to_itself:
-      return reinterpret_cast<uintptr_t>(freed);
-    case pattern::ones:
-      return ~uint64_t{0};
-    case pattern::letters:
-      return 0x4141414141414141U;
-    case pattern::zero:
-      break;
+    case pattern::decoy_address: return reinterpret_cast<uintptr_t>(decoy + decoy_bytes / 2);
+    case pattern::live_block_address: return reinterpret_cast<uintptr_t>(live_block);
+    case pattern::next_to_itself: return reinterpret_cast<uintptr_t>(freed);
+    case pattern::ones: return ~uint64_t{0};
+    case pattern::letters: return 0x4141414141414141U;
+    case pattern::zero: break;
   }
   return 0;
 }

@@ -23,22 +23,14 @@
 
 static inline const char* error_name(int error) {
   switch (error) {
-    case 0:
-      return "0";
-    case ENOENT:
-      return "ENOENT";
-    case EINVAL:
-      return "EINVAL";
-    case EPERM:
-      return "EPERM";
-    case EAGAIN:
-      return "EAGAIN";
-    case EFAULT:
-      return "EFAULT";
-    case ENOMEM:
-      return "ENOMEM";
-    default:
-      return "another error";
+    case 0: return "0";
+    case ENOENT: return "ENOENT";
+    case EINVAL: return "EINVAL";
+    case EPERM: return "EPERM";
+    case EAGAIN: return "EAGAIN";
+    case EFAULT: return "EFAULT";
+    case ENOMEM: return "ENOMEM";
+    default: return "another error";
   }
 }
 

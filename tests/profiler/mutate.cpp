@@ -36,29 +36,17 @@ void mutator::mutate_once(std::vector<std::uint8_t>& bytes) {
   const auto length = static_cast<std::ptrdiff_t>(
       std::min<std::uint64_t>(1 + below(16), bytes.size() - static_cast<std::size_t>(at)));
   switch (below(7)) {
-    case 0:
-      bytes[static_cast<std::size_t>(at)] ^= static_cast<std::uint8_t>(1U << below(8));
-      break;
-    case 1:
-      bytes[static_cast<std::size_t>(at)] = notable[below(notable.size())];
-      break;
-    case 2:
-      std::fill_n(bytes.begin() + at, length, notable[below(notable.size())]);
-      break;
-    case 3:
-      bytes.erase(bytes.begin() + at, bytes.begin() + at + length);
-      break;
+    case 0: bytes[static_cast<std::size_t>(at)] ^= static_cast<std::uint8_t>(1U << below(8)); break;
+    case 1: bytes[static_cast<std::size_t>(at)] = notable[below(notable.size())]; break;
+    case 2: std::fill_n(bytes.begin() + at, length, notable[below(notable.size())]); break;
+    case 3: bytes.erase(bytes.begin() + at, bytes.begin() + at + length); break;
     case 4: {
       const std::vector<std::uint8_t> again(bytes.begin() + at, bytes.begin() + at + length);
       bytes.insert(bytes.begin() + at, again.begin(), again.end());
       break;
     }
-    case 5:
-      bytes.resize(static_cast<std::size_t>(at));
-      break;
-    default:
-      bytes[static_cast<std::size_t>(at)] = static_cast<std::uint8_t>(below(256));
-      break;
+    case 5: bytes.resize(static_cast<std::size_t>(at)); break;
+    default: bytes[static_cast<std::size_t>(at)] = static_cast<std::uint8_t>(below(256)); break;
   }
 }
 
@@ -68,9 +56,7 @@ std::vector<plain_chunk> take_apart(const std::vector<std::uint8_t>& file) {
   while (at < file.size()) {
     chunk_header header;
     if (!unpack_header(file.data() + at, header)) std::abort();
-    plain_chunk one;
-    one.rows = header.rows;
-    one.flags = header.flags;
+    plain_chunk one{.rows = header.rows, .flags = header.flags};
     at += chunk_header_bytes;
     one.name.assign(reinterpret_cast<const char*>(file.data()) + at, header.name_bytes);
     at += header.name_bytes;

@@ -24,10 +24,10 @@ class mutator {
 };
 
 struct plain_chunk {
-  std::string name;
+  std::string name = {};
   std::uint32_t rows = 0;
   std::uint8_t flags = 0;
-  std::vector<std::uint8_t> payload;  // not compressed
+  std::vector<std::uint8_t> payload = {};  // not compressed
 };
 
 // The chunks of an undamaged file; and a file of these chunks, valid except for the content of their payloads.

@@ -343,15 +343,9 @@ class maker {
   static void make_manner(site& one, const site_plan& plan) {
     site_figures& f = one.figures;
     switch (plan.how) {
-      case manner::typed_same_thread:
-        f.lifo_frees = std::floor(f.frees * 0.7);
-        break;
-      case manner::batch:
-        f.batch_frees = std::floor(f.frees * 0.93);
-        break;
-      case manner::typed_across_threads:
-        f.foreign_frees = std::floor(f.frees * 0.96);
-        break;
+      case manner::typed_same_thread: f.lifo_frees = std::floor(f.frees * 0.7); break;
+      case manner::batch: f.batch_frees = std::floor(f.frees * 0.93); break;
+      case manner::typed_across_threads: f.foreign_frees = std::floor(f.frees * 0.96); break;
       case manner::growing:
         f.reallocs = std::floor(f.allocations * 0.6);
         f.realloc_bytes = std::floor(f.bytes * 0.4);
@@ -364,9 +358,7 @@ class maker {
         f.maps = 2;
         f.mapped_bytes = 2.0 * static_cast<double>(plan.size);
         break;
-      default:
-        f.lifo_frees = std::floor(f.frees * 0.3);
-        break;
+      default: f.lifo_frees = std::floor(f.frees * 0.3); break;
     }
   }
 

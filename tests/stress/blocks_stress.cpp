@@ -2,7 +2,6 @@
 // Many threads allocate, resize and free blocks with malloc, calloc, aligned_alloc and realloc, and hand blocks to one
 // another through a queue. Each block is checked for damage before it is freed, and the page heap at the end.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "../child_status.hpp"
 #include "base/units.hpp"
 #include "engine/engine.hpp"
 #include "rounds.hpp"
@@ -46,9 +46,7 @@ bool is_marked(const void* block) {
 }
 
 stamped_block make_block(std::mt19937& random) {
-  stamped_block b;
-  b.size = random_size(random);
-  b.number = next_number.fetch_add(1, std::memory_order_relaxed);
+  stamped_block b{.size = random_size(random), .number = next_number.fetch_add(1, std::memory_order_relaxed)};
   const auto kind = random() % 8;
   if (kind == 0) {
     b.bytes = static_cast<unsigned char*>(tarn_calloc(1, b.size));
@@ -223,18 +221,14 @@ TEST_F(blocks_stress, with_fork_all_the_time) {
     }
     int children = 0;
     while (working.load() != 0 && children < 50) {
-      const pid_t child = fork();
-      if (child == 0) {
-        alarm(60);
+      const auto works = [] {
         damaged = 0;
         std::mt19937 random(1);
         for (int i = 0; i < 300; ++i) drop(make_block(random));
         engine::heap.validate();
-        _exit(damaged.load() == 0 ? 0 : 1);
-      }
-      int status = -1;
-      EXPECT_EQ(waitpid(child, &status, 0), child);
-      EXPECT_EQ(status, 0) << "child " << children;
+        return damaged.load() == 0 ? 0 : 1;
+      };
+      EXPECT_EQ(testing_support::child_status(works), 0) << "child " << children;
       ++children;
     }
     EXPECT_GT(children, 0);

@@ -81,9 +81,7 @@ void churn(recycler_of_owned& pool, std::uint64_t operations, std::uint64_t limi
     std::vector<held> own;
     for (std::uint64_t i = 0; i < operations; ++i) {
       const std::uint32_t r = static_cast<std::uint32_t>(random());
-      held next;
-      next.object = pool.get();
-      next.mark = (std::uint64_t{index} << 48) + i + 1;
+      held next{.object = pool.get(), .mark = (std::uint64_t{index} << 48) + i + 1};
       next.object->take(next.mark);
       next.object->weight = 50 + r % 200;
       if (r % 4 == 0) {

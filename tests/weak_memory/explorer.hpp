@@ -217,22 +217,15 @@ class explorer {
   bool step(const state& s, unsigned t, const operation& o, bool& moved) {
     switch (o.what) {
       case kind::load:
-      case kind::await:
-        return each_read(s, t, o, moved);
-      case kind::store:
-        return each_place(s, t, o, moved);
+      case kind::await: return each_read(s, t, o, moved);
+      case kind::store: return each_place(s, t, o, moved);
       case kind::exchange:
       case kind::compare_exchange:
-      case kind::add:
-        return each_modification(s, t, o, moved);
-      case kind::sleep:
-        return each_sleep(s, t, o, moved);
-      case kind::wake:
-        return each_wake(s, t, o, moved);
-      case kind::choose:
-        return each_choice(s, t, o, moved);
-      default:
-        return single(s, t, o, moved);
+      case kind::add: return each_modification(s, t, o, moved);
+      case kind::sleep: return each_sleep(s, t, o, moved);
+      case kind::wake: return each_wake(s, t, o, moved);
+      case kind::choose: return each_choice(s, t, o, moved);
+      default: return single(s, t, o, moved);
     }
   }
 

@@ -3,7 +3,6 @@
 
 from program import Program
 
-AS_NOBODY = "setpriv --reuid=nobody --regid=nogroup --clear-groups"
 ROWS = [
     Program("redis", "server; shim", "redis-server redis-tools", "redis-server redis-cli redis-benchmark",
             "{with} redis-server --port 0 --unixsocket $PWD/s --save '' --dir $PWD --enable-debug-command yes", "redis-server --version",

@@ -175,10 +175,8 @@ bool changes_rights(int option) {
     case PR_SET_SPECULATION_CTRL:
     case PR_CAPBSET_DROP:
     case PR_CAP_AMBIENT:
-    case PR_SCHED_CORE:
-      return true;
-    default:
-      return false;
+    case PR_SCHED_CORE: return true;
+    default: return false;
   }
 }
 
@@ -242,34 +240,22 @@ effect effect_of(long number, word a, word b, word c) {
     case SYS_iopl:
 #endif
     case landlock_restrict_self:
-    case lsm_set_self_attr:
-      return effect::alone;
+    case lsm_set_self_attr: return effect::alone;
 #ifdef SYS_fork
-    case SYS_fork:
-      return effect::copy;
+    case SYS_fork: return effect::copy;
 #endif
-    case SYS_clone3:
-      return effect_of_clone3(a);
-    case SYS_prctl:
-      return effect_of_prctl(static_cast<int>(a), b);
+    case SYS_clone3: return effect_of_clone3(a);
+    case SYS_prctl: return effect_of_prctl(static_cast<int>(a), b);
     case SYS_seccomp:
       return a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER ? effect::filter : effect::none;
-    case SYS_keyctl:
-      return alone_if(a == KEYCTL_JOIN_SESSION_KEYRING || a == KEYCTL_SESSION_TO_PARENT);
-    case SYS_close_range:
-      return alone_if((c & close_range_unshare) != 0);
-    case SYS_clone:
-      note_shared_memory(a);
-      return effect_of_clone(a);
+    case SYS_keyctl: return alone_if(a == KEYCTL_JOIN_SESSION_KEYRING || a == KEYCTL_SESSION_TO_PARENT);
+    case SYS_close_range: return alone_if((c & close_range_unshare) != 0);
+    case SYS_clone: note_shared_memory(a); return effect_of_clone(a);
 #ifdef SYS_vfork
-    case SYS_vfork:
-      engine::before_vfork();
-      return effect::none;
+    case SYS_vfork: engine::before_vfork(); return effect::none;
 #endif
-    case SYS_exit:
-      return ends_first_thread() ? effect::end : effect::none;
-    default:
-      return effect::none;
+    case SYS_exit: return ends_first_thread() ? effect::end : effect::none;
+    default: return effect::none;
   }
 }
 

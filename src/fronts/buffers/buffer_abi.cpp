@@ -22,13 +22,10 @@ constexpr std::string_view shared_name = "buffers of the process";
 
 int error_of(buffer_failure failure) {
   switch (failure) {
-    case buffer_failure::not_lockable:
-      return EPERM;
-    case buffer_failure::over_budget:
-      return EDQUOT;
+    case buffer_failure::not_lockable: return EPERM;
+    case buffer_failure::over_budget: return EDQUOT;
     case buffer_failure::none:
-    case buffer_failure::no_memory:
-      break;
+    case buffer_failure::no_memory: break;
   }
   return ENOMEM;
 }

@@ -39,15 +39,11 @@ bool is_number(std::string_view text) {
 
 bool is_valid(const conf_option& option, std::string_view value) {
   switch (option.type) {
-    case conf_type::flag:
-      return value == "true" || value == "false";
+    case conf_type::flag: return value == "true" || value == "false";
     case conf_type::number:
-    case conf_type::size:
-      return is_number(value);
-    case conf_type::signed_size:
-      return value == "-1" || is_number(value);
-    case conf_type::text:
-      break;
+    case conf_type::size: return is_number(value);
+    case conf_type::signed_size: return value == "-1" || is_number(value);
+    case conf_type::text: break;
   }
   return true;
 }

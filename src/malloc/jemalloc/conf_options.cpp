@@ -122,16 +122,11 @@ constexpr std::string_view without_effect =
 int handle(const request& r) {
   const auto& option = *static_cast<const conf_option*>(r.argument);
   switch (option.type) {
-    case type::flag:
-      return give_only(r, option.value() != 0);
-    case type::number:
-      return give_only(r, static_cast<unsigned>(option.value()));
-    case type::size:
-      return give_only(r, static_cast<std::size_t>(option.value()));
-    case type::signed_size:
-      return give_only(r, static_cast<std::ptrdiff_t>(option.value()));
-    case type::text:
-      break;
+    case type::flag: return give_only(r, option.value() != 0);
+    case type::number: return give_only(r, static_cast<unsigned>(option.value()));
+    case type::size: return give_only(r, static_cast<std::size_t>(option.value()));
+    case type::signed_size: return give_only(r, static_cast<std::ptrdiff_t>(option.value()));
+    case type::text: break;
   }
   return give_only(r, option.text());
 }

@@ -75,18 +75,13 @@ void set(std::string_view arguments, answer& out) {
   }
   *std::copy(wanted.begin(), wanted.end(), value) = '\0';
   switch (options::set_by_socket(name, value)) {
-    case 0:
-      out.put(name).put('=').put(value).put('\n');
-      return;
-    case EINVAL:
-      return refuse_value(name, value, out);
+    case 0: out.put(name).put('=').put(value).put('\n'); return;
+    case EINVAL: return refuse_value(name, value, out);
     case EPERM:
       out.refuse().put(name).put(
           " cannot be changed while the program runs; set TARN_… in its environment, or one of: ");
       return name_settable(out);
-    default:
-      out.refuse().put(name).put(" is no option; these can be set: ");
-      return name_settable(out);
+    default: out.refuse().put(name).put(" is no option; these can be set: "); return name_settable(out);
   }
 }
 

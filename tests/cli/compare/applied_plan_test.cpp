@@ -10,26 +10,22 @@
 #include <fstream>
 #include <iterator>
 
+#include "../../folder_test.hpp"
+#include "../../refusal.hpp"
 #include "cli/show/cli_error.hpp"
 
 namespace tarn::cli {
 namespace {
 
 // A folder that stands for one with libtarn and the library of plans.
-class applied_plan_test : public testing::Test {
+class applied_plan_test : public testing_support::folder_test {
  protected:
   void SetUp() override {
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
     for (const char* name : {"libtarn.so", "libtarn_apply.so"})
       std::filesystem::copy_file("/proc/self/exe", folder_ + "/" + name);
     setenv("TARN_LIBRARY", (folder_ + "/libtarn.so").c_str(), 1);
   }
-  void TearDown() override {
-    unsetenv("TARN_LIBRARY");
-    std::filesystem::remove_all(folder_);
-  }
-
-  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
+  void TearDown() override { unsetenv("TARN_LIBRARY"); }
 };
 
 std::string variable_of(const contender& who, const std::string& name) {
@@ -42,11 +38,9 @@ std::string variable_of(const contender& who, const std::string& name) {
 profiler::plan plan_with(std::size_t groups) {
   profiler::plan plan;
   for (std::size_t group = 0; group < groups; ++group) {
-    profiler::plan_site site;
-    site.group = static_cast<std::uint32_t>(1000 + group);
-    site.size = 64;
-    site.frames = {{"/bin/p", "ab12", 0x4f}, {"/opt/a:b", "", 0x1000}};
-    plan.sites.push_back(site);
+    plan.sites.push_back({.size = 64,
+                          .group = static_cast<std::uint32_t>(1000 + group),
+                          .frames = {{"/bin/p", "ab12", 0x4f}, {"/opt/a:b", "", 0x1000}}});
   }
   return plan;
 }
@@ -73,13 +67,9 @@ TEST_F(applied_plan_test, sites_are_lines_of_their_groups) {
 
 TEST_F(applied_plan_test, there_are_32_groups_at_most) {
   EXPECT_NO_THROW(applied_plan(plan_with(32)));
-  try {
-    const applied_plan refused(plan_with(33));
-    FAIL();
-  } catch (const cli_error& error) {
-    EXPECT_STREQ(error.what(), "the plan has more than 32 groups of sites");
-    EXPECT_EQ(error.code(), exit_code::refused);
-  }
+  EXPECT_TRUE(testing_support::refusal_of<cli_error>([] {
+                applied_plan(plan_with(33));
+              }).starts_with("125 the plan has more than 32 groups of sites |"));
 }
 
 TEST_F(applied_plan_test, reports_of_several_processes_are_one) {
@@ -123,13 +113,9 @@ TEST_F(applied_plan_test, the_folder_tarn_below_serves_too) {
 TEST_F(applied_plan_test, both_libraries_lie_in_one_folder) {
   std::filesystem::remove(folder_ + "/libtarn_apply.so");
   const profiler::plan plan = plan_with(1);
-  try {
-    applied_plan(plan).as_contender("");
-    FAIL();
-  } catch (const cli_error& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "libtarn_apply.so is not in the folder of " + folder_ + "/libtarn.so");
-  }
+  EXPECT_TRUE(testing_support::refusal_of<cli_error>([&] {
+                applied_plan(plan).as_contender("");
+              }).starts_with("125 libtarn_apply.so is not in the folder of " + folder_ + "/libtarn.so |"));
 }
 
 }  // namespace

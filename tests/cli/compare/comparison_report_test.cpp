@@ -23,11 +23,9 @@ contender_result result_of(const std::string& name, double seconds, double mib, 
 }
 
 comparison_outcome outcome_with(std::vector<contender_result> results) {
-  comparison_outcome outcome;
-  outcome.rounds = static_cast<int>(results.front().rounds.size());
-  outcome.results = std::move(results);
-  outcome.usual_exit = 0;
-  return outcome;
+  return {.results = std::move(results),
+          .rounds = static_cast<int>(results.front().rounds.size()),
+          .usual_exit = 0};
 }
 
 std::string verdict_text(const comparison_outcome& outcome) { return join(render_verdict(outcome), "\n"); }

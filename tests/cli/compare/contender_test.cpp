@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 
+#include "../../refusal.hpp"
 #include "cli/show/cli_error.hpp"
 
 namespace tarn::cli {
@@ -15,13 +16,7 @@ namespace {
 using words = std::vector<std::string>;
 
 std::string contender_refusal(const words& with, const words& only, const words& others = {}) {
-  try {
-    choose_contenders(with, only, others);
-  } catch (const cli_error& error) {
-    EXPECT_EQ(error.code(), exit_code::usage);
-    return std::string(error.what()) + " | " + error.advice();
-  }
-  return "no error";
+  return testing_support::refusal_of<cli_error>([&] { choose_contenders(with, only, others); });
 }
 
 std::string libm() {
@@ -34,14 +29,14 @@ TEST(contender, a_library_has_a_name_of_its_own) {
   const std::string example = " | For example: --malloc snmalloc=/opt/lib/libsnmallocshim.so";
   for (const char* word : {"snmalloc", "=lib.so", "name=", ""})
     EXPECT_EQ(contender_refusal({word}, {"system"}),
-              "--malloc " + std::string(word) + ": not of the form NAME=LIBRARY" + example);
+              "2 --malloc " + std::string(word) + ": not of the form NAME=LIBRARY" + example);
   EXPECT_EQ(
       contender_refusal({"system=/lib/x.so"}, {}),
-      "--malloc system=/lib/x.so: 'system' cannot be a library's name | 'system' stands for the system's own malloc; "
+      "2 --malloc system=/lib/x.so: 'system' cannot be a library's name | 'system' stands for the system's own malloc; "
       "choose another name, without commas.");
   EXPECT_EQ(
       contender_refusal({"pools=/lib/x.so"}, {}, {"pools"}),
-      "--malloc pools=/lib/x.so: 'pools' cannot be a library's name | 'pools' is a way without an allocator; choose "
+      "2 --malloc pools=/lib/x.so: 'pools' cannot be a library's name | 'pools' is a way without an allocator; choose "
       "another name.");
 }
 
@@ -59,11 +54,12 @@ TEST(contender, the_chosen_ones_keep_the_usual_order) {
 
 TEST(contender, an_unknown_name_is_answered_with_the_nearest) {
   EXPECT_EQ(contender_refusal({}, {"sistem"}),
-            "--only sistem: no allocator has this name | Did you mean 'system'?");
+            "2 --only sistem: no allocator has this name | Did you mean 'system'?");
   EXPECT_EQ(contender_refusal({}, {"poolz"}, {"pools"}),
-            "--only poolz: no way has this name | Did you mean 'pools'?");
-  EXPECT_TRUE(contender_refusal({}, {"quite-another"})
-                  .starts_with("--only quite-another: no allocator has this name | Available: system, tarn"));
+            "2 --only poolz: no way has this name | Did you mean 'pools'?");
+  EXPECT_TRUE(
+      contender_refusal({}, {"quite-another"})
+          .starts_with("2 --only quite-another: no allocator has this name | Available: system, tarn"));
 }
 
 TEST(contender, a_preloaded_malloc_is_removed_from_all_runs) {

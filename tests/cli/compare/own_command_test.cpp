@@ -10,16 +10,17 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../../folder_test.hpp"
+#include "../../refusal.hpp"
 #include "cli/show/cli_error.hpp"
 #include "profiler/format/table_file.hpp"
 
 namespace tarn::cli {
 namespace {
 
-class own_command_test : public testing::Test {
+class own_command_test : public testing_support::folder_test {
  protected:
   void SetUp() override {
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
     if (const char* const named = std::getenv("XDG_STATE_HOME")) before_ = named;
     setenv("XDG_STATE_HOME", folder_.c_str(), 1);
     command_.path = "/bin/true";
@@ -28,11 +29,9 @@ class own_command_test : public testing::Test {
   }
   void TearDown() override {
     before_.empty() ? unsetenv("XDG_STATE_HOME") : setenv("XDG_STATE_HOME", before_.c_str(), 1);
-    std::filesystem::remove_all(folder_);
   }
   std::string key() const { return folder_ + "/tarn/key"; }
 
-  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
   profiler::recorded_command command_;
 
  private:
@@ -96,14 +95,11 @@ TEST_F(own_command_test, what_would_run_is_shown_in_printable_words) {
   command_.words.back() = "it's \x1b[2J";
   command_.variables.emplace_back("LD_PRELOAD", "/tmp/x.so");
   EXPECT_EQ(describe_command(command_), "in /: LD_PRELOAD='/tmp/x.so' /bin/true 'it'\\''s \\x1b[2J'");
-  try {
-    require_consent("p.prof", "the command in it", describe_command(command_), false);
-    FAIL();
-  } catch (const cli_error& error) {
-    EXPECT_EQ(error.code(), exit_code::refused);
-    EXPECT_NE(std::string(error.what()).find("/bin/true 'it'"), std::string::npos);
-    EXPECT_EQ(error.advice(), "If you trust it: --trust-file");
-  }
+  const std::string refusal = testing_support::refusal_of<cli_error>(
+      [&] { require_consent("p.prof", "the command in it", describe_command(command_), false); });
+  EXPECT_TRUE(refusal.starts_with("125 ") && refusal.ends_with(" | If you trust it: --trust-file"))
+      << refusal;
+  EXPECT_NE(refusal.find("/bin/true 'it'"), std::string::npos);
   require_consent("p.prof", "the command in it", describe_command(command_), true);
 }
 

@@ -37,11 +37,7 @@ proof_action action(const std::string& name, const std::string& kind) {
 }
 
 comparison_outcome outcome_of(std::vector<contender_result> results) {
-  comparison_outcome outcome;
-  outcome.rounds = rounds;
-  outcome.results = std::move(results);
-  outcome.usual_exit = 0;
-  return outcome;
+  return {.results = std::move(results), .rounds = rounds, .usual_exit = 0};
 }
 
 // All ways in all rounds.

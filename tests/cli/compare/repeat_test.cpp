@@ -11,16 +11,17 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../../folder_test.hpp"
+#include "../../refusal.hpp"
 #include "cli/show/cli_error.hpp"
 #include "profiler/format/table_file.hpp"
 
 namespace tarn::cli {
 namespace {
 
-class repeat_test : public testing::Test {
+class repeat_test : public testing_support::folder_test {
  protected:
   void SetUp() override {
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
     setenv("XDG_STATE_HOME", folder_.c_str(), 1);
     std::ofstream(program()) << "#!/bin/sh\n";
     input_ = dup(STDIN_FILENO);
@@ -32,7 +33,6 @@ class repeat_test : public testing::Test {
     unsetenv("XDG_STATE_HOME");
     std::filesystem::current_path("/");
     std::filesystem::current_path(before_);
-    std::filesystem::remove_all(folder_);
   }
 
   std::string program() const { return folder_ + "/program"; }
@@ -61,8 +61,6 @@ class repeat_test : public testing::Test {
     }
     return "no error";
   }
-
-  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
 
  private:
   std::filesystem::path before_ = std::filesystem::current_path();
@@ -187,12 +185,10 @@ TEST_F(repeat_test, restores_the_directory_and_what_allocators_read) {
       "OTHER_ONE");
   profiler::recorded_command gone = command;
   gone.directory = "/nowhere";
-  try {
-    restore_start(gone, {}, notes);
-    FAIL();
-  } catch (const cli_error& error) {
-    EXPECT_STREQ(error.what(), "its working directory /nowhere cannot be entered: No such file or directory");
-  }
+  EXPECT_TRUE(
+      testing_support::refusal_of<cli_error>([&] {
+        restore_start(gone, {}, notes);
+      }).starts_with("125 its working directory /nowhere cannot be entered: No such file or directory |"));
 }
 
 TEST_F(repeat_test, the_input_is_that_of_the_recording_or_the_given_one) {

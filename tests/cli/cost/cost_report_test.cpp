@@ -16,13 +16,11 @@ namespace {
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 
 cost_figures figures(double allocate, double first, double second, double free) {
-  cost_figures made;
-  made.allocate_seconds = allocate;
-  made.first_write_seconds = first;
-  made.second_write_seconds = second;
-  made.free_seconds = free;
-  made.cycles = 5;
-  return made;
+  return {.allocate_seconds = allocate,
+          .first_write_seconds = first,
+          .second_write_seconds = second,
+          .free_seconds = free,
+          .cycles = 5};
 }
 
 // Each of two writes of 10 MiB takes 1 ms. "system" takes 10 ms more, of which a timer around malloc and free sees 1
@@ -161,11 +159,8 @@ TEST(memory_prices, are_those_of_a_machine) {
 }
 
 TEST(memory_prices, costly_first_touches_are_reported_apart) {
-  memory_prices prices;
-  prices.page_bytes = 4096;
-  prices.fault_seconds = 1e-6;
-  prices.first_bytes = 256 * mib;
-  prices.first_fault_seconds = 1.1e-6;
+  memory_prices prices{
+      .page_bytes = 4096, .fault_seconds = 1e-6, .first_bytes = 256 * mib, .first_fault_seconds = 1.1e-6};
   EXPECT_NE(describe_first_touch(prices).find("ready"), std::string::npos);
   // A few costly pages are ignored: there the program may have been interrupted.
   prices.costly_bytes = 2 * mib;

@@ -10,21 +10,15 @@ namespace tarn::cli {
 namespace {
 
 memory_prices some_prices() {
-  memory_prices prices;
-  prices.page_bytes = 4096;
-  prices.huge_page_bytes = 2 << 20;
-  prices.fault_seconds = 1e-6;
-  prices.huge_fault_seconds = 100e-6;
-  prices.zeroing_per_mib = 40e-6;
-  return prices;
+  return {.page_bytes = 4096,
+          .huge_page_bytes = 2 << 20,
+          .fault_seconds = 1e-6,
+          .huge_fault_seconds = 100e-6,
+          .zeroing_per_mib = 40e-6};
 }
 
 TEST(fault_rates, prices_times_counts) {
-  fault_counters difference;
-  difference.faults = 25610;
-  difference.huge_faults = 10;
-  difference.system_seconds = 0.5;
-  difference.user_seconds = 1;
+  fault_counters difference{.faults = 25610, .huge_faults = 10, .user_seconds = 1, .system_seconds = 0.5};
   const fault_rates rates = rates_of(difference, 2, some_prices());
   EXPECT_DOUBLE_EQ(rates.faults, 12805);
   EXPECT_DOUBLE_EQ(rates.huge_faults, 5);
@@ -35,9 +29,7 @@ TEST(fault_rates, prices_times_counts) {
 }
 
 TEST(fault_rates, counters_that_went_back_count_as_unchanged) {
-  fault_counters difference;
-  difference.faults = -100;
-  difference.user_seconds = -1;
+  fault_counters difference{.faults = -100, .user_seconds = -1};
   const fault_rates rates = rates_of(difference, 1, some_prices());
   EXPECT_EQ(rates.faults, 0);
   EXPECT_EQ(rates.fault_share, 0);
@@ -71,9 +63,7 @@ TEST(fault_rates, lines) {
 }
 
 TEST(fault_rates, memory_of_a_process_that_grows_does_not_go_back) {
-  fault_rates rates;
-  rates.fault_share = 0.05;
-  rates.fresh_bytes = 30 << 20;
+  fault_rates rates{.fault_share = 0.05, .fresh_bytes = 30 << 20};
   rates.resident_growth = 1843.0 * (1 << 20);  // all of it
   EXPECT_NE(rates_judgement(rates).find("grows by 1,843"), std::string::npos) << rates_judgement(rates);
   rates.resident_growth = 100 << 20;  // a small part: most goes back

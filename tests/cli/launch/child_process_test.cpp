@@ -11,17 +11,14 @@
 
 #include <filesystem>
 
+#include "../../refusal.hpp"
 #include "cli/show/cli_error.hpp"
 
 namespace tarn::cli {
 namespace {
 
 child_request shell(const std::string& script) {
-  child_request request;
-  request.path = "/bin/sh";
-  request.arguments = {"sh", "-c", script};
-  request.variables = environment::current();
-  return request;
+  return {.path = "/bin/sh", .arguments = {"sh", "-c", script}, .variables = environment::current()};
 }
 
 TEST(child_process, both_outputs_and_the_status_are_collected) {
@@ -64,12 +61,7 @@ TEST(child_process, what_cannot_be_started_is_refused_as_a_shell_does) {
   const auto refusal = [](const std::string& path) {
     child_request request = shell("");
     request.path = path;
-    try {
-      run_captured(request, 60);
-    } catch (const cli_error& error) {
-      return std::to_string(error.code()) + " " + error.what();
-    }
-    return std::string("no error");
+    return testing_support::refusal_of<cli_error>([&] { run_captured(request, 60); });
   };
   EXPECT_EQ(refusal("/nowhere/at/all"), "127 cannot start /nowhere/at/all: No such file or directory");
   EXPECT_EQ(refusal("/"), "126 cannot start /: Permission denied");

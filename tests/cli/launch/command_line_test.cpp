@@ -2,6 +2,7 @@
 // How a command line is split into tarn's options and the program with its arguments.
 #include <gtest/gtest.h>
 
+#include "../../refusal.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/show/cli_error.hpp"
 
@@ -60,16 +61,12 @@ TEST(command_line, no_value_is_taken_from_after_the_dashes) {
   EXPECT_EQ(line.program, std::vector<std::string>{"ls"});
 }
 
-// The problem and the advice with which the words are refused; "accepted" if they are not.
+// How the words are refused, behind the exit code of all such refusals.
 std::string refusal_of(const std::vector<std::string>& words) {
   some_command other;
-  try {
-    parse_options(other, words);
-  } catch (const cli_error& error) {
-    EXPECT_EQ(error.code(), exit_code::usage);
-    return std::string(error.what()) + " | " + error.advice();
-  }
-  return "accepted";
+  const std::string refusal = testing_support::refusal_of<cli_error>([&] { parse_options(other, words); });
+  EXPECT_TRUE(refusal.starts_with("2 ")) << refusal;
+  return refusal.substr(2);
 }
 
 TEST(command_line, every_mistake_has_a_message_of_its_own) {

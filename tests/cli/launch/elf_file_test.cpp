@@ -91,9 +91,7 @@ TEST(elf_file, a_static_program_has_none) {
 TEST(elf_file, names_foreign_machines) {
   const elf_summary summary = summarize(crafted(foreign, PT_INTERP, "/lib/ld.so"));
   const auto name_of = [](std::uint16_t machine, int bits) {
-    elf_summary one;
-    one.machine = machine;
-    one.bits = bits;
+    elf_summary one{.bits = bits, .machine = machine};
     return one.machine_name();
   };
   EXPECT_FALSE(summary.is_native());

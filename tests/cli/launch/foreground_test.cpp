@@ -14,11 +14,7 @@ namespace tarn::cli {
 namespace {
 
 child_request request_of(const std::string& script) {
-  child_request request;
-  request.path = "/bin/sh";
-  request.arguments = {"sh", "-c", script};
-  request.variables = environment::current();
-  return request;
+  return {.path = "/bin/sh", .arguments = {"sh", "-c", script}, .variables = environment::current()};
 }
 
 TEST(foreground, ended_is_called_once_with_the_status) {
@@ -46,9 +42,7 @@ TEST(foreground, ended_is_called_amid_other_signals) {
     for (;;) kill(tested, SIGCHLD);
   }
   int told = 0;
-  foreground_look each;
-  each.look = [](pid_t) {};
-  each.ended = [&](int) { ++told; };
+  foreground_look each{.look = [](pid_t) {}, .ended = [&](int) { ++told; }};
   constexpr int runs = 60;
   for (int run = 0; run < runs; ++run) run_in_foreground(request_of("exit 0"), &each);
   kill(other, SIGKILL);
@@ -58,9 +52,7 @@ TEST(foreground, ended_is_called_amid_other_signals) {
 
 TEST(foreground, a_program_that_stops_itself_continues_at_sigcont) {
   int told = 0;
-  foreground_look each;
-  each.look = [](pid_t) {};
-  each.ended = [&](int) { ++told; };
+  foreground_look each{.look = [](pid_t) {}, .ended = [&](int) { ++told; }};
   const std::string script = "(sleep 0.05; kill -CONT $$) & kill -STOP $$; wait; exit 7";
   EXPECT_EQ(run_in_foreground(request_of(script), &each).wait_status, W_EXITCODE(7, 0));
   EXPECT_EQ(told, 1);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../../folder_test.hpp"
 #include "cli/launch/elf_file.hpp"
 #include "cli/show/cli_error.hpp"
 
@@ -17,22 +18,18 @@ namespace fs = std::filesystem;
 namespace tarn::cli {
 namespace {
 
-class library_search : public testing::Test {
+class library_search : public testing_support::folder_test {
  protected:
   library_search() {
-    std::string name = testing::TempDir() + "/tarn-search-XXXXXX";
-    folder_ = mkdtemp(name.data());
     // Tests copy the dynamic loader, as a shared library that every machine has.
     loader_ = summarize_file("/proc/self/exe").interpreter;
   }
-  ~library_search() override { fs::remove_all(folder_); }
 
   std::string add_library(const std::string& name) {
-    fs::copy_file(loader_, folder_ / name);
-    return (folder_ / name).string();
+    fs::copy_file(loader_, folder_ + "/" + name);
+    return folder_ + "/" + name;
   }
 
-  fs::path folder_;
   std::string loader_;
 };
 
@@ -41,9 +38,9 @@ TEST_F(library_search, takes_the_newest_and_only_libraries) {
   const std::string newest = add_library("libthing.so.2.10");
   add_library("libthing.so.bak");
   add_library("libthing_debug.so.9");
-  std::ofstream(folder_ / "libthing.so.99") << "not a library";
-  EXPECT_EQ(find_newest_library("thing", {folder_.string()}), fs::canonical(newest).string());
-  EXPECT_FALSE(find_newest_library("other", {folder_.string()}).has_value());
+  std::ofstream(folder_ + "/libthing.so.99") << "not a library";
+  EXPECT_EQ(find_newest_library("thing", {folder_}), fs::canonical(newest).string());
+  EXPECT_FALSE(find_newest_library("other", {folder_}).has_value());
   EXPECT_FALSE(find_newest_library("thing", {"/nonexistent"}).has_value());
 }
 
@@ -68,9 +65,9 @@ TEST_F(library_search, a_trusted_library_is_one_that_no_other_user_can_write) {
 }
 
 TEST_F(library_search, unusable_libraries_are_explained) {
-  std::ofstream(folder_ / "text.so") << "text";
-  EXPECT_THROW(require_usable_library((folder_ / "text.so").string(), "x"), cli_error);
-  EXPECT_THROW(require_usable_library((folder_ / "absent.so").string(), "x"), cli_error);
+  std::ofstream(folder_ + "/text.so") << "text";
+  EXPECT_THROW(require_usable_library(folder_ + "/text.so", "x"), cli_error);
+  EXPECT_THROW(require_usable_library(folder_ + "/absent.so", "x"), cli_error);
   const std::string blank = add_library("with blank.so");
   EXPECT_THROW(require_usable_library(blank, "x"), cli_error);
   EXPECT_NO_THROW(require_usable_library(add_library("good.so"), "x"));

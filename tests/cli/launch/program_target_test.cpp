@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../../folder_test.hpp"
+#include "../../refusal.hpp"
 #include "cli/show/cli_error.hpp"
 
 namespace fs = std::filesystem;
@@ -16,32 +18,22 @@ namespace fs = std::filesystem;
 namespace tarn::cli {
 namespace {
 
-class program_target_test : public testing::Test {
+class program_target_test : public testing_support::folder_test {
  protected:
-  program_target_test() {
-    std::string name = testing::TempDir() + "/tarn-target-XXXXXX";
-    folder_ = mkdtemp(name.data());
-    variables_.set("PATH", folder_.string() + ":/usr/bin:/bin");
-  }
-  ~program_target_test() override { fs::remove_all(folder_); }
+  program_target_test() { variables_.set("PATH", folder_ + ":/usr/bin:/bin"); }
 
   std::string add(const std::string& name, const std::string& content, mode_t mode = 0755) {
-    const std::string path = (folder_ / name).string();
+    const std::string path = folder_ + "/" + name;
     std::ofstream(path) << content;
     chmod(path.c_str(), mode);
     return path;
   }
 
-  int code_for(const std::string& name) {
-    try {
-      find_program({name}, variables_);
-      return 0;
-    } catch (const cli_error& error) {
-      return error.code();
-    }
+  std::string refusal_for(const std::vector<std::string>& words) {
+    return testing_support::refusal_of<cli_error>([&] { find_program(words, variables_); });
   }
+  int code_for(const std::string& name) { return std::atoi(refusal_for({name}).c_str()); }
 
-  fs::path folder_;
   environment variables_;
 };
 
@@ -79,13 +71,9 @@ TEST_F(program_target_test, a_program_behind_the_dynamic_loader) {
   const std::vector<std::vector<std::string>> refused = {
       {loader}, {loader, "--argv0", "x"}, {loader, "sh"}, {loader, add("script", "#!/bin/sh\n")}};
   for (const std::vector<std::string>& words : refused) {
-    try {
-      find_program(words, variables_);
-      FAIL() << words.back();
-    } catch (const cli_error& error) {
-      EXPECT_EQ(error.code(), exit_code::refused);
-      EXPECT_EQ(std::string(error.what()).find("static"), std::string::npos) << error.what();
-    }
+    const std::string refusal = refusal_for(words);
+    EXPECT_TRUE(refusal.starts_with("125 ")) << words.back();
+    EXPECT_EQ(refusal.find("static"), std::string::npos) << refusal;
   }
 }
 
@@ -93,7 +81,7 @@ TEST_F(program_target_test, exit_codes_of_refusals) {
   EXPECT_EQ(code_for("no-such-program-anywhere"), exit_code::not_found);
   EXPECT_EQ(code_for("/no/such/path"), exit_code::not_found);
   EXPECT_EQ(code_for(""), exit_code::not_found);
-  EXPECT_EQ(code_for(folder_.string()), exit_code::not_executable);
+  EXPECT_EQ(code_for(folder_), exit_code::not_executable);
   EXPECT_EQ(code_for(add("plain", "text", 0644)), exit_code::not_executable);
   EXPECT_EQ(code_for(add("text", "text")), exit_code::not_executable);
   EXPECT_EQ(code_for(add("empty", "")), exit_code::not_executable);
@@ -101,18 +89,13 @@ TEST_F(program_target_test, exit_codes_of_refusals) {
   EXPECT_EQ(code_for(add("lost", "#!/no/such/interpreter\n")), exit_code::not_executable);
   EXPECT_EQ(code_for(add("cleared", "#!/usr/bin/env -i\n")), exit_code::refused);
   EXPECT_EQ(code_for(add("cut", "\177ELF")), exit_code::not_executable);
-  const std::string self = (folder_ / "loop").string();
+  const std::string self = folder_ + "/loop";
   EXPECT_EQ(code_for(add("loop", "#!" + self + "\n")), exit_code::refused);
 }
 
 TEST_F(program_target_test, a_slip_is_answered_with_the_nearest_name) {
   add("unusual-program-name", "#!/bin/sh\n");
-  try {
-    find_program({"unusual-progam-name"}, variables_);
-    FAIL() << "found";
-  } catch (const cli_error& error) {
-    EXPECT_NE(error.advice().find("unusual-program-name"), std::string::npos);
-  }
+  EXPECT_NE(refusal_for({"unusual-progam-name"}).find("unusual-program-name"), std::string::npos);
 }
 
 TEST_F(program_target_test, set_id_bits_matter_only_when_they_change_the_id) {

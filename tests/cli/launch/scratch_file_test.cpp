@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "../../refusal.hpp"
 #include "cli/show/cli_error.hpp"
 
 namespace tarn::cli {
@@ -25,15 +26,10 @@ class scratch_file_test : public testing::Test {
   std::string before_ = getenv("TMPDIR") == nullptr ? "" : getenv("TMPDIR");
 };
 
-std::string refusal_of(const std::string& text) {
-  try {
-    const scratch_file file(text);
-  } catch (const cli_error& error) {
-    EXPECT_EQ(error.code(), exit_code::refused);
-    EXPECT_EQ(error.advice(), "Make room there, or set TMPDIR to a folder that you may write to.");
-    return error.what();
-  }
-  return "no error";
+constexpr const char* advice = " | Make room there, or set TMPDIR to a folder that you may write to.";
+
+std::string file_refusal(const std::string& text) {
+  return testing_support::refusal_of<cli_error>([&] { scratch_file{text}; });
 }
 
 TEST_F(scratch_file_test, has_its_text_as_long_as_its_object_lives) {
@@ -61,9 +57,9 @@ TEST_F(scratch_file_test, tmpdir_counts_if_it_is_a_whole_path) {
 
 TEST_F(scratch_file_test, a_folder_that_is_not_there_is_named) {
   setenv("TMPDIR", "/nowhere/at/all", 1);
-  const std::string refusal = refusal_of("text");
-  EXPECT_TRUE(refusal.starts_with("cannot make /nowhere/at/all/tarn-")) << refusal;
-  EXPECT_TRUE(refusal.ends_with(": No such file or directory")) << refusal;
+  const std::string refusal = file_refusal("text");
+  EXPECT_TRUE(refusal.starts_with("125 cannot make /nowhere/at/all/tarn-")) << refusal;
+  EXPECT_TRUE(refusal.ends_with(std::string(": No such file or directory") + advice)) << refusal;
 }
 
 // A limit of the file size stands for a full disk: a part of the text is written, and no error number is set.
@@ -75,11 +71,11 @@ TEST_F(scratch_file_test, a_file_that_is_cut_off_is_removed) {
   small.rlim_cur = 10;
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   errno = 0;
-  const std::string refusal = refusal_of("more than ten bytes");
+  const std::string refusal = file_refusal("more than ten bytes");
   setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, before);
-  EXPECT_TRUE(refusal.ends_with(": No space left on device")) << refusal;
-  const std::string path = refusal.substr(12, refusal.find(':') - 12);
+  EXPECT_TRUE(refusal.ends_with(std::string(": No space left on device") + advice)) << refusal;
+  const std::string path = refusal.substr(16, refusal.find(':') - 16);
   EXPECT_FALSE(std::filesystem::exists(path)) << path;
 }
 

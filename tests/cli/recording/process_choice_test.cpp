@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../../refusal.hpp"
 #include "cli/show/cli_error.hpp"
 #include "profiler/model/store_profile.hpp"
 #include "tests/profiler/scratch_file.hpp"
@@ -38,16 +39,7 @@ void store_three(const profiler::scratch_file& file) {
   store(file, merger.take());
 }
 
-// The code, problem and advice of the error that `work` throws.
-template <class Work>
-std::string choice_refusal(Work work) {
-  try {
-    work();
-  } catch (const cli_error& error) {
-    return std::to_string(error.code()) + " " + error.what() + " | " + error.advice();
-  }
-  return "no error";
-}
+std::string choice_refusal(const auto& work) { return testing_support::refusal_of<cli_error>(work); }
 
 double bytes_in(const profiler::profile& p) {
   double sum = 0;

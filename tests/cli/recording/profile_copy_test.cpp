@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../../folder_test.hpp"
+#include "../../refusal.hpp"
 #include "cli/compare/own_command.hpp"
 #include "cli/launch/scratch_file.hpp"
 #include "profiler/model/recorded_command.hpp"
@@ -18,27 +20,22 @@
 namespace tarn::cli {
 namespace {
 
-class profile_copy_test : public testing::Test {
+class profile_copy_test : public testing_support::folder_test {
  protected:
   void SetUp() override {
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
     std::filesystem::current_path(folder_);
     profiler::profile p;
     p.meta = {{"program", "/bin/p"}};
     profiler::table_writer out("run.prof");
     profiler::store_profile(out, p);
   }
-  void TearDown() override {
-    std::filesystem::current_path(before_);
-    std::filesystem::remove_all(folder_);
-  }
+  void TearDown() override { std::filesystem::current_path(before_); }
   static std::string program_in(const std::string& path) {
     return profiler::load_profile(path).meta["program"];
   }
 
  private:
   std::filesystem::path before_ = std::filesystem::current_path();
-  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
 };
 
 // As `tarn attach --dump` gets it: open.
@@ -48,12 +45,7 @@ std::string copy_of(const std::string& path, const std::string& to) {
 }
 
 std::string refusal(const std::string& path, const std::string& to) {
-  try {
-    copy_of(path, to);
-  } catch (const profiler::profile_error& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing_support::refusal_of<profiler::profile_error>([&] { copy_of(path, to); });
 }
 
 TEST_F(profile_copy_test, gets_the_next_free_name_in_the_present_folder) {
@@ -100,10 +92,7 @@ TEST_F(profile_copy_test, a_file_that_is_no_profile_is_not_copied) {
 // What root's tarn copies of another user's profile belongs to root: it must not carry that user's command.
 TEST_F(profile_copy_test, a_command_is_copied_only_if_this_user_has_recorded_it) {
   setenv("XDG_STATE_HOME", std::filesystem::current_path().c_str(), 1);
-  profiler::recorded_command command;
-  command.path = "/bin/sh";
-  command.words = {"sh"};
-  command.directory = "/";
+  profiler::recorded_command command{.path = "/bin/sh", .words = {"sh"}, .directory = "/"};
   for (const std::string& seal : {std::string(), std::string(32, '0'), seal_of(command)}) {
     command.seal = seal;
     profiler::table_writer("run.prof", profiler::table_writer::start::go_on)

@@ -2,21 +2,17 @@
 // Recordings that cannot be repeated are refused before the first one.
 #include "cli/recording/paused_profile.hpp"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "../../refusal.hpp"
 #include "cli/show/cli_error.hpp"
 
 namespace tarn::cli {
 namespace {
 
 std::string repetition_refusal(const std::string& output) {
-  try {
-    profile_repeatedly({}, 3, output, false);
-  } catch (const cli_error& error) {
-    return std::to_string(error.code()) + " " + error.what() + " | " + error.advice();
-  }
+  return testing_support::refusal_of<cli_error>([&] { profile_repeatedly({}, 3, output, false); });
 }
 
 TEST(repeated_profile, files_need_a_name) {

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <optional>
 #include <thread>
 
+#include "../../refusal.hpp"
 #include "cli/show/cli_error.hpp"
 
 namespace tarn::cli {
@@ -42,14 +42,8 @@ class answering_session {
   std::thread worker_;
 };
 
-std::string session_refusal(const nlohmann::json& request) {
-  try {
-    ask_session(getpid(), request);
-  } catch (const cli_error& error) {
-    EXPECT_EQ(error.code(), exit_code::refused);
-    return std::string(error.what()) + " | " + error.advice();
-  }
-  return "no error";
+std::string session_refusal(const nlohmann::json& request, pid_t process = getpid()) {
+  return testing_support::refusal_of<cli_error>([&] { ask_session(process, request); });
 }
 
 TEST(session_control, a_request_is_answered) {
@@ -66,7 +60,7 @@ TEST(session_control, a_problem_is_an_error_with_advice) {
   answering_session session([](const nlohmann::json&) { return already_recorded(77); });
   EXPECT_EQ(
       session_refusal({{"verb", "attach"}}),
-      "process 77 is already being recorded | To write its data so far: tarn attach --dump 77. To end a recording begun by "
+      "125 process 77 is already being recorded | To write its data so far: tarn attach --dump 77. To end a recording begun by "
       "tarn attach: tarn attach --stop 77. A recording by tarn profile lasts until the program ends.");
 }
 
@@ -87,17 +81,13 @@ TEST(session_control, an_empty_answer_is_given_later) {
 TEST(session_control, a_program_that_is_not_recorded) {
   const std::string process = std::to_string(getpid());
   EXPECT_EQ(session_refusal({{"verb", "dump"}}),
-            "process " + process + " is not being recorded by this user | Begin a recording: tarn attach " +
-                process);
+            "125 process " + process +
+                " is not being recorded by this user | Begin a recording: tarn attach " + process);
 }
 
 TEST(session_control, a_program_that_does_not_exist) {
-  try {
-    ask_session(2147483646, {{"verb", "dump"}});
-    ADD_FAILURE();
-  } catch (const cli_error& error) {
-    EXPECT_STREQ(error.what(), "process 2147483646 has ended, or does not exist");
-  }
+  EXPECT_TRUE(session_refusal({{"verb", "dump"}}, 2147483646)
+                  .starts_with("125 process 2147483646 has ended, or does not exist |"));
 }
 
 }  // namespace

@@ -19,18 +19,16 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 live_place some_place() {
-  live_place place;
-  place.frame = {"parser::read_object(parser::state&, bool)", "src/parse.cpp", 120};
-  place.type = "node";
-  place.suggestion = "typed pool";
-  place.cost_share = 0.123;
-  place.hidden_share = 0.045;
-  place.faults = 1234;
-  place.allocations = 98765;
-  place.bytes = 3 << 20;
-  place.live_bytes = 700 << 20;
-  place.growth = 12 << 20;
-  return place;
+  return {.frame = {"parser::read_object(parser::state&, bool)", "src/parse.cpp", 120},
+          .type = "node",
+          .suggestion = "typed pool",
+          .cost_share = 0.123,
+          .hidden_share = 0.045,
+          .faults = 1234,
+          .allocations = 98765,
+          .bytes = 3 << 20,
+          .live_bytes = 700 << 20,
+          .growth = 12 << 20};
 }
 
 std::vector<std::string> lines_for(const std::vector<live_place>& places, std::size_t width,
@@ -81,9 +79,7 @@ TEST(live_view, places_without_figures_are_counted_only) {
 }
 
 profiler::profile profile_at(double seconds, double live) {
-  profiler::profile p;
-  p.meta = {{"duration_ns", seconds * 1e9}};
-  p.stacks = {{}, {0, 0x10}};
+  profiler::profile p{.meta = {{"duration_ns", seconds * 1e9}}, .stacks = {{}, {0, 0x10}}};
   p.symbols[0x10] = {{"load", "load.cpp", 3, false}};
   p.sites.emplace_back().stack = 1;
   p.sites[0].figures.live_bytes = live;
@@ -104,9 +100,7 @@ TEST(live_view, growth_is_per_minute) {
 
 // One place holds much, one is a little busier than nothing, and one is busy.
 TEST(live_view, idle_places_are_in_the_order_of_their_live_memory) {
-  profiler::profile before;
-  before.meta = {{"duration_ns", 1e9}};
-  before.stacks = {{}, {0, 0x10}, {0, 0x20}, {0, 0x30}};
+  profiler::profile before{.meta = {{"duration_ns", 1e9}}, .stacks = {{}, {0, 0x10}, {0, 0x20}, {0, 0x30}}};
   before.sites.resize(3);
   for (std::uint32_t index = 0; index < 3; ++index) {
     before.symbols[0x10U * (index + 1)] = {{std::string(1, "abc"[index]), "x.cpp", 1, false}};
@@ -128,9 +122,7 @@ TEST(live_view, idle_places_are_in_the_order_of_their_live_memory) {
 }
 
 TEST(live_view, the_header_is_cut_at_whole_figures) {
-  live_rates rates;
-  rates.resident_bytes = 3e9;
-  rates.live_bytes = 2e9;
+  live_rates rates{.resident_bytes = 3e9, .live_bytes = 2e9};
   for (const std::string& line : lines_of(render_rates(rates, 40, false)))
     EXPECT_LE(display_width(line), 40U) << line;
   EXPECT_NE(render_rates(rates, 40, false).find("resident 2,861 MiB"), std::string::npos);

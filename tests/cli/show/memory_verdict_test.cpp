@@ -21,11 +21,8 @@ profiler::profile holding(double bytes) {
   profiler::site one;
   one.stack = 1;
   p.sites.push_back(one);
-  profiler::memory_row row;
-  row.time_ns = 1'500'000'000;
-  row.live = 0.75 * bytes;
-  row.kept = 0.25 * bytes;
-  row.resident_bytes = bytes;
+  profiler::memory_row row{
+      .time_ns = 1'500'000'000, .resident_bytes = bytes, .live = 0.75 * bytes, .kept = 0.25 * bytes};
   p.memory.rows = {row};
   p.memory.parts = {{row.time_ns, "live", "", 1, row.live, 0}};
   return p;
@@ -121,10 +118,8 @@ TEST(memory_verdict, what_grew_by_place) {
   p.sites[0].figures.live_bytes = 60 * mib;
   p.sites[0].figures.earlier_live_bytes = 20 * mib;
   for (std::uint64_t second = 0; second <= 8; ++second) {
-    profiler::counter_row row;
-    row.time_ns = second * 1'000'000'000;
-    row.live_bytes = 7.5 * mib * static_cast<double>(second);
-    p.counters.push_back(row);
+    p.counters.push_back(
+        {.time_ns = second * 1'000'000'000, .live_bytes = 7.5 * mib * static_cast<double>(second)});
   }
   const std::string text = render_memory_verdict(p);
   EXPECT_TRUE(text.starts_with("its live blocks still grew at the end: from 30 MiB at 4 s to 60 MiB at 8 s"))

@@ -13,34 +13,23 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "../../folder_test.hpp"
+#include "../../refusal.hpp"
 #include "cli/show/cli_error.hpp"
 
 namespace tarn::cli {
 namespace {
 
-class output_file_test : public testing::Test {
+class output_file_test : public testing_support::folder_test {
  protected:
-  void SetUp() override { ASSERT_NE(mkdtemp(folder_.data()), nullptr); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string path() const { return folder_ + "/out"; }
   std::string content() const {
     std::ifstream in(path());
     return {std::istreambuf_iterator<char>(in), {}};
   }
-
-  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
 };
 
-// The code, problem and advice of the error that `work` throws.
-template <class Work>
-std::string output_refusal(Work work) {
-  try {
-    work();
-  } catch (const cli_error& error) {
-    return std::to_string(error.code()) + " " + error.what() + " | " + error.advice();
-  }
-  return "no error";
-}
+std::string output_refusal(const auto& work) { return testing_support::refusal_of<cli_error>(work); }
 
 void write_whole(const std::string& path, const std::string& text) {
   output_file out("-o", path);

@@ -105,12 +105,8 @@ TEST(advice_facts, placement_matters_beyond_the_caches_in_programs_that_do_other
 TEST(advice_facts, of_a_cost_the_kind_decides_which_part_counts) {
   const small_program program;
   const advice_facts facts = facts_of(program.p);
-  cost charged;
-  charged.malloc_ns = 100;
-  charged.fault_ns = 1000;
-  charged.unmap_ns = 200;
-  charged.malloc_variance = 16;
-  charged.kernel_variance = 900;
+  cost charged{
+      .malloc_ns = 100, .fault_ns = 1000, .unmap_ns = 200, .malloc_variance = 16, .kernel_variance = 900};
   const auto counted = [&](advice_kind kind, double calls = 1, double faults = 1) {
     advice one;
     one.kind = kind;

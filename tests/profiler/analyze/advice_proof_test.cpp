@@ -14,10 +14,7 @@ proven_figure figure(double before, double ratio, double low, double high, proof
 }
 
 proof_way way(const std::string& name, advice_kind kind, proven_figure cpu) {
-  proof_way made;
-  made.name = name;
-  made.kind = kind_name(kind);
-  made.headline = "Run it on " + name;
+  proof_way made{.name = name, .kind = kind_name(kind), .headline = "Run it on " + name};
   made.of(proof_metric::cpu) = cpu;
   if (cpu.outcome == proof_outcome::less) made.decision = proof_decision::saves;
   if (cpu.outcome == proof_outcome::more) made.decision = proof_decision::costs;
@@ -28,12 +25,10 @@ proof_way way(const std::string& name, advice_kind kind, proven_figure cpu) {
 }
 
 advice allocator_advice() {
-  advice one;
-  one.kind = advice_kind::allocator;
-  one.headline = "Run it on another malloc: no code changes";
-  one.counted_ns = 5e8;
-  one.share = 0.25;
-  return one;
+  return {.kind = advice_kind::allocator,
+          .headline = "Run it on another malloc: no code changes",
+          .counted_ns = 5e8,
+          .share = 0.25};
 }
 
 profile measured(std::vector<proof_way> ways) {
@@ -111,10 +106,7 @@ TEST(advice_proof, one_round_or_an_effect_below_what_is_worthwhile_is_no_advice)
 }
 
 TEST(advice_proof, an_undecided_setting_comes_before_an_edit_of_four_times_its_cost) {
-  advice edit;
-  edit.kind = advice_kind::reserve;
-  edit.reach = advice_reach::own_code;
-  edit.share = 0.5;
+  advice edit{.kind = advice_kind::reserve, .reach = advice_reach::own_code, .share = 0.5};
   const profile p = measured({took_less("tcmalloc", 0.8, 2)});
   std::vector<advice> all = {edit};
   apply_proof(p, all);
@@ -186,10 +178,7 @@ TEST(advice_proof, a_way_that_gains_without_advice_becomes_advice) {
 }
 
 TEST(advice_proof, a_proof_of_a_pool_applies_to_advice_for_its_place_alone) {
-  advice pool;
-  pool.kind = advice_kind::typed_pool;
-  pool.place = "a.cpp:1 make";
-  pool.share = 0.1;
+  advice pool{.kind = advice_kind::typed_pool, .place = "a.cpp:1 make", .share = 0.1};
   proof_way other = way("pool-1", advice_kind::typed_pool, is_less);
   other.place = "b.cpp:1 make";
   std::vector<advice> all = {pool};

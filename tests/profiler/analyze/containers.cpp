@@ -12,19 +12,15 @@
 #include <deque>
 #include <forward_list>
 #include <fstream>
-#include <functional>
-#include <future>
 #include <list>
 #include <map>
 #include <memory>
-#include <optional>
 #include <queue>
 #include <set>
 #include <stack>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
-#include <valarray>
 #include <vector>
 
 namespace {

@@ -7,7 +7,6 @@
 #include <link.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <string>
 
 namespace tarn::profiler {

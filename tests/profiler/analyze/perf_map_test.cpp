@@ -10,23 +10,17 @@
 #include <fstream>
 #include <string>
 
+#include "../../folder_test.hpp"
 #include "profiler/model/script_address.hpp"
-#include "tests/profiler/scratch_file.hpp"
 
 namespace tarn::profiler {
 namespace {
 
-class perf_maps : public testing::Test {
+class perf_maps : public testing_support::folder_test {
  protected:
   perf_maps() {
-    std::string folder = testing::TempDir() + "perf-map-XXXXXX";
-    if (mkdtemp(folder.data()) != nullptr) folder_ = folder;
     p_.modules = {{"/bin/app", "", 0x1000, 0x2000, 0}};
     p_.stacks = {{}, {0, 0x1500}, {1, 0x70011}, {2, 0x70025}, {3, 0x90001}};
-  }
-  ~perf_maps() override {
-    unlink(path().c_str());
-    rmdir(folder_.c_str());
   }
   std::string path() const { return folder_ + "/perf-7.map"; }
   perf_map open(std::int64_t not_before = 0, uid_t user = geteuid()) const {
@@ -48,7 +42,6 @@ class perf_maps : public testing::Test {
     return all;
   }
 
-  std::string folder_;
   profile p_;
   bool changed_ = false;
 };
@@ -115,7 +108,6 @@ TEST_F(perf_maps, one_of_another_user_or_an_earlier_process_or_no_plain_file_is_
   EXPECT_FALSE(open().is_open()) << "a pipe";
   unlink(path().c_str());
   EXPECT_FALSE(open().is_open());
-  unlink((folder_ + "/other").c_str());
 }
 
 TEST_F(perf_maps, generated_code_without_a_map_is_marked) {

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "../../refusal.hpp"
 #include "profiler/format/table_file.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
@@ -19,9 +20,7 @@ profile two_callers() {
   p.modules = {{"/bin/p", "abcd01", 0x400000, 0x500000, 0x1000}, {"/lib/l.so", "", 0x700000, 0x800000, 0}};
   p.stacks = {{0, 0}, {0, 0x400100}, {0, 0x400200}, {1, 0x700010}, {2, 0x700010}};
   for (const std::uint32_t stack : {3U, 4U}) {
-    site one;
-    one.stack = stack;
-    one.sizes = {{64, 1000, true}};
+    site one{.stack = stack, .sizes = {{64, 1000, true}}};
     one.figures.allocations = 1000;
     p.sites.push_back(one);
   }
@@ -29,10 +28,7 @@ profile two_callers() {
 }
 
 advice pool_for(std::vector<std::uint32_t> sites) {
-  advice one;
-  one.kind = advice_kind::typed_pool;
-  one.headline = "pool";
-  one.sites = std::move(sites);
+  advice one{.kind = advice_kind::typed_pool, .sites = std::move(sites), .headline = "pool"};
   one.site = one.sites.front();
   return one;
 }
@@ -77,13 +73,8 @@ TEST(plan, comes_back_as_it_was_written) {
 }
 
 TEST(plan, says_what_is_wrong_with_a_file) {
-  const auto problem = [](const std::string& text) -> std::string {
-    try {
-      read_plan(text, "plan.json");
-    } catch (const profile_error& error) {
-      return error.what();
-    }
-    return "no error";
+  const auto problem = [](const std::string& text) {
+    return testing_support::refusal_of<profile_error>([&] { read_plan(text, "plan.json"); });
   };
   EXPECT_NE(problem("").find("not JSON"), std::string::npos);
   EXPECT_NE(problem("{}").find("not a plan"), std::string::npos);

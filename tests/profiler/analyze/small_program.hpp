@@ -22,11 +22,7 @@ class small_program {
     p.mode = profile_mode::full;
     p.prices = {1000, 0, 0, 100, 200, 10};
     p.stacks.emplace_back();
-    counter_row end;
-    end.time_ns = 1000000000;
-    end.user_ns = 5e8;
-    end.system_ns = 5e8;
-    p.counters.push_back(end);
+    p.counters.push_back({.time_ns = 1000000000, .user_ns = 5e8, .system_ns = 5e8});
   }
 
   // Adds a site with this call path; `functions`: innermost first.
@@ -38,9 +34,7 @@ class small_program {
       node = static_cast<std::uint32_t>(p.stacks.size() - 1);
       p.symbols[address] = {{*each, "/src/p.cpp", static_cast<std::uint32_t>(p.stacks.size()), false}};
     }
-    site one;
-    one.stack = node;
-    one.sizes = {{size, allocations, true}};
+    site one{.stack = node, .sizes = {{size, allocations, true}}};
     site_figures& f = one.figures;
     f.samples = f.allocations = f.frees = allocations;
     f.bytes = f.freed_bytes = allocations * static_cast<double>(size);

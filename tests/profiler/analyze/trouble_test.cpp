@@ -23,9 +23,7 @@ profile program(double paid, double peak_bytes) {
   p.sites.resize(1);
   p.sites[0].figures.malloc_ns = paid;
   for (int tenth = 0; tenth <= 100; ++tenth) {
-    counter_row row;
-    row.time_ns = static_cast<std::uint64_t>(tenth) * 100'000'000;
-    row.user_ns = 1e7 * tenth;
+    counter_row row{.time_ns = static_cast<std::uint64_t>(tenth) * 100'000'000, .user_ns = 1e7 * tenth};
     row.live_bytes = row.resident_bytes = peak_bytes;
     p.counters.push_back(row);
   }

@@ -14,7 +14,6 @@
 #include <type_traits>
 
 #include "profiler/apply/apply_format.hpp"
-#include "tarn/detail/pool_bin.hpp"
 #include "tarn/malloc.h"
 #include "tarn/pool.h"
 #include "tests/profiler/apply/plan.hpp"

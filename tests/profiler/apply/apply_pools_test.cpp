@@ -4,7 +4,6 @@
 #include "profiler/apply/apply_pools.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../child_status.hpp"
 #include "base/units.hpp"
 #include "tarn/buffer_pool.hpp"
 #include "tarn/malloc.h"
@@ -156,13 +156,10 @@ TEST_F(apply_pools_test, a_forked_child_can_take_and_give_blocks) {
   });
   int status = 0;
   for (int round = 0; round < 200 && status == 0; ++round) {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(20);
+    status = testing_support::child_status([] {
       void* const block = apply_pools::take(buffers, 65536);
-      _exit(block != nullptr && apply_pools::give(block) ? 0 : 1);
-    }
-    EXPECT_EQ(waitpid(child, &status, 0), child);
+      return block != nullptr && apply_pools::give(block) ? 0 : 1;
+    });
   }
   ends.store(true, std::memory_order_relaxed);
   other.join();

@@ -5,28 +5,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "../../refusal.hpp"
+
 using namespace tarn::profiler;
 
 namespace {
 
-// The error that `work` throws, as "problem | advice"; empty if it throws none.
-template <class work_type>
-std::string said_by(const work_type& work) {
-  try {
-    work();
-  } catch (const attach_error& error) {
-    return std::string(error.what()) + " | " + error.advice();
-  }
-  return {};
-}
+std::string said_by(const auto& work) { return tarn::testing_support::refusal_of<attach_error>(work); }
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 TEST(attach_check, yama_is_named_with_what_to_do) {
-  const auto said = [](int scope) {
-    const attach_error error = refused_by_system(4711, scope);
-    return std::string(error.what()) + " | " + error.advice();
-  };
+  const auto said = [](int scope) { return said_by([&] { throw refused_by_system(4711, scope); }); };
   EXPECT_TRUE(has(said(1), "kernel.yama.ptrace_scope is 1") && has(said(1), "tarn profile --paused"));
   EXPECT_TRUE(has(said(2), "kernel.yama.ptrace_scope is 2") && has(said(2), "As root: tarn attach 4711"));
   EXPECT_TRUE(has(said(3), "until the next boot") && !has(said(3), "sysctl"));
@@ -37,7 +27,7 @@ TEST(attach_check, yama_is_named_with_what_to_do) {
 TEST(attach_check, each_of_the_users_of_a_process_counts) {
   const std::string_view own = "Name:\ta\nUid:\t1000\t1000\t1000\t1000\n";
   const std::string_view setuid = "Name:\ta\nUid:\t1000\t0\t0\t0\n";
-  EXPECT_EQ(said_by([&] { require_same_user(1, own, 1000); }), "");
+  EXPECT_EQ(said_by([&] { require_same_user(1, own, 1000); }), "no error");
   EXPECT_TRUE(has(said_by([&] { require_same_user(1, own, 65534); }), "sudo -u "));
   // None of them may, so that the advice must not be to become one.
   for (const uid_t one : {0U, 1000U, 65534U}) {
@@ -60,23 +50,23 @@ TEST(attach_check, a_filter_of_the_container_is_no_sandbox) {
   const std::string_view one = "Name:\ta\nSeccomp:\t2\nSeccomp_filters:\t1\n";
   const std::string_view two = "Name:\ta\nSeccomp:\t2\nSeccomp_filters:\t2\n";
   const std::string_view strict = "Name:\ta\nSeccomp:\t1\nSeccomp_filters:\t0\n";
-  EXPECT_EQ(said_by([&] { require_no_sandbox(1, free, free); }), "");
-  EXPECT_EQ(said_by([&] { require_no_sandbox(1, one, one); }), "");
-  EXPECT_EQ(said_by([&] { require_no_sandbox(1, one, two); }), "");
+  EXPECT_EQ(said_by([&] { require_no_sandbox(1, free, free); }), "no error");
+  EXPECT_EQ(said_by([&] { require_no_sandbox(1, one, one); }), "no error");
+  EXPECT_EQ(said_by([&] { require_no_sandbox(1, one, two); }), "no error");
   EXPECT_TRUE(has(said_by([&] { require_no_sandbox(1, one, free); }), "sandbox"));
   EXPECT_TRUE(has(said_by([&] { require_no_sandbox(1, two, one); }), "sandbox"));
   EXPECT_TRUE(has(said_by([&] { require_no_sandbox(1, strict, one); }), "sandbox"));
 }
 
 TEST(attach_check, the_tracer_is_named) {
-  EXPECT_EQ(said_by([] { require_untraced(1, "TracerPid:\t0\n"); }), "");
+  EXPECT_EQ(said_by([] { require_untraced(1, "TracerPid:\t0\n"); }), "no error");
   const std::string own = std::to_string(getpid());
   EXPECT_TRUE(
       has(said_by([&] { require_untraced(1, "TracerPid:\t" + own + "\n"); }), ("process " + own).c_str()));
 }
 
 TEST(attach_check, a_stopped_process_is_told_from_one_that_does_not_answer) {
-  EXPECT_EQ(said_by([] { require_not_stopped(1, "State:\tS (sleeping)\n"); }), "");
+  EXPECT_EQ(said_by([] { require_not_stopped(1, "State:\tS (sleeping)\n"); }), "no error");
   EXPECT_TRUE(
       has(said_by([] { require_not_stopped(1, "Name:\ta\nState:\tT (stopped)\n"); }), "kill -CONT 1"));
 }
@@ -87,7 +77,7 @@ TEST(attach_check, modules_tell_what_cannot_be_recorded) {
   };
   const remote_module program = module("/usr/bin/program", {});
   const remote_module libc = module("/lib/libc.so.6", {{"malloc", 4100, 10}});
-  EXPECT_EQ(said_by([&] { require_recordable_modules(1, {program, libc}); }), "");
+  EXPECT_EQ(said_by([&] { require_recordable_modules(1, {program, libc}); }), "no error");
   EXPECT_TRUE(has(said_by([&] { require_recordable_modules(1, {program}); }), "statically linked"));
   EXPECT_TRUE(has(said_by([&] {
                     require_recordable_modules(1, {program, module("/lib/ld-musl-x86_64.so.1", {})});
@@ -106,8 +96,8 @@ TEST(attach_check, modules_tell_what_cannot_be_recorded) {
   // The dynamic loader was started with the program as its argument: both then lie above the libraries.
   remote_module own = module("/usr/bin/own", {{"malloc", 4100, 10}});
   const remote_module loader = module("/opt/ld-linux-x86-64.so.2", {{"malloc", 4100, 10}});
-  EXPECT_EQ(said_by([&] { require_recordable_modules(1, {libc, program, loader}); }), "");
-  EXPECT_EQ(said_by([&] { require_recordable_modules(1, {loader, libc, program}); }), "");
+  EXPECT_EQ(said_by([&] { require_recordable_modules(1, {libc, program, loader}); }), "no error");
+  EXPECT_EQ(said_by([&] { require_recordable_modules(1, {loader, libc, program}); }), "no error");
   own.is_program = true;
   EXPECT_TRUE(has(said_by([&] {
                     require_recordable_modules(1, {libc, own, loader});

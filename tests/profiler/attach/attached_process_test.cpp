@@ -6,19 +6,15 @@
 
 #include <string>
 
+#include "../../refusal.hpp"
 #include "tests/profiler/attach/child_process.hpp"
 
 namespace tarn::profiler {
 namespace {
 
-// The error, as "problem | advice".
 std::string said_when_attaching(pid_t process, const std::string& library) {
-  try {
-    const attached_process attached(process, library, "/proc/self/fd/0", [] { return true; });
-  } catch (const attach_error& error) {
-    return std::string(error.what()) + " | " + error.advice();
-  }
-  return "no error";
+  return testing_support::refusal_of<attach_error>(
+      [&] { attached_process(process, library, "/proc/self/fd/0", [] { return true; }); });
 }
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }

@@ -5,13 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
-#include <stdexcept>
 #include <string>
-#include <thread>
-#include <utility>
 
 #include "tests/profiler/attach/calling_thread.hpp"
 

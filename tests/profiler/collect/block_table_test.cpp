@@ -14,10 +14,7 @@ namespace {
 using namespace tarn::profiler;
 
 living_block block_at(std::uint64_t address, std::uint64_t size) {
-  living_block block;
-  block.address = address;
-  block.size = size;
-  return block;
+  return {.address = address, .size = size};
 }
 
 TEST(block_table, finds_the_block_that_contains_an_address) {

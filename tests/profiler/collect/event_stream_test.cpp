@@ -83,9 +83,7 @@ TEST(event_stream, reads_what_a_recorder_writes) {
 
 TEST(event_stream, blocks_are_weighed_by_the_distance_that_the_ring_told_last) {
   ring r;
-  model_settings settings;
-  settings.full = false;
-  settings.sample_bytes = 32000;
+  model_settings settings{.full = false, .sample_bytes = 32000};
   r.model = process_model(settings);
   const auto put_block = [&r](std::uint64_t address) {
     r.put(address_word(word_kind::malloc, 1, address));

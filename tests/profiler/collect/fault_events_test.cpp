@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <vector>
 
 #include "profiler/proc/proc_status.hpp"
 
@@ -182,10 +181,8 @@ clock_looked_at clock_of_spinning_child(bool& refused, std::uint64_t first_clock
   EXPECT_EQ(pipe(go), 0);
   const pid_t child = fork();
   if (child == 0) spin_and_end(go[0]);
-  fault_settings settings;
-  settings.clock_ns = 499'979;
-  settings.first_clock_ns = first_clock_ns;
-  settings.process = static_cast<std::uint32_t>(child);
+  fault_settings settings{
+      .process = static_cast<std::uint32_t>(child), .clock_ns = 499'979, .first_clock_ns = first_clock_ns};
   fault_events events;
   refused = !events.open(settings) || events.clock_ns() == 0;
   EXPECT_EQ(write(go[1], "x", 1), 1);
@@ -234,9 +231,7 @@ double faults_taken(const faulting_child& child) {
 TEST(fault_events, faults_whose_records_are_lost_are_counted) {
   constexpr int work_per_page = 300;
   faulting_child child(work_per_page);
-  fault_settings settings;
-  settings.clock_ns = 100'000;
-  settings.process = static_cast<std::uint32_t>(child.process());
+  fault_settings settings{.process = static_cast<std::uint32_t>(child.process()), .clock_ns = 100'000};
   fault_events events;
   if (!events.open(settings) || events.clock_ns() == 0) GTEST_SKIP() << "perf_event_open is refused";
   kernel_events taken;

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
 #include <string>
 
@@ -89,9 +88,7 @@ TEST(jit_code, interpreters_that_are_not_read_are_named) {
 
 TEST(jit_code, is_executable_memory_of_no_file) {
   const auto is = [](const char* name, bool executable = true) {
-    mapping one;
-    one.name = name;
-    one.executable = executable;
+    mapping one{.name = name, .executable = executable};
     return is_generated(one);
   };
   EXPECT_TRUE(is(""));

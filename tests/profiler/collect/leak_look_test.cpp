@@ -8,10 +8,7 @@ namespace tarn::profiler {
 namespace {
 
 mapping memory_at(std::uint64_t start, std::uint64_t end, const std::string& name = "") {
-  mapping one;
-  one.start = start;
-  one.end = end;
-  one.name = name;
+  mapping one{.start = start, .end = end, .name = name};
   one.readable = one.writable = true;
   one.resident_bytes = one.anonymous_bytes = static_cast<double>(end - start);
   return one;
@@ -35,10 +32,7 @@ std::string roots(const std::vector<mapping>& mappings, const process_model& mod
 TEST(leak_look, memory_that_no_block_lies_in_is_a_root) {
   process_model model({});
   const std::uint32_t thread = model.begin_thread(1, 0);
-  allocation_event block;
-  block.address = 0x2100;
-  block.size = 16;
-  block.node = model.node(0, 0x99);
+  allocation_event block{.address = 0x2100, .size = 16, .node = model.node(0, 0x99)};
   model.allocated(thread, block);
   EXPECT_EQ(roots({memory_at(0x1000, 0x2000), memory_at(0x2000, 0x3000)}, model), "1000-2000 ");
 }

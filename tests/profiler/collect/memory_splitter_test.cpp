@@ -11,10 +11,7 @@ namespace tarn::profiler {
 namespace {
 
 mapping without_file(std::uint64_t start, std::uint64_t end, const std::string& name = "") {
-  mapping one;
-  one.start = start;
-  one.end = end;
-  one.name = name;
+  mapping one{.start = start, .end = end, .name = name};
   one.readable = one.writable = true;
   return one;
 }
@@ -103,9 +100,7 @@ TEST(memory_splitter, what_covers_a_mapping_leaves_nothing_of_it) {
 TEST(memory_splitter, finds_a_broken_invariant) {
   std::vector<mapping> mappings = {without_file(0x10000, 0x12000), without_file(0x20000, 0x21000)};
   for (mapping& each : mappings) each.resident_bytes = static_cast<double>(each.end - each.start);
-  memory_row row;
-  row.kept = 0x1000;
-  row.files = 0x2000;
+  memory_row row{.kept = 0x1000, .files = 0x2000};
   validate(row, mappings);
   row.other = 1;
   EXPECT_BROKEN(validate(row, mappings), "memory_splitter",

@@ -11,9 +11,7 @@ namespace tarn::profiler {
 namespace {
 
 output_files files_in(const std::string& output, const std::string& directory = "") {
-  recording_settings settings;
-  settings.output = output;
-  settings.directory = directory;
+  recording_settings settings{.output = output, .directory = directory};
   return output_files(settings);
 }
 

@@ -40,11 +40,7 @@ TEST(process_code, a_forked_process_has_what_its_parent_has_loaded) {
   profile q;
   process_code parent(who, p);
   process_code child(who, q);
-  mapping_event event;
-  event.start = 0x1000;
-  event.bytes = 0x1000;
-  event.executable = true;
-  event.path = "/proc/self/exe";
+  mapping_event event{.start = 0x1000, .bytes = 0x1000, .executable = true, .path = "/proc/self/exe"};
   parent.map(event);
   child.inherit(parent);
   child.map(event);

@@ -29,37 +29,19 @@ using namespace tarn::profiler;
 
 constexpr std::uint32_t thread_id = 100;
 
-model_settings exact() {
-  model_settings settings;
-  settings.join_faults = true;
-  settings.malloc_pair_ns = 10;
-  settings.most_events = 1000;
-  return settings;
-}
+model_settings exact() { return {.malloc_pair_ns = 10, .join_faults = true, .most_events = 1000}; }
 
 allocation_event allocation(std::uint64_t time, std::uint64_t address, std::uint64_t size,
                             std::uint32_t node) {
-  allocation_event event;
-  event.time_ns = time;
-  event.address = address;
-  event.size = size;
-  event.node = node;
-  return event;
+  return {.time_ns = time, .address = address, .size = size, .node = node};
 }
 
 release_event release(std::uint64_t time, std::uint64_t address) {
-  release_event event;
-  event.time_ns = time;
-  event.address = address;
-  return event;
+  return {.time_ns = time, .address = address};
 }
 
 fault_event fault(std::uint64_t time, std::uint64_t address) {
-  fault_event event;
-  event.time_ns = time;
-  event.address = address;
-  event.thread = thread_id;
-  return event;
+  return {.time_ns = time, .address = address, .thread = thread_id};
 }
 
 const site_figures& figures_of(const profile& p, std::uint32_t node) {
@@ -75,8 +57,11 @@ struct recorded : process_model {
   explicit recorded(const model_settings& settings)
       : process_model(settings), thread(begin_thread(thread_id, 0)), a(node(0, 0x1000)), b(node(0, 0x2000)) {}
 
-  void allocates(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t path) {
-    allocated(thread, allocation(time, address, size, path));
+  void allocates(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t path,
+                 const call_duration& took = {}) {
+    allocation_event event = allocation(time, address, size, path);
+    event.took = took;
+    allocated(thread, event);
   }
   void frees_at(std::uint64_t time, std::uint64_t address) { freed(thread, release(time, address)); }
   profile filled() {
@@ -84,6 +69,7 @@ struct recorded : process_model {
     fill(p);
     return p;
   }
+  site_figures figures(std::uint32_t path) { return figures_of(filled(), path); }
 
   const std::uint32_t thread;
   const std::uint32_t a;
@@ -109,9 +95,8 @@ TEST(process_model, counts_peak_and_what_lives_at_it) {
   model.frees_at(30, 0x10000);
   model.allocates(40, 0x30000, 80, model.b);
   model.frees_at(50, 0x20000);
-  const profile p = model.filled();
-  const site_figures& first = figures_of(p, model.a);
-  const site_figures& second = figures_of(p, model.b);
+  const site_figures first = model.figures(model.a);
+  const site_figures second = model.figures(model.b);
   EXPECT_EQ(first.bytes_at_peak, 100);
   EXPECT_EQ(second.bytes_at_peak, 50);
   EXPECT_EQ(second.peak_bytes, 130);
@@ -129,14 +114,14 @@ TEST(process_model, what_lived_at_a_mark_tells_what_has_grown_since) {
     model.pass_time(time);
     if (time == 90) {
       EXPECT_EQ(model.mark_ns(), 40U);
-      EXPECT_EQ(figures_of(model.filled(), model.a).earlier_live_bytes, 4);
-      EXPECT_EQ(figures_of(model.filled(), model.b).earlier_live_bytes, 0);
+      EXPECT_EQ(model.figures(model.a).earlier_live_bytes, 4);
+      EXPECT_EQ(model.figures(model.b).earlier_live_bytes, 0);
     }
   }
   for (const std::uint64_t time : {106U, 107U}) model.pass_time(time);
   EXPECT_EQ(model.mark_ns(), 80U);
-  EXPECT_EQ(figures_of(model.filled(), model.a).earlier_live_bytes, 7);
-  EXPECT_EQ(figures_of(model.filled(), model.b).earlier_live_bytes, 7000);
+  EXPECT_EQ(model.figures(model.a).earlier_live_bytes, 7);
+  EXPECT_EQ(model.figures(model.b).earlier_live_bytes, 7000);
 }
 
 TEST(process_model, faults_belong_to_the_block_that_lives_there_at_that_time) {
@@ -241,11 +226,10 @@ TEST(process_model, samples_stand_for_many) {
   recorded model(settings);
   model.allocates(10, 0x10000, 100, model.a);
   model.allocates(11, 0x200000, 1 << 20, model.a);
-  const profile p = model.filled();
   const double weight = 1 / (1 - std::exp(-static_cast<double>(countdown_of(100)) / 1000));
-  EXPECT_NEAR(figures_of(p, model.a).allocations, weight + 1, 1e-9);
-  EXPECT_NEAR(figures_of(p, model.a).bytes, 100 * weight + (1 << 20), 1e-6);
-  EXPECT_EQ(figures_of(p, model.a).samples, 2);
+  EXPECT_NEAR(model.figures(model.a).allocations, weight + 1, 1e-9);
+  EXPECT_NEAR(model.figures(model.a).bytes, 100 * weight + (1 << 20), 1e-6);
+  EXPECT_EQ(model.figures(model.a).samples, 2);
 }
 
 // The distance grows while the process allocates: each block counts by the distance at which it was sampled, from its
@@ -265,17 +249,16 @@ TEST(process_model, each_sample_stands_for_as_many_as_at_its_own_distance) {
     return 1 / (1 - std::exp(-static_cast<double>(countdown_of(100)) / distance));
   };
   at_distance(10, 0x10000, 5);
-  EXPECT_NEAR(figures_of(model.filled(), model.a).bytes_variance,
-              1e4 * weight(1000) * (weight(1000) - 1) + 1000.0 * 1000, 1e-3)
+  EXPECT_NEAR(model.figures(model.a).bytes_variance, 1e4 * weight(1000) * (weight(1000) - 1) + 1000.0 * 1000,
+              1e-3)
       << "one sample more, at the distance of now";
   at_distance(11, 0x20000, 0);
-  EXPECT_NEAR(figures_of(model.filled(), model.a).live, weight(1000) + weight(32000), 1e-9);
+  EXPECT_NEAR(model.figures(model.a).live, weight(1000) + weight(32000), 1e-9);
   model.frees_at(12, 0x10000);
-  const profile p = model.filled();
-  EXPECT_NEAR(figures_of(p, model.a).allocations, weight(1000) + weight(32000), 1e-9);
-  EXPECT_NEAR(figures_of(p, model.a).frees, weight(1000), 1e-9);
-  EXPECT_NEAR(figures_of(p, model.a).live, weight(32000), 1e-9);
-  EXPECT_GT(figures_of(p, model.a).bytes_variance, 32000.0 * 32000);
+  EXPECT_NEAR(model.figures(model.a).allocations, weight(1000) + weight(32000), 1e-9);
+  EXPECT_NEAR(model.figures(model.a).frees, weight(1000), 1e-9);
+  EXPECT_NEAR(model.figures(model.a).live, weight(32000), 1e-9);
+  EXPECT_GT(model.figures(model.a).bytes_variance, 32000.0 * 32000);
   model.validate();
 }
 
@@ -308,8 +291,7 @@ TEST(process_model, sums_are_right_while_the_distance_grows) {
       model.allocated(model.thread, event);
       left = draw();
     }
-    const profile p = model.filled();
-    const site_figures& figures = figures_of(p, model.a);
+    const site_figures figures = model.figures(model.a);
     sum += figures.allocations;
     within += std::abs(figures.allocations - blocks) < 1.96 * std::sqrt(figures.allocations_variance) ? 1 : 0;
     EXPECT_LT(1.96 * std::sqrt(figures.allocations_variance), 0.25 * blocks);
@@ -323,9 +305,8 @@ TEST(process_model, mappings_are_unmapped_in_parts) {
   model.mapped(model.thread, 1, 0x100000, 0x10000, model.a);
   model.unmapped(model.thread, 2, 0x104000, 0x4000);
   for (const std::uint64_t address : {0x103fff, 0x104000, 0x107fff, 0x108000}) model.fault(fault(3, address));
-  const profile p = model.filled();
-  EXPECT_EQ(figures_of(p, model.a).faults, 2);
-  EXPECT_EQ(figures_of(p, model.a).mapped_bytes, 0x10000);
+  EXPECT_EQ(model.figures(model.a).faults, 2);
+  EXPECT_EQ(model.figures(model.a).mapped_bytes, 0x10000);
 }
 
 TEST(process_model, events_distinguish_mappings) {
@@ -356,9 +337,8 @@ TEST(process_model, blocks_freed_together_are_a_batch_whatever_their_sites_are) 
       model.frees_at(++time, 0x10000 * i);
     }
   }
-  const profile p = model.filled();
-  EXPECT_EQ(figures_of(p, model.a).batch_frees, 12);
-  EXPECT_EQ(figures_of(p, model.b).batch_frees, 12);
+  EXPECT_EQ(model.figures(model.a).batch_frees, 12);
+  EXPECT_EQ(model.figures(model.b).batch_frees, 12);
 }
 
 TEST(process_model, few_frees_of_many_blocks_and_single_frees_are_no_batch) {
@@ -370,9 +350,8 @@ TEST(process_model, few_frees_of_many_blocks_and_single_frees_are_no_batch) {
     model.allocates(++time, 0x10000000, 100, model.b);
     model.frees_at(++time, 0x10000000);
   }
-  const profile p = model.filled();
-  EXPECT_EQ(figures_of(p, model.a).batch_frees, 0);
-  EXPECT_EQ(figures_of(p, model.b).batch_frees, 0);
+  EXPECT_EQ(model.figures(model.a).batch_frees, 0);
+  EXPECT_EQ(model.figures(model.b).batch_frees, 0);
 }
 
 TEST(process_model, a_child_is_added_to_its_parent) {
@@ -507,9 +486,7 @@ TEST(process_model, faults_of_small_sampled_blocks_are_those_of_their_pages) {
     if (address % 4096 == 0) model.fault(fault(time - 600, address));
     seed = seed * 6364136223846793005U + 1442695040888963407U;
     if ((seed >> 33) % 512 != 0) continue;  // 128 bytes of 64 KiB
-    allocation_event event = allocation(time, address, size, model.a);
-    event.took = {true, true, false, 800};
-    model.allocated(model.thread, event);
+    model.allocates(time, address, size, model.a, {true, true, false, 800});
   }
   // The same addresses again: their pages are not fresh any more.
   for (std::uint64_t block = 0; block < blocks; block += 900) {
@@ -586,11 +563,10 @@ TEST(process_model, blocks_share_a_page_by_the_space_that_they_take) {
   one = allocation(4, 0x200010, 48, model.b);
   one.usable = 56;
   model.allocated(model.thread, one);
-  const profile p = model.filled();
   const double of_a = 32.0 / static_cast<double>(countdown_of(16));
   const double of_b = 64.0 / static_cast<double>(countdown_of(48));
-  EXPECT_NEAR(figures_of(p, model.a).faults, 2 * of_a / (of_a + of_b), 0.01);
-  EXPECT_NEAR(figures_of(p, model.b).faults, 2 * of_b / (of_a + of_b), 0.01);
+  EXPECT_NEAR(model.figures(model.a).faults, 2 * of_a / (of_a + of_b), 0.01);
+  EXPECT_NEAR(model.figures(model.b).faults, 2 * of_b / (of_a + of_b), 0.01);
 }
 
 TEST(process_model, faults_that_stand_for_several_are_a_sample) {
@@ -602,10 +578,9 @@ TEST(process_model, faults_that_stand_for_several_are_a_sample) {
     event.weight = 20;
     model.fault(event);
   }
-  const profile p = model.filled();
   for (const std::uint32_t node : {model.a, model.b}) {
-    EXPECT_EQ(figures_of(p, node).faults, 20);
-    EXPECT_DOUBLE_EQ(figures_of(p, node).faults_variance, 2 * 20 * 19)
+    EXPECT_EQ(model.figures(node).faults, 20);
+    EXPECT_DOUBLE_EQ(model.figures(node).faults_variance, 2 * 20 * 19)
         << "one record, and one that may be missing";
   }
 }
@@ -615,11 +590,10 @@ TEST(process_model, a_site_of_large_blocks_may_have_small_ones) {
   recorded model(sampled());
   model.allocates(1, 0x1000000, 1 << 20, model.a);
   model.allocates(2, 0x2000000, 64, model.b);
-  const profile p = model.filled();
-  const site_figures& figures = figures_of(p, model.a);
+  const site_figures figures = model.figures(model.a);
   EXPECT_EQ(figures.bytes, 1 << 20);
   EXPECT_DOUBLE_EQ(std::sqrt(figures.bytes_variance), 64 << 10);
-  EXPECT_DOUBLE_EQ(figures.allocations_variance, figures_of(p, model.b).allocations_variance / 2);
+  EXPECT_DOUBLE_EQ(figures.allocations_variance, model.figures(model.b).allocations_variance / 2);
 }
 
 TEST(process_model, time_in_malloc_is_that_of_timed_calls) {
@@ -634,8 +608,7 @@ TEST(process_model, time_in_malloc_is_that_of_timed_calls) {
     model.frees_at(100 * block + 50, 0x10000 + 64 * block);
     model.free_took(model.thread, {true, true, false, 30});
   }
-  const profile p = model.filled();
-  const site_figures& figures = figures_of(p, model.a);
+  const site_figures figures = model.figures(model.a);
   EXPECT_NEAR(figures.malloc_ns, figures.allocations * 30 + figures.frees * 20, 1);
   EXPECT_GT(figures.malloc_variance, 0) << "the number of calls is an estimate";
 }
@@ -713,9 +686,8 @@ TEST(process_model, a_timed_call_that_does_nothing_tells_the_timers_price) {
     model.allocated(model.thread, event);
     model.nothing_took({true, true, false, block % 10 == 9 ? 1e6 : 15.0});  // one in ten was disturbed
   }
-  const profile p = model.filled();
-  EXPECT_NEAR(figures_of(p, model.a).malloc_ns, figures_of(p, model.a).allocations * 15,
-              1e-6 * figures_of(p, model.a).malloc_ns);
+  EXPECT_NEAR(model.figures(model.a).malloc_ns, model.figures(model.a).allocations * 15,
+              1e-6 * model.figures(model.a).malloc_ns);
 }
 
 TEST(process_model, a_fault_within_a_timed_call_is_not_malloc_time) {
@@ -723,11 +695,8 @@ TEST(process_model, a_fault_within_a_timed_call_is_not_malloc_time) {
   settings.fault_ns = 700;
   recorded model(settings);
   model.fault(fault(10'500, 0x20000));
-  allocation_event event = allocation(11'000, 0x20000, 64, model.a);
-  event.took = {true, true, false, 1000};
-  model.allocated(model.thread, event);
-  const profile p = model.filled();
-  EXPECT_NEAR(figures_of(p, model.a).malloc_ns, figures_of(p, model.a).allocations * 300, 1);
+  model.allocates(11'000, 0x20000, 64, model.a, {true, true, false, 1000});
+  EXPECT_NEAR(model.figures(model.a).malloc_ns, model.figures(model.a).allocations * 300, 1);
 }
 
 // The kernel reports one of sixteen faults: most calls with a fault are long, and nothing else tells why.
@@ -739,12 +708,10 @@ TEST(process_model, a_fault_that_was_not_reported_is_not_malloc_time_either) {
   one.weight = 16;
   model.fault(one);
   for (std::uint64_t block = 0; block < 64; ++block) {
-    allocation_event event = allocation(1000 * (block + 1), 0x100000 + 4096 * block, 64, model.a);
-    event.took = {true, true, false, block % 4 == 0 ? 720.0 : 20.0};
-    model.allocated(model.thread, event);
+    model.allocates(1000 * (block + 1), 0x100000 + 4096 * block, 64, model.a,
+                    {true, true, false, block % 4 == 0 ? 720.0 : 20.0});
   }
-  const profile p = model.filled();
-  EXPECT_NEAR(figures_of(p, model.a).malloc_ns, figures_of(p, model.a).allocations * 20, 1);
+  EXPECT_NEAR(model.figures(model.a).malloc_ns, model.figures(model.a).allocations * 20, 1);
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 #include "profiler/collect/process_output.hpp"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "../../folder_test.hpp"
 #include "../../unit/broken_invariant.hpp"
 
 namespace tarn::profiler {
@@ -19,14 +19,12 @@ class process_output_test_access {
 
 namespace {
 
-class process_outputs : public testing::Test {
+class process_outputs : public testing_support::folder_test {
  protected:
   void SetUp() override {
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
     who_.pid = 7;
     who_.command = "server";
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   output_files files(const std::string& name = "") const {
     recording_settings settings;
@@ -35,7 +33,6 @@ class process_outputs : public testing::Test {
     return output_files(settings);
   }
 
-  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
   process_identity who_;
 };
 

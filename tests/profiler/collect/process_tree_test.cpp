@@ -14,11 +14,7 @@ namespace {
 class process_trees : public testing::Test {
  protected:
   recorded_process& add(std::uint32_t pid, std::uint64_t serial, std::uint64_t parent = 0, uid_t user = 1) {
-    process_identity who;
-    who.pid = pid;
-    who.serial = serial;
-    who.parent_serial = parent;
-    who.user = user;
+    process_identity who{.serial = serial, .parent_serial = parent, .pid = pid, .user = user};
     return tree_.add(
         std::make_unique<recorded_process>(around_, model_settings{}, who, process_usage(), nullptr));
   }

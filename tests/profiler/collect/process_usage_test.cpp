@@ -7,12 +7,7 @@
 namespace tarn::profiler {
 namespace {
 
-image_facts loaded_program() {
-  image_facts facts;
-  facts.recorded_ns = 1000;
-  facts.at_start = {100, 5, 600, 400, 0};
-  return facts;
-}
+image_facts loaded_program() { return {.recorded_ns = 1000, .at_start = {100, 5, 600, 400, 0}}; }
 
 TEST(image_begin, of_a_forked_process_is_its_first_event) {
   image_facts facts = loaded_program();

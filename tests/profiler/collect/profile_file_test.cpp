@@ -8,18 +8,15 @@
 
 #include <filesystem>
 
+#include "../../folder_test.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
 namespace tarn::profiler {
 namespace {
 
-class profile_file_test : public testing::Test {
+class profile_file_test : public testing_support::folder_test {
  protected:
-  void SetUp() override {
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-    p_ = synthetic_profile({.sites = 500, .seconds = 100, .symbols = false});
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { p_ = synthetic_profile({.sites = 500, .seconds = 100, .symbols = false}); }
 
   std::string path() const { return folder_ + "/p.prof"; }
   std::uint64_t size() const { return std::filesystem::file_size(path()); }
@@ -38,7 +35,6 @@ class profile_file_test : public testing::Test {
     p_.meta["duration_ns"] = p_.counters.back().time_ns;
   }
 
-  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
   profile p_;
 };
 

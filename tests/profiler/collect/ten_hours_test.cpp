@@ -11,6 +11,7 @@
 #include <iostream>
 #include <random>
 
+#include "../../folder_test.hpp"
 #include "profiler/collect/process_model.hpp"
 #include "profiler/collect/profile_file.hpp"
 #include "profiler/collect/timeline.hpp"
@@ -30,13 +31,7 @@ double resident_bytes_of_this() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-model_settings sampled() {
-  model_settings settings;
-  settings.full = false;
-  settings.sample_bytes = 512 << 10;
-  settings.join_faults = true;
-  return settings;
-}
+model_settings sampled() { return {.full = false, .sample_bytes = 512 << 10, .join_faults = true}; }
 
 class service {
  public:
@@ -65,9 +60,7 @@ class service {
       std::uint64_t address = 0x7f0000000000 + 4096 * living_.size();
       if (living_.size() == most_living) {
         address = living_[random_() % most_living];
-        release_event event;
-        event.time_ns = now_;
-        event.address = address;
+        release_event event{.time_ns = now_, .address = address};
         model_.freed(threads_[random_() % 3], event);
       } else {
         living_.push_back(address);
@@ -114,13 +107,8 @@ class service {
   std::uint64_t next_reading_ = 1;
 };
 
-class ten_hours : public testing::TestWithParam<std::pair<std::size_t, std::uint64_t>> {
- protected:
-  void SetUp() override { ASSERT_NE(mkdtemp(folder_.data()), nullptr); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
-};
+class ten_hours : public testing_support::folder_test,
+                  public testing::WithParamInterface<std::pair<std::size_t, std::uint64_t>> {};
 
 // The parameters: call paths, and seconds between checkpoints, of which those of many paths take long in a build without
 // optimisation. What a file may hold of earlier checkpoints does not depend on their number.

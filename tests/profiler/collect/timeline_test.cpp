@@ -19,9 +19,7 @@ std::vector<counter_row> run_for(std::uint64_t duration_ns, std::uint64_t peak_n
   std::uint64_t time = 0;
   bool has_peaked = false;
   for (; time <= duration_ns; time += kept.interval_ns()) {
-    counter_row row;
-    row.time_ns = time;
-    row.resident_bytes = 100;
+    counter_row row{.time_ns = time, .resident_bytes = 100};
     if (time >= peak_ns && !has_peaked) {
       row.resident_bytes = 1000;
       has_peaked = true;
@@ -96,9 +94,7 @@ TEST(timeline, finds_a_broken_invariant) {
   timeline kept;
   std::vector<counter_row> rows;
   for (const std::uint64_t time : {1, 2}) {
-    counter_row row;
-    row.time_ns = time;
-    row.resident_bytes = 100;
+    counter_row row{.time_ns = time, .resident_bytes = 100};
     kept.add(rows, row);
   }
   kept.validate(rows);

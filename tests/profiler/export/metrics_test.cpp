@@ -67,10 +67,7 @@ TEST(metrics, each_is_found_by_its_name) {
 
 TEST(metrics, what_is_a_part_of_all_blocks_has_that_part_of_their_variance) {
   const profile p;
-  site_figures figures;
-  figures.allocations = 100;
-  figures.allocations_variance = 400;
-  figures.live = 25;
+  site_figures figures{.allocations = 100, .live = 25, .allocations_variance = 400};
   EXPECT_EQ(find_metric("live")->variance(p, figures), 100);
   figures.live = 200;  // of a file that contradicts itself
   EXPECT_EQ(find_metric("live")->variance(p, figures), 400);

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -12,6 +11,7 @@
 #include <random>
 #include <sstream>
 
+#include "../../child_status.hpp"
 #include "profiler/export/pprof_message.hpp"
 #include "profiler/format/table_file.hpp"
 
@@ -240,19 +240,16 @@ TEST(pprof_names, many_small_fields_take_little_memory) {
     const std::string one{static_cast<char>(field << 3 | 2), '\0'};
     std::string text;
     for (std::size_t i = 0; i < 8 * mib; ++i) text += one;
-    const pid_t child = fork();
-    if (child == 0) {
+    const auto adds_names = [&text] {
       const rlimit least{used_memory() + 100 * mib, RLIM_INFINITY};
       setrlimit(RLIMIT_AS, &least);
       try {
-        _exit(names_of_self().add(text).size() < 2 * text.size() ? 0 : 1);
+        return names_of_self().add(text).size() < 2 * text.size() ? 0 : 1;
       } catch (const std::bad_alloc&) {
-        _exit(2);
+        return 2;
       }
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0) << field;
+    };
+    EXPECT_EQ(testing_support::child_status(adds_names), 0) << field;
   }
 }
 

@@ -113,9 +113,7 @@ TEST(pprof, a_sample_is_its_path_innermost_first_with_all_metrics) {
 }
 
 TEST(pprof, what_has_no_call_path_has_a_location_without_an_address) {
-  profile p;
-  p.other_faults = 3;
-  p.damage = "the file ends too early";
+  profile p{.other_faults = 3, .damage = "the file ends too early"};
   const read_message all = exported(p);
   const read_message place = parsed(all.texts.at(location).at(0));
   EXPECT_EQ(place.number(2), 0U);

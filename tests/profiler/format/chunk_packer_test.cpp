@@ -4,26 +4,18 @@
 
 #include <gtest/gtest.h>
 
+#include "../../refusal.hpp"
 #include "profiler/format/chunk.hpp"
 
 namespace tarn::profiler {
 namespace {
 
 table of_columns(std::vector<column> columns, std::size_t rows) {
-  table result;
-  result.name = "t";
-  result.rows = rows;
-  result.columns = std::move(columns);
-  return result;
+  return {.name = "t", .rows = rows, .columns = std::move(columns)};
 }
 
 std::string packing_refusal(const table& contents) {
-  try {
-    chunk_packer().pack(contents, true);
-  } catch (const profile_error& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing_support::refusal_of<profile_error>([&] { chunk_packer().pack(contents, true); });
 }
 
 // The headers of the packed chunks, one after the other.
@@ -61,12 +53,9 @@ TEST(chunk_packer, a_row_is_no_larger_than_a_chunk) {
 
 TEST(chunk_packer, a_replacing_table_holds_what_a_reader_accepts) {
   EXPECT_NO_THROW(require_table_fits("t", std::size_t{256} << 20));
-  try {
-    require_table_fits("t", (std::size_t{256} << 20) + 1);
-    FAIL();
-  } catch (const profile_error& error) {
-    EXPECT_STREQ(error.what(), "table 't' is larger than a profile may hold (256 MiB)");
-  }
+  EXPECT_EQ(testing_support::refusal_of<profile_error>(
+                [] { require_table_fits("t", (std::size_t{256} << 20) + 1); }),
+            "table 't' is larger than a profile may hold (256 MiB)");
 }
 
 TEST(chunk_packer, a_chunk_is_compressed_only_if_that_makes_it_shorter) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "../../refusal.hpp"
+
 namespace tarn::profiler {
 namespace {
 
@@ -81,15 +83,10 @@ TEST(chunk, values_are_moved_out_of_a_column_once) {
   table one{"t", 2, {{"r", reals{1, 2}}, {"n", integers{1, 2}}}, true};
   EXPECT_EQ(one.take_real("r"), (reals{1, 2}));
   EXPECT_TRUE(one.real("r").empty());
-  try {
-    one.take_real("n");
-    FAIL();
-  } catch (const profile_error& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "the profile's table 't' has no column 'n' of reals; it may be of another version of tarn: make a new "
-        "one with tarn profile");
-  }
+  EXPECT_EQ(
+      testing_support::refusal_of<profile_error>([&] { one.take_real("n"); }),
+      "the profile's table 't' has no column 'n' of reals; it may be of another version of tarn: make a new "
+      "one with tarn profile");
 }
 
 }  // namespace

@@ -26,9 +26,7 @@ class chunk_file {
 
   chunk_file& add(const std::string& name, const byte_vector& payload, std::uint32_t rows,
                   unsigned flags = 0) {
-    chunk_header header;
-    header.rows = rows;
-    header.flags = static_cast<std::uint8_t>(flags | stored_flag);
+    chunk_header header{.rows = rows, .flags = static_cast<std::uint8_t>(flags | stored_flag)};
     header.stored = header.unpacked = static_cast<std::uint32_t>(payload.size());
     return add(name, payload, header);
   }
@@ -75,11 +73,7 @@ class chunk_file {
 };
 
 chunk_header of_sizes(std::uint32_t stored, std::uint32_t unpacked, std::uint8_t flags = stored_flag) {
-  chunk_header header;
-  header.stored = stored;
-  header.unpacked = unpacked;
-  header.flags = flags;
-  return header;
+  return {.stored = stored, .unpacked = unpacked, .flags = flags};
 }
 
 const byte_vector no_columns = {0};

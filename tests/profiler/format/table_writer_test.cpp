@@ -9,36 +9,28 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../../folder_test.hpp"
+#include "../../refusal.hpp"
 #include "profiler/format/chunk.hpp"
 #include "profiler/format/table_file.hpp"
 
 namespace tarn::profiler {
 namespace {
 
-class table_writer_test : public testing::Test {
+class table_writer_test : public testing_support::folder_test {
  protected:
-  void SetUp() override { ASSERT_NE(mkdtemp(folder_.data()), nullptr); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string path() const { return folder_ + "/p.tarn"; }
   std::size_t tables() const {
     std::size_t count = 0;
     read_tables(path(), [&count](table&&) { ++count; });
     return count;
   }
-
-  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
 };
 
 // The message of the error of this type that opening the file in this way throws.
 template <class Error>
 std::string opening_refusal(const std::string& path, table_writer::start how) {
-  try {
-    table_writer out(path, how);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing_support::refusal_of<Error>([&] { table_writer(path, how); });
 }
 
 TEST_F(table_writer_test, only_the_owner_may_read_a_new_file) {

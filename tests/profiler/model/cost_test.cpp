@@ -16,10 +16,7 @@ profile priced() {
 
 TEST(cost, small_pages_huge_pages_and_what_lies_between) {
   profile p = priced();
-  site_figures f;
-  f.malloc_ns = 500;
-  f.faults = 10;
-  f.fault_pages = 10;
+  site_figures f{.faults = 10, .fault_pages = 10, .malloc_ns = 500};
   EXPECT_DOUBLE_EQ(cost_of(p, f).malloc_ns, 500);
   EXPECT_DOUBLE_EQ(cost_of(p, f).fault_ns, 10000);
   EXPECT_DOUBLE_EQ(cost_of(p, f).unmap_ns, 700);

@@ -56,9 +56,7 @@ struct tally {
 
 std::vector<std::uint8_t> small_file() {
   scratch_file file;
-  synthetic_options options;
-  options.sites = 30;
-  options.seconds = 5;
+  synthetic_options options{.sites = 30, .seconds = 5};
   write_synthetic_profile(file.path(), options, 300);
   return file.contents();
 }
@@ -99,21 +97,13 @@ TEST(fuzz, malformed_payloads) {
     for (std::uint64_t count = 1 + random.below(3); count != 0; --count) {
       plain_chunk& one = changed[random.below(changed.size())];
       switch (random.below(8)) {
-        case 0:
-          one.rows = static_cast<std::uint32_t>(random.below(std::uint64_t{1} << 32));
-          break;
-        case 1:
-          one.flags ^= static_cast<std::uint8_t>(1U << random.below(3));
-          break;
-        case 2:
-          one.name = changed[random.below(changed.size())].name;
-          break;
+        case 0: one.rows = static_cast<std::uint32_t>(random.below(std::uint64_t{1} << 32)); break;
+        case 1: one.flags ^= static_cast<std::uint8_t>(1U << random.below(3)); break;
+        case 2: one.name = changed[random.below(changed.size())].name; break;
         case 3:
           changed.erase(changed.begin() + static_cast<std::ptrdiff_t>(random.below(changed.size())));
           break;
-        default:
-          random.mutate(one.payload);
-          break;
+        default: random.mutate(one.payload); break;
       }
       if (changed.empty()) break;
     }

@@ -2,9 +2,9 @@
 // Tables that do not fit together, of a faulty writer: what stays, and what is said about the rest.
 #include <gtest/gtest.h>
 
+#include "../../refusal.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
-#include "profiler/model/store_profile.hpp"
 #include "tests/profiler/scratch_file.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
@@ -31,12 +31,7 @@ profile load_tables(const std::vector<table>& tables, profile_detail detail = pr
 }
 
 std::string loading_refusal(const scratch_file& file) {
-  try {
-    load_profile(file.path());
-  } catch (const profile_error& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing_support::refusal_of<profile_error>([&] { load_profile(file.path()); });
 }
 
 TEST(load_profile, a_file_without_meta_says_how_far_it_is_whole) {

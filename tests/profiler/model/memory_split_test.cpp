@@ -22,11 +22,7 @@ TEST(memory_split, the_highest_row_is_the_one_that_has_the_first_parts) {
 }
 
 memory_row row_of(std::uint64_t time_ns, double live, double kept, double mapped = 0) {
-  memory_row row;
-  row.time_ns = time_ns;
-  row.live = live;
-  row.kept = kept;
-  row.mapped = mapped;
+  memory_row row{.time_ns = time_ns, .live = live, .kept = kept, .mapped = mapped};
   row.resident_bytes = row.sum();
   return row;
 }

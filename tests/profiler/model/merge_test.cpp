@@ -9,7 +9,6 @@
 
 #include "../scratch_file.hpp"
 #include "../synthetic_profile.hpp"
-#include "profiler/model/figure_columns.hpp"
 #include "profiler/model/store_profile.hpp"
 
 namespace tarn::profiler {

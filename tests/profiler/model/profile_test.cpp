@@ -111,17 +111,6 @@ TEST(profile, the_last_whole_checkpoint_counts) {
   EXPECT_NE(early.damage.find("the file ends too early"), std::string::npos);
 }
 
-TEST(profile, a_file_without_meta_cannot_be_shown) {
-  scratch_file file;
-  { table_writer out(file.path()); }
-  try {
-    load_profile(file.path());
-    FAIL();
-  } catch (const profile_error& error) {
-    EXPECT_NE(std::string(error.what()).find("stopped too early"), std::string::npos);
-  }
-}
-
 TEST(profile, rows_that_refer_to_nothing_are_left_out_and_reported) {
   scratch_file file;
   profile p = synthetic_profile();

@@ -14,12 +14,7 @@ namespace {
 TEST(proof, is_appended_to_an_existing_file_and_read_back) {
   const scratch_file file;
   table_writer(file.path()).append_json("meta", R"({"program":"p"})");
-  proof what;
-  what.start = 1000;
-  what.rounds = 12;
-  what.seconds = 34.5;
-  what.limit_seconds = 40;
-  what.load = "load";
+  proof what{.start = 1000, .rounds = 12, .seconds = 34.5, .limit_seconds = 40, .load = "load"};
   proof_way way;
   way.name = "jemalloc";
   way.kind = "another malloc";
@@ -56,12 +51,7 @@ TEST(proof, nothing_is_added_to_a_damaged_file) {
 }
 
 TEST(proof, a_later_one_keeps_what_it_did_not_measure) {
-  const auto named = [](const char* name, int rounds) {
-    proof_way way;
-    way.name = name;
-    way.rounds = rounds;
-    return way;
-  };
+  const auto named = [](const char* name, int rounds) { return proof_way{.name = name, .rounds = rounds}; };
   proof earlier;
   earlier.ways = {named("tarn", 5), named("keep-memory", 5)};
   proof now;

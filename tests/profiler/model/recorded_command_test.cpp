@@ -10,18 +10,16 @@ namespace tarn::profiler {
 namespace {
 
 recorded_command example() {
-  recorded_command command;
-  command.path = "/bin/pro gram";
-  command.identity = {"00ff", 10, 20};
-  command.words = {"pro gram", "a\nb", "", "\xff\x01", "x=y"};
-  command.directory = "/tmp/\xfe";
-  command.input = input_kind::file;
-  command.input_path = "/tmp/in";
-  command.input_identity = {"", 7, 8};
-  command.input_offset = 3;
-  command.variables = {{"MALLOC_ARENA_MAX", "1"}, {"LD_PRELOAD", ""}, {"TARN_DECAY_MS", "a=b"}};
-  command.digests = {{"SECRET", digest_of("swordfish")}};
-  return command;
+  return {.path = "/bin/pro gram",
+          .identity = {"00ff", 10, 20},
+          .words = {"pro gram", "a\nb", "", "\xff\x01", "x=y"},
+          .directory = "/tmp/\xfe",
+          .input = input_kind::file,
+          .input_path = "/tmp/in",
+          .input_identity = {"", 7, 8},
+          .input_offset = 3,
+          .variables = {{"MALLOC_ARENA_MAX", "1"}, {"LD_PRELOAD", ""}, {"TARN_DECAY_MS", "a=b"}},
+          .digests = {{"SECRET", digest_of("swordfish")}}};
 }
 
 TEST(recorded_command, every_byte_comes_back) {

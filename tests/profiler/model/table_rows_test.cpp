@@ -7,6 +7,8 @@
 #include <cmath>
 #include <set>
 
+#include "../../refusal.hpp"
+
 namespace tarn::profiler {
 namespace {
 
@@ -38,15 +40,11 @@ TEST(table_rows, reals_of_a_later_version_are_0_and_other_columns_are_required) 
   EXPECT_EQ(one.count, 0);
   EXPECT_TRUE(one.exact);
   rows.columns.pop_back();
-  try {
-    read_columns<size_count>(rows, [&one](std::size_t) -> auto& { return one; });
-    FAIL();
-  } catch (const profile_error& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "the profile's table 'site_sizes' has no column 'exact' of whole numbers; it may be of another version "
-        "of tarn: make a new one with tarn profile");
-  }
+  EXPECT_EQ(
+      testing_support::refusal_of<profile_error>(
+          [&] { read_columns<size_count>(rows, [&one](std::size_t) -> auto& { return one; }); }),
+      "the profile's table 'site_sizes' has no column 'exact' of whole numbers; it may be of another version "
+      "of tarn: make a new one with tarn profile");
 }
 
 TEST(table_rows, rows_come_back_from_their_columns) {

@@ -130,18 +130,10 @@ class fixture {
 
 [[gnu::noinline]] void wander(fixture& f, std::mt19937& random, int depth) {
   switch (depth == 0 ? 0 : random() % 7) {
-    case 0:
-      once(f);
-      break;
-    case 1:
-      twice(f);
-      break;
-    case 2:
-      with_array(f, 16 + random() % 300);
-      break;
-    case 3:
-      aligned(f);
-      break;
+    case 0: once(f); break;
+    case 1: twice(f); break;
+    case 2: with_array(f, 16 + random() % 300); break;
+    case 3: aligned(f); break;
     default:
       wander(f, random, depth - 1);
       if (random() % 2 == 0) wander(f, random, depth - 1);

@@ -2,9 +2,7 @@
 // Functions, states and calls in Lua's layout, made by hand.
 #include "profiler/record/lua_layout.hpp"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <link.h>
 
 #include <array>
 #include <cstring>
@@ -289,24 +287,12 @@ TEST(lua_frames, a_state_that_does_not_fit_the_layout_gives_no_frames) {
   for (int broken = 0; broken < 6; ++broken) {
     running one;
     switch (broken) {
-      case 0:
-        one.value_stack.set(lua::value_tag, std::uint8_t{0});
-        break;
-      case 1:
-        one.closure.set(lua::object_kind, std::uint8_t{0});
-        break;
-      case 2:
-        one.closure.set(lua::closure_prototype, std::uintptr_t{8});
-        break;
-      case 3:
-        one.outer.set(lua::call_previous, std::uintptr_t{0});
-        break;
-      case 4:
-        one.outer.set(lua::call_previous, one.inner.address());
-        break;
-      default:
-        one.state.set(lua::object_kind, std::uint8_t{5});
-        break;
+      case 0: one.value_stack.set(lua::value_tag, std::uint8_t{0}); break;
+      case 1: one.closure.set(lua::object_kind, std::uint8_t{0}); break;
+      case 2: one.closure.set(lua::closure_prototype, std::uintptr_t{8}); break;
+      case 3: one.outer.set(lua::call_previous, std::uintptr_t{0}); break;
+      case 4: one.outer.set(lua::call_previous, one.inner.address()); break;
+      default: one.state.set(lua::object_kind, std::uint8_t{5}); break;
     }
     EXPECT_EQ(one.look(), 0U) << broken;
   }

@@ -3,7 +3,6 @@
 #include "profiler/record/module_names.hpp"
 
 #include <gtest/gtest.h>
-#include <link.h>
 #include <unistd.h>
 
 #include <filesystem>

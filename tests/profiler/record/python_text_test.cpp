@@ -14,13 +14,7 @@ namespace {
 using namespace tarn::profiler;
 
 python_layout layout_312() {
-  python_layout layout;
-  layout.ascii_begin = 40;
-  layout.text_begin = 56;
-  layout.code_first_line = 68;
-  layout.code_lines = 136;
-  layout.code_bytes = 192;
-  return layout;
+  return {.code_lines = 136, .code_first_line = 68, .code_bytes = 192, .ascii_begin = 40, .text_begin = 56};
 }
 
 template <class letter>

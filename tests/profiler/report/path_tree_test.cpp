@@ -40,9 +40,7 @@ TEST(path_tree, paths_that_differ_only_in_addresses_are_one) {
 }
 
 TEST(path_tree, code_without_a_name_has_its_offset) {
-  profile p;
-  p.modules = {{"/opt/libx.so", "", 0x1000, 0x2000, 0}};
-  p.stacks = {{}, {0, 0x1010}};
+  profile p{.modules = {{"/opt/libx.so", "", 0x1000, 0x2000, 0}}, .stacks = {{}, {0, 0x1010}}};
   string_table strings;
   path_tree tree(p, strings);
   EXPECT_EQ(path_from(tree, strings, tree.node_of(1)), "?? (libx.so+0x10) ");

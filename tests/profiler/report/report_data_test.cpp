@@ -66,9 +66,7 @@ TEST(report_data, slices_are_of_rows_whether_their_sites_are_named_or_summed_up)
   slices.cells.push_back({4'000'000, 0, 1, 10, 5});  // of no site
   EXPECT_TRUE(report_data(p, {})["slices"].is_null());
   for (const std::size_t named : {20'000U, 10U}) {
-    report_limits limits;
-    limits.sites = {.least = 0, .most = named};
-    limits.most_places = 5;
+    report_limits limits{.sites = {.least = 0, .most = named}, .most_places = 5};
     const json data = report_data(p, {}, limits, slices);
     const json& found = data["slices"];
     EXPECT_EQ(sum_of(found["allocations"]), static_cast<std::int64_t>(p.sites.size()));
@@ -247,13 +245,8 @@ TEST(report_data, a_long_timeline_is_thinned_and_keeps_its_peak_and_its_end) {
 
 TEST(report_data, actions_point_to_their_sites) {
   const profile p = synthetic_profile({.sites = 50});
-  advice one;
-  one.kind = advice_kind::buffer_pool;
-  one.site = 7;
-  one.sites = {7, 9};
-  advice all;
-  all.kind = advice_kind::tunable;
-  all.instead_of = 0;
+  advice one{.kind = advice_kind::buffer_pool, .site = 7, .sites = {7, 9}};
+  advice all{.kind = advice_kind::tunable, .instead_of = 0};
   report_limits limits;
   limits.sites.most = 2;  // site 7 may have no row of its own
   const json many = report_data(p, {one, all});

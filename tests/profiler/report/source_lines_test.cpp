@@ -4,19 +4,17 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "../../folder_test.hpp"
+
 namespace tarn::profiler {
 namespace {
 
-class source_lines_test : public testing::Test {
+class source_lines_test : public testing_support::folder_test {
  protected:
-  source_lines_test() { mkdtemp(folder_.data()); }
-  ~source_lines_test() override { std::filesystem::remove_all(folder_); }
-
   std::string write(const std::string& name, int lines) {
     std::ofstream file(folder_ + "/" + name);
     for (int line = 1; line <= lines; ++line) file << "line\t" << line << "\n";
@@ -33,8 +31,6 @@ class source_lines_test : public testing::Test {
     made["sites"]["place"].push_back(-1);
     return made;
   }
-
-  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
 };
 
 TEST_F(source_lines_test, the_lines_around_a_place) {
@@ -58,9 +54,7 @@ TEST_F(source_lines_test, only_source_files_are_read) {
 }
 
 TEST_F(source_lines_test, their_size_is_bounded) {
-  source_limits limits;
-  limits.lines_around = 3;
-  limits.most_bytes = 50;
+  source_limits limits{.lines_around = 3, .most_bytes = 50};
   EXPECT_EQ(source_lines(report(write("a.py", 100), {10, 50, 90}), limits).size(), 1U);
   limits.most_file_bytes = 100;
   EXPECT_TRUE(source_lines(report(write("a.py", 100), {10}), limits).empty());

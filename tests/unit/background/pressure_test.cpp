@@ -44,9 +44,7 @@ TEST(pressure, by_default_the_group_decides) {
 }
 
 TEST(pressure, the_machine_is_no_soft_limit) {
-  os::memory_state seen;
-  seen.limits = {1000 * mib, 990 * mib};
-  seen.pressed = true;
+  os::memory_state seen{.limits = {1000 * mib, 990 * mib}, .pressed = true};
   EXPECT_EQ(decide(seen, {}, 900 * mib).now, level::tight);
   EXPECT_EQ(decide(seen, {}, 900 * mib).soft, os::unlimited);
 }

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../child_status.hpp"
 #include "background/pressure_callbacks.hpp"
 #include "base/compiler.hpp"
 #include "engine/engine.hpp"
@@ -43,21 +44,12 @@ bool heap_works() {
   return true;
 }
 
-int status_of_child(const std::function<int()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
-    _exit(body());
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  return status;
-}
+using testing_support::child_status;
 
 TEST(fork, the_child_has_a_whole_heap) {
   auto* const block = static_cast<char*>(tarn_malloc(1000));
   std::strcpy(block, "from the parent");
-  EXPECT_EQ(status_of_child([block] {
+  EXPECT_EQ(child_status([block] {
               if (std::strcmp(block, "from the parent") != 0) return 1;
               tarn_free(block);
               if (!heap_works()) return 2;
@@ -72,9 +64,9 @@ TEST(fork, the_child_has_a_whole_heap) {
 }
 
 TEST(fork, a_child_of_a_child) {
-  EXPECT_EQ(status_of_child([] {
+  EXPECT_EQ(child_status([] {
               if (!heap_works()) return 1;
-              return status_of_child([] { return heap_works() ? 0 : 2; });
+              return child_status([] { return heap_works() ? 0 : 2; });
             }),
             0);
 }
@@ -90,7 +82,7 @@ TEST(fork, amid_threads_that_allocate) {
     });
   }
   for (int i = 0; i < 30; ++i) {
-    EXPECT_EQ(status_of_child([] {
+    EXPECT_EQ(child_status([] {
                 if (!heap_works()) return 1;
                 tarn_trim(0);
                 engine::heap.validate();
@@ -116,7 +108,7 @@ void fork_amid(Body body, Check check) {
   }
   for (int i = 0; i < 60; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    EXPECT_EQ(status_of_child(check), 0) << "child " << i;
+    EXPECT_EQ(child_status(check), 0) << "child " << i;
   }
   stop = true;
   for (std::thread& t : threads) t.join();
@@ -294,7 +286,7 @@ TEST(fork, amid_releases_of_empty_spans_of_which_the_child_loses_one_per_thread)
 TEST(fork, the_child_of_a_thread_may_start_threads) {
   if (TARN_TSAN) GTEST_SKIP() << "ThreadSanitizer does not allow threads in forked children";
   std::thread([] {
-    EXPECT_EQ(status_of_child([] {
+    EXPECT_EQ(child_status([] {
                 std::atomic<int> good{0};
                 std::vector<std::thread> threads;
                 for (int t = 0; t < 3; ++t) threads.emplace_back([&good] { good += heap_works() ? 1 : 0; });
@@ -309,7 +301,7 @@ TEST(fork, the_child_of_a_thread_may_start_threads) {
 // lock must handle it too, because the holder of the lock may be the caller of setuid, in a signal handler.
 TEST(fork, takes_the_signal_of_setuid_while_it_waits_for_a_lock) {
   if (TARN_TSAN) GTEST_SKIP() << "ThreadSanitizer does not allow threads in forked children";
-  EXPECT_EQ(status_of_child([] {
+  EXPECT_EQ(child_status([] {
               alarm(5);
               std::atomic<bool> locked{false};
               std::thread forks([&locked] {

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdint>
 #include <set>
-#include <vector>
 
 #include "tarn/malloc.h"
 

@@ -2,7 +2,6 @@
 // The heap profile through the functions of tarn/malloc.h: blocks of every kind while all, or some, of them are sampled,
 // threads, fork, other features beside it, and the profile that is written.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../child_status.hpp"
 #include "base/compiler.hpp"
 #include "base/hardened.hpp"
 #include "base/units.hpp"
@@ -288,18 +288,15 @@ TEST_F(heap_profile_test, blocks_are_freed_by_other_threads) {
 TEST_F(heap_profile_test, a_forked_child_goes_on) {
   ASSERT_EQ(tarn_profile_start(1), 0);
   void* const of_parent = tarn_malloc(100);
-  const pid_t child = fork();
-  if (child == 0) {
+  const auto goes_on = [of_parent] {
     const totals begin = sum();
     tarn_free(of_parent);
     void* const own = tarn_malloc(200);
     const totals end = sum();
     tarn_free(own);
-    _exit(end.samples == begin.samples + 1 && end.live_samples == begin.live_samples ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
+    return end.samples == begin.samples + 1 && end.live_samples == begin.live_samples ? 0 : 1;
+  };
+  EXPECT_EQ(tarn::testing_support::child_status(goes_on), 0);
   EXPECT_EQ(since().live_samples, 1U);
   tarn_free(of_parent);
 }

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../child_status.hpp"
 #include "../../system_probes.hpp"
 #include "base/units.hpp"
 #include "engine/engine.hpp"
@@ -196,12 +196,8 @@ TEST(statistics, are_appended_to_a_file_at_exit) {
 TEST(statistics_closing_child, closes_its_standard_streams_at_exit) {
   if (!testing_support::is_child()) return;
   tarn_free(tarn_malloc(3 * mib));
-  const pid_t child = fork();
   // A forked child has no duplicate of standard error (descriptor 500).
-  if (child == 0) _exit(fcntl(500, F_GETFD) == -1 ? 0 : 1);
-  int status = -1;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(testing_support::child_status([] { return fcntl(500, F_GETFD) == -1 ? 0 : 1; }), 0);
   std::atexit([] {
     std::fclose(stdout);
     std::fclose(stderr);

@@ -3,12 +3,12 @@
 #include "os/memory_pressure.hpp"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "../../folder_test.hpp"
 #include "os/memory.hpp"
 
 namespace tarn::os {
@@ -17,16 +17,10 @@ namespace {
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 
 // Each test has its own /proc and /sys, in a temporary folder.
-class memory_pressure_test : public testing::Test {
+class memory_pressure_test : public testing_support::folder_test {
  protected:
-  memory_pressure_test() {
-    std::string name = testing::TempDir() + "tarn_pressure_XXXXXX";
-    root_ = mkdtemp(name.data());
-  }
-  ~memory_pressure_test() override { std::filesystem::remove_all(root_); }
-
   void write(const std::string& path, const std::string& text) {
-    const std::filesystem::path whole = root_ + path;
+    const std::filesystem::path whole = folder_ + path;
     std::filesystem::create_directories(whole.parent_path());
     std::ofstream(whole) << text;
   }
@@ -50,9 +44,7 @@ class memory_pressure_test : public testing::Test {
     write("/sys/fs/cgroup" + folder + "/memory.stat",
           "anon 1\nfile 2\ninactive_anon 3\ninactive_file " + std::to_string(idle) + "\nactive_file 5\n");
   }
-  [[nodiscard]] memory_state look() const { return look_at_memory(root_.c_str()); }
-
-  std::string root_;
+  [[nodiscard]] memory_state look() const { return look_at_memory(folder_.c_str()); }
 };
 
 TEST_F(memory_pressure_test, nothing_to_read_is_no_limit) {
@@ -168,7 +160,7 @@ TEST_F(memory_pressure_test, another_process) {
   group("/own", std::to_string(300 * mib), "max", 20 * mib);
   write("/proc/47/cgroup", "0::/service\n");
   group("/service", std::to_string(64 * mib), "max", 40 * mib);
-  const memory_state there = look_at_memory(root_.c_str(), "47");
+  const memory_state there = look_at_memory(folder_.c_str(), "47");
   EXPECT_EQ(there.group.limit, 64 * mib);
   EXPECT_EQ(there.group.used, 40 * mib);
   EXPECT_EQ(look().group.limit, 300 * mib);

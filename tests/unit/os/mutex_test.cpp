@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../child_status.hpp"
 #include "broken_invariant.hpp"
 
 namespace tarn::os {
@@ -82,16 +83,12 @@ void beside_a_holder(mutex& m, Body body) {
 TEST(mutex, a_forked_child_drops_a_holder_that_it_has_not_got) {
   mutex m{lock_rank::metadata};
   beside_a_holder(m, [&m] {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(10);
+    const int status = testing_support::child_status([&m] {
       m.drop_foreign_holder();
       m.lock();
       m.unlock();
-      _exit(7);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+      return 7;
+    });
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
   });
 }

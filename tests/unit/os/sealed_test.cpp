@@ -8,6 +8,7 @@
 
 #include <csignal>
 
+#include "../../child_status.hpp"
 #include "base/compiler.hpp"
 
 namespace tarn::os {
@@ -28,13 +29,10 @@ TEST(sealed, is_readable_before_and_after_and_writable_no_more) {
   EXPECT_STREQ((*under_test).text, "five");
   neighbour = 2;
   if (TARN_ASAN || TARN_TSAN) GTEST_SKIP() << "a sanitizer reports the fault itself";
-  const pid_t child = fork();
-  if (child == 0) {
+  const int status = testing_support::child_status([] {
     *const_cast<volatile int*>(&under_test->number) = 7;
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    return 0;
+  });
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 

@@ -3,10 +3,11 @@
 #include "os/thread_number.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
+
+#include "../../child_status.hpp"
 
 namespace tarn::os {
 namespace {
@@ -14,11 +15,8 @@ namespace {
 TEST(thread_number, is_the_kernels_in_every_thread_and_after_fork) {
   EXPECT_EQ(thread_number(), gettid());
   std::thread([] { EXPECT_EQ(thread_number(), gettid()); }).join();
-  const pid_t child = fork();
-  if (child == 0) _exit(thread_number() == getpid() ? 0 : 1);
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0) << "after fork it is another thread's";
+  EXPECT_EQ(testing_support::child_status([] { return thread_number() == getpid() ? 0 : 1; }), 0)
+      << "after fork it is another thread's";
 }
 
 }  // namespace

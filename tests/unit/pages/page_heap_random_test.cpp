@@ -23,16 +23,12 @@ class random_walk {
 
   void step() {
     switch (random_() % 16) {
-      case 0:
-        heap_.age();
-        break;
+      case 0: heap_.age(); break;
       case 1:
         if (random_() % 8 == 0) heap_.trim((random_() % 512) << page_shift);
         break;
       case 2:
-      case 3:
-        resize();
-        break;
+      case 3: resize(); break;
       default:
         if (live_.size() < 60 || random_() % 2 == 0) take();
         if (live_.size() > 90 || random_() % 2 == 0) drop(random_() % (live_.size() + 1));

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../child_status.hpp"
 #include "own_engine.hpp"
 
 namespace tarn {
@@ -162,8 +162,7 @@ TEST_F(processor_caches_test, a_forked_child_starts_with_empty_bins) {
   const std::vector<void*> live = take_many(class_64, 100);
   give_all(take_many(class_64, 1000));
   ASSERT_GT(caches_.cached_bytes(), 0U);
-  const pid_t child = fork();
-  if (child == 0) {
+  const auto starts_empty = [this, &live] {
     bool good = caches_.cached_bytes() == 0 && caches_.pop(class_64) == nullptr;
     const std::vector<void*> objects = take_many(class_64, 1000);
     for (void* const object : live) {
@@ -172,11 +171,9 @@ TEST_F(processor_caches_test, a_forked_child_starts_with_empty_bins) {
     give_all(objects);
     good = good && caches_.cached_bytes() != 0;
     caches_.drain(true);
-    _exit(good && caches_.cached_bytes() == 0 ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return good && caches_.cached_bytes() == 0 ? 0 : 1;
+  };
+  EXPECT_EQ(testing_support::child_status(starts_empty), 0);
   EXPECT_GT(caches_.cached_bytes(), 0U);
 }
 

@@ -6,7 +6,6 @@
 
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "broken_invariant.hpp"
 #include "thread_cache_fixture.hpp"
