@@ -164,7 +164,7 @@ proof_actions::proof_actions(const profiler::profile& p, const program_target& t
     wanted.emplace_back(plan_name);
   }
   keep_wanted(wanted);
-  if (wanted.empty()) drop_idle(p, !wishes.mallocs.empty(), notes);
+  if (wanted.empty()) drop_without_effect(p, !wishes.mallocs.empty(), notes);
   drop_unusable(target, notes);
   if (with_plan_) require_plan(notes);
 }
@@ -321,8 +321,8 @@ void proof_actions::keep_wanted(const std::vector<std::string>& names) {
 }
 
 // Leaves out what the profile says cannot matter.
-void proof_actions::drop_idle(const profiler::profile& p, bool wants_mallocs,
-                              std::vector<std::string>& notes) {
+void proof_actions::drop_without_effect(const profiler::profile& p, bool wants_mallocs,
+                                        std::vector<std::string>& notes) {
   what_matters matters = look_at(p);
   matters.malloc = matters.malloc || wants_mallocs;
   std::vector<std::string> names;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // proof_actions: the actions on a recorded program that need no change of its code: other mallocs, glibc's tunables,
-// huge pages, and, if they are wished, the pools that the profile's advice proposes, and another build. Each is a
-// contender: a library to preload and variables to set. The calling process must have one thread.
+// huge pages, and, if asked for, the pools that the profile's advice proposes, and another build. Each is a
+// contender: a library to preload and variables to set. The calling process must have one
+// thread, as it forks.
 #pragma once
 
 #include <deque>
@@ -25,7 +26,7 @@ inline constexpr const char* layer_kind = "layer";
 
 struct proof_action {
   contender who;
-  profiler::proof_way way;  // describes the action; its figures are still empty
+  profiler::proof_way way;  // what is said of the action; the runs fill in its figures
   bool is_layered = false;  // its pools run on the layer
 };
 
@@ -40,7 +41,8 @@ inline constexpr const char* build_name = "build";
 other_build find_build(const std::string& text);
 
 struct action_wishes {
-  // Names of the actions; empty: those without an edit that the profile does not exclude. A pool adds "layer" and "tarn".
+  // Names of the actions. Empty: all that need no change of the code, unless the profile rules them out. With a pool,
+  // "layer" and "tarn" are measured as well.
   std::vector<std::string> ways;
   std::vector<std::string> mallocs;  // further ones, as NAME=LIBRARY
   // Measured as well; without `ways` they alone are.
@@ -73,7 +75,7 @@ class proof_actions {
   void add_pools(const profiler::profile& p, const std::vector<profiler::advice>& advised);
   void add(contender who, std::string kind, std::string headline);
   void keep_wanted(const std::vector<std::string>& names);
-  void drop_idle(const profiler::profile& p, bool wants_mallocs, std::vector<std::string>& notes);
+  void drop_without_effect(const profiler::profile& p, bool wants_mallocs, std::vector<std::string>& notes);
   void drop_unusable(const program_target& target, std::vector<std::string>& notes);
   void require_plan(const std::vector<std::string>& notes) const;  // throws cli_error where it was dropped
 

@@ -29,7 +29,8 @@ bool is_damage_told = false;
 
 std::string show_function(const profiler::source_frame& frame, name_form form) {
   const bool is_plain = frame.function.starts_with('[') || frame.function.starts_with("??") ||
-                        frame.kind == profiler::frame_kind::script;
+                        frame.kind == profiler::frame_kind::script ||
+                        frame.kind == profiler::frame_kind::file;
   return is_plain || form == name_form::whole ? frame.function : profiler::short_name(frame.function);
 }
 

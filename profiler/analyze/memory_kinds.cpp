@@ -40,6 +40,7 @@ std::vector<placed_memory> placed_parts(const profile& p, const memory_row& row,
     if (part.time_ns != row.time_ns || part.kind != kind.name) continue;
     source_frame where;
     where.function = part.name.empty() ? "[all smaller ones]" : part.name;
+    where.kind = frame_kind::file;
     if (part.site != 0 && part.site <= p.sites.size()) where = site_label(p, p.sites[part.site - 1]);
     placed_memory& sum = by_place[key_of(p, where)];
     sum.where = std::move(where);

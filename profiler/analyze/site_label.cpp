@@ -68,6 +68,7 @@ bool is_plumbing(const source_frame& frame) {
   switch (frame.kind) {
     case frame_kind::interpreter:
     case frame_kind::runtime: return true;
+    case frame_kind::file: return false;
     case frame_kind::script: return is_standard_script(frame.function, frame.file);
     case frame_kind::native: break;
   }

@@ -19,21 +19,22 @@ namespace {
 constexpr int sets[] = {NT_X86_XSTATE};
 constexpr std::size_t context_offset = 8;  // behind the return address
 constexpr std::size_t words_offset = context_offset + sizeof(ucontext_t);
-constexpr std::size_t vectors_offset = context_offset + 1088;  // a multiple of 64 behind the context
+constexpr std::size_t vectors_offset =
+    context_offset + 17 * 64;  // behind the words, aligned as the registers' image must be
 static_assert(words_offset + sizeof(call_words) <= vectors_offset);
 
 // The part of the kernel's XSAVE image that has something, as the kernel refuses images that are longer than the
 // thread's own, which have room for features that the thread does not use.
 constexpr std::size_t least_image = 576, used_features_offset = 512, software_offset = 464;
 
-struct software_bytes {  // struct _fpx_sw_bytes of the kernel
-  std::uint32_t magic = 0x46505853;
+struct software_bytes {              // struct _fpx_sw_bytes of the kernel
+  std::uint32_t magic = 0x46505853;  // FP_XSTATE_MAGIC1
   std::uint32_t extended_size = 0;
   std::uint64_t features = 0;
   std::uint32_t size = 0;
   std::uint32_t padding[7] = {};
 };
-constexpr std::uint32_t end_magic = 0x46505845;
+constexpr std::uint32_t end_magic = 0x46505845;  // FP_XSTATE_MAGIC2
 
 std::size_t image_size(std::uint64_t features) {
   std::size_t size = least_image;
@@ -65,6 +66,8 @@ std::vector<unsigned char> vector_image(const thread_state& state) {
   return image;
 }
 
+// Where the called function returns to: it stores the result, sets is_done, waits in ppoll (271) until the caller has seen it,
+// stores errno if asked, and goes back by rt_sigreturn (15).
 // Relative to the stack pointer behind the return address: 968 result, 976 is_done, 984 wait, 1000 error_address.
 static_assert(words_offset - context_offset == 968 && offsetof(call_words, is_done) == 8 &&
               offsetof(call_words, wait) == 16 && offsetof(call_words, error_address) == 32 &&
@@ -147,6 +150,7 @@ std::vector<unsigned char> frame_of(const thread_state& state, std::uint64_t add
                                     std::uint64_t return_address) {
   const register_set& r = state.registers;
   ucontext_t context = {};
+  // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS.
   // The vector registers are there, the stack segment is valid and to be restored as it is. The alternative signal
   // stack is not changed, as its description here has an invalid size.
   context.uc_flags = 7;

@@ -96,8 +96,8 @@ bool is_generated(const mapping& one) {
 void jit_code::look_at(std::uint32_t process, std::uint64_t start_ticks) {
   if (!names_.is_open()) names_ = open_names(process, start_ticks);
   for (const mapping& each : parse_mappings(proc_text(process, "maps"))) {
-    if (count_ >= most_places || !is_generated(each)) continue;
-    if (places_.at(each.start) == nullptr || places_.at(each.end - 1) == nullptr) ++count_;
+    if (place_count_ >= most_places || !is_generated(each)) continue;
+    if (places_.at(each.start) == nullptr || places_.at(each.end - 1) == nullptr) ++place_count_;
     places_.add(each.start, each.end, 0);
   }
 }

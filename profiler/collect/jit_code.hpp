@@ -22,13 +22,13 @@ class jit_code {
   void look_at(std::uint32_t process, std::uint64_t start_ticks);
   // After the process's end: as perf_map::name_code.
   void name_in(profile& p) const { names_.name_code(p, places_); }
-  // Once p has its symbols and fitted costs: if a twentieth of the cost or more comes from functions of a virtual machine that have
-  // no names, p.meta["refused"] gets a sentence that says how to have them; and one for each interpreter that is not read.
+  // Once p has its symbols and fitted costs: if a twentieth of the cost or more comes from nameless functions of a virtual machine,
+  // p.meta["refused"] gets a sentence that says how to have them; and one for each interpreter that is not read.
   static void note_missing(profile& p);
 
  private:
   range_map<char> places_;
-  std::size_t count_ = 0;
+  std::size_t place_count_ = 0;
   perf_map names_;
 };
 

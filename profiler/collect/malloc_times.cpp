@@ -10,7 +10,7 @@ namespace {
 
 // If it is not known whether the kernel interrupted a call, a longer one counts as interrupted.
 constexpr double doubtful_ns = 100'000;
-// Of the mean call time, which remains after subtracting the cost of timing.
+// At least this part of a mean call time remains when the cost of timing is subtracted.
 constexpr double least_part = 0.25;
 constexpr double longest_nothing_ns = 64;  // a call that does nothing and takes longer was disturbed
 constexpr double least_nothing = 16;
@@ -32,7 +32,7 @@ double malloc_times::faults_of_call(const call_duration& took, double weight, do
 }
 
 // The duration without page faults and unmapping, which are priced separately. The cost of timing is subtracted
-// from the mean only (timed_calls::shorten), as single calls scatter around it.
+// from the mean only (timed_calls::shorten), as single calls scatter around it; so it is the least time of a call here.
 double malloc_times::own_time(const call_duration& took, double kernel_ns) const {
   return std::max(took.ns - kernel_ns, std::min(took.ns, timer_ns()));
 }

@@ -33,14 +33,15 @@ std::string reason(int error) {
   return (error == EACCES ? " by user " + std::to_string(geteuid()) : "") + ": " + std::strerror(error);
 }
 
-void try_output(const std::string& path) {
+// Whether the file can be written. False: errno says why. A look at the rights would not do: root has all, also where nobody
+// can make a file, as in /proc.
+bool can_write(const std::string& path) {
   const bool there = access(path.c_str(), F_OK) == 0;
   const int file = open_for_writing(path, 0);
-  if (file < 0) {
-    throw profile_error(path + ": cannot be written" + reason(errno) + "; name another file: -o FILE");
-  }
+  if (file < 0) return false;
   ::close(file);
   if (!there) unlink(path.c_str());
+  return true;
 }
 
 // What a program's name is in a file's name, which has room for 255 bytes and more than this part.
@@ -58,10 +59,12 @@ std::string part_of_file_name(const std::string& program) {
 
 output_files::output_files(const recording_settings& settings)
     : output_(settings.output), directory_(settings.directory) {
-  const std::string place = directory_.empty() ? "." : directory_;
-  if (!output_.empty()) try_output(output_);
-  if (!output_.empty() || access(place.c_str(), W_OK) == 0) return;
-  throw profile_error("no file can be made in " + (place == "." ? "the current folder" : place) +
+  if (!output_.empty()) {
+    if (can_write(output_)) return;
+    throw profile_error(output_ + ": cannot be written" + reason(errno) + "; name another file: -o FILE");
+  }
+  if (can_write(fs::path(directory_) / fmt::format(".tarn-{}", getpid()))) return;
+  throw profile_error("no file can be made in " + (directory_.empty() ? "the current folder" : directory_) +
                       reason(errno) + "; name one elsewhere: -o FILE");
 }
 

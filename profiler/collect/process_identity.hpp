@@ -14,7 +14,7 @@ namespace tarn::profiler {
 
 // Times are on the raw clock (CLOCK_MONOTONIC_RAW).
 struct process_identity {
-  std::uint64_t serial = 0;         // by which children name their parent; 0: they cannot
+  std::uint64_t serial = 0;  // by which children name their parent; 0: not known, as without a recorder
   std::uint64_t parent_serial = 0;  // 0: not made by fork, or the parent is not known
   std::uint32_t pid = 0;            // from the kernel
   uid_t user = 0;                   // from the kernel, when the recording began

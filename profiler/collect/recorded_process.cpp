@@ -166,6 +166,7 @@ void recorded_process::save_when_due(std::uint64_t now) {
 // Asks the process to wait at its end, if it is to be examined there.
 void recorded_process::ask_to_wait() {
   if (!has_recorder()) return;
+  // Whether superseded or not: an image that an exec has replaced is still the program's process.
   const bool is_first = who_.pid == around_.main_process;
   if (!is_first && (around_.settings.mode != profile_mode::full || !is_worth_a_file())) return;
   // relaxed: a process that ends before it sees this does not wait
@@ -326,6 +327,7 @@ void recorded_process::fill_meta(bool last) {
   const std::uint64_t lasted_ns = raw_clock_ns() - who_.start_ns;
   meta["duration_ns"] = lasted_ns;
   if (!last) meta["unfinished"] = true;
+  // Readings of the last untouched_ns are all there; of those before, some were taken out.
   const std::uint64_t untouched_ns = watch_.counters().untouched_ns();
   if (untouched_ns > 0 || model_.joined_threads() > 0) {
     meta["thinned"] = {

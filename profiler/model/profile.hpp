@@ -42,7 +42,8 @@ enum class frame_kind : std::uint8_t {
   // On a path with lines of scripts: the interpreter's native code; and code of libraries that the innermost line has called,
   // unless it is known by its lines not to have come with the system or a package.
   interpreter,
-  runtime  // libraries that allocate for their callers: of C and C++, the dynamic linker, and tarn's own
+  runtime,  // libraries that allocate for their callers: of C and C++, the dynamic linker, and tarn's own
+  file      // no function: a file, or memory that is named as one
 };
 
 // A source location of an address: its function, or one of those into which it was inlined. An address has a list

@@ -54,7 +54,8 @@ void store_threads(table_writer& out, const profile& p) {
   out.append(rows);
 }
 
-// Appends the rows that are not in the file yet; all of them if those before have changed.
+// Appends the rows that are not in the file yet; all of them if rows were taken out since, so that
+// the last stored one is no longer where it was.
 template <class Row>
 void store_history(table_writer& out, const char* name, const std::vector<Row>& all,
                    stored_rows::history& already) {

@@ -13,7 +13,8 @@
 
 namespace tarn::profiler {
 
-// Columns of cells by slice and row; null without slices. `rows` are rows_of() the same profile, `paths` and `strings` its.
+// Columns of cells by slice and row; null without slices. `rows`, `paths` and `strings` belong to the same
+// profile.
 nlohmann::json slice_data(const profile& p, const std::vector<site_row>& rows, const event_slices& slices,
                           path_tree& paths, string_table& strings);
 

@@ -17,11 +17,23 @@ namespace {
 
 using kind = block_kind;
 
-// What lies in a span, by its span_state.
-constexpr kind kinds_in[] = {kind::unused,   kind::unused, kind::unused, kind::large,
-                             kind::unlisted, kind::pooled, kind::arena,  kind::buffer,
-                             kind::unused,   kind::scoped, kind::sampled};
-static_assert(sizeof kinds_in == static_cast<std::size_t>(span_state::sampled) + 1);
+// What lies in a span of this state.
+constexpr kind kind_in(span_state state) {
+  switch (state) {
+    case span_state::no_memory:
+    case span_state::free:
+    case span_state::purging:
+    case span_state::kept: return kind::unused;
+    case span_state::large: return kind::large;
+    case span_state::cut: return kind::unlisted;
+    case span_state::pooled: return kind::pooled;
+    case span_state::arena: return kind::arena;
+    case span_state::buffer: return kind::buffer;
+    case span_state::scoped: return kind::scoped;
+    case span_state::sampled: return kind::sampled;
+  }
+  return kind::unused;
+}
 
 // Whether the pointer would be an address of tarn without its top byte. aarch64 ignores that byte, so programs keep
 // tags there; free() requires untagged pointers.
@@ -40,7 +52,7 @@ TARN_NOINLINE pointee classify_unclassed(page_map::entry page, const void* point
   // The entry may be stale, and its span by now another one's: so the state and the range are asked (page_map.hpp).
   span* const s = page.owner();
   if (s != nullptr && s->contains(address)) {
-    found.kind = kinds_in[static_cast<std::size_t>(s->state.load(std::memory_order_relaxed))];
+    found.kind = kind_in(s->state.load(std::memory_order_relaxed));
     found.owner = s;
     if (found.kind == kind::unlisted) found.size_class = TARN_PLAIN_LOAD(s->size_class);
     if (found.kind == kind::large && s->start != address) found.kind = kind::inner;

@@ -7,6 +7,13 @@
 #include "os/report.hpp"
 
 namespace tarn {
+
+void put_into_span(unsigned size_class, void* object) {
+  free_mark::set(object);
+  engine::central_tier.flush(size_class, &object, 1);
+  engine::central_tier.release_surplus(size_class);
+}
+
 namespace {
 
 // For a thread that uses the processors' caches. False: the pointer is not an object, or is free already.
@@ -29,15 +36,7 @@ TARN_NOINLINE void deallocate_unclassed(page_map::entry page, void* block) {
   if (!actions_of(found.kind).free(found, block)) report_bad_free(block);
 }
 
-}  // namespace
-
-void put_into_span(unsigned size_class, void* object) {
-  free_mark::set(object);
-  engine::central_tier.flush(size_class, &object, 1);
-  engine::central_tier.release_surplus(size_class);
-}
-
-TARN_ALWAYS_INLINE static void deallocate_object(page_map::entry page, void* object) {
+TARN_ALWAYS_INLINE void deallocate_object(page_map::entry page, void* object) {
   const auto size_class = static_cast<unsigned>(page.size_class());
   const thread_mode mode = mode_to_free();
   if (TARN_UNLIKELY(mode == thread_mode::processor) &&
@@ -52,6 +51,8 @@ TARN_ALWAYS_INLINE static void deallocate_object(page_map::entry page, void* obj
   if (const char* fault = fault_of(page, object)) os::fatal(fault, object);
   put_into_span(size_class, object);
 }
+
+}  // namespace
 
 bool free_object(const pointee& found, void* object) {
   deallocate_object(found.page, object);

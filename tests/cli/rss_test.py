@@ -39,6 +39,21 @@ class rss(ProfileBase):
             self.assert_near(self.part(split, "mapped", "split_mapped"), 8 * MIB, 0.01)
             self.assertTrue(any("libc" in part["name"] for part in split["parts"]["files"]))
 
+    def test_memory_without_a_function_keeps_its_name(self):
+        folder = self.path("App (x86)<2>")
+        os.mkdir(folder)
+        self.write(os.path.join(folder, "data"), "x" * 1048576)
+        self.record_program(sys.executable, "-c", f'''
+import mmap, os
+shared = mmap.mmap(-1, 8 << 20)
+shared[:] = b"x" * (8 << 20)
+with open({os.path.join(folder, "data")!r}, "rb") as file: mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+sum(mapped[::4096])
+''', mode="full")
+        split = json.loads(self.execute(settings.tarn, "show", "--by", "rss", "--json", "-n", "0", self.path("x.prof"), code=0).stdout)
+        self.assert_near(self.part(split, "shared", "/dev/zero (deleted)"), 8 * MIB, 0.05)
+        self.assert_near(self.part(split, "files", "App (x86)<2>/data"), 1 * MIB, 0.05)
+
     def test_the_peak_is_not_the_moment_after_everything_was_freed(self):
         program = self.compile("free_all", """
             #include <stdlib.h>

@@ -40,7 +40,7 @@ struct tarn_recycler_entry {
 struct tarn_recycler_bin {
   tarn_recycler_entry* top;            // top[-1] is the next object to hand out
   std::atomic<std::uint64_t> taken;    // twice the owner's hits, plus 1 while it is inside for a pop
-  std::size_t recent_use;              // used by the owner only; see recycler.hpp
+  std::size_t recent_use;              // bytes of the objects given back of late, a mean; the owner's
   std::atomic<std::uint32_t> busy;     // 1 while the owner is inside for anything else
   std::atomic<std::uint32_t> claimed;  // not 0 while another thread is inside, or is about to be
 };
@@ -51,13 +51,13 @@ struct tarn_recycler_bins {
 };
 
 enum tarn_recycler_drop : unsigned {
-  tarn_recycler_over_limit,  // no room below the limit
-  tarn_recycler_too_large,   // above the largest object kept
-  tarn_recycler_oversized,   // holds far more memory than recent users needed
-  tarn_recycler_at_random,   // with TARN_RECYCLER_DROPS
-  tarn_recycler_aged,        // not used for two cycles, trimmed, or at the recycler's end
-  tarn_recycler_unfit,       // its reset threw
-  tarn_recycler_drops        // the number of reasons
+  tarn_recycler_over_limit,   // no room below the limit
+  tarn_recycler_too_large,    // above the largest object kept
+  tarn_recycler_oversized,    // holds far more memory than recent users needed
+  tarn_recycler_at_random,    // with TARN_RECYCLER_DROPS
+  tarn_recycler_aged,         // not used for two cycles, trimmed, or at the recycler's end
+  tarn_recycler_unfit,        // its reset threw
+  tarn_recycler_drop_reasons  // the number of reasons
 };
 
 extern "C" {
@@ -128,7 +128,8 @@ TARN_DETAIL_INLINE void* pop(tarn_recycler_bin* bin) {
   return object;
 }
 
-// False: the object does not fit; call tarn_recycler_give_back(). Requires: bytes != 0.
+// False: the object does not fit; call tarn_recycler_give_back(). Requires: bytes != 0, as nothing
+// is paid for the place behind the last one: 0 bytes would fit there.
 TARN_DETAIL_INLINE bool push(tarn_recycler_bin* bin, void* object, std::size_t bytes) {
   if (TARN_DETAIL_UNLIKELY(bin == nullptr || !enter(bin))) return false;
   tarn_recycler_entry* const top = bin->top;

@@ -121,6 +121,9 @@ tarn_pool* tarn_pool_of(const void* address) noexcept { return pool_core::owner_
 
 std::size_t tarn_pool_number(const tarn_pool* pool) noexcept { return pool->number; }
 
+// Marks of AddressSanitizer and valgrind: the inlined part of the callers marks a slot that it gives back; where there is
+// none (tarn_pool_deallocate), it is marked here. Checked pools have marks of their own.
+
 void* tarn_pool_allocate_slow(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
   void* const object = allocate(*pool, bin);
   if (object != nullptr) memory_marks::unpoison(object, pool->layout().size);

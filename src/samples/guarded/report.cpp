@@ -164,7 +164,7 @@ void write_fault(const guarded_slot& slot, const fault& what) {
   // Written last, because the stack may be damaged.
   present_stack.thread = os::thread_number();
   present_stack.count = unwind::walk(what.origin, present_stack.frames, call_stack::most);
-  present_stack.frames[0] -= 1;
+  present_stack.frames[0] -= 1;  // walk() gives return addresses, this is the instruction itself
   write_stack(name_of(what.kind), present_stack, true);
   end();
 }

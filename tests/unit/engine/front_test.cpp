@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "broken_invariant.hpp"
 
 namespace tarn::engine {
@@ -11,7 +14,9 @@ namespace {
 
 TEST(front, finds_a_broken_invariant) {
   validate_fronts(fronts, attached);
-  const front* tables[] = {fronts[0], fronts[1], nullptr, fronts[3], fronts[4]};
+  const front* tables[front::count];
+  std::copy(std::begin(fronts), std::end(fronts), tables);
+  tables[2] = nullptr;
   std::atomic<bool> are_attached[front::count]{};
   validate_fronts(tables, are_attached);
   are_attached[2].store(true);
