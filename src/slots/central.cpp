@@ -145,17 +145,14 @@ std::size_t central::release_spares_of(slot_depot& d, std::uint32_t keep, bool c
   return released;
 }
 
-void central::release_surplus(unsigned size_class) {
-  if (TARN_UNLIKELY(depots_.take_surplus_news(size_class))) {
-    depots_.for_each(size_class, [&](slot_depot& d) {
-      const std::uint32_t most = depots_.most_spares(d, size_class);
-      if (d.spare_count() <= most) return;
-      const std::size_t released = release_spares_of(d, most, false);
-      if (size_classes::is_grain(size_class)) return;
-      d.spare_limit.note_given_up(static_cast<std::uint32_t>(released / span_bytes(size_class)));
-    });
-  }
-  wake_decay_if_spare();
+void central::release_surplus_of(unsigned size_class) {
+  depots_.for_each(size_class, [&](slot_depot& d) {
+    const std::uint32_t most = depots_.most_spares(d, size_class);
+    if (d.spare_count() <= most) return;
+    const std::size_t released = release_spares_of(d, most, false);
+    if (size_classes::is_grain(size_class)) return;
+    d.spare_limit.note_given_up(static_cast<std::uint32_t>(released / span_bytes(size_class)));
+  });
 }
 
 std::size_t central::release_spares(bool all, std::size_t most) {
@@ -182,19 +179,17 @@ std::size_t central::release_spares(bool all, std::size_t most) {
 
 // ---- objects ----
 
-std::size_t central::take(slot_depot& d, unsigned size_class, magazine* m, std::size_t most, unsigned home) {
-  const std::size_t found = depots_.take(d, size_class, m, most, home);
-  // More may wait in full magazines if they were put back in this period.
+// Objects have been taken out of spans: more may wait in full magazines if they were put back in this period.
+void central::note_taken(slot_depot& d, unsigned size_class, std::size_t objects) {
   const std::size_t size = class_info(size_class).size;
-  if (size < least_waiting || size > class_depots::largest_shared) return found;
+  if (size < least_waiting || size > class_depots::largest_shared) return;
   const std::size_t bytes =
       std::min(d.taken_hint.load(std::memory_order_relaxed) / extra_magazines_divisor, most_extra_magazines);
-  const std::size_t most_extra_full = bytes * class_info(size_class).magazine / bytes_of_magazine(size_class);
+  const std::size_t most = bytes * class_info(size_class).magazine / bytes_of_magazine(size_class);
   const bool more =
-      d.full_limit.note_made(static_cast<std::uint32_t>(found), static_cast<std::uint32_t>(most_extra_full),
+      d.full_limit.note_made(static_cast<std::uint32_t>(objects), static_cast<std::uint32_t>(most),
                              static_cast<std::uint32_t>(extra_magazines_from / size));
   if (more) has_extra_full_.store(true, std::memory_order_relaxed);
-  return found;
 }
 
 std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, unsigned home) {
@@ -202,7 +197,7 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, 
   const std::size_t bytes = span_bytes(size_class);
   slot_depot& d = depots_.to_take_from(size_class, home);
   std::size_t found = 0;
-  const auto take = [&] { found = this->take(d, size_class, m, most, home); };
+  const auto take = [&] { found = depots_.take(d, size_class, m, most, home); };
   const auto add_spans = [&](source from) {
     while (found == 0 && add_span(d, size_class, from, most)) take();
   };
@@ -226,6 +221,7 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, 
   if (found == 0)
     heap_.purge_before_growth(bytes, std::max(heap_.in_use_bytes() / kept_divisor, least_kept) + bytes);
   add_spans(source::any);
+  note_taken(d, size_class, found);
   TARN_PROBE(refill, class_info(size_class).size, found);
   m->close_gap(most, found);
   if constexpr (hardened_build) riffle(m->bottom(), found);
@@ -238,8 +234,8 @@ void* central::take_one(unsigned size_class, unsigned home, bool from_own_spans)
   slot_depot& d = depots_.at(size_class);
   std::size_t found = 0;
   do {
-    found =
-        from_own_spans ? take(d, size_class, &single.head, 1, 0) : refill(size_class, &single.head, 1, home);
+    found = from_own_spans ? depots_.take(d, size_class, &single.head, 1, 0)
+                           : refill(size_class, &single.head, 1, home);
   } while (found == 0 && from_own_spans && add_span(d, size_class, page_heap::source::any, 1));
   if (found == 0) return nullptr;
   free_mark::clear(single.object());

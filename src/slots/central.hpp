@@ -38,7 +38,10 @@ class central {
   void flush(unsigned size_class, void** freed, std::size_t count);
   // Called after flushes, without a lock: gives spare spans beyond the few that the class keeps to the page heap, where
   // they coalesce with their neighbours and can serve every class.
-  void release_surplus(unsigned size_class);
+  void release_surplus(unsigned size_class) {
+    if (TARN_UNLIKELY(depots_.take_surplus_news(size_class))) release_surplus_of(size_class);
+    wake_decay_if_spare();
+  }
 
   // A span from the page heap, for any purpose. Spare spans of all classes, as many as are needed, go to the page heap
   // before it takes memory that is not `from`, or not warm if `from` is `any`. Parameters and result as for page_heap::allocate().
@@ -83,7 +86,8 @@ class central {
  private:
   bool add_span(slot_depot& d, unsigned size_class, page_heap::source from, std::size_t wanted);
   void destroy_span(span* s);
-  std::size_t take(slot_depot& d, unsigned size_class, magazine* m, std::size_t most, unsigned home);
+  void note_taken(slot_depot& d, unsigned size_class, std::size_t objects);
+  void release_surplus_of(unsigned size_class);
   void wake_decay_if_spare() {
     if (TARN_UNLIKELY(depots_.take_spare_news())) wake_decay();
   }

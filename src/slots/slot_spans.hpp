@@ -205,7 +205,7 @@ class slot_spans {
     spare_bytes_.store(bytes, std::memory_order_relaxed);
   }
 
-  void link(span* s, std::uint8_t target) {
+  TARN_ALWAYS_INLINE void link(span* s, std::uint8_t target) {
     s->list = target;
     set_bounds(s, target);
     if (target == no_list) {
@@ -222,7 +222,7 @@ class slot_spans {
     filled_ |= 1U << target;
   }
 
-  void unlink(span* s) {
+  TARN_ALWAYS_INLINE void unlink(span* s) {
     const std::uint8_t from = s->list;
     s->list = no_list;
     if (from == no_list) {
