@@ -51,7 +51,12 @@ TEST(Proof, NothingIsAddedToADamagedFile) {
 }
 
 TEST(Proof, ALaterOneKeepsWhatItDidNotMeasure) {
-  const auto named = [](const char* name, int rounds) { return proof_way{.name = name, .rounds = rounds}; };
+  const auto named = [](const char* name, int rounds) {
+    proof_way way;
+    way.name = name;
+    way.rounds = rounds;
+    return way;
+  };
   proof earlier;
   earlier.ways = {named("tarn", 5), named("keep-memory", 5)};
   proof now;
