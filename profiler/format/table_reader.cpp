@@ -100,7 +100,8 @@ class chunk_reader {
   }
 
   read_outcome run() {
-    read_outcome outcome{.good_bytes = at_ = file_header_bytes, .file_bytes = file_.size()};
+    at_ = file_header_bytes;
+    read_outcome outcome{.good_bytes = at_, .file_bytes = file_.size()};
     while (at_ < file_.size() && outcome.damage.empty()) {
       outcome.damage = next();
       outcome.ends_early = outcome.damage == cut_off;

@@ -28,7 +28,7 @@ constexpr unsigned least_free(std::size_t bytes) { return std::min(tolerated(byt
 static_assert(2 * objects::words(size_classes::most_grains) * sizeof(std::uint64_t) <=
               objects::bytes_outside);
 // Whether the bits and ties of a span of this many grains do not fit into span::inline_bits.
-constexpr bool has_bits_outside(std::size_t grains) {
+constexpr bool has_grain_bits_outside(std::size_t grains) {
   return 2 * objects::words(grains) > span::inline_words;
 }
 
@@ -60,8 +60,8 @@ bool grains::divide_span(slot_depot& from, unsigned size_class) {
   if (grain == 0) return false;
   const std::size_t size = class_info(grain).size;
   const std::size_t count = (std::size_t{class_info(size_class).span_pages} << page_shift) / size;
-  void* const outside = has_bits_outside(count) ? blocks_.allocate(objects::bytes_outside) : nullptr;
-  if (has_bits_outside(count) && outside == nullptr) return false;
+  void* const outside = has_grain_bits_outside(count) ? blocks_.allocate(objects::bytes_outside) : nullptr;
+  if (has_grain_bits_outside(count) && outside == nullptr) return false;
   slot_depot& to = depots_.at(grain);
   span* s = nullptr;
   {

@@ -23,9 +23,8 @@ contender_result result_of(const std::string& name, double seconds, double mib, 
 }
 
 comparison_outcome outcome_with(std::vector<contender_result> results) {
-  return {.results = std::move(results),
-          .rounds = static_cast<int>(results.front().rounds.size()),
-          .usual_exit = 0};
+  const auto rounds = static_cast<int>(results.front().rounds.size());
+  return {.results = std::move(results), .rounds = rounds, .usual_exit = 0};
 }
 
 std::string verdict_text(const comparison_outcome& outcome) { return join(render_verdict(outcome), "\n"); }

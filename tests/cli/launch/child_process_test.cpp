@@ -63,8 +63,8 @@ TEST(child_process, what_cannot_be_started_is_refused_as_a_shell_does) {
     request.path = path;
     return testing_support::refusal_of<cli_error>([&] { run_captured(request, 60); });
   };
-  EXPECT_EQ(refusal("/nowhere/at/all"), "127 cannot start /nowhere/at/all: No such file or directory");
-  EXPECT_EQ(refusal("/"), "126 cannot start /: Permission denied");
+  EXPECT_EQ(refusal("/nowhere/at/all"), "127 cannot start /nowhere/at/all: No such file or directory | ");
+  EXPECT_EQ(refusal("/"), "126 cannot start /: Permission denied | ");
 }
 
 TEST(child_process, what_a_program_leaves_in_its_group_is_killed_after_its_end) {

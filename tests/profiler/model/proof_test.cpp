@@ -51,7 +51,12 @@ TEST(proof, nothing_is_added_to_a_damaged_file) {
 }
 
 TEST(proof, a_later_one_keeps_what_it_did_not_measure) {
-  const auto named = [](const char* name, int rounds) { return proof_way{.name = name, .rounds = rounds}; };
+  const auto named = [](const char* name, int rounds) {
+    proof_way way;
+    way.name = name;
+    way.rounds = rounds;
+    return way;
+  };
   proof earlier;
   earlier.ways = {named("tarn", 5), named("keep-memory", 5)};
   proof now;
