@@ -115,12 +115,12 @@ class hooks(ProfileBase):
             #endif
             enum { mib = 1 << 20 };
             #define SITE __attribute__((noinline))
-            static char* get(size_t bytes) { return mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
-            SITE char* refused(void) { char* p = get(16 * mib); asm(""); return p; }
-            SITE char* stays(void) { char* p = get(4 * mib); asm(""); return p; }
-            SITE char* passing(void) { char* p = get(32 * mib); asm(""); return p; }
+            #define MAP(bytes) mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+            SITE char* refused(void) { return MAP(16 * mib); }
+            SITE char* stays(void) { return MAP(4 * mib); }
+            SITE char* passing(void) { return MAP(32 * mib); }
             SITE char* moved(char* p, char* hint) {
-              p = mremap(p, 4 * mib, 4 * mib, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, hint); asm(""); return p;
+              return mremap(p, 4 * mib, 4 * mib, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, hint);
             }
             int main() {
               char* a = refused();
