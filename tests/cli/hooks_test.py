@@ -154,21 +154,28 @@ class hooks(ProfileBase):
             #include <signal.h>
             #include <stdio.h>
             #include <stdlib.h>
+            #include <string.h>
             #include <sys/mman.h>
             #include <sys/time.h>
             static sigjmp_buf out;
             static volatile sig_atomic_t jumps, may;
             static volatile unsigned long rounds;
-            static void jump(int signal) { if (may) { ++jumps; siglongjmp(out, 1); } }
+            static void jump(int signal) {
+              if (!may) return;
+              may = 0;
+              ++jumps;
+              siglongjmp(out, 1);
+            }
             #define SITE __attribute__((noinline))
             SITE void map_and_unmap(unsigned long count) {
-              for (unsigned long i = 0; i < count; ++i, ++rounds) munmap(mmap(0, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 65536);
+              for (unsigned long i = 0; i < count; ++i, ++rounds)
+                munmap(mmap(0, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 65536);
             }
-            SITE void after(void* volatile* kept) { for (int i = 0; i < 1000; ++i) *kept = malloc(100); }
-            SITE void after_from_below(int depth, void* volatile* kept) {
-              char frame[4096];
-              *kept = frame;
-              if (depth > 0) after_from_below(depth - 1, kept); else after(kept);
+            SITE void after(int count, void* volatile* kept) { for (int i = 0; i < count; ++i) *kept = malloc(100); }
+            SITE void after_from_below(void* volatile* kept) {
+              char frame[16384];
+              *kept = memset(frame, 0, sizeof frame);
+              after(1, kept);
               asm("");
             }
             int main() {
@@ -177,18 +184,18 @@ class hooks(ProfileBase):
               signal(SIGALRM, jump);
               struct itimerval often = {{0, 700}, {0, 700}}, never = {{0, 0}, {0, 0}};
               setitimer(ITIMER_REAL, &often, 0);
-              sigsetjmp(out, 1);
-              may = jumps < 200;
-              if (may) map_and_unmap(~0ul);
+              if (sigsetjmp(out, 1)) after_from_below(&kept);
+              may = 1;
+              if (jumps < 400) map_and_unmap(~0ul);
+              may = 0;
               setitimer(ITIMER_REAL, &never, 0);
-              after(&kept);
-              after_from_below(10, &kept);
+              after(1000, &kept);
               printf("%d %lu\\n", (int)jumps, rounds);
             }""", "-D_GNU_SOURCE", "-O1", "-g", "-w", "-fno-builtin", language="c")
         output, known = self.recorded("full", program)
         jumps, rounds = map(int, output.split())
         self.assertLessEqual(known["lost_events"], jumps)
-        self.assertEqual(self.figures(known, "after")["allocations"], 2000)
+        self.assertEqual(self.figures(known, "after")["allocations"], 1000 + jumps)
         self.assertGreaterEqual(self.figures(known, "map_and_unmap")["maps"], rounds)
         self.recorded("sample", program)
 
@@ -209,14 +216,14 @@ class hooks(ProfileBase):
               struct sigaction action = {.sa_handler = handle, .sa_flags = SA_ONSTACK | SA_RESTART};
               sigaction(SIGALRM, &action, 0);
               struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+              free(made());
               setitimer(ITIMER_REAL, &often, 0);
-              for (int i = 0; i < 300000; ++i) free(made());
+              for (int i = 1; i < 300000; ++i) free(made());
               setitimer(ITIMER_REAL, &never, 0);
               printf("%d\\n", handled);
             }""", "-D_GNU_SOURCE", "-O1", "-g", "-w", "-fno-builtin", language="c")
         output, known = self.recorded("full", program)
         handled = int(output)
-        seen = self.figures(known, "made")
-        self.assertLessEqual(seen["allocations"], 300000 + handled)
-        self.assertGreaterEqual(seen["allocations"] + known["lost_events"], 300000 + handled)
-        self.assertLessEqual(known["lost_events"], 2 * handled)
+        # An interrupted event is whole; of the handler's own two the interrupted hook records none.
+        self.assertGreater(known["lost_events"], 0)
+        self.assertEqual(self.figures(known, "made")["allocations"], 300000 + handled - known["lost_events"] / 2)
