@@ -168,6 +168,8 @@ class hooks(ProfileBase):
             }
             #define SITE __attribute__((noinline))
             SITE void map_and_unmap(unsigned long count) {
+              char frame[8192];
+              asm volatile("" : : "r"(frame) : "memory");
               for (unsigned long i = 0; i < count; ++i, ++rounds)
                 munmap(mmap(0, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 65536);
             }
@@ -184,7 +186,7 @@ class hooks(ProfileBase):
               signal(SIGALRM, jump);
               struct itimerval often = {{0, 700}, {0, 700}}, never = {{0, 0}, {0, 0}};
               setitimer(ITIMER_REAL, &often, 0);
-              if (sigsetjmp(out, 1)) after_from_below(&kept);
+              if (sigsetjmp(out, 1)) jumps % 2 ? after(1, &kept) : after_from_below(&kept);
               may = 1;
               if (jumps < 400) map_and_unmap(~0ul);
               may = 0;
