@@ -129,6 +129,13 @@ void event_stream::take_note(std::uint64_t first) {
       if (has_thread_) model_->free_took(thread_, {true, false, false, 0});
       break;
     case note_kind::halvings: halvings_ = static_cast<std::uint8_t>(std::min(figure, most_halvings)); break;
+    case note_kind::unmap_refused:
+      if (has_thread_) model_->unmap_refused(thread_, ns_of(ticks_), figure << 3);
+      break;
+    case note_kind::nodes_anew:
+      nodes_.assign(1, 0);
+      notes_ = {};
+      break;
   }
   ++at_;
 }

@@ -277,10 +277,30 @@ void process_model::mapped(std::uint32_t thread, std::uint64_t time_ns, std::uin
 
 void process_model::unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address,
                              std::uint64_t bytes) {
+  thread_state& owner = thread_states_[thread];
+  owner.last_unmapped = address;
+  owner.last_unmapped_parts.clear();
   mappings_.remove(address, address + bytes,
                    [&](const own_mapping& old, std::uint64_t from, std::uint64_t to) {
+                     owner.last_unmapped_parts.push_back({old, from, to});
                      events_.put(time_ns, thread, event_kind::munmap, old.number, to - from, 0, from);
                    });
+}
+
+// Another thread may have mapped something in its place meanwhile (MAP_FIXED): that stays.
+void process_model::unmap_refused(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address) {
+  thread_state& owner = thread_states_[thread];
+  if (owner.last_unmapped != address) return;
+  std::vector<mapped_part> newer;
+  for (const mapped_part& part : std::exchange(owner.last_unmapped_parts, {})) {
+    mappings_.remove(part.from, part.to, [&](const own_mapping& one, std::uint64_t from, std::uint64_t to) {
+      newer.push_back({one, from, to});
+    });
+    mappings_.add(part.from, part.to, part.mapping);
+    events_.put(time_ns, thread, event_kind::mmap, part.mapping.number, part.to - part.from,
+                sites_[part.mapping.site].stack, part.from);
+  }
+  for (const mapped_part& part : newer) mappings_.add(part.from, part.to, part.mapping);
 }
 
 void process_model::fault(const fault_event& event) {

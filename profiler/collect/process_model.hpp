@@ -56,6 +56,8 @@ class process_model {
   void mapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes,
               std::uint32_t node);
   void unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes);
+  // The thread's last unmapped(), if it was of this address, did not happen.
+  void unmap_refused(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address);
   void fault(const fault_event& event);
   // Mode faults: a fault by the call path `node`, on the mapping named `place`.
   void touched(const fault_event& event, std::uint32_t node, const std::string& place);
@@ -123,6 +125,11 @@ class process_model {
  private:
   friend class process_model_test_access;
 
+  struct mapped_part {
+    own_mapping mapping;
+    std::uint64_t from, to;
+  };
+
   // What is known of a thread between its events.
   struct thread_state {
     youngest_blocks youngest;
@@ -134,6 +141,8 @@ class process_model {
     std::uint32_t last_release_site = 0;  // + 1; 0: none
     double last_release_weight = 0;       // the calls that its duration stands for
     double last_release_pages = 0;        // that were resident
+    std::uint64_t last_unmapped = 0;
+    std::vector<mapped_part> last_unmapped_parts;
   };
 
   known_memory memory() noexcept { return {blocks_, mappings_, sites_, weights_}; }

@@ -23,6 +23,7 @@ class range_map {
   // Ranges that reach beyond [start, end) keep what lies outside of it. Calls gone(value, from, to) for each part that goes.
   template <class Gone>
   void remove(std::uint64_t start, std::uint64_t end, Gone gone) {
+    if (start >= end) return;
     auto at = ranges_.lower_bound(start);
     if (at != ranges_.begin() && std::prev(at)->second.end > start) --at;
     while (at != ranges_.end() && at->first < end) {

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "os/syscall.hpp"
@@ -50,9 +51,13 @@ void wipe_pages(void* memory, std::size_t bytes) {
 }
 
 void node_table::release() noexcept {
-  if (size_ != 0) unmap_pages(entries_, size_ * sizeof(entry));
+  entry* const entries = entries_;
+  const std::uint32_t size = size_;
+  // Before the memory goes: a jump may leave this.
   entries_ = nullptr;
   size_ = count_ = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (entries != nullptr) unmap_pages(entries, size * sizeof(entry));
 }
 
 std::uint32_t node_table::find(std::uint32_t parent, std::uintptr_t address) const noexcept {
@@ -75,9 +80,12 @@ bool node_table::grow() noexcept {
     while (entries[index & (size - 1)].id != 0) ++index;
     entries[index & (size - 1)] = moved;
   }
-  if (size_ != 0) unmap_pages(entries_, size_ * sizeof(entry));
+  entry* const old = entries_;
+  const std::uint32_t old_size = size_;
   entries_ = entries;
   size_ = size;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // as in release()
+  if (old != nullptr) unmap_pages(old, old_size * sizeof(entry));
   return true;
 }
 

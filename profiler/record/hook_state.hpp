@@ -6,6 +6,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstddef>
@@ -39,6 +40,12 @@ struct real_functions {
                   unsigned long);
   int (*pthread_setname_np)(pthread_t, const char*);
   int (*dlclose)(void*);
+  void* (*mmap)(void*, std::size_t, int, int, int, off_t);
+  void* (*mmap64)(void*, std::size_t, int, int, int, off64_t);
+  int (*munmap)(void*, std::size_t);
+  void* (*mremap)(void*, std::size_t, std::size_t, int, void*);
+  void (*exit_now)(int);    // _exit
+  void (*c_exit_now)(int);  // _Exit
 };
 extern constinit real_functions real;
 
@@ -54,7 +61,9 @@ struct thread_local_part {
   const struct process_page* lost_in;  // the process's page in the recording that had no ring for this thread
   std::int64_t countdown;              // minus recorded_below: to the next sample, in bytes (countdown_of)
   std::uint64_t faults_before;         // the thread's page faults when the recorder's present work began
-  std::uint8_t busy;                   // a busy_kind
+  // In the section that the thread is in (recorder.cpp), whose address it holds until the section ends.
+  const std::uintptr_t* section;
+  std::uint8_t busy;  // a busy_kind
   // Inside the program's operator new or delete, whose inner call of malloc or free is not recorded.
   std::uint8_t in_new;
   std::uint8_t untimed;   // in mode full: calls for small blocks to skip before the next timed one

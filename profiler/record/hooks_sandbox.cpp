@@ -2,10 +2,10 @@
 // Hooks of the two libc functions by which a program can install a seccomp filter, or turn the processor's counter off.
 // They record nothing: they tell the recorder to make no more system calls of its own, or to report nothing more.
 // Thread safety: any thread and any signal handler.
-#include <errno.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 
+#include "profiler/record/forward.hpp"
 #include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder.hpp"
 #include "profiler/record/recorder_state.hpp"
@@ -46,9 +46,7 @@ silence silence_of(long number, word a, word b) {
 class last_words {
  public:
   explicit last_words(silence because)
-      : because_(because != silence::none && self.busy == not_busy && (in_sandbox() || is_own_memory())
-                     ? because
-                     : silence::none) {
+      : because_(because != silence::none && (in_sandbox() || is_own_memory()) ? because : silence::none) {
     if (because_ == silence::none) return;
     self.busy = calling;
     self.timed_in = 0;
@@ -56,21 +54,13 @@ class last_words {
   void finish(long result) {
     if (because_ == silence::none) return;
     if (result == 0) fall_silent(because_);
-    self.busy = not_busy;
+    self.busy = before_;
   }
 
  private:
   silence because_;
+  std::uint8_t before_ = self.busy;
 };
-
-// The program's own functions are not known before the recorder's constructor: then the kernel is called directly.
-template <class... Arguments>
-long call_kernel(long number, Arguments... arguments) {
-  const long result = tarn::os::system_call(number, static_cast<long>(arguments)...);
-  if (result >= 0 || result <= -4096) return result;
-  errno = static_cast<int>(-result);
-  return -1;
-}
 
 }  // namespace
 
@@ -85,8 +75,7 @@ int tarn_recorder_prctl(int option, word a, word b, word c, word d) noexcept __a
 int tarn_recorder_prctl(int option, word a, word b, word c, word d) noexcept {
   last_words last(silence_of_prctl(option, a));
   filter_mark mark(option == PR_SET_SECCOMP);
-  const int result = real.prctl != nullptr ? real.prctl(option, a, b, c, d)
-                                           : static_cast<int>(call_kernel(SYS_prctl, option, a, b, c, d));
+  const int result = forward(real.prctl, SYS_prctl, option, a, b, c, d);
   mark.finish(result, false);
   last.finish(result);
   return result;
@@ -100,7 +89,7 @@ long tarn_recorder_syscall(long number, word a, word b, word c, word d, word e, 
   last_words last(silence_of(number, a, b));
   filter_mark mark(by_seccomp || (number == SYS_prctl && a == PR_SET_SECCOMP));
   const long result = real.syscall != nullptr ? real.syscall(number, a, b, c, d, e, f)
-                                              : call_kernel(number, a, b, c, d, e, f);
+                                              : as_libc(tarn::os::system_call(number, a, b, c, d, e, f));
   mark.finish(result, by_seccomp && (b & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0);
   last.finish(result);
   return result;

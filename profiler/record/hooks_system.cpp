@@ -5,35 +5,34 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "os/syscall.hpp"
+#include "profiler/record/forward.hpp"
 #include "profiler/record/origin.hpp"
 #include "profiler/record/real_functions.hpp"
 #include "profiler/record/recorder.hpp"
+
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
 
 using namespace tarn::profiler;
 using namespace tarn::profiler::recorder;
 
 namespace {
 
-// Sets errno as libc's wrapper does.
-long checked(long result) {
-  if (result >= 0 || result <= -4096) return result;
-  errno = static_cast<int>(-result);
-  return -1;
+void* told(void* memory, std::size_t bytes, const call_origin& origin) {
+  if (memory != MAP_FAILED) mapped(memory, bytes, origin);
+  return memory;
 }
 
-void* map(void* start, std::size_t bytes, int protection, int flags, int file, off_t offset,
-          const call_origin& origin) {
-  const long result = checked(tarn::os::system_call(
-      SYS_mmap, reinterpret_cast<long>(start), static_cast<long>(bytes), protection, flags, file, offset));
-  auto* memory = reinterpret_cast<void*>(result);
-  if (memory != MAP_FAILED) mapped(memory, bytes, (flags & MAP_ANONYMOUS) != 0, origin);
-  return memory;
+[[noreturn]] void end_process(void (*next)(int), int status) {
+  process_ends(ending_by::exit);
+  if (next != nullptr) next(status);
+  for (;;) tarn::os::system_call(SYS_exit_group, status);
 }
 
 }  // namespace
@@ -43,32 +42,30 @@ void* map(void* start, std::size_t bytes, int protection, int flags, int file, o
 extern "C" {
 
 void* mmap(void* start, std::size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
-  return map(start, bytes, protection, flags, file, offset, caller());
+  return told(forward(real.mmap, SYS_mmap, start, bytes, protection, flags, file, offset), bytes, caller());
 }
 
 void* mmap64(void* start, std::size_t bytes, int protection, int flags, int file, off64_t offset) noexcept {
-  return map(start, bytes, protection, flags, file, offset, caller());
+  return told(forward(real.mmap64, SYS_mmap, start, bytes, protection, flags, file, offset), bytes, caller());
 }
 
 int munmap(void* start, std::size_t bytes) noexcept {
-  unmapped(start, bytes);
-  return static_cast<int>(
-      checked(tarn::os::system_call(SYS_munmap, reinterpret_cast<long>(start), static_cast<long>(bytes))));
+  const bool is_told = unmapping(start, bytes);
+  const int result = forward(real.munmap, SYS_munmap, start, bytes);
+  if (result != 0 && is_told) unmap_refused(start);
+  return result;
 }
 
-void* mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, ...) noexcept {
-  va_list more;
-  va_start(more, flags);
-  void* wanted = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void*) : nullptr;
-  va_end(more);
-  unmapped(start, old_bytes);
-  const long result =
-      checked(tarn::os::system_call(SYS_mremap, reinterpret_cast<long>(start), static_cast<long>(old_bytes),
-                                    static_cast<long>(bytes), flags, reinterpret_cast<long>(wanted)));
-  auto* memory = reinterpret_cast<void*>(result);
-  const bool moved = memory != MAP_FAILED;
-  mapped(moved ? memory : start, moved ? bytes : old_bytes, true, caller());
-  return memory;
+// libc declares it with an ellipsis: see hooks_sandbox.cpp.
+void* tarn_recorder_mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags,
+                           void* wanted) noexcept __asm__("mremap");
+void* tarn_recorder_mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags,
+                           void* wanted) noexcept {
+  const bool stays = (flags & MREMAP_DONTUNMAP) != 0 || old_bytes == 0;
+  const bool is_told = !stays && unmapping(start, old_bytes);
+  void* const memory = forward(real.mremap, SYS_mremap, start, old_bytes, bytes, flags, wanted);
+  if (memory == MAP_FAILED && is_told) unmap_refused(start);
+  return told(memory, bytes, caller());
 }
 
 int pthread_setname_np(pthread_t thread, const char* name) noexcept {
@@ -87,12 +84,8 @@ int dlclose(void* library) {
 }
 
 // Ends a process without exit handlers, as many forked children do.
-[[gnu::noreturn]] void _exit(int status) {
-  process_ends(ending_by::exit);
-  for (;;) tarn::os::system_call(SYS_exit_group, status);
-}
-
-[[gnu::noreturn]] void _Exit(int status) noexcept { _exit(status); }
+[[gnu::noreturn]] void _exit(int status) { end_process(real.exit_now, status); }
+[[gnu::noreturn]] void _Exit(int status) noexcept { end_process(real.c_exit_now, status); }
 
 }  // extern "C"
 #pragma GCC visibility pop

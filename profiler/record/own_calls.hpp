@@ -13,6 +13,7 @@
 #include <atomic>
 
 #include "os/syscall.hpp"
+#include "unwind/stack_memory.hpp"
 
 namespace tarn::profiler::recorder {
 
@@ -26,6 +27,12 @@ inline bool in_sandbox() { return has_filter.load(std::memory_order_relaxed); }
 template <class... Arguments>
 long own_call(long number, Arguments... arguments) {
   return in_sandbox() ? -EPERM : os::system_call(number, arguments...);
+}
+
+// How a page of a stack is asked for. As in the engine's walk: a filter that allows malloc allows madvise. In strict mode
+// nothing is recorded.
+inline unwind::stack_memory::question stack_question() {
+  return in_sandbox() ? unwind::stack_memory::question::madvise : unwind::stack_memory::question::sigprocmask;
 }
 
 // The recorder says nothing more: the program has turned the processor's counter off, by which events are timed

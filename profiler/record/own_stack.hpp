@@ -17,6 +17,10 @@ class own_stack {
   // provides; the first thread's stack ends where ld.so says. Below, the stack is what can be read without a gap.
   void begin(bool is_first_thread) noexcept;
   [[nodiscard]] bool has_begun() const noexcept { return known_.high != 0; }
+  // Whether the address lies on the thread's own stack, as far as that is known.
+  [[nodiscard]] bool holds(std::uintptr_t address, unwind::stack_memory::question asked) noexcept {
+    return known_.contain(address) || reaches(address, asked);
+  }
   // Behind the last address; 0: not known.
   [[nodiscard]] std::uintptr_t end() const noexcept { return known_.high; }
 
@@ -24,8 +28,7 @@ class own_stack {
   // Cost: mostly two comparisons; a system call for each page of the own stack that was not known yet.
   unwind::stack_memory memory_from(std::uintptr_t stack_pointer,
                                    unwind::stack_memory::question asked) noexcept {
-    if (!known_.contain(stack_pointer) && !reaches(stack_pointer, asked))
-      return unwind::stack_memory(stack_pointer, asked);
+    if (!holds(stack_pointer, asked)) return unwind::stack_memory(stack_pointer, asked);
     // Not what lies below: a runtime may have protected those pages since.
     return unwind::stack_memory(unwind::stack_bounds{page_of(stack_pointer), known_.high});
   }

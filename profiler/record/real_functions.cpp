@@ -142,6 +142,12 @@ bool find_real_functions() {
   look_up(found.syscall, "syscall");
   look_up(found.pthread_setname_np, "pthread_setname_np");
   look_up(found.dlclose, "dlclose");
+  look_up(found.mmap, "mmap");
+  look_up(found.mmap64, "mmap64");
+  look_up(found.munmap, "munmap");
+  look_up(found.mremap, "mremap");
+  look_up(found.exit_now, "_exit");
+  look_up(found.c_exit_now, "_Exit");
   real = found;
   loaded_module module;
   if (find_module(reinterpret_cast<std::uintptr_t>(real.malloc), module)) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/record/recorder.hpp"
 
+#include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/random.hpp"
@@ -28,6 +30,27 @@ constexpr std::uintptr_t unrecorded_block = 8;
 
 bool is_full() { return session.header->mode == record_mode::full; }
 
+// While one exists, the thread holds a lock of the recorder.
+class holding_mark {
+ public:
+  holding_mark() {
+    self.busy = holding;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~holding_mark() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    self.busy = recording;
+  }
+  holding_mark(const holding_mark&) = delete;
+  holding_mark& operator=(const holding_mark&) = delete;
+};
+
+bool is_on_signal_stack() {
+  stack_t now = {};
+  return failed(own_call(SYS_sigaltstack, 0, reinterpret_cast<long>(&now))) ||
+         (now.ss_flags & SS_ONSTACK) != 0;
+}
+
 // The recorder's work within one hook. Events of signal handlers that interrupt it are not recorded, but counted.
 class section {
  public:
@@ -37,6 +60,8 @@ class section {
     const bool is_common = self.busy == not_busy && process != nullptr && known != nullptr &&
                            known->ring != nullptr && known->sections >= young_sections;
     if (__builtin_expect(is_common, 1) == 0 && !prepare()) return;
+    self.section = &mark_;
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // a handler sees the mark of what is busy
     self.busy = recording;
     entered_ = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -68,10 +93,14 @@ class section {
   // False: there is nothing to record.
   [[gnu::noinline, gnu::cold]] bool prepare() {
     if (self.busy != not_busy) {
-      if (self.busy == recording && process != nullptr && process->file.page != nullptr) {
+      const bool was_left = is_left();
+      if (self.busy != calling && process != nullptr && process->file.page != nullptr) {
         process->file.page->lost_nested.fetch_add(1, std::memory_order_relaxed);
       }
-      return false;
+      if (!was_left) return false;
+      self.section = &mark_;
+      self.state->start_anew();
+      self.busy = not_busy;
     }
     const bool starts = !started;
     if (starts) start();
@@ -82,6 +111,21 @@ class section {
     counts_faults_ = starts || self.state == nullptr || self.state->sections < young_sections;
     if (counts_faults_ && !starts) self.faults_before = thread_faults();
     return true;
+  }
+
+  // Whether the section that the thread is in has ended without its destructor: a signal handler has left it by a jump. Then
+  // something else lies in its place by now; or the thread is farther up its stack, and not on a signal handler's. If neither
+  // can be told, the section counts as one that goes on.
+  [[nodiscard]] bool is_left() const {
+    if (self.busy != recording || self.state == nullptr || has_fallen_silent()) return false;
+    if (self.section == &mark_) return true;
+    const auto left = reinterpret_cast<std::uintptr_t>(self.section);
+    const auto here = reinterpret_cast<std::uintptr_t>(&mark_);
+    own_stack& stack = self.state->stack;
+    std::uintptr_t mark = left;
+    if (stack.memory_from(here, stack_question()).read(left, mark) && mark != left) return true;
+    return left < here && stack.holds(left, stack_question()) && stack.holds(here, stack_question()) &&
+           !is_on_signal_stack();
   }
 
   // Adds the section's duration to own_ticks, which the collector subtracts from the program's time.
@@ -99,6 +143,7 @@ class section {
     return (index & (own_every - 1)) == 0 ? own_every : 0;
   }
 
+  const std::uintptr_t mark_ = reinterpret_cast<std::uintptr_t>(&mark_);
   call_timer own_timer_;
   std::uint32_t own_weight_ = 0;  // number of sections that this one's time stands for; 0: not timed
   bool entered_ = false;
@@ -227,6 +272,11 @@ bool is_to_be_timed(thread_state& thread, std::size_t size) {
   return true;
 }
 
+bool take_size(void* block, std::size_t& size) {
+  const holding_mark lock;
+  return process->samples.take(block, size);
+}
+
 // Whether `block`, which is about to be freed, was recorded; if so, records how much of it is resident. The size is 0 if it is
 // not known: of small blocks in mode full. The program's malloc is not asked, as it must be the first to see a damaged heap.
 bool leaves(thread_state& thread, void* block, std::size_t& size) {
@@ -234,7 +284,7 @@ bool leaves(thread_state& thread, void* block, std::size_t& size) {
   // acquire: partner of the release in sampled_blocks::grow: the counts are filled
   const block_filter* large = process->large.load(std::memory_order_acquire);
   const bool may_be_known = !is_full() || (large != nullptr && may_hold(*large, block));
-  const bool known = may_be_known && process->samples.take(block, size);
+  const bool known = may_be_known && take_size(block, size);
   if (!known && !is_full()) return false;
   put_residency(thread, block, size);
   return true;
@@ -242,6 +292,7 @@ bool leaves(thread_state& thread, void* block, std::size_t& size) {
 
 // Keeps the size of a recorded block until leaves(). False: no memory, and the block must not be recorded.
 bool keep_size(void* block, std::size_t size) {
+  const holding_mark lock;
   if (!is_full()) return process->samples.insert(block, size, filter);
   if (size >= large_block_bytes) process->samples.insert(block, usable_size(block), process->large);
   return true;
@@ -342,7 +393,7 @@ void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& 
   put_block(thread, word_kind::realloc_end, address, size, node, sampled ? time : call_time{});
 }
 
-void mapped(void* start, std::size_t bytes, bool anonymous, const call_origin& origin) {
+void mapped(void* start, std::size_t bytes, const call_origin& origin) {
   if (is_allocators(origin)) return;
   const section here;
   if (here.thread == nullptr) return;
@@ -352,19 +403,27 @@ void mapped(void* start, std::size_t bytes, bool anonymous, const call_origin& o
   const std::uint64_t ticks = thread.ticks_since_last();
   thread.put(address_word(word_kind::map, ticks, reinterpret_cast<std::uintptr_t>(start)));
   thread.put(bytes);
-  thread.put(node | static_cast<std::uint64_t>(anonymous ? 1 : 0) << 32);
+  thread.put(node);
   thread.publish();
 }
 
-void unmapped(void* start, std::size_t bytes) {
+bool unmapping(void* start, std::size_t bytes) {
   const section here;
-  if (here.thread == nullptr) return;
+  if (here.thread == nullptr) return false;
   thread_state& thread = *here.thread;
-  if (!thread.reserve(3)) return;
+  if (!thread.reserve(3)) return false;
   const std::uint64_t ticks = thread.ticks_since_last();
   thread.put(address_word(word_kind::unmap, ticks, reinterpret_cast<std::uintptr_t>(start)));
   thread.put(bytes);
   thread.publish();
+  return true;
+}
+
+void unmap_refused(void* start) {
+  const section here;
+  if (here.thread == nullptr || !here.thread->reserve(1)) return;
+  here.thread->put(note_word(note_kind::unmap_refused, reinterpret_cast<std::uintptr_t>(start) >> 3));
+  here.thread->publish();
 }
 
 void thread_named(const char* name) {

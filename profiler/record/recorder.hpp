@@ -62,8 +62,11 @@ bool realloc_begins(void* block);
 void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& origin,
                   const call_time& time);
 
-void mapped(void* start, std::size_t bytes, bool anonymous, const call_origin& origin);
-void unmapped(void* start, std::size_t bytes);
+void mapped(void* start, std::size_t bytes, const call_origin& origin);
+// The program is about to unmap this. Told before the call, as another thread may map memory there right after it. True: if
+// the call fails, unmap_refused() is to be called.
+bool unmapping(void* start, std::size_t bytes);
+void unmap_refused(void* start);
 void thread_named(const char* name);
 // The calling thread can no longer read the clock: ends the recording of this process.
 void fall_silent(silence because);

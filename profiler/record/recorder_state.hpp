@@ -36,6 +36,7 @@ enum busy_kind : std::uint8_t {
   not_busy = 0,
   recording = 1,  // recording an event; an event of a signal handler meanwhile is counted as lost
   calling = 2,    // inside a call of the dynamic linker or libc; their allocations are not the program's
+  holding = 3,    // as recording, with a lock: a thread that leaves by a jump records nothing any more
 };
 
 extern constinit session_link session;  // kept in a forked child
@@ -109,6 +110,8 @@ struct thread_state {
   }
   // release: partner of the acquire in release_recording
   void leave() { inside.store(0, std::memory_order_release); }
+  // A jump has left the recorder's work on an event: what it has not published is dropped.
+  void start_anew();
 
   // Makes room for `count` words from `head` on. False: there is no room, and the event is lost.
   bool reserve(std::uint64_t count) { return head + count <= room_end || make_room(count); }

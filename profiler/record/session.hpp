@@ -39,7 +39,7 @@ namespace tarn::profiler {
 // network namespaces. SECRET is part of each message, as any process may send something to a socket.
 inline constexpr const char* session_variable = "TARN_RECORD";
 
-inline constexpr std::uint64_t session_magic = 0x3930636572726174;  // "tarrec09"
+inline constexpr std::uint64_t session_magic = 0x3031636572726174;  // "tarrec10"
 // The socket's name is these characters and ADDRESS in decimal, in the abstract namespace: it can be reached in a
 // chroot, without /proc and after a change of user.
 inline constexpr char socket_prefix[] = "tarn-session-";
@@ -83,7 +83,7 @@ enum class word_kind : std::uint8_t {
   text = 11,    // bits 4..11 text_kind, 16..31 number of bytes; then the bytes, then the words of its kind
   thread = 12,  // bits 32..63 its id: from here on the ring belongs to this thread
   note = 13,    // bits 4..11 note_kind, 12..63 a figure of the ring's next event, unless said otherwise
-  map = 14,     // word 1: bytes, word 2: bits 0..31 node, 32.. 1: anonymous
+  map = 14,     // word 1: bytes, word 2: bits 0..31 node
   unmap = 15,   // word 1: bytes
 };
 
@@ -112,7 +112,12 @@ enum class note_kind : std::uint8_t {
   // The measured duration of a call that does nothing, timed right after another call.
   nothing_ticks = 11,
   // Of the distance of the ring's sampled blocks from here on.
-  halvings = 12
+  halvings = 12,
+  // An address >> 3: the ring's last `unmap`, of that address, was refused. An unmap is told before the call, as another
+  // thread may map memory at the same place right after it.
+  unmap_refused = 13,
+  // From here on node ids count from 1 again.
+  nodes_anew = 14
 };
 
 inline constexpr unsigned kind_bits = 4;
@@ -175,7 +180,7 @@ struct process_page {
   std::uint64_t parent_serial = 0;
   std::uint64_t start_ticks = 0;
   std::atomic<std::uint64_t> lost_waiting{0};  // events lost because the collector did not make room
-  // Events lost in signal handlers that interrupted the recorder.
+  // Events lost in signal handlers that interrupted the recorder, and those that such a handler has left by a jump.
   std::atomic<std::uint64_t> lost_nested{0};
   std::atomic<std::uint64_t> lost_threads{0};  // threads that got no ring
   std::atomic<std::uint64_t> own_faults{0};    // page faults taken by the recorder

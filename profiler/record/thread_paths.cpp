@@ -101,10 +101,7 @@ std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
     thread.path.forget();
     thread.modules.forget();
   }
-  // As in the engine's walk: a filter that allows malloc allows madvise. In strict mode nothing is recorded.
-  const stack_memory stack =
-      thread.stack.memory_from(origin.stack_pointer, in_sandbox() ? stack_memory::question::madvise
-                                                                  : stack_memory::question::sigprocmask);
+  const stack_memory stack = thread.stack.memory_from(origin.stack_pointer, stack_question());
   module_rules source(thread);
   source.generation = generation;
   ring_nodes sink(thread);

@@ -39,7 +39,7 @@ void end_of_thread(void* context) {
   }
   char name[17] = {};
   const std::uint8_t before = self.busy;
-  self.busy = recording;
+  self.busy = holding;
   if (state->enter() && !failed(own_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
     put_text(*state, text_kind::thread_name, name, nullptr, 0);
   }
@@ -163,6 +163,21 @@ void release_threads() {
     state = next;
   }
   process->threads = nullptr;
+}
+
+void thread_state::start_anew() {
+  if (ring == nullptr || !enter()) return;
+  head = ring->head.load(std::memory_order_relaxed);  // its own
+  path.release();
+  modules.forget();
+  told_halvings = not_told;
+  if (reserve(2)) {
+    last_ticks = ticks_now();
+    put(static_cast<std::uint64_t>(word_kind::time) | last_ticks << kind_bits);
+    put(note_word(note_kind::nodes_anew, 0));
+    publish();
+  }
+  leave();
 }
 
 bool thread_state::give_up() {

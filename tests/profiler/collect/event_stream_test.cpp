@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
@@ -102,6 +103,40 @@ TEST(event_stream, blocks_are_weighed_by_the_distance_that_the_ring_told_last) {
     return 1 / (1 - std::exp(-static_cast<double>(countdown_of(100)) / distance));
   };
   EXPECT_NEAR(r.model.allocations(), 2 * weight(1000) + weight(32000) + 1, 1e-6);
+}
+
+TEST(event_stream, an_unmap_that_was_refused_did_not_happen) {
+  ring r;
+  r.put(static_cast<std::uint64_t>(word_kind::thread) | std::uint64_t{42} << 32);
+  r.put(address_word(word_kind::map, 1, 0x100000));
+  r.put(0x10000);
+  r.put(0);
+  r.put(address_word(word_kind::unmap, 1, 0x100000));
+  r.put(0x10000);
+  r.put(note_word(note_kind::unmap_refused, 0x100000 >> 3));
+  r.drain();
+  std::uint64_t bytes = 0;
+  r.model.for_each_region(
+      [&](std::uint64_t start, std::uint64_t end, std::uint32_t) { bytes += end - start; });
+  EXPECT_EQ(bytes, 0x10000U);
+}
+
+TEST(event_stream, nodes_may_be_counted_anew) {
+  ring r;
+  for (const std::uint64_t address : {0x1000, 0x2000}) {
+    r.put(note_word(note_kind::nodes_anew, 0));
+    r.put(static_cast<std::uint64_t>(word_kind::node));
+    r.put(address);
+    r.put(address_word(word_kind::malloc, 1, address << 8));
+    r.put(1 | std::uint64_t{100} << 32);
+  }
+  r.drain();
+  EXPECT_FALSE(r.stream.is_broken());
+  std::vector<std::uint64_t> callers;
+  r.model.for_each_living(
+      [&](const living_block& block, double) { callers.push_back(r.model.caller_of(block.site)); });
+  std::sort(callers.begin(), callers.end());
+  EXPECT_EQ(callers, (std::vector<std::uint64_t>{0x1000, 0x2000}));
 }
 
 TEST(event_stream, lines_of_scripts_have_addresses_of_their_own) {

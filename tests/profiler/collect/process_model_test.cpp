@@ -8,6 +8,8 @@
 #include <cmath>
 #include <random>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "../../unit/broken_invariant.hpp"
 #include "profiler/record/session.hpp"
@@ -307,6 +309,57 @@ TEST(process_model, mappings_are_unmapped_in_parts) {
   for (const std::uint64_t address : {0x103fff, 0x104000, 0x107fff, 0x108000}) model.fault(fault(3, address));
   EXPECT_EQ(model.figures(model.a).faults, 2);
   EXPECT_EQ(model.figures(model.a).mapped_bytes, 0x10000);
+}
+
+using region = std::tuple<std::uint64_t, std::uint64_t>;
+
+std::vector<region> regions_of(const process_model& model) {
+  std::vector<region> regions;
+  model.for_each_region(
+      [&](std::uint64_t start, std::uint64_t end, std::uint32_t) { regions.emplace_back(start, end); });
+  return regions;
+}
+
+TEST(process_model, a_refused_unmap_leaves_what_was_there) {
+  recorded model(exact());
+  model.mapped(model.thread, 1, 0x100000, 0x4000, model.a);
+  model.mapped(model.thread, 2, 0x104000, 0x4000, model.a);
+  model.unmapped(model.thread, 3, 0x102000, 0x4000);
+  model.unmap_refused(model.thread, 3, 0x102000);
+  for (const std::uint64_t address : {0x101000, 0x102000, 0x105000, 0x107000}) model.fault(fault(4, address));
+  EXPECT_EQ(figures_of(model.filled(), model.a).faults, 4);
+  const table events = model.take_events();
+  EXPECT_EQ(events.whole("kind"), (integers{7, 7, 8, 8, 7, 7}))
+      << "a reader of the rows has both mappings again";
+  EXPECT_EQ(events.whole("block"), (integers{1, 2, 1, 2, 1, 2}));
+}
+
+TEST(process_model, a_mapping_that_came_during_a_refused_unmap_stays) {
+  recorded model(exact());
+  model.mapped(model.thread, 1, 0x100000, 0x10000, model.a);
+  model.unmapped(model.thread, 2, 0x100000, 0x10000);
+  model.mapped(model.begin_thread(101, 0), 3, 0x104000, 0x1000, model.b);  // with MAP_FIXED
+  model.unmap_refused(model.thread, 2, 0x100000);
+  EXPECT_EQ(regions_of(model),
+            (std::vector<region>{{0x100000, 0x104000}, {0x104000, 0x105000}, {0x105000, 0x110000}}));
+  model.fault(fault(4, 0x104000));
+  EXPECT_EQ(figures_of(model.filled(), model.b).faults, 1);
+}
+
+TEST(process_model, a_refusal_of_another_unmap_changes_nothing) {
+  recorded model(exact());
+  model.mapped(model.thread, 1, 0x100000, 0x10000, model.a);
+  model.unmapped(model.thread, 2, 0x100000, 0x10000);
+  model.unmap_refused(model.thread, 2, 0x200000);
+  model.unmap_refused(model.thread, 2, 0);
+  EXPECT_EQ(regions_of(model), std::vector<region>{});
+  model.mapped(model.thread, 3, 0x100000, 0x10000, model.a);
+  model.unmapped(model.thread, 4, 0x100000, 0x10000);
+  model.unmap_refused(model.thread, 4, 0x100000);
+  model.unmapped(model.thread, 5, 0x100000, 0x4000);
+  model.unmap_refused(model.thread, 5, 0x100000);
+  model.unmap_refused(model.thread, 5, 0x100000);  // a process may say so twice
+  EXPECT_EQ(regions_of(model), (std::vector<region>{{0x100000, 0x104000}, {0x104000, 0x110000}}));
 }
 
 TEST(process_model, events_distinguish_mappings) {
