@@ -50,9 +50,7 @@ void wipe_pages(void* memory, std::size_t bytes) {
 }
 
 void node_table::release() noexcept {
-  if (size_ != 0) unmap_pages(entries_, size_ * sizeof(entry));
-  entries_ = nullptr;
-  size_ = count_ = 0;
+  if (size_ > first_size) unmap_pages(entries_, size_ * sizeof(entry));
 }
 
 std::uint32_t node_table::find(std::uint32_t parent, std::uintptr_t address) const noexcept {
@@ -64,7 +62,12 @@ std::uint32_t node_table::find(std::uint32_t parent, std::uintptr_t address) con
 }
 
 bool node_table::grow() noexcept {
-  const std::uint32_t size = size_ == 0 ? first_size : 2 * size_;
+  if (size_ == 0) {
+    entries_ = first_;
+    size_ = first_size;
+    return true;
+  }
+  const std::uint32_t size = size_ == first_size ? next_size : 2 * size_;
   auto* entries = static_cast<entry*>(map_pages(size * sizeof(entry)));
   if (entries == nullptr) return false;
   // Not kept across fork: a child finds its tracker wiped, and has no use for this table.
@@ -75,7 +78,7 @@ bool node_table::grow() noexcept {
     while (entries[index & (size - 1)].id != 0) ++index;
     entries[index & (size - 1)] = moved;
   }
-  if (size_ != 0) unmap_pages(entries_, size_ * sizeof(entry));
+  if (size_ > first_size) unmap_pages(entries_, size_ * sizeof(entry));
   entries_ = entries;
   size_ = size;
   return true;
@@ -196,10 +199,15 @@ call_path::frame* call_path::find(std::uintptr_t pc, std::uintptr_t stack_pointe
   if (inner != end && (now.pc <= lowest_code || !read_frame_pointer(inner, stack, now.frame_pointer)))
     return nullptr;
   if (is_known(frames_[place], now)) return &frames_[place];
-  for (place = place_of(now.pc, now.stack_pointer);; place = (place + 1) & (known_frames - 1)) {
+  for (place = place_of(now.pc, now.stack_pointer);;
+       place = static_cast<std::uint16_t>((place + 1) & last_place())) {
     frame& here = frames_[place];
     if (is_known(here, now)) return &here;
-    if (std::find(inner, end, &here) != end) continue;
+    if (std::find(inner, end, &here) != end) {
+      if (2 * (end - inner) > last_place()) add_places();
+      continue;
+    }
+    if ((here.generation | 1) == (generation_ | 1) && ++displaced_ > last_place()) add_places();
     learn(here, now, stack, rules, source);
     return &here;
   }
