@@ -45,7 +45,7 @@ class refusals(Base):
     def test_program_with_a_malloc_of_another_name(self):
         """Not refused, as it may use malloc, too: a Rust program has such a function for its global allocator."""
         source = """#include <cstdlib>
-            extern "C" void* mi_malloc(std::size_t bytes) { static char memory[4096]; return memory + bytes; }
+            extern "C" __attribute__((noinline)) void* mi_malloc(std::size_t bytes) { static char memory[4096]; return memory + bytes; }
             extern "C" void* my_malloc(std::size_t bytes) { static char memory[4096]; return memory + bytes; }
             void* volatile kept;
             int main() { kept = NAME(1); }"""
