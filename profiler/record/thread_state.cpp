@@ -164,9 +164,8 @@ bool thread_state::give_up() {
 // The next page if the collector has read all pages before the last one; otherwise twice as much as last time.
 void thread_state::populate_more(std::uint64_t tail) {
   const auto page_words = static_cast<std::uint64_t>(getpagesize()) / 8;
-  const bool keeps_up = tail + page_words >= room_end;
   const std::uint64_t free_words = std::min(tail + mask + 1 - room_end, mask + 1 - (room_end & mask));
-  step = std::min({keeps_up ? page_words : std::min(2 * step, most_step), free_words});
+  step = std::min(tail + page_words >= room_end ? page_words : std::min(2 * step, most_step), free_words);
   const bool counts_faults = sections > young_sections;  // otherwise the section does
   if (counts_faults) self.faults_before = thread_faults();
   const long result = own_call(SYS_madvise, reinterpret_cast<long>(words + (room_end & mask)),
@@ -174,12 +173,11 @@ void thread_state::populate_more(std::uint64_t tail) {
   room_end += step;
   if (!counts_faults) return;
   count_own_faults();
-  // The faults are still to come.
-  if (result != 0) process->file.page->own_faults.fetch_add(step / page_words, std::memory_order_relaxed);
+  if (result != 0)  // they are still to come; relaxed: a sum
+    process->file.page->own_faults.fetch_add(step / page_words, std::memory_order_relaxed);
 }
 
 bool thread_state::make_room(std::uint64_t count) {
-  const std::uint64_t ring_words = session.header->ring_words;
   std::uint64_t tail = 0;
   collector_patience patience;
   for (;;) {
@@ -191,12 +189,12 @@ bool thread_state::make_room(std::uint64_t count) {
     }
     // acquire: partner of the collector's release in ring_set::report: it has read the words that will be overwritten
     const std::uint64_t now_tail = ring->tail.load(std::memory_order_acquire);
-    if (head - now_tail > ring_words) return give_up();  // the program has overwritten the tail
+    if (head - now_tail > mask + 1) return give_up();  // the program has overwritten the tail
     if (now_tail != tail) {
       tail = now_tail;
       patience.sign_of_progress();
     }
-    while (head + count > room_end && room_end < tail + ring_words) populate_more(tail);
+    while (head + count > room_end && room_end < tail + mask + 1) populate_more(tail);
     if (head + count <= room_end) return true;
     // If the program has overwritten the published head, the collector goes on, but reads nothing of this ring;
     // then patience ends.
