@@ -15,6 +15,7 @@
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/launch/memory_conditioner.hpp"
+#include "cli/launch/preload_check.hpp"
 #include "cli/launch/program_target.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
@@ -123,6 +124,11 @@ int cmd_compare(const std::vector<std::string>& words) {
   std::vector<contender> contenders = choose_contenders(arguments.with, arguments.only);
   std::erase_if(contenders, [&](const contender& who) { return !takes_effect(who, target, notes); });
   note_python(target, notes);
+  for (const elf_program& program : target.programs) {
+    const std::string note =
+        note_of_own_malloc(program.path, program.path, "no compared malloc serves what it allocates by that");
+    if (!note.empty()) notes.push_back(note);
+  }
   for (const std::string& note : notes) print_note(note);
   if (!arguments.json) {
     std::vector<std::string> names;

@@ -374,6 +374,8 @@ int cmd_profile(const std::vector<std::string>& words) {
   if (arguments.prove) require_provable(*settings.command);
   std::vector<std::string> notes;
   settings.prices = find_prices(request.allocator, notes);
+  if (settings.mode != profile_mode::faults)
+    note_unseen_blocks(request.executable, request.executable, notes);
   settings.meta = describe_place(notes);
   settings.meta["arguments"] = line.program;
   if (!arguments.load.command.empty()) settings.meta["load"] = true;

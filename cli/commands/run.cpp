@@ -165,6 +165,11 @@ int cmd_run(const std::vector<std::string>& words) {
   // A variable for this command only; the library would warn about an unknown option.
   variables.unset("TARN_LIBRARY");
   require_preload_in_use(target, library, "tarn", variables);
+  for (const elf_program& program : target.programs) {
+    const std::string note = note_of_own_malloc(program.path, program.path,
+                                                "tarn's malloc does not serve what it allocates by that");
+    if (!note.empty()) print_note(note);
+  }
   if (statistics || json) return run_with_statistics(target, line.program, std::move(variables), json);
   replace_by(target, line.program, std::move(variables));
 }

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstring>
 #include <memory>
 #include <system_error>
 
@@ -89,6 +90,28 @@ elf_summary summarize_elf(const opened_file& opened) {
   return summary;
 }
 
+// Of mimalloc, jemalloc (in C, in Rust), tcmalloc, rpmalloc and snmalloc, each name with a blank before and behind it.
+constexpr std::string_view prefixed_mallocs =
+    " mi_malloc mi_malloc_aligned je_malloc je_mallocx _rjem_malloc _rjem_mallocx tc_malloc rpmalloc sn_malloc"
+    " sn_rust_alloc ";
+
+std::string prefixed_malloc_in(Elf* file, Elf_Scn* section) {
+  GElf_Shdr header = {};
+  if (gelf_getshdr(section, &header) == nullptr ||
+      (header.sh_type != SHT_DYNSYM && header.sh_type != SHT_SYMTAB)) {
+    return "";
+  }
+  Elf_Data* const data = elf_getdata(section, nullptr);
+  GElf_Sym entry = {};
+  for (int index = 1; data != nullptr && gelf_getsym(data, index, &entry) != nullptr; ++index) {
+    if (entry.st_shndx != SHN_UNDEF && GELF_ST_TYPE(entry.st_info) != STT_FUNC) continue;
+    const char* const name = elf_strptr(file, header.sh_link, entry.st_name);
+    if (name == nullptr || std::strstr(name, "alloc") == nullptr) continue;
+    if (prefixed_mallocs.find(fmt::format(" {} ", name)) != std::string_view::npos) return name;
+  }
+  return "";
+}
+
 bool defines(Elf* file, Elf_Scn* section, std::string_view symbol) {
   GElf_Shdr header = {};
   if (gelf_getshdr(section, &header) == nullptr || header.sh_type != SHT_DYNSYM) return false;
@@ -152,6 +175,18 @@ bool defines_symbol(const std::string& path, std::string_view symbol) {
   } catch (const std::system_error&) {  // it cannot be read
   }
   return false;
+}
+
+std::string prefixed_malloc_of(const std::string& program) {
+  try {
+    const opened_file opened(program);
+    for (Elf_Scn* section = nullptr;
+         opened.elf && (section = elf_nextscn(opened.elf.get(), section)) != nullptr;) {
+      if (std::string name = prefixed_malloc_in(opened.elf.get(), section); !name.empty()) return name;
+    }
+  } catch (const std::system_error&) {  // it cannot be read
+  }
+  return "";
 }
 
 }  // namespace tarn::cli

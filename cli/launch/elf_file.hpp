@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // elf_file: how the dynamic loader will see a file: architecture, interpreter, and whether it defines a given
-// dynamic symbol. libelf reads the file, so a damaged or hostile one gives "damaged", never a crash. Any thread.
+// dynamic symbol; and whether it has a malloc under another name. libelf reads the file, so a damaged or hostile one gives "damaged", never a crash. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -35,5 +35,9 @@ bool contains_bytes(const std::string& path, std::string_view bytes);
 // Whether `symbol` is among the file's dynamic symbols and defined. False for anything but a valid native 64-bit ELF
 // file with section headers.
 bool defines_symbol(const std::string& path, std::string_view symbol);
+
+// The function of an allocator that the program has beside malloc, as "mi_malloc" of a Rust program: it defines it, or takes it
+// from a library. "": none is found, as in a program without symbol tables.
+std::string prefixed_malloc_of(const std::string& program);
 
 }  // namespace tarn::cli

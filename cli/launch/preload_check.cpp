@@ -144,6 +144,11 @@ void require_preload_in_use(const program_target& target, const std::string& lib
   }
 }
 
+std::string note_of_own_malloc(const std::string& file, const std::string& name, const std::string& effect) {
+  const std::string function = prefixed_malloc_of(file);
+  return function.empty() ? "" : fmt::format("{} brings {}: {}", name, function, effect);
+}
+
 bool is_system_libc(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   return name == "libc.so.6" || (name.starts_with("libc-") && name.ends_with(".so"));

@@ -37,6 +37,9 @@ std::optional<std::string> sanitizer_runtime(const elf_program& program, const l
 void require_preload_in_use(const program_target& target, const std::string& library, const std::string& name,
                             const environment& variables);
 
+// "NAME brings mi_malloc: " and `effect`; "": the program in `file` brings no malloc under another name.
+std::string note_of_own_malloc(const std::string& file, const std::string& name, const std::string& effect);
+
 bool is_system_libc(const std::string& path);
 
 }  // namespace tarn::cli

@@ -66,7 +66,9 @@ attached_recording::attached_recording(pid_t program, profiler::recording_settin
   try {
     profiler::require_attachable(program);
     const std::string library = fs::canonical(find_recorder()).string();
-    settings.meta = describe_place(notes_, std::to_string(program));
+    const std::string process = std::to_string(program);
+    note_unseen_blocks("/proc/" + process + "/exe", "process " + process, notes_);
+    settings.meta = describe_place(notes_, process);
     settings.meta["attached"] = true;
     settings.program = static_cast<std::uint32_t>(program);
     record_ = std::make_unique<recording>(settings);

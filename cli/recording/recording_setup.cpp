@@ -106,6 +106,12 @@ profiler::price_list find_prices(const std::string& allocator, std::vector<std::
   return prices;
 }
 
+void note_unseen_blocks(const std::string& file, const std::string& name, std::vector<std::string>& notes) {
+  const std::string note = note_of_own_malloc(
+      file, name, "what it allocates by that is not seen (--mode faults records page faults in all memory)");
+  if (!note.empty()) notes.push_back(note);
+}
+
 nlohmann::json describe_place(const std::vector<std::string>& notes, const std::string& process) {
   nlohmann::json place = {{"kernel", kernel_name()},
                           {"thp", huge_page_setting()},

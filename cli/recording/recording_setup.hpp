@@ -37,6 +37,8 @@ struct recording_arguments {
 // `allocator`: the file of the program's malloc; empty: not known. Anything that limits the result is reported in
 // `notes`.
 profiler::price_list find_prices(const std::string& allocator, std::vector<std::string>& notes);
+// If the program in `file` has a malloc under another name, of which the recorder hears nothing.
+void note_unseen_blocks(const std::string& file, const std::string& name, std::vector<std::string>& notes);
 nlohmann::json describe_place(const std::vector<std::string>& notes, const std::string& process = "self");
 nlohmann::json summary_of(const profiler::recording& record);
 void print_files(const profiler::recording& record);

@@ -183,9 +183,13 @@ std::string in_columns(std::string text) {
 }
 
 nlohmann::json as_json(const trouble& what) {
-  nlohmann::json one = {{"kind", name_of(what.kind)},      {"sentence", profiler::sentence_of(what)},
-                        {"signal", what.signal},           {"peak_bytes", what.peak_bytes},
-                        {"limit_bytes", what.limit_bytes}, {"machine_bytes", what.machine_bytes}};
+  nlohmann::json one = {{"kind", name_of(what.kind)},
+                        {"sentence", profiler::sentence_of(what)},
+                        {"signal", what.signal},
+                        {"peak_bytes", what.peak_bytes},
+                        {"recorder_bytes", what.recorder_bytes},
+                        {"limit_bytes", what.limit_bytes},
+                        {"machine_bytes", what.machine_bytes}};
   if (what.growth) {
     one["growth"] = {{"of", what.growth->is_live ? "live" : "resident"},
                      {"from_ns", what.growth->from_ns},

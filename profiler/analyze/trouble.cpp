@@ -87,6 +87,14 @@ double peak_of(const profile& p) {
   return peak;
 }
 
+double recorder_at_peak(const profile& p, double peak_bytes) {
+  const memory_row* most = nullptr;
+  for (const memory_row& row : p.memory.rows) {
+    if (most == nullptr || row.resident_bytes > most->resident_bytes) most = &row;
+  }
+  return most != nullptr ? std::min(most->recorder, peak_bytes) : 0;
+}
+
 trouble_kind kind_of(const profile& p, const trouble& what) {
   constexpr double crowded = 0.5;
   constexpr double noticeable = 0.01;  // less of what there is hurts nobody
@@ -119,8 +127,12 @@ std::string growth_words(const memory_growth& growth) {
 }
 
 std::string peak_words(const trouble& what) {
-  return fmt::format("its resident memory reached {}{}", what.is_peak_exact ? "" : "at least ",
-                     say_bytes(what.peak_bytes));
+  constexpr double noticeable = 0.1;  // of the peak
+  std::string text = fmt::format("its resident memory reached {}{}", what.is_peak_exact ? "" : "at least ",
+                                 say_bytes(what.peak_bytes));
+  if (what.recorder_bytes > noticeable * what.peak_bytes)
+    text += fmt::format(" ({} of it tarn's recorder)", say_bytes(what.recorder_bytes));
+  return text;
 }
 
 std::string limit_words(const trouble& what) {
@@ -155,6 +167,7 @@ trouble trouble_of(const profile& p) {
     what.status = static_cast<int>(number_in(*end, "status"));
   what.peak_bytes = peak_of(p);
   what.is_peak_exact = flag_in(p.meta, "peak_resident_exact");
+  what.recorder_bytes = recorder_at_peak(p, what.peak_bytes);
   what.limit_bytes = number_in(p.meta, "memory_limit_bytes");
   what.address_bytes = number_in(p.meta, "address_limit_bytes");
   what.peak_address_bytes = number_in(p.meta, "peak_address_bytes");

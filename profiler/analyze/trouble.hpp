@@ -31,6 +31,7 @@ struct trouble {
   int signal = 0;                       // that ended the program, if nobody asked it to end
   double peak_bytes = 0;                // resident
   bool is_peak_exact = false;           // otherwise at least so much
+  double recorder_bytes = 0;            // of peak_bytes: tarn's recorder, at the reading with most resident
   double limit_bytes = 0;               // of the control group; 0: none
   int status = 0;                       // with which it ended by itself
   double address_bytes = 0;             // limit of the address space (ulimit -v); 0: none

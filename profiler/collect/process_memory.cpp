@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -31,6 +32,9 @@ process_memory::process_memory(void* memory, std::size_t bytes, std::uint32_t ri
     : memory_(memory), bytes_(bytes), ring_words_(ring_words), most_rings_(rings_in(bytes, ring_words)) {
   auto* start = static_cast<unsigned char*>(memory);
   page_ = static_cast<process_page*>(memory);
+  const auto page_words = static_cast<std::uint32_t>(getpagesize()) / 8;
+  // The page that is being read stays occupied until all of it is read, which must not be much of a ring.
+  unit_words_ = ring_words / page_words >= 8 ? page_words : 0;
   rings_ = reinterpret_cast<ring_header*>(start + rings_offset);
   words_ = reinterpret_cast<const std::uint64_t*>(start + words_offset);
 }
@@ -40,6 +44,14 @@ process_memory::~process_memory() { munmap(memory_, bytes_); }
 std::size_t process_memory::rings() const noexcept {
   // relaxed: a ring that no thread has taken yet is all zeroes
   return std::min(page_->rings.load(std::memory_order_relaxed), most_rings_);
+}
+
+void process_memory::give_back(std::size_t ring, std::uint64_t from, std::uint64_t to) noexcept {
+  auto* const words = const_cast<std::uint64_t*>(this->words(ring));
+  for (std::uint64_t count = 0; from < to; from += count) {
+    count = std::min(to - from, ring_words_ - from % ring_words_);
+    madvise(words + from % ring_words_, count * 8, MADV_REMOVE);
+  }
 }
 
 bool process_memory::waits_at_end() const noexcept {

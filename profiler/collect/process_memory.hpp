@@ -28,6 +28,10 @@ class process_memory {
   ring_header& ring(std::size_t index) noexcept { return rings_[index]; }
   const std::uint64_t* words(std::size_t ring) const noexcept { return words_ + ring * ring_words_; }
   std::uint64_t ring_words() const noexcept { return ring_words_; }
+  // Words of which memory can be given back: those of a page. 0: it is too large for that.
+  std::uint64_t unit_words() const noexcept { return unit_words_; }
+  // Gives back the memory of a ring's words at these positions, multiples of unit_words(), which the process must not use now.
+  void give_back(std::size_t ring, std::uint64_t from, std::uint64_t to) noexcept;
   // The process has reached its end and waits until released() is set.
   bool waits_at_end() const noexcept;
   std::atomic<std::uint32_t>& asked_to_wait() noexcept { return page_->asked_to_wait; }
@@ -41,6 +45,7 @@ class process_memory {
   void* memory_;
   std::size_t bytes_;
   std::uint32_t ring_words_;
+  std::uint32_t unit_words_ = 0;
   std::uint32_t most_rings_;
   process_page* page_;
   ring_header* rings_;

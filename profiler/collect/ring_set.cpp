@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t event_rows_per_chunk = std::size_t{1} << 16;
 // How often the ring's tail is stored, so that a waiting program goes on.
 constexpr std::uint64_t words_between_reports = 8192;
+// In one drain. The memory of fewer words is cheap to have again.
+constexpr std::uint64_t busy_words = 4096;
 
 }  // namespace
 
@@ -34,8 +36,14 @@ void ring_set::take_faults(std::uint64_t time_ns) {
 }
 
 void ring_set::report(ring& one) {
-  one.reported = one.stream.position();
   const auto index = static_cast<std::size_t>(&one - rings_.data());
+  std::uint64_t read = one.stream.position();
+  if (const std::uint64_t unit = memory_->unit_words(); unit != 0) {
+    read -= read % unit;
+    if (!one.is_busy) memory_->give_back(index, one.reported, read);
+  }
+  if (read == one.reported) return;
+  one.reported = read;
   // release: partner of the producer's acquire in make_room: these words have been read
   memory_->ring(index).tail.store(one.reported, std::memory_order_release);
 }
@@ -54,6 +62,7 @@ bool ring_set::extend() {
       overwritten_ = true;
     }
     much = much || waiting > ring_words / 16;
+    one.is_busy = waiting > busy_words;
     one.has_next = one.stream.peek(one.next_ns);
   }
   return much;
@@ -99,7 +108,7 @@ bool ring_set::drain(std::uint64_t until_ns, const std::function<void()>& flush)
   take_faults(until);
   faults_.erase(faults_.begin(), faults_.begin() + static_cast<std::ptrdiff_t>(next_fault_));
   for (ring& one : rings_) {
-    if (one.stream.position() != one.reported) report(one);
+    report(one);
     overwritten_ = overwritten_ || one.stream.is_broken();
   }
   return much;

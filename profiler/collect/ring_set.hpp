@@ -50,8 +50,10 @@ class ring_set {
   struct ring {
     event_stream stream;
     std::uint64_t reported = 0;  // the position that was last stored in the ring's `tail`
-    bool has_next = false;       // the stream has a next event, at next_ns
-    std::uint64_t next_ns = 0;   // since start_ns_
+    bool is_busy =
+        false;  // so much has come that its memory is kept, as the thread will need it again at once
+    bool has_next = false;      // the stream has a next event, at next_ns
+    std::uint64_t next_ns = 0;  // since start_ns_
   };
 
   bool extend();

@@ -51,7 +51,7 @@ void wipe_pages(void* memory, std::size_t bytes) {
 }
 
 void node_table::release() noexcept {
-  entry* const entries = entries_;
+  entry* const entries = size_ > first_size ? entries_ : nullptr;
   const std::uint32_t size = size_;
   // Before the memory goes: a jump may leave this.
   entries_ = nullptr;
@@ -69,7 +69,12 @@ std::uint32_t node_table::find(std::uint32_t parent, std::uintptr_t address) con
 }
 
 bool node_table::grow() noexcept {
-  const std::uint32_t size = size_ == 0 ? first_size : 2 * size_;
+  if (size_ == 0) {
+    entries_ = first_;
+    size_ = first_size;
+    return true;
+  }
+  const std::uint32_t size = size_ == first_size ? next_size : 2 * size_;
   auto* entries = static_cast<entry*>(map_pages(size * sizeof(entry)));
   if (entries == nullptr) return false;
   // Not kept across fork: a child finds its tracker wiped, and has no use for this table.
@@ -80,7 +85,7 @@ bool node_table::grow() noexcept {
     while (entries[index & (size - 1)].id != 0) ++index;
     entries[index & (size - 1)] = moved;
   }
-  entry* const old = entries_;
+  entry* const old = size_ > first_size ? entries_ : nullptr;
   const std::uint32_t old_size = size_;
   entries_ = entries;
   size_ = size;
@@ -204,10 +209,15 @@ call_path::frame* call_path::find(std::uintptr_t pc, std::uintptr_t stack_pointe
   if (inner != end && (now.pc <= lowest_code || !read_frame_pointer(inner, stack, now.frame_pointer)))
     return nullptr;
   if (is_known(frames_[bucket], now)) return &frames_[bucket];
-  for (bucket = bucket_of(now.pc, now.stack_pointer);; bucket = (bucket + 1) & (known_frames - 1)) {
+  for (bucket = bucket_of(now.pc, now.stack_pointer);;
+       bucket = static_cast<std::uint16_t>((bucket + 1) & last_bucket())) {
     frame& here = frames_[bucket];
     if (is_known(here, now)) return &here;
-    if (std::find(inner, end, &here) != end) continue;
+    if (std::find(inner, end, &here) != end) {
+      if (2 * (end - inner) > last_bucket()) add_buckets();
+      continue;
+    }
+    if ((here.generation | 1) == (generation_ | 1) && ++displaced_ > last_bucket()) add_buckets();
     learn(here, now, stack, rules, source);
     return &here;
   }

@@ -39,14 +39,14 @@ void unmap_pages(void* memory, std::size_t bytes);
 // Zeroes private memory and gives its pages back.
 void wipe_pages(void* memory, std::size_t bytes);
 
-// (parent, address) -> id, counted from 1.
+// (parent, address) -> id, counted from 1. The first nodes lie in the table itself, as most threads have few.
 class node_table {
  public:
   std::uint32_t find(std::uint32_t parent, std::uintptr_t address) const noexcept;  // 0: none
   // Requires that the pair is not in the table. 0: out of memory, or too many nodes.
   std::uint32_t insert(std::uint32_t parent, std::uintptr_t address) noexcept;
 
-  // Releases the memory; the table is empty then.
+  // Releases memory; the table must be zeroed before it is used again.
   void release() noexcept;
 
  private:
@@ -55,7 +55,8 @@ class node_table {
     std::uint32_t parent;
     std::uint32_t id;  // 0: empty
   };
-  static constexpr std::uint32_t first_size = 2048;
+  static constexpr std::uint32_t first_size = 64;
+  static constexpr std::uint32_t next_size = 256;  // a page
   static constexpr std::uint32_t most_nodes = std::uint32_t{1} << 23;
   static std::uint64_t hash(std::uint32_t parent, std::uintptr_t address) {
     const std::uint64_t mixed = (address ^ (std::uint64_t{parent} << 40 | parent)) * 0x9e3779b97f4a7c15U;
@@ -63,9 +64,10 @@ class node_table {
   }
   bool grow() noexcept;
 
-  entry* entries_;
+  entry* entries_;  // first_, or memory of its own
   std::uint32_t size_;
   std::uint32_t count_;
+  entry first_[first_size];
 };
 
 // Tells the collector about a node before it gets an id. False: that is not possible now, and the node is not
@@ -107,11 +109,8 @@ class call_path {
     depth_ = 0;
     script_depth_ = 0;
   }
-  // Forgets all frames and all nodes, and releases memory.
-  void release() noexcept {
-    forget();
-    nodes_.release();
-  }
+  // Releases memory; the tracker must be zeroed before it is used again.
+  void release() noexcept { nodes_.release(); }
 
   void validate() const {
     TARN_INVARIANT("call_path", this, depth_ <= most_frames && script_depth_ <= most_scripts);
@@ -139,9 +138,15 @@ class call_path {
   };
 
   // The frames of a recursive function, at regular distances, get different buckets.
-  static std::uint16_t bucket_of(std::uintptr_t pc, std::uintptr_t stack_pointer) {
-    return static_cast<std::uint16_t>((pc * 0x9e3779b97f4a7c15U >> 40 ^ stack_pointer >> 4) &
-                                      (known_frames - 1));
+  [[nodiscard]] std::uint16_t bucket_of(std::uintptr_t pc, std::uintptr_t stack_pointer) const {
+    return static_cast<std::uint16_t>((pc * 0x9e3779b97f4a7c15U >> 40 ^ stack_pointer >> 4) & last_bucket());
+  }
+  [[nodiscard]] std::uint32_t last_bucket() const { return more_buckets_ | (first_buckets - 1); }
+  // Frames stay where they are: the path, and the buckets of callers, remain valid.
+  void add_buckets() {
+    if (last_bucket() == most_buckets - 1) return;
+    more_buckets_ = 2 * last_bucket() + 1;
+    displaced_ = 0;
   }
   static bool is_of(const frame& one, std::uintptr_t pc, std::uintptr_t stack_pointer,
                     std::uint32_t generation) {
@@ -168,16 +173,22 @@ class call_path {
   std::uint32_t child_of(std::uint32_t parent, std::uintptr_t address, node_sink& sink,
                          script_source* scripts, const script_frame* script);
 
-  static constexpr std::uint32_t known_frames = 1024;  // a power of two, above most_frames
+  static constexpr std::uint32_t first_buckets = 32;  // powers of two
+  static constexpr std::uint32_t most_buckets = 1024;
+  static_assert(most_buckets > most_frames);
 
-  frame frames_[known_frames];
-  std::uint32_t generation_;  // even; frames of others are forgotten
+  // In this order, a thread with few nodes and short paths touches two pages: the first frames, and the end of path_ with
+  // what follows it.
+  frame frames_[most_buckets];  // up to last_bucket() in use
+  frame* path_[most_frames];   // the last depth_ of it, outermost first
   std::uint32_t depth_;
-  frame* path_[most_frames];  // the last depth_ of it, outermost first
   std::uint32_t script_depth_;
+  std::uint32_t generation_;   // even; frames of others are forgotten
+  std::uint32_t more_buckets_;  // 0, or last_bucket()
+  std::uint32_t displaced_;    // frames that gave way to others since buckets were added
+  node_table nodes_;
   hosted_frame scripts_[most_scripts];
   script_frame fresh_scripts_[most_scripts];  // innermost first
-  node_table nodes_;
 };
 
 }  // namespace tarn::profiler

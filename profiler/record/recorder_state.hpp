@@ -4,10 +4,10 @@
 // The ring of a thread. Positions count words and only grow; the index of a word is its position & mask:
 //
 //   ring->tail ..... ring->head ...... head ............ room_end ............. ring->tail + mask + 1
-//     to be read       being written     known to be free   not known to be free and populated
+//     to be read       being written     free, populated    not known to be free, without memory
 //
-// The thread writes ring->head, the collector ring->tail. Invariant: head - ring->tail <= mask + 1; all words below
-// ring->head are complete.
+// The thread writes ring->head, the collector ring->tail. Invariant: head <= room_end <= ring->tail + mask + 1; all words
+// below ring->head are complete.
 //
 // Thread safety: a thread_state belongs to its thread; other threads use only `id`, `next`, `ending` and `inside`,
 // until one of them takes over the state of a thread that has ended, or release_recording() frees it.
@@ -69,8 +69,9 @@ struct thread_state {
   ring_header* ring;  // null: wiped in a forked child
   std::uint64_t* words;
   std::uint64_t head;
-  std::uint64_t room_end;   // the words from head to room_end are known to be free and populated
-  std::uint64_t populated;  // words of the ring whose pages are populated
+  std::uint64_t room_end;  // the words from head to room_end are free, and their pages populated
+  std::uint64_t step;      // words that were populated last
+  std::uint64_t mask;      // words of the ring - 1
   std::uint64_t last_ticks;
   std::int32_t id;       // the kernel's thread id
   std::uint32_t rounds;  // rounds of thread-specific destructors so far
@@ -86,17 +87,17 @@ struct thread_state {
   std::uint64_t random;      // state of the random numbers
   std::uintptr_t old_block;  // old block of a realloc that has begun
   std::size_t old_size;      // its size as leaves() gave it
+  // 1 while the thread uses its ring or other memory of the session, which must stay mapped meanwhile.
+  std::atomic<std::uint32_t> inside;
   own_stack stack;
   // Of library_generation() in thread_paths.cpp; `path` and `modules` are of it.
   std::uint64_t library_generation;
   recent_modules modules;
   thread_state* next;
-  call_path path;
+  call_path path;  // its first frames lie in the first page, too
   script_lines lines;
   python_frames python;
   lua_frames lua;
-  // 1 while the thread uses its ring or other memory of the session, which must stay mapped meanwhile.
-  std::atomic<std::uint32_t> inside;
 
   // Returns false if nothing is recorded any more.
   bool enter() {
@@ -134,10 +135,9 @@ struct thread_state {
     return passed;
   }
 
-  std::uint64_t mask;  // words of the ring - 1
-
  private:
   bool make_room(std::uint64_t count);
+  void populate_more(std::uint64_t tail);
   // Counts a lost event and ends recording. Returns false.
   bool give_up();
 };

@@ -17,8 +17,9 @@
 //
 // Each recording thread owns one ring: only that thread writes `head` and the words before it, only the collector
 // writes `tail`. Invariant: tail <= head <= tail + words of the ring. If a process is killed, the words up to
-// `head` are complete. The collector trusts nothing in a process file: whatever the words are, the worst result is
-// a wrong profile of that process.
+// `head` are complete. The memory of words that were read is given back before `tail` passes them, unless the thread tells
+// so much that it needs them again at once. The collector trusts nothing in a process file: whatever the words are, the
+// worst result is a wrong profile of that process.
 #pragma once
 
 #include <atomic>

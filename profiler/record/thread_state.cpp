@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "os/syscall.hpp"
@@ -16,7 +18,7 @@ namespace tarn::profiler::recorder {
 
 namespace {
 
-constexpr std::uint64_t populate_bytes = std::uint64_t{64} << 10;
+constexpr std::uint64_t most_step = std::uint64_t{8} << 10;  // words
 
 pthread_key_t end_key;
 bool has_end_key = false;
@@ -71,7 +73,7 @@ bool claim_ring(thread_state& state) {
   state.words = file.words + index * ring_words;
   state.mask = ring_words - 1;
   state.head = 0;
-  state.populated = 0;
+  state.step = 0;
   state.room_end = 0;
   state.ring = &file.rings[index];
   return true;
@@ -133,18 +135,6 @@ thread_state* new_thread() {
   return state;
 }
 
-void populate_more(thread_state& thread, std::uint64_t ring_words) {
-  if (thread.populated >= ring_words || thread.head + most_words < thread.populated) return;
-  constexpr std::uint64_t step = populate_bytes / 8;
-  const std::uint64_t words = step < ring_words - thread.populated ? step : ring_words - thread.populated;
-  own_call(SYS_madvise, reinterpret_cast<long>(thread.words + thread.populated), static_cast<long>(words * 8),
-           MADV_POPULATE_WRITE);
-  thread.populated += words;
-  if (thread.sections >= young_sections) {
-    process->file.page->own_faults.fetch_add(words * 8 / 4096, std::memory_order_relaxed);
-  }
-}
-
 }  // namespace
 
 void follow_thread_ends() {
@@ -186,8 +176,23 @@ bool thread_state::give_up() {
   return false;
 }
 
+// The next page if the collector has read all pages before the last one; otherwise twice as much as last time.
+void thread_state::populate_more(std::uint64_t tail) {
+  const auto page_words = static_cast<std::uint64_t>(getpagesize()) / 8;
+  const std::uint64_t free_words = std::min(tail + mask + 1 - room_end, mask + 1 - (room_end & mask));
+  step = std::min(tail + page_words >= room_end ? page_words : std::min(2 * step, most_step), free_words);
+  const bool counts_faults = sections > young_sections;  // otherwise the section does
+  if (counts_faults) self.faults_before = thread_faults();
+  const long result = own_call(SYS_madvise, reinterpret_cast<long>(words + (room_end & mask)),
+                               static_cast<long>(step * 8), MADV_POPULATE_WRITE);
+  room_end += step;
+  if (!counts_faults) return;
+  count_own_faults();
+  if (result != 0)  // they are still to come; relaxed: a sum
+    process->file.page->own_faults.fetch_add(step / page_words, std::memory_order_relaxed);
+}
+
 bool thread_state::make_room(std::uint64_t count) {
-  const std::uint64_t ring_words = session.header->ring_words;
   std::uint64_t tail = 0;
   collector_patience patience;
   for (;;) {
@@ -197,16 +202,14 @@ bool thread_state::make_room(std::uint64_t count) {
       detach();
       return false;
     }
-    populate_more(*this, ring_words);
     // acquire: partner of the collector's release in ring_set::report: it has read the words that will be overwritten
     const std::uint64_t now_tail = ring->tail.load(std::memory_order_acquire);
-    if (head - now_tail > ring_words) return give_up();  // the program has overwritten the tail
+    if (head - now_tail > mask + 1) return give_up();  // the program has overwritten the tail
     if (now_tail != tail) {
       tail = now_tail;
       patience.sign_of_progress();
     }
-    room_end = tail + ring_words;
-    if (populated < ring_words && populated < room_end) room_end = populated;
+    while (head + count > room_end && room_end < tail + mask + 1) populate_more(tail);
     if (head + count <= room_end) return true;
     // If the program has overwritten the published head, the collector goes on, but reads nothing of this ring;
     // then patience ends.

@@ -42,6 +42,24 @@ class refusals(Base):
         fine = self.compile("undefined", "int main() { return 0; }", "-fsanitize=undefined")
         self.assertEqual(tarn("run", "--", fine).returncode, 0)
 
+    def test_program_with_a_malloc_of_another_name(self):
+        """Not refused, as it may use malloc, too: a Rust program has such a function for its global allocator."""
+        source = """#include <cstdlib>
+            extern "C" __attribute__((noinline)) void* mi_malloc(std::size_t bytes) { static char memory[4096]; return memory + bytes; }
+            extern "C" void* my_malloc(std::size_t bytes) { static char memory[4096]; return memory + bytes; }
+            void* volatile kept;
+            int main() { kept = NAME(1); }"""
+        flags = ("-O1", "-ffunction-sections", "-Wl,--gc-sections")
+        own = self.compile("own", source.replace("NAME", "mi_malloc"), *flags)
+        other = self.compile("other", source.replace("NAME", "my_malloc"), *flags)
+        for words in (("run",), ("compare", "--only", "system,tarn", "-r", "1"), ("profile", "-o", self.path("own.prof"))):
+            self.assertIn("own brings mi_malloc: ", tarn(*words, "--", own).stderr)
+            self.assertNotIn("brings", tarn(*words, "--", other).stderr)
+        self.assertEqual(tarn("run", "--", own).stdout, "")
+        gone = self.path("stripped")
+        self.execute("strip", "-o", gone, own, code=0)
+        self.assertNotIn("brings", tarn("run", "--", gone).stderr)
+
     def test_bad_library(self):
         result = tarn("run", "--", "true", variables={"TARN_LIBRARY": self.write("text.so", "x")})
         self.assert_refused(result, 125, "not a shared library", "TARN_LIBRARY")

@@ -54,6 +54,34 @@ sum(mapped[::4096])
         self.assert_near(self.part(split, "shared", "/dev/zero (deleted)"), 8 * MIB, 0.05)
         self.assert_near(self.part(split, "files", "App (x86)<2>/data"), 1 * MIB, 0.05)
 
+    def test_threads_that_allocate_little_cost_the_recorder_little(self):
+        program = self.compile("crowd", """
+            #include <pthread.h>
+            #include <stdlib.h>
+            #include <unistd.h>
+            static pthread_barrier_t all_there;
+            static void* run(void*) {
+              for (int i = 0; i < 400; ++i) { void* volatile one = malloc(2000 + i); free(one); }
+              pthread_barrier_wait(&all_there);
+              usleep(500000);
+              return nullptr;
+            }
+            int main(int, char** words) {
+              const int count = atoi(words[1]);
+              pthread_barrier_init(&all_there, nullptr, count);
+              pthread_t* threads = new pthread_t[count];
+              for (int i = 0; i < count; ++i) pthread_create(threads + i, nullptr, run, nullptr);
+              for (int i = 0; i < count; ++i) pthread_join(threads[i], nullptr);
+            }""", "-O0", "-pthread")
+        path = self.path("x.prof")
+        for mode in ("sample", "full"):
+            taken = {}
+            for count in (10, 210):
+                self.execute(settings.tarn, "profile", "-q", "--mode", mode, "-o", path, "--", program, str(count), code=0)
+                rows = json.loads(self.execute(settings.tarn, "show", "--by", "rss", "--json", path, code=0).stdout)["over_time"]
+                taken[count] = max(row["recorder"] for row in rows)
+            self.assertLess((taken[210] - taken[10]) / 200, 32 << 10, mode)
+
     def test_the_peak_is_not_the_moment_after_everything_was_freed(self):
         program = self.compile("free_all", """
             #include <stdlib.h>

@@ -169,6 +169,7 @@ TEST(elf_file, damage_anywhere_in_a_real_library_is_survived) {
           static_cast<std::byte>(state >> 56);
     }
     defines(damaged, "__tls_get_addr");
+    prefixed_malloc_of(scratch_file(text_of(damaged)).path());
   }
   SUCCEED();
 }

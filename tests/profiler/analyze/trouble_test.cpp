@@ -58,6 +58,20 @@ TEST(trouble, near_the_limit_of_the_control_group) {
   EXPECT_EQ(reading_for(p, trouble_of(p))->time_ns, 4'000'000'000U) << "the live peak";
 }
 
+TEST(trouble, what_the_recorder_took_is_not_said_to_be_the_programs) {
+  profile p = program(2e7, 100 * mib);
+  p.memory.rows[0].resident_bytes = 90 * mib;
+  p.memory.rows[0].recorder = 60 * mib;
+  p.memory.rows[1].recorder = 80 * mib;  // where most was resident
+  EXPECT_EQ(trouble_of(p).recorder_bytes, 80 * mib);
+  EXPECT_EQ(
+      sentence_of(trouble_of(p)),
+      "its resident memory reached at least 100 MiB (80 MiB of it tarn's recorder), 9.8 % of the 1 GiB of its "
+      "machine");
+  p.memory.rows[1].recorder = 5 * mib;
+  EXPECT_EQ(sentence_of(trouble_of(p)).find("recorder"), std::string::npos) << "little";
+}
+
 TEST(trouble, a_program_that_was_killed_is_shown_at_its_last_reading) {
   profile p = program(2e8, 95 * mib);
   p.meta["exit"] = {{"signal", SIGKILL}};

@@ -7,6 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "../../unit/broken_invariant.hpp"
 
 namespace tarn::profiler {
@@ -85,6 +88,37 @@ TEST_F(ring_sets, a_head_that_no_recorder_writes_is_told) {
   rings.drain(1, [] {});
   EXPECT_TRUE(rings.is_overwritten());
   EXPECT_EQ(rings.refusals().size(), 1U);
+}
+
+// What is read is given back before the process may use it again. It keeps the page that it writes to.
+TEST_F(ring_sets, memory_of_words_that_were_read_is_given_back) {
+  const auto page_words = static_cast<std::uint64_t>(getpagesize()) / 8;
+  if (ring_words / page_words < 8) GTEST_SKIP() << "a page holds too much of a ring";
+  ring_set rings(std::move(memory_), model_, clock_, sink_, 0);
+  rings.find_rings();
+  auto* words = reinterpret_cast<std::uint64_t*>(reinterpret_cast<char*>(page_) + words_offset) + ring_words;
+  std::uint64_t head = 0;
+  const auto tell = [&](std::uint64_t count) {
+    for (const std::uint64_t end = head + count; head < end; ++head)
+      words[head % ring_words] = static_cast<std::uint64_t>(word_kind::time) | head << kind_bits;
+    rings.memory()->ring(1).head = head;
+    rings.drain(1, [] {});
+  };
+  const auto resident = [&] {
+    unsigned char states[ring_words / 512] = {};
+    EXPECT_EQ(mincore(words, ring_words * 8, states), 0);
+    return std::count(std::begin(states), std::end(states), 1);
+  };
+  tell(3 * page_words + 1);
+  EXPECT_EQ(rings.memory()->ring(1).tail, 3 * page_words);
+  EXPECT_EQ(resident(), 1);
+  tell(page_words - 2);
+  EXPECT_EQ(rings.memory()->ring(1).tail, 3 * page_words) << "a page that is not read to its end";
+  EXPECT_EQ(words[head - 1] & 15, static_cast<std::uint64_t>(word_kind::time));
+  tell(ring_words - page_words);
+  EXPECT_EQ(rings.memory()->ring(1).tail, ring_words + 2 * page_words) << "across the end of the ring";
+  EXPECT_EQ(resident(), 1);
+  EXPECT_FALSE(rings.is_overwritten());
 }
 
 TEST_F(ring_sets, what_a_process_does_not_tell_is_a_sentence_each) {

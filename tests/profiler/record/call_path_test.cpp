@@ -5,6 +5,8 @@
 #include <execinfo.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -326,6 +328,26 @@ TEST(call_path, reads_nothing_outside_of_the_stack) {
   const call_origin origin = {reinterpret_cast<std::uintptr_t>(&once) + 4, f.bounds.low + 8, 0x10};
   const std::uint32_t node = f.path->node_of(origin, stack_memory(f.bounds), *f.rules, f.source, f.nodes);
   EXPECT_EQ(f.nodes.path(node).size(), 1U);
+}
+
+std::size_t resident_pages(void* memory, std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(getpagesize());
+  std::vector<unsigned char> states((bytes + page - 1) / page);
+  EXPECT_EQ(mincore(memory, bytes, states.data()), 0);
+  return static_cast<std::size_t>(
+      std::count_if(states.begin(), states.end(), [](unsigned char state) { return (state & 1) != 0; }));
+}
+
+// A process may have thousands of threads that allocate little.
+TEST(call_path, a_few_short_paths_take_little_memory) {
+  fixture f;
+  for (int round = 0; round < 100; ++round) once(f);
+  EXPECT_LE(resident_pages(f.path, sizeof(call_path)), 3U);
+  std::mt19937 random(7);
+  for (int round = 0; round < 1000; ++round) wander(f, random, 12);
+  const int asked = f.source.asked;
+  for (int round = 0; round < 1000; ++round) once(f);
+  EXPECT_LE(f.source.asked, asked + 2) << "it has room for all of them";
 }
 
 TEST(node_table, finds_what_was_put_in) {
