@@ -180,12 +180,12 @@ class call_path {
   // In this order, a thread with few nodes and short paths touches two pages: the first frames, and the end of path_ with
   // what follows it.
   frame frames_[most_buckets];  // up to last_bucket() in use
-  frame* path_[most_frames];   // the last depth_ of it, outermost first
+  frame* path_[most_frames];    // the last depth_ of it, outermost first
   std::uint32_t depth_;
   std::uint32_t script_depth_;
-  std::uint32_t generation_;   // even; frames of others are forgotten
+  std::uint32_t generation_;    // even; frames of others are forgotten
   std::uint32_t more_buckets_;  // 0, or last_bucket()
-  std::uint32_t displaced_;    // frames that gave way to others since buckets were added
+  std::uint32_t displaced_;     // frames that gave way to others since buckets were added
   node_table nodes_;
   hosted_frame scripts_[most_scripts];
   script_frame fresh_scripts_[most_scripts];  // innermost first
