@@ -58,6 +58,7 @@ void node_table::release() noexcept {
   size_ = count_ = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (entries != nullptr) unmap_pages(entries, size * sizeof(entry));
+  std::fill_n(first_, first_size, entry{});
 }
 
 std::uint32_t node_table::find(std::uint32_t parent, std::uintptr_t address) const noexcept {

@@ -46,7 +46,7 @@ class node_table {
   // Requires that the pair is not in the table. 0: out of memory, or too many nodes.
   std::uint32_t insert(std::uint32_t parent, std::uintptr_t address) noexcept;
 
-  // Releases memory; the table must be zeroed before it is used again.
+  // Releases memory; the table is empty then.
   void release() noexcept;
 
  private:
@@ -109,8 +109,11 @@ class call_path {
     depth_ = 0;
     script_depth_ = 0;
   }
-  // Releases memory; the tracker must be zeroed before it is used again.
-  void release() noexcept { nodes_.release(); }
+  // Forgets all frames and all nodes, and releases memory.
+  void release() noexcept {
+    forget();
+    nodes_.release();
+  }
 
   void validate() const {
     TARN_INVARIANT("call_path", this, depth_ <= most_frames && script_depth_ <= most_scripts);

@@ -160,7 +160,7 @@ void thread_state::start_anew() {
   head = ring->head.load(std::memory_order_relaxed);  // its own
   path.release();
   modules.forget();
-  told_halvings = not_told;
+  reported_halvings = none_reported;
   if (reserve(2)) {
     last_ticks = ticks_now();
     put(static_cast<std::uint64_t>(word_kind::time) | last_ticks << kind_bits);
