@@ -89,7 +89,7 @@ const registered counted("handover.counted_magazine", {"acquire"}, counted_magaz
 // store::exchange() of hardened_large_quarantine, retire() and release_one() of hardened_large: a thread puts a block
 // into a place and takes out the one that was there, which it then owns. Blocks are plain variables.
 // Covers: src/malloc/hardened_large_quarantine.cpp: pool.exchange acq_rel, queue.exchange acq_rel,
-// Covers: src/malloc/hardened_large_quarantine.cpp: place.exchange acq_rel
+// Covers: src/malloc/hardened_large_quarantine.cpp: entry.exchange acq_rel
 // Covers: src/malloc/hardened_large.cpp: waiting.exchange acq_rel
 model exchanged_blocks() {
   enum : unsigned { waiting };

@@ -64,8 +64,10 @@ const registered rings("recorder.ring",
 // Covers: profiler/record/python_frames.cpp: state.compare_exchange_strong acquire, state.load acquire,
 // Covers: profiler/record/python_frames.cpp: state.store release
 // Covers: profiler/record/lua_frames.cpp: lua_now.compare_exchange_strong acquire, lua_now.load acquire, lua_now.store release
-// The signal fences of `section` order a thread and its own signal handlers, which this model does not contain.
+// The signal fences of `section` and of the tables of nodes order a thread and its own signal handlers, which this model does not
+// contain.
 // Covers: profiler/record/recorder.cpp: atomic_signal_fence seq_cst
+// Covers: profiler/record/call_path.cpp: atomic_signal_fence seq_cst
 model found_once() {
   enum : unsigned { found, count, fact = 0 };
   const auto user = [](thread& t) {
