@@ -40,18 +40,23 @@ class rss(ProfileBase):
             self.assertTrue(any("libc" in part["name"] for part in split["parts"]["files"]))
 
     def test_memory_without_a_function_keeps_its_name(self):
-        folder = self.path("App (x86)<2>")
-        os.mkdir(folder)
-        self.write(os.path.join(folder, "data"), "x" * 1048576)
-        self.record_program(sys.executable, "-c", f'''
-import mmap, os
-shared = mmap.mmap(-1, 8 << 20)
-shared[:] = b"x" * (8 << 20)
-with open({os.path.join(folder, "data")!r}, "rb") as file: mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-sum(mapped[::4096])
-os._exit(0)
-''', mode="full")
-        split = json.loads(self.execute(settings.tarn, "show", "--by", "rss", "--json", "-n", "0", self.path("x.prof"), code=0).stdout)
+        os.mkdir(self.path("App (x86)<2>"))
+        data = self.write("App (x86)<2>/data", "x" * MIB)
+        program = self.compile("named", """
+            #include <fcntl.h>
+            #include <string.h>
+            #include <sys/mman.h>
+            #include <unistd.h>
+            int main(int, char** words) {
+              volatile char sum = 0;
+              const char* file = (char*)mmap(nullptr, 1 << 20, PROT_READ, MAP_PRIVATE, open(words[1], O_RDONLY), 0);
+              for (int i = 0; i < 1 << 20; i += 4096) sum = sum + file[i];
+              memset(mmap(nullptr, 8 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), 1, 8 << 20);
+              usleep(100000);
+            }""", "-O0")
+        self.record_program(program, data)
+        split = json.loads(self.execute(settings.tarn, "show", "--by", "rss", "--json", "-n", "0", self.path("x.prof"),
+                                        code=0).stdout)
         self.assert_near(self.part(split, "shared", "/dev/zero (deleted)"), 8 * MIB, 0.05)
         self.assert_near(self.part(split, "files", "App (x86)<2>/data"), 1 * MIB, 0.05)
 
