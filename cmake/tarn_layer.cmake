@@ -29,7 +29,7 @@ function(tarn_layer name)
     # for every string that it passes to a function of the program. -g1 has no types.
     if(TARN_BUILD_TESTS OR CMAKE_CXX_FLAGS_RELEASE MATCHES "-g1")
       set(exporting ${sources})
-      list(FILTER exporting INCLUDE REGEX "/(api|override|[a-z]+_abi|arena|pages)\\.cpp$")
+      list(FILTER exporting INCLUDE REGEX "/(api|override|[a-z]+_abi|live_slots|pages)\\.cpp$")
       set_source_files_properties(${exporting} PROPERTIES COMPILE_OPTIONS -g2)
     endif()
     # The same sources, compiled for the hardened build.

@@ -57,7 +57,7 @@ enum tarn_recycler_drop : unsigned {
   tarn_recycler_at_random,    // with TARN_RECYCLER_DROPS
   tarn_recycler_aged,         // not used for two cycles, trimmed, or at the recycler's end
   tarn_recycler_unfit,        // its reset threw
-  tarn_recycler_drop_reasons  // the number of reasons
+  tarn_recycler_drops        // the number of reasons
 };
 
 extern "C" {

@@ -108,7 +108,7 @@ class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin>
   recycler_budget budget_;
   std::atomic<std::uint64_t> got_[static_cast<unsigned>(source::count)] = {};
   std::atomic<std::uint64_t> hits_{0};
-  std::atomic<std::uint64_t> dropped_[tarn_recycler_drop_reasons] = {};
+  std::atomic<std::uint64_t> dropped_[tarn_recycler_drops] = {};
 
   alignas(cache_line) os::mutex lock_{os::lock_rank::recycler};
   recycler_magazine* fresh_ TARN_GUARDED_BY(lock_) = nullptr;
