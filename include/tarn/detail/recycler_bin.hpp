@@ -51,12 +51,12 @@ struct tarn_recycler_bins {
 };
 
 enum tarn_recycler_drop : unsigned {
-  tarn_recycler_over_limit,   // no room below the limit
-  tarn_recycler_too_large,    // above the largest object kept
-  tarn_recycler_oversized,    // holds far more memory than recent users needed
-  tarn_recycler_at_random,    // with TARN_RECYCLER_DROPS
-  tarn_recycler_aged,         // not used for two cycles, trimmed, or at the recycler's end
-  tarn_recycler_unfit,        // its reset threw
+  tarn_recycler_over_limit,  // no room below the limit
+  tarn_recycler_too_large,   // above the largest object kept
+  tarn_recycler_oversized,   // holds far more memory than recent users needed
+  tarn_recycler_at_random,   // with TARN_RECYCLER_DROPS
+  tarn_recycler_aged,        // not used for two cycles, trimmed, or at the recycler's end
+  tarn_recycler_unfit,       // its reset threw
   tarn_recycler_drops        // the number of reasons
 };
 
