@@ -226,14 +226,14 @@ class profile_life(ProfileBase):
         self.assertEqual(self.figures(known, "churn")["allocations"], 500)
 
     def used_by(self, *words):
-        """Processor time of a program that is not recorded, the least of three runs, in ns."""
+        """Processor time of a program that is not recorded, of three runs, in ns."""
         used = []
         for _ in range(3):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             self.execute(*words, code=0)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             used.append(1e9 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime))
-        return min(used)
+        return used
 
     def recorded(self, *words, mode="sample"):
         self.record_program(*words, mode=mode, options=["--json"])
@@ -249,10 +249,12 @@ class profile_life(ProfileBase):
         chain = ["sh", "-c", "exec env X=1 " + program]
         for words, mode in [([program], "sample"), ([program], "full")] + ([(chain, "sample")] if user else []):
             known = self.recorded(*words, mode=mode)
+            # Before and after: on a virtual machine the price of fresh pages changes tenfold within seconds.
+            used += self.used_by(program)
             whole = known["user_ns"] + known["system_ns"]
-            self.assertGreater(whole, 0.7 * used, words)
-            self.assertLess(whole, 3 * used + 10e6, words)
-            self.assertGreater(known["meta"]["duration_ns"], 0.5 * used)
+            self.assertGreater(whole, 0.7 * min(used), words)
+            self.assertLess(whole, 3 * max(used) + 10e6, words)
+            self.assertGreater(known["meta"]["duration_ns"], 0.5 * min(used))
             self.assertGreater(known["other_faults"] + known["unseen_faults"], 1900)
             self.assertLess(known["fault_ns"] + known["unmap_ns"], 0.9 * known["processor_ns"])
 
