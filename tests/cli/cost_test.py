@@ -242,11 +242,15 @@ class watch(Base):
         self.assertIn("average of", result.stderr)
 
     def test_process_that_ends_while_watched(self):
-        with subprocess.Popen(["sleep", "2"]) as short:
-            result = tarn("cost", "--watch", "--interval", "0.2", str(short.pid))
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(f"process {short.pid} has ended", result.stdout)
-        self.assertIn("average of", result.stdout)
+        short = self.launch("cat", stdin=subprocess.PIPE)
+        with subprocess.Popen([settings.tarn, "cost", "--watch", "--interval", "0.2", str(short.pid)], env=environment(),
+                              stdout=subprocess.PIPE, text=True) as watcher:
+            output = watcher.stdout.readline()  # it has been seen alive
+            short.stdin.close()
+            output += watcher.communicate(timeout=60)[0]
+        self.assertEqual(watcher.returncode, 0, output)
+        self.assertIn(f"process {short.pid} has ended", output)
+        self.assertIn("average of", output)
 
     def test_no_such_process(self):
         with subprocess.Popen(["true"]) as gone:

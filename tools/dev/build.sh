@@ -59,7 +59,35 @@ run_tests() {
   sed -nE '/tests did not run:/,/^$/ { s/^[[:space:]]*[0-9]+ - (.*) \(Skipped\)$/  skipped here: \1/p }' "$log"
   [ $status -eq 0 ] || sed -nE '/The following tests FAILED/,$ s/^[[:space:]]+[0-9]+ - /  failed: /p' "$log"
   line=$(grep -E '^[0-9]+% tests passed' "$log" || echo "0% tests passed, 1 tests failed out of 1 (ctest ran none)")
+  if [ $status -ne 0 ] && repeat_failed "$preset" "${runner[@]}"; then
+    line=$(without_passed "$line")
+    [[ $line != 100%* ]] || status=0
+  fi
   printf '%s\n' "$line"
   closing_lines+=("$preset: $line")
   return "$status"
+}
+
+# repeat_failed PRESET RUNNER…: runs again, one after the other, those failed tests that tests/tiers.txt lets repeat. The
+# names of those that pass go into the array passed_alone. False: there was none to repeat.
+passed_alone=()
+repeat_failed() {
+  local preset=$1 log=build/log/$1-again.log names
+  shift
+  passed_alone=()
+  names=$(sed -E 's/^[0-9]+://' "build/$preset/Testing/Temporary/LastTestsFailed.log" 2>/dev/null |
+    grep -f <(tests_to_repeat) | sed 's/[.]/[.]/g' | paste -sd'|')
+  [ -n "$names" ] || return 1
+  step "Repeating failed tests alone" "$log" "$@" ctest --test-dir "build/$preset" --output-on-failure -R "^($names)\$"
+  mapfile -t passed_alone < <(sed -nE 's/.* Test +#[0-9]+: ([^ ]+) [. ]*Passed .*/\1/p' "$log")
+  [ ${#passed_alone[@]} -eq 0 ] || printf '  failed, and passed alone: %s\n' "${passed_alone[@]}"
+}
+
+# without_passed LINE: ctest's closing line, with the tests in passed_alone among the passed ones.
+without_passed() {
+  awk -v again="${#passed_alone[@]}" '{
+    failed = $4 - again
+    printf "%d%% tests passed, %d tests failed out of %d", int(100 * ($NF - failed) / $NF), failed, $NF
+    if (again > 0) printf " (%d failed at first, and passed alone)", again
+  }' <<<"$1"
 }

@@ -278,13 +278,18 @@ tests_not_in_quick() {
   sed -nE 's/^tests +[a-z]+ +//p' tests/tiers.txt | tr -s ' ' '\n' | sed 's/[.]/[.]/g; s/[*]/.*/g; s/.*/^&$/'
 }
 
+# The names of the tests that may run a second time, as patterns for grep.
+tests_to_repeat() {
+  sed -nE 's/^(again|tests alone) +//p' tests/tiers.txt | tr -s ' ' '\n' | sed 's/[.]/[.]/g; s/[*]/.*/g; s/.*/^&$/'
+}
+
 # Each name in tests/tiers.txt is that of a test; a misspelt one would leave a slow test in the tier quick.
 check_tiers() {
   local names pattern status=0
   names=$(ctest --test-dir build/release -N | sed -nE 's/^ *Test +#[0-9]+: //p')
   while read -r pattern; do
     grep -q "$pattern" <<<"$names" || { echo "tests/tiers.txt: no test has the name $pattern" && status=1; }
-  done < <(tests_not_in_quick)
+  done < <(tests_not_in_quick; tests_to_repeat)
   return $status
 }
 
