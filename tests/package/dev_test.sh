@@ -83,6 +83,29 @@ answers 2 "is no folder" install --prefix "$prefix/lib/other"
 if [ "$(id -u)" -ne 0 ]; then
   answers 2 "this user may not write into /usr/local" install
 fi
+# A failed test that measures runs again, alone, and that result counts; any other test fails for good.
+mkdir -p "$scratch/a clone/build/few" "$scratch/a clone/tests"
+echo 'again cli.*' >"$scratch/a clone/tests/tiers.txt"
+few_tests() { # NAME…: each of these tests passes at its second run only
+  local name
+  rm -f "$scratch"/ran.*
+  for name in "$@"; do
+    echo "add_test(\"$name\" sh -c \"test -e '$scratch/ran.$name' || { touch '$scratch/ran.$name'; exit 1; }\")"
+  done >"$scratch/a clone/build/few/CTestTestfile.cmake"
+  echo 'add_test(unit.good true)' >>"$scratch/a clone/build/few/CTestTestfile.cmake"
+  (
+    cd "$scratch/a clone"
+    # shellcheck source=/dev/null
+    for part in steps build commands; do . "tools/dev/$part.sh"; done
+    run_tests few
+  ) >"$scratch/output" 2>&1
+}
+few_tests cli.first || fail "a test that passes alone is red: $(cat "$scratch/output")"
+grep -qxF "100% tests passed, 0 tests failed out of 2 (1 failed at first, and passed alone)" "$scratch/output" ||
+  fail "a second run is not reported: $(cat "$scratch/output")"
+! few_tests unit.first cli.first || fail "a failed unit test is green: $(cat "$scratch/output")"
+grep -qxF "66% tests passed, 1 tests failed out of 3 (1 failed at first, and passed alone)" "$scratch/output" ||
+  fail "two failed tests are not told apart: $(cat "$scratch/output")"
 # What is missing is named, with the command that installs it.
 CXX=false answers 2 "missing: libcli11-dev libfmt-dev" build
 echo "./dev answers as it should"
