@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "background/pressure.hpp"
+#include "background/warm_blocks.hpp"
 #include "base/compiler.hpp"
 #include "engine/front.hpp"
 #include "engine/instance.hpp"
@@ -49,6 +50,7 @@ void relieve(bool of_thread) {
   }
   engine::central_tier.flush_idle_magazines(true);
   engine::central_tier.release_spares(true);
+  warm_blocks::release();
   pressure::trim_excess();
 }
 
@@ -58,8 +60,9 @@ bool caches_hold_surplus() {
 }
 
 bool work_left() {
-  bool left = engine::heap.has_idle_memory() || engine::central_tier.depots().spare_bytes() != 0 ||
-              engine::registry.has_resting() || caches_hold_surplus() || engine::heap.has_idle_structs() ||
+  bool left = engine::heap.has_idle_memory() || warm_blocks::has_any() ||
+              engine::central_tier.depots().spare_bytes() != 0 || engine::registry.has_resting() ||
+              caches_hold_surplus() || engine::heap.has_idle_structs() ||
               engine::central_tier.magazines().has_work() || engine::blocks.has_work();
   engine::for_each_front([&left](const engine::front& e) { left = left || e.has_work(); });
   return left;
@@ -189,6 +192,7 @@ bool run_period() {
   engine::central_tier.release_spares(false);
   engine::central_tier.purge_idle_pages(false);
   engine::heap.age();
+  warm_blocks::release();
   engine::central_tier.magazines().age(engine::metadata);
   engine::blocks.age(engine::metadata);
   if (os::is_check_due()) engine::central_tier.depots().validate();

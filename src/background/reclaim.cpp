@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "background/warm_blocks.hpp"
 #include "engine/front.hpp"
 #include "engine/instance.hpp"
 #include "os/clock.hpp"
@@ -23,6 +24,7 @@ void reclaim_own() {
   if (local_cache != &no_cache) local_cache->flush_all();
   central_tier.flush_idle_magazines(true);
   central_tier.release_spares(true);
+  warm_blocks::release();
 }
 
 }  // namespace
@@ -63,6 +65,7 @@ void reclaim() {
   processors.drain(true);
   central_tier.flush_idle_magazines(true);
   central_tier.release_spares(true);
+  warm_blocks::release();
 }
 
 std::size_t trim(std::size_t keep) {

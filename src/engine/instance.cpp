@@ -17,6 +17,7 @@ constinit sample_windows guard_windows;
 constinit byte_samples profile_samples;
 constinit heap_samples samples{metadata, map, central_tier};
 constinit std::atomic<std::size_t> large_bytes{0};
+constinit warm_spans warm_large_spans;
 constinit std::atomic<bool> scopes_checked{false};
 constinit thread_cache no_cache{thread_cache::empty_tag{}};
 

@@ -15,6 +15,7 @@
 #include "pages/metadata_arena.hpp"
 #include "pages/page_heap.hpp"
 #include "pages/page_map.hpp"
+#include "pages/warm_spans.hpp"
 #include "samples/followed/heap_samples.hpp"
 #include "samples/guarded/guarded_blocks.hpp"
 #include "samples/sample_windows.hpp"
@@ -42,8 +43,9 @@ extern sample_windows guard_windows;
 extern byte_samples profile_samples;  // which allocations the heap profile knows
 extern heap_samples samples;          // and what it knows of them
 
-// Bytes of live large blocks.
+// Bytes of large blocks, those in warm_large_spans included.
 extern std::atomic<std::size_t> large_bytes;
+extern warm_spans warm_large_spans;
 
 // Blocks that outlive their scopes become inaccessible (option scopes).
 extern std::atomic<bool> scopes_checked;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "background/warm_blocks.hpp"
 #include "engine/engine.hpp"
 #include "malloc/hardened_large.hpp"
 #include "os/memory.hpp"
@@ -76,11 +77,16 @@ void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
   if (size > largest_size || alignment > largest_size - size) return nullptr;
   const std::size_t pages = block_pages(size) + (hardened_build ? hardened_large::guard_pages() : 0);
   const std::size_t alignment_pages = std::max(alignment >> page_shift, std::size_t{1});
-  span* s = engine::central_tier.take_pages(pages, alignment_pages, span_state::large,
-                                            zeroed ? page_heap::use::sparse : page_heap::use::filled);
-  if (s == nullptr) return nullptr;
-  s->owner.store(nullptr, std::memory_order_relaxed);
-  engine::large_bytes.fetch_add(s->bytes(), std::memory_order_relaxed);
+  span* s = alignment_pages == 1 ? warm_blocks::take(pages) : nullptr;
+  if (TARN_LIKELY(s != nullptr)) {
+    s->state.store(span_state::large, std::memory_order_relaxed);
+  } else {
+    s = engine::central_tier.take_pages(pages, alignment_pages, span_state::large,
+                                        zeroed ? page_heap::use::sparse : page_heap::use::filled);
+    if (s == nullptr) return nullptr;
+    s->owner.store(nullptr, std::memory_order_relaxed);
+    engine::large_bytes.fetch_add(s->bytes(), std::memory_order_relaxed);
+  }
   engine::uncached_traffic.allocated += s->bytes();
   if (zeroed) zero_dirty_pages(engine::map, s);
   if constexpr (hardened_build) hardened_large::guard_end(s);
@@ -94,8 +100,9 @@ bool deallocate(span* s) {
   if (!s->state.compare_exchange_strong(expected, span_state::purging, std::memory_order_relaxed))
     return false;
   engine::samples.remove_large(s);
-  engine::large_bytes.fetch_sub(s->bytes(), std::memory_order_relaxed);
   engine::uncached_traffic.freed += s->bytes();
+  if (warm_blocks::keep(s)) return true;
+  engine::large_bytes.fetch_sub(s->bytes(), std::memory_order_relaxed);
   if constexpr (hardened_build) {
     hardened_large::retire(s);
   } else {

@@ -103,12 +103,14 @@ void collect(tarn_stats& out) {
   out.guarded = engine::guards.live_bytes();
   out.guarded_blocks = engine::guards.samples();
   out.threads = engine::registry.count() + engine::processors.threads.load(std::memory_order_relaxed);
-  out.cached = engine::central_tier.handover_bytes() + engine::processors.cached_bytes();
+  const std::size_t warm = engine::warm_large_spans.bytes();
+  out.cached = warm + engine::central_tier.handover_bytes() + engine::processors.cached_bytes();
   const auto add_cached = [&out](thread_cache& cache) { out.cached += cache.cached_bytes(); };
   engine::registry.for_each(add_cached);
   engine::registry.for_each_resting(add_cached);
   // These figures are read later than in_use. Bound the parts by the whole, so that no difference wraps.
-  out.large = std::min<std::uint64_t>(engine::large_bytes.load(std::memory_order_relaxed), out.in_use);
+  const std::size_t large = engine::large_bytes.load(std::memory_order_relaxed);
+  out.large = std::min<std::uint64_t>(large - std::min(large, warm), out.in_use);
   out.cached = std::min(out.cached, out.in_use - out.large);
   for (unsigned c = 0; c < size_classes::all; ++c) {
     engine::central_tier.depots().for_each(c, [&out](const slot_depot& d) {

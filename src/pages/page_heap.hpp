@@ -107,6 +107,13 @@ class page_heap {
   // dropped, else young.
   void deallocate(span* s, page_backing backing = page_backing::young);
 
+  // All pages of a span in use count as backed from now on, as the program may have written to them. Requires: only the caller
+  // has the span.
+  void note_backed(span* s) {
+    if (s->dirty_pages != s->pages) set_span_backing(s, page_backing::young);
+    s->is_first_use = false;
+  }
+
   // Extends a span in place. False: the pages behind it are not free.
   bool extend(span* s, std::size_t pages);
 

@@ -167,6 +167,13 @@ TEST_F(misuse_death, a_large_block_freed_twice) {
   EXPECT_TARN_ABORT(release(block), freed_memory, block);
 }
 
+TEST_F(misuse_death, a_large_block_freed_twice_that_waits_for_the_next_request) {
+  char* block = nullptr;
+  for (int i = 0; i < 4; ++i) release(block = block_of(mib));
+  EXPECT_TARN_ABORT(release(block), freed_memory, block);
+  EXPECT_TARN_ABORT(release(block + 16), freed_memory, block + 16);
+}
+
 TEST_F(misuse_death, realloc_of_a_freed_block) {
   char* const block = block_of(100);
   release(block);

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// warm_blocks: a buffer that is allocated and freed again and again stays whole, and goes back when the program rests.
+#include "background/warm_blocks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "background/decay.hpp"
+#include "background/reclaim.hpp"
+#include "base/hardened.hpp"
+#include "engine/engine.hpp"
+#include "engine/restore.hpp"
+#include "tarn/malloc.h"
+
+#include "../bytes.hpp"
+
+namespace tarn {
+namespace {
+
+using testing_support::all_bytes_are;
+using testing_support::restore_options;
+
+constexpr std::size_t buffer = 3 * mib;
+
+tarn_stats statistics() {
+  tarn_stats now;
+  tarn_get_stats(&now);
+  return now;
+}
+
+class warm_blocks_test : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (hardened_build) GTEST_SKIP() << "the hardened build holds freed blocks back from reuse";
+    tarn_set_option("decay_ms", "-1");
+    engine::trim(0);
+  }
+  // The last of several pairs; it was freed.
+  static void* use_again_and_again() {
+    void* last = nullptr;
+    for (int i = 0; i < 4; ++i) {
+      last = tarn_malloc(buffer);
+      std::memset(last, 1, buffer);
+      tarn_free(last);
+    }
+    return last;
+  }
+
+  restore_options restore_;
+};
+
+TEST_F(warm_blocks_test, the_same_block_serves_the_next_request_without_the_page_heap) {
+  void* const last = use_again_and_again();
+  EXPECT_EQ(engine::warm_large_spans.bytes(), buffer);
+  const std::size_t frees = engine::heap.frees();
+  for (int i = 0; i < 100; ++i) {
+    void* const block = tarn_malloc(buffer);
+    EXPECT_EQ(block, last);
+    EXPECT_EQ(engine::warm_large_spans.bytes(), 0U);
+    tarn_free(block);
+  }
+  EXPECT_EQ(engine::heap.frees(), frees);
+  engine::warm_large_spans.validate();
+  engine::heap.validate();
+}
+
+TEST_F(warm_blocks_test, calloc_returns_zeroes) {
+  void* const last = use_again_and_again();
+  void* const block = tarn_calloc(1, buffer);
+  EXPECT_EQ(block, last);
+  EXPECT_TRUE(all_bytes_are(block, buffer, 0));
+  tarn_free(block);
+}
+
+TEST_F(warm_blocks_test, a_period_gives_them_to_the_page_heap_and_two_to_the_system) {
+  use_again_and_again();
+  EXPECT_TRUE(decay::run_period());
+  EXPECT_EQ(engine::warm_large_spans.bytes(), 0U);
+  EXPECT_GE(engine::heap.dirty_bytes(), buffer);
+  for (int period = 0; period < 3; ++period) decay::run_period();
+  EXPECT_EQ(engine::heap.dirty_bytes(), 0U);
+}
+
+TEST_F(warm_blocks_test, trim_gives_them_back_at_once) {
+  use_again_and_again();
+  EXPECT_GE(engine::trim(0), buffer);
+  EXPECT_EQ(engine::warm_large_spans.bytes(), 0U);
+}
+
+TEST_F(warm_blocks_test, they_count_as_cached_and_not_as_live) {
+  const tarn_stats before = statistics();
+  use_again_and_again();
+  const tarn_stats after = statistics();
+  EXPECT_EQ(after.large, before.large);
+  EXPECT_EQ(after.cached - before.cached, buffer);
+}
+
+TEST_F(warm_blocks_test, where_no_free_memory_may_stay_none_is_kept) {
+  ASSERT_EQ(tarn_set_option("large_cache", "0"), 0);
+  use_again_and_again();
+  EXPECT_EQ(engine::warm_large_spans.bytes(), 0U);
+}
+
+TEST_F(warm_blocks_test, a_request_beyond_the_limit_takes_them) {
+  use_again_and_again();
+  const std::size_t backed = engine::heap.backed_bytes() + engine::metadata.used();
+  engine::heap.limits().set_most(backed + mib);
+  void* const longer = tarn_malloc(buffer + mib / 2);
+  EXPECT_NE(longer, nullptr);
+  engine::heap.limits().set_most(backing_limits::none);
+  tarn_free(longer);
+}
+
+}  // namespace
+}  // namespace tarn
