@@ -141,18 +141,15 @@ struct library {
 };
 
 std::string advice_for(int error, const listen_address& where) {
-  switch (error) {
-    case EADDRINUSE:
-      return fmt::format("Give a port that no other program has: --listen {} lets the system choose.",
-                         listen_address{where.host, 0}.text());
-    case EACCES:
-      return "Without root's rights, give a port of 1024 or more: --listen " +
-             listen_address{where.host, 9464}.text();
-    case EADDRNOTAVAIL:
-    case EAFNOSUPPORT:
-      return "This machine has no such address. Give one of its own, or 0.0.0.0 for all of them.";
-    default: return "";
-  }
+  if (error == EADDRINUSE)
+    return fmt::format("Give a port that no other program has: --listen {} lets the system choose.",
+                       listen_address{where.host, 0}.text());
+  if (error == EACCES)
+    return "Without root's rights, give a port of 1024 or more: --listen " +
+           listen_address{where.host, 9464}.text();
+  const bool is_foreign = error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+  return is_foreign ? "This machine has no such address. Give one of its own, or 0.0.0.0 for all of them."
+                    : "";
 }
 
 // A socket of our own: the library does not always leave its error in errno. Throws cli_error.
@@ -341,9 +338,7 @@ http_server::http_server(const listen_address& where, std::vector<std::string> h
       MHD_OPTION_CONNECTION_LIMIT, most_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory_of_connection,
       MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds, MHD_OPTION_NOTIFY_CONNECTION, connection::come_or_go, this,
       MHD_OPTION_NOTIFY_COMPLETED, connection::is_done, this, MHD_OPTION_END);
-  if (daemon_ == nullptr)
-    throw cli_error(exit_code::refused, "libmicrohttpd starts no server",
-                    "Without it: tarn control --metrics PID, in a loop.");
+  if (daemon_ == nullptr) throw cli_error(exit_code::refused, "libmicrohttpd starts no server", "Try again.");
 }
 
 http_server::~http_server() {
