@@ -35,7 +35,7 @@ cli_error bad_address(const std::string& text) {
 
 struct socket_address {
   sockaddr_storage storage = {};
-  bool is_version_6 = false;
+  socklen_t bytes = sizeof(sockaddr_in);
 };
 
 socket_address address_of(const listen_address& where) {
@@ -48,7 +48,7 @@ socket_address address_of(const listen_address& where) {
   } else if (inet_pton(AF_INET6, where.host.c_str(), &six->sin6_addr) == 1) {
     six->sin6_family = AF_INET6;
     six->sin6_port = htons(where.port);
-    out.is_version_6 = true;
+    out.bytes = sizeof(sockaddr_in6);
   } else {
     throw bad_address(where.text());
   }
@@ -112,7 +112,7 @@ struct found_function {
     if (handle == nullptr)
       throw cli_error(exit_code::refused,
                       "tarn serve needs the library libmicrohttpd, which is not installed",
-                      "Debian, Ubuntu: apt install libmicrohttpd12 (libmicrohttpd12t64).");
+                      "Debian 12: apt install libmicrohttpd12; Debian 13, Ubuntu 24.04: libmicrohttpd12t64.");
     void* const found = dlsym(handle, name);
     if (found == nullptr)
       throw cli_error(exit_code::refused, fmt::format("libmicrohttpd has no {}", name),
@@ -125,7 +125,6 @@ struct found_function {
 struct library {
   decltype(&MHD_start_daemon) start_daemon = found_function{"MHD_start_daemon"};
   decltype(&MHD_stop_daemon) stop_daemon = found_function{"MHD_stop_daemon"};
-  decltype(&MHD_get_daemon_info) get_daemon_info = found_function{"MHD_get_daemon_info"};
   decltype(&MHD_create_response_from_buffer) create_response =
       found_function{"MHD_create_response_from_buffer"};
   decltype(&MHD_add_response_header) add_header = found_function{"MHD_add_response_header"};
@@ -140,6 +139,44 @@ struct library {
     return loaded;
   }
 };
+
+std::string advice_for(int error, const listen_address& where) {
+  if (error == EADDRINUSE)
+    return fmt::format("Give a port that no other program has: --listen {} lets the system choose.",
+                       listen_address{where.host, 0}.text());
+  if (error == EACCES)
+    return "Without root's rights, give a port of 1024 or more: --listen " +
+           listen_address{where.host, 9464}.text();
+  const bool is_foreign = error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+  return is_foreign ? "This machine has no such address. Give one of its own, or 0.0.0.0 for all of them."
+                    : "";
+}
+
+// A socket of our own: the library does not always leave its error in errno. Throws cli_error.
+int listening_socket(const listen_address& where) {
+  const socket_address address = address_of(where);
+  const auto* const named = reinterpret_cast<const sockaddr*>(&address.storage);
+  const int yes = 1;
+  const int made = socket(named->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (made >= 0 && setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+      (named->sa_family != AF_INET6 || setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes) == 0) &&
+      bind(made, named, address.bytes) == 0 && listen(made, SOMAXCONN) == 0)
+    return made;
+  const int error = errno;
+  close(made);
+  throw cli_error(exit_code::refused,
+                  fmt::format("--listen {}: cannot listen there: {}", where.text(), std::strerror(error)),
+                  advice_for(error, where));
+}
+
+// The one that the system has chosen, if port 0 was asked for.
+std::uint16_t port_of(int socket) {
+  sockaddr_storage address = {};
+  socklen_t bytes = sizeof address;
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &bytes);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
 
 // The time that an answer took was none without progress: a limit that follows none counts from now on.
 void restart_idle_time(MHD_Connection* connection) {
@@ -290,27 +327,18 @@ http_server::http_server(const listen_address& where, std::vector<std::string> h
       answer_(std::move(answer)) {
   char name[HOST_NAME_MAX + 1] = "";
   if (gethostname(name, sizeof name - 1) == 0) host_names_.emplace_back(name);
-  socket_address address = address_of(where);
-  unsigned flags = static_cast<unsigned>(MHD_USE_THREAD_PER_CONNECTION) |
-                   static_cast<unsigned>(MHD_USE_INTERNAL_POLLING_THREAD) |
-                   static_cast<unsigned>(MHD_USE_POLL);
-  if (address.is_version_6) flags |= static_cast<unsigned>(MHD_USE_IPv6);
   const library& mhd = library::get();
-  errno = 0;
-  MHD_Daemon* const daemon = mhd.start_daemon(
-      flags, where.port, nullptr, nullptr, connection::answer, this, MHD_OPTION_SOCK_ADDR, &address.storage,
+  const int listening = listening_socket(where);  // the library closes it
+  where_.port = port_of(listening);
+  const unsigned flags = static_cast<unsigned>(MHD_USE_THREAD_PER_CONNECTION) |
+                         static_cast<unsigned>(MHD_USE_INTERNAL_POLLING_THREAD) |
+                         static_cast<unsigned>(MHD_USE_POLL);
+  daemon_ = mhd.start_daemon(
+      flags, where_.port, nullptr, nullptr, connection::answer, this, MHD_OPTION_LISTEN_SOCKET, listening,
       MHD_OPTION_CONNECTION_LIMIT, most_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory_of_connection,
       MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds, MHD_OPTION_NOTIFY_CONNECTION, connection::come_or_go, this,
       MHD_OPTION_NOTIFY_COMPLETED, connection::is_done, this, MHD_OPTION_END);
-  if (daemon == nullptr) {
-    throw cli_error(exit_code::refused,
-                    fmt::format("--listen {}: cannot listen there: {}", where.text(),
-                                errno != 0 ? std::strerror(errno) : "the library refuses"),
-                    "Give a port that no other program has: --listen 127.0.0.1:0 lets the system choose.");
-  }
-  daemon_ = daemon;
-  const MHD_DaemonInfo* const info = mhd.get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT);
-  if (info != nullptr && info->port != 0) where_.port = info->port;
+  if (daemon_ == nullptr) throw cli_error(exit_code::refused, "libmicrohttpd starts no server", "Try again.");
 }
 
 http_server::~http_server() {

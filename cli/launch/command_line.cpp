@@ -88,7 +88,7 @@ std::string first_usage(const command& app) {
 
 [[noreturn]] void refuse_without_value(const CLI::Option* option, const std::string& name) {
   refuse(fmt::format("{} needs a value", name),
-         fmt::format("Give it: {} {}. {}", name, option->get_option_text(), option->get_description()));
+         fmt::format("{} {}: {}", name, option->get_option_text(), option->get_description()));
 }
 
 // Refuses unknown options and missing values, of which CLI11's own messages say less.

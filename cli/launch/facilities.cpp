@@ -106,7 +106,10 @@ facility kernel_faults() {
   one.missing =
       "the sites of page faults that read() and other system calls cause in fresh memory; such "
       "faults count as not seen";
-  one.remedy = "profile as root, or run as root: sysctl kernel.perf_event_paranoid=1";
+  one.remedy =
+      geteuid() == 0
+          ? "start the container with --cap-add PERFMON, or run on the host: sysctl kernel.perf_event_paranoid=1"
+          : "profile as root, or run as root: sysctl kernel.perf_event_paranoid=1";
   return one;
 }
 

@@ -248,7 +248,7 @@ std::string locate_program(const std::string& name, const environment& variables
   };
   std::string blocked;
   std::string blocked_path;
-  if (name.find('/') != std::string::npos) {
+  if (name.find('/') != std::string::npos || name == "." || name == "..") {
     if (!fs::exists(name, error)) {
       throw cli_error(exit_code::not_found, fmt::format("no such program: {}", name), "Check the path.");
     }

@@ -17,7 +17,10 @@ inline constexpr int plan_version = 1;
 inline constexpr std::size_t most_plan_sites = 1024;
 inline constexpr std::size_t most_plan_frames = 8;
 
-enum class plan_use : std::uint8_t { pool, buffers };
+enum class plan_use : std::uint8_t {
+  pool,     // the site's blocks come from a pool of slots of one size
+  buffers,  // they come from a buffer pool, which has every size but small ones: those are left to malloc
+};
 
 // A return address in a form that is the same in every run.
 struct plan_frame {
@@ -28,7 +31,7 @@ struct plan_frame {
 
 struct plan_site {
   plan_use use = plan_use::pool;
-  std::uint64_t size = 0;   // pool: bytes of a slot; larger blocks are left to malloc
+  std::uint64_t size = 0;   // pool: bytes of a slot; larger blocks are left to malloc. buffers: 0, not used
   std::uint32_t group = 0;  // sites of one group share a pool
   std::string type = {};    // for readers; `place` likewise
   std::string place = {};
@@ -46,8 +49,8 @@ struct plan {
 };
 
 // The part of `all` that needs no change of the program: the first kind that applies of (variables), (malloc),
-// (pools). `number` selects a single piece of advice by its index; -1: all that can be combined. If nothing
-// applies, the plan is empty in all three.
+// (pools). `number`: the index in `all` of the only advice to carry out, even a refuted one; -1: all that can be combined and
+// are not refuted. If nothing applies, the plan is empty in all three.
 plan plan_of(const profile& p, const std::vector<advice>& all, int number = -1);
 
 std::string write_plan(const plan& what);                          // JSON

@@ -2,6 +2,7 @@
 #include "profiler/attach/attach_check.hpp"
 
 #include <fmt/core.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <time.h>
 #include <unistd.h>
@@ -77,16 +78,23 @@ void require_ptrace(pid_t process) {
   }
   const std::string state = status_line(proc_text(static_cast<std::uint32_t>(process), "status"), "State");
   if (state.empty() || state.starts_with('Z') || state.starts_with('X')) throw process_gone(process);
-  throw refused_by_system(process, yama_scope());
+  throw refused_by_system(process);
 }
+
+int yama_scope() {
+  int scope = -1;
+  std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope;
+  return scope;
+}
+
+std::string own_command() { return command_for_root(link_of(getpid(), "exe")); }
 
 }  // namespace
 
-int yama_scope() {
-  std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
-  int scope = -1;
-  file >> scope;
-  return file ? scope : -1;
+std::string command_for_root(const std::string& path) {
+  constexpr std::string_view usual = ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:";
+  const std::string folder = fs::path(path).parent_path().string();
+  return usual.find(":" + folder + ":") != std::string_view::npos ? "tarn" : path;
 }
 
 void require_living(pid_t process, std::string_view status) {
@@ -128,7 +136,7 @@ void require_same_user(pid_t process, std::string_view status, uid_t own) {
   if (users.empty() || users.front() == own) return;
   throw attach_error(
       fmt::format("{} belongs to {}, and tarn runs as {}", who, user_name(users.front()), user_name(own)),
-      fmt::format("As its user: sudo -u {} tarn attach {}", user_name(users.front()), process));
+      fmt::format("As its user: sudo -u {} {} attach {}", user_name(users.front()), own_command(), process));
 }
 
 void require_untraced(pid_t process, std::string_view status) {
@@ -192,27 +200,35 @@ void require_recordable_modules(pid_t process, const std::vector<remote_module>&
   }
 }
 
-attach_error refused_by_system(pid_t process, int scope) {
+attach_error refused_by_system(pid_t process, int scope, bool as_root) {
   const std::string problem = fmt::format("the system does not let process {} be traced", process);
-  if (scope == 1) {
-    return {
-        problem + ": kernel.yama.ptrace_scope is 1, so only a parent may trace its children",
-        fmt::format("As root: tarn attach {0}, or sysctl kernel.yama.ptrace_scope=0. Or start the program "
-                    "under tarn: tarn profile --paused -- PROGRAM ARG...",
-                    process)};
-  }
-  if (scope == 2) {
-    return {problem + ": kernel.yama.ptrace_scope is 2, so only root may trace",
-            fmt::format("As root: tarn attach {}, or sysctl kernel.yama.ptrace_scope=0.", process)};
-  }
   if (scope == 3) {
     return {problem + ": kernel.yama.ptrace_scope is 3, so no process may be traced until the next boot",
             "Start the program under tarn profile."};
+  }
+  if (as_root)
+    return {
+        problem + ", even with root's rights",
+        "A container or security module forbids ptrace: start the container with --cap-add SYS_PTRACE, or the "
+        "program under tarn profile."};
+  if (scope == 1 || scope == 2) {
+    return {
+        fmt::format("{}: kernel.yama.ptrace_scope is {}, so only {}", problem, scope,
+                    scope == 1 ? "a parent may trace its children" : "root may trace"),
+        fmt::format(
+            "As root: {} attach {}, or sysctl kernel.yama.ptrace_scope=0.{}", own_command(), process,
+            scope == 1 ? " Or start the program under tarn: tarn profile --paused -- PROGRAM ARG..." : "")};
   }
   return {
       problem,
       "If it has changed its rights since its start: attach as root. If a container or security module forbids "
       "ptrace: start the container with --cap-add SYS_PTRACE, or the program under tarn profile."};
+}
+
+attach_error refused_by_system(pid_t process) {
+  const std::string own = status_line(proc_text(static_cast<std::uint32_t>(getpid()), "status"), "CapEff");
+  const bool may_trace = (std::strtoull(own.c_str(), nullptr, 16) >> CAP_SYS_PTRACE & 1) != 0;
+  return refused_by_system(process, yama_scope(), may_trace || geteuid() == 0);
 }
 
 void require_attachable(pid_t process) {

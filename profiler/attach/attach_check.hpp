@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,8 +27,11 @@ void require_not_stopped(pid_t process, std::string_view status);
 // `own`: the status of this process. A seccomp filter that both have came with the container.
 void require_no_sandbox(pid_t process, std::string_view status, std::string_view own);
 void require_recordable_modules(pid_t process, const std::vector<remote_module>& modules);
-// The error if ptrace is refused. `scope`: value of kernel.yama.ptrace_scope; -1: there is none.
-attach_error refused_by_system(pid_t process, int scope);
-int yama_scope();
+// The error if ptrace is refused. `scope`: value of kernel.yama.ptrace_scope; -1: there is none. `as_root`: tarn has
+// root's right to trace, or is root without it, as in a container.
+attach_error refused_by_system(pid_t process, int scope, bool as_root);
+attach_error refused_by_system(pid_t process);
+// What an advice calls the command whose file is `path`: sudo does not search the user's PATH.
+std::string command_for_root(const std::string& path);
 
 }  // namespace tarn::profiler

@@ -77,7 +77,7 @@ remote_thread::remote_thread(pid_t process, pid_t thread) : process_(process), t
       proc_text(static_cast<std::uint32_t>(process), fmt::format("task/{}/status", thread).c_str()), "State");
   if (error == ESRCH || state.empty() || state.starts_with('Z') || state.starts_with('X'))
     throw process_gone(process);  // the kernel refuses one that has ended
-  throw refused_by_system(process, yama_scope());
+  throw refused_by_system(process);
 }
 
 // A thread that does not stop in that time is released by the kernel when this process ends.

@@ -30,8 +30,8 @@ class profile_file {
   // These throw profile_error, e.g. if the disk is full.
   void append_events(const table& rows);
   void checkpoint(const profile& p);
-  void finish(const profile&
-                  p);  // the last checkpoint; rewrites the file without outdated tables if it has few events
+  // The last checkpoint. Writes the file anew, without outdated tables, if it has few events or is worn.
+  void finish(const profile& p);
   void drop_events(const profile& p);  // and stores `p`
 
   bool has_events() const noexcept { return !events_.empty(); }
@@ -44,6 +44,7 @@ class profile_file {
     std::uint64_t end = 0;
   };
 
+  // Whether outdated tables take more than all that counts, and more than least_worn_bytes.
   bool is_worn() const noexcept;
   void append(const profile& p);
   bool write_anew(const profile& p);
@@ -51,8 +52,9 @@ class profile_file {
   std::unique_ptr<table_writer> file_;
   std::optional<table> command_;
   stored_rows stored_;
-  std::vector<part> events_;   // where they are in the file
-  stored_rows before_events_;  // of what comes before the first of them
+  std::vector<part> events_;  // where they are in the file
+  // `stored_` as it was before the first of them: what the file has when it is cut there.
+  stored_rows before_events_;
   std::uint64_t event_bytes_ = 0;
   std::uint64_t table_bytes_ = 0;  // of all other tables, when each was in the file once; 0: none is in it
 };

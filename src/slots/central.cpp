@@ -60,6 +60,7 @@ static_assert(!has_bits_outside(class_info(2).objects),
 span* central::take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use,
                           page_heap::source from) {
   using source = page_heap::source;
+  // `any` may grow the resident set, so it comes last: first magazines and spare spans give back what they keep.
   const source first = from == source::any ? source::warm : from;
   if (span* s = heap_.allocate(pages, alignment, state, first, use)) return s;
   if (from == source::any) flush_extra_magazines(pages << page_shift);
@@ -185,6 +186,7 @@ void central::note_taken(slot_depot& d, unsigned size_class, std::size_t objects
   if (size < least_waiting || size > class_depots::largest_shared) return;
   const std::size_t bytes =
       std::min(d.taken_hint.load(std::memory_order_relaxed) / extra_magazines_divisor, most_extra_magazines);
+  // In objects: as many as fit into magazines that take `bytes` themselves.
   const std::size_t most = bytes * class_info(size_class).magazine / bytes_of_magazine(size_class);
   const bool more =
       d.full_limit.note_made(static_cast<std::uint32_t>(objects), static_cast<std::uint32_t>(most),
@@ -198,8 +200,9 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most, 
   slot_depot& d = depots_.to_take_from(size_class, home);
   std::size_t found = 0;
   const auto take = [&] { found = depots_.take(d, size_class, m, most, home); };
-  const auto add_spans = [&](source from) {
-    while (found == 0 && add_span(d, size_class, from, most)) take();
+  // Until a span has objects for the caller, or there is no such memory.
+  const auto add_spans = [&](source memory) {
+    while (found == 0 && add_span(d, size_class, memory, most)) take();
   };
   const auto take_spared = [&](bool partial) {
     return depots_.take_spared(d, size_class, partial,
@@ -301,7 +304,8 @@ void central::flush_magazines(slot_depot& d, unsigned size_class, bool all) {
   flush_draining(size_class, put_back_magazines(d, size_class, all, false));
 }
 
-// As depots_.put_back(), for the objects of full magazines. Takes one magazine at a time: a forked child loses what another
+// As depots_.put_back(), for the objects of full magazines. `given_up`: they count as that in adaptive_limit; those of
+// magazines that nobody took, or whose limit ends, do not. Takes one magazine at a time: a forked child loses what another
 // thread holds at the fork.
 std::uint32_t central::put_back_magazines(slot_depot& d, unsigned size_class, bool all, bool given_up) {
   std::uint32_t draining = 0;
@@ -339,7 +343,8 @@ void central::flush_idle_magazines(bool all) {
 
 // Before the resident set grows by `bytes`: puts the objects of classes that keep more full magazines than their limit
 // back into their spans, until so many bytes of spans are spare; what these classes gave up before no longer counts.
-// False: there are none.
+// True: there may have been such classes, so the caller looks again; the spare bytes may still be fewer. False: there are
+// none.
 bool central::flush_extra_magazines(std::size_t bytes) {
   if (!has_extra_full_.load(std::memory_order_relaxed) ||
       !has_extra_full_.exchange(false, std::memory_order_relaxed)) {
@@ -352,6 +357,7 @@ bool central::flush_extra_magazines(std::size_t bytes) {
       d.full_limit.clear();
     });
     if (depots_.spare_bytes() >= bytes) {
+      // The classes behind this one may still have some.
       has_extra_full_.store(true, std::memory_order_relaxed);
       break;
     }

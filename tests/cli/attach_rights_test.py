@@ -72,7 +72,7 @@ class refused(AttachBase):
     @unittest.skipUnless(os.geteuid() == 0, "needs two users")
     def test_another_user(self):
         process = self.start("sleep", "60", user=1)
-        self.refuses(process.pid, "belongs to", "sudo -u", words=("setpriv", "--reuid", str(NOBODY), "--clear-groups"))
+        self.refuses(process.pid, "belongs to", "sudo -u", f" {settings.tarn} attach {process.pid}", words=("setpriv", "--reuid", str(NOBODY), "--clear-groups"))
 
     def test_recorded_already(self):
         target = Target(self)

@@ -387,6 +387,18 @@ class serve(ControlBase):
             self.assert_refused(tarn("serve", "--listen", listen, str(os.getpid())), 2, "--listen")
         self.assert_refused(tarn("serve", "4194303"), 125, "has ended, or does not exist")
 
+    def test_each_reason_why_it_cannot_listen_has_its_advice(self):
+        process = Process(self)
+        taken = Server(self, process.pid)  # skips where there is no libmicrohttpd
+        chosen = "--listen 127.0.0.1:0 lets the system choose"
+        self.assert_refused(tarn("serve", "--listen", f"127.0.0.1:{taken.port}", process.pid), 125, "in use", chosen)
+        for listen in ("192.0.2.1:0", "[2001:db8::1]:0"):
+            self.assert_refused(tarn("serve", "--listen", listen, process.pid), 125, f"{listen}: cannot listen", "no such address")
+        if int(self.read("/proc/sys/net/ipv4/ip_unprivileged_port_start")) > 80:
+            drop = ("setpriv", "--bounding-set", "-net_bind_service") if os.getuid() == 0 else ()
+            result = self.execute(*drop, settings.tarn, "serve", "--listen", "127.0.0.1:80", process.pid)
+            self.assert_refused(result, 125, "Permission denied", "a port of 1024 or more")
+
     def test_ends_by_a_signal(self):
         server = Server(self, Process(self).pid)
         server.end()

@@ -54,7 +54,11 @@ tarn: unknown option '-stats'
 """),
         Mistake("an option has no value", "tarn compare --rounds -- ls", 2, """\
 tarn: --rounds needs a value
-      Give it: --rounds N. Number of timed rounds (3 to 10, as many as fit into about a minute)
+      --rounds N: Number of timed rounds (3 to 10, as many as fit into about a minute)
+"""),
+        Mistake("an option whose value is a list has none", "tarn compare --only -- ls", 2, """\
+tarn: --only needs a value
+      --only NAME,...: Measure only these (of system, tarn, jemalloc, mimalloc, tcmalloc, ...)
 """),
         Mistake("a flag has a value", "tarn show --json=yes x.prof", 2, """\
 tarn: --json takes no value

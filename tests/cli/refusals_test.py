@@ -12,7 +12,8 @@ class refusals(Base):
         self.assert_refused(tarn("run", "--", "no-such-program-xyzzy"), 127, "not found")
 
     def test_a_folder_or_a_script_of_a_static_program(self):
-        self.assert_refused(tarn("run", "--", self.folder), 126, "is a directory")
+        for folder in (self.folder, ".", ".."):
+            self.assert_refused(tarn("run", "--", folder), 126, f"tarn: {folder} is a directory")
         program = self.compile("static", "int main() { return 0; }", "-static")
         self.assert_refused(tarn("run", "--", self.write("script", f"#!{program}\n")), 125, "statically linked")
 

@@ -62,18 +62,26 @@ echo 1 | tee "$INSTALLS/bin/tarn" "$INSTALLS/lib/libtarn.so.1" "$INSTALLS/lib/ta
 ln -s libtarn.so.1 "$INSTALLS/lib/libtarn.so"
 chmod +x "$INSTALLS/bin/tarn"
 before=$(cd "$prefix" && find . | sort)
+unset LD_LIBRARY_PATH CPATH LIBRARY_PATH
 answers 0 "export LD_LIBRARY_PATH=$prefix/lib " install --prefix "$prefix"
+grep -qF "export CPATH=$prefix/include LIBRARY_PATH=$prefix/lib " "$scratch/output" || fail "install does not say what compilers lack"
 grep -qF "export PATH=$prefix/bin:" "$scratch/output" || fail "install does not say that PATH lacks $prefix/bin"
-PATH=$PATH:$prefix/bin LD_LIBRARY_PATH=$prefix/lib answers 0 "./dev uninstall --prefix $prefix removes it" install "--prefix=$prefix"
-! grep -qE 'export (PATH|LD_)' "$scratch/output" || fail "install asks for what is there: $(cat "$scratch/output")"
+PATH=$PATH:$prefix/bin LD_LIBRARY_PATH=$prefix/lib CPATH=$prefix/include LIBRARY_PATH=/other:$prefix/lib \
+  answers 0 "./dev uninstall --prefix $prefix removes it" install "--prefix=$prefix"
+! grep -qE 'export (PATH|LD_|CPATH)' "$scratch/output" || fail "install asks for what is there: $(cat "$scratch/output")"
 [ "$(readlink "$prefix/lib/libtarn.so")" = libtarn.so.1 ] && [ -e "$prefix/lib/tarn/gone" ] || fail "not all was installed"
 exec 8<"$prefix/lib/libtarn.so.1" # as a program that runs
 rm "$INSTALLS/lib/tarn/gone"
 echo 2 >"$INSTALLS/lib/libtarn.so.1"
-answers 0 "Installed in $prefix" install --prefix ../prefix
+CPATH=/other/include LD_LIBRARY_PATH=/other answers 0 "Installed in $prefix" install --prefix ../prefix
+for more in "LD_LIBRARY_PATH=$prefix/lib:\$LD_LIBRARY_PATH " "CPATH=$prefix/include:\$CPATH LIBRARY_PATH=$prefix/lib "; do
+  grep -qF "export $more" "$scratch/output" || fail "install does not keep what is set: $more"
+done
 [ "$(cat <&8) $(cat "$prefix/lib/libtarn.so.1")" = "1 2" ] || fail "an installation changes the file that a program has mapped"
 [ ! -e "$prefix/lib/tarn/gone" ] || fail "what an installation no longer has remains"
-answers 0 "Removed from $prefix" uninstall --prefix "$prefix"
+mkdir -p "$scratch/state/tarn" && touch "$scratch/state/tarn/key"
+XDG_STATE_HOME=$scratch/state answers 0 "$scratch/state/tarn/key" uninstall --prefix "$prefix"
+grep -qF "Removed from $prefix." "$scratch/output" || fail "uninstall does not say from where"
 [ "$(cd "$prefix" && find . | sort)" = "$before" ] || fail "uninstall leaves: $(cd "$prefix" && find . | sort)"
 answers 2 "./dev install has put nothing into $prefix" uninstall --prefix "$prefix"
 answers 2 "install takes --prefix FOLDER or nothing" install "$prefix"

@@ -26,7 +26,8 @@ dev_uninstall() {
     "--prefix FOLDER names another folder. What 'cmake --install' put there is in install_manifest.txt of its build folder."
   place_files "Run it as root." remove "$prefix" ||
     fail 1 "not all was removed from $prefix" "Read the message above; ./dev uninstall$(prefix_option) repeats it."
-  echo "Removed from $prefix."
+  local key=${XDG_STATE_HOME:-~/.local/state}/tarn/key
+  echo "Removed from $prefix.$([ ! -e "$key" ] || echo " What remains is yours: profiles, and $key, by which tarn knows your own.")"
 }
 
 # install_prefix COMMAND ARG…: the folder into the caller's prefix, and into its array as what must stand before a command
@@ -87,14 +88,18 @@ installation_advice() {
     *) lines+=("export PATH=$prefix/bin:\$PATH  # the command, its manual, find_package(tarn)") ;;
   esac
   if command -v pkg-config >/dev/null 2>&1 && ! [ "$(pkg-config --variable=libdir tarn 2>/dev/null)" -ef "$libraries" ]; then
-    lines+=("export PKG_CONFIG_PATH=$libraries/pkgconfig  # \$(pkg-config --cflags --libs tarn)")
+    lines+=("export PKG_CONFIG_PATH=$libraries/pkgconfig${PKG_CONFIG_PATH:+:\$PKG_CONFIG_PATH}  # \$(pkg-config --cflags --libs tarn)")
   fi
   if ! /sbin/ldconfig -p 2>/dev/null | grep -qF " => $libraries/libtarn.so.1"; then
     case ":${LD_LIBRARY_PATH:-}:" in
       *":$libraries:"*) ;;
-      *) lines+=("export LD_LIBRARY_PATH=$libraries  # programs that are linked with tarn") ;;
+      *) lines+=("export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}  # LD_PRELOAD=libtarn.so.1, and programs linked with tarn") ;;
     esac
   fi
+  case $prefix:${CPATH:-}:${LIBRARY_PATH:-}: in
+    /usr:* | /usr/local:* | *":$prefix/include:"*":$libraries:"*) ;;
+    *) lines+=("export CPATH=$prefix/include${CPATH:+:\$CPATH} LIBRARY_PATH=$libraries${LIBRARY_PATH:+:\$LIBRARY_PATH}  # c++ my.cpp -ltarn-api") ;;
+  esac
   [ ${#lines[@]} -eq 0 ] || printf '%s\n' "Put into ~/.profile what you use of it, and into this shell:" "${lines[@]/#/    }"
   other=$(PATH=$PATH:$prefix/bin command -v tarn)
   [ "$other" -ef "$prefix/bin/tarn" ] || echo "Another tarn comes first in PATH: $other"

@@ -27,7 +27,7 @@ namespace {
 
 std::uint64_t sum_of(const void* object, std::size_t bytes) {
   std::uint64_t sum = fnv().add({static_cast<const char*>(object), bytes}).sum;
-  // Padding bytes are included, so valgrind takes the sum for uninitialised; declares it initialised.
+  // Padding bytes are included, so valgrind takes the sum for uninitialised, which it is not.
   memory_marks::show(&sum, sizeof sum);
   return sum;
 }
@@ -53,6 +53,7 @@ void* get_from_others(tarn_recycler& recycler, recycler_bin* bin) {
   } else {
     object = recycler.take_fresh();
     if (object != nullptr) {
+      // As a bin counts: an object that came from a magazine handed over, and a get that needed neither victims nor a miss.
       recycler.note(source::exchanged);
       recycler.note_hits(1);
     }
@@ -90,6 +91,7 @@ void* tarn_recycler_get(tarn_recycler* recycler) noexcept {
 
 int tarn_recycler_give_back(tarn_recycler* recycler, void* object, std::size_t bytes) noexcept {
   const os::errno_keeper keeper;
+  // relaxed: close() requires that no other call runs meanwhile, so the program's own order makes it visible.
   if (recycler->closed.load(std::memory_order_relaxed)) return 0;
   recycler_bin* const bin = recycler_registry::bin_of(recycler);
   bool kept = false;
@@ -102,6 +104,8 @@ int tarn_recycler_give_back(tarn_recycler* recycler, void* object, std::size_t b
   }
   if (!kept) {
     recycler->note_drop(tarn_recycler_over_limit);
+    // relaxed: end_generation() clears the flag before it looks, at bins behind a process fence and at the rest under the
+    // recycler's lock. So it finds the object, or the flag is seen cleared here.
   } else if (!recycler->watched.load(std::memory_order_relaxed) &&
              !recycler->watched.exchange(true, std::memory_order_relaxed)) {
     caretaker::wake();

@@ -15,7 +15,8 @@ constinit os::mutex lock{os::lock_rank::pools};
 constinit figures current TARN_GUARDED_BY(lock){};
 std::atomic<bool> has_figures_yet{false};
 
-// The bytes of objects that are not in spans: live, or in caches.
+// The bytes of objects that have been taken out of their spans: live ones, and those in caches. The classes of grains are
+// no bins: their blocks are of any size, and the number of their spans is not known.
 std::size_t bytes_of_objects(figures& out) {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::all; ++c) {

@@ -77,9 +77,9 @@ TEST(command_line, every_mistake_has_a_message_of_its_own) {
             "unknown option '-stats' | Did you mean '--stats'? All options: tarn some --help");
   EXPECT_EQ(refusal_of({"w", "-x"}), "unknown option '-x' | All options: tarn some --help");
   EXPECT_EQ(refusal_of({"w", "--zzzzzz=3"}), "unknown option '--zzzzzz' | All options: tarn some --help");
-  EXPECT_EQ(refusal_of({"w", "--number"}), "--number needs a value | Give it: --number N. A number");
-  EXPECT_EQ(refusal_of({"w", "-n"}), "-n needs a value | Give it: -n N. A number");
-  EXPECT_EQ(refusal_of({"w", "--number="}), "--number needs a value | Give it: --number N. A number");
+  EXPECT_EQ(refusal_of({"w", "--number"}), "--number needs a value | --number N: A number");
+  EXPECT_EQ(refusal_of({"w", "-n"}), "-n needs a value | -n N: A number");
+  EXPECT_EQ(refusal_of({"w", "--number="}), "--number needs a value | --number N: A number");
   EXPECT_EQ(refusal_of({"w", "--stats=1"}), "--stats takes no value | " + see);
   EXPECT_EQ(refusal_of({"w", "-n", "-3"}),
             "--number: must be a whole number of at least 0, not '-3' | " + see);

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "../../refusal.hpp"
 
 using namespace tarn::profiler;
@@ -16,12 +18,32 @@ std::string said_by(const auto& work) { return tarn::testing_support::refusal_of
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 TEST(attach_check, yama_is_named_with_what_to_do) {
-  const auto said = [](int scope) { return said_by([&] { throw refused_by_system(4711, scope); }); };
+  const auto said = [](int scope, bool as_root = false) {
+    return said_by([&] { throw refused_by_system(4711, scope, as_root); });
+  };
   EXPECT_TRUE(has(said(1), "kernel.yama.ptrace_scope is 1") && has(said(1), "tarn profile --paused"));
-  EXPECT_TRUE(has(said(2), "kernel.yama.ptrace_scope is 2") && has(said(2), "As root: tarn attach 4711"));
+  EXPECT_TRUE(has(said(2), "kernel.yama.ptrace_scope is 2") && has(said(2), " attach 4711"));
   EXPECT_TRUE(has(said(3), "until the next boot") && !has(said(3), "sysctl"));
   EXPECT_TRUE(has(said(0), "--cap-add SYS_PTRACE") && !has(said(0), "yama"));
   EXPECT_TRUE(has(said(-1), "--cap-add SYS_PTRACE"));
+  for (const int scope : {-1, 0, 1, 2}) {
+    const std::string to_root = said(scope, true);
+    EXPECT_TRUE(has(to_root, "even with root's rights") && has(to_root, "--cap-add SYS_PTRACE")) << to_root;
+    EXPECT_FALSE(has(to_root, "as root") || has(to_root, "As root")) << to_root;
+  }
+  EXPECT_EQ(said(3, true), said(3));
+}
+
+TEST(attach_check, an_advice_for_root_names_a_command_that_sudo_finds) {
+  EXPECT_EQ(command_for_root("/usr/bin/tarn"), "tarn");
+  EXPECT_EQ(command_for_root("/usr/local/bin/tarn"), "tarn");
+  EXPECT_EQ(command_for_root("/home/me/.local/bin/tarn"), "/home/me/.local/bin/tarn");
+  const std::string own = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string another = "Name:\ta\nUid:\t1000\t1000\t1000\t1000\n";
+  for (const std::string& said : {said_by([&] { require_same_user(1, another, 65534); }),
+                                  said_by([&] { throw refused_by_system(1, 1, false); }),
+                                  said_by([&] { throw refused_by_system(1, 2, false); })})
+    EXPECT_TRUE(has(said, (" " + own + " attach 1").c_str())) << said;
 }
 
 TEST(attach_check, each_of_the_users_of_a_process_counts) {
