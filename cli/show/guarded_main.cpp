@@ -13,21 +13,15 @@
 
 #include "cli/show/cli_error.hpp"
 #include "cli/show/output_file.hpp"
-#include "profiler/export/exports.hpp"
 
 namespace tarn::cli {
 
 namespace {
 
-// Only tarn's own words count, which are those before "--". For tarn export, --json is a format: beside another one it is a
-// mistake.
+// Only tarn's own words count, which are those before "--".
 bool wants_json(const std::vector<std::string>& words) {
   const auto end = std::find(words.begin(), words.end(), "--");
-  const auto is_given = [&](const char* option) { return std::find(words.begin(), end, option) != end; };
-  if (is_given("export") && is_given("--json"))
-    return std::count_if(std::begin(profiler::export_formats), std::end(profiler::export_formats),
-                         [&](const profiler::export_format& each) { return is_given(each.option); }) == 1;
-  return is_given("--json");
+  return std::find(words.begin(), end, "--json") != end;
 }
 
 cli_error output_error(const std::system_error& error) {
