@@ -272,6 +272,26 @@ class profile_damage(Profiles):
         self.assertIn("the file ends too early", result.stderr)
         self.assertIn("8 of 8 places: 28.8 s of 28.8 s", result.stdout)  # only names are lost
 
+    def test_a_damaged_byte_among_the_events_is_told_by_every_command_that_reads_them(self):
+        path = self.make("a.tarn", 300000)
+        whole = self.run_tarn("export", "--heaptrack", path).stdout
+        with open(path, "r+b") as file:
+            middle = os.path.getsize(path) // 2
+            file.seek(middle)
+            byte = file.read(1)[0]
+            file.seek(middle)
+            file.write(bytes([byte ^ 0xff]))
+        told = "a.tarn is damaged: a chunk of table 'events' is damaged after "
+        result = self.run_tarn("export", "--heaptrack", path, code=4)
+        self.assertIn(told, result.stderr)
+        self.assertLess(len(result.stdout), len(whole))
+        page = self.path("a.html")
+        result = self.run_tarn("report", "--json", "-o", page, path, code=4)
+        self.assertIn(told, result.stderr)
+        self.assertIn("table 'events' is damaged", json.loads(result.stdout)["damage"])
+        self.assertIn("table 'events' is damaged", self.read(page).replace("\\u0027", "'"))
+        self.run_tarn("show", path)  # reads no events, and the rest is whole
+
     def test_help(self):
         for command in ("show", "diff", "export"):
             text = self.run_tarn(command, "--help").stdout
