@@ -122,7 +122,8 @@ TEST(memory_verdict, what_grew_by_place) {
         {.time_ns = second * 1'000'000'000, .live_bytes = 7.5 * mib * static_cast<double>(second)});
   }
   const std::string text = render_memory_verdict(p);
-  EXPECT_TRUE(text.starts_with("its live blocks still grew at the end: from 30 MiB at 4 s to 60 MiB at 8 s"))
+  EXPECT_TRUE(
+      text.starts_with("its live blocks still grew at the end: from 30 MiB at 4 s to 56.2 MiB at 7.50 s"))
       << text;
   EXPECT_TRUE(has(text, "+40 MiB  load (load.cpp:7); 60 MiB live at the end")) << text;
 }
