@@ -258,5 +258,8 @@ class leaks(ProfileBase):
         status, told, errors = self.leaks(self.record("lost", "sample"))
         self.assertEqual((status, told["known"]), (125, False))
         self.assertIn("mode sample", told["reason"])
+        for row in told["sites"]:
+            self.assertIsInstance(row["live"], int)
+            self.assertGreater(row["live"], 0)
         self.assertIn("mode sample", errors)
         self.assertIn("--mode full", errors)
