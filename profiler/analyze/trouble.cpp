@@ -106,6 +106,8 @@ std::optional<memory_growth> growth_of(const profile& p, bool is_live) {
 double peak_of(const profile& p) {
   double peak = number_in(p.meta, "peak_resident_bytes");
   for (const counter_row& row : p.counters) peak = std::max(peak, row.resident_bytes);
+  if (flag_in(p.meta, "peak_resident_exact")) return peak;
+  for (const memory_row& row : p.memory.rows) peak = std::max(peak, row.sum());
   return peak;
 }
 

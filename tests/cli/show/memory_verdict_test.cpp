@@ -101,6 +101,19 @@ TEST(memory_verdict, parts_that_may_be_nothing_are_one_row) {
   EXPECT_FALSE(has(text, "few1")) << text;
 }
 
+// VmRSS is read before the mappings, between which a program grows.
+TEST(memory_verdict, what_was_resident_is_the_sum_of_its_parts_and_no_more_than_the_peak) {
+  profiler::profile p = holding(400 * mib);
+  p.meta["exit"] = {{"signal", SIGKILL}};
+  p.memory.rows[0].live += 10 * mib;
+  const std::string text = render_memory_verdict(p);
+  EXPECT_TRUE(has(text, "what was resident at 1.50 s, 410 MiB")) << text;
+  EXPECT_TRUE(has(text, "410 MiB   100 %  sum of all mappings")) << text;
+  EXPECT_TRUE(has(text, "its resident memory reached at least 410 MiB")) << text;
+  p.meta["peak_resident_exact"] = true;
+  EXPECT_TRUE(has(render_memory_verdict(p), "its resident memory reached 400 MiB"));
+}
+
 TEST(memory_verdict, a_program_near_its_limit_and_one_that_crashed) {
   profiler::profile p = holding(190 * mib);
   p.meta["memory_limit_bytes"] = 200 * mib;
@@ -123,7 +136,7 @@ TEST(memory_verdict, what_grew_by_place) {
   }
   const std::string text = render_memory_verdict(p);
   EXPECT_TRUE(
-      text.starts_with("its live blocks still grew at the end: from 30 MiB at 4 s to 56.2 MiB at 7.50 s"))
+      text.starts_with("its live blocks still grew at the end: from 30 MiB at 4 s to 56.3 MiB at 7.50 s"))
       << text;
   EXPECT_TRUE(has(text, "+40 MiB  load (load.cpp:7); 60 MiB live at the end")) << text;
 }

@@ -62,6 +62,7 @@ TEST(trouble, near_the_limit_of_the_control_group) {
 TEST(trouble, what_the_recorder_took_is_not_said_to_be_the_programs) {
   profile p = program(2e7, 100 * mib);
   p.memory.rows[0].resident_bytes = 90 * mib;
+  p.memory.rows[0].live = p.memory.rows[1].live = 10 * mib;
   p.memory.rows[0].recorder = 60 * mib;
   p.memory.rows[1].recorder = 80 * mib;  // where most was resident
   EXPECT_EQ(trouble_of(p).recorder_bytes, 80 * mib);
