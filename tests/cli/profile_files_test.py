@@ -102,6 +102,15 @@ class profile_views(Profiles):
         gone = [site for site in changes["sites"] if site["cost"]["after"] == 0]
         self.assertTrue(gone)
 
+    def test_negligible_differences_are_not_listed_one_by_one(self):
+        one, other = self.make("a.tarn"), self.make("c.tarn", 100, 230)
+        def changes(rows):
+            shown = self.run_tarn("diff", "-m", "allocations", "-n", rows, one, other).stdout.split(" where\n")[1]
+            return [abs(float(number.replace(",", ""))) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[unit] for number, unit in
+                    re.findall(r"(?m)^ *[-+]([\d.,]+)([kMG]?) +.*\w", re.sub(r"(?m)^.* others \(.*\n", "", shown))]
+        self.assertLess(min(changes("0")), 0.0009 * max(changes("0")))
+        self.assertGreater(min(changes("1000")), 0.0009 * max(changes("0")))
+
     def test_bad_limits(self):
         path = self.make("a.tarn")
         for expression, phrase in (("cost", "needs > or <"), ("costs>5%", "there is no metric 'costs'"),
