@@ -101,6 +101,31 @@ TEST(memory_verdict, parts_that_may_be_nothing_are_one_row) {
   EXPECT_FALSE(has(text, "few1")) << text;
 }
 
+TEST(memory_verdict, what_a_program_that_ended_by_itself_has_never_freed) {
+  profiler::profile p = holding(100 * mib);
+  profiler::site_figures& f = p.sites[0].figures;
+  f.bytes_at_peak = 100 * mib;
+  f.live = 30000;
+  f.live_bytes = 30 * mib;
+  EXPECT_FALSE(has(render_verdict(p), "freed")) << "it runs";
+  p.meta["exit"] = {{"status", 0}};
+  EXPECT_TRUE(
+      has(render_verdict(p), "  30,000 blocks of 30 MiB were never freed (where: tarn show --by leaks FILE)\n"))
+      << render_verdict(p);
+  p.meta["leaks"] = {{"known", true}};
+  EXPECT_FALSE(has(render_verdict(p), "freed")) << "something points to all of them";
+  f.lost = 1;
+  f.lost_bytes = 9 * mib;
+  EXPECT_FALSE(has(render_verdict(p), "freed")) << "little";
+  f.indirect = 299;
+  f.indirect_bytes = 2 * mib;
+  EXPECT_TRUE(has(render_verdict(p),
+                  "  300 blocks of 11 MiB were lost: never freed, and nothing pointed to them (where: tarn"))
+      << render_verdict(p);
+  p.meta["exit"] = {{"signal", SIGTERM}};
+  EXPECT_FALSE(has(render_verdict(p), "freed")) << "it was still at work";
+}
+
 // VmRSS is read before the mappings, between which a program grows.
 TEST(memory_verdict, what_was_resident_is_the_sum_of_its_parts_and_no_more_than_the_peak) {
   profiler::profile p = holding(400 * mib);
