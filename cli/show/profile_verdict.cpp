@@ -186,12 +186,15 @@ std::string leak_line(const profile& p) {
   const profiler::site_figures sum = sum_of_sites(p);
   const nlohmann::json* const leaks = profiler::member_in(p.meta, "leaks");
   const bool is_known = leaks != nullptr && profiler::flag_in(*leaks, "known");
-  const double blocks = is_known ? sum.lost + sum.indirect : sum.live;
   const double bytes = is_known ? sum.lost_bytes + sum.indirect_bytes : sum.live_bytes;
   if (bytes < least_bytes || bytes < least_share * sum.bytes_at_peak) return "";
-  return fmt::format("  {} block{} of {} were {} (where: tarn show --by leaks FILE)\n", say_count(blocks),
-                     std::round(blocks) == 1 ? "" : "s", profiler::say_bytes(bytes),
-                     is_known ? "lost: never freed, and nothing pointed to them" : "never freed");
+  const std::string what =
+      is_known ? fmt::format("{} in {} blocks were lost: never freed, and nothing pointed to them",
+                             profiler::say_bytes(bytes), say_count(sum.lost + sum.indirect))
+               : say_estimate(base_unit::bytes, bytes,
+                              margin_of(profiler::number_in(p.meta, "sample_bytes") * bytes)) +
+                     " were never freed";
+  return fmt::format("  {} (where: tarn show --by leaks FILE)\n", what);
 }
 
 std::string in_columns(std::string text) {

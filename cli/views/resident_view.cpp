@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What the resident memory of a whole process consisted of: malloc's blocks by site, memory that malloc
-// kept, the program's own mappings, files, stacks and others. A row (memory_row) is one reading of /proc/PID/smaps. The
-// kinds of a row add up to its sum(), which the text calls resident; resident_bytes is VmRSS, read just before, so it
-// differs while the memory grows. The profile has sites and files only for the row of the peak, which is that with most
-// memory in use, and for the last one.
+// What the resident memory of a whole process consisted of: malloc's blocks by site, memory that malloc kept, the program's own
+// mappings, files, stacks and others. A row (memory_row) is one reading of /proc/PID/smaps. Its kinds add up to sum(), which the text
+// calls resident; resident_bytes is VmRSS, read just before. The profile has sites and files only for the row of the peak,
+// which is that with most memory in use, and for the last one.
 #include "cli/views/profile_views.hpp"
 
 #include <fmt/core.h>

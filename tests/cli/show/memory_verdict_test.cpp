@@ -109,9 +109,10 @@ TEST(memory_verdict, what_a_program_that_ended_by_itself_has_never_freed) {
   f.live_bytes = 30 * mib;
   EXPECT_FALSE(has(render_verdict(p), "freed")) << "it runs";
   p.meta["exit"] = {{"status", 0}};
-  EXPECT_TRUE(
-      has(render_verdict(p), "  30,000 blocks of 30 MiB were never freed (where: tarn show --by leaks FILE)\n"))
+  EXPECT_TRUE(has(render_verdict(p), "  30 MiB were never freed (where: tarn show --by leaks FILE)\n"))
       << render_verdict(p);
+  p.meta["sample_bytes"] = mib;
+  EXPECT_TRUE(has(render_verdict(p), "  30 ± 11 MiB were never freed (where")) << render_verdict(p);
   p.meta["leaks"] = {{"known", true}};
   EXPECT_FALSE(has(render_verdict(p), "freed")) << "something points to all of them";
   f.lost = 1;
@@ -120,7 +121,7 @@ TEST(memory_verdict, what_a_program_that_ended_by_itself_has_never_freed) {
   f.indirect = 299;
   f.indirect_bytes = 2 * mib;
   EXPECT_TRUE(has(render_verdict(p),
-                  "  300 blocks of 11 MiB were lost: never freed, and nothing pointed to them (where: tarn"))
+                  "  11 MiB in 300 blocks were lost: never freed, and nothing pointed to them (where: tarn"))
       << render_verdict(p);
   p.meta["exit"] = {{"signal", SIGTERM}};
   EXPECT_FALSE(has(render_verdict(p), "freed")) << "it was still at work";
