@@ -44,6 +44,10 @@ constexpr long repeatable[] = {
     SYS_readv,
     SYS_write,
     SYS_writev,
+    SYS_preadv2,
+    SYS_pwritev2,
+    SYS_sendfile,
+    SYS_splice,
 };
 
 std::uint64_t set_in(const std::string& status, const char* name) {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 // remote_thread: what becomes of the thread if its tracer is killed or gives up, and of its system calls.
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/sem.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <atomic>
 #include <thread>
@@ -147,10 +152,23 @@ TEST_F(left_thread_test, a_call_that_waits_for_the_linkers_lock_is_taken_back) {
 
 #if defined(__x86_64__)
 TEST_F(left_thread_test, system_calls_that_a_stop_ends_with_eintr_are_made_again) {
-  enum kinds { epoll, semaphore, signals };
-  for (const kinds kind : {epoll, semaphore, signals}) {
+  enum kinds { epoll, semaphore, signals, receives, reads, sends, writes, splices };
+  for (const kinds kind : {epoll, semaphore, signals, receives, reads, sends, writes, splices}) {
     child_process child([kind](shared_state& shared) {
       const int poller = epoll_create1(0);
+      // Nobody writes to the socket, or reads what it sends.
+      int ends[2];
+      int piped[2];
+      timeval patience = {0, 200'000};
+      char bytes[4096] = {};
+      iovec buffer = {bytes, sizeof bytes};
+      const int file = memfd_create("sent", 0);
+      if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || pipe(piped) != 0 ||
+          write(file, bytes, sizeof bytes) < 0 ||
+          setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
+          setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0)
+        _exit(1);
+      while (send(ends[0], bytes, sizeof bytes, MSG_DONTWAIT) > 0) continue;
       const int set = semget(IPC_PRIVATE, 1, 0600);
       for (;; shared.rounds.fetch_add(1)) {
         epoll_event event = {};
@@ -163,6 +181,13 @@ TEST_F(left_thread_test, system_calls_that_a_stop_ends_with_eintr_are_made_again
         if (kind == epoll) result = epoll_wait(poller, &event, 1, 200);
         if (kind == semaphore) result = semtimedop(set, &take, 1, &time);
         if (kind == signals) result = sigtimedwait(&mask, nullptr, &time);
+        off_t from = 0;
+        if (kind == receives) result = static_cast<int>(recv(ends[0], bytes, sizeof bytes, 0));
+        if (kind == reads) result = static_cast<int>(preadv2(ends[0], &buffer, 1, -1, 0));
+        if (kind == sends) result = static_cast<int>(sendfile(ends[0], file, &from, sizeof bytes));
+        if (kind == writes) result = static_cast<int>(pwritev2(ends[0], &buffer, 1, -1, 0));
+        if (kind == splices)
+          result = static_cast<int>(splice(ends[0], nullptr, piped[1], nullptr, sizeof bytes, 0));
         if (result < 0 && errno == EINTR) shared.wrong.store(true);
         if (shared.signals.load() != 0) {
           semctl(set, 0, IPC_RMID);
