@@ -164,16 +164,19 @@ std::vector<std::string> places_of(const profiler::difference& changes,
   return places;
 }
 
-// The sites whose change can be told from zero; all others as one row.
+constexpr double least_change = 0.001;  // of the largest one: what a row must have, unless all are asked for
+
+// The sites whose change can be told from zero, and is not negligible; all others as one row.
 void print_sites(const profiler::difference& changes, std::size_t metric_index, std::size_t most,
                  bool colour) {
   const metric& what = profiler::metrics()[metric_index];
   auto sites = by_change(changes, metric_index);
   if (sites.empty()) return;
+  const double least = most == 0 ? 0 : least_change * std::abs(sites.front()->values[metric_index].amount());
   const std::size_t shown = profiler::split_off_others(
-      sites, most == 0 ? sites.size() : most, [metric_index](const site_change* one) {
+      sites, most == 0 ? sites.size() : most, [metric_index, least](const site_change* one) {
         const change& value = one->values[metric_index];
-        return std::pair{std::abs(value.amount()), value.margin};
+        return std::pair{std::abs(value.amount()), std::max(value.margin, least)};
       });
   text_table table({std::string(what.name), "before", "after", "change", "interval"});
   const auto add_row = [&](const change& value, const std::string& interval) {
@@ -200,6 +203,7 @@ void print_sites(const profiler::difference& changes, std::size_t metric_index, 
   bool is_vague = false;
   for (std::size_t index = 0; index < table.rows(); ++index) {
     fmt::print("{}\n", table.row(index, colour, places[index]));
+    if (index >= shown) continue;
     const change& value = sites[index]->values[metric_index];
     is_vague = is_vague || (value.before > 0 && value.margin >= value.before);
   }

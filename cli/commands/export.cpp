@@ -108,7 +108,7 @@ int cmd_export(const std::vector<std::string>& words) {
     throw cli_error(exit_code::usage, "this format is binary and is not written to a terminal",
                     fmt::format("Give a file name: -o {}", format.binary_name));
   }
-  const profiler::profile p = load_for_command(arguments.path, arguments.process, format.detail);
+  profiler::profile p = load_for_command(arguments.path, arguments.process, format.detail);
   output_file output("--output", arguments.output);
   try {
     profiler::export_taker take = [&output](std::string_view piece) { output.write(piece); };
@@ -120,7 +120,8 @@ int cmd_export(const std::vector<std::string>& words) {
     const auto notes = format.write({p, arguments.path, what, arguments.top}, take);
     if (pack) pack->finish();
     output.finish();
-    for (const std::string& note : notes) print_note(note);
+    for (const std::string& note : notes.approximations) print_note(note);
+    add_damage(arguments.path, p, notes.damage);
   } catch (const profiler::profile_error& error) {
     throw as_cli_error(error);
   }

@@ -203,7 +203,6 @@ int cmd_report(const std::vector<std::string>& words) {
                                  ? merge_files(arguments.profiles)
                                  : load_parts_for_command(arguments.profiles.front());
   if (arguments.output.empty()) arguments.output = usual_output(arguments.profiles.front());
-  const std::string damage = loaded.damage;
   std::optional<output_file> output;
   output.emplace("-o", arguments.output);
   profiler::advice_settings settings;
@@ -218,7 +217,9 @@ int cmd_report(const std::vector<std::string>& words) {
     page.slices =
         profiler::slices_of(arguments.profiles.front(),
                             static_cast<std::uint64_t>(profiler::number_in(loaded.meta, "duration_ns")));
+    add_damage(arguments.profiles.front(), loaded, page.slices.damage);
   }
+  const std::string damage = loaded.damage;
   if (!arguments.before.empty()) page.changes = changes_since(arguments.before, arguments.profiles.front());
   const profiler::report_file made =
       loaded.processes.empty() ? profiler::render_report(loaded, profiler::advise(loaded, settings), page)

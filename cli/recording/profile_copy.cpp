@@ -65,7 +65,7 @@ std::unique_ptr<profiler::table_writer> open_copy(const source& from, pid_t prog
 
 void copy_tables(const source& from, profiler::table_writer& out) {
   const bool with_command = from.has_own_command();
-  profiler::read_tables(
+  const profiler::read_outcome outcome = profiler::read_tables(
       from.path(),
       [&out](profiler::table&& one) {
         out.append(one);
@@ -73,6 +73,11 @@ void copy_tables(const source& from, profiler::table_writer& out) {
           throw profiler::profile_error("the recording's file is longer than 4 GiB; copy it yourself");
       },
       [with_command](std::string_view name) { return with_command || name != "command"; });
+  // The recording goes on, so the last chunk may be there in part.
+  if (!outcome.damage.empty() && !outcome.ends_early) {
+    throw profiler::profile_error(
+        fmt::format("the recording's file is damaged: {}; record the program again", outcome.damage_words()));
+  }
 }
 
 }  // namespace

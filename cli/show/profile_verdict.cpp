@@ -18,6 +18,7 @@
 #include "profiler/analyze/places.hpp"
 #include "profiler/analyze/trouble.hpp"
 #include "profiler/format/quantity.hpp"
+#include "profiler/model/known_meta.hpp"
 #include "profiler/model/recorded_command.hpp"
 
 namespace tarn::cli {
@@ -176,6 +177,26 @@ std::string memory_line(const profile& p, const trouble& what) {
          (what.peak_bytes >= much * what.available_bytes() ? most_held(p) : "");
 }
 
+// Of a program that has ended by itself: what nobody freed, if that is a good part of what it ever held.
+std::string leak_line(const profile& p) {
+  constexpr double least_bytes = 1 << 20;
+  constexpr double least_share = 0.1;
+  const nlohmann::json* const end = profiler::member_in(p.meta, "exit");
+  if (end == nullptr || profiler::number_in(*end, "signal") != 0) return "";
+  const profiler::site_figures sum = sum_of_sites(p);
+  const nlohmann::json* const leaks = profiler::member_in(p.meta, "leaks");
+  const bool is_known = leaks != nullptr && profiler::flag_in(*leaks, "known");
+  const double bytes = is_known ? sum.lost_bytes + sum.indirect_bytes : sum.live_bytes;
+  if (bytes < least_bytes || bytes < least_share * sum.bytes_at_peak) return "";
+  const std::string what =
+      is_known ? fmt::format("{} in {} blocks were lost: never freed, and nothing pointed to them",
+                             profiler::say_bytes(bytes), say_count(sum.lost + sum.indirect))
+               : say_estimate(base_unit::bytes, bytes,
+                              margin_of(profiler::number_in(p.meta, "sample_bytes") * bytes)) +
+                     " were never freed";
+  return fmt::format("  {} (where: tarn show --by leaks FILE)\n", what);
+}
+
 std::string in_columns(std::string text) {
   for (std::size_t at = text.find('\t'); at != std::string::npos; at = text.find('\t', at))
     text.replace(at, 1, "  ");
@@ -219,7 +240,7 @@ summary summarise(const profile& p, const std::vector<profiler::advice>& actions
              : render_trouble(p, what) + "  " + cost_line(p, all);
   // A signal that has nothing to do with memory does not say what the program paid.
   if (what.kind == trouble_kind::death && !what.is_memory()) text += amount_line(p) + paying_lines(p, all);
-  text += render_memory_help(p, what);
+  text += leak_line(p) + render_memory_help(p, what);
   if (p.mode != profiler::profile_mode::faults) {
     // Advice is about time. Where memory is the trouble, some of it would make that worse.
     if (what.is_memory())

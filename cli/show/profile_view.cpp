@@ -60,6 +60,12 @@ void warn_of_damage(const std::string& path, const std::string& damage) {
   is_damage_told = true;
 }
 
+void add_damage(const std::string& path, profiler::profile& p, const std::string& more) {
+  if (p.damage.find(more) != std::string::npos) return;
+  warn_of_damage(path, more);
+  p.damage += (p.damage.empty() ? "" : "; ") + more;
+}
+
 bool damage_was_told() { return is_damage_told; }
 
 profiler::profile load_parts_for_command(const std::string& path, profiler::profile_detail detail) {

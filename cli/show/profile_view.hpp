@@ -15,6 +15,8 @@ namespace tarn::cli {
 // Reports on stderr that the file is damaged and was read as far as possible, unless `damage` is empty. The command
 // then ends with exit_code::damaged_profile in place of success (main).
 void warn_of_damage(const std::string& path, const std::string& damage);
+// Of what was read from the file after it was loaded; what is known already is not said again.
+void add_damage(const std::string& path, profiler::profile& p, const std::string& more);
 bool damage_was_told();
 
 // Loads the profile with its symbols: those of the file, or, if the profiler had no time to look them up, looked up

@@ -131,7 +131,7 @@ std::string growing_lines(const profile& p, const profiler::memory_growth& what)
 
 std::string render_held(const profile& p, const memory_row& row) {
   std::string text = fmt::format("  what was resident at {}, {} (in full: tarn show --by rss FILE):\n",
-                                 say_time(static_cast<double>(row.time_ns)), say_bytes(row.resident_bytes));
+                                 say_time(static_cast<double>(row.time_ns)), say_bytes(row.sum()));
   text += part_line(row.live, row, "live blocks", row.live_variance) + held_places(p, row, "live");
   text += part_line(row.rounding, row, text_of(profiler::kind_named("rounding"), p));
   text +=

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ struct leak_line {
   std::string suppressed_by;
 };
 
+// A sampled block counts as one at least, so that less is the rounding of sums.
+bool is_any(double blocks) { return blocks >= 0.5; }
+
 struct leak_sums {
   site_figures shown;
   site_figures suppressed;
@@ -54,10 +58,10 @@ std::vector<leak_line> lines_of(const profile& p, const leak_suppressions& suppr
   std::vector<leak_line> lines;
   for (const site& one : p.sites) {
     const site_figures& figures = one.figures;
-    const bool is_lost = figures.lost > 0 || figures.indirect > 0;
+    const bool is_lost = is_any(figures.lost) || is_any(figures.indirect);
     leak_line line{&one, is_lost ? suppressions.match(p, one) : ""};
     add_live(line.suppressed_by.empty() ? sums.shown : sums.suppressed, figures);
-    if (!line.suppressed_by.empty() || !(is_lost || (with_reachable && figures.live > 0))) continue;
+    if (!line.suppressed_by.empty() || !(is_lost || (with_reachable && is_any(figures.live)))) continue;
     lines.push_back(std::move(line));
   }
   std::stable_sort(lines.begin(), lines.end(), [](const leak_line& left, const leak_line& right) {
@@ -89,8 +93,8 @@ void print_lines(const profile& p, const std::vector<leak_line>& lines, bool kno
     const site_figures& f = line.who->figures;
     std::vector<std::string> row;
     const auto put = [&row](double blocks, double bytes) {
-      row.push_back(blocks > 0 ? profiler::say_count(blocks) : "-");
-      row.push_back(blocks > 0 ? profiler::say_bytes(bytes) : "-");
+      row.push_back(is_any(blocks) ? profiler::say_count(blocks) : "-");
+      row.push_back(is_any(blocks) ? profiler::say_bytes(bytes) : "-");
     };
     if (known) {
       put(f.lost, f.lost_bytes);
@@ -110,7 +114,12 @@ void print_lines(const profile& p, const std::vector<leak_line>& lines, bool kno
     fmt::print("{}\n", table.row(index, colour, places[index]));
 }
 
-nlohmann::json blocks_json(double blocks, double bytes) { return {{"blocks", blocks}, {"bytes", bytes}}; }
+// Estimates, of blocks and bytes that are whole.
+std::int64_t whole(double value) { return std::llround(value); }
+
+nlohmann::json blocks_json(double blocks, double bytes) {
+  return {{"blocks", whole(blocks)}, {"bytes", whole(bytes)}};
+}
 
 nlohmann::json row_json(const profile& p, const leak_line& line, bool known) {
   const std::vector<source_frame> path = frames_of(p, line);
@@ -123,13 +132,13 @@ nlohmann::json row_json(const profile& p, const leak_line& line, bool known) {
                         {"file", where.file},
                         {"line", where.line},
                         {"type", line.who->type},
-                        {"live", f.live},
-                        {"live_bytes", f.live_bytes},
+                        {"live", whole(f.live)},
+                        {"live_bytes", whole(f.live_bytes)},
                         {"frames", frames}};
-  row["lost"] = known ? nlohmann::json(f.lost) : nullptr;
-  row["lost_bytes"] = known ? nlohmann::json(f.lost_bytes) : nullptr;
-  row["indirect"] = known ? nlohmann::json(f.indirect) : nullptr;
-  row["indirect_bytes"] = known ? nlohmann::json(f.indirect_bytes) : nullptr;
+  row["lost"] = known ? nlohmann::json(whole(f.lost)) : nullptr;
+  row["lost_bytes"] = known ? nlohmann::json(whole(f.lost_bytes)) : nullptr;
+  row["indirect"] = known ? nlohmann::json(whole(f.indirect)) : nullptr;
+  row["indirect_bytes"] = known ? nlohmann::json(whole(f.indirect_bytes)) : nullptr;
   return row;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What the resident memory of a whole process consisted of: malloc's blocks by site, memory that malloc
-// kept, the program's own mappings, files, stacks and others. A row (memory_row) is one reading of /proc/PID/smaps. The
-// kinds of a row add up to its sum(); resident_bytes is VmRSS, read just before, so it may differ a little. The profile
-// has sites and files only for the row of the peak, which is that with most memory in use, and for the last one.
+// What the resident memory of a whole process consisted of: malloc's blocks by site, memory that malloc kept, the program's own
+// mappings, files, stacks and others. A row (memory_row) is one reading of /proc/PID/smaps. Its kinds add up to sum(), which the text
+// calls resident; resident_bytes is VmRSS, read just before. The profile has sites and files only for the row of the peak,
+// which is that with most memory in use, and for the last one.
 #include "cli/views/profile_views.hpp"
 
 #include <fmt/core.h>
@@ -71,7 +71,7 @@ void print_split(const profile& p, const memory_row& row, std::size_t most, bool
   const std::string limit =
       what.limit_bytes > 0 ? "; limit of the control group " + profiler::say_bytes(what.limit_bytes) : "";
   print_text(paint(
-      fmt::format("resident {} at {}; {} {} at the peak{}\n", profiler::say_bytes(row.resident_bytes),
+      fmt::format("resident {} at {}; {} {} at the peak{}\n", profiler::say_bytes(row.sum()),
                   profiler::say_time(static_cast<double>(row.time_ns)),
                   what.is_peak_exact ? "exactly" : "at least", profiler::say_bytes(what.peak_bytes), limit),
       style::bold, colour));
@@ -97,7 +97,7 @@ void print_over_time(const profile& p, bool colour) {
   text_table table(std::move(headings));
   for (const memory_row& row : p.memory.rows) {
     std::vector<std::string> cells = {profiler::say_time(static_cast<double>(row.time_ns)),
-                                      profiler::say_bytes(row.resident_bytes)};
+                                      profiler::say_bytes(row.sum())};
     for (const memory_kind& kind : memory_kinds) cells.push_back(profiler::say_bytes(row.*kind.member));
     table.add(cells);
   }

@@ -34,49 +34,71 @@ bool was_cut_off(const profile& p) {
   return end == nullptr || signal_in(p) != 0 || member_in(p.meta, "attached") != nullptr;
 }
 
-// The mean of a figure in equal parts of the time from `from` on; empty if a part has no reading.
-std::optional<std::array<double, growth_parts>> means_of(const profile& p, double counter_row::*figure,
-                                                         std::uint64_t from) {
-  std::array<double, growth_parts> sums{};
-  std::array<double, growth_parts> counts{};
+// What the readings of a figure say of a part of the time.
+struct part_mean {
+  double time_ns = 0;
+  double bytes = 0;
+  double variance = 0;  // of that mean, as the readings scatter
+};
+using part_means = std::array<part_mean, growth_parts>;
+
+// A figure in equal parts of the time from `from` on; empty if a part has no reading. A single reading may be one with a
+// large block that comes and goes.
+std::optional<part_means> means_of(const profile& p, double counter_row::*figure, std::uint64_t from) {
+  std::array<double, growth_parts> times{}, sums{}, squares{}, counts{};
   const std::uint64_t length = p.counters.back().time_ns - from;
   for (const counter_row& row : p.counters) {
     if (row.time_ns < from) continue;
     const std::size_t part =
         std::min<std::size_t>(growth_parts - 1, growth_parts * (row.time_ns - from) / length);
+    times[part] += static_cast<double>(row.time_ns);
     sums[part] += row.*figure;
+    squares[part] += row.*figure * (row.*figure);
     ++counts[part];
   }
+  part_means means;
   for (std::size_t part = 0; part < growth_parts; ++part) {
-    if (counts[part] == 0) return std::nullopt;
-    sums[part] /= counts[part];
+    const double count = counts[part];
+    if (count == 0) return std::nullopt;
+    means[part].time_ns = times[part] / count;
+    means[part].bytes = sums[part] / count;
+    means[part].variance =
+        std::max(0.0, squares[part] / count - means[part].bytes * means[part].bytes) / count;
   }
-  return sums;
+  return means;
+}
+
+// Half the width of the interval of a difference.
+double margin_between(const part_mean& one, const part_mean& other, double sample_bytes) {
+  // Each sampled block stands for so many bytes, and both are counts of them.
+  return margin_of(one.variance + other.variance + sample_bytes * (one.bytes + other.bytes));
 }
 
 // What grows from each part of the time to the next, by half of the mean step at least, and by more than chance explains.
 std::optional<memory_growth> growth_of(const profile& p, bool is_live) {
   const auto from = static_cast<std::uint64_t>(number_in(p.meta, "growth_from_ns"));
   if (from == 0 || p.counters.empty() || p.counters.back().time_ns <= from) return std::nullopt;
-  double counter_row::*const figure = is_live ? &counter_row::live_bytes : &counter_row::resident_bytes;
-  const auto means = means_of(p, figure, from);
+  const auto live = means_of(p, &counter_row::live_bytes, from);
+  const auto means = is_live ? live : means_of(p, &counter_row::resident_bytes, from);
   if (!means) return std::nullopt;
-  const double step = (means->back() - means->front()) / (growth_parts - 1);
+  const double step = (means->back().bytes - means->front().bytes) / (growth_parts - 1);
   for (std::size_t part = 1; part < growth_parts; ++part) {
-    if ((*means)[part] - (*means)[part - 1] < step / 2) return std::nullopt;
+    const part_mean& before = (*means)[part - 1];
+    const part_mean& after = (*means)[part];
+    if (after.bytes - before.bytes + margin_between(before, after, 0) < step / 2) return std::nullopt;
   }
-  const auto first = std::find_if(p.counters.begin(), p.counters.end(),
-                                  [from](const counter_row& row) { return row.time_ns >= from; });
-  const counter_row& last = p.counters.back();
-  // Each sampled block stands for so many bytes, and both ends are counts of them.
   const double sample_bytes = number_in(p.meta, "sample_bytes");
-  const double chance = 1.96 * std::sqrt(sample_bytes * (first->live_bytes + last.live_bytes));
-  const memory_growth found{is_live,      first->time_ns,
-                            last.time_ns, (*first).*figure,
-                            last.*figure, last.live_bytes - first->live_bytes,
-                            chance};
-  const bool counts = step > 0 && found.bytes() > (is_live ? chance : 0) &&
-                      found.bytes() >= (is_live && sample_bytes == 0 ? least_exact_growth : least_growth) &&
+  const memory_growth found{.is_live = is_live,
+                            .is_sampled = sample_bytes > 0,
+                            .from_ns = static_cast<std::uint64_t>(means->front().time_ns),
+                            .to_ns = static_cast<std::uint64_t>(means->back().time_ns),
+                            .from_bytes = means->front().bytes,
+                            .to_bytes = means->back().bytes,
+                            .live_bytes = live->back().bytes - live->front().bytes,
+                            .live_margin = margin_between(live->front(), live->back(), sample_bytes)};
+  const double chance = is_live ? found.live_margin : margin_between(means->front(), means->back(), 0);
+  const bool counts = step > 0 && found.bytes() > chance &&
+                      found.bytes() >= (is_live && !found.is_sampled ? least_exact_growth : least_growth) &&
                       found.bytes() >= least_growth_share * found.to_bytes;
   return counts ? std::optional(found) : std::nullopt;
 }
@@ -84,6 +106,8 @@ std::optional<memory_growth> growth_of(const profile& p, bool is_live) {
 double peak_of(const profile& p) {
   double peak = number_in(p.meta, "peak_resident_bytes");
   for (const counter_row& row : p.counters) peak = std::max(peak, row.resident_bytes);
+  if (flag_in(p.meta, "peak_resident_exact")) return peak;
+  for (const memory_row& row : p.memory.rows) peak = std::max(peak, row.sum());
   return peak;
 }
 
@@ -119,10 +143,13 @@ std::string say_growth(const memory_growth& growth) {
 std::string growth_words(const memory_growth& growth) {
   if (growth.is_live) return "its live blocks still grew at the end: " + say_growth(growth);
   std::string text = "its resident memory still grew at the end: " + say_growth(growth);
-  if (growth.live_bytes + growth.live_margin < growth.bytes() / 2)
+  const double half = growth.bytes() / 2;
+  if (growth.live_bytes + growth.live_margin < half)
     text += "; its live blocks make up less than half of that";
-  else if (growth.live_margin > 0)
-    text += "; samples do not tell whether its live blocks did: record longer, or with --mode full";
+  else if (growth.live_bytes - growth.live_margin < half)
+    text += growth.is_sampled
+                ? "; samples do not tell whether its live blocks did: record longer, or with --mode full"
+                : "; its live blocks rise and fall too much to tell whether they did: record longer";
   return text;
 }
 

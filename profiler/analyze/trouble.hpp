@@ -14,8 +14,10 @@ namespace tarn::profiler {
 // By rank: the first one that applies is the trouble. `peak` and `time` are shares of what there is, of which the larger wins.
 enum class trouble_kind : std::uint8_t { death, peak, growth, time };
 
+// Between the means of the readings of two parts of the time.
 struct memory_growth {
   bool is_live = true;  // of the live blocks' bytes; otherwise of what is resident
+  bool is_sampled = false;
   std::uint64_t from_ns = 0;
   std::uint64_t to_ns = 0;
   double from_bytes = 0;

@@ -138,6 +138,8 @@ void site_table::change_live(living_site& site, double blocks, double bytes) {
   }
   figures.live += blocks;
   figures.live_bytes += bytes;
+  // Each block counts as one at least: what is less is the rounding of the sums.
+  if (figures.live < 0.5) figures.live = figures.live_bytes = 0;
   figures.peak_bytes = std::max(figures.peak_bytes, figures.live_bytes);
   live_ += blocks;
   live_bytes_ += bytes;

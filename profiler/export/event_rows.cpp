@@ -113,13 +113,20 @@ class slicer {
 
 }  // namespace
 
+std::string read_events(const std::string& path, const std::function<void(const table&)>& take) {
+  const read_outcome outcome = read_tables(
+      path, [&take](table&& rows) { take(rows); }, [](std::string_view name) { return name == "events"; });
+  if (outcome.damage.empty() || outcome.ends_early) return {};
+  return outcome.damage_words() + "; what comes before it is shown";
+}
+
 event_slices slices_of(const std::string& path, std::uint64_t duration_ns, std::size_t slices,
                        std::size_t most_cells) {
   slicer made(duration_ns, std::max<std::size_t>(1, slices), most_cells);
-  read_tables(
-      path, [&made](table&& rows) { made.take(rows); },
-      [](std::string_view name) { return name == "events"; });
-  return made.result();
+  const std::string damage = read_events(path, [&made](const table& rows) { made.take(rows); });
+  event_slices result = made.result();
+  result.damage = damage;
+  return result;
 }
 
 }  // namespace tarn::profiler

@@ -5,8 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "profiler/format/table_file.hpp"
 
 namespace tarn::profiler {
 
@@ -23,6 +26,10 @@ enum event_row_kind : std::uint8_t {
   event_delete = 10,
 };
 
+// Passes on the rows of the events, which load_profile() leaves out. Returns what is damaged among them; empty: nothing.
+// That the file ends early is not told here: load_profile() does, unless the recording goes on. Throws profile_error.
+std::string read_events(const std::string& path, const std::function<void(const table&)>& take);
+
 // Of one call path in one slice of the run.
 struct slice_cell {
   std::uint32_t stack = 0;
@@ -35,6 +42,7 @@ struct slice_cell {
 struct event_slices {
   std::vector<std::uint64_t> ends_ns;  // of the slices, which are equally long; empty: the file has no events
   std::vector<slice_cell> cells;       // by stack, then slice; none that is all 0
+  std::string damage = {};             // of read_events()
 };
 
 // Cuts the first `duration_ns` into `slices`, or into fewer where there would be more than `most_cells`. Holds a few dozen bytes for

@@ -36,6 +36,7 @@ std::string export_prometheus(const profile& p, std::size_t most = 100);
 struct heaptrack_outcome {
   bool from_events = false;    // the events are the recorded ones; false: they were generated from the sums
   double each_stands_for = 1;  // this many allocations are combined into one of their total size
+  std::string damage = {};     // of read_events()
 };
 // heaptrack's text, passed in pieces to `take`. A profile with all events (mode full) is written as recorded.
 // Otherwise events are generated such that allocations, bytes, and blocks alive at the peak and at the end agree
@@ -54,6 +55,10 @@ struct export_request {
   const metric& what;  // of formats that have one metric
   std::size_t most = 100;
 };
+struct export_notes {
+  std::vector<std::string> approximations = {};  // sentences: how the format approximates the profile
+  std::string damage = {};                       // of what only the export reads
+};
 using export_taker = std::function<void(std::string_view)>;
 
 struct export_format {
@@ -62,11 +67,10 @@ struct export_format {
   profile_detail detail;    // the parts of the profile that the format contains
   const char* binary_name;  // null: text, which a terminal can show
   bool is_packed;           // by the ending of the file's name
-  // Returns how the format approximates the profile, in sentences. Throws profile_error.
-  std::vector<std::string> (*write)(const export_request& request, const export_taker& take);
+  export_notes (*write)(const export_request& request, const export_taker& take);  // throws profile_error
 };
 
-std::vector<std::string> approximations_of(const heaptrack_outcome& outcome);
+export_notes notes_of(const heaptrack_outcome& outcome);
 
 // A new format is a row here, and a file with its function.
 inline constexpr export_format export_formats[] = {
@@ -74,34 +78,34 @@ inline constexpr export_format export_formats[] = {
      false,
      [](const export_request& from, const export_taker& take) {
        take(export_pprof(from.p));
-       return std::vector<std::string>();
+       return export_notes();
      }},
     {"--collapsed", "Format: collapsed stacks, one line per call path, for flame graphs",
      profile_detail::figures, nullptr, false,
      [](const export_request& from, const export_taker& take) {
        export_collapsed(from.p, from.what, take);
-       return std::vector<std::string>();
+       return export_notes();
      }},
     {"--heaptrack", "Format: heaptrack's text; compressed if FILE ends in .zst or .gz", profile_detail::all,
      nullptr, true,
      [](const export_request& from, const export_taker& take) {
-       return approximations_of(export_heaptrack(from.p, from.path, take));
+       return notes_of(export_heaptrack(from.p, from.path, take));
      }},
     {"--json", "Format: JSON with all figures of all sites", profile_detail::all, nullptr, false,
      [](const export_request& from, const export_taker& take) {
        export_json(from.p, take);
-       return std::vector<std::string>();
+       return export_notes();
      }},
     {"--sqlite", "Format: a database of SQLite, for SQL, DuckDB and pandas", profile_detail::all,
      "profile.sqlite", false,
      [](const export_request& from, const export_taker& take) {
        export_sqlite(from.p, take);
-       return std::vector<std::string>();
+       return export_notes();
      }},
     {"--prometheus", "Format: Prometheus' text, by site", profile_detail::figures, nullptr, false,
      [](const export_request& from, const export_taker& take) {
        take(export_prometheus(from.p, from.most));
-       return std::vector<std::string>();
+       return export_notes();
      }},
 };
 

@@ -13,7 +13,6 @@
 #include "profiler/export/event_rows.hpp"
 #include "profiler/export/exports.hpp"
 #include "profiler/export/packer.hpp"
-#include "profiler/format/table_file.hpp"
 #include "profiler/model/known_meta.hpp"
 
 namespace tarn::profiler {
@@ -59,7 +58,7 @@ class heaptrack_writer {
     heaptrack_outcome outcome;
     write_header();
     write_paths();
-    if (!path.empty() && p_.mode == profile_mode::full) outcome.from_events = write_events(path);
+    if (!path.empty() && p_.mode == profile_mode::full) write_events(path, outcome);
     if (!outcome.from_events) outcome.each_stands_for = make_up_events();
     out_.flush();
     return outcome;
@@ -190,16 +189,11 @@ class heaptrack_writer {
     }
   }
 
-  bool write_events(const std::string& path) {
-    bool any = false;
-    read_tables(
-        path,
-        [&](table&& rows) {
-          any = any || rows.rows != 0;
-          write_event_rows(rows);
-        },
-        [](std::string_view name) { return name == "events"; });
-    return any;
+  void write_events(const std::string& path, heaptrack_outcome& outcome) {
+    outcome.damage = read_events(path, [&](const table& rows) {
+      outcome.from_events = outcome.from_events || rows.rows != 0;
+      write_event_rows(rows);
+    });
   }
 
   // ---- made up ----
@@ -313,8 +307,9 @@ heaptrack_outcome export_heaptrack(const profile& p, const std::string& path,
   return heaptrack_writer(p, take).run(path);
 }
 
-std::vector<std::string> approximations_of(const heaptrack_outcome& outcome) {
-  std::vector<std::string> sentences;
+export_notes notes_of(const heaptrack_outcome& outcome) {
+  export_notes notes{.damage = outcome.damage};
+  std::vector<std::string>& sentences = notes.approximations;
   if (!outcome.from_events) {
     sentences.emplace_back(
         "the profile does not contain all events (only tarn profile --mode full records them); "
@@ -326,7 +321,7 @@ std::vector<std::string> approximations_of(const heaptrack_outcome& outcome) {
                     "counts are {0:.0f} times too low",
                     outcome.each_stands_for));
   }
-  return sentences;
+  return notes;
 }
 
 }  // namespace tarn::profiler

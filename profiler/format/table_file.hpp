@@ -125,6 +125,8 @@ struct read_outcome {
   std::string damage =
       {};  // empty: the whole file; otherwise what was wrong after good_bytes, in a few words
   bool ends_early = false;  // that the file ends within a chunk or a table, as that of a killed writer does
+
+  std::string damage_words() const;  // the damage and where it is; empty: none
 };
 
 // A part of a table that replaces: its rows in one chunk.

@@ -246,6 +246,11 @@ class chunk_reader {
 
 }  // namespace
 
+std::string read_outcome::damage_words() const {
+  if (damage.empty()) return {};
+  return damage + " after " + std::to_string(good_bytes) + " of " + std::to_string(file_bytes) + " bytes";
+}
+
 read_outcome read_tables(const std::string& path, const std::function<void(table&&)>& take,
                          const std::function<bool(std::string_view name)>& wanted, const parts_taker& parts) {
   const open_file file(path);

@@ -71,9 +71,8 @@ void table_writer::go_on() {
   const read_outcome found = read_tables(
       path_, [](table&&) {}, [](std::string_view) { return false; });
   if (!found.damage.empty()) {
-    throw profile_error("nothing can be added to the profile " + path_ + ": " + found.damage + " after " +
-                        std::to_string(found.good_bytes) + " of " + std::to_string(found.file_bytes) +
-                        " bytes; record the program again: tarn profile -- PROGRAM");
+    throw profile_error("nothing can be added to the profile " + path_ + ": " + found.damage_words() +
+                        "; record the program again: tarn profile -- PROGRAM");
   }
   file_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (file_ < 0)

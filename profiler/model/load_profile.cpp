@@ -66,10 +66,8 @@ class loader {
         {"sites", [this](table_part&& part) { take_sites(std::move(part)); }});
     // Of a recording that goes on, or was killed, the last checkpoint may be there in part.
     const bool is_torn = outcome.ends_early && flag_in(p_.meta, "unfinished");
-    if (!outcome.damage.empty() && !is_torn) {
-      remark(outcome.damage + " after " + std::to_string(outcome.good_bytes) + " of " +
-             std::to_string(outcome.file_bytes) + " bytes; what comes before it is shown");
-    }
+    if (!outcome.damage.empty() && !is_torn)
+      remark(outcome.damage_words() + "; what comes before it is shown");
     if (!has_meta_) {
       throw profile_error(
           "the profile " + path_ + " holds nothing that can be shown" +

@@ -255,7 +255,7 @@ json describe_memory(const profile& p, std::size_t most_parts) {
                      {"parts", std::move(parts)}});
   }
   return {{"time_ns", row->time_ns},
-          {"resident_bytes", std::llround(sane_figure(row->resident_bytes))},
+          {"resident_bytes", std::llround(sane_figure(row->sum()))},
           {"untouched", std::llround(sane_figure(row->untouched))},
           {"kinds", std::move(kinds)}};
 }

@@ -102,6 +102,15 @@ class profile_views(Profiles):
         gone = [site for site in changes["sites"] if site["cost"]["after"] == 0]
         self.assertTrue(gone)
 
+    def test_negligible_differences_are_not_listed_one_by_one(self):
+        one, other = self.make("a.tarn"), self.make("c.tarn", 100, 230)
+        def changes(rows):
+            shown = self.run_tarn("diff", "-m", "allocations", "-n", rows, one, other).stdout.split(" where\n")[1]
+            return [abs(float(number.replace(",", ""))) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[unit] for number, unit in
+                    re.findall(r"(?m)^ *[-+]([\d.,]+)([kMG]?) +.*\w", re.sub(r"(?m)^.* others \(.*\n", "", shown))]
+        self.assertLess(min(changes("0")), 0.0009 * max(changes("0")))
+        self.assertGreater(min(changes("1000")), 0.0009 * max(changes("0")))
+
     def test_bad_limits(self):
         path = self.make("a.tarn")
         for expression, phrase in (("cost", "needs > or <"), ("costs>5%", "there is no metric 'costs'"),
@@ -271,6 +280,26 @@ class profile_damage(Profiles):
         result = self.run_tarn("show", path, code=4)
         self.assertIn("the file ends too early", result.stderr)
         self.assertIn("8 of 8 places: 28.8 s of 28.8 s", result.stdout)  # only names are lost
+
+    def test_a_damaged_byte_among_the_events_is_told_by_every_command_that_reads_them(self):
+        path = self.make("a.tarn", 300000)
+        whole = self.run_tarn("export", "--heaptrack", path).stdout
+        with open(path, "r+b") as file:
+            middle = os.path.getsize(path) // 2
+            file.seek(middle)
+            byte = file.read(1)[0]
+            file.seek(middle)
+            file.write(bytes([byte ^ 0xff]))
+        told = "a.tarn is damaged: a chunk of table 'events' is damaged after "
+        result = self.run_tarn("export", "--heaptrack", path, code=4)
+        self.assertIn(told, result.stderr)
+        self.assertLess(len(result.stdout), len(whole))
+        page = self.path("a.html")
+        result = self.run_tarn("report", "--json", "-o", page, path, code=4)
+        self.assertIn(told, result.stderr)
+        self.assertIn("table 'events' is damaged", json.loads(result.stdout)["damage"])
+        self.assertIn("table 'events' is damaged", self.read(page).replace("\\u0027", "'"))
+        self.run_tarn("show", path)  # reads no events, and the rest is whole
 
     def test_help(self):
         for command in ("show", "diff", "export"):

@@ -17,6 +17,12 @@ class rss(ProfileBase):
         result = self.execute(settings.tarn, "show", "--by", "rss", "--json", "-n", "0", self.path("x.prof"), code=0)
         return json.loads(result.stdout)
 
+    def test_the_first_line_has_the_sum_of_the_others(self):
+        self.split("parts")
+        shown = self.execute(settings.tarn, "show", "--by", "rss", self.path("x.prof"), code=0).stdout
+        told = re.search(r"^resident (\S+ \S+) at ", shown).group(1)
+        self.assertRegex(shown, rf"(?m)^ *{re.escape(told)} +100 %  sum of all mappings$")
+
     def part(self, split, kind, function):
         return sum(part["bytes"] for part in split["parts"][kind] if function in part["name"])
 
@@ -258,5 +264,8 @@ class leaks(ProfileBase):
         status, told, errors = self.leaks(self.record("lost", "sample"))
         self.assertEqual((status, told["known"]), (125, False))
         self.assertIn("mode sample", told["reason"])
+        for row in told["sites"]:
+            self.assertIsInstance(row["live"], int)
+            self.assertGreater(row["live"], 0)
         self.assertIn("mode sample", errors)
         self.assertIn("--mode full", errors)

@@ -89,6 +89,17 @@ TEST_F(profile_copy_test, a_file_that_is_no_profile_is_not_copied) {
   EXPECT_FALSE(std::filesystem::exists("named"));
 }
 
+TEST_F(profile_copy_test, a_damaged_profile_is_not_copied_in_part) {
+  const auto middle = std::filesystem::file_size("run.prof");
+  profiler::table_writer("run.prof", profiler::table_writer::start::go_on).append_json("more", "{}");
+  std::fstream file("run.prof", std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(middle) - 1);
+  file.put('\xff');
+  file.close();
+  EXPECT_NE(refusal("run.prof", "").find("is damaged after "), std::string::npos) << refusal("run.prof", "");
+  EXPECT_FALSE(std::filesystem::exists("tarn-7-dump-1.prof"));
+}
+
 // What root's tarn copies of another user's profile belongs to root: it must not carry that user's command.
 TEST_F(profile_copy_test, a_command_is_copied_only_if_this_user_has_recorded_it) {
   setenv("XDG_STATE_HOME", std::filesystem::current_path().c_str(), 1);

@@ -101,6 +101,45 @@ TEST(memory_verdict, parts_that_may_be_nothing_are_one_row) {
   EXPECT_FALSE(has(text, "few1")) << text;
 }
 
+TEST(memory_verdict, what_a_program_that_ended_by_itself_has_never_freed) {
+  profiler::profile p = holding(100 * mib);
+  profiler::site_figures& f = p.sites[0].figures;
+  f.bytes_at_peak = 100 * mib;
+  f.live = 30000;
+  f.live_bytes = 30 * mib;
+  EXPECT_FALSE(has(render_verdict(p), "freed")) << "it runs";
+  p.meta["exit"] = {{"status", 0}};
+  EXPECT_TRUE(has(render_verdict(p), "  30 MiB were never freed (where: tarn show --by leaks FILE)\n"))
+      << render_verdict(p);
+  p.meta["sample_bytes"] = mib;
+  EXPECT_TRUE(has(render_verdict(p), "  30 ± 11 MiB were never freed (where")) << render_verdict(p);
+  p.meta["leaks"] = {{"known", true}};
+  EXPECT_FALSE(has(render_verdict(p), "freed")) << "something points to all of them";
+  f.lost = 1;
+  f.lost_bytes = 9 * mib;
+  EXPECT_FALSE(has(render_verdict(p), "freed")) << "little";
+  f.indirect = 299;
+  f.indirect_bytes = 2 * mib;
+  EXPECT_TRUE(has(render_verdict(p),
+                  "  11 MiB in 300 blocks were lost: never freed, and nothing pointed to them (where: tarn"))
+      << render_verdict(p);
+  p.meta["exit"] = {{"signal", SIGTERM}};
+  EXPECT_FALSE(has(render_verdict(p), "freed")) << "it was still at work";
+}
+
+// VmRSS is read before the mappings, between which a program grows.
+TEST(memory_verdict, what_was_resident_is_the_sum_of_its_parts_and_no_more_than_the_peak) {
+  profiler::profile p = holding(400 * mib);
+  p.meta["exit"] = {{"signal", SIGKILL}};
+  p.memory.rows[0].live += 10 * mib;
+  const std::string text = render_memory_verdict(p);
+  EXPECT_TRUE(has(text, "what was resident at 1.50 s, 410 MiB")) << text;
+  EXPECT_TRUE(has(text, "410 MiB   100 %  sum of all mappings")) << text;
+  EXPECT_TRUE(has(text, "its resident memory reached at least 410 MiB")) << text;
+  p.meta["peak_resident_exact"] = true;
+  EXPECT_TRUE(has(render_memory_verdict(p), "its resident memory reached 400 MiB"));
+}
+
 TEST(memory_verdict, a_program_near_its_limit_and_one_that_crashed) {
   profiler::profile p = holding(190 * mib);
   p.meta["memory_limit_bytes"] = 200 * mib;
@@ -122,7 +161,8 @@ TEST(memory_verdict, what_grew_by_place) {
         {.time_ns = second * 1'000'000'000, .live_bytes = 7.5 * mib * static_cast<double>(second)});
   }
   const std::string text = render_memory_verdict(p);
-  EXPECT_TRUE(text.starts_with("its live blocks still grew at the end: from 30 MiB at 4 s to 60 MiB at 8 s"))
+  EXPECT_TRUE(
+      text.starts_with("its live blocks still grew at the end: from 30 MiB at 4 s to 56.3 MiB at 7.50 s"))
       << text;
   EXPECT_TRUE(has(text, "+40 MiB  load (load.cpp:7); 60 MiB live at the end")) << text;
 }

@@ -234,6 +234,20 @@ TEST(process_model, samples_stand_for_many) {
   EXPECT_EQ(model.figures(model.a).samples, 2);
 }
 
+TEST(process_model, a_site_whose_samples_are_all_freed_holds_nothing) {
+  model_settings settings = exact();
+  settings.full = false;
+  settings.sample_bytes = 1000;
+  recorded model(settings);
+  constexpr std::uint64_t blocks = 50;
+  for (std::uint64_t block = 1; block <= blocks; ++block)
+    model.allocates(block, 0x10000 * block, 16 + 7 * block, model.a);
+  for (std::uint64_t block = 1; block <= blocks; ++block) model.frees_at(100 + block, 0x10000 * block);
+  EXPECT_EQ(model.figures(model.a).live, 0) << "not even the rounding of the sums";
+  EXPECT_EQ(model.figures(model.a).live_bytes, 0);
+  model.validate();
+}
+
 // The distance grows while the process allocates: each block counts by the distance at which it was sampled, from its
 // allocation to its free.
 TEST(process_model, each_sample_stands_for_as_many_as_at_its_own_distance) {

@@ -83,19 +83,29 @@ TEST(event_slices, a_file_without_events_has_none) {
   EXPECT_TRUE(slices_of(file.path(), 100).ends_ns.empty());
 }
 
-TEST(event_slices, what_is_read_of_a_damaged_file_counts) {
+TEST(event_slices, what_is_read_of_a_damaged_file_counts_and_its_damage_is_told) {
   scratch_file file;
   {
     table_writer out(file.path());
     out.append(events_of({{5, event_malloc, 1, 10, 7}}));
     out.append(events_of({{6, event_malloc, 2, 10, 7}}));
   }
-  auto bytes = file.contents();
+  const auto whole = file.contents();
+  EXPECT_EQ(slices_of(file.path(), 100).damage, "");
+  auto bytes = whole;
   bytes.pop_back();
   file.set(bytes);
-  const event_slices found = slices_of(file.path(), 100);
-  ASSERT_EQ(found.cells.size(), 1U);
-  EXPECT_EQ(found.cells[0].allocations, 1);
+  const event_slices cut = slices_of(file.path(), 100);
+  ASSERT_EQ(cut.cells.size(), 1U);
+  EXPECT_EQ(cut.cells[0].allocations, 1);
+  EXPECT_EQ(cut.damage, "") << "the loader tells it";
+  bytes = whole;
+  bytes.back() ^= 1;
+  file.set(bytes);
+  const event_slices flipped = slices_of(file.path(), 100);
+  ASSERT_EQ(flipped.cells.size(), 1U);
+  EXPECT_EQ(flipped.cells[0].allocations, 1);
+  EXPECT_EQ(flipped.damage.find("a chunk of table 'events' is damaged after "), 0U) << flipped.damage;
 }
 
 }  // namespace

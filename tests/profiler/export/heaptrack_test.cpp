@@ -60,7 +60,7 @@ TEST(heaptrack, recorded_events_keep_their_order_and_times) {
   EXPECT_EQ(heaptrack_lines(p, file.path(), &outcome),
             std::string(head) + "c 1\na 40 2\n+ 0\n+ 0\nc 3\nR a\n- 0\na 80 1\n+ 1\n- 0\n");
   EXPECT_TRUE(outcome.from_events);
-  EXPECT_TRUE(approximations_of(outcome).empty());
+  EXPECT_TRUE(notes_of(outcome).approximations.empty());
 }
 
 TEST(heaptrack, an_unknown_call_path_is_the_empty_one) {
@@ -84,13 +84,13 @@ TEST(heaptrack, made_up_events_end_the_blocks_that_did_not_stay) {
   EXPECT_EQ(heaptrack_lines(p, "", &outcome),
             std::string(head) + "a 64 2\n+ 0\n- 0\n+ 0\n- 0\n+ 0\n+ 0\n- 0\n");
   EXPECT_EQ(outcome.each_stands_for, 1);
-  ASSERT_EQ(approximations_of(outcome).size(), 1U);
-  EXPECT_TRUE(approximations_of(outcome)[0].starts_with("the profile does not contain all events"));
+  ASSERT_EQ(notes_of(outcome).approximations.size(), 1U);
+  EXPECT_TRUE(notes_of(outcome).approximations[0].starts_with("the profile does not contain all events"));
 }
 
 TEST(heaptrack, lines_that_stand_for_several_blocks_are_told) {
   const heaptrack_outcome outcome{true, 3};
-  EXPECT_EQ(approximations_of(outcome),
+  EXPECT_EQ(notes_of(outcome).approximations,
             std::vector<std::string>{
                 "each allocation in the output stands for about 3 of its site: bytes are right, "
                 "counts are 3 times too low"});
