@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/random.hpp"
 #include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder_state.hpp"
@@ -234,30 +236,33 @@ bool wants_usable(const thread_state& thread, std::size_t size) {
   return !is_full() || size >= large_block_bytes || (thread.events & (usable_every - 1)) == 1;
 }
 
-// Records how many pages of a block are resident, before it is freed.
+// Records how many pages of a block are resident, before it is freed: of a very long one in proportion to pieces of it, as
+// the program waits.
 void put_residency(thread_state& thread, void* block, std::size_t size) {
   if (size < large_block_bytes) return;
   if (size < always_checked_bytes && (next_random(thread.random) & (check_every - 1)) != 0) return;
+  constexpr std::size_t most_pieces = 64;
+  unsigned char states[1024];
   const std::uintptr_t page = static_cast<std::uintptr_t>(getpagesize());
   // Whole pages only: the pages at both ends may be shared with other blocks.
-  std::uintptr_t at = (reinterpret_cast<std::uintptr_t>(block) + page - 1) & ~(page - 1);
+  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(block) + page - 1) & ~(page - 1);
   const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(block) + size) & ~(page - 1);
-  unsigned char states[1024];
+  const std::size_t pages = begin < end ? (end - begin) / page : 0;
+  const std::size_t step = std::max(sizeof states, pages / most_pieces);
   std::uint64_t checked = 0;
   std::uint64_t resident = 0;
-  while (at < end) {
-    const std::size_t left = (end - at) / page;
-    const std::size_t count = left < sizeof states ? left : sizeof states;
-    if (own_call(SYS_mincore, static_cast<long>(at), static_cast<long>(count * page),
+  for (std::size_t first = 0; first < pages; first += step) {
+    const std::size_t count = std::min(sizeof states, pages - first);
+    if (own_call(SYS_mincore, static_cast<long>(begin + first * page), static_cast<long>(count * page),
                  reinterpret_cast<long>(states)) != 0) {
       return;
     }
     for (std::size_t index = 0; index < count; ++index) resident += states[index] & 1;
     checked += count;
-    at += count * page;
   }
-  put_note(thread, note_kind::checked_pages, checked);
-  put_note(thread, note_kind::resident_pages, resident);
+  if (checked == 0) return;
+  put_note(thread, note_kind::checked_pages, pages);
+  put_note(thread, note_kind::resident_pages, resident * pages / checked);
 }
 
 bool is_to_be_timed(thread_state& thread, std::size_t size) {

@@ -140,6 +140,20 @@ class profile(ProfileBase):
         self.assert_near(self.figures(known, "calloc_read")["fault_pages"], 10 * (922 + 0.1))
         self.assert_near(self.figures(known, "small_blocks")["fault_pages"], 200000 * 80 // PAGE + 391, 0.02)
 
+    def test_of_a_very_long_block_pieces_are_looked_at_when_it_is_freed(self):
+        program = self.compile("long", """#include <stdlib.h>
+            #include <string.h>
+            int main() {
+              for (int i = 0; i < 4; ++i) {
+                char* volatile block = (char*)malloc(1ul << 30);
+                memset(block, 1, 64ul << 20);
+                free(block);
+              }
+            }""", "-O1", "-g", "-fno-builtin")
+        site = self.figures(self.record_program(program), "main")
+        self.assert_near(site["checked_bytes"], 4 * 1024 * MIB)
+        self.assert_near(site["resident_bytes"], 4 * 64 * MIB)
+
     def test_peak_resident_is_the_kernels_however_short(self):
         for mode in ("sample", "full"):
             known = self.profile("spike", mode=mode)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // remote_thread: what becomes of the thread if its tracer is killed or gives up, and of its system calls.
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
