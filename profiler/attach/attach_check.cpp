@@ -206,12 +206,7 @@ attach_error refused_by_system(pid_t process, int scope, bool as_root) {
     return {problem + ": kernel.yama.ptrace_scope is 3, so no process may be traced until the next boot",
             "Start the program under tarn profile."};
   }
-  if (as_root)
-    return {
-        problem + ", even with root's rights",
-        "A container or security module forbids ptrace: start the container with --cap-add SYS_PTRACE, or the "
-        "program under tarn profile."};
-  if (scope == 1 || scope == 2) {
+  if (!as_root && (scope == 1 || scope == 2)) {
     return {
         fmt::format("{}: kernel.yama.ptrace_scope is {}, so only {}", problem, scope,
                     scope == 1 ? "a parent may trace its children" : "root may trace"),
@@ -220,9 +215,10 @@ attach_error refused_by_system(pid_t process, int scope, bool as_root) {
             scope == 1 ? " Or start the program under tarn: tarn profile --paused -- PROGRAM ARG..." : "")};
   }
   return {
-      problem,
-      "If it has changed its rights since its start: attach as root. If a container or security module forbids "
-      "ptrace: start the container with --cap-add SYS_PTRACE, or the program under tarn profile."};
+      problem + (as_root ? ", even with root's rights" : ""),
+      std::string(as_root ? "" : "If it has changed its rights since its start: attach as root. ") +
+          "If a container or security module forbids ptrace: start the container with --cap-add SYS_PTRACE, or "
+          "the program under tarn profile."};
 }
 
 attach_error refused_by_system(pid_t process) {
