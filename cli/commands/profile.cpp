@@ -309,6 +309,7 @@ struct recorded_run {
   foreground_result result;
   std::string failure;                       // why the recording ended early; empty: it did not
   std::string load_problem;                  // why the load did not run as it should; empty: it did
+  std::string unwritten;                     // why a profile could not be written; empty: all were
   std::optional<recorded_profile> provable;  // with --prove
 };
 
@@ -341,6 +342,9 @@ recorded_run record_program(const recording_settings& settings, start_request& r
     if (run.failure.empty()) daemons.follow(record, !arguments.json);
     record.finish();
     print_result(record, arguments, run.result);
+    for (const auto& file : record.files()) {
+      if (run.unwritten.empty()) run.unwritten = file.problem;
+    }
     if (arguments.prove && run.failure.empty()) run.provable = main_file(record);
   } catch (const profile_error& error) {
     throw as_cli_error(error);
@@ -384,6 +388,10 @@ int cmd_profile(const std::vector<std::string>& words) {
   if (!run.load_problem.empty()) {
     throw cli_error(exit_code::refused, "nothing could be measured: " + run.load_problem,
                     "Try the load by hand: it must end with status 0 while the server runs.");
+  }
+  if (!run.unwritten.empty()) {
+    throw cli_error(exit_code::refused, "a profile could not be written: " + run.unwritten,
+                    "Give -o a place with room; the program itself has ended as it would have.");
   }
   if (run.provable) prove_recorded(std::move(*run.provable), arguments, monotonic_seconds() - begin);
   // SIGTERM was how the server was asked to end.

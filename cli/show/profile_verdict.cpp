@@ -248,7 +248,10 @@ summary summarise(const profile& p, const std::vector<profiler::advice>& actions
     else
       add_advice(p, actions, is_proven_next, made);
   }
-  if (p.lost_events > 0) made.next += fmt::format("  {:.0f} events were lost\n", p.lost_events);
+  if (p.lost_events > 0) {
+    made.next += fmt::format("  {} event{} lost\n", profiler::say_count(p.lost_events),
+                             p.lost_events == 1 ? " was" : "s were");
+  }
   return made;
 }
 

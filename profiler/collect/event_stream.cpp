@@ -26,7 +26,7 @@ std::uint64_t address_of(std::uint64_t word) { return word >> address_shift << 3
 
 constexpr std::uint64_t unrecorded_block = 8;
 constexpr std::uint64_t most_halvings = 32;
-constexpr std::size_t most_nodes = std::size_t{1} << 22;
+constexpr std::size_t most_nodes = std::size_t{1} << 23;  // as many as a recorder counts
 
 }  // namespace
 

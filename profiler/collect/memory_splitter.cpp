@@ -21,6 +21,7 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::size_t most_rows = 1024;
+constexpr std::size_t blocks_at_once = 1024;
 constexpr std::uint64_t longest_interval_ns = 12'800'000'000;
 constexpr std::size_t most_parts = 2000;  // of one kind; the smallest ones are summed up in one
 constexpr const char* recorder_file = "libtarn_record.so";
@@ -146,8 +147,20 @@ struct memory_splitter::split {
     double variance = 0;
   };
 
-  split(std::uint32_t process, std::vector<mapping> all, const process_model& known)
-      : mappings(std::move(all)), model(known), pages(mappings.size()) {
+  struct placed_block {
+    std::uint64_t address;
+    std::uint64_t size;
+    double weight;
+    std::uint32_t site;
+  };
+
+  split(std::uint32_t process, std::vector<mapping> all, const process_model& known,
+        const std::function<void()>& between)
+      : mappings(std::move(all)), model(known), meanwhile(between), pages(mappings.size()) {
+    blocks.reserve(model.known_blocks());
+    model.for_each_living([this](const living_block& block, double weight) {
+      blocks.push_back({block.address, block.size, weight, block.site});
+    });
     const std::string path = "/proc/" + std::to_string(process) + "/pagemap";
     pagemap = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   }
@@ -174,6 +187,8 @@ struct memory_splitter::split {
 
   std::vector<mapping> mappings;
   const process_model& model;
+  const std::function<void()>& meanwhile;
+  std::vector<placed_block> blocks;  // the model's may change meanwhile
   std::vector<std::optional<resident_pages>> pages;
   std::vector<memory_piece> pieces;
   std::map<std::uint32_t, site_bytes> live;
@@ -213,21 +228,22 @@ void memory_splitter::split::take_files() {
 
 void memory_splitter::split::take_blocks(std::set<std::uint64_t>& anchors) {
   memory_piece* last = nullptr;
-  model.for_each_living([&](const living_block& block, double weight) {
-    if (last == nullptr || block.address < last->start || block.address >= last->end)
-      last = piece_at(pieces, block.address);
-    if (last == nullptr || last->use == memory_use::mapped) return;
+  for (std::size_t index = 0; index < blocks.size(); ++index) {
+    const auto& [address, size, weight, of_site] = blocks[index];
+    if (index % blocks_at_once == 0) meanwhile();
+    if (last == nullptr || address < last->start || address >= last->end) last = piece_at(pieces, address);
+    if (last == nullptr || last->use == memory_use::mapped) continue;
     if (last->use != memory_use::heap) {
       last->use = memory_use::heap;
-      anchors.insert(block.address);
+      anchors.insert(address);
     }
-    const double resident = pages_of(last->whole).bytes_in(block.address, block.address + block.size);
-    row.untouched += weight * std::max(0.0, static_cast<double>(block.size) - resident);
-    if (resident <= 0) return;
-    site_bytes& site = live[block.site];
+    const double resident = pages_of(last->whole).bytes_in(address, address + size);
+    row.untouched += weight * std::max(0.0, static_cast<double>(size) - resident);
+    if (resident <= 0) continue;
+    site_bytes& site = live[of_site];
     site.bytes += weight * resident;
     site.variance += resident * resident * weight * (weight - 1);
-  });
+  }
 }
 
 void memory_splitter::split::take_pieces() {
@@ -281,17 +297,19 @@ void memory_splitter::split::take_heap() {
 
 // The parts of what malloc keeps, by the sites whose blocks pin it. Only if all blocks are known.
 void memory_splitter::split::take_pinned() {
-  pinned_memory pinned;
-  bool is_exact = true;
-  model.for_each_living([&](const living_block& block, double weight) {
-    is_exact = is_exact && weight == 1;
-    const memory_piece* const piece = is_exact ? piece_at(pieces, block.address) : nullptr;
-    if (piece == nullptr || piece->use != memory_use::heap) return;
+  const bool is_exact =
+      std::all_of(blocks.begin(), blocks.end(), [](const placed_block& one) { return one.weight == 1; });
+  if (!is_exact || row.kept <= 0) return;
+  pinned_memory pinned(meanwhile);
+  for (std::size_t index = 0; index < blocks.size(); ++index) {
+    const placed_block& block = blocks[index];
+    if (index % blocks_at_once == 0) meanwhile();
+    const memory_piece* const piece = piece_at(pieces, block.address);
+    if (piece == nullptr || piece->use != memory_use::heap) continue;
     const double bytes = static_cast<double>(block.size) * (1 + model.rounding_of(block.site));
     const auto end = block.address + static_cast<std::uint64_t>(std::llround(std::max(bytes, 1.0)));
     pinned.add_block(block.address, std::min(end, piece->end), block.site);
-  });
-  if (!is_exact || row.kept <= 0) return;
+  }
   for (const memory_piece& piece : pieces) {
     if (piece.use != memory_use::heap || piece.resident_bytes <= 0) continue;
     const resident_pages& there = pages_of(piece.whole);
@@ -337,11 +355,12 @@ void validate(const memory_row& row, const std::vector<mapping>& mappings) {
   TARN_INVARIANT("memory_splitter", &row, std::abs(row.sum() - resident) <= 1e-9 * (1 + resident));
 }
 
-bool memory_splitter::take(std::uint32_t process, const process_model& model, std::uint64_t time_ns) {
+bool memory_splitter::take(std::uint32_t process, const process_model& model, std::uint64_t time_ns,
+                           const std::function<void()>& meanwhile) {
   const double resident = resident_bytes_of(process);
   auto mappings = read_mappings(process);
   if (!mappings || resident <= 0) return false;
-  split now(process, std::move(*mappings), model);
+  split now(process, std::move(*mappings), model, meanwhile);
   now.row.time_ns = time_ns;
   now.row.resident_bytes = resident;
   now.pieces = pieces_of(now.mappings, model, anchors_);

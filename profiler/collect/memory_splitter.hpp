@@ -47,8 +47,10 @@ void validate(const memory_row& row, const std::vector<mapping>& mappings);
 
 class memory_splitter {
  public:
-  // Adds a row for the present moment. False: the process has ended, or its maps may not be read.
-  bool take(std::uint32_t process, const process_model& model, std::uint64_t time_ns);
+  // Adds a row for the present moment. False: the process has ended, or its maps may not be read. `meanwhile` is called
+  // again and again; the model may take events in it.
+  bool take(std::uint32_t process, const process_model& model, std::uint64_t time_ns,
+            const std::function<void()>& meanwhile);
   memory_history history() const;
   std::uint64_t interval_ns() const noexcept { return interval_ns_; }
 

@@ -11,7 +11,7 @@ namespace tarn::profiler {
 void pinned_memory::mark_blocks() {
   if (marked_) return;
   marked_ = true;
-  for (const block& one : blocks_) {
+  for_each_block([this](const block& one) {
     for (std::uint64_t page = one.start / page_bytes; page <= (one.end - 1) / page_bytes; ++page) {
       place& at = pages_[page];
       const std::uint64_t from = std::max(one.start, page * page_bytes);
@@ -21,7 +21,7 @@ void pinned_memory::mark_blocks() {
     }
     for (std::uint64_t cell = one.start / cell_bytes; cell <= (one.end - 1) / cell_bytes; ++cell)
       ++cells_[cell].blocks;
-  }
+  });
 }
 
 void pinned_memory::add_range(std::uint64_t start, std::uint64_t end,
@@ -29,6 +29,7 @@ void pinned_memory::add_range(std::uint64_t start, std::uint64_t end,
   mark_blocks();
   for (std::uint64_t cell = start / cell_bytes; cell * cell_bytes < end; ++cell) {
     const std::uint64_t cell_end = std::min((cell + 1) * cell_bytes, end);
+    if (cell % cells_at_once == 0) meanwhile_();
     std::uint64_t from = std::max(cell * cell_bytes, start);
     const auto in_cell = cells_.find(cell);
     if (in_cell == cells_.end()) {
@@ -54,14 +55,14 @@ void pinned_memory::divide() {
   };
   for (auto& [number, page] : pages_) set_share(page);
   for (auto& [number, cell] : cells_) set_share(cell);
-  for (const block& one : blocks_) {
+  for_each_block([this](const block& one) {
     double share = 0;
     for (std::uint64_t page = one.start / page_bytes; page <= (one.end - 1) / page_bytes; ++page)
       share += pages_[page].share;
     for (std::uint64_t cell = one.start / cell_bytes; cell <= (one.end - 1) / cell_bytes; ++cell)
       share += cells_[cell].share;
     by_site_[one.site] += share;
-  }
+  });
   if (os::is_check_due(blocks_.size())) validate();
 }
 

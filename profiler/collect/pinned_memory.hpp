@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace tarn::profiler {
@@ -23,6 +24,9 @@ class pinned_memory {
  public:
   static constexpr std::uint64_t page_bytes = 4096;
   static constexpr std::uint64_t cell_bytes = 65536;
+
+  // `meanwhile` is called again and again while it takes long.
+  explicit pinned_memory(std::function<void()> meanwhile = [] {}) : meanwhile_(std::move(meanwhile)) {}
 
   // Requires: no two blocks overlap.
   void add_block(std::uint64_t start, std::uint64_t end, std::uint32_t site) {
@@ -54,7 +58,18 @@ class pinned_memory {
   };
 
   void mark_blocks();
+  template <class Visit>
+  void for_each_block(Visit visit) {
+    for (std::size_t index = 0; index < blocks_.size(); ++index) {
+      if (index % blocks_at_once == 0) meanwhile_();
+      visit(blocks_[index]);
+    }
+  }
 
+  static constexpr std::size_t blocks_at_once = 1024;
+  static constexpr std::size_t cells_at_once = 64;
+
+  std::function<void()> meanwhile_;
   std::vector<block> blocks_;
   std::unordered_map<std::uint64_t, place> pages_;  // by number; with blocks
   std::unordered_map<std::uint64_t, place> cells_;

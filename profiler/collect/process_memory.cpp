@@ -2,6 +2,7 @@
 #include "profiler/collect/process_memory.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -9,6 +10,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 
@@ -62,8 +65,25 @@ bool process_memory::waits_at_end() const noexcept {
 double process_memory::lost_events() const noexcept {
   // relaxed: independent counters
   return static_cast<double>(page_->lost_nested.load(std::memory_order_relaxed)) +
-         static_cast<double>(page_->lost_waiting.load(std::memory_order_relaxed)) +
-         static_cast<double>(page_->lost_threads.load(std::memory_order_relaxed));
+         static_cast<double>(page_->lost_waiting.load(std::memory_order_relaxed));
+}
+
+std::vector<std::string> process_memory::losses() const {
+  std::vector<std::string> all;
+  // relaxed, both: independent counters
+  if (const auto events = static_cast<double>(page_->lost_waiting.load(std::memory_order_relaxed));
+      events > 0) {
+    all.push_back(
+        fmt::format("{} event{} lost while tarn stood still (was it stopped?): sums are lower bounds",
+                    say_count(events), events == 1 ? " was" : "s were"));
+  }
+  if (const auto threads = static_cast<double>(page_->lost_threads.load(std::memory_order_relaxed));
+      threads > 0) {
+    all.push_back(
+        fmt::format("{} thread{} not recorded, as there is room for {} at a time: sums are lower bounds",
+                    say_count(threads), threads == 1 ? " was" : "s were", say_count(most_rings_)));
+  }
+  return all;
 }
 
 }  // namespace tarn::profiler

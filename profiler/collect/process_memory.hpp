@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "profiler/record/session.hpp"
 
@@ -38,6 +40,8 @@ class process_memory {
   std::atomic<std::uint32_t>& released() noexcept { return page_->released; }
   // Events that the process could not put into a ring.
   double lost_events() const noexcept;
+  // What the process could not record of this, as sentences for the profile.
+  std::vector<std::string> losses() const;
 
  private:
   process_memory(void* memory, std::size_t bytes, std::uint32_t ring_words);

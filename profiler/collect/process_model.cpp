@@ -14,6 +14,8 @@ namespace {
 // Limits for one process, whatever its rings claim, as they bound the collector's memory. Beyond a limit, further items are
 // counted with others, or not followed.
 constexpr std::size_t most_paths = std::size_t{1} << 22;
+// Besides these, and besides site_table::most_sites: functions that call malloc, without their callers.
+constexpr std::size_t most_without_callers = std::size_t{1} << 16;
 constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;  // of a thread
 constexpr std::size_t most_mappings = std::size_t{1} << 20;
 constexpr std::uint64_t most_number = (std::uint64_t{1} << 56) - 1;  // of living_block::number
@@ -31,7 +33,24 @@ process_model::process_model(const model_settings& settings)
 std::uint32_t process_model::node(std::uint32_t parent, std::uint64_t address) {
   if (parent >= stacks().size()) parent = 0;
   if (stacks().size() < most_paths) return paths_.find_or_add(parent, address);
-  return paths_.find(parent, address, parent);
+  const std::uint32_t known = paths_.find(parent, address, 0);
+  return known != 0 ? known : node_without_callers(address);
+}
+
+std::uint32_t process_model::node_without_callers(std::uint64_t address) {
+  if (stacks().size() < most_paths + most_without_callers) return paths_.find_or_add(0, address);
+  return paths_.find(0, address, 0);
+}
+
+std::uint32_t process_model::site_of(std::uint32_t node, double events) {
+  if (node >= stacks().size()) node = 0;
+  const bool is_full = sites_.size() >= site_table::most_sites && !sites_.has(node);
+  if (is_full) {
+    node = node_without_callers(stacks()[node].address);
+    if (sites_.size() >= site_table::most_sites + most_without_callers && !sites_.has(node)) node = 0;
+  }
+  if (is_full || (stacks().size() >= most_paths && stacks()[node].parent == 0)) without_callers_ += events;
+  return sites_.of_node(node, stacks().size());
 }
 
 // ---- threads ----
@@ -133,9 +152,9 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   thread_state& owner = thread_states_[thread];
   end_run(owner);
   end_odd_block(event);
-  const std::uint32_t index = sites_.of_node(event.node, stacks().size());
-  living_site& site = sites_[index];
   const double weight = weights_.of(event.size, event.halvings);
+  const std::uint32_t index = site_of(event.node, weight);
+  living_site& site = sites_[index];
   count_block(site, event, weight);
 
   living_block block;
@@ -265,7 +284,7 @@ void process_model::realloc_ends(std::uint32_t thread, const allocation_event& e
 void process_model::mapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address,
                            std::uint64_t bytes, std::uint32_t node) {
   unmapped(thread, time_ns, address, bytes);
-  const std::uint32_t index = sites_.of_node(node, stacks().size());
+  const std::uint32_t index = site_of(node, 1);
   site_figures& figures = sites_[index].figures;
   figures.samples += 1;
   figures.maps += 1;
@@ -339,7 +358,8 @@ void process_model::absorb(const process_model& child) {
   const std::vector<site_times> times = child.times_.of_sites(child.sites_);
   for (std::size_t index = 0; index < child.sites_.size(); ++index) {
     const living_site& from = child.sites_.all()[index];
-    sites_[sites_.of_node(nodes[from.stack], stacks().size())].absorb(from, times[index]);
+    sites_[site_of(nodes[from.stack], from.figures.allocations + from.figures.maps)].absorb(from,
+                                                                                            times[index]);
   }
   allocations_ += child.allocations_;
   frees_ += child.allocations_;

@@ -32,7 +32,7 @@ class process_model {
 
   explicit process_model(const model_settings& settings);
 
-  // The node of `address` below `parent`; beyond the limit on nodes, `parent`.
+  // The node of `address` below `parent`; beyond the limit on nodes, that of `address` without callers.
   std::uint32_t node(std::uint32_t parent, std::uint64_t address);
   // Adds a thread that begins, and returns its index in the table of threads.
   std::uint32_t begin_thread(std::uint32_t id, std::uint64_t time_ns);
@@ -89,6 +89,9 @@ class process_model {
   bool events_cut() const noexcept { return events_.is_cut(); }
   std::size_t joined_threads() const noexcept { return threads_.joined(); }
 
+  // Allocations and mappings whose callers are left out, as there are more call paths than are kept.
+  double without_callers() const noexcept { return without_callers_; }
+  std::size_t known_blocks() const noexcept { return blocks_.size(); }
   // Visits each known living block, with the number of blocks that it stands for.
   template <class Visit>
   void for_each_living(Visit visit) const {
@@ -154,6 +157,9 @@ class process_model {
   void remove_block(std::uint32_t thread, const living_block& block, const release_event& event);
   void drop_moving(std::uint32_t thread);
   void end_run(thread_state& thread);
+  std::uint32_t node_without_callers(std::uint64_t address);
+  // The site at the end of the call path `node`.
+  std::uint32_t site_of(std::uint32_t node, double events);
   void join_ended_threads();
   void check() const;
 
@@ -172,6 +178,7 @@ class process_model {
   double allocations_ = 0;
   double frees_ = 0;
   double bytes_ = 0;
+  double without_callers_ = 0;
   double odd_events_ = 0;  // allocations at the address of a living block, or at 0; reallocs without an end
 };
 

@@ -46,16 +46,21 @@ void process_watch::plan_checkpoint(std::uint64_t now, std::uint64_t took_ns, st
 }
 
 void process_watch::split_memory_when_due(std::uint32_t process, const process_model& model, double resident,
-                                          std::uint64_t time_ns) {
+                                          std::uint64_t time_ns, const std::function<void()>& meanwhile) {
   const double live = model.live_bytes();
   const bool grows = (resident > growth * split_resident_ || live > growth * split_live_) &&
                      split_spent_ns_ * growth_share <= time_ns;
   if (time_ns < next_split_ns_ && !grows) return;
   const std::uint64_t begin = thread_clock_ns();
-  memory_.take(process, model, time_ns);
+  std::uint64_t others_ns = 0;
+  memory_.take(process, model, time_ns, [&meanwhile, &others_ns] {
+    const std::uint64_t before = thread_clock_ns();
+    meanwhile();
+    others_ns += thread_clock_ns() - before;
+  });
   split_resident_ = std::max(split_resident_, resident);
   split_live_ = std::max(split_live_, live);
-  const std::uint64_t took = thread_clock_ns() - begin;
+  const std::uint64_t took = thread_clock_ns() - begin - others_ns;
   split_spent_ns_ += took;
   next_split_ns_ = time_ns + std::max(memory_.interval_ns(), took * split_share);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -32,13 +33,15 @@ class process_watch {
 
   timeline& counters() noexcept { return counters_; }
   const timeline& counters() const noexcept { return counters_; }
-  void split_memory(std::uint32_t process, const process_model& model, std::uint64_t time_ns) {
-    memory_.take(process, model, time_ns);
+  // `meanwhile`: as in memory_splitter.
+  void split_memory(std::uint32_t process, const process_model& model, std::uint64_t time_ns,
+                    const std::function<void()>& meanwhile) {
+    memory_.take(process, model, time_ns, meanwhile);
   }
   // The same when it is time for it: after an interval, and at once when more memory is `resident`, or live, than at any
   // split before; as long as splits take a small part of the time.
   void split_memory_when_due(std::uint32_t process, const process_model& model, double resident,
-                             std::uint64_t time_ns);
+                             std::uint64_t time_ns, const std::function<void()>& meanwhile);
   memory_history memory() const { return memory_.history(); }
 
   // True the first time: the process is to be asked to wait at its end.

@@ -15,6 +15,7 @@
 #include "profiler/analyze/symbols.hpp"
 #include "profiler/collect/fault_watch.hpp"
 #include "profiler/collect/process_summary.hpp"
+#include "profiler/format/quantity.hpp"
 
 namespace tarn::profiler {
 
@@ -143,12 +144,14 @@ bool recorded_process::look_closely(std::uint64_t now) {
   return false;
 }
 
-bool recorded_process::look(std::uint64_t now, std::size_t processes) {
+bool recorded_process::look(std::uint64_t now, std::size_t processes,
+                            const std::function<void()>& meanwhile) {
   if (watch_.are_counters_due(now)) {
     read_counters(false);
     // No split for a process without a file, and none after the last one, which look_at_end makes.
     if (!watch_.has_seen_end() && is_worth_a_file()) {
-      watch_.split_memory_when_due(who_.pid, model_, usage_.last().resident_bytes, now - who_.start_ns);
+      watch_.split_memory_when_due(who_.pid, model_, usage_.last().resident_bytes, now - who_.start_ns,
+                                   meanwhile);
     }
     watch_.plan_counters(now, processes);
   }
@@ -180,13 +183,14 @@ std::string recorded_process::no_leaks_because() const {
   if (around_.settings.is_attached()) return "blocks from before tarn attach are not known";
   if (rings_.is_overwritten()) return "the program has overwritten some of what its recorder told";
   if (rings_.memory()->lost_events() > 0) return "events were lost";
-  // relaxed: nothing else depends on it
+  // relaxed, both: nothing else depends on them
+  if (rings_.page()->lost_threads.load(std::memory_order_relaxed) > 0) return "not all threads were recorded";
   if (rings_.page()->silent_because.load(std::memory_order_relaxed) != silence::none)
     return "the recording ended before the program";
   return "";
 }
 
-void recorded_process::look_at_end(const std::function<void()>& beat) {
+void recorded_process::look_at_end(const std::function<void()>& meanwhile) {
   if (!has_recorder() || watch_.has_seen_end() || !rings_.memory()->waits_at_end()) return;
   // Another process may have got the same id since.
   const auto status = read_process(who_.pid);
@@ -203,9 +207,9 @@ void recorded_process::look_at_end(const std::function<void()>& beat) {
   usage_.set_peak_exact(peak > 0);
   raise_peak(peak);
   read_counters(true);
-  watch_.split_memory(who_.pid, model_, raw_clock_ns() - who_.start_ns);
+  watch_.split_memory(who_.pid, model_, raw_clock_ns() - who_.start_ns, meanwhile);
   if (stopped) {
-    leaks = look_for_leaks({who_.pid, rings_.page()->allocator_start, beat}, model_, *stopped);
+    leaks = look_for_leaks({who_.pid, rings_.page()->allocator_start, meanwhile}, model_, *stopped);
     for (const lost_blocks& one : leaks.lost) model_.set_lost(one);
   }
   stopped.reset();
@@ -309,6 +313,12 @@ nlohmann::json recorded_process::refusals() const {
   }
   add(why_without_clock());
   if (faults.lost() > 0) add(fmt::format("{:.0f} page faults were lost: they came too fast", faults.lost()));
+  if (model_.without_callers() > 0) {
+    add(fmt::format(
+        "there are more call paths than a profile holds: of {} allocations only the function that called malloc is "
+        "known, without its callers",
+        say_count(std::round(model_.without_callers()))));
+  }
   if (model_.events_cut()) add(fmt::format("the events table ends after {} events", most_events));
   for (std::string& why : rings_.refusals()) add(std::move(why));
   add(output_.without_events());

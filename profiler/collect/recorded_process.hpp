@@ -55,13 +55,13 @@ class recorded_process {
   void touch(const page_fault& fault);                        // mode faults
   void name_thread(std::uint32_t id, const std::string& name) { model_.name_thread_by_id(id, name); }
 
-  // Reads what is due. True: the process has ended. `processes`: so many are looked at in turn.
-  bool look(std::uint64_t now, std::size_t processes);
+  // Reads what is due. True: the process has ended. `processes`: so many are looked at in turn. `meanwhile` is called often
+  // while it takes long; what comes from processes may be taken in it.
+  bool look(std::uint64_t now, std::size_t processes, const std::function<void()>& meanwhile);
   // Writes a checkpoint if one is due.
   void save_when_due(std::uint64_t now);
-  // If it waits at its end: what its memory consists of, and which blocks can be reached. It waits as long as `beat`,
-  // called some times a second, shows that the collector works.
-  void look_at_end(const std::function<void()>& beat);
+  // If it waits at its end: what its memory consists of, and which blocks can be reached. `meanwhile`: as in look.
+  void look_at_end(const std::function<void()>& meanwhile);
   void read_counters(bool at_end);
 
   // By exec. `at_exec`: the process's figures at that time; null: not known.

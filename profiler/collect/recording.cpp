@@ -21,6 +21,7 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::uint64_t look_at_one_every_ns = second_ns / 100;
+constexpr std::uint64_t take_every_ns = second_ns / 200;  // at least, during long work
 constexpr std::uint64_t first_clock_lasts_ns = second_ns;
 constexpr std::size_t many_faults = 500;  // in one drain
 constexpr std::size_t most_looks = 32;    // processes looked at in one round
@@ -258,10 +259,15 @@ void recording::add_process(arrival&& from) {
 
 // ---- looks ----
 
-// Tells processes that wait that the collector works.
-void recording::beat() {
-  // relaxed: only that it changes matters
-  session_->header().beat.fetch_add(1, std::memory_order_relaxed);
+// No process arrives or ends in it, and it is no round: those that wait for more than room in a ring would count too many. It may
+// take half of the time.
+void recording::take_meanwhile() {
+  const std::uint64_t now = raw_clock_ns();
+  if (!session_ || now < next_taking_ns_) return;
+  take_kernel_events();
+  for (const auto& process : tree_.all()) process->drain(now);
+  const std::uint64_t end = raw_clock_ns();
+  next_taking_ns_ = end + std::max(take_every_ns, end - now);
 }
 
 void recording::look_at_processes() {
@@ -272,7 +278,7 @@ void recording::look_at_processes() {
     // Empties the kernel's buffers of fault events, which may overflow during this.
     if (look % 8 == 7) take_kernel_events();
     recorded_process& process = tree_.next();
-    const bool is_over = process.look(now, tree_.all().size());
+    const bool is_over = process.look(now, tree_.all().size(), [this] { take_meanwhile(); });
     // The end of the main program is reported by program_ended(), as this process is its parent.
     if (is_over && process.identity().pid != context_.main_process) {
       ended.push_back(&process);
@@ -287,8 +293,8 @@ bool recording::drain() {
   clock_.learn();
   const std::uint64_t now = raw_clock_ns();
   if (session_) {
-    beat();
-    last_beat_ns_ = now;
+    // relaxed: only that it changes matters
+    session_->header().rounds.fetch_add(1, std::memory_order_relaxed);
     take_arrivals();
   }
   take_kernel_events();
@@ -296,17 +302,9 @@ bool recording::drain() {
   if (!processes.empty() && now > processes.front()->identity().start_ns + first_clock_lasts_ns)
     faults_.slow_clock_down();
   bool much = new_.faults.size() > many_faults;
-  // Beats are limited to ten a second: a process that waits for the collector gives up after a number of beats
-  // without progress.
-  const auto beat_at_times = [this] {
-    const std::uint64_t at = raw_clock_ns();
-    if (at - last_beat_ns_ < second_ns / 10) return;
-    last_beat_ns_ = at;
-    beat();
-  };
   for (std::size_t index = 0; index < processes.size(); ++index) {
     much = processes[index]->drain(now) || much;
-    processes[index]->look_at_end(beat_at_times);
+    processes[index]->look_at_end([this] { take_meanwhile(); });
   }
   if (now - last_look_ns_ >= look_at_one_every_ns) {
     last_look_ns_ = now;

@@ -70,7 +70,8 @@ class recording {
   void open_faults();
   model_settings settings_of_models() const;
   double seconds_since_1970(std::uint64_t raw_ns) const;
-  void beat();
+  // Called by long work, often: takes what has come from time to time, so that no process stands meanwhile.
+  void take_meanwhile();
   // Handles the kernel's events: faults, mappings, exec.
   void take_kernel_events();
   bool give(page_fault& fault);  // false: its image has not arrived yet, and it is unchanged
@@ -107,8 +108,8 @@ class recording {
   std::uint64_t begin_ns_ = 0;  // on the raw clock
   double begin_seconds_ = 0;    // wall clock at begin_ns_, since 1970
   std::uint64_t last_look_ns_ = 0;
-  std::uint64_t last_beat_ns_ = 0;  // of those while a process is examined
-  std::uint64_t last_serial_ = 0;   // of processes without a recorder (mode faults)
+  std::uint64_t next_taking_ns_ = 0;  // of take_meanwhile
+  std::uint64_t last_serial_ = 0;     // of processes without a recorder (mode faults)
 };
 
 }  // namespace tarn::profiler

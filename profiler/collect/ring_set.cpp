@@ -125,6 +125,7 @@ std::vector<std::string> ring_set::refusals() const {
     all.emplace_back(
         "the program has overwritten some of what its recorder told: events are missing, or wrong");
   if (page() == nullptr) return all;
+  for (std::string& loss : memory_->losses()) all.push_back(std::move(loss));
   // relaxed: nothing else depends on it
   const std::uint32_t unread = page()->unread_scripts.load(std::memory_order_relaxed);
   const std::string build = ", or is built with other structures: call paths have its native code only";
@@ -138,6 +139,10 @@ std::vector<std::string> ring_set::refusals() const {
     all.emplace_back(
         "what came after the program had entered seccomp's strict mode, which allows the recorder nothing: the "
         "recording ends there");
+  }
+  if (why == silence::no_collector) {
+    all.emplace_back(
+        "what came after the recorder had found tarn gone, or its own memory overwritten: the recording ends there");
   }
   if (why == silence::no_counter) {
     all.emplace_back(

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -26,6 +28,7 @@ namespace {
 
 constexpr std::uint64_t full_ring_bytes = std::uint64_t{512} << 10;
 constexpr std::uint64_t sample_ring_bytes = std::uint64_t{64} << 10;
+constexpr std::chrono::milliseconds beat_every{50};
 constexpr int most_descriptors = 4;  // descriptors received with one message; the kernel closes the others
 constexpr int most_strangers = 256;  // messages of strangers that one call skips at most
 
@@ -94,9 +97,16 @@ session_host::session_host(record_mode mode, std::uint64_t sample_bytes, std::ui
   header_->first_halvings = first_halvings;
   open_named_socket();
   open_placed_socket();
+  begin_to_beat();
 }
 
 session_host::~session_host() {
+  {
+    const std::lock_guard hold(end_lock_);
+    has_ended_ = true;
+  }
+  end_.notify_one();
+  heart_.join();
   // relaxed: a program that still runs notices when its ring is full
   header_->recording.store(0, std::memory_order_relaxed);
   munmap(header_, sizeof(session_header));
@@ -117,6 +127,23 @@ void session_host::make_header() {
                         "; what works on this system: tarn doctor");
   }
   header_ = new (memory) session_header;
+}
+
+// Signals are for the other threads.
+void session_host::begin_to_beat() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  heart_ = std::thread([this] { beat(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void session_host::beat() {
+  std::unique_lock hold(end_lock_);
+  // relaxed: only that it changes matters
+  while (!end_.wait_for(hold, beat_every, [this] { return has_ended_; }))
+    header_->beat.fetch_add(1, std::memory_order_relaxed);
 }
 
 void session_host::open_named_socket() {

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-// session_host: makes the header of a session, and receives the files that recorded processes send. Owned by the
-// recording, for one thread. Any process may send something to the sockets: what is not of the session, or is no
+// session_host: makes the header of a session, and receives the files that recorded processes send. A thread of its own shows
+// in the header that the collector lives, as its owner may be busy for seconds. Owned by the recording, for one thread. Any process may send something to the sockets: what is not of the session, or is no
 // process file, is closed at once.
 #pragma once
 
 #include <sys/types.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "profiler/collect/process_memory.hpp"
@@ -45,6 +48,8 @@ class session_host {
 
  private:
   void make_header();
+  void begin_to_beat();
+  void beat();
   void open_named_socket();
   void open_placed_socket();
   std::optional<arrival> receive_from(int socket);
@@ -57,6 +62,10 @@ class session_host {
   int socket_place_ = -1;  // O_PATH descriptor of the placed socket, whose name is removed
   std::uint64_t address_ = 0;
   std::uint64_t secret_ = 0;
+  std::mutex end_lock_;
+  std::condition_variable end_;
+  bool has_ended_ = false;
+  std::thread heart_;
 };
 
 }  // namespace tarn::profiler

@@ -60,6 +60,12 @@ struct living_site {
 
 class site_table {
  public:
+  // So many that a profile has room for them, and for a few more.
+  static constexpr std::size_t most_sites = std::size_t{1} << 18;
+
+  bool has(std::uint32_t node) const noexcept {
+    return node < site_of_node_.size() && site_of_node_[node] != 0;
+  }
   // The site at the end of the call path `node`.
   std::uint32_t of_node(std::uint32_t node, std::size_t nodes);
   // Mode faults: of a call path that touches the mapping named `place`.

@@ -79,6 +79,10 @@ struct thread_state {
   std::atomic<std::uint32_t> ending;
   std::uint32_t events;  // call paths looked up
   bool has_countdown;    // mode sample: the countdown to the first sample was drawn
+  bool is_introduced;    // the ring has its `thread` word
+  // The collector was silent when the ring was full: events are lost until it begins another round than this one.
+  bool is_interrupted;
+  std::uint64_t interrupted_in;
   // Of the distance from which the countdown under way was drawn; those that the ring has (note_kind::halvings).
   std::uint32_t halvings;
   std::uint32_t reported_halvings;
@@ -105,7 +109,7 @@ struct thread_state {
     // later than a store takes to become visible (seconds_before_release).
     inside.store(1, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (process->detached.load(std::memory_order_relaxed) == 0) return true;
+    if (process->detached.load(std::memory_order_relaxed) == 0 && (!is_interrupted || resume())) return true;
     leave();
     return false;
   }
@@ -113,6 +117,8 @@ struct thread_state {
   void leave() { inside.store(0, std::memory_order_release); }
   // A jump has left the recorder's work on an event: what it has not published is dropped.
   void start_anew();
+  // Tells the collector of the thread, with which the ring's events begin.
+  void introduce();
 
   // Makes room for `count` words from `head` on. False: there is no room, and the event is lost.
   bool reserve(std::uint64_t count) { return head + count <= room_end || make_room(count); }
@@ -138,8 +144,13 @@ struct thread_state {
  private:
   bool make_room(std::uint64_t count);
   void populate_more(std::uint64_t tail);
-  // Counts a lost event and ends recording. Returns false.
-  bool give_up();
+  // Drops what is not published, and all nodes. False: there is no room to say so.
+  bool begin_anew();
+  // False: the collector has not come back, and the event is lost.
+  bool resume();
+  // Each returns false.
+  bool interrupt();  // the collector is silent: counts a lost event
+  bool give_up();    // ends the recording
 };
 
 inline constexpr std::uint32_t none_reported = UINT32_MAX;  // of thread_state::reported_halvings

@@ -40,7 +40,7 @@ namespace tarn::profiler {
 // network namespaces. SECRET is part of each message, as any process may send something to a socket.
 inline constexpr const char* session_variable = "TARN_RECORD";
 
-inline constexpr std::uint64_t session_magic = 0x3031636572726174;  // "tarrec10"
+inline constexpr std::uint64_t session_magic = 0x3131636572726174;  // "tarrec11"
 // The socket's name is these characters and ADDRESS in decimal, in the abstract namespace: it can be reached in a
 // chroot, without /proc and after a change of user.
 inline constexpr char socket_prefix[] = "tarn-session-";
@@ -162,7 +162,7 @@ inline constexpr std::uint32_t ended_and_gone = 1;
 inline constexpr std::uint32_t ended_and_waits = 2;  // until the collector has examined its memory
 
 // Of process_page::silence: why the process reports nothing more.
-enum class silence : std::uint32_t { none, strict_mode, no_counter };
+enum class silence : std::uint32_t { none, strict_mode, no_counter, no_collector };
 
 // Bits of process_page::unread_scripts: interpreters of versions, or of builds, whose functions are not read.
 inline constexpr std::uint32_t unread_python = 1;
@@ -180,7 +180,7 @@ struct process_page {
   // Of the process that forked it without exec, whose call paths and modules it has; else 0.
   std::uint64_t parent_serial = 0;
   std::uint64_t start_ticks = 0;
-  std::atomic<std::uint64_t> lost_waiting{0};  // events lost because the collector did not make room
+  std::atomic<std::uint64_t> lost_waiting{0};  // events lost while the collector showed no sign of life
   // Events lost in signal handlers that interrupted the recorder, and those that such a handler has left by a jump.
   std::atomic<std::uint64_t> lost_nested{0};
   std::atomic<std::uint64_t> lost_threads{0};  // threads that got no ring
@@ -219,7 +219,8 @@ struct session_header {
   std::uint64_t sample_bytes = 0;
   std::uint32_t first_halvings = 0;
   alignas(64) std::atomic<std::uint32_t> recording{1};  // 0: the collector takes no more events
-  std::atomic<std::uint64_t> beat{0};                   // grows as long as the collector works
+  std::atomic<std::uint64_t> beat{0};    // grows as long as the collector lives, also while it is busy
+  std::atomic<std::uint64_t> rounds{0};  // that it has begun: in each it looks at all rings and arrivals
 };
 
 // The message to the collector's socket, which carries the file's descriptor.

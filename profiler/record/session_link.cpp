@@ -24,7 +24,11 @@ namespace {
 
 // So long that the collector meanwhile empties about half a ring: each wait costs the program some microseconds.
 constexpr long wait_ns = 1000000;
-constexpr unsigned most_waits = 2000;  // of wait_ns without a sign of the collector
+// Of wait_ns: without a sign of the collector, and within one of its rounds.
+constexpr unsigned most_waits = 2000;
+constexpr unsigned most_waits_in_round = 60000;
+// Longer than the collector takes from one beat to the next.
+constexpr unsigned waits_before_question = 256;
 constexpr unsigned most_idle_rounds = 256;
 constexpr unsigned sandbox_rounds = 10240;  // iterations of a spin: 100 to 500 us
 constexpr unsigned no_exec_seal = 8;        // MFD_NOEXEC_SEAL, Linux 6.3
@@ -220,18 +224,23 @@ void unmap_process_file(const session_header& header, const process_file& file) 
 }
 
 bool collector_patience::wait(const session_header& header) {
-  // relaxed, both: they only decide whether the wait goes on
+  // relaxed, all: they only decide whether the wait goes on
   if (header.recording.load(std::memory_order_relaxed) == 0) return false;
-  const std::uint64_t now = header.beat.load(std::memory_order_relaxed);
-  if (now != beat_) {
-    beat_ = now;
-    waits_ = 0;
+  const std::uint64_t beat = header.beat.load(std::memory_order_relaxed);
+  if (beat != beat_) waits_ = 0;
+  beat_ = beat;
+  const std::uint64_t round = header.rounds.load(std::memory_order_relaxed);
+  if (round != round_) {
+    waits_in_round_ = 0;
     ++rounds_;
   }
-  // Every eighth wait. In another pid namespace the number means another process or none, so the answer may be wrong
-  // there.
-  const bool gone = waits_ % 8 == 7 && own_call(SYS_kill, header.collector, 0) == -ESRCH;
-  if (gone || ++waits_ > most_waits || rounds_ > most_idle_rounds) return false;
+  round_ = round;
+  // In another pid namespace the number means another process or none, so the answer may be wrong there.
+  const bool gone = waits_ % waits_before_question == waits_before_question - 1 &&
+                    own_call(SYS_kill, header.collector, 0) == -ESRCH;
+  if (gone || rounds_ > most_idle_rounds) return false;
+  is_silent_ = ++waits_ > most_waits || ++waits_in_round_ > most_waits_in_round;
+  if (is_silent_) return false;
   wait_a_moment();
   return true;
 }

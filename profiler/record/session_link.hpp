@@ -48,16 +48,21 @@ void unmap_process_file(const session_header& header, const process_file& file);
 // Waits for the collector as long as it is alive and makes progress.
 class collector_patience {
  public:
-  // Sleeps for a moment. False: the collector has ended, has shown no sign of life for too long, or has worked for
-  // many rounds without doing what the caller waits for.
+  // Sleeps for a moment. False: the collector has ended, is silent, or has worked for many rounds without doing what the caller
+  // waits for.
   bool wait(const session_header& header);
+  // Why wait() returned false: the collector has shown no sign of life, or begun no round, for too long. It may come back.
+  bool is_silent() const { return is_silent_; }
   // The collector has done part of what the caller waits for.
-  void sign_of_progress() { rounds_ = 0; }
+  void sign_of_progress() { rounds_ = waits_in_round_ = 0; }
 
  private:
   std::uint64_t beat_ = 0;
-  unsigned waits_ = 0;   // since the last sign of life
-  unsigned rounds_ = 0;  // of the collector without progress
+  std::uint64_t round_ = 0;
+  unsigned waits_ = 0;           // since the last sign of life
+  unsigned waits_in_round_ = 0;  // without progress
+  unsigned rounds_ = 0;          // of the collector without progress
+  bool is_silent_ = false;
 };
 
 }  // namespace tarn::profiler::recorder

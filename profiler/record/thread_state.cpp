@@ -79,29 +79,18 @@ bool claim_ring(thread_state& state) {
   return true;
 }
 
-void introduce(thread_state& state) {
+void begin_state(thread_state& state) {
   state.rounds = 0;
   state.path.forget();
   state.random = static_cast<std::uint64_t>(state.id) * 0x9e3779b97f4a7c15U ^ ticks_now();
   state.events = 0;
   state.has_countdown = false;
+  state.is_introduced = false;
   state.reported_halvings = none_reported;
   state.sections = 0;
   state.nothings = 0;
-  const bool is_first = state.id == process->file.page->pid;
-  state.stack.begin(is_first);
+  state.stack.begin(state.id == process->file.page->pid);
   if (has_end_key) pthread_setspecific(end_key, &state);
-  if (!state.reserve(3)) return;
-  state.last_ticks = ticks_now();
-  state.put(static_cast<std::uint64_t>(word_kind::time) | state.last_ticks << kind_bits);
-  state.put(static_cast<std::uint64_t>(word_kind::thread) |
-            static_cast<std::uint64_t>(static_cast<std::uint32_t>(state.id)) << 32);
-  if (!is_first) state.put(note_word(note_kind::stack_end, state.stack.end()));
-  state.publish();
-  char name[17] = {};
-  if (!failed(own_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
-    put_text(state, text_kind::thread_name, name, nullptr, 0);
-  }
 }
 
 thread_state* new_thread() {
@@ -131,7 +120,9 @@ thread_state* new_thread() {
     process->threads = state;
   }
   self.state = state;
-  introduce(*state);
+  begin_state(*state);
+  // Otherwise resume() does it.
+  if (!state->is_interrupted) state->introduce();
   return state;
 }
 
@@ -155,23 +146,63 @@ void release_threads() {
   process->threads = nullptr;
 }
 
-void thread_state::start_anew() {
-  if (ring == nullptr || !enter()) return;
+void thread_state::introduce() {
+  if (!reserve(3)) return;
+  last_ticks = ticks_now();
+  put(static_cast<std::uint64_t>(word_kind::time) | last_ticks << kind_bits);
+  put(static_cast<std::uint64_t>(word_kind::thread) |
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(id)) << 32);
+  if (id != process->file.page->pid) put(note_word(note_kind::stack_end, stack.end()));
+  publish();
+  is_introduced = true;
+  char name[17] = {};
+  if (!failed(own_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
+    put_text(*this, text_kind::thread_name, name, nullptr, 0);
+  }
+}
+
+bool thread_state::begin_anew() {
   head = ring->head.load(std::memory_order_relaxed);  // its own
   path.release();
   modules.forget();
   reported_halvings = none_reported;
-  if (reserve(2)) {
-    last_ticks = ticks_now();
-    put(static_cast<std::uint64_t>(word_kind::time) | last_ticks << kind_bits);
-    put(note_word(note_kind::nodes_anew, 0));
-    publish();
-  }
+  if (!reserve(2)) return false;
+  last_ticks = ticks_now();
+  put(static_cast<std::uint64_t>(word_kind::time) | last_ticks << kind_bits);
+  put(note_word(note_kind::nodes_anew, 0));
+  publish();
+  return true;
+}
+
+void thread_state::start_anew() {
+  if (ring == nullptr || !enter()) return;
+  begin_anew();
   leave();
 }
 
-bool thread_state::give_up() {
+bool thread_state::interrupt() {
+  // relaxed, both: a sum, and a number of which only a change matters
   process->file.page->lost_waiting.fetch_add(1, std::memory_order_relaxed);
+  interrupted_in = session.header->rounds.load(std::memory_order_relaxed);
+  is_interrupted = true;
+  head = room_end;  // nothing more of this event fits in
+  return false;
+}
+
+bool thread_state::resume() {
+  // relaxed, both: as in interrupt
+  if (session.header->rounds.load(std::memory_order_relaxed) == interrupted_in) {
+    process->file.page->lost_waiting.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  is_interrupted = false;
+  if (!begin_anew()) return false;
+  if (!is_introduced) introduce();
+  return is_introduced;
+}
+
+bool thread_state::give_up() {
+  process->file.page->silent_because.store(silence::no_collector, std::memory_order_relaxed);
   detach();
   return false;
 }
@@ -195,7 +226,7 @@ void thread_state::populate_more(std::uint64_t tail) {
 bool thread_state::make_room(std::uint64_t count) {
   std::uint64_t tail = 0;
   collector_patience patience;
-  for (;;) {
+  while (!is_interrupted) {
     // relaxed, both: a stale value only means another round, or some events that nothing reads
     if (session.header->recording.load(std::memory_order_relaxed) == 0 ||
         process->detached.load(std::memory_order_relaxed) != 0) {
@@ -213,8 +244,9 @@ bool thread_state::make_room(std::uint64_t count) {
     if (head + count <= room_end) return true;
     // If the program has overwritten the published head, the collector goes on, but reads nothing of this ring;
     // then patience ends.
-    if (!patience.wait(*session.header)) return give_up();
+    if (!patience.wait(*session.header)) return patience.is_silent() ? interrupt() : give_up();
   }
+  return false;
 }
 
 thread_state* find_thread() {

@@ -278,6 +278,44 @@ class profile_life(ProfileBase):
             self.assertEqual(process.stdout.read(), "end\n")
         self.assertGreaterEqual(self.dump(path)["events"]["rows"], 1000)
 
+    def test_a_collector_that_was_stopped_takes_up_the_recording(self):
+        program = self.compile("goes_on", """
+            #include <stdlib.h>
+            #include <stdio.h>
+            #include <unistd.h>
+            static void* volatile keep;
+            __attribute__((noinline)) static void block() { keep = malloc(64); free(keep); }
+            __attribute__((noinline)) static void late_block() { keep = malloc(64); free(keep); }
+            int main() {
+              int count = 0;
+              for (; access("go", F_OK) != 0; ++count) { block(); if (count == 1000) fclose(fopen("began", "w")); }
+              sleep(1);
+              for (int i = 0; i < 1000; ++i) late_block();
+              printf("%d\\n", count);
+            }""", "-g", "-O1")
+        tarn = self.launch(settings.tarn, "profile", "--mode", "full", "--no-events", "-o", "x.prof", "--", program,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while not os.path.exists(self.path("began")):
+            time.sleep(0.05)
+        tarn.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        tarn.send_signal(signal.SIGCONT)
+        time.sleep(0.5)
+        self.write("go", "")
+        made, said = tarn.communicate(timeout=60)
+        self.assertEqual(tarn.returncode, 0, said)
+        known = self.dump(self.path("x.prof"))
+        site = self.figures(known, "block")
+        late = self.figures(known, "late_block")
+        self.assertEqual((late["allocations"], late["frees"]), (1000, 1000))
+        self.assertGreater(known["lost_events"], 0)
+        # Each event was either recorded or counted as lost.
+        told = site["allocations"] - late["allocations"] + site["frees"] - late["frees"]
+        self.assert_near(told + known["lost_events"], 2 * int(made), 1e-5)
+        self.assertRegex(said, r"events were lost while tarn stood still.*lower\s+bounds")
+        self.assertEqual(json.loads(self.execute(settings.tarn, "export", "--json", "x.prof", code=0).stdout)["meta"]
+                         ["leaks"]["known"], False)
+
     def test_full_disk(self):
         def small_files():
             resource.setrlimit(resource.RLIMIT_FSIZE, (100000, resource.RLIM_INFINITY))

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <vector>
+
 #include "../../unit/broken_invariant.hpp"
 
 namespace tarn::profiler {
@@ -76,7 +78,7 @@ TEST(memory_splitter, a_piece_with_a_block_is_mallocs) {
 TEST(memory_splitter, the_parts_of_a_row_are_all_resident_memory) {
   memory_splitter splitter;
   EXPECT_TRUE(splitter.history().rows.empty());
-  ASSERT_TRUE(splitter.take(static_cast<std::uint32_t>(getpid()), process_model({}), 5));
+  ASSERT_TRUE(splitter.take(static_cast<std::uint32_t>(getpid()), process_model({}), 5, [] {}));
   const memory_history history = splitter.history();
   ASSERT_EQ(history.rows.size(), 1U);
   const memory_row& row = history.rows[0];
@@ -85,8 +87,33 @@ TEST(memory_splitter, the_parts_of_a_row_are_all_resident_memory) {
   EXPECT_GT(row.files, 0);
   EXPECT_GT(row.stacks, 0);
   EXPECT_NEAR(row.sum(), row.resident_bytes, 0.1 * row.resident_bytes);
-  EXPECT_FALSE(splitter.take(0x7ffffffe, process_model({}), 6)) << "no such process";
+  EXPECT_FALSE(splitter.take(0x7ffffffe, process_model({}), 6, [] {})) << "no such process";
   EXPECT_EQ(splitter.history().rows.size(), 1U);
+}
+
+// A program tells of its blocks while its memory is split, and does not wait for the end of that.
+TEST(memory_splitter, the_model_may_change_meanwhile) {
+  process_model model({});
+  const std::uint32_t thread = model.begin_thread(1, 0);
+  constexpr std::uint64_t blocks = 100000;
+  std::vector<char> heap(blocks * 32, 1);
+  const auto start = reinterpret_cast<std::uint64_t>(heap.data());
+  const auto add = [&](std::uint64_t number) {
+    model.allocated(thread, {.time_ns = number,
+                             .address = start + 16 * number,
+                             .size = 16,
+                             .node = model.node(0, 100 + number % 7)});
+  };
+  for (std::uint64_t number = 0; number < blocks; ++number) add(number);
+  memory_splitter splitter;
+  std::uint64_t calls = 0;
+  ASSERT_TRUE(splitter.take(static_cast<std::uint32_t>(getpid()), model, 5, [&] {
+    model.freed(thread, {.time_ns = blocks + calls, .address = start + 16 * calls});
+    add(blocks + calls++);
+  }));
+  EXPECT_GT(calls, 3 * blocks / 1024) << "once for a part of the blocks in each step";
+  const memory_history history = splitter.history();
+  EXPECT_NEAR(history.rows[0].live, 16.0 * blocks, 0.01 * 16 * blocks);
 }
 
 TEST(memory_splitter, what_covers_a_mapping_leaves_nothing_of_it) {

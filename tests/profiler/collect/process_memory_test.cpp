@@ -76,7 +76,11 @@ TEST(process_memory, there_are_as_many_rings_as_the_file_has_room_for) {
   page.lost_waiting = 1;
   page.lost_nested = 2;
   page.lost_threads = 4;
-  EXPECT_EQ(memory->lost_events(), 7);
+  EXPECT_EQ(memory->lost_events(), 3) << "threads are no events";
+  const std::vector<std::string> losses = memory->losses();
+  ASSERT_EQ(losses.size(), 2U);
+  EXPECT_TRUE(losses[0].starts_with("1 event was lost")) << losses[0];
+  EXPECT_TRUE(losses[1].starts_with("4 threads were not recorded, as there is room for")) << losses[1];
   page.ended = ended_and_waits;
   EXPECT_TRUE(memory->waits_at_end());
 }

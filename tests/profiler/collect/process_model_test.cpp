@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../../unit/broken_invariant.hpp"
+#include "profiler/model/packed_sites.hpp"
 #include "profiler/record/session.hpp"
 
 namespace tarn::profiler {
@@ -528,8 +529,28 @@ TEST(process_model, the_number_of_call_paths_is_limited) {
   process_model model(exact());
   std::uint32_t node = 0;
   for (std::uint64_t address = 1; address < 5'000'000; ++address) node = model.node(0, address);
-  EXPECT_EQ(model.stacks().size(), std::size_t{1} << 22);
-  EXPECT_LT(node, model.stacks().size());
+  EXPECT_EQ(model.stacks().size(), (std::size_t{1} << 22) + (std::size_t{1} << 16));
+  EXPECT_EQ(node, 0U);
+  // A path that is not kept any more ends where it ended, and has no callers.
+  EXPECT_EQ(model.node(5, 7), 7U);
+}
+
+// All that is allocated at more call paths than a profile holds is counted, in a profile that can be written.
+TEST(process_model, the_number_of_sites_is_limited) {
+  constexpr std::uint64_t paths = site_table::most_sites + 1000;
+  recorded model(exact());
+  for (std::uint64_t path = 0; path < paths; ++path)
+    model.allocates(path + 1, 0x100000 + 64 * path, 64, model.node(model.node(0, 100 + path), 50));
+  EXPECT_EQ(model.without_callers(), 1000);
+  profile p;
+  model.fill(p);
+  ASSERT_EQ(p.sites.size(), site_table::most_sites + 1);
+  EXPECT_EQ(p.stacks[p.sites.back().stack].address, 50U);
+  EXPECT_EQ(p.stacks[p.sites.back().stack].parent, 0U);
+  EXPECT_EQ(p.sites.back().figures.allocations, 1000);
+  p.sites.resize(site_table::most_sites + (std::size_t{1} << 16) + 1);
+  packed_sites rows(true);
+  EXPECT_NO_THROW(rows.add(p.sites, true));
 }
 
 model_settings sampled() {
