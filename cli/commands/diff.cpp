@@ -16,6 +16,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/compared_files.hpp"
 #include "cli/launch/command_line.hpp"
+#include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
