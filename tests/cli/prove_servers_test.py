@@ -151,7 +151,7 @@ class prove_servers(ProveBase):
         for told, *options in ((f"the server was not ready at port {other} after ", "--load", "true", "--ready-port", other),
                                ("'exit 4' did not succeed", "--load", "true", "--ready-command", "exit 4"),
                                ("the load was still running after", "--load", "sleep 60", "--ready-port", port)):
-            result = tarn("prove", "--for", "1", "--only", "keep-memory", *options, self.path("p.prof"))
+            result = tarn("prove", "--for", "4", "--only", "keep-memory", *options, self.path("p.prof"))
             self.assert_refused(result, 125, "no round was complete", told, "--ready-port", "--for")
 
     def test_a_server_under_a_load(self):

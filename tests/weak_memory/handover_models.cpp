@@ -35,6 +35,37 @@ model spare_magazine() {
 const registered spare_protocol("handover.spare_magazine", {"exchange", "acquire", "release"},
                                 spare_magazine);
 
+// A slot of warm_spans: the one who frees a block keeps its span there; who asks for its length takes it, uses it and keeps it
+// again, while a period of decay takes whatever is there. The span's content is a plain variable.
+// Covers: src/pages/warm_spans.hpp: slot.compare_exchange_strong release, slot.compare_exchange_strong acquire
+// Covers: src/pages/warm_spans.hpp: slot.exchange acquire
+model warm_span() {
+  enum : unsigned { slot, content = 0 };
+  const auto put = [](thread& t) {
+    int none = 0;
+    t.compare_exchange(slot, none, 1, unless("release", order::release), order::relaxed);
+  };
+  const auto frees = [put](thread& t) {
+    t.write(content, 1);
+    put(t);
+  };
+  const auto asks = [put](thread& t) {
+    int kept = t.load(slot, order::relaxed);
+    if (kept == 0 ||
+        !t.compare_exchange(slot, kept, 0, unless("taker's acquire", order::acquire), order::relaxed))
+      return;
+    t.write(content, t.read(content) + 10);
+    put(t);
+  };
+  const auto period = [](thread& t) {
+    if (t.exchange(slot, 0, unless("period's acquire", order::acquire)) != 0)
+      t.write(content, t.read(content) + 100);
+  };
+  return {1, 1, {frees, asks, period}, {}, {}};
+}
+const registered warm_span_protocol("handover.warm_span", {"release", "taker's acquire", "period's acquire"},
+                                    warm_span);
+
 // The bin of a processor (processor_caches). The word says what it has: nothing, a magazine, or that a thread owns it.
 // One thread owned it before the drainer cleared `base`, and ends; the drainer takes the magazine of a bin that nobody
 // owns, and sets `base` again; another thread then becomes the owner. The magazine is a plain variable. That no sequence
