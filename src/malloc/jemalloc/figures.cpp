@@ -37,7 +37,9 @@ void refresh() {
   const arena_bytes made = arenas.bytes();
   // The parts are read one after the other while other threads go on, so each is bounded by the whole.
   fresh.active = stats.in_use;
-  const std::size_t cached = std::min<std::size_t>(stats.cached, objects);
+  // Whole large blocks wait in caches, too.
+  const std::size_t cached = std::min<std::size_t>(
+      stats.cached - std::min<std::size_t>(stats.cached, engine::warm_large_spans.bytes()), objects);
   fresh.small = std::min(objects - cached + made.small, fresh.active);
   fresh.large = std::min<std::size_t>(stats.large + stats.guarded + made.large, fresh.active - fresh.small);
   fresh.allocated = fresh.small + fresh.large;

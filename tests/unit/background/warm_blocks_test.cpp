@@ -4,8 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
-#include <string>
+#include <thread>
 
 #include "background/decay.hpp"
 #include "background/reclaim.hpp"
@@ -81,6 +82,19 @@ TEST_F(warm_blocks_test, a_period_gives_them_to_the_page_heap_and_two_to_the_sys
   EXPECT_GE(engine::heap.dirty_bytes(), buffer);
   for (int period = 0; period < 3; ++period) decay::run_period();
   EXPECT_EQ(engine::heap.dirty_bytes(), 0U);
+}
+
+TEST_F(warm_blocks_test, without_a_thread_pairs_run_the_periods_that_are_due) {
+  ASSERT_EQ(tarn_set_option("background", "off"), 0);
+  ASSERT_EQ(tarn_set_option("decay_ms", "20"), 0);
+  const std::size_t before = engine::heap.stats().returned;
+  tarn_free(std::memset(tarn_malloc(8 * mib), 1, 8 * mib));  // lies free
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (engine::heap.stats().returned < before + 8 * mib && std::chrono::steady_clock::now() < end) {
+    use_again_and_again();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_GE(engine::heap.stats().returned, before + 8 * mib);
 }
 
 TEST_F(warm_blocks_test, trim_gives_them_back_at_once) {
