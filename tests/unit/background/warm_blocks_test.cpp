@@ -89,15 +89,16 @@ TEST_F(warm_blocks_test, without_a_thread_pairs_run_the_periods_that_are_due) {
   ASSERT_EQ(tarn_set_option("background", "off"), 0);
   ASSERT_EQ(tarn_set_option("decay_ms", "20"), 0);
   const std::size_t before = engine::heap.stats().returned;
+  // 6 MB lie free; the pairs may use 3 MiB of them.
   std::vector<void*> others(20);
   for (void*& block : others) block = std::memset(tarn_malloc(300 * kib), 1, 300 * kib);
   for (void* block : others) tarn_free(block);
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (engine::heap.stats().returned < before + 5 * mib && std::chrono::steady_clock::now() < end) {
+  while (engine::heap.stats().returned < before + 2 * mib && std::chrono::steady_clock::now() < end) {
     use_again_and_again();
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  EXPECT_GE(engine::heap.stats().returned, before + 5 * mib);
+  EXPECT_GE(engine::heap.stats().returned, before + 2 * mib);
 }
 
 TEST_F(warm_blocks_test, trim_gives_them_back_at_once) {
