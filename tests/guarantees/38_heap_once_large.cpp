@@ -3,6 +3,7 @@
 // MiB have been freed and their memory has gone back, malloc(300,000 bytes) and free take at most 2 us more than in a
 // new process.
 #include <algorithm>
+#include <limits>
 
 #include "inject.hpp"
 
@@ -58,11 +59,16 @@ int measure_into(double* price, bool after) {
 int main() {
   start();
   auto* const prices = shared_with_children<double[2]>();
-  expect_good(run_in_child(100, [=] { return measure_into(&(*prices)[0], false); }), "a new heap");
-  expect_good(run_in_child(100, [=] { return measure_into(&(*prices)[1], true); }),
-              "a heap that was once large");
-  const double fresh = (*prices)[0];
-  const double after = (*prices)[1];
+  double fresh = std::numeric_limits<double>::infinity();
+  double after = fresh;
+  // In turn, and the least of each: other programs, and the system's own calls on a virtual machine, only add.
+  for (int round = 0; round < 5 && (round == 0 || after > fresh + allowed_us * slowness()); ++round) {
+    expect_good(run_in_child(100, [=] { return measure_into(&(*prices)[0], false); }), "a new heap");
+    expect_good(run_in_child(100, [=] { return measure_into(&(*prices)[1], true); }),
+                "a heap that was once large");
+    fresh = std::min(fresh, (*prices)[0]);
+    after = std::min(after, (*prices)[1]);
+  }
   measured("malloc(300,000) and free: %.2f us; where the heap was once 4 GiB: %.2f us", fresh, after);
   TARN_CHECK(after <= fresh + allowed_us * slowness(),
              "malloc(300,000) and free take %.1f us where the heap was once 4 GiB, %.1f in a new heap", after,
