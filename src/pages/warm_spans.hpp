@@ -8,7 +8,8 @@
 // and from blocks that grow in place. A span stays for one period of decay at most; then it goes to the page heap,
 // where it counts as just freed.
 //
-// Thread safety: any thread may call any member, without locks; a span in a slot belongs to who takes it out.
+// Thread safety: any thread may call any member, without locks. No thread owns a span in a slot; the thread whose take() or
+// take_any() returns it is its only owner.
 // Invariant: for the page heap a span in a slot is in use, backed from end to end: its state is `kept`, dirty_pages == pages,
 // and the slot's length is pages. (validate())
 // Bounds: ways spans of each doubling from least_pages to most_pages, 30 MiB in all.

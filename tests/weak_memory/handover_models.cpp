@@ -35,8 +35,9 @@ model spare_magazine() {
 const registered spare_protocol("handover.spare_magazine", {"exchange", "acquire", "release"},
                                 spare_magazine);
 
-// A slot of warm_spans: the one who frees a block keeps its span there; who asks for its length takes it, uses it and keeps it
-// again, while a period of decay takes whatever is there. The span's content is a plain variable.
+// A slot of warm_spans. One thread frees a block and puts its span into the slot. A second thread allocates that length: it takes
+// the span, uses it and puts it back. A third one runs a period of decay and takes what is in the slot. The span's content is a
+// plain variable.
 // Covers: src/pages/warm_spans.hpp: slot.compare_exchange_strong release, slot.compare_exchange_strong acquire
 // Covers: src/pages/warm_spans.hpp: slot.exchange acquire
 model warm_span() {
