@@ -138,13 +138,9 @@ span* page_heap::span_around(std::uintptr_t address) const {
   return s != nullptr && s->contains(address) && !s->is_retired() ? s : nullptr;
 }
 
-// Cuts `s`, which is in no list, to its first `pages` pages and returns the rest, also in no list. Requires: a span
-// structure is available. Neither part has state `free`, so coalescing one does not join the other.
-span* page_heap::cut_locked(span* s, std::size_t pages) {
-  span* const rest = structs_.take();
-  cut_end(s, pages, rest);
-  s->state.store(span_state::purging, std::memory_order_relaxed);
-  // Unless all pages are equal, count the dirty pages of the shorter part and subtract.
+// Of a span that was cut in two, whose structure still has the dirty pages of both parts: counts those of the shorter part,
+// unless all pages are equal, and subtracts.
+void page_heap::divide_dirty_pages(span* s, span* rest) const {
   if (s->dirty_pages == 0) {
     rest->dirty_pages = 0;
   } else if (s->dirty_pages == s->pages + rest->pages) {
@@ -158,6 +154,15 @@ span* page_heap::cut_locked(span* s, std::size_t pages) {
     rest->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(rest->start, rest->pages));
     s->dirty_pages -= rest->dirty_pages;
   }
+}
+
+// Cuts `s`, which is in no list, to its first `pages` pages and returns the rest, also in no list. Requires: a span
+// structure is available. Neither part has state `free`, so coalescing one does not join the other.
+span* page_heap::cut_locked(span* s, std::size_t pages) {
+  span* const rest = structs_.take();
+  cut_end(s, pages, rest);
+  s->state.store(span_state::purging, std::memory_order_relaxed);
+  divide_dirty_pages(s, rest);
   return rest;
 }
 
@@ -390,10 +395,10 @@ bool page_heap::shrink(span* s, std::size_t pages) {
     rest = structs_.take();
     if (rest == nullptr) return false;
     cut_end(s, pages, rest);
-    rest->dirty_pages = s->dirty_pages;
     map_.set_ends(s);
     map_.set_ends(rest);
   }
+  divide_dirty_pages(s, rest);
   deallocate(rest);
   return true;
 }

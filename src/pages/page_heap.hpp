@@ -224,6 +224,7 @@ class page_heap {
              std::size_t most_looks = free_spans::look_limit);
   void append_locked(span* s, span* after) TARN_REQUIRES(lock_);
   [[nodiscard]] span* span_around(std::uintptr_t address) const;
+  void divide_dirty_pages(span* s, span* rest) const;
   span* cut_locked(span* s, std::size_t pages) TARN_REQUIRES(lock_);
   void insert_locked(span* s) TARN_REQUIRES(lock_);
   void remove_locked(span* s) TARN_REQUIRES(lock_);

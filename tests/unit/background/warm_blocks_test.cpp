@@ -76,6 +76,20 @@ TEST_F(warm_blocks_test, calloc_returns_zeroes) {
   tarn_free(block);
 }
 
+TEST_F(warm_blocks_test, calloc_returns_zeroes_from_a_block_that_grew_over_returned_pages) {
+  void* const last = use_again_and_again();
+  void* const block = tarn_malloc(buffer);
+  ASSERT_EQ(tarn_realloc(block, buffer - mib), block);
+  engine::trim(0);
+  ASSERT_EQ(tarn_realloc(block, buffer), block);
+  std::memset(block, 1, buffer);
+  tarn_free(block);
+  void* const zeroed = tarn_calloc(1, buffer);
+  EXPECT_EQ(zeroed, last);
+  EXPECT_TRUE(all_bytes_are(zeroed, buffer, 0));
+  tarn_free(zeroed);
+}
+
 TEST_F(warm_blocks_test, a_period_gives_them_to_the_page_heap_and_two_to_the_system) {
   use_again_and_again();
   EXPECT_TRUE(decay::run_period());

@@ -19,7 +19,7 @@ struct stamped {
 
 class random_walk {
  public:
-  random_walk(page_heap& heap, unsigned seed) : heap_(heap), random_(seed) {}
+  random_walk(page_heap& heap, const page_map& map, unsigned seed) : heap_(heap), map_(map), random_(seed) {}
 
   void step() {
     switch (random_() % 16) {
@@ -49,6 +49,7 @@ class random_walk {
     *reinterpret_cast<unsigned char*>(b.s->end() - 1) = b.stamp;
   }
   void expect_marked(const stamped& b) {
+    ASSERT_EQ(b.s->dirty_pages, map_.count_dirty(b.s->start, b.s->pages));
     ASSERT_EQ(byte_at(b.s->start), b.stamp);
     ASSERT_EQ(byte_at(b.s->end() - 1), b.stamp);
   }
@@ -107,13 +108,14 @@ class random_walk {
   }
 
   page_heap& heap_;
+  const page_map& map_;
   std::mt19937 random_;
   std::vector<stamped> live_;
 };
 
 TEST_F(page_heap_random_test, random_steps_keep_every_invariant) {
   for (unsigned seed = 1; seed <= 3; ++seed) {
-    random_walk walk(heap_, seed);
+    random_walk walk(heap_, map_, seed);
     for (int i = 0; i < 6000; ++i) {
       walk.step();
       check();

@@ -135,6 +135,24 @@ TEST_F(page_heap_test, a_span_is_cut_and_the_rest_is_free) {
   check();
 }
 
+// The count is what note_backed() goes by.
+TEST_F(page_heap_test, a_span_that_was_cut_and_grows_again_knows_its_clean_pages) {
+  span* const before = take(20);
+  fill(before, 9);
+  heap_.deallocate(before);
+  span* const s = take(20);
+  ASSERT_EQ(s->dirty_pages, 20U);
+  ASSERT_TRUE(heap_.shrink(s, 5));
+  EXPECT_EQ(s->dirty_pages, 5U);
+  heap_.trim(0);
+  ASSERT_TRUE(heap_.extend(s, 20));
+  EXPECT_EQ(s->dirty_pages, 5U);
+  heap_.note_backed(s);
+  EXPECT_EQ(map_.count_dirty(s->start, s->pages), 20U);
+  heap_.deallocate(s);
+  check();
+}
+
 TEST_F(page_heap_test, a_span_in_use_is_cut_in_two) {
   span* const s = take(30);
   const std::uintptr_t start = s->start;
