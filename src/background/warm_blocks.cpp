@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "background/warm_blocks.hpp"
 
-#include <atomic>
-
 #include "background/decay.hpp"
+#include "base/fence.hpp"
 #include "base/hardened.hpp"
 #include "engine/instance.hpp"
+#include "os/own_threads/thread.hpp"
 
 namespace tarn::warm_blocks {
 namespace {
 
 // A block may be as long as this part of the free memory that may stay backed.
 constexpr std::size_t largest_part = 8;
-
-// Some have been kept since the last release.
-constinit std::atomic<bool> are_kept{false};
-// A thread will run the next period. Without one each call of keep() sees to it that the period is run when it is due.
-constinit std::atomic<bool> is_period_sure{false};
 
 }  // namespace
 
@@ -30,19 +25,17 @@ bool keep(span* s) {
     s->state.store(span_state::purging, std::memory_order_relaxed);
     return false;
   }
-  are_kept.store(true, std::memory_order_relaxed);
-  if (TARN_UNLIKELY(!is_period_sure.load(std::memory_order_relaxed)) && decay::wake())
-    is_period_sure.store(true, std::memory_order_relaxed);
+  // Partner: the one in leave_thread(). Either we see that the thread leaves, or it sees the block.
+  full_fence();
+  if (TARN_UNLIKELY(!os::background_thread_runs())) decay::wake();
   return true;
 }
 
 span* take(std::size_t pages) { return hardened_build ? nullptr : engine::warm_large_spans.take(pages); }
 
-bool has_any() { return are_kept.load(std::memory_order_relaxed); }
+bool has_any() { return engine::warm_large_spans.bytes() != 0; }
 
 void release() {
-  is_period_sure.store(false, std::memory_order_relaxed);
-  are_kept.store(false, std::memory_order_relaxed);
   while (span* const s = engine::warm_large_spans.take_any()) {
     engine::large_bytes.fetch_sub(s->bytes(), std::memory_order_relaxed);
     s->state.store(span_state::purging, std::memory_order_relaxed);

@@ -21,7 +21,7 @@ namespace warm_blocks {
 bool keep(span* s);
 // A span of exactly so many pages, whose state the caller sets; it has no sample. Null: none is kept.
 span* take(std::size_t pages);
-// Whether any has been kept since the last release() (a hint).
+// Whether any is kept (a hint).
 bool has_any();
 // Gives all to the page heap.
 void release();

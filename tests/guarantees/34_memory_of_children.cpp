@@ -30,6 +30,22 @@ void give() {
   for (void* block : blocks) free(block);
 }
 
+// Leaves 18 MiB of large blocks that wait for requests of their lengths (background/warm_blocks.hpp).
+void use_large_blocks_in_turn() {
+  constexpr size_t at_once = 4;
+  for (size_t length = 300 * kib; length < 4 * mib; length *= 2) {
+    for (int round = 0; round < 3; ++round) {
+      void* large[at_once];
+      for (void*& block : large) {
+        block = malloc(length);
+        TARN_CHECK(block != nullptr, "malloc fails");
+        memset(block, 1, length);
+      }
+      for (void* block : large) free(block);
+    }
+  }
+}
+
 size_t at_start;  // the resident set before the program has allocated memory
 
 // Waits at most 5 s until the memory has gone back. Returns how much is left.
@@ -50,6 +66,10 @@ constexpr way ways[] = {
 };
 
 int be_a_child(const way& made_by, int generation) {
+  use_large_blocks_in_turn();
+  const size_t left_large = left_over();
+  TARN_CHECK(left_large <= bytes / 8, "%.0f MiB of large blocks stay in a child of %s, generation %d",
+             in_mib(left_large), made_by.name, generation);
   take();
   give();
   const size_t left = left_over();
@@ -59,6 +79,7 @@ int be_a_child(const way& made_by, int generation) {
   // Gives the background thread work while the next child is made.
   take();
   give();
+  use_large_blocks_in_turn();
   sleep_ms(5);
   const pid_t child = made_by.make();
   if (child == 0) {

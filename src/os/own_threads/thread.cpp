@@ -223,6 +223,11 @@ void await_end(thread_control* c, thread_state& t) {
 
 }  // namespace
 
+bool background_thread_runs() {
+  return at_load->control != nullptr &&
+         state_of(engine_thread::decay).state.load(std::memory_order_relaxed) == running;
+}
+
 void sleep_in_background_thread(std::int64_t milliseconds) {
   thread_state& t = state_of(engine_thread::decay);
   futex_wait(&t.bell, 0, milliseconds);

@@ -47,6 +47,9 @@ void control_thread_body();
 bool ensure_thread(engine_thread which);
 inline bool ensure_background_thread() { return ensure_thread(engine_thread::decay); }
 
+// Whether the thread exists and does not leave, for callers to whom ensure_background_thread() costs too much.
+bool background_thread_runs();
+
 // Ends the thread's sleep. Called by any thread.
 void ring_background_thread();
 
