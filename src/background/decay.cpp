@@ -73,24 +73,25 @@ void run_errands() {
   engine::for_each_front([](const engine::front& e) { e.run_errands(); });
 }
 
-// Sleeps until the end of the period, and runs errands when they are requested. Returns early if the thread must end.
-void sleep_until(std::int64_t end_ms) {
+// When the period began that the thread waits for the end of. A thread that follows one ended by a hold keeps its schedule,
+// however often that happens. After a long time without periods, memory counts as young: a whole period passes first.
+std::int64_t begin_of_period_ms() {
+  const std::int64_t now = os::now_ms();
+  const std::int64_t last = last_period.load(std::memory_order_relaxed);
+  return now - last < 2 * period_ms() ? last : now;
+}
+
+// Sleeps until the end of the period, whose length may change meanwhile, and runs errands when they are requested. Returns
+// early if the thread must end.
+void sleep_through_period() {
+  const std::int64_t begin = begin_of_period_ms();
   while (!os::background_thread_must_end()) {
-    const std::int64_t left = end_ms - os::now_ms();
+    const std::int64_t left = begin + period_ms() - os::now_ms();
     if (left > 0) os::sleep_in_background_thread(left);
     // acquire: partner of the release in run_errands_soon().
     if (errands_wait.exchange(false, std::memory_order_acquire)) run_errands();
-    if (os::now_ms() >= end_ms) return;
+    if (os::now_ms() >= begin + period_ms()) return;
   }
-}
-
-// The time of the next period. A thread that follows one ended by a hold keeps its schedule, however often that
-// happens. After a long time without periods, memory counts as young: a whole period passes first.
-std::int64_t next_period_ms() {
-  const std::int64_t now = os::now_ms();
-  const std::int64_t period = period_ms();
-  const std::int64_t last = last_period.load(std::memory_order_relaxed);
-  return now - last < 2 * period ? last + period : now + period;
 }
 
 // Returns whether work is left. A period that a hold interrupts is due again as soon as there is a thread.
@@ -107,7 +108,7 @@ bool run_period_of_thread() {
 // Sleeps and runs periods until there is nothing to do.
 void run_periods() {
   for (int idle = 0; idle < idle_periods;) {
-    sleep_until(next_period_ms());
+    sleep_through_period();
     if (os::background_thread_must_end() || options::decay_ms() < 0) return;
     idle = run_period_of_thread() ? 0 : idle + 1;
   }
@@ -165,7 +166,7 @@ bool wake() {
 
 bool run_errands_soon() {
   if (!thread_allowed()) return false;
-  // release: partner of the acquire in sleep_until().
+  // release: partner of the acquire in sleep_through_period().
   if (!errands_wait.exchange(true, std::memory_order_release)) os::ring_background_thread();
   return os::ensure_background_thread();
 }

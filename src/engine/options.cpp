@@ -245,7 +245,8 @@ struct entry {
 
 constexpr entry table[] = {
     {"decay_ms", "1000", "milliseconds; 0: within 20 ms, -1: never",
-     "how long free memory stays resident before it is returned to the system", apply_decay, true},
+     "how long free memory stays resident before it is returned to the system", apply_decay, true,
+     os::ring_background_thread},
     {"cache_budget", "64M", "bytes, with K, M or G",
      "how many bytes all thread caches together may hold before they stop growing", apply_cache_budget, true},
     {"large_cache", "256M", "bytes, with K, M or G",

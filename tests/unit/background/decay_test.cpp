@@ -91,6 +91,18 @@ TEST(decay, a_sleeping_program_gives_its_memory_back) {
   }
 }
 
+TEST(decay, a_thread_that_sleeps_through_a_long_period_hears_of_a_shorter_one) {
+  if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "there is no background thread under sanitizers";
+  restore_options restore;
+  ASSERT_EQ(tarn_set_option("background", "on"), 0);
+  ASSERT_EQ(tarn_set_option("decay_ms", "100000"), 0);
+  use_and_free(300 * kib, 20);
+  std::this_thread::sleep_for(50ms);
+  ASSERT_NE(idle_bytes(), 0U);
+  ASSERT_EQ(tarn_set_option("decay_ms", "40"), 0);
+  EXPECT_TRUE(wait_until([] { return idle_bytes() == 0; })) << idle_bytes();
+}
+
 TEST(decay, without_a_thread_the_programs_own_threads_give_memory_back) {
   restore_options restore;
   ASSERT_EQ(tarn_set_option("background", "off"), 0);
