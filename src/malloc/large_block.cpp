@@ -142,7 +142,8 @@ void* resize(span* s, std::size_t size) {
   if (!engine::heap.extend(s, pages) && !engine::heap.grow_mapping(s, pages, end_sample))
     longer = copy_to_longer(s, pages);
   if (longer == nullptr) return nullptr;
-  note_resized(before, pages);
+  // A mapping of its own may be longer than was asked for.
+  note_resized(before, longer->pages);
   if (longer != s) {
     engine::samples.remove_large(s);
     s->state.store(span_state::purging, std::memory_order_relaxed);

@@ -48,6 +48,28 @@ TEST(large_block, is_found_by_its_start_only) {
   EXPECT_EQ(classify(&local).large(), nullptr);
 }
 
+// Where the system backs huge pages unasked, a mapping begins a page before one.
+TEST(large_block, that_has_been_copied_into_a_longer_mapping_counts_with_all_of_it) {
+  const bool everywhere = engine::touch.everywhere();
+  engine::touch.set_everywhere(true);
+  tarn_trim(0);
+  const std::size_t before = engine::large_bytes;
+  std::vector<span*> blocks;
+  // In a reservation: a mapping would be moved, not copied.
+  do {
+    blocks.push_back(classify(large_block::allocate(mib, 1, false)).large());
+    ASSERT_NE(blocks.back(), nullptr);
+  } while (blocks.back()->own_mapping);
+  void* const longer = large_block::resize(blocks.back(), 600 * mib);
+  engine::touch.set_everywhere(everywhere);
+  ASSERT_NE(longer, nullptr);
+  blocks.back() = classify(longer).large();
+  EXPECT_GT(blocks.back()->bytes(), 600 * mib);
+  for (span* s : blocks) EXPECT_TRUE(large_block::deallocate(s));
+  tarn_trim(0);
+  EXPECT_EQ(engine::large_bytes, before);
+}
+
 TEST(large_block, zeroing_touches_used_pages_only) {
   tarn_trim(0);
   constexpr std::size_t size = 48 * mib;
