@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "background/warm_blocks.hpp"
 
-#include "background/decay.hpp"
 #include "base/fence.hpp"
 #include "base/hardened.hpp"
 #include "engine/instance.hpp"
@@ -27,7 +26,7 @@ bool keep(span* s) {
   }
   // Partner: the one in leave_thread(). Either we see that the thread leaves, or it sees the block.
   full_fence();
-  if (TARN_UNLIKELY(!os::background_thread_runs())) decay::wake();
+  if (TARN_UNLIKELY(!os::background_thread_runs())) engine::central_tier.wake_decay();
   return true;
 }
 
