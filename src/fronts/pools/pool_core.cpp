@@ -8,6 +8,7 @@
 #include "background/decay.hpp"
 #include "background/reclaim.hpp"
 #include "base/chain.hpp"
+#include "base/fence.hpp"
 #include "base/hardened.hpp"
 #include "engine/engine.hpp"
 #include "fronts/pools/hardened_type_spans.hpp"
@@ -15,6 +16,7 @@
 #include "os/memory.hpp"
 #include "os/memory_marks.hpp"
 #include "os/node.hpp"
+#include "os/own_threads/thread.hpp"
 #include "os/report.hpp"
 
 namespace tarn {
@@ -341,14 +343,14 @@ void pool_core::release_surplus() {
     has_surplus_.store(false, std::memory_order_relaxed);
     release_empty_spans(spare_limit, page_backing::young);
   }
-  if (TARN_LIKELY(woke_.load(std::memory_order_relaxed))) return;
-  touched_.store(true, std::memory_order_relaxed);
+  if (!touched_.load(std::memory_order_relaxed)) touched_.store(true, std::memory_order_relaxed);
   if (engine::heap.in_use_bytes() < least_heap_to_wake) return;
-  if (decay::wake()) woke_.store(true, std::memory_order_relaxed);
+  // Partner: the one in leave_thread(). Either we see that the thread leaves, or it sees that the pool is in use.
+  full_fence();
+  if (TARN_UNLIKELY(!os::background_thread_runs())) decay::wake();
 }
 
 void pool_core::age() {
-  woke_.store(false, std::memory_order_relaxed);
   const bool in_use = touched_.exchange(false, std::memory_order_relaxed);
   for_each_shard([this](pool_shard& s) {
     put_back_waiting(s, false);

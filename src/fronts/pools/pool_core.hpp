@@ -193,7 +193,6 @@ class pool_core : public pool_shared, public engine::front_instance<tarn_pool, p
   void purge_idle_pages();
 
   std::atomic<bool> touched_{false};  // a slow call was made since the last period of decay
-  std::atomic<bool> woke_{false};     // and has woken the thread that runs the next period
   std::atomic<unsigned> idle_periods_{
       periods_to_purge};  // since the last slow call, counted up to periods_to_purge
   // On cache lines of their own, because each refill writes them; the members above are read by all threads and rarely

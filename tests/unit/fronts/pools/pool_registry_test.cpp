@@ -9,12 +9,20 @@
 #include <utility>
 #include <vector>
 
+#include "base/compiler.hpp"
+#include "engine/restore.hpp"
+#include "os/own_threads/thread.hpp"
+#include "tarn/malloc.h"
+
+#include "../../../child_status.hpp"
 #include "own_pool.hpp"
 
 namespace tarn {
 namespace {
 
 using testing_support::request_of;
+
+using testing_support::restore_options;
 
 using change = std::function<void(tarn_pool_options&)>;
 
@@ -119,6 +127,26 @@ TEST(pool_registry, a_pool_that_is_released_takes_its_objects_along) {
   ASSERT_NE(object, nullptr);
   EXPECT_GE(pool_registry::release(pool), 1024U);
   EXPECT_EQ(pool_core::owner_of(object), nullptr);
+}
+
+// The parent's has been woken, and is not in the child.
+TEST(pool_registry, a_pool_in_use_wakes_a_thread_in_a_forked_child_too) {
+  if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "there is no background thread under sanitizers";
+  restore_options restore;
+  ASSERT_EQ(tarn_set_option("background", "on"), 0);
+  void* const in_use = tarn_malloc(2 * mib);
+  tarn_pool* const pool = pool_registry::create(request_of(64));
+  ASSERT_NE(pool, nullptr);
+  pool->release_surplus();
+  EXPECT_TRUE(os::background_thread_runs());
+  const int status = testing_support::child_status([pool] {
+    if (os::background_thread_runs()) return 1;
+    pool->release_surplus();
+    return os::background_thread_runs() ? 0 : 2;
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(pool_registry::destroy(pool), 0U);
+  tarn_free(in_use);
 }
 
 TEST(pool_registry, slots_in_bins_and_magazines_are_cached) {
