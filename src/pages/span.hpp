@@ -63,8 +63,6 @@ class open_count {
     value_.store(value, std::memory_order_relaxed);
     return *this;
   }
-  std::uint16_t operator++() { return *this = static_cast<std::uint16_t>(*this + 1); }
-  std::uint16_t operator--() { return *this = static_cast<std::uint16_t>(*this - 1); }
 
  private:
   std::atomic<std::uint16_t> value_{0};

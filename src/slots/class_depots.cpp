@@ -163,8 +163,8 @@ struct class_depots::class_front {
     size = info.size;
     first = s->end() - s->capacity * size;
   }
-  [[nodiscard]] void* at(const span* /*s*/, std::size_t index) const {
-    return reinterpret_cast<void*>(first + index * size);
+  [[nodiscard]] void* at(const span* /*s*/, std::size_t i) const {
+    return reinterpret_cast<void*>(first + i * size);
   }
   // Marks also the object behind the last one, which a program frees that frees the end of a block instead of its
   // beginning.
@@ -172,14 +172,17 @@ struct class_depots::class_front {
     if (TARN_UNLIKELY(s->first_unused < s->capacity)) free_mark::mark_unused(s, last + 2);
   }
 
-  [[nodiscard]] span* elsewhere(span* s, const void* object) const {
+  [[nodiscard]] span* elsewhere(span* s, const void* object) {
     // acquire: partner of the release where a span gets another depot. Only a span of this depot is read further.
     if (TARN_UNLIKELY(s->home.load(std::memory_order_acquire) != home)) return s;
-    const bool is_here = s->size_class == size_class && s->contains(address_of(object));
-    return TARN_LIKELY(is_here) ? nullptr : &no_span;
+    if (TARN_UNLIKELY(s->size_class != size_class)) return &no_span;
+    const std::uintptr_t first_object = TARN_UNLIKELY(is_grain) ? objects::first_of(s) : s->start + lead;
+    // Of an address before the first object it is larger than any capacity.
+    index = objects::quotient(address_of(object) - first_object, reciprocal);
+    return TARN_LIKELY(index < s->capacity) ? nullptr : &no_span;
   }
+  // Requires: elsewhere() was called just before, for this object.
   std::size_t set_free(span* s, const void* object) {
-    const std::size_t index = objects::index_of(info, s, address_of(object));
     const std::size_t length =
         TARN_UNLIKELY(is_grain) ? objects::untie(s, index) : objects::set_free(s, index);
     // Its bit is set already: freed twice.
@@ -196,6 +199,10 @@ struct class_depots::class_front {
   const unsigned size_class;
   const bool is_grain = size_classes::is_grain(size_class);
   const slot_class& info = class_info(size_class);
+  const std::uint64_t reciprocal = info.reciprocal;
+  // Before the first object, in spans that are not of grains.
+  const std::size_t lead = span_bytes(size_class) - std::size_t{info.objects} * info.size;
+  std::size_t index = 0;
   std::size_t size = 0;
   std::uintptr_t first = 0;  // of the span that has been opened
   const void* freed_twice = nullptr;

@@ -32,6 +32,9 @@ constexpr std::size_t words(std::size_t capacity) { return (capacity + bits_per_
 // Bytes of the bits of a span that do not fit into span::inline_bits: the smallest class and the smallest grains have such.
 inline constexpr std::size_t bytes_outside = words(class_info(1).objects) * sizeof(std::uint64_t);
 
+inline std::size_t quotient(std::size_t distance, std::uint64_t reciprocal) {
+  return static_cast<std::size_t>((wide{distance} * reciprocal) >> bits_per_word);
+}
 inline std::uintptr_t first_of(const span* s) {
   return s->end() - std::size_t{s->capacity} * class_info(s->size_class).size;
 }
@@ -41,7 +44,7 @@ inline void* at(const span* s, std::size_t index) {
 // Requires: an object of s, whose class is `c`, begins at the address.
 inline std::size_t index_of(const slot_class& c, const span* s, std::uintptr_t address) {
   const std::uintptr_t first = s->end() - s->capacity * c.size;
-  return static_cast<std::size_t>((wide{address - first} * c.reciprocal) >> bits_per_word);
+  return quotient(address - first, c.reciprocal);
 }
 inline std::size_t index_of(const span* s, std::uintptr_t address) {
   return index_of(class_info(s->size_class), s, address);
@@ -75,8 +78,9 @@ inline std::size_t count(const std::uint64_t* bits, std::size_t capacity) {
 // Marks the object free. False: it was free already.
 inline bool set_free(span* s, std::size_t index) {
   std::uint64_t& word = s->free_bits[index / bits_per_word];
-  if (TARN_UNLIKELY((word & bit_of(index)) != 0)) return false;
-  word |= bit_of(index);
+  const std::uint64_t before = word;
+  if (TARN_UNLIKELY((before >> (index % bits_per_word) & 1U) != 0)) return false;
+  word = before | bit_of(index);
   return true;
 }
 

@@ -101,8 +101,9 @@ class slot_spans {
   // change_free_count(s, 1) in two steps, for many slots. The first returns true if the span stays in its list; it has
   // then counted the slot in the span, and add_free_slots() must be told the number of such slots.
   static bool try_add_free_in_place(span* s) {
-    if (TARN_UNLIKELY(s->free_objects >= s->most_in_list)) return false;
-    ++s->free_objects;
+    const std::uint16_t free_before = s->free_objects;
+    if (TARN_UNLIKELY(free_before >= s->most_in_list)) return false;
+    s->free_objects = static_cast<std::uint16_t>(free_before + 1);
     return true;
   }
   void add_free_slots(std::size_t count) { free_slots_ += static_cast<std::int64_t>(count); }
