@@ -347,18 +347,26 @@ class thread_cache : public allocation_bins {
   [[nodiscard]] bool is_empty(unsigned size_class) const { return loaded_[size_class] == no_magazine(); }
 
   bool raise_most(unsigned size_class, std::size_t most);
-  void clear_most(unsigned size_class);
+  void lower_most(unsigned size_class, std::size_t most);
   bool open(unsigned size_class);
-  magazine* trim_to_budget(unsigned size_class, magazine* m);
   magazine* new_magazine(unsigned size_class);
   void discard(unsigned size_class, magazine* m);
   [[nodiscard]] bool is_one_way(unsigned size_class) const;
+  // Objects that one refill brings, at most: the capacity of a class without evidence that more are used.
+  static std::size_t most_of_refill(unsigned size_class) { return class_info(size_class).magazine; }
+  // A miss of malloc, where the thread has put objects of the class back into spans since the last scavenge. (Of objects
+  // that are shared by home, depots keep more full magazines.)
+  [[nodiscard]] bool misses_put_back(unsigned size_class) const {
+    return has_put_back_[size_class] && streak_[size_class] < 0 &&
+           class_info(size_class).size > class_depots::largest_shared;
+  }
   [[nodiscard]] std::size_t most_now(unsigned size_class) const;
   [[nodiscard]] std::size_t budget_share() const;
   void flush_and_free(unsigned size_class, magazine* m);
   void empty_bin(unsigned size_class);
   void flush_grains();
   void give_up_bin(unsigned size_class);
+  void halve_bin(unsigned size_class);
   void flush_quarantine();
   void scavenge();
   void note_slow_call(unsigned size_class);
@@ -388,6 +396,8 @@ class thread_cache : public allocation_bins {
   std::uint8_t most_[size_classes::all] = {};
   // Misses since the last scavenge, while the class has no magazine.
   std::uint8_t misses_[size_classes::all] = {};
+  // The thread has put objects back into spans since the last scavenge.
+  bool has_put_back_[size_classes::all] = {};
   // Misses in a row in one direction: positive for free, negative for malloc.
   std::int8_t streak_[size_classes::all] = {};
   // `top` at the last scavenge; null: a slow call has used the class since.
