@@ -93,8 +93,11 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
     magazine* const m = central_tier().take_full(class_, cache_.home);
     if (m == nullptr) return nullptr;
     cache_.note_brought(class_, m->count);
-    // It may be longer than this thread's magazines.
-    if (m->count > most() && !cache_.raise_most(class_, m->count)) cut(m);
+    // It may be longer than this thread's magazines; what the budget does not allow goes back to the spans.
+    if (m->count > most() && !cache_.raise_most(class_, m->count)) {
+      flush(m->bottom() + most(), m->count - most());
+      m->count = static_cast<std::uint16_t>(most());
+    }
     return m;
   }
   bool give_full(magazine* m, magazine*& empty) {
@@ -117,12 +120,6 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
     central_tier().flush(class_, objects, count);
   }
   [[nodiscard]] bool drains() const { return draining() && !cache_.is_one_way(class_); }
-  // What the magazine holds beyond the capacity goes back to the spans.
-  void cut(magazine* m) {
-    if (m->count <= most()) return;
-    flush(m->bottom() + most(), m->count - most());
-    m->count = static_cast<std::uint16_t>(most());
-  }
 
  private:
   [[nodiscard]] central& central_tier() const { return *cache_.central_; }
@@ -314,18 +311,10 @@ void thread_cache::give_up_bin(unsigned size_class) {
   streak_[size_class] = 0;
 }
 
-// The class has not missed for an interval: what it uses lies in its loaded magazine, and fits into two of half the
-// length.
+// What a class uses that has not missed for an interval fits into one magazine, and into two of half the length.
 void thread_cache::halve_bin(unsigned size_class) {
-  class_bin of_class(*this, size_class);
-  if (magazine* m = spare_[size_class].take()) {
-    if (m->count != 0) m = of_class.hand_over(m);
-    if (m != nullptr) discard(size_class, m);
-  }
   lower_most(size_class, std::max(std::size_t{most_[size_class]} / 2, most_of_refill(size_class)));
-  magazine* const m = of_class.unload();
-  of_class.cut(m);
-  of_class.load(m);
+  class_bin(*this, size_class).empty_in_place();
 }
 
 void thread_cache::flush_quarantine() {
@@ -349,14 +338,14 @@ void thread_cache::scavenge() {
   central_->wake_decay();
   for (unsigned c = 1; c < size_classes::all; ++c) {
     misses_[c] = 0;
-    has_put_back_[c] = false;
-    if (is_empty(c)) continue;
+    if (most_[c] == 0) continue;
     if (last_top_[c] == bins_[c].top) {
       give_up_bin(c);
-      continue;
+    } else if (last_top_[c] != nullptr && most_[c] > most_of_refill(c)) {
+      halve_bin(c);
     }
-    if (last_top_[c] != nullptr && most_[c] > most_of_refill(c)) halve_bin(c);
     last_top_[c] = bins_[c].top;
+    has_put_back_[c] = false;
   }
 }
 
