@@ -80,12 +80,13 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
   void**& limit() { return cache_.bins_[class_].limit; }
   [[nodiscard]] std::size_t most() const { return cache_.most_[class_]; }
   [[nodiscard]] std::size_t most_now() const { return cache_.most_now(class_); }
-  // Doubles the capacity if the budget allows; beyond what one refill brings only if the thread misses what it has put
-  // back.
+  // Doubles the capacity if the budget allows; beyond one refill only at a miss of malloc, if the thread has put objects
+  // back that it could have kept. (Of objects that homes share, depots keep more full magazines: central::note_taken.)
   bool raise_most() {
-    const std::size_t limit = cache_.misses_put_back(class_) ? largest_magazine : most_of_refill(class_);
-    const std::size_t wanted = std::min(most() * 2, limit);
-    return wanted > most() && cache_.raise_most(class_, wanted);
+    const bool misses_put_back = cache_.has_put_back_[class_] && cache_.streak_[class_] < 0 &&
+                                 class_info(class_).size > class_depots::largest_shared;
+    const std::size_t limit = misses_put_back ? largest_magazine : most_of_refill(class_);
+    return most() < limit && cache_.raise_most(class_, std::min(most() * 2, limit));
   }
   magazine* new_magazine() { return cache_.new_magazine(class_); }
   void discard(magazine* m) { cache_.discard(class_, m); }

@@ -41,7 +41,9 @@
 // `used`, and the invariants above except those of the sample windows and of objects in the program's hands.
 //
 // A class gets its first capacity after several misses, more of them for larger objects (misses_before_opening): a
-// class that a thread uses once or twice costs no budget.
+// class that a thread uses once or twice costs no budget. It doubles at misses, up to the objects of one refill. Beyond
+// that capacity follows use: it doubles only when malloc misses objects that the thread has put back into spans, and
+// halves at each scavenge before which the class has not missed.
 //
 // Cold start: a thread without a cache uses an empty one, whose bins are empty and full at once, so its first call
 // misses, and no fast path checks whether there is a cache.
@@ -352,14 +354,8 @@ class thread_cache : public allocation_bins {
   magazine* new_magazine(unsigned size_class);
   void discard(unsigned size_class, magazine* m);
   [[nodiscard]] bool is_one_way(unsigned size_class) const;
-  // Objects that one refill brings, at most: the capacity of a class without evidence that more are used.
+  // The most objects of one refill; and the most in a magazine, unless the thread has missed what it had put back.
   static std::size_t most_of_refill(unsigned size_class) { return class_info(size_class).magazine; }
-  // A miss of malloc, where the thread has put objects of the class back into spans since the last scavenge. (Of objects
-  // that are shared by home, depots keep more full magazines.)
-  [[nodiscard]] bool misses_put_back(unsigned size_class) const {
-    return has_put_back_[size_class] && streak_[size_class] < 0 &&
-           class_info(size_class).size > class_depots::largest_shared;
-  }
   [[nodiscard]] std::size_t most_now(unsigned size_class) const;
   [[nodiscard]] std::size_t budget_share() const;
   void flush_and_free(unsigned size_class, magazine* m);
