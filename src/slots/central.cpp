@@ -282,9 +282,11 @@ bool central::give_full(unsigned size_class, magazine* m, unsigned home, magazin
     if (agree && of_most < home_counts::most) home = of_most;
   }
   slot_depot& d = depots_.at(size_class, home);
+  const std::size_t count = m->count;  // m belongs to others after the call
   if (!d.give_full(m, most_full_magazines(d, size_class, depots_.count(size_class)), empty)) return false;
+  if (count > class_info(size_class).magazine) has_extra_full_.store(true, std::memory_order_relaxed);
   // No span becomes spare while all objects wait here, so nothing else may wake decay.
-  const std::size_t bytes = class_info(size_class).magazine * class_info(size_class).size;
+  const std::size_t bytes = count * class_info(size_class).size;
   if (d.full_hint() == (class_depots::spare_watch_bytes + bytes - 1) / bytes) depots_.note_spare_news();
   return true;
 }
@@ -352,7 +354,9 @@ bool central::flush_extra_magazines(std::size_t bytes) {
   }
   for (unsigned c = 1; c < size_classes::count; ++c) {
     depots_.for_each(c, [&](slot_depot& d) {
-      if (d.full_limit.extra() == 0) return;
+      // Magazines of larger objects may be long ones of threads that used many.
+      const bool may_be_long = class_info(c).size > class_depots::largest_shared && d.full_hint() != 0;
+      if (d.full_limit.extra() == 0 && !may_be_long) return;
       flush_magazines(d, c, true);
       d.full_limit.clear();
     });

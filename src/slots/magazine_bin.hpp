@@ -106,6 +106,10 @@ class magazine_bin {
     }
     magazine* other = self().spare().take();
     if (other != nullptr && other->count != 0) other = hand_over(other);
+    if (other != nullptr && other->capacity < self().most()) {
+      self().discard(other);
+      other = nullptr;
+    }
     if (other == nullptr) other = self().new_magazine();
     if (other == nullptr) {
       // No memory for a second magazine.
@@ -128,15 +132,13 @@ class magazine_bin {
     }
   }
 
-  // Hands the magazine over to other threads if it is full, else puts its objects back. Returns an empty magazine, or
-  // null.
+  // Hands the magazine over to other threads if it is full, else puts its objects back. Returns an empty magazine, which
+  // may be a short one, or null.
   magazine* hand_over(magazine* m) {
     magazine* empty = nullptr;
     if (m->count >= self().most() && self().give_full(m, empty)) return empty;
     flush_all(m);
-    if (m->capacity >= self().most()) return m;
-    self().discard(m);
-    return nullptr;
+    return m;
   }
 
  private:

@@ -80,18 +80,25 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
   void**& limit() { return cache_.bins_[class_].limit; }
   [[nodiscard]] std::size_t most() const { return cache_.most_[class_]; }
   [[nodiscard]] std::size_t most_now() const { return cache_.most_now(class_); }
-  // Doubles the capacity if the budget allows.
+  // Doubles the capacity if the budget allows; beyond one refill only at a miss of malloc, if the thread has put objects
+  // back that it could have kept. (Of objects that homes share, depots keep more full magazines: central::note_taken.)
   bool raise_most() {
-    const std::size_t wanted = std::min<std::size_t>(most() * 2, class_info(class_).magazine);
-    return wanted != most() && cache_.raise_most(class_, wanted);
+    const bool misses_put_back = cache_.has_put_back_[class_] && cache_.streak_[class_] < 0 &&
+                                 class_info(class_).size > class_depots::largest_shared;
+    const std::size_t limit = misses_put_back ? largest_magazine : most_of_refill(class_);
+    return most() < limit && cache_.raise_most(class_, std::min(most() * 2, limit));
   }
   magazine* new_magazine() { return cache_.new_magazine(class_); }
   void discard(magazine* m) { cache_.discard(class_, m); }
   magazine* take_full() {
     magazine* const m = central_tier().take_full(class_, cache_.home);
     if (m == nullptr) return nullptr;
-    cache_.trim_to_budget(class_, m);
     cache_.note_brought(class_, m->count);
+    // It may be longer than this thread's magazines; what the budget does not allow goes back to the spans.
+    if (m->count > most() && !cache_.raise_most(class_, m->count)) {
+      flush(m->bottom() + most(), m->count - most());
+      m->count = static_cast<std::uint16_t>(most());
+    }
     return m;
   }
   bool give_full(magazine* m, magazine*& empty) {
@@ -103,12 +110,13 @@ class thread_cache::class_bin : public magazine_bin<class_bin> {
   }
   std::size_t refill(magazine* m) {
     cache_.flush_grains();
-    const std::size_t found =
-        central_tier().refill(class_, m, std::min<std::size_t>(most_now(), m->capacity), cache_.home);
+    const std::size_t most = std::min({most_now(), std::size_t{m->capacity}, most_of_refill(class_)});
+    const std::size_t found = central_tier().refill(class_, m, most, cache_.home);
     cache_.note_brought(class_, found);
     return found;
   }
   void flush(void** objects, std::size_t count) {
+    cache_.has_put_back_[class_] = true;
     cache_.note_put_back(class_, count);
     central_tier().flush(class_, objects, count);
   }
@@ -226,17 +234,6 @@ void* thread_cache::take_one(unsigned size_class) {
 
 // ---- slow paths ----
 
-// A magazine filled by another thread may be larger than this thread's budget allows: the surplus goes back to the
-// spans.
-magazine* thread_cache::trim_to_budget(unsigned size_class, magazine* m) {
-  const std::size_t most = most_[size_class];
-  if (m->count > most && !raise_most(size_class, m->count)) {
-    central_->flush(size_class, m->bottom() + most, m->count - most);
-    m->count = static_cast<std::uint16_t>(most);
-  }
-  return m;
-}
-
 TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   if (!enter()) return take_one(size_class);
   void* const object = allocate_entered(size_class);
@@ -311,8 +308,14 @@ void thread_cache::flush_grains() {
 
 void thread_cache::give_up_bin(unsigned size_class) {
   empty_bin(size_class);
-  clear_most(size_class);
+  lower_most(size_class, 0);
   streak_[size_class] = 0;
+}
+
+// What a class uses that has not missed for an interval fits into one magazine, and into two of half the length.
+void thread_cache::halve_bin(unsigned size_class) {
+  lower_most(size_class, std::max(std::size_t{most_[size_class]} / 2, most_of_refill(size_class)));
+  class_bin(*this, size_class).empty_in_place();
 }
 
 void thread_cache::flush_quarantine() {
@@ -336,12 +339,14 @@ void thread_cache::scavenge() {
   central_->wake_decay();
   for (unsigned c = 1; c < size_classes::all; ++c) {
     misses_[c] = 0;
-    if (is_empty(c)) continue;
+    if (most_[c] == 0) continue;
     if (last_top_[c] == bins_[c].top) {
       give_up_bin(c);
-    } else {
-      last_top_[c] = bins_[c].top;
+    } else if (last_top_[c] != nullptr && most_[c] > most_of_refill(c)) {
+      halve_bin(c);
     }
+    last_top_[c] = bins_[c].top;
+    has_put_back_[c] = false;
   }
 }
 

@@ -41,7 +41,9 @@
 // `used`, and the invariants above except those of the sample windows and of objects in the program's hands.
 //
 // A class gets its first capacity after several misses, more of them for larger objects (misses_before_opening): a
-// class that a thread uses once or twice costs no budget.
+// class that a thread uses once or twice costs no budget. It doubles at misses, up to the objects of one refill. Beyond
+// that capacity follows use: it doubles only when malloc misses objects that the thread has put back into spans, and
+// halves at each scavenge before which the class has not missed.
 //
 // Cold start: a thread without a cache uses an empty one, whose bins are empty and full at once, so its first call
 // misses, and no fast path checks whether there is a cache.
@@ -347,18 +349,20 @@ class thread_cache : public allocation_bins {
   [[nodiscard]] bool is_empty(unsigned size_class) const { return loaded_[size_class] == no_magazine(); }
 
   bool raise_most(unsigned size_class, std::size_t most);
-  void clear_most(unsigned size_class);
+  void lower_most(unsigned size_class, std::size_t most);
   bool open(unsigned size_class);
-  magazine* trim_to_budget(unsigned size_class, magazine* m);
   magazine* new_magazine(unsigned size_class);
   void discard(unsigned size_class, magazine* m);
   [[nodiscard]] bool is_one_way(unsigned size_class) const;
+  // The most objects of one refill; and the most in a magazine, unless the thread has missed what it had put back.
+  static std::size_t most_of_refill(unsigned size_class) { return class_info(size_class).magazine; }
   [[nodiscard]] std::size_t most_now(unsigned size_class) const;
   [[nodiscard]] std::size_t budget_share() const;
   void flush_and_free(unsigned size_class, magazine* m);
   void empty_bin(unsigned size_class);
   void flush_grains();
   void give_up_bin(unsigned size_class);
+  void halve_bin(unsigned size_class);
   void flush_quarantine();
   void scavenge();
   void note_slow_call(unsigned size_class);
@@ -388,6 +392,8 @@ class thread_cache : public allocation_bins {
   std::uint8_t most_[size_classes::all] = {};
   // Misses since the last scavenge, while the class has no magazine.
   std::uint8_t misses_[size_classes::all] = {};
+  // The thread has put objects back into spans since the last scavenge.
+  bool has_put_back_[size_classes::all] = {};
   // Misses in a row in one direction: positive for free, negative for malloc.
   std::int8_t streak_[size_classes::all] = {};
   // `top` at the last scavenge; null: a slow call has used the class since.

@@ -45,11 +45,11 @@ bool thread_cache::raise_most(unsigned size_class, std::size_t most) {
   return true;
 }
 
-void thread_cache::clear_most(unsigned size_class) {
-  const std::size_t bytes = 2 * size_classes::most_block_bytes(size_class) * most_[size_class];
+void thread_cache::lower_most(unsigned size_class, std::size_t most) {
+  const std::size_t bytes = 2 * size_classes::most_block_bytes(size_class) * (most_[size_class] - most);
   capacity_bytes_ -= bytes;
   budget_->refund(bytes);
-  most_[size_class] = 0;
+  most_[size_class] = static_cast<std::uint8_t>(most);
 }
 
 // Counts a miss in a class without a magazine, and gives it its first capacity after enough of them. False: not yet.

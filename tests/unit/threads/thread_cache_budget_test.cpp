@@ -25,6 +25,52 @@ TEST_F(thread_cache_budget_test, a_cache_holds_no_more_than_its_limit) {
   check(cache_);
 }
 
+// Capacity goes to the class that misses what its thread has put back, up to the thread's share.
+TEST_F(thread_cache_budget_test, batches_stay_in_the_cache_while_it_uses_them) {
+  for (const std::size_t size : {512U, 4096U, 32768U}) {
+    const unsigned c = class_of_size(size);
+    const std::size_t batch = std::min<std::size_t>(1000, 3 * mib / size);
+    ASSERT_GT(batch, 2 * class_info(c).magazine) << "it would fit into magazines of one refill";
+    for (int round = 0; round < 6; ++round) release_all(c, allocate_many(c, batch));
+    check(cache_);
+    const auto& counters = engine_->central_tier.depots().at(c).counters;
+    const std::uint64_t before = counters.refills.load() + counters.flushes.load();
+    for (int round = 0; round < 10; ++round) release_all(c, allocate_many(c, batch));
+    EXPECT_EQ(counters.refills.load() + counters.flushes.load(), before) << size;
+    cache_.flush_all();
+  }
+}
+
+TEST_F(thread_cache_budget_test, a_thread_that_only_allocates_or_only_frees_keeps_no_more_than_a_refill) {
+  const unsigned c = class_of_size(4096);
+  for (int round = 0; round < 6; ++round) {
+    for (void* object : allocate_many(c, 1000)) release_to(other_, c, object);
+  }
+  EXPECT_EQ(access::most(cache_, c), class_info(c).magazine);
+  EXPECT_EQ(access::most(other_, c), class_info(c).magazine);
+}
+
+TEST_F(thread_cache_budget_test, the_capacity_of_a_class_that_does_not_miss_is_halved_at_scavenges) {
+  const unsigned c = class_of_size(4096);
+  const unsigned busy = class_of_size(2048);
+  for (int round = 0; round < 6; ++round) release_all(c, allocate_many(c, 1000));
+  const std::size_t grown = access::most(cache_, c);
+  ASSERT_GT(grown, 8U * class_info(c).magazine);
+  // From here on the class uses a few objects, another number at each look; the misses of another class call scavenges.
+  std::set<std::size_t> seen;
+  std::vector<void*> used;
+  for (int step = 0; step < 1500; ++step) {
+    used.push_back(allocate(c));
+    for (void* object : allocate_many(busy, 1000)) release_to(other_, busy, object);
+    seen.insert(access::most(cache_, c));
+    if (step % 50 == 0) check(cache_);
+    if (used.size() == 10) release_all(c, std::exchange(used, {}));
+  }
+  release_all(c, used);
+  EXPECT_EQ(seen.count(grown / 2) + seen.count(grown / 4), 2U) << testing::PrintToString(seen);
+  EXPECT_LE(access::most(cache_, c), class_info(c).magazine);
+}
+
 TEST_F(thread_cache_budget_test, without_budget_no_class_has_a_place) {
   engine_->budget.limit = 0;
   for (int round = 0; round < 10; ++round) release_all(small, allocate_many(small, 1000));

@@ -83,7 +83,7 @@ class thread_cache_fixture : public testing::Test {
     ASSERT_EQ(m->slots[0], nullptr);
     ASSERT_GE(b.top, m->bottom());
     ASSERT_LE(b.top, b.limit);
-    ASSERT_LE(b.limit, m->bottom() + std::min<std::size_t>(m->capacity, class_info(c).magazine));
+    ASSERT_LE(b.limit, m->bottom() + std::min<std::size_t>(m->capacity, access::most(cache, c)));
     for (void** slot = m->bottom(); slot < b.top; ++slot) check_object(c, *slot);
     for (std::size_t slot = 1; slot <= access::spare_count(cache, c); ++slot) {
       check_object(c, access::spare(cache, c)->slots[slot]);
