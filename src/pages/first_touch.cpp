@@ -25,7 +25,11 @@ void first_touch::note_touch_time(std::int64_t us) {
 touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) {
   touch_plan plan;
   const std::uintptr_t end = start + bytes;
-  if (end <= handed_out_ || end > end_) return plan;
+  if (end <= handed_out_) return plan;
+  if (end > end_) {
+    withhold_locked(start, end);
+    return plan;
+  }
   if (start > handed_out_) left_behind_ += std::min(ahead_at_frontier(), start - handed_out_);
   handed_out_ = end;
   if (end <= prepared_) return plan;
@@ -58,7 +62,7 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
   return plan;
 }
 
-void first_touch::removed_locked(std::uintptr_t start, std::uintptr_t end) {
+void first_touch::withhold_locked(std::uintptr_t start, std::uintptr_t end) {
   if (start >= end_ || end <= handed_out_) return;
   for (std::uintptr_t* const bound : {&prepared_, &end_, &handed_out_, &populated_end_, &huge_end_}) {
     *bound = std::min(*bound, start);

@@ -10,8 +10,9 @@
 //   - heap of `huge_from` or more: huge pages are requested up to 1/8 of the heap ahead, at most `huge_most`.
 //
 //   low end          frontier        prepared_           end_
-//     |  handed out     |    prepared    |     untouched    |
+//     |  handed out     |    prepared    |     untouched    |  handed out from the high end
 //
+// A span that lies behind end_, or reaches beyond it, was taken where other spans had been; the frontier stays where it is.
 // Invariants: handed_out_ <= prepared_ <= end_; populated_end_ <= end_ and huge_end_ <= end_.
 //
 // Spans of 8 KiB to 4 MiB that the program fills (fill_evidence.hpp) are taken at the frontier like others. Large blocks and
@@ -95,8 +96,9 @@ class first_touch {
     end_ = start + bytes;
   }
 
-  // The free range [start, end) leaves the heap. Nothing behind it in the newest reservation is prepared any more.
-  void removed_locked(std::uintptr_t start, std::uintptr_t end);
+  // The free range [start, end) leaves the heap, or is handed out but not at the frontier. Nothing behind it in the newest
+  // reservation is prepared any more.
+  void withhold_locked(std::uintptr_t start, std::uintptr_t end);
 
   // Which fresh spans the program will fill.
   fill_evidence& evidence() { return evidence_; }

@@ -80,7 +80,7 @@ TEST_F(first_touch_test, a_large_heap_asks_for_huge_pages) {
 // Memory that has left the heap may be mapped by other parts of the program.
 TEST_F(first_touch_test, nothing_is_prepared_in_what_has_left_the_heap_nor_behind_it) {
   EXPECT_FALSE(touch_.plan_locked(base, mib, 8 * mib).is_empty());
-  touch_.removed_locked(base + 4 * mib, base + 8 * mib);
+  touch_.withhold_locked(base + 4 * mib, base + 8 * mib);
   const touch_plan last = touch_.plan_locked(base + mib, 3 * mib, gib);
   EXPECT_LE(last.huge_start + last.huge_bytes, base + 4 * mib);
   EXPECT_LE(last.populate_start + last.populate_bytes, base + 4 * mib);
@@ -90,10 +90,21 @@ TEST_F(first_touch_test, nothing_is_prepared_in_what_has_left_the_heap_nor_behin
 
 TEST_F(first_touch_test, what_has_left_the_heap_elsewhere_changes_nothing) {
   EXPECT_FALSE(touch_.plan_locked(base, 8 * mib, 8 * mib).is_empty());
-  touch_.removed_locked(base, base + 4 * mib);
-  touch_.removed_locked(base - 8 * mib, base);
-  touch_.removed_locked(base + reservation, base + 2 * reservation);
+  touch_.withhold_locked(base, base + 4 * mib);
+  touch_.withhold_locked(base - 8 * mib, base);
+  touch_.withhold_locked(base + reservation, base + 2 * reservation);
   EXPECT_FALSE(touch_.plan_locked(base + 8 * mib, mib, 8 * mib).is_empty());
+}
+
+TEST_F(first_touch_test, spans_from_the_high_end_and_in_their_place_leave_the_frontier_where_it_is) {
+  EXPECT_FALSE(touch_.plan_locked(base, mib, 64 * mib).is_empty());
+  touch_.withhold_locked(base + reservation - mib, base + reservation);
+  EXPECT_TRUE(touch_.plan_locked(base + reservation - mib, mib, 64 * mib).is_empty());
+  touch_.plan_locked(base + reservation - 2 * mib, 2 * mib, 64 * mib);
+  const touch_plan next = touch_.plan_locked(base + mib, 16 * mib, 64 * mib);
+  EXPECT_NE(next.huge_bytes, 0U);
+  EXPECT_LE(touch_.plan_locked(base + 17 * mib, 2 * mib, 2 * gib).huge_bytes, reservation - 17 * mib);
+  touch_.validate_locked();
 }
 
 TEST_F(first_touch_test, modes) {
