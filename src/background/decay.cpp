@@ -214,9 +214,7 @@ void tarn::os::background_thread_body() {
 }
 
 // Heaps other than the engine's are those of tests.
-void tarn::free_memory_gathered(const page_heap& heap) {
-  if (&heap == &engine::heap) decay::wake();
-}
+bool tarn::free_memory_gathered(const page_heap& heap) { return &heap != &engine::heap || decay::wake(); }
 
 // In a thread of the program, inside an allocation, without locks.
 void tarn::backed_memory_grew(page_heap& heap) {

@@ -3,7 +3,6 @@
 
 #include <atomic>
 
-#include "background/decay.hpp"
 #include "base/hardened.hpp"
 #include "engine/instance.hpp"
 
@@ -31,7 +30,7 @@ bool keep(span* s) {
     return false;
   }
   are_kept.store(true, std::memory_order_relaxed);
-  if (TARN_UNLIKELY(!is_period_sure.load(std::memory_order_relaxed)) && decay::wake())
+  if (TARN_UNLIKELY(!is_period_sure.load(std::memory_order_relaxed)) && engine::central_tier.wake_decay())
     is_period_sure.store(true, std::memory_order_relaxed);
   return true;
 }

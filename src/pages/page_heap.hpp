@@ -61,10 +61,10 @@ struct page_heap_stats {
 
 class page_heap;
 
-// Called without a lock when `heap` has much free memory that could be purged. Declared here and defined by the layer
-// that runs decay (background/decay.cpp): the linker binds the call, so no writable memory holds the address of a
-// function.
-void free_memory_gathered(const page_heap& heap);
+// Called without a lock when `heap` has much free memory that could be purged. False: no thread will run the next period
+// of decay; it runs only if this is called again. Declared here and defined by the layer that runs decay
+// (background/decay.cpp): the linker binds the call, so no writable memory holds the address of a function.
+bool free_memory_gathered(const page_heap& heap);
 
 // Called without a lock when `heap` has more bytes in use, or free and backed, than its mark; the caller of an allocation
 // waits for it. Defined by the layer that knows the process's limits (background/decay.cpp).

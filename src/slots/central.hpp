@@ -69,8 +69,8 @@ class central {
   // As idle_pages::purge().
   std::size_t purge_idle_pages(bool all);
   // Wakes decay, which may have something to purge, so that it is purged even if no thread allocates. Call without a
-  // lock: decay may call every cache and depot.
-  void wake_decay() { free_memory_gathered(heap_); }
+  // lock: decay may call every cache and depot. False: as free_memory_gathered().
+  bool wake_decay() { return free_memory_gathered(heap_); }
   // Bytes of free objects in full magazines.
   [[nodiscard]] std::size_t handover_bytes();
 
