@@ -32,10 +32,11 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
     return plan;
   }
   if (start > handed_out_) left_behind_ += std::min(ahead_at_frontier(), start - handed_out_);
+  dense_ += end - std::max(start, handed_out_);
   handed_out_ = end;
   if (end <= prepared_) return plan;
 
-  if (wants_huge(heap_bytes)) {
+  if (wants_huge(std::min(heap_bytes, 2 * dense_))) {
     const std::size_t ahead = std::min(heap_bytes / 8, huge_most);
     const std::uintptr_t first = align_up(std::max(prepared_, start), huge_page_size);
     const std::uintptr_t last =

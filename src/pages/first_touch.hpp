@@ -7,7 +7,8 @@
 // small part of the heap:
 //   - heap below `populate_from`: nothing is prepared. Small programs pay only for the pages that they touch.
 //   - heap below `huge_from`: 1/32 of the heap is populated ahead, at most `populate_most`.
-//   - heap of `huge_from` or more: huge pages are requested up to 1/8 of the heap ahead, at most `huge_most`.
+//   - heap of `huge_from` or more: huge pages are requested up to 1/8 of the heap ahead, at most `huge_most`. Not before
+//     the frontier has moved by half of `huge_from`: in a heap of large blocks it may stop in the next huge page.
 //
 //   low end          frontier        prepared_           end_
 //     |  handed out     |    prepared    |     untouched    |  handed out from the high end
@@ -165,6 +166,7 @@ class first_touch {
   std::atomic<std::int64_t> paused_until_{0};
   std::atomic<std::int64_t> next_look_{0};
   std::atomic<std::int64_t> filled_until_{0};
+  std::size_t dense_ = 0;        // bytes handed out at the frontier so far
   std::size_t left_behind_ = 0;  // bytes prepared that the frontier skipped or left in an older reservation
   std::atomic<bool> everywhere_{false};
   std::atomic<std::size_t> huge_advised_{0};

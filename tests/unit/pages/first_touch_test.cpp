@@ -58,8 +58,9 @@ TEST_F(first_touch_test, above_that_pages_are_populated_ahead_by_a_small_part_of
 }
 
 TEST_F(first_touch_test, a_large_heap_asks_for_huge_pages) {
-  std::uintptr_t at = base;
-  std::uintptr_t advised = base;
+  touch_.plan_locked(base, first_touch::huge_from / 2, 0);
+  std::uintptr_t at = base + first_touch::huge_from / 2;
+  std::uintptr_t advised = at;
   for (std::size_t heap = first_touch::huge_from; at + mib <= base + reservation; heap += mib) {
     const touch_plan plan = touch_.plan_locked(at, mib, heap);
     at += mib;
@@ -75,6 +76,12 @@ TEST_F(first_touch_test, a_large_heap_asks_for_huge_pages) {
     EXPECT_GE(advised, align_down(at, huge_page_size));
   }
   EXPECT_EQ(advised, base + reservation);
+}
+
+TEST_F(first_touch_test, a_large_heap_with_few_dense_spans_asks_for_none) {
+  EXPECT_EQ(touch_.plan_locked(base, mib, gib).huge_bytes, 0U);
+  EXPECT_EQ(touch_.plan_locked(base + mib, first_touch::huge_from / 2 - 2 * mib, gib).huge_bytes, 0U);
+  EXPECT_NE(touch_.plan_locked(base + first_touch::huge_from / 2 - mib, mib, gib).huge_bytes, 0U);
 }
 
 // Memory that has left the heap may be mapped by other parts of the program.
@@ -186,6 +193,7 @@ TEST_F(first_touch_test, what_is_ahead_is_what_was_prepared_and_not_handed_out) 
   touch_.plan_locked(base + mib, 64 * kib, 64 * kib);
   EXPECT_EQ(touch_.ahead_locked(), left);
   // Now the remaining part of the huge page with the last byte is ahead too.
+  touch_.set_mode(huge_pages::always);
   touch_.plan_locked(base + mib + 64 * kib, 2 * mib, gib);
   EXPECT_EQ(touch_.ahead_locked(), left + mib - 64 * kib);
   touch_.reserved_locked(base + gib, reservation);
@@ -200,7 +208,7 @@ TEST(first_touch, slow_huge_pages_are_left_alone_for_a_while) {
   touch.note_touch_time(first_touch::slow_touch_us + 1);
   EXPECT_EQ(touch.plan_block(base, 9 * mib, base, 64 * mib).huge_bytes, 0U);
   touch.reserved_locked(base, reservation);
-  const touch_plan plan = touch.plan_locked(base, 64 * kib, 64 * mib);
+  const touch_plan plan = touch.plan_locked(base, first_touch::huge_from, 64 * mib);
   EXPECT_EQ(plan.huge_bytes, 0U);
   EXPECT_NE(plan.populate_bytes, 0U) << "populating several pages in one call is still allowed";
   touch.set_mode(huge_pages::always);
