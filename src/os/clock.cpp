@@ -87,4 +87,10 @@ std::int64_t now_ns() {
   return static_cast<std::int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
 }
 
+std::int64_t thread_us() {
+  timespec now{};
+  system_call(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1000000 + now.tv_nsec / 1000;
+}
+
 }  // namespace tarn::os

@@ -30,4 +30,7 @@ std::int64_t now_ms();
 std::int64_t now_us();
 std::int64_t now_ns();
 
+// Processor time of the calling thread, in which the work of others does not count. Makes a system call.
+std::int64_t thread_us();
+
 }  // namespace tarn::os

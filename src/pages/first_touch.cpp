@@ -6,6 +6,7 @@
 #include "os/clock.hpp"
 #include "os/memory.hpp"
 #include "os/node.hpp"
+#include "os/sandbox.hpp"
 
 namespace tarn {
 
@@ -25,12 +26,17 @@ void first_touch::note_touch_time(std::int64_t us) {
 touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) {
   touch_plan plan;
   const std::uintptr_t end = start + bytes;
-  if (end <= handed_out_ || end > end_) return plan;
+  if (end <= handed_out_) return plan;
+  if (end > end_) {
+    withhold_locked(start, end);
+    return plan;
+  }
   if (start > handed_out_) left_behind_ += std::min(ahead_at_frontier(), start - handed_out_);
+  dense_ += end - std::max(start, handed_out_);
   handed_out_ = end;
   if (end <= prepared_) return plan;
 
-  if (wants_huge(heap_bytes)) {
+  if (wants_huge(std::min(heap_bytes, 2 * dense_))) {
     const std::size_t ahead = std::min(heap_bytes / 8, huge_most);
     const std::uintptr_t first = align_up(std::max(prepared_, start), huge_page_size);
     const std::uintptr_t last =
@@ -58,7 +64,7 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
   return plan;
 }
 
-void first_touch::removed_locked(std::uintptr_t start, std::uintptr_t end) {
+void first_touch::withhold_locked(std::uintptr_t start, std::uintptr_t end) {
   if (start >= end_ || end <= handed_out_) return;
   for (std::uintptr_t* const bound : {&prepared_, &end_, &handed_out_, &populated_end_, &huge_end_}) {
     *bound = std::min(*bound, start);
@@ -128,10 +134,12 @@ std::size_t first_touch::ahead_at_frontier() const {
 void first_touch::ask_for_huge(const touch_plan& plan) {
   if (!os::advise_huge(reinterpret_cast<void*>(plan.huge_start), plan.huge_bytes)) return;
   if (plan.timed_start != 0 && plan.timed_start + huge_page_size <= plan.huge_start + plan.huge_bytes) {
-    const std::int64_t before = os::now_us();
+    // A filter that is made for malloc need not allow the call for the thread's own time.
+    const auto clock = os::is_filtered() ? os::now_us : os::thread_us;
+    const std::int64_t before = clock();
     if (os::populate(reinterpret_cast<void*>(plan.timed_start), huge_page_size)) {
       populated_.fetch_add(huge_page_size, std::memory_order_relaxed);
-      note_touch_time(os::now_us() - before);
+      note_touch_time(clock() - before);
     }
     // The huge page already touched stays; the rest becomes ordinary pages, in one mapping with it.
     if (!wants_huge(~std::size_t{0})) {

@@ -7,11 +7,13 @@
 // small part of the heap:
 //   - heap below `populate_from`: nothing is prepared. Small programs pay only for the pages that they touch.
 //   - heap below `huge_from`: 1/32 of the heap is populated ahead, at most `populate_most`.
-//   - heap of `huge_from` or more: huge pages are requested up to 1/8 of the heap ahead, at most `huge_most`.
+//   - heap of `huge_from` or more: huge pages are requested up to 1/8 of the heap ahead, at most `huge_most`. Not before
+//     the frontier has moved by half of `huge_from`: in a heap of large blocks it may stop in the next huge page.
 //
 //   low end          frontier        prepared_           end_
-//     |  handed out     |    prepared    |     untouched    |
+//     |  handed out     |    prepared    |     untouched    |  handed out from the high end
 //
+// A span that lies behind end_, or reaches beyond it, was taken where other spans had been; the frontier stays where it is.
 // Invariants: handed_out_ <= prepared_ <= end_; populated_end_ <= end_ and huge_end_ <= end_.
 //
 // Spans of 8 KiB to 4 MiB that the program fills (fill_evidence.hpp) are taken at the frontier like others. Large blocks and
@@ -95,8 +97,9 @@ class first_touch {
     end_ = start + bytes;
   }
 
-  // The free range [start, end) leaves the heap. Nothing behind it in the newest reservation is prepared any more.
-  void removed_locked(std::uintptr_t start, std::uintptr_t end);
+  // The free range [start, end) leaves the heap, or is handed out but not at the frontier. Nothing behind it in the newest
+  // reservation is prepared any more.
+  void withhold_locked(std::uintptr_t start, std::uintptr_t end);
 
   // Which fresh spans the program will fill.
   fill_evidence& evidence() { return evidence_; }
@@ -163,6 +166,7 @@ class first_touch {
   std::atomic<std::int64_t> paused_until_{0};
   std::atomic<std::int64_t> next_look_{0};
   std::atomic<std::int64_t> filled_until_{0};
+  std::size_t dense_ = 0;        // bytes handed out at the frontier so far
   std::size_t left_behind_ = 0;  // bytes prepared that the frontier skipped or left in an older reservation
   std::atomic<bool> everywhere_{false};
   std::atomic<std::size_t> huge_advised_{0};

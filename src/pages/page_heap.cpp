@@ -251,6 +251,8 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
         plan = touch_.plan_locked(s->start, bytes, in_use_bytes());
         ahead = !plan.is_empty();
         if (ahead) ++unlocked_users_;
+      } else {
+        touch_.withhold_locked(s->start, s->end());
       }
       if (as == use::filled && s->dirty_pages < s->pages / 2) {
         const std::uintptr_t fresh = s->dirty_pages == 0 ? s->start : map_.first_clean(s->start, pages);

@@ -58,7 +58,7 @@ page_heap::departure page_heap::begin_unmap_locked(span* s, const hole& range) {
   if (s->dirty_pages != 0) map_.set_backing(s->start, s->pages, page_backing::clean);
   map_.set_span(s->start, nullptr);
   map_.set_span(s->end() - 1, nullptr);
-  if (!s->own_mapping) touch_.removed_locked(s->start, s->end());
+  if (!s->own_mapping) touch_.withhold_locked(s->start, s->end());
   first_use_.unmapped_locked(s->start, s->end());
   if (leaving.is_newest) newest_end_ = 0;
   return leaving;

@@ -15,8 +15,9 @@
 namespace tarn {
 namespace {
 
-// Objects up to this size are assumed to be written from end to end (page_heap::use::dense).
-constexpr std::size_t largest_dense = 8 * kib;
+// Spans of objects up to this size are assumed to be filled (page_heap::use::dense): who writes the head of each object
+// touches every page. Of a longer object whole pages may stay unwritten.
+constexpr std::size_t largest_dense = 4 * kib;
 // The most bytes of spare spans that a depot keeps beyond its limit because it uses them.
 constexpr std::size_t most_extra = 16 * mib;
 // Spare spans are given to the page heap in steps of this many bytes until it has enough.

@@ -39,6 +39,17 @@ TEST(clock, agrees_with_libc) {
   EXPECT_LE(now, ns_of(CLOCK_MONOTONIC_COARSE) / 1000000);
 }
 
+TEST(clock, the_time_of_a_thread_is_what_it_worked) {
+  const std::int64_t asleep = thread_us();
+  const timespec pause{0, 50'000'000};
+  nanosleep(&pause, nullptr);
+  EXPECT_LT(thread_us() - asleep, 40'000);
+  const std::int64_t at_work = thread_us();
+  const std::int64_t end = ns_of(CLOCK_THREAD_CPUTIME_ID) + 3'000'000;
+  while (ns_of(CLOCK_THREAD_CPUTIME_ID) < end) continue;
+  EXPECT_GE(thread_us() - at_work, 2000);
+}
+
 // Reads a clock in a child under seccomp's strict mode, in which the kernel kills the process at any system call except
 // read, write and exit. Returns the child's wait status.
 template <class Function>

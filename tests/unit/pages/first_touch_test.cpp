@@ -58,8 +58,9 @@ TEST_F(first_touch_test, above_that_pages_are_populated_ahead_by_a_small_part_of
 }
 
 TEST_F(first_touch_test, a_large_heap_asks_for_huge_pages) {
-  std::uintptr_t at = base;
-  std::uintptr_t advised = base;
+  touch_.plan_locked(base, first_touch::huge_from / 2, 0);
+  std::uintptr_t at = base + first_touch::huge_from / 2;
+  std::uintptr_t advised = at;
   for (std::size_t heap = first_touch::huge_from; at + mib <= base + reservation; heap += mib) {
     const touch_plan plan = touch_.plan_locked(at, mib, heap);
     at += mib;
@@ -77,10 +78,16 @@ TEST_F(first_touch_test, a_large_heap_asks_for_huge_pages) {
   EXPECT_EQ(advised, base + reservation);
 }
 
+TEST_F(first_touch_test, a_large_heap_with_few_dense_spans_asks_for_none) {
+  EXPECT_EQ(touch_.plan_locked(base, mib, gib).huge_bytes, 0U);
+  EXPECT_EQ(touch_.plan_locked(base + mib, first_touch::huge_from / 2 - 2 * mib, gib).huge_bytes, 0U);
+  EXPECT_NE(touch_.plan_locked(base + first_touch::huge_from / 2 - mib, mib, gib).huge_bytes, 0U);
+}
+
 // Memory that has left the heap may be mapped by other parts of the program.
 TEST_F(first_touch_test, nothing_is_prepared_in_what_has_left_the_heap_nor_behind_it) {
   EXPECT_FALSE(touch_.plan_locked(base, mib, 8 * mib).is_empty());
-  touch_.removed_locked(base + 4 * mib, base + 8 * mib);
+  touch_.withhold_locked(base + 4 * mib, base + 8 * mib);
   const touch_plan last = touch_.plan_locked(base + mib, 3 * mib, gib);
   EXPECT_LE(last.huge_start + last.huge_bytes, base + 4 * mib);
   EXPECT_LE(last.populate_start + last.populate_bytes, base + 4 * mib);
@@ -90,10 +97,21 @@ TEST_F(first_touch_test, nothing_is_prepared_in_what_has_left_the_heap_nor_behin
 
 TEST_F(first_touch_test, what_has_left_the_heap_elsewhere_changes_nothing) {
   EXPECT_FALSE(touch_.plan_locked(base, 8 * mib, 8 * mib).is_empty());
-  touch_.removed_locked(base, base + 4 * mib);
-  touch_.removed_locked(base - 8 * mib, base);
-  touch_.removed_locked(base + reservation, base + 2 * reservation);
+  touch_.withhold_locked(base, base + 4 * mib);
+  touch_.withhold_locked(base - 8 * mib, base);
+  touch_.withhold_locked(base + reservation, base + 2 * reservation);
   EXPECT_FALSE(touch_.plan_locked(base + 8 * mib, mib, 8 * mib).is_empty());
+}
+
+TEST_F(first_touch_test, spans_from_the_high_end_and_in_their_place_leave_the_frontier_where_it_is) {
+  EXPECT_FALSE(touch_.plan_locked(base, mib, 64 * mib).is_empty());
+  touch_.withhold_locked(base + reservation - mib, base + reservation);
+  EXPECT_TRUE(touch_.plan_locked(base + reservation - mib, mib, 64 * mib).is_empty());
+  touch_.plan_locked(base + reservation - 2 * mib, 2 * mib, 64 * mib);
+  const touch_plan next = touch_.plan_locked(base + mib, 16 * mib, 64 * mib);
+  EXPECT_NE(next.huge_bytes, 0U);
+  EXPECT_LE(touch_.plan_locked(base + 17 * mib, 2 * mib, 2 * gib).huge_bytes, reservation - 17 * mib);
+  touch_.validate_locked();
 }
 
 TEST_F(first_touch_test, modes) {
@@ -175,6 +193,7 @@ TEST_F(first_touch_test, what_is_ahead_is_what_was_prepared_and_not_handed_out) 
   touch_.plan_locked(base + mib, 64 * kib, 64 * kib);
   EXPECT_EQ(touch_.ahead_locked(), left);
   // Now the remaining part of the huge page with the last byte is ahead too.
+  touch_.set_mode(huge_pages::always);
   touch_.plan_locked(base + mib + 64 * kib, 2 * mib, gib);
   EXPECT_EQ(touch_.ahead_locked(), left + mib - 64 * kib);
   touch_.reserved_locked(base + gib, reservation);
@@ -189,7 +208,7 @@ TEST(first_touch, slow_huge_pages_are_left_alone_for_a_while) {
   touch.note_touch_time(first_touch::slow_touch_us + 1);
   EXPECT_EQ(touch.plan_block(base, 9 * mib, base, 64 * mib).huge_bytes, 0U);
   touch.reserved_locked(base, reservation);
-  const touch_plan plan = touch.plan_locked(base, 64 * kib, 64 * mib);
+  const touch_plan plan = touch.plan_locked(base, first_touch::huge_from, 64 * mib);
   EXPECT_EQ(plan.huge_bytes, 0U);
   EXPECT_NE(plan.populate_bytes, 0U) << "populating several pages in one call is still allowed";
   touch.set_mode(huge_pages::always);

@@ -52,6 +52,21 @@ TEST_F(page_heap_test, sparse_spans_are_taken_from_the_other_end_of_fresh_memory
   expect_all_in_one();
 }
 
+TEST_F(page_heap_test, dense_spans_in_place_of_sparse_ones_do_not_end_the_preparation_of_fresh_memory) {
+  span* const dense = take(2 * first_touch::populate_from >> page_shift);
+  span* const sparse = take(32, 1, source::any, use::sparse);
+  heap_.deallocate(sparse);
+  span* const in_its_place = take(32);
+  EXPECT_GT(in_its_place->start, dense->end()) << "the test shows nothing";
+  const std::size_t before = engine_->touch.populated();
+  if (before == 0) GTEST_SKIP() << "the system prepares no memory";
+  span* const next = take(32);
+  EXPECT_EQ(next->start, dense->end());
+  EXPECT_GT(engine_->touch.populated(), before);
+  for (span* s : {dense, in_its_place, next}) heap_.deallocate(s);
+  check();
+}
+
 TEST_F(page_heap_test, spans_of_a_length_that_the_program_fills_are_taken_as_dense) {
   span* const dense = take(8);
   std::vector<span*> samples;

@@ -94,6 +94,16 @@ TEST_F(central_first_use, unused_pages_are_not_given_back) {
   give(page_sized, one);
 }
 
+TEST_F(central_first_use, pages_of_objects_that_are_longer_are_not_prepared) {
+  const auto others = take(small, 2 * first_touch::populate_from / class_info(small).size);
+  const std::size_t before = engine_->touch.populated();
+  const unsigned longer = class_of_size(8 * kib);
+  const auto some = take(longer, 100);
+  EXPECT_EQ(engine_->touch.populated(), before);
+  give(longer, some);
+  give(small, others);
+}
+
 TEST_F(central_first_use, unused_pages_that_were_prepared_are_given_back) {
   unsigned page_sized = 1;
   while (class_info(page_sized).size < os::system_page_size()) ++page_sized;
