@@ -129,8 +129,8 @@ TEST(large_block, grows_where_it_is_when_there_is_room) {
   std::vector<char*> blocks(64);
   for (char*& each : blocks) each = static_cast<char*>(tarn_malloc(mib));
   std::sort(blocks.begin(), blocks.end());
-  const auto found =
-      std::adjacent_find(blocks.begin(), blocks.end(), [](char* a, char* b) { return b == a + mib; });
+  const auto found = std::adjacent_find(blocks.begin(), blocks.end(),
+                                        [](const char* a, const char* b) { return b == a + mib; });
   ASSERT_NE(found, blocks.end());
   char* const block = found[0];
   char* const behind = found[1];
