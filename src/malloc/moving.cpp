@@ -32,6 +32,7 @@ void* move(void* block) {
   void* const to = allocate_uncached(promised_alignment(block, bytes), bytes);
   if (to == nullptr) return nullptr;
   std::memcpy(to, block, bytes);
+  free_mark::clear_copied(to);
   deallocate_uncached(block);
   return to;
 }

@@ -37,6 +37,7 @@ void* replace(void* block, std::size_t have, std::size_t size) {
     return block;  // no memory is needed for fewer bytes
   }
   std::memcpy(fresh, block, have < size ? have : size);
+  free_mark::clear_copied(fresh);
   deallocate(block);
   return fresh;
 }

@@ -60,6 +60,12 @@ TARN_ALWAYS_INLINE void clear(void* object) {
     __atomic_store_n(static_cast<word*>(object), std::uintptr_t{0}, __ATOMIC_RELAXED);
 }
 
+// For an object into which the engine has copied another: what the program has never written in it may be the mark of an
+// object that was free at this address before.
+TARN_ALWAYS_INLINE void clear_copied(void* object) {
+  if (TARN_UNLIKELY(is_set(object))) clear(object);
+}
+
 // ---- the marks of a span cut into objects: under the lock of its depot, or while only the caller has it ----
 //
 // A span is listed or unlisted. All free objects of a listed one have their mark, but those from first_unused on, which

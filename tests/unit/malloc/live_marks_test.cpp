@@ -124,6 +124,23 @@ TEST_P(live_marks, are_set_by_free) {
   }
 }
 
+// A program need not write what it asks for: then realloc copies what was there, for instance an old mark of the object in
+// which the copy comes to lie.
+TEST(live_marks_of_copies, are_clear_after_realloc) {
+  if (hardened_build) GTEST_SKIP() << "the hardened build has no marks";
+  constexpr std::size_t longer = 5000;
+  for (int i = 0; i < 10; ++i) tarn_free(tarn_malloc(longer));
+  void* const block = tarn_malloc(100);
+  void* const next = tarn_malloc(longer);
+  const std::uintptr_t mark = free_mark::of(next);
+  std::memcpy(block, &mark, sizeof mark);
+  tarn_free(next);
+  void* const copy = tarn_realloc(block, longer);
+  ASSERT_EQ(copy, next);
+  EXPECT_FALSE(free_mark::is_set(copy));
+  tarn_free(copy);
+}
+
 INSTANTIATE_TEST_SUITE_P(places, live_marks, testing::Values(leave, to_spans, to_the_page_heap));
 
 // ---- a thread in its last round of key destructors has no cache ----
