@@ -99,7 +99,7 @@ def measure(options: argparse.Namespace, cells: list[Cell], results: Results, sc
         ready = session.prepare(cells)
         for notice in results.notices:
             say(f"note: {notice}")
-        progress = Progress(options.rounds * sum(len(cell.tasks) for cell in ready))
+        progress = Progress(sum((1 if cell.once else options.rounds) * len(cell.tasks) for cell in ready))
         session.measure(ready, options.rounds, progress)
         return True
     except KeyboardInterrupt:

@@ -43,6 +43,7 @@ class Cell:
     prepare: Callable[[], object] = lambda: None  # makes inputs
     touch: bool = True  # whether memory is touched and released before a run
     twin: bool = False  # the first contender runs under a second name, too
+    once: bool = False  # only the first round runs it: its figures are counts
     warm_up: bool = False  # one run before the first round does not count: files come into the page cache
 
     @property
@@ -88,6 +89,8 @@ class Session:
     def measure(self, cells: list[Cell], rounds: int, progress: Progress) -> None:
         for round_number in range(rounds):
             for cell in cells:
+                if round_number > 0 and cell.once:
+                    continue
                 if round_number == 0 and cell.warm_up:
                     self.warm_up(cell)
                 for task in self.random.sample(cell.tasks, len(cell.tasks)):

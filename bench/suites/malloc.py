@@ -4,6 +4,8 @@ preloaded. See docs/explanation/benchmarks.md."""
 
 import argparse
 import json
+import shutil
+import sys
 from pathlib import Path
 
 from peers import contender as peers
@@ -40,6 +42,7 @@ WORKLOADS = (
     ("ring-2", "ring", 2, "one producer, one consumer, 64-byte messages"),
 )
 CALLS = ("bench_cycles", "bench_micro")
+COUNTS = "call-counts"
 PEAK = "after-peak"
 # Seconds after the last free, as the program prints them.
 WAITS = ("0.1", "1", "5", "12")
@@ -119,6 +122,17 @@ def call_cells(options: argparse.Namespace, contenders: list[Contender], notices
     return found
 
 
+def count_cells(options: argparse.Namespace, contenders: list[Contender], notices: list[str]) -> list[Cell]:
+    if not shutil.which("valgrind"):
+        notices.append(f"{COUNTS}: valgrind is not installed (Debian: apt-get install valgrind)")
+        return []
+    reader = Path(__file__).resolve().parent.parent / "micro" / "traced_calls.py"
+    program = options.build_dir / "bench" / "bench_traced_calls"
+    command = [sys.executable, "-B", str(reader), str(program), "20" if options.quick else "1000"]
+    note = "instructions and cache lines of single calls, under valgrind"
+    return [Cell(COUNTS, "", tasks(contenders, command, read_json), note, touch=False, once=True)]
+
+
 def workload_cell(
     options: argparse.Namespace, contenders: list[Contender], scene: str, row: tuple[str, str, int, str]
 ) -> Cell:
@@ -142,6 +156,7 @@ def plan(options: argparse.Namespace, inputs: Path) -> Plan:
     counts = asked_thread_counts(options.threads)
     scaling = [(f"{program}@{count}", program, count, "") for program in SCALING for count in counts]
     found.cells += call_cells(options, contenders, found.notices)
+    found.cells += count_cells(options, contenders, found.notices)
     found.cells += [workload_cell(options, contenders, "workload", row) for row in WORKLOADS]
     found.cells.append(peak_cell(options, contenders))
     found.cells += real_programs.cells(contenders, inputs, tasks, found.notices)
@@ -157,6 +172,16 @@ def all_figures(results: Results, names: list[str] | None = None) -> list[str]:
     return by_cell(results, title, charts.ROWS, lambda *at: " / ".join(text(*at) for text in texts), names)
 
 
+def count_table(results: Results) -> list[str]:
+    figures = next((run["figures"] for run in results.runs if run["scene"] == COUNTS), {})
+    columns = {}
+    for scene in dict.fromkeys(figure.partition(":")[0] for figure in figures):
+        texts = [median(results, f"{scene}: {what}", 0) for what in ("instructions", "data lines", "code lines")]
+        columns[scene] = (COUNTS, "", lambda *at, texts=texts: " / ".join(text(*at) for text in texts))
+    title = "Instructions / cache lines of data / cache lines of code: counted, the same on every machine"
+    return by_contender(results, title, columns)
+
+
 def tables(results: Results) -> list[str]:
     rows, subject, among = charts.ROWS, peers.SUBJECT, results.names("peer")
     found = all_figures(results, [subject])
@@ -165,6 +190,7 @@ def tables(results: Results) -> list[str]:
     figures = {figure: run["scene"] for run in results.runs if run["scene"] in CALLS for figure in run["figures"]}
     columns = {figure: (scene, "", median(results, figure)) for figure, scene in figures.items()}
     found += by_contender(results, "Single calls, median over processes", columns)
+    found += count_table(results)
     columns = {"peak, MB": (PEAK, "", median(results, "peak", 0, 1e-6))}
     columns |= {f"after {wait} s": (PEAK, "", median(results, f"after {wait} s", 0, 1e-6)) for wait in WAITS}
     columns |= {f"longest {call}, µs": (PEAK, "", median(results, f"longest {call}", 0)) for call in ("malloc", "free")}

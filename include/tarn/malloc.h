@@ -263,7 +263,9 @@ TARN_API int tarn_visit_profile(void (*visit)(void* context, const tarn_profile_
 enum { tarn_counted_sizes = 8 };
 typedef struct tarn_allocation_count {
   uint64_t allocations; /* calls that asked for a block; of realloc those whose block has moved */
-  uint64_t bytes; /* that they asked for; of aligned requests, rounded up to the alignment's size class */
+  /* That they asked for; of aligned requests, rounded up to the alignment's size class, and of a realloc that grows, an
+   * eighth more than the block had at least. */
+  uint64_t bytes;
   uint64_t sizes[tarn_counted_sizes];  /* the bytes of the first allocations, in their order */
   struct tarn_allocation_count* outer; /* the library's */
 } tarn_allocation_count;

@@ -9,18 +9,20 @@
 namespace tarn::warm_blocks {
 namespace {
 
-// A block may be as long as this part of the free memory that may stay backed.
+// The blocks of one doubling may be this part of the free memory that may stay backed.
 constexpr std::size_t largest_part = 8;
 
 }  // namespace
 
 bool keep(span* s) {
   // The hardened build holds freed blocks back from reuse.
-  if (hardened_build || !engine::warm_large_spans.wants(s->pages)) return false;
-  if (s->bytes() > engine::heap.limits().most_free() / largest_part) return false;
+  if constexpr (hardened_build) return false;
+  const std::size_t most_kept = (engine::heap.limits().most_free() / largest_part) >> page_shift;
+  const warm_spans::places places = engine::warm_large_spans.places_for(s->pages, most_kept);
+  if (places.most == 0) return false;
   engine::heap.note_backed(s);
   s->state.store(span_state::kept, std::memory_order_relaxed);
-  if (!engine::warm_large_spans.put(s)) {
+  if (!warm_spans::put(s, places)) {
     s->state.store(span_state::purging, std::memory_order_relaxed);
     return false;
   }
@@ -34,13 +36,20 @@ span* take(std::size_t pages) { return hardened_build ? nullptr : engine::warm_l
 
 bool has_any() { return engine::warm_large_spans.bytes() != 0; }
 
-void release() {
+bool release() {
+  bool any = false;
   while (span* const s = engine::warm_large_spans.take_any()) {
     engine::large_bytes.fetch_sub(s->bytes(), std::memory_order_relaxed);
     s->state.store(span_state::purging, std::memory_order_relaxed);
     engine::touch.learn_from(s->start, s->bytes());
     engine::heap.deallocate(s);
+    any = true;
   }
+  return any;
 }
 
 }  // namespace tarn::warm_blocks
+
+bool tarn::give_back_warm_blocks() {
+  return engine::warm_large_spans.may_have_any() && warm_blocks::release();
+}

@@ -23,8 +23,8 @@ bool keep(span* s);
 span* take(std::size_t pages);
 // Whether any is kept (a hint).
 bool has_any();
-// Gives all to the page heap.
-void release();
+// Gives all to the page heap. False: there was none.
+bool release();
 
 #pragma GCC visibility pop
 

@@ -69,7 +69,7 @@ std::atomic<std::size_t> attached_threads{0};
   if (environ == nullptr) environ = environment;
 #endif
   register_fork_handlers();
-  touch.set_everywhere(os::huge_pages_everywhere());
+  os::huge_pages_everywhere() ? touch.set_everywhere(true) : metadata.set_never_huge();
   os::machine_bytes();
 }
 

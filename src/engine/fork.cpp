@@ -128,7 +128,7 @@ void put_structures_right(bool heap_is_consistent) {
   heap.forget_struct_holds();
   central_tier.magazines().forget_holds();
   blocks.forget_holds();
-  metadata.forget_scratch();
+  metadata.forget_others();
   processors.note_forked_child(processor_user.in_use);
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
   for (const front* e : fronts) {

@@ -424,8 +424,11 @@ class front_registry {
   // A bin that has been used has nothing in it.
   static Bin* make_bin(structure_store::structure taken) {
     auto* bin = static_cast<Bin*>(taken.memory);
-    if (bin->store_number == 0) bin = new (taken.memory) Bin;
-    bin->store_number = taken.number + 1;
+    // Not read before it is written: fresh memory would fault twice.
+    if (__atomic_exchange_n(&bin->store_number, taken.number + 1, __ATOMIC_RELAXED) == 0) {
+      bin = new (taken.memory) Bin;
+      bin->store_number = taken.number + 1;
+    }
     bin->node = static_cast<std::uint8_t>(os::this_node());
     return bin;
   }

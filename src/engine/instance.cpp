@@ -4,14 +4,8 @@
 namespace tarn::engine {
 
 constinit page_map map;
-constinit metadata_arena metadata;
-constinit block_store blocks{metadata};
-constinit first_touch touch;
-constinit page_heap heap{metadata, map, touch};
+constinit first_written tiers;
 constinit central central_tier{metadata, blocks, map, heap};
-constinit cache_budget budget;
-constinit thread_cache_registry registry{central_tier, budget};
-constinit processor_caches processors{central_tier, budget, registry};
 constinit guarded_blocks guards;
 constinit sample_windows guard_windows;
 constinit byte_samples profile_samples;

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/compiler.hpp"
+#include "base/units.hpp"
 #include "pages/block_store.hpp"
 #include "pages/first_touch.hpp"
 #include "pages/metadata_arena.hpp"
@@ -30,14 +31,28 @@ namespace tarn::engine {
 #pragma GCC visibility push(hidden)
 
 extern page_map map;
-extern metadata_arena metadata;
-extern block_store blocks;  // metadata of the fronts
-extern first_touch touch;
-extern page_heap heap;
 extern central central_tier;
-extern cache_budget budget;
-extern thread_cache_registry registry;
-extern processor_caches processors;
+
+inline constexpr std::size_t least_page = 4 * kib;
+// What the first allocation of a process writes, on two pages: `blocks`, and the rest as far as a small heap uses it.
+struct first_written {
+  alignas(least_page) block_store blocks{metadata};
+  alignas(least_page) metadata_arena metadata;
+  cache_budget budget;
+  thread_cache_registry registry{central_tier, budget};
+  processor_caches processors{central_tier, budget, registry};
+  first_touch touch;
+  page_heap heap{metadata, map, touch};
+};
+extern first_written tiers;
+inline constexpr metadata_arena& metadata = tiers.metadata;
+inline constexpr block_store& blocks = tiers.blocks;  // metadata of the fronts
+inline constexpr first_touch& touch = tiers.touch;
+inline constexpr page_heap& heap = tiers.heap;
+inline constexpr cache_budget& budget = tiers.budget;
+inline constexpr thread_cache_registry& registry = tiers.registry;
+inline constexpr processor_caches& processors = tiers.processors;
+
 extern guarded_blocks guards;
 extern sample_windows guard_windows;
 extern byte_samples profile_samples;  // which allocations the heap profile knows

@@ -112,9 +112,21 @@ TARN_ALWAYS_INLINE void deallocate(void* block) {
   if constexpr (hardened_build) {
     if (TARN_LIKELY(hardened_block::take_back_small(block))) return;
   } else {
-    if (TARN_LIKELY(engine::local_cache->push(engine::map.find(address_of(block)), block))) return;
+    const page_map::entry page = engine::map.find(address_of(block));
+    if (TARN_LIKELY(page.has_leaf() && engine::local_cache->push(page, block))) return;
   }
   deallocate_slow(block);
+}
+
+// Whether realloc leaves the block where it is for sure: it is a live object that stays(). False of everything else, and of
+// runs of grains, whose length only reallocate() asks.
+TARN_ALWAYS_INLINE bool stays_for_sure(const void* block, std::size_t size) {
+  const page_map::entry page = engine::map.find(address_of(block));
+  const auto size_class = static_cast<unsigned>(page.size_class());
+  const auto& info = class_info(size_class);
+  return !hardened_build && size <= info.size && size > info.size / 2 &&
+         !size_classes::is_grain(size_class) && page.begins_object(address_of(block), info.reciprocal) &&
+         !free_mark::is_set(engine::map, size_class, block);
 }
 
 TARN_ALWAYS_INLINE bool product_overflows(std::size_t a, std::size_t b, std::size_t& product) {

@@ -50,7 +50,7 @@ TARN_NOINLINE pointee classify_unclassed(page_map::entry page, const void* point
   const std::uintptr_t address = address_of(pointer);
   pointee found{kind::foreign, 0, nullptr, page};
   // The entry may be stale, and its span by now another one's: so the state and the range are asked (page_map.hpp).
-  span* const s = page.owner();
+  span* const s = page.owner(address);
   if (s != nullptr && s->contains(address)) {
     found.kind = kind_in(s->state.load(std::memory_order_relaxed));
     found.owner = s;
@@ -73,14 +73,15 @@ const char* fault_of(page_map::entry page, const void* block) {
   const auto& info = class_info(static_cast<unsigned>(page.size_class()));
   const std::size_t bytes_of_objects = std::size_t{info.objects} * info.size;
   const bool fills_span = bytes_of_objects == std::size_t{info.span_pages} << page_shift;
-  if (!fills_span && address_of(block) < page.owner()->end() - bytes_of_objects) {
+  if (!fills_span && address_of(block) < page.owner(address_of(block))->end() - bytes_of_objects) {
     return "invalid free of a pointer that is not a block";
   }
   if (!page.begins_object(address_of(block), info.reciprocal)) {
     return "invalid free of a pointer into a block";
   }
   if constexpr (hardened_build) return hardened_block::fault_of(page, block);
-  return free_mark::is_set(block) ? "double free" : nullptr;
+  const auto size_class = static_cast<unsigned>(page.size_class());
+  return free_mark::is_set(engine::map, size_class, block) ? "double free" : nullptr;
 }
 
 const char* fault_of(pointee& found, const void* block) {
@@ -145,7 +146,7 @@ bool free_scoped(const pointee& found, void* block) {
   // The owner is read first (scope_core::owner_of()).
   if (bin != nullptr && s->size_class != 0 && bin->memory == &scope_core::owner_of(s) &&
       TARN_PLAIN_LOAD(s->list) == scope_core::cut && scope_core::is_object(s, block) &&
-      !free_mark::is_set(block)) {
+      !free_mark::is_set(engine::map, s->size_class, block)) {
     if constexpr (hardened_build) hardened_block::take_back_scoped(s, block);
     if (!bin->push(s->size_class, block)) scope_core::deallocate(s, block);
     return true;

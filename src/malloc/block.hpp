@@ -41,9 +41,11 @@ struct pointee {
 
   // Of a large block the span, else null.
   [[nodiscard]] span* large() const { return kind == block_kind::large ? owner : nullptr; }
-  // Of an object in or out of the page map's classes its span, else null.
-  [[nodiscard]] span* cut() const {
-    return kind == block_kind::object ? page.owner() : kind == block_kind::unlisted ? owner : nullptr;
+  // Of an object in or out of the page map's classes its span, else null. `block`: the pointer.
+  [[nodiscard]] span* cut(const void* block) const {
+    return kind == block_kind::object     ? page.owner(address_of(block))
+           : kind == block_kind::unlisted ? owner
+                                          : nullptr;
   }
 };
 

@@ -65,7 +65,7 @@ TARN_ALWAYS_INLINE void* calloc(std::size_t count, std::size_t size) {
   return block;
 }
 
-inline void* realloc(void* block, std::size_t size) {
+TARN_NOINLINE inline void* realloc_slow(void* block, std::size_t size) {
   if (block == nullptr) return allocate(size);
   if (size == 0) {
     deallocate(block);
@@ -74,27 +74,29 @@ inline void* realloc(void* block, std::size_t size) {
   return reallocate(block, size);
 }
 
+TARN_ALWAYS_INLINE void* realloc(void* block, std::size_t size) {
+  return TARN_LIKELY(stays_for_sure(block, size)) ? block : realloc_slow(block, size);
+}
+
 inline void* reallocarray(void* block, std::size_t count, std::size_t size) {
   std::size_t bytes = 0;
   if (product_overflows(count, size, bytes)) return out_of_memory();
   return realloc(block, bytes);
 }
 
-TARN_NOINLINE inline void* aligned_alloc_slow(std::size_t alignment, std::size_t size) {
-  if (!is_power_of_two(alignment)) {
-    errno = EINVAL;
-    return nullptr;
-  }
-  if (size > largest_request) return out_of_memory();
-  return allocate_aligned(alignment, size);
+// Of a size above largest_request, or an alignment that is none.
+TARN_NOINLINE inline void* aligned_alloc_refused(std::size_t alignment) {
+  errno = is_power_of_two(alignment) ? ENOMEM : EINVAL;
+  return nullptr;
 }
 
 TARN_ALWAYS_INLINE void* aligned_alloc(std::size_t alignment, std::size_t size) {
   if (TARN_LIKELY(is_power_of_two(alignment))) {
     void* const object = pop_aligned(alignment, size);
     if (TARN_LIKELY(object != nullptr)) return object;
+    if (TARN_LIKELY(size <= largest_request)) return allocate_aligned(alignment, size);
   }
-  return aligned_alloc_slow(alignment, size);
+  return aligned_alloc_refused(alignment);
 }
 
 TARN_ALWAYS_INLINE int posix_memalign(void** out, std::size_t alignment, std::size_t size) {

@@ -3,13 +3,14 @@
 #include "malloc/allocate.hpp"
 #include "malloc/block.hpp"
 #include "malloc/hardened_block.hpp"
+#include "malloc/large_block.hpp"
 #include "malloc/thread_mode.hpp"
 #include "os/report.hpp"
 
 namespace tarn {
 
 void put_into_span(unsigned size_class, void* object) {
-  free_mark::set(object);
+  free_mark::set(engine::map, size_class, object);
   engine::central_tier.flush(size_class, &object, 1);
   engine::central_tier.release_surplus(size_class);
 }
@@ -19,10 +20,10 @@ namespace {
 // For a thread that uses the processors' caches. False: the pointer is not an object, or is free already.
 bool give_to_processor(unsigned size_class, page_map::entry page, void* object) {
   if (!page.begins_object(address_of(object), class_info(size_class).reciprocal) ||
-      free_mark::is_set(object)) {
+      free_mark::is_set(engine::map, size_class, object)) {
     return false;
   }
-  free_mark::set(object);
+  free_mark::set(engine::map, size_class, object);
   engine::uncached_traffic.freed += class_info(size_class).size;
   if (TARN_UNLIKELY(size_classes::is_grain(size_class) || !engine::processors.push(size_class, object)))
     engine::processors.free_slow(size_class, object);
@@ -32,11 +33,18 @@ bool give_to_processor(unsigned size_class, page_map::entry page, void* object) 
 // free() of a block that has no size class in the page map.
 TARN_NOINLINE void deallocate_unclassed(page_map::entry page, void* block) {
   if (TARN_UNLIKELY(engine::noted_traffic != nullptr)) engine::note_traffic();
+  // A large block that nobody else frees at this moment needs no more than this of classify_unclassed().
+  if (span* const s = page.owner(address_of(block));
+      TARN_LIKELY(s != nullptr && s->start == address_of(block)) &&
+      TARN_LIKELY(s->state.load(std::memory_order_relaxed) == span_state::large) &&
+      large_block::deallocate(s))
+    return;
   const pointee found = classify_unclassed(page, block);
   if (!actions_of(found.kind).free(found, block)) report_bad_free(block);
 }
 
-TARN_ALWAYS_INLINE void deallocate_object(page_map::entry page, void* object) {
+// Out of line, as large blocks would otherwise save and restore its registers.
+TARN_NOINLINE void deallocate_object(page_map::entry page, void* object) {
   const auto size_class = static_cast<unsigned>(page.size_class());
   const thread_mode mode = mode_to_free();
   if (TARN_UNLIKELY(mode == thread_mode::processor) &&

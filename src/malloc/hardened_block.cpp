@@ -34,7 +34,8 @@ const char* fault_of(page_map::entry page, const void* block) {
   const word found = __atomic_load_n(canary_at(address_of(block), size), __ATOMIC_RELAXED);
   if (found == 0 && is_zero(block, size)) return "double free";
   if (found != canary_of(address_of(block))) return overflow_text;
-  return is_sound_before_first(page.owner(), address_of(block), size) ? nullptr : underflow_text;
+  return is_sound_before_first(page.owner(address_of(block)), address_of(block), size) ? nullptr
+                                                                                       : underflow_text;
 }
 
 void take_back(page_map::entry page, void* block, thread_cache* cache) {

@@ -140,7 +140,7 @@ TARN_ALWAYS_INLINE bool take_back_small(void* block) {
   thread_cache* const cache = engine::local_cache;
   const auto& info = class_info(size_class);
   if (TARN_UNLIKELY(cache == &engine::no_cache || !page.begins_object(address_of(block), info.reciprocal) ||
-                    !is_sound_before(page.owner(), address_of(block), info.size))) {
+                    !is_sound_before(page.owner(address_of(block)), address_of(block), info.size))) {
     return false;
   }
   if (TARN_UNLIKELY(!take_canary(canary_at(address_of(block), info.size), canary_of(address_of(block))))) {

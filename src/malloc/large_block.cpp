@@ -15,9 +15,11 @@ namespace {
 
 // Page tables reach no further; also keeps page counts within 32 bits.
 constexpr std::size_t largest_size = std::size_t{1} << 44;
-// A growing block of this size or more gets a mapping of its own, whose page tables can be moved the next time; a
-// smaller one prefers memory of the page heap that is still backed.
-constexpr std::size_t copied_below = 4 * mib;
+// A growing block that is copied prefers memory of the page heap that is still backed: below roomy_below if it can double
+// there, below warm_below in any case. A longer one gets a mapping of its own, whose page tables can be moved the next
+// time.
+constexpr std::size_t roomy_below = 64 * mib;
+constexpr std::size_t warm_below = 4 * mib;
 // A block that shrinks by at most 1/shrink_divisor keeps its length.
 constexpr std::size_t shrink_divisor = 8;
 
@@ -27,14 +29,19 @@ std::size_t block_pages(std::size_t size) {
   return align_up(std::max<std::size_t>(size, 1), os::page_unit()) >> page_shift;
 }
 
-// A new span for a block that has grown. Below copied_below, copying into backed memory costs less than page faults, so
-// such memory is preferred; otherwise the block gets a mapping of its own, which the system can grow and move next
-// time.
+// Null: no warm memory has as much room behind it.
+span* take_roomy(std::size_t pages) {
+  if (hardened_build || pages >= roomy_below >> page_shift) return nullptr;
+  return engine::heap.allocate(pages, 1, span_state::large, page_heap::source::roomy, page_heap::use::sparse);
+}
+
+// A new span for a block that has grown, and is likely to grow on. Copying into backed memory costs less than page faults,
+// and with as much room behind it the block is copied again when it has doubled, not at each step.
 span* allocate_longer(std::size_t pages) {
-  using source = page_heap::source;
   constexpr auto use = page_heap::use::sparse;
-  if (pages < (copied_below >> page_shift)) {
-    if (span* s = engine::heap.allocate(pages, 1, span_state::large, source::warm, use)) return s;
+  if (span* s = take_roomy(pages)) return s;
+  if (pages < (warm_below >> page_shift)) {
+    if (span* s = engine::heap.allocate(pages, 1, span_state::large, page_heap::source::warm, use)) return s;
   }
   if (span* s = engine::heap.allocate_mapped(pages, 1, span_state::large, use)) return s;
   return engine::central_tier.take_pages(pages, 1, span_state::large, use);
@@ -67,28 +74,38 @@ void note_resized(std::size_t before, std::size_t pages) {
 
 }  // namespace
 
-void sample(span* s, std::size_t size) {
+// Out of line, as a due sample takes more registers than everything else.
+TARN_NOINLINE void sample_if_due(span* s, std::size_t size) {
   const std::size_t taken = hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
   if (TARN_UNLIKELY(engine::profile_countdown.is_due(engine::profile_samples, taken)))
     engine::samples.add_large(engine::profile_samples, s, size, taken);
 }
 
-void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
+void sample(span* s, std::size_t size) {
+  if (TARN_UNLIKELY(engine::profile_samples.mean() != 0)) sample_if_due(s, size);
+}
+
+void* allocate(std::size_t size, std::size_t alignment, purpose what) {
   if (size > largest_size || alignment > largest_size - size) return nullptr;
   const std::size_t pages = block_pages(size) + (hardened_build ? hardened_large::guard_pages() : 0);
   const std::size_t alignment_pages = std::max(alignment >> page_shift, std::size_t{1});
-  span* s = alignment_pages == 1 ? warm_blocks::take(pages) : nullptr;
+  const bool grown = what == purpose::grown;
+  span* s = alignment_pages == 1 && !grown ? warm_blocks::take(pages) : nullptr;
   if (TARN_LIKELY(s != nullptr)) {
     s->state.store(span_state::large, std::memory_order_relaxed);
   } else {
-    s = engine::central_tier.take_pages(pages, alignment_pages, span_state::large,
-                                        zeroed ? page_heap::use::sparse : page_heap::use::filled);
+    if (grown) s = take_roomy(pages);
+    if (s == nullptr) {
+      s = engine::central_tier.take_pages(
+          pages, alignment_pages, span_state::large,
+          what == purpose::zeroed ? page_heap::use::sparse : page_heap::use::filled);
+    }
     if (s == nullptr) return nullptr;
     s->owner.store(nullptr, std::memory_order_relaxed);
     engine::large_bytes.fetch_add(s->bytes(), std::memory_order_relaxed);
   }
   engine::uncached_traffic.allocated += s->bytes();
-  if (zeroed) zero_dirty_pages(engine::map, s);
+  if (what == purpose::zeroed) zero_dirty_pages(engine::map, s);
   if constexpr (hardened_build) hardened_large::guard_end(s);
   sample(s, size);
   return reinterpret_cast<void*>(s->start);

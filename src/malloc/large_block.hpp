@@ -6,14 +6,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "pages/span.hpp"
 
 namespace tarn::large_block {
 
+enum class purpose : std::uint8_t {
+  any,
+  zeroed,  // all bytes are zero; pages known to be zero are not written to
+  grown,   // takes the place of a shorter block, and is likely to grow on: it gets room behind it
+};
 // Requires: the size is above the largest class, or the alignment above a page. Null when there is no memory; errno is
-// left alone. `zeroed`: all bytes are zero; pages known to be zero are not written to.
-void* allocate(std::size_t size, std::size_t alignment, bool zeroed);
+// left alone.
+void* allocate(std::size_t size, std::size_t alignment, purpose what);
 
 // A block for a request of `size` bytes has been allocated, or has got another length: the heap profile may follow it.
 void sample(span* s, std::size_t size);

@@ -52,15 +52,17 @@ void* take_object(thread_mode mode, unsigned size_class, std::size_t size) {
   return take_or_reclaim(size, [=] { return engine::central_tier.take_one(size_class); });
 }
 
-TARN_NOINLINE void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
-  engine::attach_thread();
+using large_block::purpose;
+
+TARN_NOINLINE void* allocate_large(std::size_t size, std::size_t alignment, purpose what) {
+  if (TARN_UNLIKELY(engine::local_cache == &engine::no_cache)) engine::attach_thread();
   if (TARN_UNLIKELY(allocation_counts::innermost != nullptr)) allocation_counts::add(size);
   if (TARN_UNLIKELY(engine::is_in_scope())) {
     scope_bin* const bin = current_scope_bin;
-    void* const block = bin->memory->allocate_large(size, alignment, zeroed, bin);
+    void* const block = bin->memory->allocate_large(size, alignment, what == purpose::zeroed, bin);
     return block != nullptr ? block : out_of_memory();
   }
-  void* const block = take_or_reclaim(size, [=] { return large_block::allocate(size, alignment, zeroed); });
+  void* const block = take_or_reclaim(size, [=] { return large_block::allocate(size, alignment, what); });
   if (TARN_UNLIKELY(engine::noted_traffic != nullptr)) engine::note_traffic();
   return block != nullptr ? block : out_of_memory();
 }
@@ -75,16 +77,15 @@ void* allocate_nothing() {
   return block;
 }
 
-// Requires: size > largest_fine, size <= largest_in_class. Null: a miss. (Nobody writes no_cache, which threads share.)
-TARN_ALWAYS_INLINE void* pop_coarse(std::size_t size) {
+// Requires: the class is above largest_fine. Null: a miss. (Nobody writes no_cache, which threads share.)
+TARN_ALWAYS_INLINE void* pop_coarse(unsigned size_class) {
   allocation_bins* const bins = engine::allocating;
-  return TARN_LIKELY(bins != &engine::no_cache) ? bins->pop_guarded(class_of_size(object_size(size)))
-                                                : nullptr;
+  return TARN_LIKELY(bins != &engine::no_cache) ? bins->pop_guarded(engine::map, size_class) : nullptr;
 }
 
 // An object of the class, or the sample that takes its place. Null: no memory.
 void* allocate_object(unsigned size_class, std::size_t size) {
-  void* object = hardened_build && size > largest_fine ? pop_coarse(size) : nullptr;
+  void* object = hardened_build && size > largest_fine ? pop_coarse(size_class) : nullptr;
   if (object == nullptr) {
     const thread_mode mode = mode_to_allocate();
     if (void* const sample = sampled_block::take(mode, size_class, size)) return sample;
@@ -113,6 +114,12 @@ TARN_ALWAYS_INLINE void* aligned_or_replaced(void* block, std::size_t alignment,
   return aligned;
 }
 
+// Out of line, as allocate_missed(). `popped`: of the class, without the alignment; null: none.
+TARN_NOINLINE void* allocate_aligned_missed(void* popped, std::size_t alignment, unsigned size_class) {
+  void* const block = popped != nullptr ? popped : allocate(class_info(size_class).size - kept_bytes);
+  return aligned_or_replaced(block, alignment, size_class);
+}
+
 // The home of the calling thread's depots.
 unsigned home_of_thread() {
   const thread_cache* const cache = engine::local_cache;
@@ -132,30 +139,40 @@ TARN_NOINLINE void* allocate_slow(std::size_t size) {
     if (void* const block = allocate_nothing()) return block;
   }
   if (!hardened_build && size > largest_fine && size <= largest_in_class) {
-    if (void* const object = pop_coarse(size); TARN_LIKELY(object != nullptr)) return object;
+    if (void* const object = pop_coarse(class_of_size(size)); TARN_LIKELY(object != nullptr)) return object;
   }
-  if (size > largest_in_class) return allocate_large(size, 1, false);
+  if (size > largest_in_class) return allocate_large(size, 1, purpose::any);
   return allocate_missed(size);
 }
 
+TARN_NOINLINE void* allocate_grown(std::size_t size) {
+  return size > largest_in_class ? allocate_large(size, 1, purpose::grown) : allocate(size);
+}
+
 TARN_NOINLINE void* allocate_zeroed_slow(std::size_t size, std::size_t alignment) {
-  return allocate_large(size, alignment, true);
+  return allocate_large(size, alignment, purpose::zeroed);
 }
 
 TARN_NOINLINE void* allocate_aligned(std::size_t alignment, std::size_t size) {
-  if (alignment <= 16) return allocate(alignment == 16 && size < 16 ? 16 : size);
-  if (size <= largest_in_class) {
-    const unsigned size_class = aligned_class_of(object_size(size), alignment);
-    if (size_class < size_classes::count) {
-      void* const block = allocate(class_info(size_class).size - kept_bytes);
-      return aligned_or_replaced(block, alignment, size_class);
+  if constexpr (!hardened_build) {
+    // In the order of pop_aligned(), for the classes above it.
+    const std::size_t rounded = align_up(size > alignment ? size : alignment, alignment);
+    if (alignment <= page_size && rounded > largest_fine && rounded <= largest_in_class) {
+      const unsigned size_class = class_of_size(rounded);
+      void* const object = pop_coarse(size_class);
+      if (TARN_LIKELY(object != nullptr && keeps_alignment(object, alignment))) return object;
+      return allocate_aligned_missed(object, alignment, size_class);
     }
   }
-  return allocate_large(size, alignment, false);
+  if (alignment <= 16) return allocate(alignment == 16 && size < 16 ? 16 : size);
+  const unsigned size_class =
+      size <= largest_in_class ? aligned_class_of(object_size(size), alignment) : size_classes::count;
+  if (size_class == size_classes::count) return allocate_large(size, alignment, purpose::any);
+  return allocate_aligned_missed(nullptr, alignment, size_class);
 }
 
 TARN_COLD void* allocate_uncached(std::size_t alignment, std::size_t size) {
-  if (has_no_class(size, alignment)) return allocate_large(size, alignment, false);
+  if (has_no_class(size, alignment)) return allocate_large(size, alignment, purpose::any);
   engine::attach_thread();
   const unsigned size_class = aligned_class_of(object_size(size), alignment);
   engine::uncached_traffic.allocated += class_info(size_class).size;

@@ -23,4 +23,7 @@ void* take_or_reclaim(std::size_t size, Take take) {
   });
 }
 
+// allocate() for a block that takes the place of a shorter one, and is likely to grow on.
+void* allocate_grown(std::size_t size);
+
 }  // namespace tarn

@@ -9,7 +9,7 @@
 namespace tarn::moving {
 
 bool would_help(const void* block, double ratio) {
-  const span* const s = classify(block).cut();
+  const span* const s = classify(block).cut(block);
   // Most blocks that are asked for lie in full spans, once the others have moved: no lock for these.
   if (s == nullptr || class_depots::is_full(*s)) return false;
   class_depots::occupancy of_span{};

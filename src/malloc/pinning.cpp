@@ -23,7 +23,7 @@ void visit(void (*visit)(void* context, const tarn_pinned* pinned), void* contex
 }
 
 std::size_t bytes_by(const void* block) {
-  const span* const s = classify(block).cut();
+  const span* const s = classify(block).cut(block);
   class_depots::occupancy of_span{};
   if (s == nullptr || !engine::central_tier.depots().occupancy_of(*s, block, of_span) || of_span.taken == 0)
     return 0;

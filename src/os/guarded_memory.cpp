@@ -19,7 +19,7 @@ namespace {
 
 constexpr int inaccessible = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 // Random addresses tried in the preferred window, and anywhere before the system chooses one.
-constexpr int window_tries = 8;
+constexpr int window_tries = 64;
 constexpr int random_tries = 3;
 
 long map_inaccessible(std::uintptr_t at, std::size_t bytes) {
@@ -36,7 +36,8 @@ bool protect(void* address, std::size_t bytes, int protection) {
 }
 
 std::uint64_t random_number() {
-  static std::atomic<std::uint32_t> count{0};
+  static std::atomic<std::uint32_t> count{
+      1};  // not 0: beside data that is written at load, on no page of its own
   return process_random(random_purpose::address, count.fetch_add(1, std::memory_order_relaxed));
 }
 

@@ -133,6 +133,12 @@ void* reserve(std::size_t bytes, std::size_t alignment) {
   return map_aligned(bytes, alignment, 0, readable_writable, MAP_NORESERVE);
 }
 
+bool has_address_space(std::size_t bytes) {
+  void* const room = reserve_inaccessible(bytes, system_page_size());
+  if (room != nullptr) release_own(room, bytes);
+  return room != nullptr;
+}
+
 // By the two steps of reserve_guarded(): the limit of address space counts inaccessible memory, too; the limit of
 // writable memory and the strict overcommit policy count it when it becomes writable, which would back memory that is
 // locked.

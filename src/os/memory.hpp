@@ -48,6 +48,9 @@ void* reserve(std::size_t bytes, std::size_t alignment);
 // block begins `lead` bytes before an aligned address (`lead`: a multiple of the system's page, below `alignment`).
 void* map_block(std::size_t bytes, std::size_t alignment, std::size_t lead = 0);
 
+// Whether so many bytes more could be reserved now, if nothing is to be written to them.
+bool has_address_space(std::size_t bytes);
+
 // Whether reserve() and reserve_guarded() would find so much memory now: the limits of address space and of writable
 // memory and the overcommit policy allow it. Backs nothing, even if the program has locked all future memory
 // (mlockall).

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "os/clock.hpp"
@@ -25,10 +26,14 @@ class field_finder {
   explicit field_finder(std::string_view name) : name_(name) {}
   // The character after the field's name; 0: not found yet.
   char look(const char* text, long count) {
-    for (long i = 0; i < count; ++i) {
-      if (found_ == name_.size()) return text[i];
-      if (text[i] != name_[found_]) found_ = 0;
-      if (text[i] == name_[found_]) ++found_;
+    const char* const end = text + count;
+    for (const char* at = text; at != end; ++at) {
+      if (found_ == name_.size()) return *at;
+      if (*at != name_[found_]) found_ = 0;
+      if (found_ == 0)
+        at = static_cast<const char*>(std::memchr(at, name_[0], static_cast<std::size_t>(end - at)));
+      if (at == nullptr) break;
+      ++found_;
     }
     return 0;
   }

@@ -31,7 +31,7 @@ class free_spans {
   static constexpr std::size_t look_limit = 32;
   static constexpr std::size_t all_spans = SIZE_MAX;
 
-  enum class half : std::uint8_t { dirty, clean };
+  enum class half : std::uint8_t { clean, dirty };
 
   static constexpr std::size_t bin_of(std::size_t pages) {
     if (pages < exact_bins) return pages;
@@ -41,33 +41,32 @@ class free_spans {
 
   // `state`: that of all spans.
   void validate(span_state state) const {
-    for (const bins* b : {&dirty_, &clean_}) {
-      for (std::size_t bin = 0; bin < bin_count; ++bin) {
-        const bool has_bit = (b->bitmap[bin / 64] >> (bin % 64) & 1U) != 0;
-        TARN_INVARIANT("free_spans", this, has_bit == !b->lists[bin].empty());
-        b->lists[bin].validate();
-        for (const span* s = b->lists[bin].front(); s != nullptr; s = s->next) {
+    for (const half which : {half::clean, half::dirty}) {
+      for (std::size_t number = 0; number < bin_count; ++number) {
+        TARN_INVARIANT("free_spans", this, is_used(which, number) == !bin(which, number).empty());
+        bin(which, number).validate();
+        for (const span* s = bin(which, number).front(); s != nullptr; s = s->next) {
           const span_state state_of_span = s->state.load(std::memory_order_relaxed);
           TARN_INVARIANT("free_spans", this, state_of_span == state);
-          TARN_INVARIANT("free_spans", this, (s->dirty_pages > 0) == (b == &dirty_));
-          TARN_INVARIANT("free_spans", this, bin_of(s->pages) == bin);
+          TARN_INVARIANT("free_spans", this, half_of(s) == which);
+          TARN_INVARIANT("free_spans", this, bin_of(s->pages) == number);
         }
       }
     }
   }
 
   void insert(span* s) {
-    bins& b = half_of(s);
-    const std::size_t bin = bin_of(s->pages);
-    b.lists[bin].push_front(s);
-    b.bitmap[bin / 64] |= std::uint64_t{1} << (bin % 64);
+    const half which = half_of(s);
+    const std::size_t number = bin_of(s->pages);
+    list(which, number).push_front(s);
+    bitmap_of(which)[number / 64] |= std::uint64_t{1} << (number % 64);
   }
 
   void remove(span* s) {
-    bins& b = half_of(s);
-    const std::size_t bin = bin_of(s->pages);
-    b.lists[bin].remove(s);
-    if (b.lists[bin].empty()) b.bitmap[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+    const half which = half_of(s);
+    const std::size_t number = bin_of(s->pages);
+    list(which, number).remove(s);
+    if (bin(which, number).empty()) bitmap_of(which)[number / 64] &= ~(std::uint64_t{1} << (number % 64));
   }
 
   // The shortest span of at least `pages` pages, at least `least_dirty` of its pages dirty (of equal ones that at the
@@ -76,52 +75,51 @@ class free_spans {
   // then null means below 64 pages, or with all_spans, that no span fits. The span stays in its list.
   [[nodiscard]] span* best_fit(half which, std::size_t pages, std::size_t least_dirty = 0,
                                std::size_t most_looks = look_limit) const {
-    const bins& b = which == half::dirty ? dirty_ : clean_;
     const std::size_t first = bin_of(pages);
     std::size_t looks = most_looks;
-    if (span* s = best_of(b.lists[first], pages, least_dirty, looks)) return s;
+    if (is_used(which, first)) {
+      if (span* s = best_of(bin(which, first), pages, least_dirty, looks)) return s;
+    }
     looks = most_looks;
-    for (std::size_t bin = first; (bin = b.next_used(bin + 1)) < bin_count && looks != 0;) {
-      if (span* s = best_of(b.lists[bin], pages, least_dirty, looks)) return s;
+    for (std::size_t number = first; (number = next_used(which, number + 1)) < bin_count && looks != 0;) {
+      if (span* s = best_of(bin(which, number), pages, least_dirty, looks)) return s;
     }
     return nullptr;
   }
 
   // A span of the longest non-empty bin.
   [[nodiscard]] span* longest(half which) const {
-    const bins& b = which == half::dirty ? dirty_ : clean_;
     for (std::size_t word = bitmap_words; word-- > 0;) {
-      if (b.bitmap[word] != 0) {
-        const auto bit = static_cast<std::size_t>(63 - std::countl_zero(b.bitmap[word]));
-        return b.lists[word * 64 + bit].front();
-      }
+      if (const std::uint64_t bits = bitmap_of(which)[word]; bits != 0)
+        return bin(which, word * 64 + static_cast<std::size_t>(63 - std::countl_zero(bits))).front();
     }
     return nullptr;
   }
 
   [[nodiscard]] const span_list& bin(half which, std::size_t number) const {
-    return (which == half::dirty ? dirty_ : clean_).lists[number];
+    return lists_[static_cast<int>(which)][number];
   }
   [[nodiscard]] const span_list& dirty_bin(std::size_t number) const { return bin(half::dirty, number); }
 
  private:
   static constexpr std::size_t bitmap_words = (bin_count + 63) / 64;
-  struct bins {
-    span_list lists[bin_count];
-    std::uint64_t bitmap[bitmap_words] = {};
 
-    // The first non-empty bin from `bin` on, or bin_count.
-    [[nodiscard]] std::size_t next_used(std::size_t bin) const {
-      std::size_t word = bin / 64;
-      if (word >= bitmap_words) return bin_count;
-      std::uint64_t bits = bitmap[word] & (~std::uint64_t{0} << (bin % 64));
-      while (bits == 0) {
-        if (++word == bitmap_words) return bin_count;
-        bits = bitmap[word];
-      }
-      return word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+  // Whether a bin is not empty, without a look at its list.
+  [[nodiscard]] bool is_used(half which, std::size_t number) const {
+    return (bitmap_of(which)[number / 64] >> (number % 64) & 1U) != 0;
+  }
+  // The first non-empty bin from `number` on, or bin_count.
+  [[nodiscard]] std::size_t next_used(half which, std::size_t number) const {
+    const std::uint64_t* const bitmap = bitmap_of(which);
+    std::size_t word = number / 64;
+    if (word >= bitmap_words) return bin_count;
+    std::uint64_t bits = bitmap[word] & (~std::uint64_t{0} << (number % 64));
+    while (bits == 0) {
+      if (++word == bitmap_words) return bin_count;
+      bits = bitmap[word];
     }
-  };
+    return word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+  }
 
   static span* best_of(const span_list& list, std::size_t pages, std::size_t least_dirty,
                        std::size_t& looks) {
@@ -134,10 +132,14 @@ class free_spans {
     return best;
   }
 
-  bins& half_of(const span* s) { return s->dirty_pages != 0 ? dirty_ : clean_; }
+  static half half_of(const span* s) { return s->dirty_pages != 0 ? half::dirty : half::clean; }
+  span_list& list(half which, std::size_t number) { return lists_[static_cast<int>(which)][number]; }
+  std::uint64_t* bitmap_of(half which) { return bitmaps_[static_cast<int>(which)]; }
+  [[nodiscard]] const std::uint64_t* bitmap_of(half which) const { return bitmaps_[static_cast<int>(which)]; }
 
-  bins dirty_;
-  bins clean_;
+  // In this order: a new heap, which has clean spans only, touches no more than the beginning.
+  std::uint64_t bitmaps_[2][bitmap_words] = {};
+  span_list lists_[2][bin_count];
 };
 
 }  // namespace tarn

@@ -3,16 +3,17 @@
 //
 // Owner: the engine has one. The arena reserves regions of address space at random places with guards at both ends
 // (os/guarded_memory.hpp), so that a write past the end of a program's block cannot reach a structure. A new region is
-// inaccessible; chunks of it are made writable from its low end as they are needed. Blocks are cut from the low end of
-// the writable part; structures that are created and destroyed use a pool of free ones, which gives memory back
-// (metadata_pool.hpp). A page of the arena is first touched when a block in it is used.
+// inaccessible; chunks of it are made writable from its low end as they are needed; the rest goes back where address space
+// is short. Blocks are cut from the low end of
+// the writable part, small ones from runs of their own; structures that are created and destroyed use a pool of free
+// ones, which gives memory back (metadata_pool.hpp). A page of the arena is first touched when a block in it is used.
 //
-//   the newest region   start          next_             end_            limit_
+//   the newest region   start       open_.next         open_.end         limit_
 //                         | blocks given | writable, zero  | inaccessible  |
 //
 // Thread safety: all members may be called by any thread; the lock is not held across a system call.
-// Invariants: next_ <= end_ <= limit_; [next_, end_) is writable and untouched, hence zero; [end_, limit_) is
-// inaccessible; used() <= reserved_.
+// Invariants: open_.next <= open_.end <= limit_; open_ and small_ are writable and untouched, hence zero;
+// [open_.end, limit_) is inaccessible; used() <= reserved_.
 #pragma once
 
 #include <atomic>
@@ -42,17 +43,25 @@ class metadata_arena {
   void* borrow_scratch(std::size_t bytes);
   // What was written to it is lost.
   void end_scratch();
-  // In a forked child: what another thread has borrowed is free.
-  void forget_scratch();
+  // In a forked child: what another thread has borrowed is free, and nobody opens a chunk.
+  void forget_others();
 
   // Makes `bytes` more available now, so that later calls need no new address space. False: there is none.
   bool ensure_available(std::size_t bytes);
 
+  // Address space is short: what is not open goes back to the system, and regions are short from now on. False: there was
+  // nothing to give.
+  bool give_back_unopened();
+
   void validate_locked() const TARN_REQUIRES(lock_) {
-    TARN_INVARIANT("metadata_arena", this, next_ <= end_);
-    TARN_INVARIANT("metadata_arena", this, end_ <= limit_);
+    TARN_INVARIANT("metadata_arena", this, small_.next <= small_.end);
+    TARN_INVARIANT("metadata_arena", this, open_.next <= open_.end);
+    TARN_INVARIANT("metadata_arena", this, open_.end <= limit_);
     TARN_INVARIANT("metadata_arena", this, used() <= reserved_);
   }
+
+  // The system gives no huge pages unasked: its setting is not `always`.
+  void set_never_huge() { is_never_huge_.store(true, std::memory_order_relaxed); }
 
   [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
   os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
@@ -60,20 +69,33 @@ class metadata_arena {
  private:
   friend class metadata_arena_test_access;
 
+  // Blocks are cut from its low end.
+  struct row {
+    std::uintptr_t next = 0;
+    std::uintptr_t end = 0;
+    [[nodiscard]] std::size_t left() const { return end - next; }
+    // 0: too short.
+    std::uintptr_t cut(std::size_t bytes, std::size_t alignment);
+  };
+
   void* take_locked(std::size_t bytes, std::size_t alignment) TARN_REQUIRES(lock_);
   bool extend(std::size_t bytes);
+  static std::size_t open(std::uintptr_t from, std::size_t least, std::size_t room);
   bool open_chunk(std::uintptr_t from, std::size_t least, std::size_t room);
   bool new_region(std::size_t bytes);
 
   os::mutex lock_{os::lock_rank::metadata};
-  std::uintptr_t next_ TARN_GUARDED_BY(lock_) = 0;
-  std::uintptr_t end_ TARN_GUARDED_BY(lock_) = 0;
+  row small_ TARN_GUARDED_BY(lock_);
+  row open_ TARN_GUARDED_BY(lock_);
   std::uintptr_t limit_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t openers_ TARN_GUARDED_BY(lock_) = 0;   // threads that open a chunk: the region must stay mapped
   std::size_t reserved_ TARN_GUARDED_BY(lock_) = 0;  // bytes of all regions
+  bool is_short_ TARN_GUARDED_BY(lock_) = false;     // address space, for others
   void* scratch_ TARN_GUARDED_BY(lock_) = nullptr;
   std::size_t scratch_bytes_ TARN_GUARDED_BY(lock_) = 0;
   void* borrower_ TARN_GUARDED_BY(lock_) = nullptr;  // of the scratch, by its thread pointer
   std::atomic<std::size_t> used_{0};
+  std::atomic<bool> is_never_huge_{false};
 };
 
 }  // namespace tarn

@@ -103,8 +103,9 @@ bool page_heap::may_join(const span* a, const span* b) {
 
 // Joins `s` with its free neighbours and inserts the result.
 void page_heap::coalesce_locked(span* s) {
-  // A page map entry may be stale. But a free span that ends or starts exactly here must be the neighbour.
-  if (span* before = map_.span_of(s->start - 1);
+  // A page map entry may be stale. But a free span that ends or starts exactly here must be the neighbour. Beyond a guard
+  // there is none, and the entry would be a further page to touch.
+  if (span* before = s->has_border(guard_before) ? nullptr : map_.span_of(s->start - 1);
       before != nullptr && before->state.load(std::memory_order_relaxed) == span_state::free &&
       before->end() == s->start && may_join(before, s)) {
     remove_locked(before);
@@ -114,7 +115,7 @@ void page_heap::coalesce_locked(span* s) {
     s->borders = joined_borders(before->borders, s->borders);
     structs_.put(before);
   }
-  if (span* after = map_.span_of(s->end());
+  if (span* after = s->has_border(guard_behind) ? nullptr : map_.span_of(s->end());
       after != nullptr && after->state.load(std::memory_order_relaxed) == span_state::free &&
       after->start == s->end() && may_join(s, after)) {
     remove_locked(after);
@@ -187,15 +188,19 @@ std::uintptr_t page_heap::place_in(const span* s, std::size_t pages, std::size_t
 
 span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source from, use how,
                              std::size_t most_looks) {
+  const bool roomy = from == source::roomy;
+  const std::size_t place = roomy ? 2 * pages : pages;
   // Long enough for any alignment of the start.
-  const std::size_t with_room = pages + alignment - 1;
+  const std::size_t with_room = place + alignment - 1;
   // Of `any` free memory, a dirty span that fits is taken whatever part of it is dirty.
   std::size_t least_dirty = 0;
-  if (from != source::any) least_dirty = from == source::backed ? pages : (pages + 1) / 2;
-  span* s = free_.best_fit(free_spans::half::dirty, with_room, least_dirty, most_looks);
+  if (from != source::any) least_dirty = from == source::backed ? place : (place + 1) / 2;
+  span* s = roomy ? free_.longest(free_spans::half::dirty)
+                  : free_.best_fit(free_spans::half::dirty, with_room, least_dirty, most_looks);
+  if (roomy && s != nullptr && s->pages < with_room) return nullptr;
   if (s == nullptr && from == source::any)
     s = free_.best_fit(free_spans::half::clean, with_room, 0, most_looks);
-  const std::uintptr_t aligned = s != nullptr ? place_in(s, pages, alignment, least_dirty, how) : 0;
+  const std::uintptr_t aligned = s != nullptr ? place_in(s, place, alignment, least_dirty, how) : 0;
   if (aligned == 0) return nullptr;
   remove_locked(s);
   if (const std::size_t before = (aligned - s->start) >> page_shift; before != 0) {

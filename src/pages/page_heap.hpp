@@ -20,8 +20,9 @@
 // validate_locked() checks all but the third, and what can be seen of the others from free spans.
 //
 // Decay. A page that is freed becomes `young`. Each period purges the free pages that are `old` and makes the young
-// ones old, so idle memory is purged after one to two periods, whatever its neighbours do. Pages that the system
-// refuses to drop become `stuck`: they do not keep decay running, and are retried after a growing number of periods.
+// ones old, so idle memory is purged after one to two periods, whatever its neighbours do. Where a system page holds
+// several pages, they go together, when all of them are free and none is young. Pages that the system refuses to drop
+// become `stuck`: they do not keep decay running, and are retried after a growing number of periods.
 //
 // Limit. Backed bytes are those in use and the dirty free ones; pages in use count before the program writes to them.
 // No span is taken or made longer that would bring them and the metadata above limits().most(): dirty free pages are purged for
@@ -35,6 +36,7 @@
 
 #include "base/retry_pause.hpp"
 #include "os/guarded_memory.hpp"
+#include "os/memory.hpp"
 #include "os/mutex.hpp"
 #include "pages/backing_limits.hpp"
 #include "pages/first_touch.hpp"
@@ -79,7 +81,8 @@ class page_heap {
   enum class source : std::uint8_t {
     backed,  // only free pages that are all backed, so that the resident set does not grow
     warm,    // only free pages of which at least half are backed
-    any,     // any free span; if none fits, new memory from the system
+    roomy,  // the same, in the longest free span, with as many pages at least behind them, which are left to extend()
+    any,  // any free span; if none fits, new memory from the system
   };
 
   // Dense: will be written soon; taken from the low end of fresh memory, where memory is prepared ahead. Sparse: large
@@ -92,7 +95,7 @@ class page_heap {
 
   // A span of `pages` pages (below 2^32) in state `state`, aligned to `alignment` pages (a power of two). The page map
   // leads from its first and its last page to it; is_first_use tells whether its memory is new to all. Null: no such
-  // span (source::backed, source::warm), or no memory.
+  // span (unless source::any), or no memory.
   span* allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how);
 
   // Whether the system had room for `bytes` more bytes if it got back all memory of the heap, also what is in use.
@@ -242,9 +245,8 @@ class page_heap {
   bool add_reservation(const os::guarded_range& range);
   void add_reservation_locked(const os::guarded_range& range) TARN_REQUIRES(lock_);
   void end_unlocked_use();
-  static os::guarded_range reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end,
-                                   std::uintptr_t near);
-  os::guarded_range reserve_step(std::size_t least);
+  os::guarded_range reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end,
+                            std::uintptr_t near) const;
   static bool is_whole(const span* s);
   void validate_neighbour_locked(const span* s, const span* neighbour, std::uint8_t border,
                                  std::uint8_t guard) const TARN_REQUIRES(lock_);
@@ -310,7 +312,12 @@ class page_heap {
   static bool is_due(page_backing backing, due which);
   purge_result purge_pages(span* s, due which, std::size_t most);
   void purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which, purge_result& result);
+  [[nodiscard]] os::address_range in_system_pages(const span* s, std::uintptr_t first,
+                                                  std::uintptr_t last) const;
+  [[nodiscard]] os::address_range with_rest_of_huge(const span* s, os::address_range range) const;
   std::size_t purge_whole(span* s);
+  span* begin_purge_of_bin(std::size_t bin, std::size_t& count);
+  std::size_t purge_bins(std::size_t most);
   std::size_t purge_until(std::size_t keep);
   void purge_beyond(std::size_t keep);
 
@@ -320,13 +327,15 @@ class page_heap {
   backing_limits limits_;
 
   alignas(separation) os::mutex lock_{os::lock_rank::page_heap};
-  free_spans free_ TARN_GUARDED_BY(lock_);
   first_use first_use_ TARN_GUARDED_BY(lock_);
   span_supply structs_;                              // all but its store guarded by lock_
   std::size_t reserved_ TARN_GUARDED_BY(lock_) = 0;  // pages
   // The end of the newest reservation if it can be extended, or 0; and where that one began.
   std::uintptr_t newest_end_ TARN_GUARDED_BY(lock_) = 0;
   std::uintptr_t newest_start_ TARN_GUARDED_BY(lock_) = 0;
+  std::atomic<bool> was_refused_{false};  // growth, by the system
+  // The bytes of metadata that the last growth in vain needed beside its reservation.
+  std::atomic<std::size_t> lacked_{0};
   // Threads that, without the lock, extend the newest reservation or prepare fresh memory. Meanwhile
   // no part of a reservation is unmapped: its addresses could then belong to another mapping.
   std::size_t unlocked_users_ TARN_GUARDED_BY(lock_) = 0;
@@ -344,6 +353,7 @@ class page_heap {
   // Number of calls of trim(0). A period that sees it change purges the spans that it holds completely: trim() cannot
   // see them.
   std::atomic<std::uint32_t> trims_{0};
+  free_spans free_ TARN_GUARDED_BY(lock_);  // long, and little of it is used at first
 };
 
 }  // namespace tarn

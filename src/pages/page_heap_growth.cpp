@@ -35,41 +35,18 @@ void page_heap::purge_before_block(std::size_t bytes) {
 }
 
 // Extends the newest reservation if the addresses behind it are free: the heap then stays in one piece between two
-// guards. Otherwise makes another reservation, if possible in the 2 GiB around `near` that one leaf of the page map
-// covers. A leaf is never given back. So a process that is short of address space, unmaps reservations and makes others
-// over and over would otherwise fill its address space with leaves.
+// guards. Otherwise makes another one, if possible in the leaf of the page map around `near`. A leaf is never given back:
+// a process that is short of address space, unmaps reservations and makes others over and over would otherwise fill it
+// with leaves. So once the system has refused memory, an extension, too, stays in its leaf.
 os::guarded_range page_heap::reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end,
-                                     std::uintptr_t near) {
-  if (newest_end != 0) {
+                                     std::uintptr_t near) const {
+  const os::address_window leaf{align_down(near, page_map::leaf_bytes), near != 0 ? page_map::leaf_bytes : 0};
+  const bool stays = newest_end + bytes <= leaf.start + leaf.bytes;
+  if (newest_end != 0 && (stays || !was_refused_.load(std::memory_order_relaxed))) {
     const os::guarded_range more = os::extend_guarded(newest_end, bytes);
     if (more.start != nullptr) return more;
   }
-  const os::address_window leaf{align_down(near, page_map::leaf_bytes), near != 0 ? page_map::leaf_bytes : 0};
   return os::reserve_guarded(bytes, alignment, os::memory_access::read_write, leaf);
-}
-
-// Counts the caller among unlocked_users_.
-os::guarded_range page_heap::reserve_step(std::size_t least) {
-  std::size_t reserved = 0;
-  std::uintptr_t newest_end = 0;
-  std::uintptr_t newest_start = 0;
-  {
-    os::lock_guard guard(lock_, *this);
-    reserved = reserved_ << page_shift;
-    newest_end = newest_end_;
-    newest_start = newest_start_;
-    ++unlocked_users_;
-  }
-  const std::size_t step = std::clamp(reserved / 2, first_reservation, largest_reservation);
-  std::size_t bytes = align_up(std::max(least, step), huge_page_size);
-  os::guarded_range range = reserve(bytes, huge_page_size, newest_end, newest_start);
-  // Address space may be limited: try half as much each time, down to `least`. Multiples of it, so that requests of the
-  // same length, which are likely to follow, leave no rest that nothing fits in.
-  while (range.start == nullptr && bytes > least) {
-    bytes = std::max(bytes / 2 / least * least, least);
-    range = reserve(bytes, os::page_unit(), newest_end, newest_start);
-  }
-  return range;
 }
 
 // The system has no more memory, but spans that are being purged will be free again in a moment. Waits a millisecond
@@ -104,7 +81,7 @@ bool page_heap::is_still_refused(std::size_t pages, std::size_t bytes) {
       return false;
     }
   }
-  return !os::can_reserve(bytes);
+  return !os::can_reserve(bytes + lacked_.load(std::memory_order_relaxed));
 }
 
 // Waits a millisecond. False: the time is over.
@@ -118,8 +95,41 @@ bool page_heap::wait_a_moment(int& waited) {
 
 bool page_heap::grow(std::size_t pages, std::size_t alignment) {
   const std::size_t least = align_up((pages + alignment - 1) << page_shift, least_growth);
-  const os::guarded_range range = reserve_step(least);
-  const bool grown = range.start != nullptr && add_reservation(range);
+  const bool is_short = was_refused_.load(std::memory_order_relaxed);
+  std::size_t reserved = 0;
+  std::uintptr_t newest_end = 0;
+  std::uintptr_t newest_start = 0;
+  {
+    os::lock_guard guard(lock_, *this);
+    reserved = reserved_ << page_shift;
+    newest_end = newest_end_;
+    newest_start = newest_start_;
+    ++unlocked_users_;
+  }
+  // A short one finds room in its leaf.
+  const std::size_t longest = is_short ? first_reservation : largest_reservation;
+  const std::size_t step = std::clamp(reserved / 2, first_reservation, longest);
+  std::size_t bytes = align_up(std::max(least, step), huge_page_size);
+  bool lacks_metadata = false;
+  const auto grow_by = [&](std::size_t reservation_alignment) {
+    const os::guarded_range range = reserve(bytes, reservation_alignment, newest_end, newest_start);
+    lacks_metadata = range.start != nullptr && !add_reservation(range);
+    return range.start != nullptr && !lacks_metadata;
+  };
+  bool grown = grow_by(huge_page_size);
+  // Address space may be limited, and the reservation needs metadata beside it: try half as much each time, down to
+  // `least`. Multiples of it, so that requests of the same length, which are likely to follow, leave no rest that nothing
+  // fits in.
+  while (!grown && bytes > least) {
+    bytes = std::max(bytes / 2 / least * least, least);
+    grown = grow_by(os::page_unit());
+  }
+  if (!grown && metadata_.give_back_unopened()) grown = grow_by(os::page_unit());
+  if (!grown) {
+    was_refused_.store(true, std::memory_order_relaxed);
+    const std::size_t metadata_bytes = page_map::metadata_per_leaf + least / metadata_divisor;
+    lacked_.store(lacks_metadata ? metadata_bytes : 0, std::memory_order_relaxed);
+  }
   end_unlocked_use();
   return grown;
 }
@@ -171,8 +181,7 @@ void page_heap::add_reservation_locked(const os::guarded_range& range) {
   if (touch_.may_have_huge()) map_.note_opted_out(start, range.bytes, false);
   touch_.reserved_locked(start, range.bytes);
   first_use_.reserved_locked(start, range.bytes);
-  // Between two guards there is no neighbour, whose page map entries would be further pages to touch.
-  range.guarded && !range.extends ? insert_locked(s) : coalesce_locked(s);
+  coalesce_locked(s);
 }
 
 }  // namespace tarn

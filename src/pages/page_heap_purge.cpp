@@ -53,39 +53,62 @@ bool page_heap::purge_within(const span* s, std::uintptr_t start, std::size_t by
   return true;
 }
 
+// [first, last), due pages of the free span `s`, in whole system pages, which may be larger than tarn's: with the pages of
+// `s` that share its first or its last system page if none of them is young, else without that system page. Its pages stay
+// due, and go when all of them are.
+os::address_range page_heap::in_system_pages(const span* s, std::uintptr_t first, std::uintptr_t last) const {
+  const auto has_young = [this](std::uintptr_t at, std::uintptr_t end) {
+    while (at < end && map_.backing(at) != page_backing::young) at += page_size;
+    return at < end;
+  };
+  const std::size_t unit = os::page_unit();
+  const os::address_range outer{align_down(first, unit), align_up(last, unit)};
+  const bool takes_first = outer.start >= s->start && !has_young(outer.start, first);
+  const bool takes_last = outer.end <= s->end() && !has_young(last, outer.end);
+  return {takes_first ? outer.start : align_up(first, unit), takes_last ? outer.end : align_down(last, unit)};
+}
+
+// `range`, pages of the free span `s`, with the clean pages of `s` around it in the same huge pages: one write to a huge page
+// backs all of it, also what was never handed out.
+os::address_range page_heap::with_rest_of_huge(const span* s, os::address_range range) const {
+  if (!touch_.may_have_huge() || range.empty()) return range;
+  const std::uintptr_t low = std::max(align_down(range.start, huge_page_size), s->start);
+  const std::uintptr_t high = std::min(align_up(range.end, huge_page_size), s->end());
+  while (range.start > low && map_.backing(range.start - page_size) == page_backing::clean)
+    range.start -= page_size;
+  return os::whole_units(range.start, map_.first_dirty(range.end, (high - range.end) >> page_shift),
+                         os::page_unit());
+}
+
 // Purges [first, last), pages of `s` that are all due. Pages that the system refuses to drop become stuck.
 void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which,
                           purge_result& result) {
-  // Only whole system pages, which may be larger than tarn's.
-  const std::size_t whole = os::page_unit();
-  const std::uintptr_t from = align_up(first, whole);
-  const std::uintptr_t to = std::max(align_down(last, whole), from);
-  std::uintptr_t at = from;
-  while (at < to) {
+  const os::address_range run = in_system_pages(s, first, last);
+  const os::address_range around = with_rest_of_huge(s, run);
+  std::uintptr_t at = run.start;
+  while (at < run.end) {
     // In a period of decay the remaining pages stay due and are purged in the next period.
     if (which != due::all && os::background_thread_must_end()) {
       result.aging = true;
       return;
     }
-    const std::size_t bytes = std::min(to - at, purge_slice);
-    if (!os::purge_free(reinterpret_cast<void*>(at), bytes)) break;
+    const std::size_t bytes = std::min(run.end - at, purge_slice);
+    const os::address_range slice{at == run.start ? around.start : at,
+                                  at + bytes == run.end ? around.end : at + bytes};
+    if (!os::purge_free(slice.memory(), slice.bytes())) break;
     TARN_PROBE(purge, at, bytes);
     if (!s->own_mapping) {
       withdraw_huge(s, at, bytes);
-    } else if (to - from != s->bytes()) {  // a span purged from end to end is unmapped instead
+    } else if (run.bytes() != s->bytes()) {  // a span purged from end to end is unmapped instead
       touch_.withdraw_huge_within(at, bytes, s->start, s->end());
     }
+    result.bytes += map_.count_dirty(at, bytes >> page_shift) << page_shift;
     map_.set_backing(at, bytes >> page_shift, page_backing::clean);
-    result.bytes += bytes;
     at += bytes;
   }
-  const auto stuck = [&](std::uintptr_t start, std::uintptr_t end) {
-    if (start >= end) return;
-    map_.set_backing(start, (end - start) >> page_shift, page_backing::stuck);
-    result.refused = true;
-  };
-  stuck(first, std::min(from, last));
-  stuck(at, last);
+  if (at >= run.end) return;
+  map_.set_backing(at, (run.end - at) >> page_shift, page_backing::stuck);
+  result.refused = true;
 }
 
 // Purges the due pages of a span in transit_, about `most` bytes of them, and makes its young pages old.
@@ -113,9 +136,14 @@ page_heap::purge_result page_heap::purge_pages(span* s, due which, std::size_t m
   return result;
 }
 
-// Purges all pages of the span, whatever their backing.
+// Purges all pages of the span, whatever their backing. One that does not consist of whole system pages is left to decay.
 std::size_t page_heap::purge_whole(span* s) {
-  bool purged = is_whole(s);
+  if (!is_whole(s)) {
+    set_span_backing(s, page_backing::young);
+    has_idle_memory_.store(true, std::memory_order_relaxed);
+    return 0;
+  }
+  bool purged = true;
   for (std::uintptr_t at = s->start; purged && at < s->end(); at += purge_slice) {
     const std::size_t bytes = std::min(s->end() - at, purge_slice);
     purged = os::purge_free(reinterpret_cast<void*>(at), bytes);
@@ -159,6 +187,18 @@ span* page_heap::end_purge(span* s, std::size_t purged) {
   return next;
 }
 
+// Takes the dirty free spans of a bin into transit_, where they stay adjacent. Returns the first one.
+span* page_heap::begin_purge_of_bin(std::size_t bin, std::size_t& count) {
+  span* first = nullptr;
+  os::lock_guard guard(lock_, *this);
+  for (span* dirty = nullptr; (dirty = free_.dirty_bin(bin).front()) != nullptr; ++count) {
+    remove_locked(dirty);
+    begin_purge_locked(dirty);
+    if (first == nullptr) first = dirty;
+  }
+  return first;
+}
+
 bool page_heap::age() {
   const bool tries = stuck_pages_.is_over();
   bool refused = false;
@@ -171,17 +211,8 @@ bool page_heap::age() {
   has_idle_memory_.store(false, std::memory_order_relaxed);
   // One bin at a time. Pages freed meanwhile are young and wait for the next period.
   for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
-    // They stay adjacent in transit_.
-    span* s = nullptr;
     std::size_t left = 0;
-    {
-      os::lock_guard guard(lock_, *this);
-      for (span* dirty = nullptr; (dirty = free_.dirty_bin(bin).front()) != nullptr; ++left) {
-        remove_locked(dirty);
-        begin_purge_locked(dirty);
-        if (s == nullptr) s = dirty;
-      }
-    }
+    span* s = begin_purge_of_bin(bin, left);
     for (; left != 0; --left) {
       const purge_result result =
           os::background_thread_must_end() ? purge_result{.aging = true} : purge_pages(s, what(), SIZE_MAX);
@@ -210,11 +241,26 @@ std::size_t page_heap::purge_until(std::size_t keep) {
       remove_locked(s);
       begin_purge_locked(s);
     }
-    const std::size_t purged = purge_pages(s, due::all, dirty - keep).bytes;
-    total += purged;
-    end_purge(s, purged);
-    // The system refuses, or its pages are larger than the span: the search would find the same span again.
-    if (purged == 0) break;
+    const purge_result purged = purge_pages(s, due::all, dirty - keep);
+    total += purged.bytes;
+    end_purge(s, purged.bytes);
+    if (purged.bytes != 0) continue;
+    // The search would find the same span again. Its dirty pages are less than a system page, or the system refuses.
+    return purged.refused ? total : total + purge_bins(at_first - keep - total);
+  }
+  return total;
+}
+
+// Purges about `most` bytes, of the longest spans first.
+std::size_t page_heap::purge_bins(std::size_t most) {
+  std::size_t total = 0;
+  for (std::size_t bin = free_spans::bin_count; bin-- != 0 && total < most;) {
+    std::size_t left = 0;
+    for (span* s = begin_purge_of_bin(bin, left); left != 0; --left) {
+      const std::size_t purged = total < most ? purge_pages(s, due::all, most - total).bytes : 0;
+      total += purged;
+      s = end_purge(s, purged);
+    }
   }
   return total;
 }

@@ -21,14 +21,16 @@ bool page_map::ensure(metadata_arena& metadata, std::uintptr_t start, std::size_
   const std::uintptr_t last = start + bytes - 1;
   if ((last >> address_bits) != 0) return false;
   for (std::size_t i = root_index(start); i <= root_index(last); ++i) {
-    // acquire: partner of the release by which another thread installs the leaf (below).
-    if (root_[i].load(std::memory_order_acquire) != nullptr) continue;
+    // acquire: partner of the release by which another thread installs the leaf (below). Not a load: the first to read a
+    // page of the root, and then to write it, would fault twice.
+    leaf* expected = nullptr;
+    if (!root_[i].compare_exchange_strong(expected, nullptr, std::memory_order_acquire)) continue;
     // acquire: partner of the release that stores a spare leaf (below).
-    leaf* fresh = spare_leaf_.exchange(nullptr, std::memory_order_acquire);
+    leaf* fresh = spare_leaf_.load(std::memory_order_relaxed);
+    if (fresh != nullptr) fresh = spare_leaf_.exchange(nullptr, std::memory_order_acquire);
     if (fresh == nullptr) fresh = static_cast<leaf*>(metadata.allocate_sparse(sizeof(leaf), page_size));
     if (fresh == nullptr) return false;
-    leaf* expected = nullptr;
-    // release: partner of the acquire load of root_[i] above and of the readers' data dependency. A new leaf is all
+    // release: partner of the acquire of root_[i] above and of the readers' data dependency. A new leaf is all
     // zero: class 0, clean, no span.
     if (!root_[i].compare_exchange_strong(expected, fresh, std::memory_order_release,
                                           std::memory_order_relaxed)) {
@@ -57,12 +59,15 @@ void page_map::set_objects(span* s, std::size_t object_size) {
   });
 }
 
+void page_map::clear_objects(const span* s) {
+  for_each_leaf(s->start, s->pages, [](leaf& l, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) l.set_check(i, 0);
+  });
+}
+
 void page_map::map_pages(span* s) {
   for_each_leaf(s->start, s->pages, [s](leaf& l, std::size_t first, std::size_t count) {
-    for (std::size_t i = first; i < first + count; ++i) {
-      l.clear_check(i);
-      l.set_owner(i, s);
-    }
+    for (std::size_t i = first; i < first + count; ++i) l.set_owner(i, s);
   });
 }
 

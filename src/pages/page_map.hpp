@@ -45,6 +45,8 @@ class page_map {
   static constexpr std::size_t class_step = 32;
   static constexpr std::uintptr_t class_mask = 0xffff;
   static constexpr std::size_t root_entries = std::size_t{1} << (address_bits - page_shift - leaf_bits);
+  // So many bytes of memory have one mark: a place for one byte, of whoever owns the memory (slots/free_mark.hpp).
+  static constexpr std::size_t bytes_per_mark = 1 * kib;
 
  private:
   // The first word of a page answers everything that the fast path of free() asks:
@@ -60,19 +62,19 @@ class page_map {
     std::uintptr_t checks[leaf_pages];  // written by set_check()
     std::atomic<span*> owners[leaf_pages];
     page_backing backing[leaf_pages];
+    std::uint8_t marks[leaf_bytes / bytes_per_mark];
     std::atomic<bool> opted_out[leaf_bytes / huge_page_size];
 
     void set_check(std::size_t index, std::uintptr_t check) {
       __atomic_store_n(&checks[index], check, __ATOMIC_RELAXED);
-    }
-    void clear_check(std::size_t index) {
-      if (__atomic_load_n(&checks[index], __ATOMIC_RELAXED) != 0) set_check(index, 0);
     }
     // release: partner of the acquire in visible_span_of(). The span has been constructed before.
     void set_owner(std::size_t index, span* s) { owners[index].store(s, std::memory_order_release); }
   };
 
  public:
+  static constexpr std::size_t metadata_per_leaf = sizeof(leaf);
+
   constexpr page_map() = default;
 
   // Provides the leaves for [start, start + bytes) from `metadata`. False: no memory for a leaf. Makes system calls.
@@ -81,17 +83,23 @@ class page_map {
   // What is known of one page. Any address may be looked up.
   class entry {
    public:
+    // Whether there was ever memory of the page heap in this part of the address space.
+    [[nodiscard]] TARN_ALWAYS_INLINE bool has_leaf() const { return leaf_ != nullptr; }
     // 0 if the address is not in a span cut into objects.
     [[nodiscard]] TARN_ALWAYS_INLINE std::size_t size_class() const {
       return (check_ & class_mask) / class_step;
     }
     // size_class() * class_step.
     [[nodiscard]] TARN_ALWAYS_INLINE std::size_t class_offset() const { return check_ & class_mask; }
-    // The span that the page last belonged to, or null. The entry may be stale: the caller checks span::contains() and
-    // the state. Not null if size_class() is not 0.
-    [[nodiscard]] TARN_ALWAYS_INLINE span* owner() const {
+    // The span that the page, that of the address, last belonged to, or null. The entry may be stale: the caller checks
+    // span::contains() and the state. Not null if size_class() is not 0.
+    [[nodiscard]] TARN_ALWAYS_INLINE span* owner(std::uintptr_t address) const {
       // relaxed: the spans are type-stable, and the caller has got the address from a thread that knew the span.
-      return owner_ != nullptr ? owner_->load(std::memory_order_relaxed) : nullptr;
+      return leaf_ != nullptr ? leaf_->owners[index_of(address)].load(std::memory_order_relaxed) : nullptr;
+    }
+    // The mark of the address. Requires: size_class() is not 0.
+    [[nodiscard]] TARN_ALWAYS_INLINE std::uint8_t& mark(std::uintptr_t address) const {
+      return leaf_->marks[mark_index(address)];
     }
     // Whether an object begins at this address of the page. `reciprocal` is that of the size of the class's objects,
     // ceil(2^64 / size), or 0 for class 0: then no object does.
@@ -109,10 +117,9 @@ class page_map {
    private:
     friend page_map;
     entry() = default;
-    entry(const leaf& l, std::size_t index)
-        : owner_(&l.owners[index]), check_(TARN_PLAIN_LOAD(l.checks[index])) {}
+    entry(leaf& l, std::size_t index) : leaf_(&l), check_(TARN_PLAIN_LOAD(l.checks[index])) {}
     // Two words: an entry is passed in registers.
-    const std::atomic<span*>* owner_ = nullptr;
+    leaf* leaf_ = nullptr;
     std::uintptr_t check_ = 0;
   };
 
@@ -120,11 +127,11 @@ class page_map {
     if constexpr (addresses_may_be_tagged) {
       if (TARN_UNLIKELY((address >> address_bits) != 0)) return {};
     }
-    const leaf* const l = leaf_of(address);
+    leaf* const l = leaf_of(address);
     return TARN_LIKELY(l != nullptr) ? entry(*l, index_of(address)) : entry();
   }
   [[nodiscard]] std::size_t class_of(std::uintptr_t address) const { return find(address).size_class(); }
-  [[nodiscard]] span* span_of(std::uintptr_t address) const { return find(address).owner(); }
+  [[nodiscard]] span* span_of(std::uintptr_t address) const { return find(address).owner(address); }
   // The same for a thread that has the address from nobody, and may find a span that is being made.
   [[nodiscard]] span* visible_span_of(std::uintptr_t address) const {
     const leaf* const l = leaf_of(address);
@@ -132,11 +139,16 @@ class page_map {
     return l != nullptr ? l->owners[index_of(address)].load(std::memory_order_acquire) : nullptr;
   }
 
+  // As entry::mark(), for an address in a range passed to ensure().
+  [[nodiscard]] TARN_ALWAYS_INLINE std::uint8_t& mark(std::uintptr_t address) const {
+    return known_leaf_of(address)->marks[mark_index(address)];
+  }
+
   // These write; the pages lie in ranges passed to ensure().
+  // Requires: the page has class 0, as in every span of the page heap. Its word is not touched, nor made resident.
   void set_span(std::uintptr_t address, span* s) {
-    leaf& l = *leaf_of(address);
-    l.clear_check(index_of(address));
-    l.set_owner(index_of(address), s);
+    if constexpr (TARN_CHECKS) TARN_INVARIANT("page_map", s, class_of(address) == 0);
+    leaf_of(address)->set_owner(index_of(address), s);
   }
   void set_ends(span* s) {
     set_span(s->start, s);
@@ -145,7 +157,9 @@ class page_map {
   // Makes every page of the span lead to it and to its class. Objects have `object_size` bytes, and the last one ends
   // where the span ends.
   void set_objects(span* s, std::size_t object_size);
-  // Makes every page of the span lead to it, with class 0.
+  // All pages have class 0 again; they go on leading to the span.
+  void clear_objects(const span* s);
+  // Makes every page of the span lead to it. Requires: the pages have class 0.
   void map_pages(span* s);
   // Checks that every page of the span leads to it and to the class, for objects of `object_size` bytes; class 0: at
   // least its first and its last page.
@@ -155,7 +169,7 @@ class page_map {
     for (std::size_t page = 0; page < s->pages; page += pages_between) {
       const std::uintptr_t at = s->start + (page << page_shift);
       const entry e = find(at);
-      TARN_INVARIANT("page_map", s, e.owner() == s);
+      TARN_INVARIANT("page_map", s, e.owner(at) == s);
       TARN_INVARIANT("page_map", s, e.size_class() == size_class);
       TARN_INVARIANT("page_map", s, e.check_ == check);
     }
@@ -183,6 +197,9 @@ class page_map {
   static constexpr bool addresses_may_be_tagged = arch::ignores_top_byte;
 
   static std::size_t index_of(std::uintptr_t address) { return (address >> page_shift) & (leaf_pages - 1); }
+  static std::size_t mark_index(std::uintptr_t address) {
+    return address / bytes_per_mark % (leaf_bytes / bytes_per_mark);
+  }
   static std::size_t root_index(std::uintptr_t address) {
     return (address >> (page_shift + leaf_bits)) & (root_entries - 1);
   }
@@ -190,6 +207,10 @@ class page_map {
     // relaxed: the data dependency orders later reads, and a thread that holds a pointer into the page received it
     // after the leaf was published.
     return root_[root_index(address)].load(std::memory_order_relaxed);
+  }
+  // The same for an address in a range passed to ensure(), which lies below 2^address_bits.
+  [[nodiscard]] TARN_ALWAYS_INLINE leaf* known_leaf_of(std::uintptr_t address) const {
+    return root_[address >> (page_shift + leaf_bits)].load(std::memory_order_relaxed);
   }
   // The first word of the pages of a span cut into objects.
   static std::uintptr_t check_of(const span* s, std::size_t object_size);

@@ -15,9 +15,10 @@
 namespace tarn {
 namespace {
 
-// Spans of objects up to this size are assumed to be filled (page_heap::use::dense): who writes the head of each object
-// touches every page. Of a longer object whole pages may stay unwritten.
-constexpr std::size_t largest_dense = 4 * kib;
+// Who uses small objects touches every page of their spans; of a longer object whole pages may stay unwritten.
+constexpr page_heap::use use_of(unsigned size_class) {
+  return size_classes::is_coarse(size_class) ? page_heap::use::filled : page_heap::use::dense;
+}
 // The most bytes of spare spans that a depot keeps beyond its limit because it uses them.
 constexpr std::size_t most_extra = 16 * mib;
 // Spare spans are given to the page heap in steps of this many bytes until it has enough.
@@ -61,9 +62,12 @@ static_assert(!has_bits_outside(class_info(2).objects),
 span* central::take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use,
                           page_heap::source from) {
   using source = page_heap::source;
-  // `any` may grow the resident set, so it comes last: first magazines and spare spans give back what they keep.
+  // `any` may grow the resident set, so it comes last: first warm blocks, magazines and spare spans give back what they keep.
   const source first = from == source::any ? source::warm : from;
   if (span* s = heap_.allocate(pages, alignment, state, first, use)) return s;
+  if (from == source::any && give_back_warm_blocks()) {
+    if (span* s = heap_.allocate(pages, alignment, state, first, use)) return s;
+  }
   if (from == source::any) flush_extra_magazines(pages << page_shift);
   if (depots_.spare_bytes() + heap_.dirty_bytes() >= pages << page_shift) {
     while (release_spares(true, std::max(pages << page_shift, release_step)) != 0) {
@@ -80,8 +84,7 @@ bool central::add_span(slot_depot& d, unsigned size_class, page_heap::source fro
   void* bits = outside ? blocks_.allocate(objects::bytes_outside) : nullptr;
   if (outside && bits == nullptr) return false;
   const std::size_t fence = hardened_build ? hardened_fence::pages_due(span_bytes(size_class)) : 0;
-  span* s = take_pages(info.span_pages + fence, 1, span_state::cut,
-                       info.size <= largest_dense ? page_heap::use::dense : page_heap::use::filled, from);
+  span* s = take_pages(info.span_pages + fence, 1, span_state::cut, use_of(size_class), from);
   if (hardened_build && s != nullptr && fence != 0 && !hardened_fence::raise(heap_, s, info.span_pages)) {
     heap_.deallocate(s);
     s = nullptr;
@@ -93,6 +96,7 @@ bool central::add_span(slot_depot& d, unsigned size_class, page_heap::source fro
   objects::cut(s, size_class, outside ? static_cast<std::uint64_t*>(bits) : s->inline_bits);
   s->free_when_looked = 0;
   if constexpr (hardened_build) zero_dirty_pages(map_, s);
+  if (!hardened_build && free_mark::is_outside(size_class)) free_mark::mark_all(map_, s);
   // The new objects are marked free: a stale pointer from an earlier use of the memory may free one. Memory that nobody
   // has used has none, so its objects are marked when they are taken, and pages that no object needs are not touched.
   // Those that the caller is about to take are marked here, without the lock, since the first write to a page is a page
@@ -116,7 +120,7 @@ bool central::add_span(slot_depot& d, unsigned size_class, page_heap::source fro
 void central::destroy_span(span* s) {
   depots_.at(s->size_class, s->home.load(std::memory_order_relaxed))
       .counters.spans_freed.fetch_add(1, std::memory_order_relaxed);
-  map_.map_pages(s);
+  map_.clear_objects(s);
   if (os::is_check_due()) map_.validate(s, 0, 1);
   s->size_class = 0;
   s->dirty_pages = s->pages;
@@ -242,7 +246,7 @@ void* central::take_one(unsigned size_class, unsigned home, bool from_own_spans)
                            : refill(size_class, &single.head, 1, home);
   } while (found == 0 && from_own_spans && add_span(d, size_class, page_heap::source::any, 1));
   if (found == 0) return nullptr;
-  free_mark::clear(single.object());
+  free_mark::clear(map_, size_class, single.object());
   return single.object();
 }
 

@@ -22,6 +22,10 @@
 
 namespace tarn {
 
+// Called without a lock before the resident set grows: the large blocks that wait for requests of their own length go to the
+// page heap. False: none waited. Defined in background/warm_blocks.cpp.
+bool give_back_warm_blocks();
+
 class central {
  public:
   constexpr central(metadata_arena& metadata, block_store& blocks, page_map& map, page_heap& heap)

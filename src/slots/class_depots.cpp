@@ -83,7 +83,7 @@ bool class_depots::review(slot_depot& d, unsigned size_class) {
   const bool was_sparse = d.sparse;
   const bool drains = d.review(class_info(size_class).size, count(size_class) != 1);
   // The words are written and read by all threads: touched only if the bit changes.
-  if (TARN_UNLIKELY(was_sparse != d.sparse) && !size_classes::is_grain(size_class)) {
+  if (TARN_UNLIKELY(was_sparse != d.sparse) && size_classes::may_be_divided(size_class)) {
     sparse_[d.home][size_class / 64].fetch_xor(std::uint64_t{1} << (size_class % 64),
                                                std::memory_order_relaxed);
   }
@@ -337,9 +337,11 @@ void class_depots::validate() {
         TARN_INVARIANT("class_depots", this, s.owner.load(std::memory_order_relaxed) == &d);
         if (size_classes::is_grain(c)) return;
         TARN_INVARIANT("class_depots", this, free_mark::unused_are_free(s));
-        TARN_INVARIANT("class_depots", this, free_mark::is_listed(map_, s) == free_mark::all_are_set(s));
+        TARN_INVARIANT("class_depots", this,
+                       free_mark::is_listed(map_, s) == free_mark::all_are_set(map_, s));
       });
-      TARN_INVARIANT("class_depots", this, size_classes::is_grain(c) || is_sparse(c, d.home) == d.sparse);
+      TARN_INVARIANT("class_depots", this,
+                     is_sparse(c, d.home) == (size_classes::may_be_divided(c) && d.sparse));
     });
     TARN_INVARIANT("class_depots", this, depots == count(c));
   }

@@ -30,19 +30,29 @@ void choose_secret() {
 void protect_secret() { os::forbid_writing(&secret, sizeof secret); }
 
 void mark_unused(span* s, std::size_t end) {
-  std::size_t i = s->first_unused;
-  for (; i < std::min<std::size_t>(end, s->capacity); ++i) set(objects::at(s, i));
-  s->first_unused = static_cast<std::uint32_t>(i);
+  end = std::min<std::size_t>(end, s->capacity);
+  for (std::size_t i = s->first_unused; i < end && !is_outside(s->size_class); ++i) set(objects::at(s, i));
+  s->first_unused = std::max(s->first_unused, static_cast<std::uint32_t>(end));
+}
+
+void mark_all(const page_map& map, const span* s) {
+  for (std::size_t i = 0; i < s->capacity; ++i) set(map, s->size_class, objects::at(s, i));
+}
+
+void clear_outside(const page_map& map, const span* s) {
+  for (std::uintptr_t at = s->start; at != s->end(); at += page_map::bytes_per_mark) {
+    if (std::uint8_t& mark = map.mark(at); is_set(mark)) write(mark, false);
+  }
 }
 
 void unlist(page_map& map, span* s) {
   s->free_when_looked = held_now;
-  map.map_pages(s);
+  map.clear_objects(s);
 }
 
 void list_again(page_map& map, span* s) {
   if (s->free_when_looked == held_now) return;
-  for (std::size_t i = 0; i < s->first_unused; ++i) {
+  for (std::size_t i = 0; i < s->first_unused && !is_outside(s->size_class); ++i) {
     if (objects::is_free(s, i)) set(objects::at(s, i));
   }
   s->free_when_looked = 0;
@@ -56,10 +66,10 @@ bool unused_are_free(const span& s) {
   return s.first_unused <= s.capacity;
 }
 
-bool all_are_set(const span& s) {
+bool all_are_set(const page_map& map, const span& s) {
   if (s.free_when_looked != 0) return false;
   for (std::size_t i = 0; !hardened_build && i < s.first_unused; ++i) {
-    if (objects::is_free(&s, i) && !is_set(objects::at(&s, i))) return false;
+    if (objects::is_free(&s, i) && !is_set(map, s.size_class, objects::at(&s, i))) return false;
   }
   return true;
 }

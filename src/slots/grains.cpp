@@ -76,6 +76,7 @@ bool grains::divide_span(slot_depot& from, unsigned size_class) {
       divide(s, grain, outside != nullptr ? static_cast<std::uint64_t*>(outside) : s->inline_bits);
       // release: partner of the acquire in class_front::elsewhere(). The depot of grains has home 0.
       s->home.store(0, std::memory_order_release);
+      free_mark::clear_outside(map_, s);
       map_.set_objects(s, size);
       to.spans.adopt(s);
       has_divided_.store(true, std::memory_order_relaxed);
@@ -86,8 +87,9 @@ bool grains::divide_span(slot_depot& from, unsigned size_class) {
   return s != nullptr;
 }
 
-// Takes at most `most` blocks of `bytes` bytes from the free grains of one grain class. Returns their number.
-std::size_t grains::take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most) {
+// Takes at most `most` blocks for the class from the free grains of one grain class. Returns their number.
+std::size_t grains::take_runs(unsigned grain, unsigned size_class, void** out, std::size_t most) {
+  const std::size_t bytes = class_info(size_class).size;
   const std::size_t size = class_info(grain).size;
   const std::size_t length = (bytes + size - 1) / size;
   slot_depot& d = depots_.at(grain);
@@ -163,14 +165,14 @@ bool grains::has_more_free(unsigned sixteenths) {
 }
 
 std::size_t grains::take(unsigned size_class, void** out, std::size_t most) {
+  if constexpr (hardened_build) return 0;
   const std::size_t bytes = class_info(size_class).size;
-  if (hardened_build || bytes < size_classes::least_grain || bytes > size_classes::largest_of_grains)
-    return 0;
+  if (bytes < size_classes::least_grain || bytes > size_classes::largest_of_grains) return 0;
   if (!may_exist() || !has_more_free(tolerated(bytes))) return 0;
   std::size_t found = 0;
   const auto take = [&] {
     for (unsigned g = size_classes::count; g < size_classes::all && found < most; ++g) {
-      found += take_runs(g, bytes, out + found, most - found);
+      found += take_runs(g, size_class, out + found, most - found);
     }
   };
   take();

@@ -43,7 +43,7 @@ class grains {
  private:
   [[nodiscard]] bool may_exist() const;
   [[nodiscard]] bool has_more_free(unsigned sixteenths);
-  std::size_t take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most);
+  std::size_t take_runs(unsigned grain, unsigned size_class, void** out, std::size_t most);
   bool divide_span(slot_depot& from, unsigned size_class);
   std::size_t divide_sparse_spans(unsigned size_class);
 

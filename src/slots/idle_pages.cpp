@@ -115,7 +115,7 @@ idle_pages::unlisted idle_pages::look_up(const void* object) {
   for (;;) {
     const page_map::entry page = map_.find(address);
     if (page.size_class() != 0) return {0, nullptr, true};
-    const span* const s = page.owner();
+    const span* const s = page.owner(address);
     if (s == nullptr || !s->contains(address)) return {};
     unlisted known;
     // A span is listed, divided and moved under the lock of its depot; the next look then finds its new class or depot.
@@ -129,7 +129,8 @@ idle_pages::unlisted idle_pages::look_up(const void* object) {
         known.fault = "invalid free of a pointer that is not a block";
       } else if (!is_multiple(address - first, class_info(size_class).reciprocal)) {
         known.fault = "invalid free of a pointer into a block";
-      } else if (objects::is_free(s, objects::index_of(s, address)) || free_mark::is_set(object)) {
+      } else if (objects::is_free(s, objects::index_of(s, address)) ||
+                 free_mark::is_set(map_, size_class, object)) {
         known.fault = "double free";
       }
       return lookup::done;

@@ -120,9 +120,16 @@ inline constexpr auto table = make_table();
 inline constexpr auto fine_lookup = make_lookup<(fine_end >> fine_shift) + 1>(fine_shift);
 inline constexpr auto coarse_lookup = make_lookup<(largest_class_size >> coarse_shift) + 1>(coarse_shift);
 
+// Whether the class's objects are longer than fine_end.
+constexpr bool is_coarse(unsigned c) { return c > fine_lookup.back() && !is_grain(c); }
+// Whether its spans may be divided into grains. Those of coarse classes are not: the marks of their objects lie elsewhere
+// than those of grains (free_mark.hpp), and an object in a magazine would have none when its span has been divided.
+constexpr bool may_be_divided(unsigned c) { return !is_grain(c) && !is_coarse(c); }
+
 // The largest grain whose size divides the class's object size and of which a span has at most most_grains / 2; if
-// there is none, the smallest grain; 0 if even that one is not possible.
+// there is none, the smallest grain; 0 if even that one is not possible, or its spans may not be divided.
 constexpr unsigned grain_of(unsigned c) {
+  if (!may_be_divided(c)) return 0;
   const std::size_t span_bytes = std::size_t{table[c].span_pages} << page_shift;
   for (unsigned g = count; g < all; ++g) {
     if (table[c].size % table[g].size == 0 && span_bytes / table[g].size <= most_grains / 2) return g;
@@ -150,14 +157,9 @@ TARN_ALWAYS_INLINE constexpr const size_classes::info& class_info(unsigned c) {
 // The least class that holds `size` bytes and whose object size is a multiple of the alignment, a power of two;
 // size_classes::count: none. The last object of a span ends where the span does, at a page boundary; so the objects of
 // the class's own spans are aligned. (Runs of grains need not be.)
-inline unsigned aligned_class_of(std::size_t size, std::size_t alignment) {
+TARN_ALWAYS_INLINE unsigned aligned_class_of(std::size_t size, std::size_t alignment) {
   if (size > largest_class_size || alignment > page_size) return size_classes::count;
-  // A mask, because the compiler does not know that the alignment is a power of two, and a division takes longer than
-  // everything else here.
-  const std::size_t below = alignment - 1;
-  unsigned c = class_of_size(size > alignment ? size : alignment);
-  while (c < size_classes::count && (class_info(c).size & below) != 0) ++c;
-  return c;
+  return class_of_size(align_up(size > alignment ? size : alignment, alignment));  // aligned_classes_hold()
 }
 
 constexpr std::size_t span_bytes(unsigned c) { return std::size_t{class_info(c).span_pages} << page_shift; }
@@ -166,14 +168,16 @@ constexpr std::size_t span_bytes(unsigned c) { return std::size_t{class_info(c).
 
 namespace size_classes {
 
-// The class of a request that is a multiple of a power of two has objects whose size is a multiple of it.
+// The class of a request that is a multiple of a power of two up to a page has objects whose size is a multiple of it: no
+// other class's range of requests has such a multiple.
 constexpr bool aligned_classes_hold() {
-  for (std::size_t alignment = 8; alignment <= fine_end; alignment *= 2) {
-    for (std::size_t size = alignment; size <= fine_end; size += alignment) {
-      if (table[fine_lookup[(size + 7) >> fine_shift]].size % alignment != 0) return false;
+  for (std::size_t alignment = 8; alignment <= page_size; alignment *= 2) {
+    for (unsigned c = 1; c < count; ++c) {
+      if (table[c].size % alignment != 0 && table[c].size / alignment != table[c - 1].size / alignment)
+        return false;
     }
   }
-  return true;
+  return largest_class_size % page_size == 0;
 }
 static_assert(aligned_classes_hold());
 

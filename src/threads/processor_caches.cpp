@@ -106,7 +106,7 @@ class processor_caches::owned_bin : public magazine_bin<owned_bin> {
   void* take() {
     if (top_[-1] == nullptr) return nullptr;
     void* const object = *--top_;
-    free_mark::clear(object);
+    free_mark::clear(caches_.central_.map(), class_, object);
     return object;
   }
   bool put(void* object) {
@@ -167,7 +167,8 @@ class processor_caches::owned_bin : public magazine_bin<owned_bin> {
                    loaded_->count <= std::min<std::size_t>(most(), loaded_->capacity));
     for (void** slot = loaded_->bottom(); slot != limit_; ++slot) {
       TARN_INVARIANT("processor_caches", this, (address_of(*slot) & os::restartable::end_mark) == 0);
-      TARN_INVARIANT("processor_caches", this, slot >= top_ || free_mark::is_set(*slot));
+      TARN_INVARIANT("processor_caches", this,
+                     slot >= top_ || free_mark::is_set(caches_.central_.map(), class_, *slot));
     }
   }
 

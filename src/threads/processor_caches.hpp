@@ -83,7 +83,7 @@ class processor_caches {
   // An object of the class. Null: a miss; call allocate_slow().
   TARN_ALWAYS_INLINE void* pop(unsigned size_class) {
     void* const object = os::restartable::pop(bases(), size_class);
-    if (TARN_LIKELY(object != nullptr)) free_mark::clear(object);
+    if (TARN_LIKELY(object != nullptr)) free_mark::clear(central_.map(), size_class, object);
     return object;
   }
   // Takes a free object, with its mark set, back. False: call free_slow().

@@ -244,15 +244,16 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
 
 void* thread_cache::allocate_entered(unsigned size_class) {
   // pop() may have read a slot that empty_while_idle() on another thread had set to null, and has restored since.
-  if (void* const object = take(size_class)) return object;
+  if (void* const object = take(central_->map(), size_class)) return object;
   note_slow_call(size_class);
   if (most_[size_class] == 0 && !open(size_class)) return take_one(size_class);
   streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] - 1, -one_way_misses, 0));
-  return class_bin(*this, size_class).get_objects() ? take(size_class) : take_one(size_class);
+  return class_bin(*this, size_class).get_objects() ? take(central_->map(), size_class)
+                                                    : take_one(size_class);
 }
 
 void thread_cache::free_uncached(unsigned size_class, void* object) {
-  free_mark::set(object);
+  free_mark::set(central_->map(), size_class, object);
   note_put_back(size_class, 1);
   central_->flush(size_class, &object, 1);
   central_->release_surplus(size_class);
@@ -260,7 +261,7 @@ void thread_cache::free_uncached(unsigned size_class, void* object) {
 
 TARN_NOINLINE bool thread_cache::free_slow(unsigned size_class, page_map::entry page, void* object) {
   // Checked before any change, so that an error report shows the unchanged state.
-  if (TARN_UNLIKELY(!is_live(page, bins_[size_class], object))) return false;
+  if (TARN_UNLIKELY(!is_live(page, size_class, object))) return false;
   if (!enter()) {
     free_uncached(size_class, object);
     return true;

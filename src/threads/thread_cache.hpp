@@ -107,22 +107,22 @@ class alignas(separation) allocation_bins {
       bins_[c] = {no_magazine()->bottom(), no_magazine()->bottom(), class_info(c).reciprocal, {}};
   }
 
-  // An object of the class. Null: the magazine is empty, or a sample may be due (thread_cache::pick_sample()); the
-  // caller takes the slow path.
-  TARN_ALWAYS_INLINE void* pop(unsigned size_class) { return pop_from(bins_[size_class]); }
-  // The same for a size. Requires: size <= size_classes::fine_end.
+  // An object for a size. Null: the magazine is empty, or a sample may be due (thread_cache::pick_sample()); the caller
+  // takes the slow path. Requires: size <= size_classes::fine_end.
   TARN_ALWAYS_INLINE void* pop_fine(std::size_t size) {
-    return pop_from(bin_at(fine_bins[(size + 7) >> size_classes::fine_shift]));
+    void* const object = pop_from(bin_at(fine_bins[(size + 7) >> size_classes::fine_shift]));
+    if (TARN_LIKELY(object != nullptr)) free_mark::clear(object);
+    return object;
   }
   // The address of the object that pop_fine() would return; 0: none.
   TARN_ALWAYS_INLINE std::uintptr_t top_fine(std::size_t size) {
     return address_of(bin_at(fine_bins[(size + 7) >> size_classes::fine_shift]).top[-1]);
   }
-  // pop() for classes above fine_end: see guarded pops in thread_cache_idle.cpp.
-  TARN_ALWAYS_INLINE void* pop_guarded(unsigned size_class) {
-    // Holes are closed by the slow path.
-    void* const object = TARN_LIKELY(may_enter() && !has_holes_) ? pop(size_class) : nullptr;
+  // The same for a class above fine_end: see guarded pops in thread_cache_idle.cpp.
+  TARN_ALWAYS_INLINE void* pop_guarded(const page_map& map, unsigned size_class) {
+    void* const object = TARN_LIKELY(may_enter()) ? pop_from(bin_at(size_class * sizeof(bin))) : nullptr;
     leave();
+    if (TARN_LIKELY(object != nullptr)) free_mark::clear_coarse(map, object);
     return object;
   }
   // Called by another thread: every class stops at its next allocation, and draws the distance to the next sample of
@@ -158,11 +158,10 @@ class alignas(separation) allocation_bins {
     if (TARN_UNLIKELY(object == nullptr || --b->samples.until_sample < 0)) return nullptr;
     b->top = top - 1;
     keep_order();
-    free_mark::clear(object);
     return object;
   }
   // Pops an object even if a stop is due, and counts it; null: the magazine is empty.
-  void* take(unsigned size_class) {
+  void* take(const page_map& map, unsigned size_class) {
     bin& b = bins_[size_class];
     void** const top = b.top;
     void* const object = top[-1];
@@ -170,7 +169,7 @@ class alignas(separation) allocation_bins {
     --b.samples.until_sample;
     b.top = top - 1;
     keep_order();
-    free_mark::clear(object);
+    free_mark::clear(map, size_class, object);
     return object;
   }
   TARN_ALWAYS_INLINE bool may_enter() {
@@ -228,7 +227,10 @@ class thread_cache : public allocation_bins {
     bin& b = bin_at(page.class_offset());
     if (TARN_UNLIKELY(!page.begins_object(address_of(object), b.reciprocal))) return false;
     void** const top = b.top;
-    if (TARN_UNLIKELY(top == b.limit || free_mark::is_set(object))) return false;
+    if (TARN_UNLIKELY(top == b.limit)) return false;
+    if (TARN_UNLIKELY(page.class_offset() >= first_coarse_bin) ? !mark_unless_fine(page, object)
+                                                               : !mark_inside(object))
+      return false;
     put(b, top, object);
     return true;
   }
@@ -304,9 +306,26 @@ class thread_cache : public allocation_bins {
     for (magazine*& m : loaded_) m = no_magazine();
     for (sample_countdown& guard : guard_places_) guard = sample_countdown::unplanned();
   }
+  static constexpr std::size_t first_coarse_bin = (size_classes::fine_lookup.back() + 1) * sizeof(bin);
+  static constexpr std::size_t first_grain_bin = size_classes::count * sizeof(bin);
+
+  // Set the object's mark. False: it is set.
+  TARN_ALWAYS_INLINE static bool mark_inside(void* object) {
+    if (TARN_UNLIKELY(free_mark::is_set(object))) return false;
+    free_mark::set(object);
+    return true;
+  }
+  TARN_ALWAYS_INLINE static bool mark_unless_fine(page_map::entry page, void* object) {
+    if (TARN_UNLIKELY(page.class_offset() >= first_grain_bin)) return mark_inside(object);
+    std::uint8_t& mark = page.mark(address_of(object));
+    if (TARN_UNLIKELY(free_mark::is_set(mark))) return false;
+    free_mark::write(mark, true);
+    return true;
+  }
   // Whether an object begins at this address and is not free.
-  TARN_ALWAYS_INLINE static bool is_live(page_map::entry page, const bin& b, const void* object) {
-    return page.begins_object(address_of(object), b.reciprocal) && !free_mark::is_set(object);
+  bool is_live(page_map::entry page, unsigned size_class, const void* object) const {
+    return page.begins_object(address_of(object), bins_[size_class].reciprocal) &&
+           !free_mark::is_set(central_->map(), size_class, object);
   }
 
   void validate_class(unsigned size_class);
@@ -339,7 +358,6 @@ class thread_cache : public allocation_bins {
 
   // Puts an object onto the magazine, which has room.
   TARN_ALWAYS_INLINE static void put(bin& b, void** top, void* object) {
-    free_mark::set(object);
     *top = object;
     keep_order();
     b.top = top + 1;

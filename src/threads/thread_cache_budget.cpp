@@ -11,7 +11,7 @@ namespace tarn {
 namespace {
 
 // All magazines together stop growing at half the bytes of the heap in use, but not below least_for_all. Each thread's
-// share of that is within the two bounds below.
+// share of that is within the two bounds below; a thread that is alone gets least_for_all.
 constexpr std::size_t least_for_all = 8 * mib;
 constexpr std::size_t most_per_thread = 4 * mib;
 constexpr std::size_t least_per_thread = 64 * kib;
@@ -33,7 +33,8 @@ std::size_t thread_cache::budget_share() const {
   const std::size_t caches = std::max<std::size_t>(budget_->caches.load(std::memory_order_relaxed), 1);
   // In proportion to the heap, so that many threads in a small heap do not hold more than the heap.
   const std::size_t all = std::min(limit, std::max(central_->heap().in_use_bytes() / 2, least_for_all));
-  return std::clamp(all / caches, std::min(least_per_thread, limit / caches), most_per_thread);
+  return std::clamp(all / caches, std::min(least_per_thread, limit / caches),
+                    caches == 1 ? least_for_all : most_per_thread);
 }
 
 // Raises the capacity of each of the class's two magazines to `most` objects. False: the budget does not allow it.
@@ -71,8 +72,9 @@ void thread_cache::validate_class(unsigned size_class) {
   TARN_INVARIANT("thread_cache", this, m->slots[0] == nullptr);
   for (void* const* slot = m->slots + 1; slot != b.top; ++slot) {
     const bool is_hole = slot < m->slots + 1 + holes_[size_class];
-    TARN_INVARIANT("thread_cache", this,
-                   is_hole ? *slot == nullptr : hardened_build || free_mark::is_set(*slot));
+    const bool is_sound =
+        is_hole ? *slot == nullptr : hardened_build || free_mark::is_set(central_->map(), size_class, *slot);
+    TARN_INVARIANT("thread_cache", this, is_sound);
   }
   // Taken out while it is checked, so that no other thread takes it.
   magazine* const spare = spare_[size_class].take();

@@ -200,7 +200,7 @@ class trouble(ProfileBase):
 
     def test_a_script_that_eats_memory(self):
         script = self.write("eats.py", "import time\ndef load():\n    return [bytes(1000) for _ in range(300000)]\n"
-                            "kept = load()\ntime.sleep(0.3)\n", 0o644)
+                            "kept = load()\ntime.sleep(1)\n", 0o644)
         python = os.path.realpath(sys.executable)
         for allocator in ("pymalloc", "malloc"):
             path = self.path("x.prof")

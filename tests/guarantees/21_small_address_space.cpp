@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 21: a process started under RLIMIT_AS of 1,024, 256 or 64 MiB works with 64, 16 or 4 MiB live in 4 threads:
-// every request succeeds and no block loses a byte.
+// Guarantee 21: a process started under RLIMIT_AS of 1,024, 256, 96, 72 or 64 MiB works with 64, 16, 12, 8 or 4 MiB live
+// in 4 threads: every request succeeds and no block loses a byte.
 // The program executes itself again under each limit, so that the limit also holds for the loader.
 #include "inject.hpp"
 
@@ -66,6 +66,9 @@ int main(int count, char** arguments) {
   need_address_space_limits();
   run_under(1024 * mib, 64 * mib);
   run_under(256 * mib, 16 * mib);
+  run_under(96 * mib, 12 * mib);
+  run_under(72 * mib,
+            8 * mib);  // what the allocator reserves for itself at first fits in, and nothing beside it
   run_under(64 * mib, 4 * mib);
-  measured("1024/256/64 MiB of address space carry 64/16/4 MiB live in %zu threads", threads);
+  measured("1024/256/96/72/64 MiB of address space carry 64/16/12/8/4 MiB live in %zu threads", threads);
 }

@@ -102,7 +102,7 @@ int main() {
   start();
   if (!system_probes::faults_can_be_sent_again()) skip("%s", system_probes::no_sending);
   // Fills the first pages of the heap: a write before the heap faults even without a guard.
-  for (int i = 0; i < 8; ++i) static_cast<void>(malloc(2000));
+  for (int i = 0; i < 16; ++i) static_cast<void>(malloc(1000));
   int cases = 0;
   for (const size_t size : sizes) {
     expect_report({"no misuse", misuse::none, 0}, size);

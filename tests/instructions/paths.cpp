@@ -69,6 +69,23 @@ void aligned_pairs(std::size_t operations) {
   }
 }
 
+void aligned_page_pairs(std::size_t operations) {
+  for (std::size_t i = 0; i < operations; ++i) {
+    void* const block = std::aligned_alloc(4096, 4096);
+    keep(block);
+    std::free(block);
+  }
+}
+
+// As batches(), of blocks that wait for the next batch.
+void large_batches(std::size_t operations) {
+  constexpr std::size_t few = 20;
+  for (std::size_t done = 0; done < operations; done += few) {
+    for (std::size_t i = 0; i < few; ++i) keep(blocks[i] = std::malloc(std::size_t{1} << 20));
+    for (std::size_t i = 0; i < few; ++i) std::free(blocks[i]);
+  }
+}
+
 template <class T>
 void new_delete_pairs(std::size_t operations) {
   for (std::size_t i = 0; i < operations; ++i) {
@@ -134,8 +151,10 @@ constexpr named_path paths[] = {
     {"malloc(400000), free", pairs<400000>},
     {"1000 x malloc(64), 1000 x free", batches<64>},
     {"1000 x malloc(5000), 1000 x free", batches<5000>},
+    {"20 x malloc(1 MiB), 20 x free", large_batches},
     {"calloc(64), free", zeroed_pairs},
     {"aligned_alloc(64, 192), free", aligned_pairs},
+    {"aligned_alloc(4096, 4096), free", aligned_page_pairs},
     {"new, delete", new_delete_pairs<object>},
     {"realloc in place", realloc_in_place},
     {"pool_of: create, destroy", shared_pool_pairs},

@@ -42,7 +42,8 @@ bool all_zero(const unsigned char* bytes, std::size_t size) {
 
 // Whether a live block has the mark of a free one, which would be an error.
 bool is_marked(const void* block) {
-  return engine::map.class_of(address_of(block)) != 0 && free_mark::is_set(block);
+  const std::size_t size_class = engine::map.class_of(address_of(block));
+  return size_class != 0 && free_mark::is_set(engine::map, static_cast<unsigned>(size_class), block);
 }
 
 stamped_block make_block(std::mt19937& random) {

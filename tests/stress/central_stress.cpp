@@ -24,8 +24,8 @@ constexpr unsigned homes = threads / 2;
 
 class central_stress : public testing::TestWithParam<unsigned> {
  protected:
-  // The first word of each object: its owner's number + 1, or the free mark while it has no owner.
-  using mark = std::atomic<std::uintptr_t>;
+  // The first word of an object that has an owner: the number of the owner + 1.
+  using owner = std::atomic<std::uintptr_t>;
 
   // Each two threads have the same home. Classes of large objects get a depot for each home.
   void churn(unsigned me) {
@@ -56,8 +56,9 @@ class central_stress : public testing::TestWithParam<unsigned> {
       if (m->count == 0 || m->count > most) wrong_.fetch_add(1);
     }
     for (std::size_t slot = 1; slot <= m->count; ++slot) {
-      if (static_cast<mark*>(m->slots[slot])->exchange(me + 1) != free_mark::of(m->slots[slot]))
-        wrong_.fetch_add(1);
+      if (!free_mark::is_set(engine_->map, c, m->slots[slot])) wrong_.fetch_add(1);
+      free_mark::clear(engine_->map, c, m->slots[slot]);
+      static_cast<owner*>(m->slots[slot])->store(me + 1);
       mine.push_back(m->slots[slot]);
     }
     dispose(c, me, m);
@@ -77,7 +78,8 @@ class central_stress : public testing::TestWithParam<unsigned> {
       std::swap(mine[random() % mine.size()], mine.back());
       void* const object = mine.back();
       mine.pop_back();
-      if (static_cast<mark*>(object)->exchange(free_mark::of(object)) != me + 1) wrong_.fetch_add(1);
+      if (static_cast<owner*>(object)->exchange(0) != me + 1) wrong_.fetch_add(1);
+      free_mark::set(engine_->map, c, object);
       m->slots[++m->count] = object;
     }
     magazine* empty = nullptr;

@@ -31,9 +31,14 @@ struct own_engine {
 // The page map's root is too big for a stack.
 inline std::unique_ptr<own_engine> make_engine() { return std::make_unique<own_engine>(); }
 
+// As the fast paths of malloc. Null: a miss.
+inline void* pop(own_engine& engine, thread_cache& cache, unsigned size_class) {
+  return size_classes::is_coarse(size_class) ? cache.pop_guarded(engine.map, size_class)
+                                             : cache.pop_fine(class_info(size_class).size);
+}
 // take: an object of the class, as malloc gets one. give: gives an object back, as free does.
-inline void* take(thread_cache& cache, unsigned size_class) {
-  void* const object = cache.pop(size_class);
+inline void* take(own_engine& engine, thread_cache& cache, unsigned size_class) {
+  void* const object = pop(engine, cache, size_class);
   return object != nullptr ? object : cache.allocate_slow(size_class);
 }
 inline bool give(own_engine& engine, thread_cache& cache, void* object) {
@@ -43,7 +48,7 @@ inline bool give(own_engine& engine, thread_cache& cache, void* object) {
 
 // Causes misses until the cache gets a capacity for the class: see misses_before_opening in thread_cache_budget.cpp.
 inline void open_class(own_engine& engine, thread_cache& cache, unsigned size_class) {
-  for (int i = 0; i < 100; ++i) give(engine, cache, take(cache, size_class));
+  for (int i = 0; i < 100; ++i) give(engine, cache, take(engine, cache, size_class));
 }
 
 }  // namespace tarn::testing_support

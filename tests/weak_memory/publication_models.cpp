@@ -137,12 +137,13 @@ const registered asked("publication.asked_once", {"release", "acquire", "failure
 // page_map: two threads call ensure() for the same leaf, then set_objects() for pages of theirs, before the program
 // gets a pointer into such a page. The program passes the pointer to another thread with release and acquire. That
 // thread frees it: find() reads the root's entry and the page's word by relaxed loads.
-// Covers: src/pages/page_map.cpp: root_.load acquire, root_.compare_exchange_strong release
+// Covers: src/pages/page_map.cpp: root_.compare_exchange_strong acquire, root_.compare_exchange_strong release
 model page_map() {
   enum : unsigned { root, word_of_one, word_of_two, passed };
   const auto allocate = [](thread& t, int leaf, unsigned word) {
-    int known = t.load(root, order::acquire);
-    if (known == 0) t.compare_exchange(root, known, leaf, order::release, order::relaxed);
+    int known = 0;
+    if (t.compare_exchange(root, known, 0, order::acquire, order::acquire))
+      t.compare_exchange(root, known, leaf, order::release, order::relaxed);
     if (!without("word before pointer")) t.store(word, 1, order::relaxed);
   };
   const auto first = [=](thread& t) {

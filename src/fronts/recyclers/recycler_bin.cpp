@@ -79,7 +79,7 @@ void* recycler_bin::get_from(recycler_magazine* m) {
 void recycler_bin::keep_empty(recycler_magazine* m) {
   m->count = 0;
   std::swap(m, empty);
-  if (m != nullptr) core->discard(m);
+  if (m != nullptr) core->leave_empty(m);
 }
 
 // ---- give ----
@@ -87,6 +87,7 @@ void recycler_bin::keep_empty(recycler_magazine* m) {
 // Refunds the payments of the unused places above top, except those of the place at top, which the caller is to use.
 void recycler_bin::refund_unused() {
   if (empty != nullptr) core->discard(std::exchange(empty, nullptr));
+  core->discard_empty();
   if (top >= loaded->end()) return;
   recycler_payment unused;
   for (tarn_recycler_entry* e = top + 1; e != loaded->end(); ++e) unused.add(std::exchange(e->paid, 0));
@@ -136,6 +137,7 @@ bool recycler_bin::make_room() {
   if (first) wanted = std::max(most, recycler_magazine::capacities[0]);
   recycler_magazine* m = nullptr;
   if (empty != nullptr && empty->capacity >= wanted) m = std::exchange(empty, nullptr);
+  if (m == nullptr && !first) m = core->take_empty(wanted);
   if (m == nullptr) m = recycler_magazine::make(wanted);
   if (m == nullptr) return false;
   most = m->capacity;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "fronts/recyclers/recycler_core.hpp"
 
+#include <utility>
+
 #include "base/chain.hpp"
 #include "os/clock.hpp"
 
@@ -51,7 +53,10 @@ bool recycler_core::give_one(void* object, std::size_t bytes) {
       return true;
     }
   }
-  if (!budget_.pay(bytes, 1)) return false;
+  if (!budget_.pay(bytes, 1)) {
+    discard_empty();
+    if (!budget_.pay(bytes, 1)) return false;
+  }
   recycler_magazine* const m = recycler_magazine::make(recycler_magazine::capacities[0]);
   if (m == nullptr) {
     budget_.refund({bytes, 1});
@@ -64,6 +69,7 @@ bool recycler_core::give_one(void* object, std::size_t bytes) {
 }
 
 recycler_magazine* recycler_core::rotate_generations(recycler_magazine* gathered) {
+  discard_empty();
   os::lock_guard guard(lock_, *this);
   recycler_magazine* const old = victims_;
   victims_ = fresh_;
@@ -82,6 +88,41 @@ void recycler_core::discard(recycler_magazine* m) {
   m->add_to(paid);
   budget_.refund(paid);
   recycler_magazine::unmake(m);
+}
+
+void recycler_core::leave_empty(recycler_magazine* m) {
+  constexpr std::size_t most = 4;
+  {
+    os::lock_guard guard(lock_, *this);
+    if (empty_count_ < most) {
+      chain::push(empty_, m);
+      ++empty_count_;
+      return;
+    }
+  }
+  discard(m);
+}
+
+recycler_magazine* recycler_core::take_empty(std::uint16_t wanted) {
+  recycler_magazine* m = nullptr;
+  {
+    os::lock_guard guard(lock_, *this);
+    m = chain::pop(empty_);
+    if (m != nullptr) --empty_count_;
+  }
+  if (m == nullptr || m->capacity == wanted) return m;
+  discard(m);
+  return nullptr;
+}
+
+void recycler_core::discard_empty() {
+  recycler_magazine* all = nullptr;
+  {
+    os::lock_guard guard(lock_, *this);
+    all = std::exchange(empty_, nullptr);
+    empty_count_ = 0;
+  }
+  while (recycler_magazine* const m = chain::pop(all)) discard(m);
 }
 
 std::size_t recycler_core::destroy_chain(recycler_magazine* all) {

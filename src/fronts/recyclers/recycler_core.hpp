@@ -12,8 +12,9 @@
 // cycle.)
 //
 // Thread safety: all members may be called by any thread. Objects are destroyed without any lock held.
-// Invariant: the paid sums of the budget are those over all places of the magazines in bins, fresh_ and victims_; every
-// object in them lies in a place that has paid its bytes. Every magazine in fresh_ and victims_ holds an object.
+// Invariant: the paid sums of the budget are those over all places of the magazines in bins, fresh_, victims_ and empty_;
+// every object in them lies in a place that has paid its bytes. Every magazine in fresh_ and victims_ holds an object, and
+// none in empty_.
 #pragma once
 
 #include <atomic>
@@ -64,6 +65,13 @@ class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin>
   // Frees a magazine and refunds its payments. Requires: it holds no object.
   void discard(recycler_magazine* m);
 
+  // Threads that only get leave empty magazines to those that only give back, with the payments of their places.
+  void leave_empty(recycler_magazine* m);
+  // One for `wanted` objects; null if there is none.
+  recycler_magazine* take_empty(std::uint16_t wanted);
+  // Discards them, as at the end of a generation, or when the budget is short.
+  void discard_empty();
+
   enum class source : std::uint8_t { exchanged, stolen, victim, miss, count };
   void note(source from, std::size_t objects = 1) {
     got_[static_cast<unsigned>(from)].fetch_add(objects, std::memory_order_relaxed);
@@ -96,7 +104,7 @@ class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin>
   void* take_one(recycler_magazine* recycler_core::*list);
   template <class Visit>
   void for_each_magazine_locked(Visit visit) const TARN_REQUIRES(lock_) {
-    for (recycler_magazine* list : {fresh_, victims_}) {
+    for (recycler_magazine* list : {fresh_, victims_, empty_}) {
       for (recycler_magazine* m = list; m != nullptr; m = m->next) visit(m);
     }
   }
@@ -113,15 +121,19 @@ class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin>
   alignas(cache_line) os::mutex lock_{os::lock_rank::recycler};
   recycler_magazine* fresh_ TARN_GUARDED_BY(lock_) = nullptr;
   recycler_magazine* victims_ TARN_GUARDED_BY(lock_) = nullptr;
+  recycler_magazine* empty_ TARN_GUARDED_BY(lock_) = nullptr;
+  std::size_t empty_count_ TARN_GUARDED_BY(lock_) = 0;
 };
 
 inline void recycler_core::validate_locked() const {
   recycler_payment sum;
-  for_each_magazine_locked([&sum, this](recycler_magazine* m) {
-    TARN_INVARIANT("recycler_core", this, m->count != 0);
+  std::size_t empty = 0;
+  for_each_magazine_locked([&](recycler_magazine* m) {
+    empty += m->count == 0 ? 1 : 0;
     m->validate();
     m->add_to(sum);
   });
+  TARN_INVARIANT("recycler_core", this, empty == empty_count_);
   TARN_INVARIANT("recycler_core", this,
                  sum.bytes <= budget_.paid_bytes() && sum.objects <= budget_.paid_objects());
 }

@@ -82,14 +82,14 @@ bool scope_bin::is_profiled(unsigned size_class, byte_samples& profile) {
 
 void* scope_bin::allocate_slow(unsigned size_class) {
   bin& b = bins_[size_class];
-  if (void* const object = take(size_class)) return object;
+  if (void* const object = take(engine::map, size_class)) return object;
   const unsigned c = scope_core::class_in_scope(size_class);
   void* object = nullptr;
   if (!reserve(size_class, std::max(first_objects, std::size_t{2} * most_[size_class]))) {
     if (memory->take_objects(c, &object, 1, this) == 0) return nullptr;
     --b.samples.until_sample;
     engine::uncached_traffic.allocated += class_info(c).size;
-    free_mark::clear(object);
+    free_mark::clear(engine::map, c, object);
     return object;
   }
   // Half of them, so that frees have room before they put objects back.
@@ -106,7 +106,7 @@ void* scope_bin::allocate_slow(unsigned size_class) {
     *b.top++ = taken[i - 1];
   }
   engine::uncached_traffic.allocated += count * class_info(c).size;
-  return take(size_class);
+  return take(engine::map, size_class);
 }
 
 // The upper half of a full magazine goes back into the spans.
@@ -126,7 +126,7 @@ bool scope_bin::make_room(unsigned size_class) {
 bool scope_bin::push(unsigned size_class, void* object) {
   bin& b = bins_[size_class];
   if (TARN_UNLIKELY(b.top == b.limit) && !make_room(size_class)) return false;
-  free_mark::set(object);
+  free_mark::set(engine::map, size_class, object);
   *b.top++ = object;
   return true;
 }
@@ -169,7 +169,7 @@ void scope_bin::validate() const {
     TARN_INVARIANT("scope_bin", this, b.top >= loaded_[c]->bottom() && b.top <= b.limit);
     TARN_INVARIANT("scope_bin", this, (most_[c] != 0) == (loaded_[c] != no_magazine()));
     for (void** slot = loaded_[c]->bottom(); slot != b.top; ++slot)
-      TARN_INVARIANT("scope_bin", this, hardened_build || free_mark::is_set(*slot));
+      TARN_INVARIANT("scope_bin", this, hardened_build || free_mark::is_set(engine::map, c, *slot));
   }
 }
 

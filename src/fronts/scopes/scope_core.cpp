@@ -162,7 +162,7 @@ bool scope_core::add_span(unsigned size_class, scope_bin* bin) {
   if constexpr (hardened_build) {
     zero_dirty_pages(engine::map, s);
   } else {
-    for (std::size_t i = 0; i < s->capacity; ++i) free_mark::set(objects::at(s, i));
+    for (std::size_t i = 0; i < s->capacity; ++i) free_mark::set(engine::map, size_class, objects::at(s, i));
   }
   engine::map.map_pages(s);
   os::lock_guard guard(lock_, *this);
@@ -199,7 +199,7 @@ void* scope_core::allocate(std::size_t size, std::size_t alignment, scope_bin* b
   void* object = nullptr;
   if (take_objects(c, &object, 1, bin) == 0) return nullptr;
   engine::uncached_traffic.allocated += class_info(c).size;
-  free_mark::clear(object);
+  free_mark::clear(engine::map, c, object);
   return object;
 }
 
@@ -289,8 +289,8 @@ void scope_core::deallocate(span* s, void* block, void (*take_back)(const span*,
     // The mark is that of an object in a bin. Of survivors that are being withheld nothing may be read.
     if (s->list == cut && is_cut(s)) {
       if (take_back != nullptr) take_back(s, block);
-      if (free_mark::is_set(block)) return freed::no;
-      free_mark::set(block);
+      if (free_mark::is_set(engine::map, s->size_class, block)) return freed::no;
+      free_mark::set(engine::map, s->size_class, block);
     }
     if (!is_cut(s) && s->list != dirty && s->list != clean) sample = s->sample;
     if (TARN_UNLIKELY(sample != nullptr)) heap_samples::announce_end(sample);
@@ -344,7 +344,7 @@ std::size_t scope_core::usable_size(const span* s, const void* block) {
   const std::size_t size = class_info(s->size_class).size;
   // The mark, too, is read under the lock: another thread may be ending the scope and making the block inaccessible.
   return with_owner(s, [&](scope_core&) {
-    const bool is_marked = s->list == cut && free_mark::is_set(block);
+    const bool is_marked = s->list == cut && free_mark::is_set(engine::map, s->size_class, block);
     return is_marked || objects::is_free(s, objects::index_of(s, address_of(block))) ? 0 : size;
   });
 }

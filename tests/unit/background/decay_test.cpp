@@ -40,7 +40,10 @@ void use_and_free(std::size_t size, std::size_t count) {
   for (void* block : blocks) tarn_free(block);
 }
 
-std::size_t idle_bytes() { return engine::heap.dirty_bytes() + engine::central_tier.depots().spare_bytes(); }
+std::size_t idle_bytes() {
+  return engine::heap.dirty_bytes() + engine::warm_large_spans.bytes() +
+         engine::central_tier.depots().spare_bytes();
+}
 
 TEST(decay, periods_give_everything_idle_back) {
   restore_options restore;

@@ -68,6 +68,29 @@ TEST_F(warm_blocks_test, the_same_block_serves_the_next_request_without_the_page
   engine::heap.validate();
 }
 
+TEST_F(warm_blocks_test, a_batch_that_is_used_again_and_again_stays_out_of_the_page_heap) {
+  std::vector<void*> blocks(20);
+  std::size_t frees = 0;
+  for (int round = 0; round < 4; ++round) {
+    for (void*& block : blocks) block = std::memset(tarn_malloc(mib), 1, mib);
+    for (void* block : blocks) tarn_free(block);
+    if (round == 1) frees = engine::heap.frees();
+  }
+  EXPECT_EQ(engine::heap.frees(), frees);
+  EXPECT_EQ(engine::warm_large_spans.bytes(), blocks.size() * mib);
+  engine::warm_large_spans.validate();
+  engine::heap.validate();
+}
+
+TEST_F(warm_blocks_test, they_serve_other_requests_before_more_memory_is_backed) {
+  use_again_and_again();
+  const std::size_t backed = engine::heap.backed_bytes();
+  void* const shorter = tarn_malloc(buffer - mib);
+  EXPECT_EQ(engine::warm_large_spans.bytes(), 0U);
+  EXPECT_LE(engine::heap.backed_bytes(), backed);
+  tarn_free(shorter);
+}
+
 TEST_F(warm_blocks_test, calloc_returns_zeroes) {
   void* const last = use_again_and_again();
   void* const block = tarn_calloc(1, buffer);

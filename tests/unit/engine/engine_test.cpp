@@ -57,7 +57,8 @@ TEST(engine, a_thread_that_frees_only_has_a_cache_too) {
 }
 
 TEST(engine, the_empty_cache_stays_empty) {
-  for (unsigned c = 0; c < size_classes::count; ++c) EXPECT_EQ(engine::no_cache.pop(c), nullptr);
+  for (std::size_t size = 0; size <= size_classes::fine_end; ++size)
+    EXPECT_EQ(engine::no_cache.pop_fine(size), nullptr);
   EXPECT_EQ(engine::no_cache.cached_bytes(), 0U);
 }
 

@@ -36,7 +36,7 @@ const std::size_t enormous =
     std::min((std::size_t{1} << 44) - mib, align_down(os::machine_bytes() / 4 * 3, mib));
 
 TEST(large_block, is_found_by_its_start_only) {
-  auto* const block = static_cast<char*>(large_block::allocate(mib, 1, false));
+  auto* const block = static_cast<char*>(large_block::allocate(mib, 1, large_block::purpose::any));
   ASSERT_NE(block, nullptr);
   EXPECT_NE(classify(block).large(), nullptr);
   EXPECT_EQ(classify(block + 16).large(), nullptr);
@@ -57,7 +57,7 @@ TEST(large_block, that_has_been_copied_into_a_longer_mapping_counts_with_all_of_
   std::vector<span*> blocks;
   // In a reservation: a mapping would be moved, not copied.
   do {
-    blocks.push_back(classify(large_block::allocate(mib, 1, false)).large());
+    blocks.push_back(classify(large_block::allocate(mib, 1, large_block::purpose::any)).large());
     ASSERT_NE(blocks.back(), nullptr);
   } while (blocks.back()->own_mapping);
   void* const longer = large_block::resize(blocks.back(), 600 * mib);
@@ -68,6 +68,34 @@ TEST(large_block, that_has_been_copied_into_a_longer_mapping_counts_with_all_of_
   for (span* s : blocks) EXPECT_TRUE(large_block::deallocate(s));
   tarn_trim(0);
   EXPECT_EQ(engine::large_bytes, before);
+}
+
+// Warm memory: a place that is just long enough, and one that is twice as long.
+TEST(large_block, that_grows_moves_to_where_it_can_double) {
+  constexpr std::size_t before = 100;
+  constexpr std::size_t after = 105;
+  tarn_trim(0);
+  constexpr std::size_t lengths[] = {before, 1, after, 1, 2 * after, 1};
+  constexpr std::size_t all = before + 3 * after + 3;
+  std::vector<span*> spans{
+      classify(large_block::allocate(all << page_shift, 1, large_block::purpose::any)).large()};
+  ASSERT_NE(spans[0], nullptr);
+  std::memset(reinterpret_cast<void*>(spans[0]->start), 1, all << page_shift);
+  for (const std::size_t length : lengths) {
+    if (spans.back()->pages == length) break;
+    spans.push_back(engine::heap.split(spans.back(), length));
+    ASSERT_NE(spans.back(), nullptr);
+  }
+  const std::uintptr_t roomy = spans[4]->start;
+  for (const int freed : {2, 4}) engine::heap.deallocate(spans[static_cast<std::size_t>(freed)]);
+  engine::large_bytes.fetch_sub(3 * after << page_shift, std::memory_order_relaxed);
+  void* const longer = large_block::resize(spans[0], after << page_shift);
+  EXPECT_EQ(address_of(longer), roomy);
+  EXPECT_EQ(large_block::resize(classify(longer).large(), 2 * after << page_shift), longer);
+  EXPECT_TRUE(all_bytes_are(longer, before << page_shift, 1));
+  EXPECT_TRUE(large_block::deallocate(classify(longer).large()));
+  for (const int border : {1, 3, 5})
+    EXPECT_TRUE(large_block::deallocate(spans[static_cast<std::size_t>(border)]));
 }
 
 TEST(large_block, zeroing_touches_used_pages_only) {
@@ -85,13 +113,14 @@ TEST(large_block, an_enormous_block_costs_what_is_used_of_it) {
   if (!system_probes::memory_figures_are_own()) GTEST_SKIP() << system_probes::foreign_memory;
   const std::size_t before = system_probes::resident_set();
   for (const bool zeroed : {false, true, false}) {
-    auto* const block = static_cast<char*>(large_block::allocate(enormous, 1, zeroed));
+    auto* const block = static_cast<char*>(large_block::allocate(
+        enormous, 1, zeroed ? large_block::purpose::zeroed : large_block::purpose::any));
     if (block == nullptr) GTEST_SKIP() << "the system refuses a block of this size";
     block[0] = block[enormous / 2] = block[enormous - 1] = 1;
     tarn_free(block);
     EXPECT_LT(system_probes::resident_set(), before + 8 * mib);
   }
-  auto* const block = static_cast<char*>(large_block::allocate(enormous, 1, true));
+  auto* const block = static_cast<char*>(large_block::allocate(enormous, 1, large_block::purpose::zeroed));
   EXPECT_EQ(block[0] + block[enormous / 2] + block[enormous - 1], 0);
   tarn_free(block);
 }
@@ -195,8 +224,8 @@ TEST(large_block, one_of_two_frees_wins) {
 }
 
 TEST(large_block, more_than_page_tables_reach_is_null) {
-  EXPECT_EQ(large_block::allocate((std::size_t{1} << 44) + 1, 1, false), nullptr);
-  EXPECT_EQ(large_block::allocate(1, std::size_t{1} << 45, false), nullptr);
+  EXPECT_EQ(large_block::allocate((std::size_t{1} << 44) + 1, 1, large_block::purpose::any), nullptr);
+  EXPECT_EQ(large_block::allocate(1, std::size_t{1} << 45, large_block::purpose::any), nullptr);
 }
 
 }  // namespace

@@ -163,14 +163,14 @@ TEST(free_spans, finds_a_broken_invariant) {
   spans.validate(span_state::free);
   EXPECT_BROKEN(spans.validate(span_state::kept), "free_spans", "state_of_span == state", &spans);
   s.dirty_pages = 1;
-  EXPECT_BROKEN(spans.validate(span_state::free), "free_spans", "(s->dirty_pages > 0) == (b == &dirty_)",
-                &spans);
+  EXPECT_BROKEN(spans.validate(span_state::free), "free_spans", "half_of(s) == which", &spans);
   s.dirty_pages = 0;
   s.pages = 4;
-  EXPECT_BROKEN(spans.validate(span_state::free), "free_spans", "bin_of(s->pages) == bin", &spans);
+  EXPECT_BROKEN(spans.validate(span_state::free), "free_spans", "bin_of(s->pages) == number", &spans);
   s.pages = 3;
   const_cast<span_list&>(spans.bin(free_spans::half::clean, 3)).remove(&s);
-  EXPECT_BROKEN(spans.validate(span_state::free), "free_spans", "has_bit == !b->lists[bin].empty()", &spans);
+  EXPECT_BROKEN(spans.validate(span_state::free), "free_spans",
+                "is_used(which, number) == !bin(which, number).empty()", &spans);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace tarn {
 
 class metadata_arena_test_access {
  public:
-  static std::uintptr_t& next(metadata_arena& arena) { return arena.next_; }
+  static std::uintptr_t& next(metadata_arena& arena) { return arena.open_.next; }
   static std::uintptr_t& limit(metadata_arena& arena) { return arena.limit_; }
 };
 
@@ -50,6 +51,51 @@ TEST(metadata_arena, is_never_on_huge_pages) {
     const std::string flags = mapping_flags(address_of(block));
     if (flags.empty()) GTEST_SKIP() << "/proc/self/smaps has no VmFlags";
     EXPECT_NE(flags.find(" nh "), std::string::npos) << flags;
+  }
+}
+
+// One call less, and one mapping less.
+TEST(metadata_arena, is_not_opted_out_where_huge_pages_are_not_given_unasked) {
+  metadata_arena arena;
+  arena.set_never_huge();
+  const std::string flags = mapping_flags(address_of(arena.allocate(1, 1)));
+  if (flags.empty()) GTEST_SKIP() << "/proc/self/smaps has no VmFlags";
+  EXPECT_EQ(flags.find(" nh "), std::string::npos) << flags;
+}
+
+TEST(metadata_arena, what_is_not_open_goes_back_once) {
+  metadata_arena empty;
+  EXPECT_FALSE(empty.give_back_unopened());
+  metadata_arena arena;
+  auto* const first = static_cast<char*>(arena.allocate(1, 1));
+  ASSERT_NE(first, nullptr);
+  const std::uintptr_t limit = metadata_arena_test_access::limit(arena);
+  const auto is_mapped = [](std::uintptr_t address) {
+    unsigned char resident = 0;
+    return mincore(reinterpret_cast<void*>(address), 1, &resident) == 0;
+  };
+  const std::uintptr_t last_page = limit - largest_system_page;
+  ASSERT_TRUE(is_mapped(last_page));
+  EXPECT_TRUE(arena.give_back_unopened());
+  EXPECT_FALSE(is_mapped(last_page));
+  EXPECT_FALSE(is_mapped(limit)) << "the guard behind the region";
+  EXPECT_TRUE(is_mapped(metadata_arena_test_access::limit(arena))) << "the guard behind what is open";
+  EXPECT_FALSE(arena.give_back_unopened());
+  *first = 1;
+  auto* const longer = static_cast<char*>(arena.allocate(9 * mib, 64));
+  ASSERT_NE(longer, nullptr);
+  longer[9 * mib - 1] = 1;
+  auto* const next = static_cast<char*>(arena.allocate(mib / 2, 64));
+  ASSERT_NE(next, nullptr);
+  EXPECT_LE(metadata_arena_test_access::limit(arena) - address_of(next), mib) << "others lack address space";
+}
+
+TEST(metadata_arena, small_blocks_lie_together) {
+  metadata_arena arena;
+  const std::uintptr_t first = address_of(arena.allocate(100, 8));
+  for (std::size_t i = 1; i < 100; ++i) {
+    ASSERT_NE(arena.allocate_sparse(16 * kib, 4 * kib), nullptr);
+    EXPECT_EQ(address_of(arena.allocate(96, 8)), first + 8 + i * 96) << i;
   }
 }
 
@@ -124,10 +170,10 @@ TEST(metadata_arena, finds_a_broken_invariant) {
   ASSERT_NE(arena.allocate(1, 1), nullptr);
   arena.validate_locked();
   metadata_arena_test_access::next(arena) += gib;
-  EXPECT_BROKEN(arena.validate_locked(), "metadata_arena", "next_ <= end_", &arena);
+  EXPECT_BROKEN(arena.validate_locked(), "metadata_arena", "open_.next <= open_.end", &arena);
   metadata_arena_test_access::next(arena) -= gib;
   metadata_arena_test_access::limit(arena) = 0;
-  EXPECT_BROKEN(arena.validate_locked(), "metadata_arena", "end_ <= limit_", &arena);
+  EXPECT_BROKEN(arena.validate_locked(), "metadata_arena", "open_.end <= limit_", &arena);
 }
 
 }  // namespace

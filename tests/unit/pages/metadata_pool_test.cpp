@@ -160,7 +160,7 @@ TEST_F(metadata_pool_test, a_forked_child_finds_what_was_held) {
     std::thread([&] { sorted ? access::hold_and_sort(pool, arena) : access::hold(pool); }).join();
     EXPECT_LT(access::loose_count(pool), many / 10);
     pool.forget_holds();
-    arena.forget_scratch();
+    arena.forget_others();
     validate();
     const std::vector<void*> again = take(many);
     EXPECT_LE(arena.used(), used + 16 * kib) << "structures were lost";

@@ -111,6 +111,22 @@ TEST_F(page_heap_return_test, given_back_memory_is_the_systems_at_once) {
   check();
 }
 
+TEST_F(page_heap_return_test, with_a_part_of_a_huge_page_goes_what_it_backed_and_nobody_used) {
+  engine_->touch.set_everywhere(true);
+  span* const part = take(3);
+  const std::uintptr_t unused = part->start + huge_page_size / 2;
+  ASSERT_EQ(map_.backing(unused), page_backing::clean);
+  *reinterpret_cast<char*>(unused) = 1;  // as the system backs it if it gives a huge page
+  heap_.deallocate(part);
+  heap_.age();
+  EXPECT_EQ(byte_at(unused), 1);
+  heap_.age();
+  EXPECT_EQ(byte_at(unused), 0);
+  EXPECT_EQ(heap_.stats().returned, 3 * page_size) << "what was not dirty is not counted";
+  engine_->touch.set_everywhere(false);
+  check();
+}
+
 // The walk to the borders of a reservation holds the heap's lock, for which the program's threads wait.
 TEST_F(page_heap_return_test, a_huge_page_is_opted_out_once_however_often_parts_of_it_are_purged) {
   if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;

@@ -60,8 +60,12 @@ class page_heap_unmapping_test : public testing::Test {
   }
   void TearDown() override { setrlimit(RLIMIT_AS, &before_); }
 
-  // Limits the process's address space to `more` bytes above the present use.
+  // Limits the process's address space to `more` bytes above the present use. Nothing is left that metadata could give back.
   void limit(std::size_t more) {
+    engine_->metadata.give_back_unopened();
+    limit_as_is(more);
+  }
+  void limit_as_is(std::size_t more) {
     const std::size_t used = mapped_bytes();
     const rlimit limited{used + more, before_.rlim_max};
     if (used == 0 || setrlimit(RLIMIT_AS, &limited) != 0) GTEST_SKIP() << "no limit of address space";
@@ -114,6 +118,16 @@ TEST_F(page_heap_unmapping_test, a_block_longer_than_each_free_piece_is_found) {
   heap_.deallocate(s);
   heap_.age();
   heap_.age();
+  check();
+}
+
+TEST_F(page_heap_unmapping_test, what_metadata_does_not_use_goes_first) {
+  const std::size_t reserved = heap_.stats().reserved;
+  free_all_but({16, 33});
+  limit_as_is(8 * mib);
+  constexpr std::size_t bytes = 40 * mib;  // more than a piece, and less than metadata has reserved
+  ASSERT_NE(heap_.allocate(bytes >> page_shift, 1, span_state::large, source::any, use::sparse), nullptr);
+  EXPECT_GE(heap_.stats().reserved, reserved + bytes);
   check();
 }
 

@@ -109,6 +109,23 @@ TEST_F(page_heap_warm_test, a_longer_warm_span_is_found_behind_a_closer_fit_that
   check();
 }
 
+TEST_F(page_heap_warm_test, a_roomy_place_is_warm_and_twice_as_long) {
+  span* const short_run = take(19);
+  span* const border = take(1);
+  span* const long_run = take(20);
+  span* const end = take(1);
+  const std::uintptr_t start = long_run->start;
+  heap_.deallocate(short_run);
+  EXPECT_EQ(try_take(10, 1, source::roomy), nullptr);
+  heap_.deallocate(long_run);
+  span* const s = take(10, 1, source::roomy);
+  EXPECT_EQ(s->start, start);
+  EXPECT_EQ(s->pages, 10U);
+  EXPECT_TRUE(heap_.extend(s, 20));
+  for (span* used : {s, border, end}) heap_.deallocate(used);
+  check();
+}
+
 // Spans too short for mappings of their own, of 96 MiB together: when they are freed they become one long span.
 std::vector<span*> fill_reservation(page_heap& heap) {
   std::vector<span*> spans;

@@ -34,8 +34,8 @@ class central_first_use : public central_fixture {
   void SetUp() override {
     if constexpr (hardened_build) GTEST_SKIP() << "it has no marks";
   }
-  static void expect_marked(const std::vector<void*>& objects) {
-    for (const void* object : objects) ASSERT_TRUE(free_mark::is_set(object)) << object;
+  void expect_marked(const std::vector<void*>& objects, unsigned c = small) {
+    for (const void* object : objects) ASSERT_TRUE(free_mark::is_set(engine_->map, c, object)) << object;
   }
 };
 
@@ -64,7 +64,7 @@ TEST_F(central_first_use, pages_that_no_object_needs_are_not_touched) {
 
 TEST_F(central_first_use, in_every_class_each_object_is_marked_when_it_is_taken) {
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    for (std::size_t taken = 0; taken < 2U * class_info(c).objects; ++taken) expect_marked(take(c, 1));
+    for (std::size_t taken = 0; taken < 2U * class_info(c).objects; ++taken) expect_marked(take(c, 1), c);
     central_.depots().validate();
   }
 }
@@ -131,7 +131,7 @@ TEST_F(central_first_use, finds_a_broken_invariant) {
                 &central_.depots());
   s->first_unused = 5;
   EXPECT_BROKEN(central_.depots().validate(), "class_depots",
-                "free_mark::is_listed(map_, s) == free_mark::all_are_set(s)", &central_.depots());
+                "free_mark::is_listed(map_, s) == free_mark::all_are_set(map_, s)", &central_.depots());
   s->first_unused = 4;
   give(small, some);
 }

@@ -110,13 +110,27 @@ TEST_F(grains_test, small_blocks_do_not_come_from_spans_that_are_mostly_in_use) 
   EXPECT_TRUE(is_of_grains(take(old_class - 1, 1).front())) << "a larger block does";
 }
 
-TEST_F(grains_test, no_mark_lies_within_a_block) {
-  for (const void* object : take(new_class, 200)) {
-    ASSERT_TRUE(free_mark::is_set(object)) << "an object in a magazine has no mark";
-    for (std::size_t at = size_classes::least_grain; at < class_info(new_class).size && is_of_grains(object);
-         at += size_classes::least_grain) {
-      ASSERT_FALSE(free_mark::is_set(static_cast<const char*>(object) + at));
+TEST_F(grains_test, a_block_has_its_mark_inside_and_no_other) {
+  const unsigned coarse = class_of_size(2 * kib);
+  // The memory has once been of a class whose objects have their marks outside.
+  for (const void* object : old_) {
+    const span* const s = span_of(object);
+    for (std::uintptr_t at = s->start; at != s->end(); at += page_map::bytes_per_mark)
+      free_mark::write(engine_->map.mark(at), true);
+  }
+  for (const unsigned c : {new_class, coarse}) {
+    std::size_t of_grains = 0;
+    for (const void* object : take(c, 50)) {
+      ASSERT_TRUE(free_mark::is_set(engine_->map, c, object)) << "an object in a magazine has no mark";
+      if (!is_of_grains(object)) continue;
+      ++of_grains;
+      ASSERT_TRUE(free_mark::is_set(object));
+      ASSERT_FALSE(free_mark::is_set(engine_->map.mark(address_of(object))));
+      for (std::size_t at = size_classes::least_grain; at < class_info(c).size;
+           at += size_classes::least_grain)
+        ASSERT_FALSE(free_mark::is_set(static_cast<const char*>(object) + at)) << c << ", " << at;
     }
+    EXPECT_GT(of_grains, 0U) << c;
   }
 }
 

@@ -62,7 +62,7 @@ struct sparse_spans {
   }
   void give_back(std::vector<void*>& objects) const {
     for (void* object : objects) {
-      free_mark::set(object);
+      free_mark::set(c.map(), size_class, object);
       c.flush(size_class, &object, 1);
     }
   }
@@ -98,7 +98,7 @@ TEST(central_idle_pages, objects_are_marked_when_they_are_taken) {
     ASSERT_NE(m, nullptr);
     const std::size_t found = s.c.refill(s.size_class, m, most);
     for (std::size_t k = 0; k < found; ++k) {
-      EXPECT_TRUE(free_mark::is_set(m->bottom()[k]));
+      EXPECT_TRUE(free_mark::is_set(s.c.map(), s.size_class, m->bottom()[k]));
       again.push_back(m->bottom()[k]);
     }
     s.c.magazines().deallocate(m);
@@ -201,10 +201,10 @@ TEST(central_idle_pages, finds_a_broken_invariant) {
   sparse_spans s(9 * idle_bytes /
                  8);  // spans without marks, which another test has left, are of another class
   s.c.depots().validate();
-  free_mark::clear(s.freed[0]);
+  free_mark::clear(s.c.map(), s.size_class, s.freed[0]);
   EXPECT_BROKEN(s.c.depots().validate(), "class_depots",
-                "free_mark::is_listed(map_, s) == free_mark::all_are_set(s)", &s.c.depots());
-  free_mark::set(s.freed[0]);
+                "free_mark::is_listed(map_, s) == free_mark::all_are_set(map_, s)", &s.c.depots());
+  free_mark::set(s.c.map(), s.size_class, s.freed[0]);
 }
 
 }  // namespace

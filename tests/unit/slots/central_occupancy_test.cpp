@@ -31,7 +31,7 @@ TEST(central_occupancy, counts_taken_objects) {
   EXPECT_EQ(out.bytes, span_bytes(observed_class));
   EXPECT_EQ(class_depots::is_full(first), out.taken == out.objects);
   const std::size_t taken = out.taken;
-  free_mark::set(objects[0]);
+  free_mark::set(c.map(), observed_class, objects[0]);
   c.flush(observed_class, objects.data(), 1);
   ASSERT_TRUE(c.depots().occupancy_of(second, objects[1], out));
   EXPECT_EQ(c.depots().figures_of(observed_class).taken, full.taken - 1);
@@ -39,7 +39,7 @@ TEST(central_occupancy, counts_taken_objects) {
   EXPECT_LE(out.partial_taken, out.partial_objects);
   EXPECT_GE(c.depots().figures_of(observed_class).with_room, 1U);
   for (std::size_t i = 1; i < objects.size(); ++i) {
-    free_mark::set(objects[i]);
+    free_mark::set(c.map(), observed_class, objects[i]);
     c.flush(observed_class, &objects[i], 1);
   }
   c.release_surplus(observed_class);

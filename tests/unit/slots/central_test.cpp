@@ -147,7 +147,7 @@ TEST_F(central_test, finds_a_broken_invariant) {
   slot_depot& depot = central_.depots().at(small);
   depot.sparse = true;
   EXPECT_BROKEN(central_.depots().validate(), "class_depots",
-                "size_classes::is_grain(c) || is_sparse(c, d.home) == d.sparse", &central_.depots());
+                "is_sparse(c, d.home) == (size_classes::may_be_divided(c) && d.sparse)", &central_.depots());
   depot.sparse = false;
   span* const spare = depot.spans.take_spare();
   ASSERT_NE(spare, nullptr);

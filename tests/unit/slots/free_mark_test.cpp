@@ -28,6 +28,15 @@ TEST(free_mark, is_set_until_it_is_cleared) {
   EXPECT_EQ(object[0], 0U);
 }
 
+TEST(free_mark, half_of_it_is_none) {
+  std::uint64_t object = 0;
+  for (const std::uint64_t one_bit : {std::uint64_t{1}, std::uint64_t{1} << 63}) {
+    free_mark::set(&object);
+    object ^= one_bit;
+    EXPECT_FALSE(free_mark::is_set(&object));
+  }
+}
+
 TEST(free_mark, of_one_object_means_nothing_in_another) {
   std::vector<std::uint64_t> objects(1000);
   for (std::size_t i = 1; i < objects.size(); ++i) {

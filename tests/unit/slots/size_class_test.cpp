@@ -97,12 +97,12 @@ TEST(size_class, a_magazine_of_grains_has_room_for_the_largest_blocks_of_its_byt
   }
 }
 
-TEST(size_class, grains_divide_every_object_that_begins_at_a_multiple_of_sixteen) {
+TEST(size_class, grains_divide_every_object_up_to_fine_end_that_begins_at_a_multiple_of_sixteen) {
   for (unsigned c = 2; c < size_classes::count; ++c) {
     const unsigned grain = size_classes::grain_of(c);
     const std::size_t span_bytes = std::size_t{class_info(c).span_pages} * page_size;
-    if (grain == 0) {
-      EXPECT_GT(span_bytes / 256, size_classes::most_grains / 2) << class_info(c).size;
+    if (size_classes::is_coarse(c)) {
+      EXPECT_EQ(grain, 0U) << class_info(c).size;
       continue;
     }
     ASSERT_TRUE(size_classes::is_grain(grain));

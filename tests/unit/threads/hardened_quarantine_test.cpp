@@ -85,7 +85,7 @@ TEST(hardened_quarantine, objects_go_to_their_spans_when_the_thread_ends) {
   thread_cache* const cache = engine->registry.create();
   ASSERT_NE(cache, nullptr);
   std::vector<void*> objects;
-  for (int i = 0; i < 100; ++i) objects.push_back(testing_support::take(*cache, tiny_class));
+  for (int i = 0; i < 100; ++i) objects.push_back(testing_support::take(*engine, *cache, tiny_class));
   for (void* object : objects)
     EXPECT_TRUE(cache->quarantine().exchange({object, tiny_class}, tiny_class).empty());
   engine->registry.destroy(cache);

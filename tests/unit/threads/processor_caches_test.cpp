@@ -51,8 +51,8 @@ class processor_caches_test : public testing::Test {
   }
   void give(void* object) {
     const auto size_class = static_cast<unsigned>(engine_->map.class_of(address_of(object)));
-    ASSERT_FALSE(free_mark::is_set(object));
-    free_mark::set(object);
+    ASSERT_FALSE(free_mark::is_set(engine_->map, size_class, object));
+    free_mark::set(engine_->map, size_class, object);
     if (!caches_.push(size_class, object)) caches_.free_slow(size_class, object);
   }
   std::vector<void*> take_many(unsigned size_class, std::size_t count) {
@@ -151,7 +151,7 @@ TEST_F(processor_caches_test, periods_drain_what_was_not_used_in_one) {
 TEST_F(processor_caches_test, a_magazine_of_a_thread_that_is_larger_is_cut) {
   testing_support::open_class(*engine_, *own_, 40);
   std::vector<void*> objects;
-  for (int i = 0; i < 2000; ++i) objects.push_back(testing_support::take(*own_, 40));
+  for (int i = 0; i < 2000; ++i) objects.push_back(testing_support::take(*engine_, *own_, 40));
   for (void* const object : objects) testing_support::give(*engine_, *own_, object);
   own_->flush_all();
   give_all(take_many(40, 500));

@@ -112,7 +112,7 @@ TEST_F(registry_test, a_cache_with_many_bytes_or_beyond_the_fourth_does_not_rest
   thread_cache* const large = registry_.create();
   std::vector<void*> objects;
   for (unsigned c = 20; c <= 60; ++c) {
-    for (int i = 0; i < 100; ++i) objects.push_back(testing_support::take(*large, c));
+    for (int i = 0; i < 100; ++i) objects.push_back(testing_support::take(*engine_, *large, c));
   }
   for (void* object : objects) ASSERT_TRUE(testing_support::give(*engine_, *large, object));
   ASSERT_GT(large->cached_bytes(), 256 * kib);
@@ -227,7 +227,7 @@ TEST_F(registry_test, after_fork_the_child_keeps_a_cache_that_its_thread_does_no
 TEST_F(registry_test, a_cache_that_was_copied_while_it_was_used_is_not_trusted) {
   thread_cache* const torn = of_another_thread();
   testing_support::open_class(*engine_, *torn, 3);
-  void* const object = testing_support::take(*torn, 3);
+  void* const object = testing_support::take(*engine_, *torn, 3);
   thread_cache* const next = torn->next;  // intact, because fork holds the list's lock
   std::memset(static_cast<void*>(torn), 0x5a, sizeof *torn);
   torn->next = next;
@@ -271,7 +271,7 @@ TEST_F(registry_test, a_sleeping_threads_magazines_are_emptied) {
   thread_cache* const cache = registry_.create();
   std::vector<void*> objects;
   for (const unsigned c : {5U, 20U, 60U}) {
-    for (int i = 0; i < 500; ++i) objects.push_back(testing_support::take(*cache, c));
+    for (int i = 0; i < 500; ++i) objects.push_back(testing_support::take(*engine_, *cache, c));
   }
   for (void* object : objects) ASSERT_TRUE(testing_support::give(*engine_, *cache, object));
   cache->take_surplus(false);
@@ -285,7 +285,7 @@ TEST_F(registry_test, a_sleeping_threads_magazines_are_emptied) {
   // The thread goes on with the emptied magazines.
   objects.clear();
   for (const unsigned c : {5U, 20U, 60U}) {
-    for (int i = 0; i < 500; ++i) objects.push_back(testing_support::take(*cache, c));
+    for (int i = 0; i < 500; ++i) objects.push_back(testing_support::take(*engine_, *cache, c));
   }
   EXPECT_EQ(std::set<void*>(objects.begin(), objects.end()).size(), objects.size());
   for (void* object : objects) ASSERT_TRUE(testing_support::give(*engine_, *cache, object));
@@ -316,7 +316,7 @@ TEST_F(registry_test, the_claimer_retires_the_cache_of_a_thread_that_ended_meanw
   while (left_to_claimer < 3 && std::chrono::steady_clock::now() < until) {
     thread_cache* const cache = registry_.create();
     std::vector<void*> objects;
-    for (int i = 0; i < 500; ++i) objects.push_back(testing_support::take(*cache, 20));
+    for (int i = 0; i < 500; ++i) objects.push_back(testing_support::take(*engine_, *cache, 20));
     for (void* object : objects) EXPECT_TRUE(testing_support::give(*engine_, *cache, object));
     cache->take_surplus(false);  // from here on the cache seems idle
     // Waits until the claimer is at work, or has already emptied the cache.
@@ -359,13 +359,13 @@ TEST_F(registry_test, what_is_taken_from_a_thread_that_is_awake_is_in_nobody_els
       for (auto& [held_class, held_object] : held) {
         const auto* const bytes = static_cast<const unsigned char*>(held_object);
         if (bytes[0] != 2 || bytes[class_info(held_class).size - 1] != 2) broken = true;
-        free_mark::set(held_object);
+        free_mark::set(engine_->map, held_class, held_object);
         engine_->central_tier.flush(held_class, &held_object, 1);
       }
       held.clear();
     }
     for (auto& [held_class, held_object] : held) {
-      free_mark::set(held_object);
+      free_mark::set(engine_->map, held_class, held_object);
       engine_->central_tier.flush(held_class, &held_object, 1);
     }
   });
@@ -382,7 +382,7 @@ TEST_F(registry_test, what_is_taken_from_a_thread_that_is_awake_is_in_nobody_els
   for (int step = 0; step < 300000 && !broken; ++step) {
     const unsigned c = classes[random() % 4];
     for (auto n = random() % 5; n != 0; --n) {
-      void* object = class_info(c).size > size_classes::fine_end ? owners->pop_guarded(c) : owners->pop(c);
+      void* object = testing_support::pop(*engine_, *owners, c);
       if (object == nullptr) {
         owners->pick_sample(c, windows, profile);
         object = owners->allocate_slow(c);

@@ -46,9 +46,8 @@ class thread_cache_fixture : public testing::Test {
     }
   }
   void* allocate(unsigned c) {
-    void* object = cache_.pop(c);
-    if (object == nullptr) object = cache_.allocate_slow(c);
-    EXPECT_FALSE(free_mark::is_set(object));
+    void* object = testing_support::take(*engine_, cache_, c);
+    EXPECT_FALSE(free_mark::is_set(engine_->map, c, object));
     return object;
   }
   void release(unsigned c, void* object) { release_to(cache_, c, object); }
@@ -72,9 +71,10 @@ class thread_cache_fixture : public testing::Test {
   void check_object(unsigned c, void* object) {
     const page_map::entry page = engine_->map.find(address_of(object));
     ASSERT_EQ(page.size_class(), c);
-    ASSERT_FALSE(objects::is_free(page.owner(), objects::index_of(page.owner(), address_of(object))));
+    ASSERT_FALSE(objects::is_free(page.owner(address_of(object)),
+                                  objects::index_of(page.owner(address_of(object)), address_of(object))));
     if (freed_.count(object) != 0) {
-      ASSERT_TRUE(hardened_build || free_mark::is_set(object));
+      ASSERT_TRUE(hardened_build || free_mark::is_set(engine_->map, c, object));
     }
   }
   void check_bin(thread_cache& cache, unsigned c) {

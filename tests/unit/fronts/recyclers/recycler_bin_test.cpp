@@ -103,6 +103,43 @@ TEST(recycler_bin, places_are_paid_ahead_while_the_budget_is_ample) {
   EXPECT_EQ(scarce.recycler.budget().paid_objects(), 5U);
 }
 
+// One thread gets, another gives back.
+TEST(recycler_bin, a_magazine_that_one_bin_has_emptied_is_filled_by_another) {
+  own_bin own;
+  recycler_bin taker;
+  taker.core = &own.recycler;
+  taker.join();
+  for (int i = 0; i < 30; ++i) {
+    own.give(260, 10);
+    while (taker.get() != nullptr) {
+    }
+  }
+  const std::size_t paid = own.recycler.budget().paid_bytes();
+  recycler_magazine* const m = own.recycler.take_empty(252);
+  ASSERT_NE(m, nullptr);
+  EXPECT_EQ(m->begin()->paid, 10U) << "its places stay paid";
+  own.recycler.leave_empty(m);
+  own.give(252, 10);
+  EXPECT_EQ(own.bin.loaded, m);
+  EXPECT_EQ(own.recycler.budget().paid_bytes(), paid);
+  own.recycler.destroy_chain(taker.take_all());
+}
+
+TEST(recycler_bin, what_empty_magazines_have_paid_is_for_those_that_need_it) {
+  own_bin own(100, 0);
+  const auto leave_empty = [&own] {
+    recycler_magazine* const m = recycler_magazine::make(4);
+    m->begin()->paid = 60;
+    ASSERT_TRUE(own.recycler.budget().pay(60, 1));
+    own.recycler.leave_empty(m);
+  };
+  leave_empty();
+  EXPECT_TRUE(own.bin.give(&own.objects[0], 100));
+  own.recycler.destroy_chain(own.bin.take_all());
+  leave_empty();
+  EXPECT_TRUE(own.recycler.give_one(&own.objects[0], 100)) << "without a bin";
+}
+
 TEST(recycler_bin, all_that_is_taken_out_leaves_it_void) {
   own_bin own;
   own.give(40, 10);

@@ -32,7 +32,7 @@ TEST(recycler_core, finds_a_broken_invariant) {
   recycler.validate_locked();
   recycler_magazine& m = recycler_core_test_access::fresh(recycler);
   m.count = 0;
-  EXPECT_BROKEN(recycler.validate_locked(), "recycler_core", "m->count != 0", &recycler);
+  EXPECT_BROKEN(recycler.validate_locked(), "recycler_core", "empty == empty_count_", &recycler);
   m.count = 2;
   EXPECT_BROKEN(recycler.validate_locked(), "recycler_magazine", "e->object != nullptr && e->paid != 0", &m);
   m.count = 1;

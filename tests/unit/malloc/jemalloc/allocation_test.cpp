@@ -25,10 +25,12 @@ TEST(allocation, without_a_cache_an_object_comes_from_the_fullest_span_and_goes_
   void* blocks[400];
   for (void*& block : blocks) block = mallocx(size, no_cache);
   class_depots::occupancy before{};
-  ASSERT_TRUE(engine::central_tier.depots().occupancy_of(*classify(blocks[0]).cut(), blocks[0], before));
+  ASSERT_TRUE(
+      engine::central_tier.depots().occupancy_of(*classify(blocks[0]).cut(blocks[0]), blocks[0], before));
   dallocx(blocks[0], no_cache);
   class_depots::occupancy after{};
-  ASSERT_TRUE(engine::central_tier.depots().occupancy_of(*classify(blocks[1]).cut(), blocks[1], after));
+  ASSERT_TRUE(
+      engine::central_tier.depots().occupancy_of(*classify(blocks[1]).cut(blocks[1]), blocks[1], after));
   EXPECT_EQ(after.taken + 1, before.taken);
   void* const again = mallocx(size, no_cache);
   EXPECT_EQ(again, blocks[0]);
