@@ -11,9 +11,6 @@
 namespace tarn {
 namespace {
 
-// The pages of a partly dirty free span are examined one by one, under the lock. So spans are joined to a partly dirty
-// one only up to this length: examining that many pages takes about a microsecond.
-constexpr std::size_t longest_mixed = (64 * mib) >> page_shift;
 // The most runs of dirty pages of a partly dirty span that are tried.
 constexpr std::size_t most_runs = 8;
 // Fewer dirty free bytes than this are not worth a background thread.
@@ -265,7 +262,7 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
       }
     }
     touch_.carry_out(plan);
-    if (plan.huge_bytes != 0) map_.note_opted_out(plan.huge_start, plan.huge_bytes, false);
+    if (plan.huge_bytes != 0) map_.note_huge(plan.huge_start, plan.huge_bytes, true);
     if (ahead) end_unlocked_use();
     return s;
   }

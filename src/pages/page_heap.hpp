@@ -146,7 +146,7 @@ class page_heap {
   std::size_t release_to_system(span* s);
 
   // Drops system pages of `s`, a span in use, which nobody uses. False: the system refuses.
-  bool purge_within(const span* s, std::uintptr_t start, std::size_t bytes);
+  bool purge_within(span* s, std::uintptr_t start, std::size_t bytes);
 
   // Whether memory may be backed that was never used: it was prepared, or lies in a huge page.
   [[nodiscard]] bool may_back_unused() const { return touch_.populated() != 0 || touch_.may_have_huge(); }
@@ -216,6 +216,9 @@ class page_heap {
 
   // Reservations are multiples of this.
   static constexpr std::size_t least_growth = 64 * kib;
+  // The pages of a partly dirty free span are examined one by one, under the lock. So spans are joined to a partly dirty
+  // one only up to this length: examining that many pages takes about a microsecond.
+  static constexpr std::size_t longest_mixed = (64 * mib) >> page_shift;
 
   bool ensure_span_structs();
   void age_structs();
@@ -307,14 +310,14 @@ class page_heap {
     bool aging = false;    // dirty pages are left that a later period will purge
   };
   void begin_purge_locked(span* s) TARN_REQUIRES(lock_);
-  void withdraw_huge(const span* s, std::uintptr_t start, std::size_t bytes);
+  span* note_rest_of_huge_locked(span* s, std::uintptr_t first, std::uintptr_t last) TARN_REQUIRES(lock_);
+  void withdraw_huge(span* s, std::uintptr_t start, std::size_t bytes);
   span* end_purge(span* s, std::size_t purged);
   static bool is_due(page_backing backing, due which);
   purge_result purge_pages(span* s, due which, std::size_t most);
-  void purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which, purge_result& result);
+  void purge_run(span* s, std::uintptr_t first, std::uintptr_t last, due which, purge_result& result);
   [[nodiscard]] os::address_range in_system_pages(const span* s, std::uintptr_t first,
                                                   std::uintptr_t last) const;
-  [[nodiscard]] os::address_range with_rest_of_huge(const span* s, os::address_range range) const;
   std::size_t purge_whole(span* s);
   span* begin_purge_of_bin(std::size_t bin, std::size_t& count);
   std::size_t purge_bins(std::size_t most);

@@ -178,7 +178,7 @@ void page_heap::add_reservation_locked(const os::guarded_range& range) {
   if (range.guarded) s->borders = all_before | all_behind;
   if (range.extends) s->borders &= all_behind;
   reserved_ += s->pages;
-  if (touch_.may_have_huge()) map_.note_opted_out(start, range.bytes, false);
+  if (touch_.may_have_huge()) map_.note_huge(start, range.bytes, touch_.gives_huge_unasked(start));
   touch_.reserved_locked(start, range.bytes);
   first_use_.reserved_locked(start, range.bytes);
   coalesce_locked(s);

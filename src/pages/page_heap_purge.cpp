@@ -25,27 +25,70 @@ bool page_heap::is_due(page_backing backing, due which) {
   return false;
 }
 
+// Huge pages in [first, last) are being opted out. One write to each had backed all of it, also what was never handed out: such
+// pages of `s` are due in the next period, if `s` is free or this thread purges it. Returns `s`, or what has become of
+// that part of it. Of a span that is too long to be partly dirty, the part is cut off.
+span* page_heap::note_rest_of_huge_locked(span* s, std::uintptr_t first, std::uintptr_t last) {
+  const bool is_free = s->state.load(std::memory_order_relaxed) == span_state::free;
+  if (!is_free && !transit_.is_of_thread(s, os::this_thread())) return s;
+  for (;;) {
+    const std::uintptr_t from = std::max(first, s->start);
+    const std::uintptr_t to = std::min(last, s->end());
+    const std::uintptr_t start = from < to ? map_.first_clean(from, (to - from) >> page_shift) : to;
+    if (start >= to) return s;
+    const std::uintptr_t end = map_.first_dirty(start, (to - start) >> page_shift);
+    if (is_free) {
+      if (s->pages > longest_mixed && !structs_.is_ready()) return s;
+      remove_locked(s);
+      if (s->pages > longest_mixed && start != s->start) {
+        span* const before = s;
+        s = cut_locked(before, (start - before->start) >> page_shift);
+        insert_locked(before);
+      }
+      if (s->pages > longest_mixed && end != s->end())
+        insert_locked(cut_locked(s, (end - start) >> page_shift));
+    }
+    map_.set_backing(start, (end - start) >> page_shift, page_backing::old);
+    s->dirty_pages += static_cast<std::uint32_t>((end - start) >> page_shift);
+    if (is_free) coalesce_locked(s);
+    has_idle_memory_.store(true, std::memory_order_relaxed);
+  }
+}
+
 // Opts the huge pages that the part of `s` overlaps out of huge pages, up to the borders of its reservation: behind a
 // guard lies another mapping. Once for each huge page: the walk holds the lock that the program's threads wait for.
-void page_heap::withdraw_huge(const span* s, std::uintptr_t start, std::size_t bytes) {
-  if (!touch_.may_have_huge() || (!s->own_mapping && !map_.note_opted_out(start, bytes, true))) return;
-  std::uintptr_t low = 0;
-  std::uintptr_t high = 0;
+void page_heap::withdraw_huge(span* s, std::uintptr_t start, std::size_t bytes) {
+  if (!touch_.may_have_huge() || (!s->own_mapping && !map_.note_huge(start, bytes, false))) return;
+  const std::uintptr_t first = align_down(start, huge_page_size);
+  const std::uintptr_t last = align_up(start + bytes, huge_page_size);
+  std::uintptr_t low = s->start;
+  std::uintptr_t high = s->end();
   {
     os::lock_guard guard(lock_, *this);
-    for (const span* at = s; at != nullptr; at = span_around(low - 1)) {
+    note_rest_of_huge_locked(s, first, last);
+    for (bool ends = s->has_border(border_before); low > first && !ends;) {
+      span* at = span_around(low - 1);
+      if (at == nullptr) break;
       low = at->start;
-      if (low <= align_down(start, huge_page_size) || at->has_border(border_before)) break;
+      ends = at->has_border(border_before);
+      at = note_rest_of_huge_locked(at, first, last);
+      low = std::min(low, at->start);
+      ends = ends || at->has_border(border_before);
     }
-    for (const span* at = s; at != nullptr; at = span_around(high)) {
+    for (bool ends = s->has_border(border_behind); high < last && !ends;) {
+      span* at = span_around(high);
+      if (at == nullptr) break;
       high = at->end();
-      if (high >= align_up(start + bytes, huge_page_size) || at->has_border(border_behind)) break;
+      ends = at->has_border(border_behind);
+      at = note_rest_of_huge_locked(at, first, last);
+      high = std::max(high, at->end());
+      ends = ends || at->has_border(border_behind);
     }
   }
   touch_.withdraw_huge_within(start, bytes, low, high);
 }
 
-bool page_heap::purge_within(const span* s, std::uintptr_t start, std::size_t bytes) {
+bool page_heap::purge_within(span* s, std::uintptr_t start, std::size_t bytes) {
   if (!os::purge(reinterpret_cast<void*>(start), bytes)) return false;
   withdraw_huge(s, start, bytes);
   os::lock_guard guard(lock_, *this);
@@ -68,23 +111,10 @@ os::address_range page_heap::in_system_pages(const span* s, std::uintptr_t first
   return {takes_first ? outer.start : align_up(first, unit), takes_last ? outer.end : align_down(last, unit)};
 }
 
-// `range`, pages of the free span `s`, with the clean pages of `s` around it in the same huge pages: one write to a huge page
-// backs all of it, also what was never handed out.
-os::address_range page_heap::with_rest_of_huge(const span* s, os::address_range range) const {
-  if (!touch_.may_have_huge() || range.empty()) return range;
-  const std::uintptr_t low = std::max(align_down(range.start, huge_page_size), s->start);
-  const std::uintptr_t high = std::min(align_up(range.end, huge_page_size), s->end());
-  while (range.start > low && map_.backing(range.start - page_size) == page_backing::clean)
-    range.start -= page_size;
-  return os::whole_units(range.start, map_.first_dirty(range.end, (high - range.end) >> page_shift),
-                         os::page_unit());
-}
-
 // Purges [first, last), pages of `s` that are all due. Pages that the system refuses to drop become stuck.
-void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which,
+void page_heap::purge_run(span* s, std::uintptr_t first, std::uintptr_t last, due which,
                           purge_result& result) {
   const os::address_range run = in_system_pages(s, first, last);
-  const os::address_range around = with_rest_of_huge(s, run);
   std::uintptr_t at = run.start;
   while (at < run.end) {
     // In a period of decay the remaining pages stay due and are purged in the next period.
@@ -93,9 +123,7 @@ void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t la
       return;
     }
     const std::size_t bytes = std::min(run.end - at, purge_slice);
-    const os::address_range slice{at == run.start ? around.start : at,
-                                  at + bytes == run.end ? around.end : at + bytes};
-    if (!os::purge_free(slice.memory(), slice.bytes())) break;
+    if (!os::purge_free(reinterpret_cast<void*>(at), bytes)) break;
     TARN_PROBE(purge, at, bytes);
     if (!s->own_mapping) {
       withdraw_huge(s, at, bytes);

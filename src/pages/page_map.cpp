@@ -130,11 +130,11 @@ std::size_t page_map::count_dirty(std::uintptr_t start, std::size_t pages) const
   return dirty;
 }
 
-bool page_map::note_opted_out(std::uintptr_t start, std::size_t bytes, bool out) {
+bool page_map::note_huge(std::uintptr_t start, std::size_t bytes, bool may_be) {
   bool changed = false;
   for (std::uintptr_t at = align_down(start, huge_page_size); at < start + bytes; at += huge_page_size) {
     const std::size_t index = index_of(at) / (huge_page_size >> page_shift);
-    if (leaf_of(at)->opted_out[index].exchange(out, std::memory_order_relaxed) != out) changed = true;
+    if (leaf_of(at)->may_be_huge[index].exchange(may_be, std::memory_order_relaxed) != may_be) changed = true;
   }
   return changed;
 }

@@ -63,7 +63,7 @@ class page_map {
     std::atomic<span*> owners[leaf_pages];
     page_backing backing[leaf_pages];
     std::uint8_t marks[leaf_bytes / bytes_per_mark];
-    std::atomic<bool> opted_out[leaf_bytes / huge_page_size];
+    std::atomic<bool> may_be_huge[leaf_bytes / huge_page_size];
 
     void set_check(std::size_t index, std::uintptr_t check) {
       __atomic_store_n(&checks[index], check, __ATOMIC_RELAXED);
@@ -186,9 +186,10 @@ class page_map {
   // How many of the pages are not clean.
   [[nodiscard]] std::size_t count_dirty(std::uintptr_t start, std::size_t pages) const;
 
-  // Notes of all huge pages that the range overlaps whether they are opted out. True: one has changed. Noted before they
-  // are opted out and after the system has been asked for them, so that those noted are opted out, or will be in a moment.
-  bool note_opted_out(std::uintptr_t start, std::size_t bytes, bool out);
+  // Notes of the ranges of huge pages that overlap [start, start + bytes) whether huge pages may back them. True: one has
+  // changed. At first none is. Noted after the system has been asked for them, and before they are opted out, so that
+  // those not noted are opted out, or will be in a moment.
+  bool note_huge(std::uintptr_t start, std::size_t bytes, bool may_be);
 
  private:
   // aarch64 ignores the top byte of an address, so a tagged pointer accesses the same memory as the pointer that was

@@ -27,6 +27,12 @@ class spans_in_transit {
     s->owner.store(nullptr, std::memory_order_relaxed);
   }
 
+  // Whether that thread purges or unmaps `s`, which may be any span.
+  [[nodiscard]] static bool is_of_thread(const span* s, const void* thread) {
+    return s->state.load(std::memory_order_relaxed) == span_state::purging &&
+           s->owner.load(std::memory_order_relaxed) == thread;
+  }
+
   [[nodiscard]] span* front() const { return spans_.front(); }
   [[nodiscard]] std::size_t pages() const { return pages_; }
   [[nodiscard]] bool empty() const { return pages_ == 0; }

@@ -66,15 +66,15 @@ TEST_F(page_map_test, a_span_across_leaves_is_known_in_each) {
   for (std::uintptr_t at = s.start; at < s.end(); at += page_size) EXPECT_EQ(map_.class_of(at), 0U);
 }
 
-TEST_F(page_map_test, huge_pages_are_noted_as_opted_out_across_leaves) {
+TEST_F(page_map_test, huge_pages_are_noted_across_leaves) {
   ASSERT_TRUE(map_.ensure(metadata_, border - leaf_bytes, 2 * leaf_bytes));
-  EXPECT_FALSE(map_.note_opted_out(border - leaf_bytes, 2 * leaf_bytes, false)) << "none is at first";
-  EXPECT_TRUE(map_.note_opted_out(border - page_size, 2 * page_size, true));
-  EXPECT_FALSE(map_.note_opted_out(border - huge_page_size, 2 * huge_page_size, true)) << "both are";
-  EXPECT_TRUE(map_.note_opted_out(border - huge_page_size - 1, 2, true)) << "the one before was not";
-  EXPECT_TRUE(map_.note_opted_out(border, 1, false));
-  EXPECT_FALSE(map_.note_opted_out(border - 1, 1, true)) << "only the one behind has changed";
-  EXPECT_TRUE(map_.note_opted_out(border + huge_page_size - 1, 1, true));
+  EXPECT_FALSE(map_.note_huge(border - leaf_bytes, 2 * leaf_bytes, false)) << "none is at first";
+  EXPECT_TRUE(map_.note_huge(border - page_size, 2 * page_size, true));
+  EXPECT_FALSE(map_.note_huge(border - huge_page_size, 2 * huge_page_size, true)) << "both are";
+  EXPECT_TRUE(map_.note_huge(border - huge_page_size - 1, 2, true)) << "the one before was not";
+  EXPECT_TRUE(map_.note_huge(border, 1, false));
+  EXPECT_FALSE(map_.note_huge(border - 1, 1, true)) << "only the one behind has changed";
+  EXPECT_TRUE(map_.note_huge(border + huge_page_size - 1, 1, true));
 }
 
 // For all sizes that a class could have.
