@@ -287,6 +287,7 @@ class page_heap {
     bool is_newest = false;  // the end of the newest reservation
   };
   [[nodiscard]] bool is_at_border(const span* s) const;
+  [[nodiscard]] bool is_stuck(const span* s) const;
   departure free_locked(span* s) TARN_REQUIRES(lock_);
   departure begin_unmap_locked(span* s, const hole& range) TARN_REQUIRES(lock_);
   void end_unmap_locked(span* s) TARN_REQUIRES(lock_);
@@ -306,12 +307,14 @@ class page_heap {
   enum class due : std::uint8_t { old, old_and_stuck, all };
   struct purge_result {
     std::size_t bytes = 0;
-    bool refused = false;  // the system refused some of the pages that were due
-    bool aging = false;    // dirty pages are left that a later period will purge
+    std::size_t noted = 0;  // what counts as dirty since then (withdraw_huge())
+    bool refused = false;   // the system refused some of the pages that were due
+    bool aging = false;     // dirty pages are left that a later period will purge
   };
   void begin_purge_locked(span* s) TARN_REQUIRES(lock_);
-  span* note_rest_of_huge_locked(span* s, std::uintptr_t first, std::uintptr_t last) TARN_REQUIRES(lock_);
-  void withdraw_huge(span* s, std::uintptr_t start, std::size_t bytes);
+  span* note_rest_of_huge_locked(span* s, std::uintptr_t first, std::uintptr_t last, std::size_t& noted)
+      TARN_REQUIRES(lock_);
+  std::size_t withdraw_huge(span* s, std::uintptr_t start, std::size_t bytes);
   span* end_purge(span* s, std::size_t purged);
   static bool is_due(page_backing backing, due which);
   purge_result purge_pages(span* s, due which, std::size_t most);

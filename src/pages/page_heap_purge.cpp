@@ -26,52 +26,59 @@ bool page_heap::is_due(page_backing backing, due which) {
 }
 
 // Huge pages in [first, last) are being opted out. One write to each had backed all of it, also what was never handed out: such
-// pages of `s` are due in the next period, if `s` is free or this thread purges it. Returns `s`, or what has become of
-// that part of it. Of a span that is too long to be partly dirty, the part is cut off.
-span* page_heap::note_rest_of_huge_locked(span* s, std::uintptr_t first, std::uintptr_t last) {
+// pages of `s` are old from now on, if `s` is free or this thread purges it. Their number is added to `noted`. Returns `s`,
+// or what has become of that part of it: of a span that is too long to be partly dirty, the part is cut off.
+span* page_heap::note_rest_of_huge_locked(span* s, std::uintptr_t first, std::uintptr_t last,
+                                          std::size_t& noted) {
   const bool is_free = s->state.load(std::memory_order_relaxed) == span_state::free;
   if (!is_free && !transit_.is_of_thread(s, os::this_thread())) return s;
   for (;;) {
     const std::uintptr_t from = std::max(first, s->start);
     const std::uintptr_t to = std::min(last, s->end());
-    const std::uintptr_t start = from < to ? map_.first_clean(from, (to - from) >> page_shift) : to;
-    if (start >= to) return s;
-    const std::uintptr_t end = map_.first_dirty(start, (to - start) >> page_shift);
+    std::uintptr_t at = from < to ? map_.first_clean(from, (to - from) >> page_shift) : to;
+    if (at >= to) return s;
     if (is_free) {
-      if (s->pages > longest_mixed && !structs_.is_ready()) return s;
+      const bool too_long = s->pages > longest_mixed;
+      if (too_long && !structs_.is_ready()) return s;
       remove_locked(s);
-      if (s->pages > longest_mixed && start != s->start) {
-        span* const before = s;
-        s = cut_locked(before, (start - before->start) >> page_shift);
-        insert_locked(before);
+      if (too_long && from != s->start) {
+        span* const front = s;
+        s = cut_locked(front, (from - front->start) >> page_shift);
+        coalesce_locked(front);
       }
-      if (s->pages > longest_mixed && end != s->end())
-        insert_locked(cut_locked(s, (end - start) >> page_shift));
+      if (too_long && to != s->end()) coalesce_locked(cut_locked(s, (to - from) >> page_shift));
     }
-    map_.set_backing(start, (end - start) >> page_shift, page_backing::old);
-    s->dirty_pages += static_cast<std::uint32_t>((end - start) >> page_shift);
-    if (is_free) coalesce_locked(s);
+    for (std::uintptr_t end = 0; at < to; at = map_.first_clean(end, (to - end) >> page_shift)) {
+      end = map_.first_dirty(at, (to - at) >> page_shift);
+      map_.set_backing(at, (end - at) >> page_shift, page_backing::old);
+      s->dirty_pages += static_cast<std::uint32_t>((end - at) >> page_shift);
+      noted += (end - at) >> page_shift;
+    }
+    if (is_free) coalesce_locked(s);  // a neighbour that it joins may have such pages, too
     has_idle_memory_.store(true, std::memory_order_relaxed);
   }
 }
 
 // Opts the huge pages that the part of `s` overlaps out of huge pages, up to the borders of its reservation: behind a
-// guard lies another mapping. Once for each huge page: the walk holds the lock that the program's threads wait for.
-void page_heap::withdraw_huge(span* s, std::uintptr_t start, std::size_t bytes) {
-  if (!touch_.may_have_huge() || (!s->own_mapping && !map_.note_huge(start, bytes, false))) return;
-  const std::uintptr_t first = align_down(start, huge_page_size);
-  const std::uintptr_t last = align_up(start + bytes, huge_page_size);
+// guard lies another mapping. Once for each huge page: the walk holds the lock that the program's threads wait for. Returns how
+// many bytes of free spans count as dirty from now on.
+std::size_t page_heap::withdraw_huge(span* s, std::uintptr_t start, std::size_t bytes) {
+  if (!touch_.may_have_huge()) return 0;
+  std::size_t noted = 0;
   std::uintptr_t low = s->start;
   std::uintptr_t high = s->end();
-  {
+  if (!s->own_mapping) {
+    if (!map_.note_huge(start, bytes, false)) return 0;
+    const std::uintptr_t first = align_down(start, huge_page_size);
+    const std::uintptr_t last = align_up(start + bytes, huge_page_size);
     os::lock_guard guard(lock_, *this);
-    note_rest_of_huge_locked(s, first, last);
+    note_rest_of_huge_locked(s, first, last, noted);
     for (bool ends = s->has_border(border_before); low > first && !ends;) {
       span* at = span_around(low - 1);
       if (at == nullptr) break;
       low = at->start;
       ends = at->has_border(border_before);
-      at = note_rest_of_huge_locked(at, first, last);
+      at = note_rest_of_huge_locked(at, first, last, noted);
       low = std::min(low, at->start);
       ends = ends || at->has_border(border_before);
     }
@@ -80,12 +87,13 @@ void page_heap::withdraw_huge(span* s, std::uintptr_t start, std::size_t bytes) 
       if (at == nullptr) break;
       high = at->end();
       ends = at->has_border(border_behind);
-      at = note_rest_of_huge_locked(at, first, last);
+      at = note_rest_of_huge_locked(at, first, last, noted);
       high = std::max(high, at->end());
       ends = ends || at->has_border(border_behind);
     }
   }
   touch_.withdraw_huge_within(start, bytes, low, high);
+  return noted << page_shift;
 }
 
 bool page_heap::purge_within(span* s, std::uintptr_t start, std::size_t bytes) {
@@ -125,11 +133,8 @@ void page_heap::purge_run(span* s, std::uintptr_t first, std::uintptr_t last, du
     const std::size_t bytes = std::min(run.end - at, purge_slice);
     if (!os::purge_free(reinterpret_cast<void*>(at), bytes)) break;
     TARN_PROBE(purge, at, bytes);
-    if (!s->own_mapping) {
-      withdraw_huge(s, at, bytes);
-    } else if (run.bytes() != s->bytes()) {  // a span purged from end to end is unmapped instead
-      touch_.withdraw_huge_within(at, bytes, s->start, s->end());
-    }
+    // A span in a mapping of its own that is purged from end to end is unmapped instead.
+    if (!s->own_mapping || run.bytes() != s->bytes()) result.noted += withdraw_huge(s, at, bytes);
     result.bytes += map_.count_dirty(at, bytes >> page_shift) << page_shift;
     map_.set_backing(at, bytes >> page_shift, page_backing::clean);
     at += bytes;
@@ -257,9 +262,9 @@ bool page_heap::age() {
 
 std::size_t page_heap::purge_until(std::size_t keep) {
   std::size_t total = 0;
-  // No more than is dirty now: others may dirty pages meanwhile, and among them who listens to each purge
+  // No more than is dirty now, or noted: others may dirty pages meanwhile, and among them who listens to each purge
   // (os/memory_calls.hpp).
-  const std::size_t at_first = dirty_bytes();
+  std::size_t at_first = dirty_bytes();
   for (std::size_t dirty = at_first; dirty > keep && total < at_first - keep; dirty = dirty_bytes()) {
     span* s = nullptr;
     {
@@ -271,6 +276,7 @@ std::size_t page_heap::purge_until(std::size_t keep) {
     }
     const purge_result purged = purge_pages(s, due::all, dirty - keep);
     total += purged.bytes;
+    at_first += purged.noted;
     end_purge(s, purged.bytes);
     if (purged.bytes != 0) continue;
     // The search would find the same span again. Its dirty pages are less than a system page, or the system refuses.

@@ -40,11 +40,18 @@ bool page_heap::is_at_border(const span* s) const {
   return span_around(s->start - 1) == nullptr || span_around(s->end()) == nullptr;
 }
 
+// Whether the system has refused to drop any page of the span. It may unmap it all the same, as after mlockall.
+bool page_heap::is_stuck(const span* s) const {
+  std::uintptr_t at = s->start;
+  while (at < s->end() && map_.backing(at) == page_backing::stuck) at += page_size;
+  return at == s->end();
+}
+
 // Makes `s`, which is in no list, free and joins it with its neighbours. If the result need not stay mapped, returns it
 // for unmap().
 page_heap::departure page_heap::free_locked(span* s) {
   coalesce_locked(s);
-  if (!s->own_mapping || s->dirty_pages != 0 || !is_whole(s)) return {};
+  if (!s->own_mapping || (s->dirty_pages != 0 && !is_stuck(s)) || !is_whole(s)) return {};
   if (s->bytes() < shortest_hole && !is_at_border(s)) return {};
   return begin_unmap_locked(s, {s->start, s->end(), s->start, s->end()});
 }

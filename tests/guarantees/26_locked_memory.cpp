@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Guarantee 26: after mlockall(MCL_CURRENT | MCL_FUTURE), which makes the kernel back every later mapping at once, a
-// process with 10 MiB live in 4 threads stays below 512 MiB resident.
+// process with 10 MiB live in 4 threads stays below 512 MiB resident, and large blocks that were freed go back, though the
+// kernel drops no page.
 #include <sys/mman.h>
 
 #include "inject.hpp"
@@ -45,4 +46,21 @@ int main() {
   sampler.finish();
   TARN_CHECK(sampler.peak() < bound, "%.0f MiB resident for 10 MiB live", in_mib(sampler.peak()));
   measured("peak of %.0f MiB resident for 10 MiB live", in_mib(sampler.peak()));
+
+  constexpr size_t count = 40;
+  constexpr size_t large = 6 * mib;
+  const size_t before = rss_bytes();
+  void* blocks[count];
+  for (void*& block : blocks) {
+    block = malloc(large);
+    TARN_CHECK(block != nullptr, "malloc(%zu) failed after mlockall", large);
+    memset(block, 1, large);
+  }
+  for (void* block : blocks) free(block);
+  size_t left = 0;
+  const double end = wall_seconds() + 5 * slowness();
+  while ((left = growth(before, rss_bytes())) > count * large / 4 && wall_seconds() < end) sleep_ms(100);
+  TARN_CHECK(left <= count * large / 4, "%.0f of %.0f MiB of large blocks stay", in_mib(left),
+             in_mib(count * large));
+  measured("%.0f of %.0f MiB of freed large blocks resident", in_mib(left), in_mib(count * large));
 }

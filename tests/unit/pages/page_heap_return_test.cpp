@@ -2,6 +2,7 @@
 // page_heap: when free pages go back to the system: by age, beyond a limit, by trim, and at once.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "../../system_probes.hpp"
@@ -134,6 +135,50 @@ TEST_F(page_heap_return_test, with_a_part_of_a_huge_page_goes_what_it_backed_and
   engine_->touch.set_everywhere(false);
   heap_.deallocate(live);
   check();
+}
+
+TEST_F(page_heap_return_test, trim_takes_what_it_notes_beside_live_spans) {
+  engine_->touch.set_everywhere(true);
+  span* const part = take(3);
+  span* const live = take(1);
+  map_.note_huge(part->start, huge_page_size, true);
+  heap_.deallocate(part);
+  heap_.trim(0);
+  EXPECT_EQ(heap_.dirty_bytes(), 0U);
+  EXPECT_GT(heap_.stats().returned, 3 * page_size);
+  engine_->touch.set_everywhere(false);
+  heap_.deallocate(live);
+  check();
+}
+
+// A clean span that is too long to be partly dirty: a part is cut off, and what is left may be joined behind it.
+TEST_F(page_heap_return_test, of_a_long_span_the_part_in_the_huge_page_is_cut_off) {
+  constexpr std::size_t longest_mixed = (64 * mib) >> page_shift;
+  constexpr std::size_t some = (3 * mib) >> page_shift;
+  std::vector<span*> all;
+  for (int i = 0; i < 40; ++i) all.push_back(take(some));
+  for (span* s : all) heap_.deallocate(s);
+  heap_.trim(0);
+  span* const purged = take(200);
+  ASSERT_EQ(purged->start % huge_page_size, 0U);
+  const std::uintptr_t end = purged->end();
+  const std::size_t between = longest_mixed + 10;
+  for (std::size_t left = (heap_.stats().reserved >> page_shift) - 200 - 16 - between; left != 0;) {
+    const std::size_t pages = std::min(some, left);
+    take(pages, 1, source::any, use::sparse);
+    left -= pages;
+  }
+  span* const behind = take(16, 1, source::any, use::sparse);
+  ASSERT_EQ(map_.span_of(end)->pages, between);
+  ASSERT_EQ(map_.span_of(end)->end(), behind->start);
+  engine_->touch.set_everywhere(true);
+  map_.note_huge(purged->start, huge_page_size, true);
+  heap_.deallocate(purged);
+  heap_.prepare_split();
+  heap_.deallocate(behind);
+  heap_.trim(16 * page_size);
+  check();
+  engine_->touch.set_everywhere(false);
 }
 
 // The walk to the borders of a reservation holds the heap's lock, for which the program's threads wait.
