@@ -101,11 +101,6 @@ class first_touch {
   // reservation is prepared any more.
   void withhold_locked(std::uintptr_t start, std::uintptr_t end);
 
-  // Whether the system gives huge pages unasked for a reservation that begins at `start`.
-  [[nodiscard]] bool gives_huge_unasked(std::uintptr_t start) const {
-    return everywhere() && !was_opted_out(start);
-  }
-
   // Which fresh spans the program will fill.
   fill_evidence& evidence() { return evidence_; }
 

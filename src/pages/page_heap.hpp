@@ -246,7 +246,7 @@ class page_heap {
   // purge_before_growth() with the `keep` that holds for large blocks.
   void purge_before_block(std::size_t bytes);
   bool add_reservation(const os::guarded_range& range);
-  void add_reservation_locked(const os::guarded_range& range) TARN_REQUIRES(lock_);
+  void add_reservation_locked(const os::guarded_range& range, bool opted_out) TARN_REQUIRES(lock_);
   void end_unlocked_use();
   os::guarded_range reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end,
                             std::uintptr_t near) const;

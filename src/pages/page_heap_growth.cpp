@@ -154,8 +154,7 @@ bool page_heap::add_reservation(const os::guarded_range& range) {
     {
       os::lock_guard guard(lock_, *this);
       if (structs_.is_ready()) {
-        if (opted_out) touch_.opted_out_locked(address_of(range.start), range.bytes);
-        add_reservation_locked(range);
+        add_reservation_locked(range, opted_out);
         return true;
       }
     }
@@ -166,7 +165,7 @@ bool page_heap::add_reservation(const os::guarded_range& range) {
   return false;
 }
 
-void page_heap::add_reservation_locked(const os::guarded_range& range) {
+void page_heap::add_reservation_locked(const os::guarded_range& range, bool opted_out) {
   const std::uintptr_t start = address_of(range.start);
   // The guard at which the newest reservation ended is memory now.
   if (span* const before = range.extends ? span_around(start - 1) : nullptr) before->borders &= all_before;
@@ -178,7 +177,8 @@ void page_heap::add_reservation_locked(const os::guarded_range& range) {
   if (range.guarded) s->borders = all_before | all_behind;
   if (range.extends) s->borders &= all_behind;
   reserved_ += s->pages;
-  if (touch_.may_have_huge()) map_.note_huge(start, range.bytes, touch_.gives_huge_unasked(start));
+  if (opted_out) touch_.opted_out_locked(start, range.bytes);
+  if (touch_.may_have_huge()) map_.note_huge(start, range.bytes, touch_.everywhere() && !opted_out);
   touch_.reserved_locked(start, range.bytes);
   first_use_.reserved_locked(start, range.bytes);
   coalesce_locked(s);
