@@ -19,6 +19,7 @@ tarn_guarantee(23_inherited_filter)
 tarn_guarantee(24_mapping_count)
 tarn_guarantee(25_memory_limit SERIAL LONG)
 tarn_guarantee(26_locked_memory SERIAL)
+target_include_directories(guarantee_26_locked_memory PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/../../src) # the engine's constants
 # These programs trap system calls by a signal, which tarn's background thread would block.
 tarn_guarantee(36_moving_memory ENVIRONMENT TARN_BACKGROUND=off)
 # The pages of blocks that go are heard while memory ages, in a process with a background thread and in one without.

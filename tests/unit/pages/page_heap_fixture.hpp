@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "own_engine.hpp"
 #include "pages/page_heap.hpp"
@@ -29,6 +32,19 @@ class page_heap_fixture : public testing::Test {
     span* const s = try_take(pages, alignment, from, how);
     if (s == nullptr) throw std::runtime_error("no span of " + std::to_string(pages) + " pages");
     return s;
+  }
+
+  // Whether the spans fill one range. Under ThreadSanitizer they lie in several reservations.
+  static bool are_neighbours(const std::vector<span*>& spans) {
+    std::uintptr_t low = UINTPTR_MAX;
+    std::uintptr_t high = 0;
+    std::size_t bytes = 0;
+    for (const span* const s : spans) {
+      low = std::min(low, s->start);
+      high = std::max(high, s->end());
+      bytes += s->bytes();
+    }
+    return high - low == bytes;
   }
 
   void check() {

@@ -157,6 +157,7 @@ TEST_F(page_heap_return_test, of_a_long_span_the_part_in_the_huge_page_is_cut_of
   constexpr std::size_t some = (3 * mib) >> page_shift;
   std::vector<span*> all;
   for (int i = 0; i < 40; ++i) all.push_back(take(some));
+  if (!are_neighbours(all)) GTEST_SKIP() << "this build's reservations are too short";
   for (span* s : all) heap_.deallocate(s);
   heap_.trim(0);
   span* const purged = take(200);

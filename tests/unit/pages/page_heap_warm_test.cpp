@@ -135,19 +135,6 @@ std::vector<span*> fill_reservation(page_heap& heap) {
   return spans;
 }
 
-// Whether the spans fill one range. Under ThreadSanitizer they lie in several reservations.
-bool are_neighbours(const std::vector<span*>& spans) {
-  std::uintptr_t low = UINTPTR_MAX;
-  std::uintptr_t high = 0;
-  std::size_t bytes = 0;
-  for (const span* const s : spans) {
-    low = std::min(low, s->start);
-    high = std::max(high, s->end());
-    bytes += s->bytes();
-  }
-  return high - low == bytes;
-}
-
 // If the two became one span, a search for its backed pages would have to visit all of the others.
 TEST_F(page_heap_warm_test, a_short_backed_span_stays_apart_from_a_long_clean_one) {
   const std::vector<span*> spans = fill_reservation(heap_);
