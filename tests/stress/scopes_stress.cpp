@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -131,7 +132,8 @@ TEST_F(scopes_stress, one_scope_for_several_threads) {
 
 TEST_F(scopes_stress, blocks_are_freed_while_their_checked_scope_ends) {
   for (int round = 0; round < rounds(100); ++round) {
-    scope s("checked", {.checked = true});
+    scope around("around");
+    scope s("checked", {.checked = true, .parent = around.handle()});
     std::mt19937 random(static_cast<unsigned>(round));
     std::vector<stamped_block> blocks(10000);
     {
@@ -145,6 +147,9 @@ TEST_F(scopes_stress, blocks_are_freed_while_their_checked_scope_ends) {
     const std::size_t passed = random() % blocks.size();
     std::atomic<std::size_t> freed{0};
     std::thread other([&] {
+      // In every other round it frees them into its bin of the scope that they are left to.
+      std::optional<scope_entry> in;
+      if (round % 2 == 0) in.emplace(around.handle());
       for (const stamped_block& b : blocks) {
         if (tarn_usable_size(b.bytes) < b.size) damaged_.fetch_add(1);
         tarn_free(b.bytes);

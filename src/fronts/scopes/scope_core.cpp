@@ -337,15 +337,16 @@ void scope_core::put_back(void* const* at, std::size_t count) {
 
 std::size_t scope_core::usable_size(const span* s, const void* block) {
   if (!is_object(s, block)) return 0;
-  if (!is_cut(s)) {
-    if (s->list != large && s->list != closing && s->list != large_withheld) return 0;
-    return s->sample != nullptr ? s->sample->taken : s->bytes();
-  }
-  const std::size_t size = class_info(s->size_class).size;
-  // The mark, too, is read under the lock: another thread may be ending the scope and making the block inaccessible.
-  return with_owner(s, [&](scope_core&) {
+  // The list and the mark are read under the lock: another thread may be ending the scope and making the block
+  // inaccessible.
+  return with_owner(s, [&](scope_core&) -> std::size_t {
+    if (!is_cut(s)) {
+      if (s->list != large && s->list != closing && s->list != large_withheld) return 0;
+      return s->sample != nullptr ? s->sample->taken : s->bytes();
+    }
     const bool is_marked = s->list == cut && free_mark::is_set(engine::map, s->size_class, block);
-    return is_marked || objects::is_free(s, objects::index_of(s, address_of(block))) ? 0 : size;
+    const bool is_free = is_marked || objects::is_free(s, objects::index_of(s, address_of(block)));
+    return is_free ? 0 : class_info(s->size_class).size;
   });
 }
 

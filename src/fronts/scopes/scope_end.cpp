@@ -132,7 +132,8 @@ void scope_core::withhold(span* s) {
     os::forbid_access(reinterpret_cast<void*>(s->start), s->bytes());
   scope_leaving empty;
   with_owner(s, [&](scope_core& owner) TARN_NOT_ANALYZED {
-    s->list = is_cut(s) ? cut_withheld : large_withheld;
+    // Atomic: a thread in the heir's scope reads it without the lock (free_scoped()); it sees no `cut` in either case.
+    __atomic_store_n(&s->list, is_cut(s) ? cut_withheld : large_withheld, __ATOMIC_RELAXED);
     if (s->free_objects != s->capacity) return;
     owner.detach_locked(s, empty);
     owner.begin_leaving_locked(empty);
