@@ -154,4 +154,13 @@ std::vector<std::string> command_line_of(std::uint32_t process) {
   return words;
 }
 
+double oom_kills() {
+  std::istringstream lines(file_text("/proc/vmstat"));
+  std::string name;
+  for (double count = 0; lines >> name >> count;) {
+    if (name == "oom_kill") return count;
+  }
+  return 0;
+}
+
 }  // namespace tarn::profiler

@@ -109,11 +109,14 @@ void heap_samples::record(live_sample* sample, const request& r, const std::uint
       bool can_add = false;
       call_site* site = sites_.find(hash, frames, count, can_add);
       if (site == nullptr && !can_add) site = sites_.other();
-      if (site == nullptr && memory.site != nullptr) site = sites_.add(memory, hash, frames, count);
+      if (site == nullptr && memory.site != nullptr) {
+        site = sites_.add(memory, hash, frames, count);
+        box_.publish_site(site);
+      }
       site_count_.store(sites_.count(), std::memory_order_relaxed);
       if (site != nullptr) return link_locked(sample, r, site);
     }
-    memory = prepare_site(count);
+    memory = prepare_site(frames, count);
     if (memory.site == nullptr) {
       const locked guard(*this);
       return link_locked(sample, r, sites_.other());
@@ -128,6 +131,19 @@ TARN_ALWAYS_INLINE void heap_samples::record_here(live_sample* sample, const req
   record(sample, r, frames, count);
   TARN_PROBE_IF_WANTED(otel_memory, alloc, reinterpret_cast<void*>(sample->address), r.taken,
                        sample->weighted_bytes);
+}
+
+black_box::heap_bytes heap_samples::heap_bytes() {
+  if (!box_.is_open()) return {};
+  const page_heap_stats pages = central_.heap().stats();
+  return {pages.in_use, pages.free_dirty + pages.ahead, metadata_.used()};
+}
+
+bool heap_samples::open_box(const char* folder) {
+  if (!box_.open(folder)) return false;
+  const locked guard(*this);
+  sites_.place_other(box_.other_site());
+  return true;
 }
 
 // ---- places ----

@@ -118,6 +118,11 @@ class heap_samples {
   [[nodiscard]] std::size_t live_count() const { return live_count_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t site_count() const { return site_count_.load(std::memory_order_relaxed); }
 
+  // Call sites lie in this box from now on, so that what is known of them outlives the process. Call before the first
+  // sample.
+  bool open_box(const char* folder);
+  black_box& box() { return box_; }
+
   void walk_store_locks(const os::lock_walk& walk) {
     walk.visit(samples_.lock());
     walk.visit(cell_store_.lock());
@@ -138,7 +143,12 @@ class heap_samples {
   // Holds the lock. Checks less often while there are many samples: a check walks along all of them.
   class TARN_SCOPED_CAPABILITY locked {
    public:
-    explicit locked(heap_samples& s) TARN_ACQUIRE(s.lock_) TARN_NOT_ANALYZED : samples_(s) { s.lock_.lock(); }
+    explicit locked(heap_samples& s) TARN_ACQUIRE(s.lock_) TARN_NOT_ANALYZED : samples_(s) {
+      const black_box::heap_bytes heap = s.heap_bytes();
+      s.lock_.lock();
+      s.box_.leave_parents();
+      if (s.box_.is_open()) s.box_.note_heap(heap);
+    }
     ~locked() TARN_RELEASE() TARN_NOT_ANALYZED {
       if (os::is_check_due(16 * (samples_.live_count() + samples_.site_count()))) samples_.validate_locked();
       samples_.lock_.unlock();
@@ -150,12 +160,14 @@ class heap_samples {
     heap_samples& samples_;
   };
 
+  // For the box; nothing without one.
+  black_box::heap_bytes heap_bytes();
   live_sample* new_sample();
   void record_here(live_sample* sample, const request& r);
   void record(live_sample* sample, const request& r, const std::uintptr_t* frames, std::size_t count);
   // Its memory comes from pools with locks of their own.
-  call_sites::memory prepare_site(std::size_t frames) TARN_NOT_ANALYZED {
-    return sites_.prepare(metadata_, frames);
+  call_sites::memory prepare_site(const std::uintptr_t* frames, std::size_t count) TARN_NOT_ANALYZED {
+    return sites_.prepare(metadata_, box_, frames, count);
   }
   void link_locked(live_sample* sample, const request& r, call_site* site) TARN_REQUIRES(lock_);
   void unlink_locked(live_sample* sample, std::int64_t now_ns) TARN_REQUIRES(lock_);
@@ -180,6 +192,7 @@ class heap_samples {
   metadata_pool cell_store_{sizeof(sample_cells), cache_line};
 
   os::mutex lock_{os::lock_rank::samples};
+  black_box box_;
   call_sites sites_ TARN_GUARDED_BY(lock_);
   sample_owner* owners_ TARN_GUARDED_BY(lock_) = nullptr;
   sample_owner nobody_ TARN_GUARDED_BY(lock_);

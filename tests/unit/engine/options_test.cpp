@@ -40,7 +40,7 @@ TEST(options, the_table_is_complete_and_ends) {
   EXPECT_EQ(options.size(), 14U);
   for (const char* name :
        {"decay_ms", "cache_budget", "large_cache", "limit", "huge_pages", "background", "cpu_caches",
-        "deep_binding", "guarded", "profile", "profile_file", "scopes", "stats", "control"}) {
+        "deep_binding", "guarded", "profile", "profile_file", "black_box", "scopes", "stats", "control"}) {
     ASSERT_EQ(options.count(name), 1U) << name;
     EXPECT_NE(std::string(options.at(name).meaning), "");
     EXPECT_NE(std::string(options.at(name).accepts), "");

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// box_profile: a black box (src/samples/followed/box_format.hpp) read from its file, while its process runs or after its end, and
+// the profile that it makes. Everything in a box comes from the process: what does not fit is left out. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profiler/model/profile.hpp"
+#include "samples/followed/call_site.hpp"
+
+namespace tarn::profiler {
+
+struct box_site {
+  tarn::call_site site;               // its pointer means nothing here
+  std::vector<std::uint64_t> frames;  // return addresses, innermost first
+};
+
+struct box_content {
+  std::uint32_t process = 0;
+  std::uint64_t start_ticks = 0;
+  std::uint64_t start_ns = 0;  // since 1970
+  double sample_bytes = 0;
+  double heap_in_use = 0;     // malloc's pages, at most resident
+  double heap_free = 0;       // its free ones that are resident, and its structures
+  std::optional<int> status;  // with which it called exit()
+  std::string program;
+  std::vector<std::string> arguments;
+  std::vector<box_site> sites;  // the site of the paths that found no room is the last one, without frames
+  std::vector<module_info> modules;
+  std::size_t left_out = 0;  // records that the process had not finished, or that do not fit
+
+  double live_bytes() const;
+  double live_blocks() const;
+};
+
+bool is_box(const std::string& path);
+
+// Empty: the file cannot be read, or is no box of this version of tarn; `problem` says so.
+std::optional<box_content> read_box(const std::string& path, std::string& problem);
+
+// The call paths, sites, modules and what is known of the process. Without counters, memory and symbols.
+profile profile_of(const box_content& box);
+
+}  // namespace tarn::profiler
