@@ -165,14 +165,9 @@ std::string box_folder(const std::string& given) {
   watch.take_old();
   variables.set("TARN_BLACK_BOX", folder);
   const child_request request{.path = target.path, .arguments = words, .variables = std::move(variables)};
-  pid_t program = 0;
   const foreground_look look{.interval_seconds = 0.05,
-                             .look =
-                                 [&](pid_t started) {
-                                   program = started;
-                                   watch.look();
-                                 },
-                             .ended = [&](int wait_status) { watch.ended(program, wait_status); }};
+                             .look = [&](pid_t program) { watch.look(program); },
+                             .ended = [&](int wait_status) { watch.ended(wait_status); }};
   const foreground_result result = run_in_foreground(request, &look);
   watch.finish();
   end_like(result.wait_status);

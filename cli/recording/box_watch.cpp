@@ -109,7 +109,7 @@ void split_anonymous(memory_row& row, const box_content& box) {
   row.live = std::min(box.live_bytes(), std::max(0.0, of_malloc - box.heap_free));
   row.kept = of_malloc - row.live;
   row.mapped = all - of_malloc;
-  row.live_variance = box.sample_bytes * row.live;
+  row.live_variance = box.bytes_per_sample() * row.live;
 }
 
 std::string name_of(const box_content& box) {
@@ -153,7 +153,8 @@ void box_watch::read(readings& of, const box_content& box) {
   of.next_split = begin + (monotonic_seconds() - begin) / split_part;
 }
 
-void box_watch::look() {
+void box_watch::look(pid_t program) {
+  main_ = program;
   const double now = monotonic_seconds();
   if (now < next_look_) return;
   next_look_ = now + std::clamp((now - begun_) / 10, least_seconds_between_looks, most_seconds_between_looks);
@@ -172,11 +173,6 @@ void box_watch::look() {
 
 // Of the last look but one: the last may have come between the kill and the news of it.
 bool box_watch::was_short() const { return profiler::oom_kills() > kills_[0]; }
-
-void box_watch::ended(pid_t program, int wait_status) {
-  main_ = program;
-  main_status_ = wait_status;
-}
 
 profile box_watch::profile_from(const readings& of, const box_content& box) const {
   profile p = profiler::profile_of(box);
@@ -209,7 +205,7 @@ profile box_watch::profile_from(const readings& of, const box_content& box) cons
       const double bytes = fit * p.sites[site].figures.live_bytes;
       if (bytes > 0)
         p.memory.parts.push_back({last.time_ns, "live", "", static_cast<std::uint32_t>(site + 1), bytes,
-                                  box.sample_bytes * bytes});
+                                  box.bytes_per_sample() * bytes});
     }
   }
   const std::uint64_t end_ns = p.counters.empty() ? 0 : p.counters.back().time_ns;

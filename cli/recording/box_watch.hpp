@@ -30,9 +30,8 @@ class box_watch {
   // Takes the boxes of processes that have ended before this watch began, and says what became of them.
   void take_old();
   // To be called often: it looks when it is time for it.
-  void look();
-  // The program has ended; it is still in /proc.
-  void ended(pid_t program, int wait_status);
+  void look(pid_t program);
+  void ended(int wait_status) { main_status_ = wait_status; }
   // Takes the boxes of all processes that have ended by now, the program's last, and says what became of it.
   void finish();
 

@@ -152,6 +152,12 @@ double box_content::live_bytes() const {
   return sum;
 }
 
+double box_content::bytes_per_sample() const {
+  double samples = 0;
+  for (const box_site& one : sites) samples += weighted(one.site.figures.live_samples);
+  return samples > 0 ? std::max(sample_bytes, live_bytes() / samples) : sample_bytes;
+}
+
 double box_content::live_blocks() const {
   double sum = 0;
   for (const box_site& one : sites) sum += weighted(one.site.figures.live_blocks);
@@ -214,7 +220,7 @@ profile profile_of(const box_content& box) {
                          {"start", static_cast<double>(box.start_ns) * 1e-9},
                          {"mode", "sample"},
                          {"black_box", true},
-                         {"sample_bytes", box.sample_bytes},
+                         {"sample_bytes", box.bytes_per_sample()},
                          {"page_bytes", sysconf(_SC_PAGESIZE)},
                          {"allocator", "tarn"}};
   nlohmann::json refused = {

@@ -34,6 +34,8 @@ struct box_content {
 
   double live_bytes() const;
   double live_blocks() const;
+  // More than sample_bytes where samples came too fast, and not all were followed (sample_thinning).
+  double bytes_per_sample() const;
 };
 
 bool is_box(const std::string& path);
