@@ -38,14 +38,17 @@ constexpr exit_meaning run_exits[] = {program_exit,
 constexpr command_text run_text = {
     .name = "run",
     .summary = "Start a program on tarn.",
-    .usage = "tarn run [--stats] [--json] [--plan FILE] [--black-box DIR] -- PROGRAM ARG...",
+    .usage =
+        "tarn run [--stats] [--json] -- PROGRAM ARG...\n"
+        "tarn run --plan FILE -- PROGRAM ARG...\n"
+        "tarn run --black-box DIR -- PROGRAM ARG...",
     .examples =
         "  tarn run -- python3 script.py    start it on tarn; exit status is its own\n"
         "  tarn run --stats -- make -j2     print time, memory and page faults at the end\n"
         "  tarn run --json -- ./server      the same figures as one JSON object on stderr\n"
         "  tarn run --plan plan.json -- ./server    with what tarn advise --plan wrote\n"
-        "  tarn run --black-box /dev/shm/box -- ./server    if it is killed or crashes: what\n"
-        "                                   its memory held, on stderr and as a profile\n",
+        "  tarn run --black-box /dev/shm/box -- ./server    if it is killed, say what its\n"
+        "                                                   memory held\n",
     .notes =
         "Refuses with a reason if tarn would have no effect: static, setuid, setgid and\n"
         "foreign programs, programs with a malloc of their own or with a sanitizer.\n",
@@ -145,10 +148,14 @@ std::string box_folder(const std::string& given) {
   std::error_code error;
   std::filesystem::create_directories(given, error);
   const std::filesystem::path folder = std::filesystem::canonical(given, error);
-  if (error || access(folder.c_str(), W_OK | X_OK) != 0) {
+  constexpr std::size_t longest = 255;  // of the option black_box
+  const bool is_long = folder.native().size() > longest;
+  if (error || is_long || access(folder.c_str(), W_OK | X_OK) != 0) {
     throw cli_error(exit_code::usage,
                     fmt::format("the folder of --black-box cannot be used: {}: {}", given,
-                                error ? error.message() : "no right to write"),
+                                error     ? error.message()
+                                : is_long ? "its name has more than 255 characters"
+                                          : "no right to write"),
                     "Name a folder in memory, such as /dev/shm/box.");
   }
   struct statfs where {};

@@ -3,12 +3,15 @@
 
 #include <fmt/core.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -22,6 +25,7 @@
 #include "profiler/collect/process_summary.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/model/known_meta.hpp"
+#include "profiler/model/recorded_command.hpp"
 #include "profiler/model/store_profile.hpp"
 #include "profiler/proc/proc_status.hpp"
 #include "profiler/proc/process_maps.hpp"
@@ -39,9 +43,13 @@ using profiler::profile;
 
 constexpr double least_seconds_between_looks = 0.05;
 constexpr double most_seconds_between_looks = 0.5;
+// Looks may take this part of the time.
+constexpr double look_part = 0.01;
 constexpr std::size_t most_splits = 1024;
-// Reading all mappings may take this part of the time.
-constexpr double split_part = 0.01;
+// What a process must hold to be told of if nobody knows how it ended.
+constexpr double noticeable_bytes = 1 << 20;
+constexpr std::size_t longest_name = 100;
+constexpr const char* taken = ".taken";
 
 std::uint64_t since_start(const box_content& box) {
   const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -64,6 +72,41 @@ bool split_name(const fs::path& path, std::uint32_t& process, std::uint64_t& tic
 bool is_alive(std::uint32_t process, std::uint64_t start_ticks) {
   const auto now = profiler::read_process(process);
   return now && now->start_ticks == start_ticks && !now->has_ended();
+}
+
+std::string target_of(const std::string& link) {
+  std::error_code error;
+  return fs::read_symlink(link, error).string();
+}
+
+// The id, in this process's namespace, of the process that knows itself by another one; 0: it is not here.
+std::uint32_t find_here(std::uint32_t inner, std::uint64_t start_ticks) {
+  for (const std::uint32_t each : profiler::numbers_in("/proc")) {
+    const auto now = profiler::read_process(each);
+    if (!now || now->start_ticks != start_ticks) continue;
+    const std::string ids = profiler::status_line(profiler::proc_text(each, "status"), "NSpid");
+    if (ids.substr(ids.find_last_of(" \t") + 1) == std::to_string(inner)) return each;
+  }
+  return 0;
+}
+
+open_file handle_of(std::uint32_t process) {
+  return open_file(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+}
+
+// How a process has ended, also one that somebody else has waited for. Empty: it runs, or the kernel does not tell.
+std::optional<int> end_by(const open_file& handle) {
+  struct {
+    std::uint64_t mask = 1U << 3;  // PIDFD_INFO_EXIT
+    std::uint64_t group = 0;
+    std::uint32_t ids[11] = {};
+    std::int32_t exit_code = 0;
+  } info;
+  static_assert(sizeof info == 64);
+  constexpr unsigned long get_info = _IOC(_IOC_READ | _IOC_WRITE, 0xff, 11, sizeof info);
+  if (handle.number() < 0 || ioctl(handle.number(), get_info, &info) != 0 || (info.mask & (1U << 3)) == 0)
+    return std::nullopt;
+  return info.exit_code;
 }
 
 std::vector<std::string> boxes_in(const std::string& folder) {
@@ -112,16 +155,34 @@ void split_anonymous(memory_row& row, const box_content& box) {
   row.live_variance = box.bytes_per_sample() * row.live;
 }
 
+// For a file's name.
 std::string name_of(const box_content& box) {
-  return profiler::printable(profiler::process_name(box.arguments, box.program));
+  std::string name =
+      profiler::printable(profiler::process_name(box.arguments, box.program)).substr(0, longest_name);
+  if (name.starts_with('.')) name.front() = '_';
+  return fmt::format("{}-{}", name, box.process);
 }
 
 }  // namespace
 
-box_watch::box_watch(std::string folder)
-    : folder_(std::move(folder)),
-      begun_(monotonic_seconds()),
-      kills_{profiler::oom_kills(), profiler::oom_kills()} {}
+box_watch::box_watch(std::string folder) : folder_(std::move(folder)), begun_(monotonic_seconds()) {
+  kills_.fill({0, profiler::oom_kills()});
+}
+
+bool box_watch::is_program(const readings& of) const {
+  return main_ != 0 && static_cast<pid_t>(of.process) == main_;
+}
+
+// A box that is new, or of another image of its process.
+void box_watch::meet(readings& of, const box_content& box) const {
+  of = readings();
+  of.start_ticks = box.start_ticks;
+  of.start_ns = box.start_ns;
+  const std::string own = target_of("/proc/self/ns/pid");
+  const bool is_near = box.pid_namespace == 0 || own == fmt::format("pid:[{}]", box.pid_namespace);
+  of.process = is_near ? box.process : find_here(box.process, box.start_ticks);
+  if (of.process != 0 && is_alive(of.process, of.start_ticks)) of.handle = handle_of(of.process);
+}
 
 void box_watch::read(readings& of, const box_content& box) {
   const auto status = profiler::read_process(of.process);
@@ -140,39 +201,64 @@ void box_watch::read(readings& of, const box_content& box) {
   if (row.time_ns >= 2 * of.marks[1].time_ns) {
     of.marks[0] = std::exchange(of.marks[1], {row.time_ns, {}});
     for (const auto& one : box.sites)
-      of.marks[1].live[one.site.number] = static_cast<double>(one.site.figures.live_bytes);
+      of.marks[1].live[one.figures.number] = static_cast<double>(one.figures.live_bytes);
   }
-  const double begin = monotonic_seconds();
-  if (begin < of.next_split) return;
-  if (auto split = split_of(of.process, row.time_ns)) {
-    split_anonymous(*split, box);
-    of.memory.push_back(*split);
-    if (of.memory.size() > most_splits)
-      of.memory.erase(of.memory.begin(), of.memory.begin() + most_splits / 2);
-  }
-  of.next_split = begin + (monotonic_seconds() - begin) / split_part;
+  auto split = split_of(of.process, row.time_ns);
+  if (!split) return;
+  split_anonymous(*split, box);
+  of.memory.push_back(*split);
+  if (of.memory.size() > most_splits) of.memory.erase(of.memory.begin(), of.memory.begin() + most_splits / 2);
 }
 
 void box_watch::look(pid_t program) {
+  const double begin = monotonic_seconds();
+  if (begin < next_look_) return;
   main_ = program;
-  const double now = monotonic_seconds();
-  if (now < next_look_) return;
-  next_look_ = now + std::clamp((now - begun_) / 10, least_seconds_between_looks, most_seconds_between_looks);
   for (const std::string& path : boxes_in(folder_)) {
     std::string problem;
     const auto box = profiler::read_box(path, problem);
     if (!box) continue;
     readings& of = known_[path];
-    of.process = box->process;
-    of.start_ticks = box->start_ticks;
+    if (of.start_ns != box->start_ns) meet(of, *box);
+    // The process has become another program, which has no box: the one before it has ended well.
+    const std::string now = target_of(fmt::format("/proc/{}/exe", of.process));
+    if (!now.empty() && now != box->program && is_alive(of.process, of.start_ticks)) {
+      unlink(path.c_str());
+      known_.erase(path);
+      continue;
+    }
     read(of, *box);
   }
-  kills_ = {kills_[1], profiler::oom_kills()};
+  const std::string group = profiler::oom_kills_file(static_cast<std::uint32_t>(program));
+  if (!group.empty() && group != group_file_) {
+    group_file_ = group;
+    kills_.fill({profiler::oom_kills(group), kills_[1].machine});
+  }
+  kills_ = {kills_[1], {profiler::oom_kills(group_file_), profiler::oom_kills()}};
   take_ended(false);
+  const double end = monotonic_seconds();
+  next_look_ =
+      end + std::max((end - begin) / look_part, std::clamp((end - begun_) / 10, least_seconds_between_looks,
+                                                           most_seconds_between_looks));
 }
 
-// Of the last look but one: the last may have come between the kill and the news of it.
-bool box_watch::was_short() const { return profiler::oom_kills() > kills_[0]; }
+// Since the last look but one: the last may have come between the kill and the news of it.
+box_watch::shortage box_watch::shortage_since() const {
+  if (!group_file_.empty() && profiler::oom_kills(group_file_) > kills_[0].group) return shortage::group;
+  return profiler::oom_kills() > kills_[0].machine ? shortage::machine : shortage::none;
+}
+
+std::optional<int> box_watch::end_of(const readings& of) const {
+  return is_program(of) ? main_status_ : end_by(of.handle);
+}
+
+bool box_watch::is_worth_telling(const readings& of, const box_content& box) const {
+  if (const auto end = end_of(of))
+    return WIFEXITED(*end) ? is_program(of) && WEXITSTATUS(*end) != 0
+                           : !profiler::is_request_to_end(WTERMSIG(*end));
+  // Many a helper ends by exit(1), and means nothing by it.
+  return !box.status && (box.live_bytes() >= noticeable_bytes || shortage_since() == shortage::group);
+}
 
 profile box_watch::profile_from(const readings& of, const box_content& box) const {
   profile p = profiler::profile_of(box);
@@ -215,87 +301,100 @@ profile box_watch::profile_from(const readings& of, const box_content& box) cons
   const auto& mark = of.marks[4 * of.marks[1].time_ns <= 3 * end_ns ? 1 : 0];
   meta["growth_from_ns"] = mark.time_ns;
   for (std::size_t site = 0; site < p.sites.size(); ++site) {
-    const auto found = mark.live.find(box.sites[site].site.number);
+    const auto found = mark.live.find(box.sites[site].figures.number);
     p.sites[site].figures.earlier_live_bytes = found != mark.live.end() ? found->second : 0;
   }
-  const bool is_main = static_cast<pid_t>(of.process) == main_;
-  if (is_main) {
-    meta["exit"] = WIFEXITED(main_status_) ? nlohmann::json({{"status", WEXITSTATUS(main_status_)}})
-                                           : nlohmann::json({{"signal", WTERMSIG(main_status_)}});
-  }
-  const bool is_killed = !is_main || (WIFSIGNALED(main_status_) && WTERMSIG(main_status_) == SIGKILL);
-  if (is_killed && !box.status && was_short()) {
-    meta["exit"] = {{"signal", SIGKILL}};
-    meta["killed_for_memory"] = true;
+  if (const auto end = end_of(of)) {
+    meta["exit"] = WIFEXITED(*end) ? nlohmann::json({{"status", WEXITSTATUS(*end)}})
+                                   : nlohmann::json({{"signal", WTERMSIG(*end)}});
+    if (WIFSIGNALED(*end) && WTERMSIG(*end) == SIGKILL) {
+      const shortage was = shortage_since();
+      if (was == shortage::group) meta["killed_for_memory"] = true;
+      if (was == shortage::machine) meta["perhaps_killed_for_memory"] = true;
+    }
   }
   profiler::set_meta(p, std::move(meta));
   return p;
 }
 
-// Writes the profile, says so, and removes the box.
-void box_watch::take(const std::string& path, readings& of, bool is_program) {
+// False: it could not be written, and a note says why.
+bool box_watch::write(const profile& p, const std::string& name) const {
+  const std::string beginning = folder_ + "/" + name;
+  for (int number = 1;; ++number) {
+    const std::string file = number == 1 ? beginning + ".prof" : fmt::format("{}-{}.prof", beginning, number);
+    try {
+      profiler::table_writer out(file, profiler::table_writer::start::fresh);
+      profiler::store_profile(out, p);
+      print_message("  next: tarn report {}\n", profiler::printable(file));
+      return true;
+    } catch (const profiler::file_exists&) {
+    } catch (const profiler::profile_error& error) {
+      print_note(fmt::format("no profile was written, and the box stays: {}", error.what()));
+      std::error_code ignored;
+      if (fs::is_empty(file, ignored)) unlink(file.c_str());
+      return false;
+    }
+  }
+}
+
+void box_watch::take(const std::string& path, const readings& of) {
   std::string problem;
   const auto box = profiler::read_box(path, problem);
   if (!box) {
-    print_note(fmt::format("a black box was left out: {}", problem));
-  } else if (!is_program && box->status) {
-    // Many a helper ends by exit(1), and means nothing by it.
-  } else if (!is_program && written_ >= most_profiles) {
-    ++dropped_;
-  } else {
-    profile p = profile_from(of, *box);
-    profiler::add_symbols(p);
-    ++written_;
-    const std::string beginning = fmt::format("{}/{}-{}", folder_, name_of(*box), box->process);
-    for (int number = 1;; ++number) {
-      const std::string file =
-          number == 1 ? beginning + ".prof" : fmt::format("{}-{}.prof", beginning, number);
-      try {
-        profiler::table_writer out(file, profiler::table_writer::start::fresh);
-        profiler::store_profile(out, p);
-        profiler::make_printable(p);
-        print_box_verdict(p, file);
-        break;
-      } catch (const profiler::file_exists&) {
-      } catch (const profiler::profile_error& error) {
-        print_note(fmt::format("the box stays: {}", error.what()));
-        return;
-      }
+    if (no_boxes_.insert(path).second) print_note(fmt::format("left as it is: {}", problem));
+    return;
+  }
+  const std::string own = path + taken;
+  if (rename(path.c_str(), own.c_str()) != 0) return;  // another watch has it
+  bool is_done = true;
+  if (is_worth_telling(of, *box)) {
+    if (!is_program(of) && written_ >= most_profiles) {
+      ++dropped_;
+    } else {
+      ++written_;
+      profile p = profile_from(of, *box);
+      profiler::add_symbols(p);
+      profile shown = p;
+      profiler::make_printable(shown);
+      print_box_verdict(shown);
+      is_done = write(p, name_of(*box));
     }
   }
-  unlink(path.c_str());
+  if (is_done) {
+    unlink(own.c_str());
+  } else {
+    rename(own.c_str(), path.c_str());
+  }
 }
 
-void box_watch::take_ended(bool is_main) {
+void box_watch::take_ended(bool with_program) {
   for (auto at = known_.begin(); at != known_.end();) {
     const auto& [path, of] = *at;
-    const bool is_program = static_cast<pid_t>(of.process) == main_;
-    const bool has_ended = is_program || !is_alive(of.process, of.start_ticks);
-    if (!has_ended || is_program != is_main) {
+    const bool is_taken = is_program(of) ? with_program : !is_alive(of.process, of.start_ticks);
+    if (!is_taken) {
       ++at;
       continue;
     }
-    // It has gone with a process that ended by exit(0).
-    if (access(path.c_str(), F_OK) == 0) take(path, at->second, is_program);
+    if (access(path.c_str(), F_OK) == 0) take(path, of);
     at = known_.erase(at);
   }
 }
 
 void box_watch::take_old() {
-  std::vector<std::string> paths = boxes_in(folder_);
-  for (const std::string& path : paths) {
+  for (const std::string& path : boxes_in(folder_)) {
+    std::string problem;
     readings of;
-    if (!split_name(path, of.process, of.start_ticks) || is_alive(of.process, of.start_ticks)) continue;
-    take(path, of, false);
+    if (const auto box = profiler::read_box(path, problem)) meet(of, *box);
+    if (of.process == 0 || !is_alive(of.process, of.start_ticks)) take(path, of);
   }
 }
 
 void box_watch::finish() {
   // Processes that the last look has not seen.
   for (const std::string& path : boxes_in(folder_)) {
-    if (known_.contains(path)) continue;
-    readings of;
-    if (split_name(path, of.process, of.start_ticks)) known_[path] = of;
+    std::string problem;
+    const auto box = profiler::read_box(path, problem);
+    if (box && known_[path].start_ns != box->start_ns) meet(known_[path], *box);
   }
   take_ended(false);
   take_ended(true);

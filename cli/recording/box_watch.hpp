@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // box_watch: the other side of `tarn run --black-box FOLDER`: reads what the system says of each process that has a black box in
-// the folder, while it runs, and turns the box into a profile when it has ended. One thread.
+// the folder, while it runs, and turns the box into a profile when the process was killed, or the program failed. One thread.
 //
-// A box of a process that has ended belongs to nobody any more: the first watch that finds it takes it, also one that is started
-// after the death of the watch before, as in a container that is started again.
+// How a process that is no child has ended is known from its pidfd (Linux 6.15), from the end mark in the box, or not at all.
+// A box of a process that has ended belongs to nobody any more: the first watch that renames it takes it, also one that is started
+// after the death of the watch before, as in a container that is started again. What is no box stays.
 #pragma once
 
 #include <sys/types.h>
@@ -11,9 +12,12 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "cli/launch/scratch_file.hpp"
 #include "profiler/collect/timeline.hpp"
 #include "profiler/model/box_profile.hpp"
 
@@ -36,36 +40,49 @@ class box_watch {
   void finish();
 
  private:
-  // What is known of one process beside its box.
+  // What is known of one process image beside its box.
   struct readings {
-    std::uint32_t process = 0;
+    std::uint32_t process = 0;  // its id here; 0: it is not here any more
     std::uint64_t start_ticks = 0;
+    std::uint64_t start_ns = 0;  // of the box
+    open_file handle;            // a pidfd
     profiler::timeline counters_line;
     std::vector<profiler::counter_row> counters;
     std::vector<profiler::memory_row> memory;
     double peak_resident = 0;
-    double next_split = 0;  // on the monotonic clock
     // As in site_table: the live bytes of each site, by its number, at two times, the older first.
     struct mark {
       std::uint64_t time_ns = 0;
       std::map<std::uint32_t, double> live;
     } marks[2];
   };
+  enum class shortage : std::uint8_t { none, machine, group };
 
+  void meet(readings& of, const profiler::box_content& box) const;
   void read(readings& of, const profiler::box_content& box);
+  bool is_program(const readings& of) const;
+  std::optional<int> end_of(const readings& of) const;  // as of waitpid
+  shortage shortage_since() const;
+  bool is_worth_telling(const readings& of, const profiler::box_content& box) const;
   profiler::profile profile_from(const readings& of, const profiler::box_content& box) const;
-  void take(const std::string& path, readings& of, bool is_program);
-  void take_ended(bool is_main);
-  // The kernel has killed a process of this machine since.
-  bool was_short() const;
+  bool write(const profiler::profile& p, const std::string& name) const;
+  void take(const std::string& path, const readings& of);
+  void take_ended(bool with_program);
 
   std::string folder_;
   std::map<std::string, readings> known_;  // by the box's path
+  std::set<std::string> no_boxes_;         // files that were named as being none
   double begun_;                           // on the monotonic clock
   double next_look_ = 0;
-  std::array<double, 2> kills_{};  // by the kernel, for lack of memory, at the last two looks
+  // How many processes the kernel has killed for lack of memory, at the last two looks: of the program's group, and of the machine.
+  struct kills {
+    double group = 0;
+    double machine = 0;
+  };
+  std::array<kills, 2> kills_{};
+  std::string group_file_;  // that counts those of the group; empty: there is none
   pid_t main_ = 0;
-  int main_status_ = 0;
+  std::optional<int> main_status_;
   std::size_t written_ = 0;
   std::size_t dropped_ = 0;
 };

@@ -235,7 +235,7 @@ static std::string end_of_box(const profile& p) {
   const trouble what = profiler::trouble_of(p);
   const nlohmann::json* const end = profiler::member_in(p.meta, "exit");
   const int status = end != nullptr ? static_cast<int>(profiler::number_in(*end, "status")) : 0;
-  std::string sentence = "it was killed; by which signal its parent knows";
+  std::string sentence = "it has ended, and nobody saw how";
   if (what.kind == trouble_kind::death) {
     sentence = profiler::sentence_of(what);
   } else if (status != 0) {
@@ -314,10 +314,10 @@ nlohmann::json verdict_as_json(const profile& p) {
           {"meta", p.meta}};
 }
 
-void print_box_verdict(const profile& p, const std::string& file) {
+void print_box_verdict(const profile& p) {
   const std::string text = fmt::format("tarn: {}, process {:.0f}: ", profiler::text_in(p.meta, "command"),
                                        profiler::number_in(p.meta, "pid")) +
-                           end_of_box(p) + fmt::format("  next: tarn report {}\n", file);
+                           end_of_box(p);
   write_message(fold(in_columns(text), terminal_width(STDERR_FILENO)));
 }
 

@@ -2,6 +2,7 @@
 #include "profiler/model/box_profile.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 #include <utility>
 
@@ -24,13 +24,16 @@ using content_kind = tarn::box_record::content;
 
 constexpr std::size_t most_frames = 64;
 constexpr std::size_t longest_path = 4096;
-constexpr double weight_unit = 1U << 12U;  // byte_samples::weight_shift
+constexpr double weight_unit = 1U << box_weight_shift;
 
 // Up to the first part that has only zeros: a box is a sparse file.
 std::string bytes_of(const std::string& path, std::string& problem) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (file < 0) {
-    problem = path + ": " + std::strerror(errno);
+  // A pipe of that name would wait for a writer.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  struct stat kind {};
+  if (file < 0 || fstat(file, &kind) != 0 || !S_ISREG(kind.st_mode)) {
+    problem = path + ": " + (file < 0 ? std::strerror(errno) : "it is no regular file");
+    if (file >= 0) close(file);
     return {};
   }
   std::string all;
@@ -67,12 +70,17 @@ T copy_of(std::string_view bytes, std::size_t at) {
 }
 
 bool take_site(std::string_view content, box_content& into) {
-  if (content.size() < sizeof(tarn::call_site)) return false;
-  box_site one{copy_of<tarn::call_site>(content, 0), {}};
-  const std::size_t count = one.site.count;
-  if (count > most_frames || content.size() < sizeof one.site + count * sizeof(std::uint64_t)) return false;
+  if (content.size() < sizeof(tarn::box_site)) return false;
+  boxed_site one{copy_of<tarn::box_site>(content, 0), {}};
+  const std::size_t count = one.figures.count;
+  if (count > most_frames || content.size() < sizeof one.figures + count * sizeof(std::uint64_t))
+    return false;
+  // A figure of what lives is a part of the whole; of a torn read, the one that is too large is lowered.
+  one.figures.live_bytes = std::min(one.figures.live_bytes, one.figures.bytes);
+  one.figures.live_blocks = std::min(one.figures.live_blocks, one.figures.blocks);
+  one.figures.live_samples = std::min(one.figures.live_samples, one.figures.samples);
   one.frames.resize(count);
-  std::memcpy(one.frames.data(), content.data() + sizeof one.site, count * sizeof(std::uint64_t));
+  std::memcpy(one.frames.data(), content.data() + sizeof one.figures, count * sizeof(std::uint64_t));
   into.sites.push_back(std::move(one));
   return true;
 }
@@ -93,10 +101,10 @@ bool take_module(std::string_view content, box_content& into) {
     one.build_id += "0123456789abcdef"[found.build_id[i] >> 4U];
     one.build_id += "0123456789abcdef"[found.build_id[i] & 15U];
   }
-  // Two threads may have found the same one.
-  const bool is_known = std::any_of(into.modules.begin(), into.modules.end(),
-                                    [&one](const module_info& other) { return other.start == one.start; });
-  if (!is_known) into.modules.push_back(std::move(one));
+  // A later one has taken the place of those that it overlaps.
+  std::erase_if(into.modules,
+                [&one](const module_info& other) { return other.start < one.end && one.start < other.end; });
+  into.modules.push_back(std::move(one));
   return true;
 }
 
@@ -126,7 +134,7 @@ double weighted(std::uint64_t figure) { return static_cast<double>(figure); }
 // Below zero after a torn read, or in a damaged box.
 double difference(double all, double part) { return std::max(0.0, all - part); }
 
-site_figures figures_of(const tarn::site_figures& from) {
+site_figures figures_of(const tarn::box_site& from) {
   site_figures to;
   to.samples = weighted(from.samples);
   to.allocations = weighted(from.blocks) / weight_unit;
@@ -148,26 +156,32 @@ site_figures figures_of(const tarn::site_figures& from) {
 
 double box_content::live_bytes() const {
   double sum = 0;
-  for (const box_site& one : sites) sum += weighted(one.site.figures.live_bytes);
+  for (const boxed_site& one : sites) sum += weighted(one.figures.live_bytes);
   return sum;
 }
 
 double box_content::bytes_per_sample() const {
   double samples = 0;
-  for (const box_site& one : sites) samples += weighted(one.site.figures.live_samples);
+  for (const boxed_site& one : sites) samples += weighted(one.figures.live_samples);
   return samples > 0 ? std::max(sample_bytes, live_bytes() / samples) : sample_bytes;
 }
 
 double box_content::live_blocks() const {
   double sum = 0;
-  for (const box_site& one : sites) sum += weighted(one.site.figures.live_blocks);
+  for (const boxed_site& one : sites) sum += weighted(one.figures.live_blocks);
   return sum / weight_unit;
 }
 
 bool is_box(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return false;
   char magic[sizeof tarn::box_magic] = {};
-  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
-  return std::memcmp(magic, tarn::box_magic, sizeof magic) == 0;
+  struct stat kind {};
+  const bool is_one = fstat(file, &kind) == 0 && S_ISREG(kind.st_mode) &&
+                      pread(file, magic, sizeof magic, 0) == static_cast<ssize_t>(sizeof magic) &&
+                      std::memcmp(magic, tarn::box_magic, sizeof magic) == 0;
+  close(file);
+  return is_one;
 }
 
 std::optional<box_content> read_box(const std::string& path, std::string& problem) {
@@ -179,13 +193,14 @@ std::optional<box_content> read_box(const std::string& path, std::string& proble
     return std::nullopt;
   }
   const auto head = copy_of<tarn::box_header>(bytes, 0);
-  if (head.header_bytes != sizeof head || head.site_bytes != sizeof(tarn::call_site)) {
+  if (head.header_bytes != sizeof head) {
     problem = path + " was made by another version of tarn: read it with that one";
     return std::nullopt;
   }
   box_content box;
   box.process = static_cast<std::uint32_t>(head.process);
   box.start_ticks = head.start_ticks;
+  box.pid_namespace = head.pid_namespace;
   box.start_ns = head.start_ns;
   box.sample_bytes = static_cast<double>(head.mean);
   box.program = text_of(head.program, sizeof head.program);
@@ -194,7 +209,6 @@ std::optional<box_content> read_box(const std::string& path, std::string& proble
   box.heap_free = static_cast<double>(head.heap_free) + static_cast<double>(head.heap_metadata);
   if (head.has_ended != 0) box.status = head.status;
   take_records(bytes, box);
-  if (head.other.figures.samples != 0) box.sites.push_back({head.other, {}});
   return box;
 }
 
@@ -203,14 +217,14 @@ profile profile_of(const box_content& box) {
   p.mode = profile_mode::sample;
   p.modules = box.modules;
   call_paths paths;
-  for (const box_site& one : box.sites) {
+  for (const boxed_site& one : box.sites) {
     std::uint32_t node = 0;
     for (auto frame = one.frames.rbegin(); frame != one.frames.rend(); ++frame) {
       node = paths.find_or_add(node, *frame);
     }
     site made;
     made.stack = node;
-    made.figures = figures_of(one.site.figures);
+    made.figures = figures_of(one.figures);
     p.sites.push_back(std::move(made));
   }
   p.stacks = paths.take();

@@ -9,26 +9,27 @@
 #include <vector>
 
 #include "profiler/model/profile.hpp"
-#include "samples/followed/call_site.hpp"
+#include "samples/followed/box_format.hpp"
 
 namespace tarn::profiler {
 
-struct box_site {
-  tarn::call_site site;               // its pointer means nothing here
+struct boxed_site {
+  tarn::box_site figures;
   std::vector<std::uint64_t> frames;  // return addresses, innermost first
 };
 
 struct box_content {
   std::uint32_t process = 0;
   std::uint64_t start_ticks = 0;
-  std::uint64_t start_ns = 0;  // since 1970
+  std::uint64_t pid_namespace = 0;  // in which `process` is its id
+  std::uint64_t start_ns = 0;       // since 1970
   double sample_bytes = 0;
   double heap_in_use = 0;     // malloc's pages, at most resident
   double heap_free = 0;       // its free ones that are resident, and its structures
   std::optional<int> status;  // with which it called exit()
   std::string program;
   std::vector<std::string> arguments;
-  std::vector<box_site> sites;  // the site of the paths that found no room is the last one, without frames
+  std::vector<boxed_site> sites;  // that of the paths that found no room has no frames
   std::vector<module_info> modules;
   std::size_t left_out = 0;  // records that the process had not finished, or that do not fit
 

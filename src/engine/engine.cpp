@@ -98,7 +98,7 @@ void prepare() {
 // After the options: the profile may have been switched on with a rate of its own.
 void open_black_box() {
   const char* const folder = options::black_box_folder();
-  if (folder == nullptr || !samples.open_box(folder)) return;
+  if (folder == nullptr || !samples.box().open(folder)) return;
   if (profile_samples.mean() == 0) options::set("profile", "on");
   samples.box().note_mean(profile_samples.mean());
   if (on_exit != nullptr) on_exit([](int status, void*) { samples.box().end(status); }, nullptr);

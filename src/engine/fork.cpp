@@ -123,7 +123,6 @@ void put_structures_right(bool heap_is_consistent) {
   } else {
     heap.forget_other_threads();
   }
-  samples.box().note_forked_child();
   os::is_fork_unfinished = has_interrupted_section<true>();
   if (os::is_fork_unfinished) return;
   heap.forget_struct_holds();

@@ -17,8 +17,14 @@ MIB = 1 << 20
 
 # keep HOW MIB [PAUSE]: keeps blocks of 3,000 bytes, 1 MiB after the other, beside others that it frees, and ends as it is told.
 PROGRAM = """
+    #include <cstddef>
     #include <cstdlib>
     #include <cstring>
+    #include <linux/filter.h>
+    #include <linux/seccomp.h>
+    #include <sched.h>
+    #include <sys/prctl.h>
+    #include <sys/syscall.h>
     #include <string>
     #include <vector>
     #include <sys/wait.h>
@@ -59,6 +65,41 @@ PROGRAM = """
         for (std::thread& each : all) each.join();
       }
       keep(mib, pause);
+      if (how == "fork_free") {
+        // The parent frees all that the child has inherited, before the child frees half of it.
+        int gate[2];
+        if (pipe(gate) != 0) return 1;
+        if (fork() == 0) {
+          char word;
+          if (read(gate[0], &word, 1) != 1) return 1;
+          for (std::size_t i = 0; i < kept.size() / 2; ++i) std::free(kept[i]);
+          kill(getpid(), SIGKILL);
+        }
+        for (char* each : kept) std::free(each);
+        if (write(gate[1], "x", 1) != 1) return 1;
+        wait(nullptr);
+        _exit(0);
+      }
+      if (how == "raw_fork") {
+        const long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+        for (int i = 0; i < 100; ++i) keep(1, 0);
+        if (child == 0) syscall(SYS_exit_group, 0);
+        wait(nullptr);
+        kill(getpid(), SIGKILL);
+      }
+      if (how == "sandbox") {
+        // Kills at all calls but those that a process needs to end.
+        sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+                                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        const sock_fprog program = {sizeof filter / sizeof *filter, filter};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+        _exit(0);
+      }
+      if (how == "quick") std::quick_exit(0);
+      if (how == "raw") syscall(SYS_exit_group, 0);
       if (how == "kill" || how == "threads") kill(getpid(), SIGKILL);
       if (how == "abort") std::abort();
       if (how == "crash") *reinterpret_cast<volatile int*>(16) = 1;
@@ -121,16 +162,54 @@ class black_box(BlackBoxBase):
                 self.assertEqual(self.left(".box"), [])
 
     def test_nothing_is_said_of_a_program_that_ends_well(self):
-        for how in ("ends", "_exit0"):
+        for how in ("ends", "_exit0", "quick", "raw", "sandbox"):
             result = self.run_boxed(self.program, how, "10")
             self.assertEqual((result.returncode, result.stderr, os.listdir(self.boxes)), (0, "", []))
 
     def test_a_child_has_a_box_of_its_own(self):
         result = self.run_boxed(self.program, "fork", "40")
         self.assertEqual(result.returncode, 0)
-        self.assertIn("it was killed; by which signal its parent knows", result.stderr)
+        self.assertRegex(result.stderr, "keep, process .*: (killed by signal 9|it has ended, and nobody saw how)")
         profile, = self.left(".prof")
         self.assert_kept(profile, 50)
+
+    def test_a_child_has_the_figures_of_the_fork(self):
+        result = self.run_boxed(self.program, "fork_free", "80")
+        self.assertEqual(result.returncode, 0)
+        profile, = self.left(".prof")
+        self.assert_kept(profile, 40)
+
+    def test_a_child_past_libc_changes_nothing(self):
+        result = self.run_boxed(self.program, "raw_fork", "40")
+        self.assertEqual(result.returncode, -signal.SIGKILL, result.stderr)
+        profile, = self.left(".prof")
+        self.assert_kept(profile, 140)
+
+    def test_an_image_without_a_box_ends_well(self):
+        result = self.run_boxed("sh", "-c", f"{self.program} ends 3; exec env -i true")
+        self.assertEqual((result.returncode, result.stderr, os.listdir(self.boxes)), (0, "", []))
+
+    def test_ended_as_asked(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", self.program, "ends", "100000", "100", stderr=-1)
+            while not self.left(".box"):
+                time.sleep(0.01)
+            time.sleep(0.2)
+            os.kill(watch.pid, number)
+            _, said = watch.communicate(timeout=60)
+            self.assertEqual((watch.returncode, said, os.listdir(self.boxes)), (-number, "", []))
+
+    def test_what_is_no_box_stays(self):
+        os.mkfifo(os.path.join(self.boxes, "1-1.box"))
+        os.mkdir(os.path.join(self.boxes, "2-2.box"))
+        os.symlink("/etc/passwd", os.path.join(self.boxes, "3-3.box"))
+        for name, text in (("4-4.box", b""), ("5-5.box", b"tarnbox1" + b"x" * 8000)):
+            with open(os.path.join(self.boxes, name), "wb") as file:
+                file.write(text)
+        result = self.run_boxed(self.program, "ends", "3", timeout=30)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("another version", result.stderr)
+        self.assertEqual(len(os.listdir(self.boxes)), 5)
 
     def test_helpers_are_not_reported(self):
         result = self.run_boxed("sh", "-c", f"{self.program} fails 10; (exit 3); exec {self.program} ends 10")
@@ -143,7 +222,7 @@ class black_box(BlackBoxBase):
         self.assert_kept(profile, 40)
 
     def test_growth_is_told(self):
-        result = self.run_boxed(self.program, "kill", "60", "60000")
+        result = self.run_boxed(self.program, "kill", "60", "60000", variables={"TARN_PROFILE": "64K"})
         self.assertRegex(result.stderr, r"\+\d+ ± \d+ MiB +keep_session")
 
     def test_the_group_is_full(self):
@@ -168,7 +247,7 @@ class black_box(BlackBoxBase):
         self.assert_kept(box, 30)  # show reads it as it is
         result = self.run_boxed("true")
         self.assertEqual(result.returncode, 0)
-        self.assertIn("it was killed; by which signal its parent knows", result.stderr)
+        self.assertIn("it has ended, and nobody saw how", result.stderr)
         self.assertIn("what lived at the end", result.stderr)
         self.assertEqual(self.left(".box"), [])
         self.assert_kept(self.left(".prof")[0], 30)
@@ -191,6 +270,7 @@ class black_box(BlackBoxBase):
                 self.assertEqual(result.returncode, -signal.SIGKILL)
                 self.assertIn("no black box", result.stderr)
                 self.assertIn(what, result.stderr)
+        self.assert_refused(self.execute(settings.tarn, "run", "--black-box", self.boxes + "/x" * 130, "--", "true"), 125, "255 characters")
         result = self.execute(self.program, "ends", "1", code=0,
                               variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": "nowhere"})
         self.assertIn("a folder's absolute path", result.stderr)
@@ -228,8 +308,8 @@ class black_box(BlackBoxBase):
             result = self.execute(settings.tarn, "show", path)
             self.assertIn(result.returncode, (0, 3, 125), result.stderr)
             self.run_boxed("true", timeout=60)
-            for each in self.left(".prof") + self.left(".box"):
-                os.unlink(each)
+            for each in os.listdir(self.boxes):
+                os.unlink(os.path.join(self.boxes, each))
 
 
 class black_box_often(BlackBoxBase):

@@ -38,17 +38,14 @@ call_site* call_sites::find(std::uint64_t hash, const std::uintptr_t* frames, st
   return nullptr;
 }
 
-call_sites::memory call_sites::prepare(metadata_arena& metadata, black_box& box, const std::uintptr_t* frames,
-                                       std::size_t count) {
+call_sites::memory call_sites::prepare(metadata_arena& metadata, std::size_t count) {
   memory m;
   if (!has_table_.load(std::memory_order_relaxed)) {
     // Of two threads the second one's table stays unused, and untouched.
     m.table = metadata.allocate_sparse((buckets + most_sites) * sizeof(call_site*), cache_line);
     if (m.table == nullptr) return m;
   }
-  const std::size_t bytes = sizeof(call_site) + count * sizeof(std::uintptr_t);
-  m.site =
-      box.is_open() ? box.reserve_site(bytes, frames, count) : metadata.allocate(bytes, alignof(call_site));
+  m.site = metadata.allocate(sizeof(call_site) + count * sizeof(std::uintptr_t), alignof(call_site));
   return m;
 }
 

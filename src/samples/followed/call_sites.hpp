@@ -16,10 +16,46 @@
 
 #include "os/invariant.hpp"
 #include "pages/metadata_arena.hpp"
-#include "samples/followed/black_box.hpp"
-#include "samples/followed/call_site.hpp"
 
 namespace tarn {
+
+// What the samples of a site stand for.
+struct site_figures {
+  static constexpr unsigned lifetime_classes = 48;
+
+  // Blocks in units of 2^-byte_samples::weight_shift.
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t live_blocks = 0;
+  std::uint64_t live_bytes = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t live_samples = 0;
+  // Of the freed blocks: the sum of their lifetimes, and the number of samples whose lifetime in nanoseconds has k bits.
+  double lifetime_seconds = 0;
+  std::uint32_t lifetimes[lifetime_classes] = {};
+
+  void note_allocated(std::uint64_t weight, std::uint64_t weighted_bytes) {
+    blocks += weight;
+    bytes += weighted_bytes;
+    live_blocks += weight;
+    live_bytes += weighted_bytes;
+    ++samples;
+    ++live_samples;
+  }
+  void note_freed(std::uint64_t weight, std::uint64_t weighted_bytes, std::uint64_t lifetime_ns);
+};
+
+struct call_site {
+  site_figures figures;
+  std::uint64_t hash = 0;
+  std::uint32_t number = 0;  // from 1 in the order of their first samples; 0: the site of other paths
+  std::uint32_t count = 0;   // frames
+  // Where the figures lie in the black box of this epoch (black_box.hpp).
+  std::uint32_t box_at = 0;
+  std::uint32_t box_epoch = 0;
+  // Return addresses, innermost first; without the allocator's own.
+  const std::uintptr_t* frames = nullptr;
+};
 
 class call_sites {
  public:
@@ -32,24 +68,28 @@ class call_sites {
 
   // The site of the path, or null. `can_add`: another one may be added.
   call_site* find(std::uint64_t hash, const std::uintptr_t* frames, std::size_t count, bool& can_add) const;
-  // Memory for add(), taken without the lock, in the box if it is open. Without a site there is no memory.
+  // Memory for add(), taken without the lock. Without a site there is no memory.
   struct memory {
     void* site = nullptr;
     void* table = nullptr;  // for the first site
   };
-  memory prepare(metadata_arena& metadata, black_box& box, const std::uintptr_t* frames, std::size_t count);
+  memory prepare(metadata_arena& metadata, std::size_t count);
   // Adds a site that find() did not find, since the lock was taken. `memory`: of prepare(), for the same count.
   call_site* add(const memory& m, std::uint64_t hash, const std::uintptr_t* frames, std::size_t count);
   // The site of paths that found no room.
-  call_site* other() { return other_at_; }
-  // From now on it lies there. Requires: no sample yet.
-  void place_other(call_site* at) { other_at_ = at; }
+  call_site* other() { return &other_; }
 
   // Calls visit(site) for each site, in the order of their first samples, and for other() first.
   template <class Visit>
   void for_each(Visit visit) const {
-    visit(std::as_const(*other_at_));
+    visit(other_);
     for (std::size_t i = 0; i < count_; ++i) visit(std::as_const(*in_order_[i]));
+  }
+  // The same, for what is no figure.
+  template <class Visit>
+  void for_each(Visit visit) {
+    visit(other_);
+    for (std::size_t i = 0; i < count_; ++i) visit(*in_order_[i]);
   }
   [[nodiscard]] std::size_t count() const { return count_; }
 
@@ -67,7 +107,6 @@ class call_sites {
   std::atomic<bool> has_table_{false};  // written under the lock
   std::size_t count_ = 0;
   call_site other_;
-  call_site* other_at_ = &other_;
 };
 
 }  // namespace tarn

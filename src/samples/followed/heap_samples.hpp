@@ -22,6 +22,7 @@
 #include "os/mutex.hpp"
 #include "pages/page_map.hpp"
 #include "samples/byte_samples.hpp"
+#include "samples/followed/black_box.hpp"
 #include "samples/followed/call_sites.hpp"
 #include "samples/followed/sample_cells.hpp"
 #include "slots/central.hpp"
@@ -118,9 +119,7 @@ class heap_samples {
   [[nodiscard]] std::size_t live_count() const { return live_count_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t site_count() const { return site_count_.load(std::memory_order_relaxed); }
 
-  // Call sites lie in this box from now on, so that what is known of them outlives the process. Call before the first
-  // sample.
-  bool open_box(const char* folder);
+  // The figures of call sites are copied into it from now on, so that they outlive the process.
   black_box& box() { return box_; }
 
   void walk_store_locks(const os::lock_walk& walk) {
@@ -143,12 +142,7 @@ class heap_samples {
   // Holds the lock. Checks less often while there are many samples: a check walks along all of them.
   class TARN_SCOPED_CAPABILITY locked {
    public:
-    explicit locked(heap_samples& s) TARN_ACQUIRE(s.lock_) TARN_NOT_ANALYZED : samples_(s) {
-      const black_box::heap_bytes heap = s.heap_bytes();
-      s.lock_.lock();
-      s.box_.leave_parents();
-      if (s.box_.is_open()) s.box_.note_heap(heap);
-    }
+    explicit locked(heap_samples& s) TARN_ACQUIRE(s.lock_) TARN_NOT_ANALYZED : samples_(s) { s.lock_.lock(); }
     ~locked() TARN_RELEASE() TARN_NOT_ANALYZED {
       if (os::is_check_due(16 * (samples_.live_count() + samples_.site_count()))) samples_.validate_locked();
       samples_.lock_.unlock();
@@ -160,14 +154,15 @@ class heap_samples {
     heap_samples& samples_;
   };
 
-  // For the box; nothing without one.
-  black_box::heap_bytes heap_bytes();
+  // What the box is to get at the next change of figures. Call without the lock.
+  black_box::heap_bytes prepare_box();
+  void write_box_locked(call_site& site, const black_box::heap_bytes& heap) TARN_REQUIRES(lock_);
   live_sample* new_sample();
   void record_here(live_sample* sample, const request& r);
   void record(live_sample* sample, const request& r, const std::uintptr_t* frames, std::size_t count);
   // Its memory comes from pools with locks of their own.
-  call_sites::memory prepare_site(const std::uintptr_t* frames, std::size_t count) TARN_NOT_ANALYZED {
-    return sites_.prepare(metadata_, box_, frames, count);
+  call_sites::memory prepare_site(std::size_t frames) TARN_NOT_ANALYZED {
+    return sites_.prepare(metadata_, frames);
   }
   void link_locked(live_sample* sample, const request& r, call_site* site) TARN_REQUIRES(lock_);
   void unlink_locked(live_sample* sample, std::int64_t now_ns) TARN_REQUIRES(lock_);
@@ -193,6 +188,7 @@ class heap_samples {
 
   os::mutex lock_{os::lock_rank::samples};
   black_box box_;
+  std::uint32_t written_epoch_ TARN_GUARDED_BY(lock_) = 0;  // of the box that has all sites
   call_sites sites_ TARN_GUARDED_BY(lock_);
   sample_owner* owners_ TARN_GUARDED_BY(lock_) = nullptr;
   sample_owner nobody_ TARN_GUARDED_BY(lock_);

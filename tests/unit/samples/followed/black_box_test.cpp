@@ -5,17 +5,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <new>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "../../../folder_test.hpp"
 #include "base/units.hpp"
+#include "samples/followed/call_sites.hpp"
 
 namespace tarn {
 namespace {
@@ -51,37 +49,47 @@ class black_box_test : public testing_support::folder_test {
   }
 
   // A site at a path of this program, as call_sites makes it.
-  static call_site* add_site(black_box& box, std::uint64_t number, std::size_t frames = 3) {
+  struct own_site {
     std::uintptr_t path[64];
-    for (std::size_t i = 0; i < frames; ++i) path[i] = reinterpret_cast<std::uintptr_t>(&add_site) + 1 + i;
-    void* const memory = box.reserve_site(sizeof(call_site) + frames * sizeof(std::uintptr_t), path, frames);
-    if (memory == nullptr) return nullptr;
-    auto* const site = new (memory) call_site;
-    site->count = static_cast<std::uint32_t>(frames);
-    site->number = static_cast<std::uint32_t>(number);
-    std::memcpy(site + 1, path, frames * sizeof(std::uintptr_t));
-    box.publish_site(site);
-    return site;
+    call_site site;
+
+    explicit own_site(std::uint32_t number, std::uint32_t frames = 3) {
+      for (std::uint32_t i = 0; i < frames; ++i) path[i] = here() + 1 + i;
+      site.frames = path;
+      site.count = frames;
+      site.number = number;
+    }
+  };
+  static std::uintptr_t here() { return reinterpret_cast<std::uintptr_t>(&records_in); }
+  static bool write(black_box& box, call_site& site) {
+    box.prepare();
+    return box.write(site);
+  }
+  static box_site copy_of(const found_record& record) {
+    box_site copy;
+    std::memcpy(&copy, record.content.data(), sizeof copy);
+    return copy;
   }
 };
 
-TEST_F(black_box_test, what_is_published_is_in_the_file) {
+TEST_F(black_box_test, what_is_written_is_in_the_file) {
   black_box box;
   ASSERT_TRUE(box.open(folder_.c_str()));
   box.note_mean(1000);
   box.note_heap({10, 20, 30});
-  add_site(box, 1)->figures.live_bytes = 77;
-  box.other_site()->figures.live_bytes = 88;
+  own_site one(1);
+  ASSERT_TRUE(write(box, one.site));
+  one.site.figures.live_bytes = 77;
+  ASSERT_TRUE(write(box, one.site));
   ASSERT_EQ(files().size(), 1U);
   const std::string bytes = content_of(files().front());
   ASSERT_EQ(bytes.size(), most_box_bytes);
   box_header head;
-  std::memcpy(static_cast<void*>(&head), bytes.data(), sizeof head);
+  std::memcpy(&head, bytes.data(), sizeof head);
   EXPECT_EQ(std::memcmp(head.magic, box_magic, sizeof head.magic), 0);
   EXPECT_EQ(head.process, static_cast<std::uint64_t>(getpid()));
   EXPECT_EQ(head.mean, 1000U);
   EXPECT_EQ(head.heap_free, 20U);
-  EXPECT_EQ(head.other.figures.live_bytes, 88U);
   EXPECT_NE(std::string(head.program).find("_tests"), std::string::npos);
   const std::vector<found_record> records = records_in(bytes);
   ASSERT_EQ(records.size(), 2U);
@@ -89,13 +97,11 @@ TEST_F(black_box_test, what_is_published_is_in_the_file) {
   EXPECT_EQ(records[1].kind, box_record::content::site);
   box_module module;
   std::memcpy(&module, records[0].content.data(), sizeof module);
-  const auto here = reinterpret_cast<std::uintptr_t>(&add_site);
-  EXPECT_LE(module.start, here);
-  EXPECT_GT(module.end, here);
+  EXPECT_LE(module.start, here());
+  EXPECT_GT(module.end, here());
   EXPECT_EQ(module.path_length, 0U);
-  call_site site;
-  std::memcpy(static_cast<void*>(&site), records[1].content.data(), sizeof site);
-  EXPECT_EQ(site.figures.live_bytes, 77U);
+  EXPECT_EQ(copy_of(records[1]).live_bytes, 77U);
+  EXPECT_EQ(copy_of(records[1]).count, 3U);
 }
 
 TEST_F(black_box_test, it_goes_with_a_process_that_ends_well) {
@@ -117,70 +123,60 @@ TEST_F(black_box_test, it_goes_with_a_process_that_ends_well) {
 TEST_F(black_box_test, a_full_box_says_so) {
   black_box box;
   ASSERT_TRUE(box.open(folder_.c_str()));
+  own_site one(1, 64);
   std::size_t count = 0;
-  while (add_site(box, count, 64) != nullptr) ++count;
-  EXPECT_GT(count * (sizeof(call_site) + 64 * sizeof(std::uintptr_t)), most_box_bytes * 9 / 10);
+  for (; write(box, one.site); ++count) one.site.box_epoch = 0;  // as another site
+  EXPECT_GT(count * (sizeof(box_site) + 64 * sizeof(std::uintptr_t)), most_box_bytes * 9 / 10);
   EXPECT_EQ(records_in(content_of(files().front())).size(), count + 1);
-  EXPECT_EQ(add_site(box, 0, 64), nullptr);
+  EXPECT_FALSE(write(box, one.site));
 }
 
-TEST_F(black_box_test, threads_fill_it_together) {
+TEST_F(black_box_test, a_child_makes_its_own) {
   black_box box;
   ASSERT_TRUE(box.open(folder_.c_str()));
-  constexpr std::uint64_t each = 1000;
-  std::vector<std::thread> threads;
-  for (std::uint64_t t = 0; t < 4; ++t) {
-    threads.emplace_back([&box, t] {
-      for (std::uint64_t i = 0; i < each; ++i) add_site(box, t * each + i + 1, i % 40);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  std::vector<bool> is_there(4 * each + 1);
-  for (const found_record& record : records_in(content_of(files().front()))) {
-    ASSERT_NE(record.kind, box_record::content::none);
-    if (record.kind != box_record::content::site) continue;
-    call_site site;
-    std::memcpy(static_cast<void*>(&site), record.content.data(), sizeof site);
-    ASSERT_LE(site.number, 4 * each);
-    EXPECT_FALSE(is_there[site.number]);
-    is_there[site.number] = true;
-  }
-  EXPECT_EQ(std::count(is_there.begin(), is_there.end(), true), static_cast<std::ptrdiff_t>(4 * each));
-}
-
-TEST_F(black_box_test, a_child_leaves_its_parents) {
-  black_box box;
-  ASSERT_TRUE(box.open(folder_.c_str()));
-  call_site* const site = add_site(box, 1);
-  site->figures.live_bytes = 5;
+  own_site one(1);
+  one.site.figures.live_bytes = 5;
+  ASSERT_TRUE(write(box, one.site));
   const pid_t child = fork();
   if (child == 0) {
-    box.note_forked_child();
-    box.leave_parents();
-    site->figures.live_bytes = 6;
-    const bool can_add = add_site(box, 2) != nullptr;
-    _exit(can_add ? 0 : 1);
+    one.site.figures.live_bytes = 6;
+    const bool nothing = box.write(one.site);  // before prepare(): it has none yet
+    const bool own = write(box, one.site);
+    _exit(nothing && own && box.epoch() == 2 ? 0 : 1);
   }
   int ended = 0;
   waitpid(child, &ended, 0);
   EXPECT_EQ(ended, 0);
-  EXPECT_EQ(site->figures.live_bytes, 5U);
   ASSERT_EQ(files().size(), 2U);
   for (const std::string& path : files()) {
     const bool is_childs = path.find("/" + std::to_string(child) + "-") != std::string::npos;
     const auto records = records_in(content_of(path));
-    ASSERT_EQ(records.size(), is_childs ? 3U : 2U);
-    call_site copy;
-    std::memcpy(static_cast<void*>(&copy), records[1].content.data(), sizeof copy);
-    EXPECT_EQ(copy.figures.live_bytes, is_childs ? 6U : 5U);
+    ASSERT_EQ(records.size(), 2U);
+    EXPECT_EQ(copy_of(records[1]).live_bytes, is_childs ? 6U : 5U);
   }
+}
+
+TEST_F(black_box_test, a_child_that_may_not_make_one_is_silent) {
+  black_box box;
+  ASSERT_TRUE(box.open(folder_.c_str()));
+  std::filesystem::remove_all(folder_);
+  const pid_t child = fork();
+  if (child == 0) {
+    own_site one(1);
+    const bool ignored = write(box, one.site);
+    _exit(ignored && !box.is_wanted() ? 0 : 1);
+  }
+  int ended = 0;
+  waitpid(child, &ended, 0);
+  EXPECT_EQ(ended, 0);
 }
 
 TEST_F(black_box_test, without_a_folder_there_is_none) {
   black_box box;
   EXPECT_FALSE(box.open("/nowhere"));
-  EXPECT_FALSE(box.is_open());
-  box.publish_site(nullptr);
+  EXPECT_FALSE(box.is_wanted());
+  own_site one(1);
+  EXPECT_TRUE(box.write(one.site));
   box.end(0);
 }
 

@@ -20,7 +20,6 @@ namespace {
 
 struct call_sites_test : testing::Test {
   metadata_arena metadata;
-  black_box box;
   std::unique_ptr<call_sites> sites = std::make_unique<call_sites>();
 
   call_site* get(const std::vector<std::uintptr_t>& frames) {
@@ -28,8 +27,7 @@ struct call_sites_test : testing::Test {
     bool can_add = false;
     if (call_site* const found = sites->find(hash, frames.data(), frames.size(), can_add)) return found;
     if (!can_add) return sites->other();
-    return sites->add(sites->prepare(metadata, box, frames.data(), frames.size()), hash, frames.data(),
-                      frames.size());
+    return sites->add(sites->prepare(metadata, frames.size()), hash, frames.data(), frames.size());
   }
 };
 
