@@ -286,7 +286,7 @@ void* black_box::reserve(std::size_t bytes) {
 namespace {
 
 void publish(void* content, box_record::content kind) {
-  (static_cast<box_record*>(content) - 1)->kind.store(kind, std::memory_order_release);
+  (static_cast<box_record*>(content) - 1)->kind.store(kind, std::memory_order_relaxed);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ struct box_module {
 
 struct box_record {
   enum class content : std::uint32_t { none, site, module };
-  // release: the content is complete; partner of the reader's acquire.
+  // relaxed: a reader that finds a record before its content finds zeros, which it leaves out or which add nothing.
   std::atomic<content> kind;
   std::uint32_t bytes;  // of the record, this head included: a multiple of box_unit
   std::uint64_t unused;
