@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,6 +89,13 @@ std::uint32_t find_here(std::uint32_t inner, std::uint64_t start_ticks) {
     if (ids.substr(ids.find_last_of(" \t") + 1) == std::to_string(inner)) return each;
   }
   return 0;
+}
+
+// The file that the process executes, whatever has become of its name.
+std::array<std::uint64_t, 2> image_of(std::uint32_t process) {
+  struct stat found {};
+  if (stat(fmt::format("/proc/{}/exe", process).c_str(), &found) != 0) return {};
+  return {found.st_dev, found.st_ino};
 }
 
 open_file handle_of(std::uint32_t process) {
@@ -181,7 +189,10 @@ void box_watch::meet(readings& of, const box_content& box) const {
   const std::string own = target_of("/proc/self/ns/pid");
   const bool is_near = box.pid_namespace == 0 || own == fmt::format("pid:[{}]", box.pid_namespace);
   of.process = is_near ? box.process : find_here(box.process, box.start_ticks);
-  if (of.process != 0 && is_alive(of.process, of.start_ticks)) of.handle = handle_of(of.process);
+  if (of.process == 0 || !is_alive(of.process, of.start_ticks)) return;
+  of.handle = handle_of(of.process);
+  const std::string program = target_of(fmt::format("/proc/{}/exe", of.process));
+  if (program == box.program) of.image = image_of(of.process);
 }
 
 void box_watch::read(readings& of, const box_content& box) {
@@ -221,8 +232,8 @@ void box_watch::look(pid_t program) {
     readings& of = known_[path];
     if (of.start_ns != box->start_ns) meet(of, *box);
     // The process has become another program, which has no box: the one before it has ended well.
-    const std::string now = target_of(fmt::format("/proc/{}/exe", of.process));
-    if (!now.empty() && now != box->program && is_alive(of.process, of.start_ticks)) {
+    const auto now = image_of(of.process);
+    if (of.image[1] != 0 && now[1] != 0 && now != of.image && is_alive(of.process, of.start_ticks)) {
       unlink(path.c_str());
       known_.erase(path);
       continue;

@@ -46,6 +46,8 @@ class box_watch {
     std::uint64_t start_ticks = 0;
     std::uint64_t start_ns = 0;  // of the box
     open_file handle;            // a pidfd
+    // The device and number of the file that it executes, if that is known to be the box's; otherwise 0.
+    std::array<std::uint64_t, 2> image{};
     profiler::timeline counters_line;
     std::vector<profiler::counter_row> counters;
     std::vector<profiler::memory_row> memory;

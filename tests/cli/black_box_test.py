@@ -189,6 +189,17 @@ class black_box(BlackBoxBase):
         result = self.run_boxed("sh", "-c", f"{self.program} ends 3; exec env -i true")
         self.assertEqual((result.returncode, result.stderr, os.listdir(self.boxes)), (0, "", []))
 
+    def test_a_program_whose_file_is_replaced(self):
+        program = shutil.copy(self.program, self.path("replaced"))
+        watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", program, "kill", "60", "30000", stderr=-1)
+        while not self.left(".box"):
+            time.sleep(0.01)
+        time.sleep(0.5)
+        os.replace(shutil.copy(self.program, self.path("new")), program)
+        _, said = watch.communicate(timeout=60)
+        self.assertIn("killed by signal 9", said)
+        self.assert_kept(self.left(".prof")[0], 60)
+
     def test_ended_as_asked(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", self.program, "ends", "100000", "100", stderr=-1)

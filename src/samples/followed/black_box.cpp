@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ctime>
 #include <string_view>
+#include <utility>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -222,9 +223,11 @@ void black_box::begin(void* base) {
   os::system_call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", h->program, sizeof h->program - 1);
   os::input_file("/proc/self/cmdline").read(h->arguments, sizeof h->arguments - 1);
   std::memcpy(h->magic, box_magic, sizeof box_magic);
+  const box_header* const parents = header_;
+  const std::uint64_t of_parents = std::exchange(modules_, 0);
   header_ = h;
   next_.store(align_up(sizeof(box_header), box_unit), std::memory_order_relaxed);
-  modules_ = 0;
+  if (parents != nullptr) copy_modules(parents, of_parents);
   ++epoch_;
   // release: partner of the acquire in is_own(): the box is complete.
   __atomic_store_n(sentinel_, std::uint8_t{1}, __ATOMIC_RELEASE);
@@ -291,14 +294,14 @@ void publish(void* content, box_record::content kind) {
 
 }  // namespace
 
-bool black_box::write(call_site& site) {
+bool black_box::write(call_site& site, bool is_here) {
   static_assert(box_weight_shift == byte_samples::weight_shift);
   if (!is_own()) return true;
   box_site* to = nullptr;
   if (site.box_epoch == epoch_) {
     to = reinterpret_cast<box_site*>(reinterpret_cast<char*>(header_) + site.box_at);
   } else {
-    note_modules(site.frames, site.count);
+    if (is_here) note_modules(site.frames, site.count);
     void* const content = reserve(sizeof(box_site) + site.count * sizeof(std::uintptr_t));
     if (content == nullptr) return false;
     to = static_cast<box_site*>(content);
@@ -353,6 +356,10 @@ void black_box::add_module(std::uintptr_t address, const unwind::loaded_module& 
   box_module m{};
   if (!find_segment(found, address, m)) return;
   m.path_length = static_cast<std::uint32_t>(path.size());
+  put_module(m, path);
+}
+
+void black_box::put_module(box_module m, std::string_view path) {
   m.older = modules_;
   void* const content = reserve(sizeof m + path.size());
   if (content == nullptr) return;
@@ -360,6 +367,14 @@ void black_box::add_module(std::uintptr_t address, const unwind::loaded_module& 
   std::memcpy(static_cast<char*>(content) + sizeof m, path.data(), path.size());
   modules_ = static_cast<std::uint64_t>(static_cast<char*>(content) - reinterpret_cast<char*>(header_));
   publish(content, box_record::content::module);
+}
+
+// Those of a forked child's parent, the oldest first: what a child has inherited need not be loaded any more.
+void black_box::copy_modules(const box_header* from, std::uint64_t at) {
+  if (at == 0) return;
+  const auto* const m = reinterpret_cast<const box_module*>(reinterpret_cast<const char*>(from) + at);
+  copy_modules(from, m->older);
+  put_module(*m, {reinterpret_cast<const char*>(m + 1), m->path_length});
 }
 
 // ---- the end ----

@@ -48,8 +48,9 @@ class black_box {
   void prepare();
   // The box of this process; it is another one when a child has made its own.
   [[nodiscard]] std::uint32_t epoch() const { return epoch_; }
-  // Copies the site's figures. False: there was no room for a new site: prepare() helps, unless the box is full.
-  bool write(call_site& site);
+  // Copies the site's figures. False: there was no room for a new site: prepare() helps, unless the box is full. `is_here`: the
+  // calling thread is on the site's path, so its modules stay while they are read.
+  bool write(call_site& site, bool is_here);
   void note_heap(const heap_bytes& now);
 
   // The calling process ends by exit() or _exit(). No effect in a child that has the parent's memory.
@@ -64,6 +65,8 @@ class black_box {
   void begin(void* base);
   void note_modules(const std::uintptr_t* frames, std::size_t count);
   void add_module(std::uintptr_t address, const unwind::loaded_module& found, std::string_view path);
+  void put_module(box_module m, std::string_view path);
+  void copy_modules(const box_header* from, std::uint64_t at);
   [[nodiscard]] void* reserve(std::size_t bytes);
   void remove_file() const;
 

@@ -72,18 +72,18 @@ black_box::heap_bytes heap_samples::prepare_box() {
   return {pages.in_use, pages.free_dirty + pages.ahead, metadata_.used()};
 }
 
-void heap_samples::write_box_locked(call_site& site, const black_box::heap_bytes& heap) {
+void heap_samples::write_box_locked(call_site& site, const black_box::heap_bytes& heap, bool is_here) {
   if (TARN_LIKELY(!box_.is_wanted())) return;
+  box_.write(site, is_here);
   // A child's new box gets the sites that it has inherited, as many at a time as there is room for.
   if (written_epoch_ != box_.epoch()) {
     bool is_complete = true;
     sites_.for_each([&](call_site& each) {
       const bool is_there = each.box_epoch == box_.epoch() || each.figures.live_samples == 0;
-      is_complete = is_complete && (is_there || box_.write(each));
+      is_complete = is_complete && (is_there || box_.write(each, false));
     });
     if (is_complete) written_epoch_ = box_.epoch();
   }
-  box_.write(site);
   box_.note_heap(heap);
 }
 
@@ -136,14 +136,14 @@ void heap_samples::record(live_sample* sample, const request& r, const std::uint
       site_count_.store(sites_.count(), std::memory_order_relaxed);
       if (site != nullptr) {
         link_locked(sample, r, site);
-        return write_box_locked(*site, heap);
+        return write_box_locked(*site, heap, true);
       }
     }
     memory = prepare_site(count);
     if (memory.site == nullptr) {
       const locked guard(*this);
       link_locked(sample, r, sites_.other());
-      return write_box_locked(*sites_.other(), heap);
+      return write_box_locked(*sites_.other(), heap, true);
     }
   }
 }
@@ -292,7 +292,7 @@ void heap_samples::remove(live_sample* sample) {
   {
     const locked guard(*this);
     unlink_locked(sample, now);
-    write_box_locked(*sample->site, heap);
+    write_box_locked(*sample->site, heap, false);
   }
   samples_.deallocate(sample);
 }
@@ -338,7 +338,7 @@ std::size_t heap_samples::deallocate(span* s, void* block) {
     if (sample == nullptr) return 0;
     announce_end(sample);
     unlink_locked(sample, now);
-    write_box_locked(*sample->site, heap);
+    write_box_locked(*sample->site, heap, false);
     if (sample->cells != nullptr) {
       leave_cells_locked(sample, emptied);
     } else {

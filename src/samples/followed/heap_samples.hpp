@@ -156,7 +156,8 @@ class heap_samples {
 
   // What the box is to get at the next change of figures. Call without the lock.
   black_box::heap_bytes prepare_box();
-  void write_box_locked(call_site& site, const black_box::heap_bytes& heap) TARN_REQUIRES(lock_);
+  void write_box_locked(call_site& site, const black_box::heap_bytes& heap, bool is_here)
+      TARN_REQUIRES(lock_);
   live_sample* new_sample();
   void record_here(live_sample* sample, const request& r);
   void record(live_sample* sample, const request& r, const std::uintptr_t* frames, std::size_t count);

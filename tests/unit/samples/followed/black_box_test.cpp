@@ -63,7 +63,7 @@ class black_box_test : public testing_support::folder_test {
   static std::uintptr_t here() { return reinterpret_cast<std::uintptr_t>(&records_in); }
   static bool write(black_box& box, call_site& site) {
     box.prepare();
-    return box.write(site);
+    return box.write(site, true);
   }
   static box_site copy_of(const found_record& record) {
     box_site copy;
@@ -140,8 +140,9 @@ TEST_F(black_box_test, a_child_makes_its_own) {
   const pid_t child = fork();
   if (child == 0) {
     one.site.figures.live_bytes = 6;
-    const bool nothing = box.write(one.site);  // before prepare(): it has none yet
-    const bool own = write(box, one.site);
+    const bool nothing = box.write(one.site, true);  // before prepare(): it has none yet
+    box.prepare();
+    const bool own = box.write(one.site, false);  // its module is the parent's
     _exit(nothing && own && box.epoch() == 2 ? 0 : 1);
   }
   int ended = 0;
@@ -176,7 +177,7 @@ TEST_F(black_box_test, without_a_folder_there_is_none) {
   EXPECT_FALSE(box.open("/nowhere"));
   EXPECT_FALSE(box.is_wanted());
   own_site one(1);
-  EXPECT_TRUE(box.write(one.site));
+  EXPECT_TRUE(box.write(one.site, true));
   box.end(0);
 }
 
