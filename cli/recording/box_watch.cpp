@@ -240,8 +240,10 @@ void box_watch::look(pid_t program) {
     }
     read(of, *box);
   }
+  // A process that is ending is shown in the topmost group (control groups of version 1).
   const std::string group = profiler::oom_kills_file(static_cast<std::uint32_t>(program));
-  if (!group.empty() && group != group_file_) {
+  const bool is_top = group.find("//") != std::string::npos;
+  if (!group.empty() && group != group_file_ && (group_file_.empty() || !is_top)) {
     group_file_ = group;
     kills_.fill({profiler::oom_kills(group), kills_[1].machine});
   }

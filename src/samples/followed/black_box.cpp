@@ -240,7 +240,7 @@ bool black_box::open(const char* folder) {
     complain(folder, "the kernel cannot tell a child from its parent (MADV_WIPEONFORK)", 0);
     return false;
   }
-  std::strcpy(folder_, folder);
+  std::memcpy(folder_, folder, std::strlen(folder) + 1);
   if (make_file(true)) return true;
   folder_[0] = '\0';
   return false;
