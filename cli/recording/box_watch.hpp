@@ -56,7 +56,8 @@ class box_watch {
     struct mark {
       std::uint64_t time_ns = 0;
       std::map<std::uint32_t, double> live;
-    } marks[2];
+    };
+    std::array<mark, 2> marks;
   };
   enum class shortage : std::uint8_t { none, machine, group };
 

@@ -160,9 +160,9 @@ std::string oom_kills_file(std::uint32_t process) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string kind = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
-    const std::string file = kind.empty()       ? "/sys/fs/cgroup" + group + "/memory.events"
-                             : kind == "memory" ? "/sys/fs/cgroup/memory" + group + "/memory.oom_control"
-                                                : "";
+    std::string file = kind.empty()       ? "/sys/fs/cgroup" + group + "/memory.events"
+                       : kind == "memory" ? "/sys/fs/cgroup/memory" + group + "/memory.oom_control"
+                                          : "";
     if (!file.empty() && access(file.c_str(), R_OK) == 0) return file;
   }
   return "";

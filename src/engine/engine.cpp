@@ -16,7 +16,7 @@
 #include "os/sandbox.hpp"
 
 // Of glibc, absent in other libcs.
-extern "C" [[gnu::weak]] int on_exit(void (*call)(int status, void* context), void* context) noexcept;
+extern "C" [[gnu::weak]] int on_exit(void (*)(int, void*), void*) noexcept;
 
 namespace tarn::engine {
 

@@ -8,10 +8,10 @@
 #include "tarn/malloc.h"
 
 extern "C" {
-[[noreturn]] TARN_API void _exit(int status) {
+TARN_API void _exit(int status) {
   tarn::engine::samples.box().end(status);
   tarn::rights::next<void(int)>(tarn::rights::call::exit_at_once)(status);
   __builtin_unreachable();
 }
-[[noreturn, gnu::alias("_exit")]] TARN_API void _Exit(int status) noexcept;
+[[gnu::alias("_exit")]] TARN_API void _Exit(int status) noexcept;
 }

@@ -31,7 +31,7 @@ namespace tarn {
 namespace {
 
 // So much is backed at a time.
-constexpr std::size_t step = 64 * kib;
+constexpr std::size_t backed_at_once = 64 * kib;
 // What a site of the deepest path with a module for each frame may take.
 constexpr std::size_t least_room = 32 * kib;
 // And at once where the kernel (before 5.14) does not back pages of a file when asked.
@@ -181,7 +181,7 @@ bool black_box::make_file(bool is_first) {
   }
   const char* problem = "the file cannot have 8 MiB";
   void* base = nullptr;
-  std::size_t backed = step;
+  std::size_t backed = backed_at_once;
   long result = os::system_call(SYS_ftruncate, descriptor, most_box_bytes);
   if (result >= 0) {
     problem = "there is no address space for it";
@@ -190,7 +190,7 @@ bool black_box::make_file(bool is_first) {
   }
   if (!os::is_error(result)) {
     base = reinterpret_cast<void*>(result);
-    grows_ = back_pages(base, 0, step);
+    grows_ = back_pages(base, 0, backed_at_once);
     if (!grows_) {
       problem = "the file system has no room";
       backed = fixed_bytes;
@@ -264,7 +264,7 @@ void black_box::prepare() {
   std::size_t backed = backed_.load(std::memory_order_relaxed);
   if (next_.load(std::memory_order_relaxed) + least_room <= backed || !grows_ || backed >= most_box_bytes)
     return;
-  const std::size_t to = std::min(backed + step, most_box_bytes);
+  const std::size_t to = std::min(backed + backed_at_once, most_box_bytes);
   if (!back_pages(header_, backed, to)) {
     grows_ = false;
     return;
