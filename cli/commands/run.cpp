@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // tarn run: starts a program on tarn, after making sure that it will really use it.
 #include <fmt/core.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.hpp"
@@ -17,6 +20,7 @@
 #include "cli/launch/preload_check.hpp"
 #include "cli/launch/program_target.hpp"
 #include "cli/launch/scratch_file.hpp"
+#include "cli/recording/box_watch.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/text.hpp"
@@ -34,12 +38,17 @@ constexpr exit_meaning run_exits[] = {program_exit,
 constexpr command_text run_text = {
     .name = "run",
     .summary = "Start a program on tarn.",
-    .usage = "tarn run [--stats] [--json] [--plan FILE] -- PROGRAM ARG...",
+    .usage =
+        "tarn run [--stats] [--json] -- PROGRAM ARG...\n"
+        "tarn run --plan FILE -- PROGRAM ARG...\n"
+        "tarn run --black-box DIR -- PROGRAM ARG...",
     .examples =
         "  tarn run -- python3 script.py    start it on tarn; exit status is its own\n"
         "  tarn run --stats -- make -j2     print time, memory and page faults at the end\n"
         "  tarn run --json -- ./server      the same figures as one JSON object on stderr\n"
-        "  tarn run --plan plan.json -- ./server    with what tarn advise --plan wrote\n",
+        "  tarn run --plan plan.json -- ./server    with what tarn advise --plan wrote\n"
+        "  tarn run --black-box /dev/shm/box -- ./server    if it is killed, say what its\n"
+        "                                                   memory held\n",
     .notes =
         "Refuses with a reason if tarn would have no effect: static, setuid, setgid and\n"
         "foreign programs, programs with a malloc of their own or with a sanitizer.\n",
@@ -135,6 +144,42 @@ int run_with_statistics(const program_target& target, const std::vector<std::str
   end_like(result.wait_status);
 }
 
+std::string box_folder(const std::string& given) {
+  std::error_code error;
+  std::filesystem::create_directories(given, error);
+  const std::filesystem::path folder = std::filesystem::canonical(given, error);
+  constexpr std::size_t longest = 255;  // of the option black_box
+  const bool is_long = folder.native().size() > longest;
+  if (error || is_long || access(folder.c_str(), W_OK | X_OK) != 0) {
+    throw cli_error(exit_code::usage,
+                    fmt::format("the folder of --black-box cannot be used: {}: {}", given,
+                                error     ? error.message()
+                                : is_long ? "its name has more than 255 characters"
+                                          : "no right to write"),
+                    "Name a folder in memory, such as /dev/shm/box.");
+  }
+  struct statfs where {};
+  if (statfs(folder.c_str(), &where) == 0 && where.f_type != TMPFS_MAGIC && where.f_type != RAMFS_MAGIC) {
+    print_note(
+        fmt::format("{} is not in memory: the system writes the black box to the disk now and then", given));
+  }
+  return folder;
+}
+
+[[noreturn]] void run_with_black_box(const std::string& folder, const program_target& target,
+                                     const std::vector<std::string>& words, environment variables) {
+  box_watch watch(folder);
+  watch.take_old();
+  variables.set("TARN_BLACK_BOX", folder);
+  const child_request request{.path = target.path, .arguments = words, .variables = std::move(variables)};
+  const foreground_look look{.interval_seconds = 0.05,
+                             .look = [&](pid_t program) { watch.look(program); },
+                             .ended = [&](int wait_status) { watch.ended(wait_status); }};
+  const foreground_result result = run_in_foreground(request, &look);
+  watch.finish();
+  end_like(result.wait_status);
+}
+
 }  // namespace
 
 int cmd_run(const std::vector<std::string>& words) {
@@ -150,6 +195,14 @@ int cmd_run(const std::vector<std::string>& words) {
       app.option("--plan FILE", plan, "Start the program with the changes of this plan instead")
           ->excludes(stats)
           ->excludes(as_json);
+  std::string box;
+  app.option(
+         "--black-box DIR", box,
+         "If the program does not end with status 0, or a process of it is killed: say what its memory held, and write that as "
+         "a profile into this folder, where each process keeps its box meanwhile")
+      ->excludes(stats)
+      ->excludes(as_json)
+      ->excludes(of_plan);
   app.add_flag("--trust-file", trusted,
                "Use a library or variables that the plan names, although they could run anything")
       ->needs(of_plan);
@@ -170,6 +223,7 @@ int cmd_run(const std::vector<std::string>& words) {
                                                 "tarn's malloc does not serve what it allocates by that");
     if (!note.empty()) print_note(note);
   }
+  if (!box.empty()) run_with_black_box(box_folder(box), target, line.program, std::move(variables));
   if (statistics || json) return run_with_statistics(target, line.program, std::move(variables), json);
   replace_by(target, line.program, std::move(variables));
 }

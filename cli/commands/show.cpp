@@ -83,7 +83,8 @@ std::vector<limited_option> declare_options(command& app, view_request& asked, s
   constexpr std::string_view sites = "--by sites", tree = "--by tree", rss = "--by rss", leaks = "--by leaks",
                              pinned = "--by pinned";
   std::vector<limited_option> options = {
-      {app.option("-m,--metric METRIC", asked.metric, "sites, tree: the metric to sort by (cost)",
+      {app.option("-m,--metric METRIC", asked.metric,
+                  "sites, tree: the metric to sort by (cost; of a black box live_bytes)",
                   one_of(metric_words())),
        {sites, tree}},
       {app.option("-n,--rows N", asked.rows,

@@ -255,7 +255,7 @@ std::string overview_man_page(std::span<const verb> verbs) {
       ".TP\n\\fBBROWSER\\fR\nThe program that \\fBtarn report \\-\\-open\\fR starts.\n"
       ".TP\n\\fBDEBUGINFOD_URLS\\fR\nServers that are asked for debugging information by build\\-id.\n"
       ".PP\n"
-      "Options of the library are variables, too: \\fBtarn doctor --options\\fR lists them.\n";
+      "Options of the library are variables, too:\n\\fBtarn doctor --options\\fR lists them.\n";
   page += exit_list(overview_exits);
   page += ".SH EXAMPLES\n" + literal_lines(overview_examples);
   return page + ".SH SEE ALSO\n" + pages + "\n";

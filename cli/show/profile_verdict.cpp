@@ -230,11 +230,29 @@ std::string render_memory_verdict(const profile& p) {
   return is_urgent ? in_columns(render_trouble(p, what)) : "";
 }
 
+// Of a process that had a black box: how it ended, and who held its memory.
+static std::string end_of_box(const profile& p) {
+  const trouble what = profiler::trouble_of(p);
+  const nlohmann::json* const end = profiler::member_in(p.meta, "exit");
+  const int status = end != nullptr ? static_cast<int>(profiler::number_in(*end, "status")) : 0;
+  std::string sentence = "it has ended, and nobody saw how";
+  if (what.kind == trouble_kind::death) {
+    sentence = profiler::sentence_of(what);
+  } else if (status != 0) {
+    sentence = fmt::format("it ended with status {}", status);
+  }
+  return sentence + "\n" + render_death(p, what) + render_memory_help(p, what);
+}
+
 summary summarise(const profile& p, const std::vector<profiler::advice>& actions, bool is_proven_next) {
   const trouble what = profiler::trouble_of(p);
   const profiler::cost all = profiler::cost_of_all(p);
   summary made;
   std::string& text = made.problem;
+  if (!profiler::has_costs(p)) {
+    text = end_of_box(p);
+    return made;
+  }
   text = what.kind == trouble_kind::time
              ? cost_line(p, all) + amount_line(p) + paying_lines(p, all) + memory_line(p, what)
              : render_trouble(p, what) + "  " + cost_line(p, all);
@@ -294,6 +312,13 @@ nlohmann::json verdict_as_json(const profile& p) {
           {"places", places},
           {"advice", advice},
           {"meta", p.meta}};
+}
+
+void print_box_verdict(const profile& p) {
+  const std::string text = fmt::format("tarn: {}, process {:.0f}: ", profiler::text_in(p.meta, "command"),
+                                       profiler::number_in(p.meta, "pid")) +
+                           end_of_box(p);
+  write_message(fold(in_columns(text), terminal_width(STDERR_FILENO)));
 }
 
 void print_verdict(const profile& p, bool is_proven_next) {

@@ -30,6 +30,8 @@ summary summarise(const profiler::profile& p, const std::vector<profiler::advice
 
 std::string render_verdict(const profiler::profile& p, bool is_proven_next = false);
 nlohmann::json verdict_as_json(const profiler::profile& p);
+// Of a profile made from a black box: how the process ended, and who held its memory. On stderr.
+void print_box_verdict(const profiler::profile& p);
 void print_verdict(const profiler::profile& p, bool is_proven_next = false);  // on stderr
 
 }  // namespace tarn::cli

@@ -207,6 +207,36 @@ std::string most_held(const profile& p) {
   return text.empty() ? "" : text + " (in full: tarn show --by rss FILE)\n";
 }
 
+namespace {
+
+std::string living_lines(const profile& p) {
+  std::vector<profiler::place_row> places = profiler::places_of(p);
+  std::stable_sort(places.begin(), places.end(),
+                   [](const profiler::place_row& left, const profiler::place_row& right) {
+                     return left.sum.live_bytes > right.sum.live_bytes;
+                   });
+  double all = 0;
+  for (const profiler::place_row& one : places) all += one.sum.live_bytes;
+  std::string text = fmt::format("  what lived at the end, {}, by place:\n", say_bytes(all));
+  const double sample_bytes = profiler::number_in(p.meta, "sample_bytes");
+  for (std::size_t index = 0; index < std::min(places.size(), most_growing); ++index) {
+    const profiler::place_row& one = places[index];
+    const double margin = profiler::margin_of(sample_bytes * one.sum.live_bytes);
+    if (one.sum.live_bytes < least_held * all) break;
+    text += held_line(say_estimate(base_unit::bytes, one.sum.live_bytes, margin),
+                      say_share(one.sum.live_bytes, all, margin), show_frame(one.where, 0));
+    text += hint_line(p, one.where, 30);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string render_death(const profile& p, const trouble& what) {
+  return (p.memory.rows.empty() ? living_lines(p) : render_held(p, p.memory.rows.back())) +
+         (what.growth && what.growth->is_live ? growing_lines(p, *what.growth) : "");
+}
+
 std::string render_trouble(const profile& p, const trouble& what) {
   std::string text = profiler::sentence_of(what) + "\n";
   if (!what.is_memory()) return text;

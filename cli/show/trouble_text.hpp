@@ -14,6 +14,8 @@ std::string render_trouble(const profiler::profile& p, const profiler::trouble& 
 
 // What was resident at the reading, in parts that add up, with the places of those that have some.
 std::string render_held(const profiler::profile& p, const profiler::memory_row& row);
+// The same of a process's end, and what grew. Without a reading of what was resident: what lived.
+std::string render_death(const profiler::profile& p, const profiler::trouble& what);
 
 // What would lower the memory, as far as the recording shows it; empty: nothing is known that would be worth it.
 std::string render_memory_help(const profiler::profile& p, const profiler::trouble& what);

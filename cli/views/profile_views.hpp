@@ -9,13 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "profiler/export/metrics.hpp"
+#include "profiler/model/profile.hpp"
+
 namespace tarn::cli {
 
 // What was asked for; a view reads what concerns it.
 struct view_request {
   std::string path;
-  std::string process;  // of a merged profile; empty: all
-  std::string metric = "cost";
+  std::string process;              // of a merged profile; empty: all
+  std::string metric;               // empty: what the profile is about
   std::string filter;               // in the function, the file or the type
   std::optional<std::size_t> rows;  // 0: all; none: as the view likes
   double least_percent = 1;
@@ -28,6 +31,8 @@ struct view_request {
   bool full_names = false;
   bool json = false;
 
+  // Throws cli_error if the profile has no such figures.
+  const profiler::metric& metric_for(const profiler::profile& p) const;
   // The number of rows to show, at most SIZE_MAX.
   std::size_t most_rows(std::size_t usual) const {
     return rows.value_or(usual) == 0 ? SIZE_MAX : rows.value_or(usual);

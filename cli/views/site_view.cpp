@@ -89,15 +89,17 @@ text_table table_of(const profile& p, const std::vector<site_line>& lines, const
   std::vector<std::string> headings;
   std::vector<std::size_t> by_priority;
   for (const metric& each : profiler::metrics()) {
+    if (!is_known(p, each)) continue;
     by_priority.insert(&each == &sort ? by_priority.begin() : by_priority.end(), headings.size());
     headings.emplace_back(each.name);
   }
   by_priority.push_back(headings.size());
   headings.emplace_back("type");
-  text_table table(std::move(headings), {profiler::metric_count});
+  text_table table(headings, {headings.size() - 1});
   for (const site_line& one : lines) {
     std::vector<table_cell> line;
     for (const metric& each : profiler::metrics()) {
+      if (!is_known(p, each)) continue;
       line.push_back(
           {profiler::say_estimate(each.unit, each.of(p, one.figures), margin_of(p, each, one.figures)),
            &each == &sort ? style::bold : style::plain});
@@ -138,6 +140,7 @@ nlohmann::json row_json(const profile& p, const site_line& line) {
       {"sites", line.sites}};
   nlohmann::json margins = nlohmann::json::object();
   for (const metric& each : profiler::metrics()) {
+    if (!is_known(p, each)) continue;
     row[std::string(each.name)] = each.of(p, line.figures);
     if (each.variance != nullptr) margins[std::string(each.name)] = margin_of(p, each, line.figures);
   }
@@ -190,9 +193,18 @@ std::string say_sum(const profile& p, const metric& sort, double shown, double t
 
 }  // namespace
 
+const metric& view_request::metric_for(const profile& p) const {
+  const std::string usual = profiler::has_costs(p) ? "cost" : "live_bytes";
+  const profiler::metric& found = *profiler::find_metric(metric.empty() ? usual : metric);
+  if (is_known(p, found)) return found;
+  throw cli_error(exit_code::refused,
+                  fmt::format("{} is of a black box, which has no figures for {}", path, metric),
+                  "It has allocations, bytes, live and live_bytes.");
+}
+
 int show_sites(const view_request& asked) {
-  const metric& sort = *profiler::find_metric(asked.metric);
   const profile p = load_for_command(asked.path, asked.process, profiler::profile_detail::figures);
+  const metric& sort = asked.metric_for(p);
   auto [lines, total] = lines_of(p, sort, asked.filter);
   const std::size_t found = lines.size();
   const auto sum_of = [](const auto begin, const auto end) {

@@ -131,12 +131,12 @@ void print_json(const call_tree& tree, const call_node& node, int depth) {
 
 int show_tree(const view_request& asked) {
   tree_settings settings;
-  settings.what = profiler::find_metric(asked.metric);
   settings.least = asked.least_percent / 100;
   settings.depth = asked.depth;
   settings.width = terminal_width(STDOUT_FILENO);
   settings.colour = wants_colour(STDOUT_FILENO);
   const profiler::profile p = load_for_command(asked.path, asked.process, profiler::profile_detail::figures);
+  settings.what = &asked.metric_for(p);
   const call_tree tree = call_tree::of(p, *settings.what, asked.inverted);
   const double processor = settings.what->unit == profiler::base_unit::ns ? profiler::processor_ns(p) : 0;
   settings.whole = processor > 0 ? processor : tree.root().value;

@@ -47,7 +47,7 @@ enum {
 
 typedef struct tarn_scope_options {
   size_t size;  /* sizeof(tarn_scope_options): later versions have more members at the end */
-  size_t limit; /* of charged memory; 0: none. At least 64 KiB. The memory of scopes inside counts, too */
+  size_t limit; /* of charged memory; 0: none. At least 128 KiB. The memory of scopes inside counts, too */
   int over;     /* TARN_SCOPE_FAIL … */
   unsigned wait_ms;
   /* Called without locks, in the scope, by the thread whose allocation of `bytes` does not fit. It may free memory, and

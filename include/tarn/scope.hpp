@@ -92,7 +92,7 @@ inline scope_entry enter(scope_handle scope) { return scope_entry(scope); }
 // ended.
 class scope {
  public:
-  // Throws std::bad_alloc, or std::invalid_argument for a limit below 64 KiB.
+  // Throws std::bad_alloc, or std::invalid_argument for a limit below 128 KiB.
   explicit scope(const char* name, const scope_options& options = {}) {
     tarn_scope_options all = TARN_SCOPE_OPTIONS;
     all.limit = options.limit;
@@ -106,7 +106,7 @@ class scope {
     handle_ = tarn_scope_begin(name, &all);
     if (handle_.instance != nullptr) return;
 #if defined(__cpp_exceptions)
-    if (errno == EINVAL) throw std::invalid_argument("tarn::scope: a limit below 64 KiB, or no name");
+    if (errno == EINVAL) throw std::invalid_argument("tarn::scope: a limit below 128 KiB, or no name");
 #endif
     detail::throw_bad_alloc();
   }

@@ -190,6 +190,8 @@ trouble trouble_of(const profile& p) {
   trouble what;
   const int signal = signal_in(p);
   what.signal = is_request_to_end(signal) ? 0 : signal;
+  what.is_oom_kill = flag_in(p.meta, "killed_for_memory");
+  what.is_perhaps_oom_kill = flag_in(p.meta, "perhaps_killed_for_memory");
   if (const nlohmann::json* end = member_in(p.meta, "exit"))
     what.status = static_cast<int>(number_in(*end, "status"));
   what.peak_bytes = peak_of(p);
@@ -220,8 +222,14 @@ const char* name_of(trouble_kind kind) {
 
 std::string sentence_of(const trouble& what) {
   if (what.kind == trouble_kind::death) {
-    return fmt::format("killed by signal {} ({})", what.signal, strsignal(what.signal)) + "; " +
-           peak_words(what) + limit_words(what);
+    const std::string by =
+        what.is_oom_kill
+            ? "the kernel, as memory had run out (OOM killer)"
+            : fmt::format("signal {} ({}){}", what.signal, strsignal(what.signal),
+                          what.is_perhaps_oom_kill
+                              ? ", perhaps by the kernel: it killed a process for lack of memory then"
+                              : "");
+    return "killed by " + by + (what.peak_bytes > 0 ? "; " + peak_words(what) : "") + limit_words(what);
   }
   if (what.kind == trouble_kind::growth) return growth_words(*what.growth);
   if (what.gave_up())

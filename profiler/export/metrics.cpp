@@ -58,6 +58,11 @@ constexpr std::array<metric, metric_count> all = {
 
 std::span<const metric> metrics() { return all; }
 
+bool is_known(const profile& p, const metric& what) {
+  return has_costs(p) || what.name == "allocations" || what.name == "bytes" || what.name == "live" ||
+         what.name == "live_bytes";
+}
+
 const metric* find_metric(std::string_view name) {
   const auto found =
       std::find_if(all.begin(), all.end(), [name](const metric& each) { return each.name == name; });

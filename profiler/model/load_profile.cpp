@@ -11,6 +11,7 @@
 
 #include "profiler/format/chunk.hpp"
 #include "profiler/format/table_file.hpp"
+#include "profiler/model/box_profile.hpp"
 #include "profiler/model/known_meta.hpp"
 #include "profiler/model/merge.hpp"
 #include "profiler/model/profile.hpp"
@@ -370,10 +371,22 @@ class loader {
 
 }  // namespace
 
-profile load_profile(const std::string& path, profile_detail detail) {
-  return loader(path).run(true, detail);
+namespace {
+
+profile load(const std::string& path, bool joined, profile_detail detail) {
+  if (!is_box(path)) return loader(path).run(joined, detail);
+  std::string problem;
+  const auto box = read_box(path, problem);
+  if (!box) throw profile_error(problem);
+  profile p = profile_of(*box);
+  make_printable(p);
+  return p;
 }
 
-profile load_parts(const std::string& path, profile_detail detail) { return loader(path).run(false, detail); }
+}  // namespace
+
+profile load_profile(const std::string& path, profile_detail detail) { return load(path, true, detail); }
+
+profile load_parts(const std::string& path, profile_detail detail) { return load(path, false, detail); }
 
 }  // namespace tarn::profiler

@@ -291,6 +291,9 @@ double other_faults_variance(const profile& p);
 // Processor time of the program without the recorder, the whole of all shares. 0: not known.
 double processor_ns(const profile& p);
 
+// False: of a black box, which knows what lives and nothing of times and page faults.
+bool has_costs(const profile& p);
+
 // Computes p.fit from the counters and all figures; to be called after these have changed.
 void fit_costs(profile& p);
 

@@ -26,6 +26,8 @@ void read_figures(const nlohmann::json& object, const char* name, Figures& figur
 
 }  // namespace
 
+bool has_costs(const profile& p) { return !flag_in(p.meta, "black_box"); }
+
 void set_meta(profile& p, nlohmann::json meta) {
   p.meta = std::move(meta);
   const std::string mode = text_in(p.meta, "mode");

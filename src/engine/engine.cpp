@@ -15,6 +15,9 @@
 #include "os/own_threads/thread.hpp"
 #include "os/sandbox.hpp"
 
+// Of glibc, absent in other libcs.
+extern "C" [[gnu::weak]] int on_exit(void (*)(int, void*), void*) noexcept;
+
 namespace tarn::engine {
 
 namespace {
@@ -92,10 +95,20 @@ void prepare() {
   register_fork_handlers();
 }
 
+// After the options: the profile may have been switched on with a rate of its own.
+void open_black_box() {
+  const char* const folder = options::black_box_folder();
+  if (folder == nullptr || !samples.box().open(folder)) return;
+  if (profile_samples.mean() == 0) options::set("profile", "on");
+  samples.box().note_mean(profile_samples.mean());
+  if (on_exit != nullptr) on_exit([](int status, void*) { samples.box().end(status); }, nullptr);
+}
+
 // Runs after the constructors of src/os, which have priority 101: warnings about options need what they record.
 [[gnu::constructor]] void prepare_at_load() {
   prepare();
   os::keep_own_library_loaded();
+  open_black_box();
   options::start_control();
 }
 

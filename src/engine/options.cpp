@@ -38,6 +38,7 @@ std::atomic<bool> keeps_deep_binding{false};
 std::atomic<background> background_value{background::automatic};
 constinit char statistics_path[longest_value] = "";
 constinit char profile_path[longest_value] = "";
+constinit char box_folder[longest_value] = "";
 // Under settings_lock.
 constinit char control_path[longest_control_folder + 1] = "";
 std::atomic<bool> control_wanted{false};
@@ -163,6 +164,7 @@ bool apply_profile(const char* value) {
   }
   engine::profile_samples.thinning().set(on);
   engine::profile_samples.set_mean(mean);
+  engine::samples.box().note_mean(mean);
   return true;
 }
 
@@ -172,6 +174,9 @@ bool apply_path(const char* value, char* to) {
   const bool off = std::strcmp(value, "off") == 0;
   std::memcpy(to, off ? "" : value, off ? 1 : std::strlen(value) + 1);
   return true;
+}
+bool apply_black_box(const char* value) {
+  return (*value == '/' || std::strcmp(value, "off") == 0) && apply_path(value, box_folder);
 }
 bool apply_profile_file(const char* value) { return apply_path(value, profile_path); }
 bool apply_statistics(const char* value) { return apply_path(value, statistics_path); }
@@ -280,6 +285,10 @@ constexpr entry table[] = {
     {"profile_file", "off", "off or a file's path",
      "where each process writes its heap profile when it exits: the path, a dot and its process id",
      apply_profile_file, false},
+    {"black_box", "off", "off or a folder's absolute path",
+     "where each process keeps a file with its heap profile while it runs, which stays if it is killed or crashes: in "
+     "memory, such as /dev/shm; the profile is switched on",
+     apply_black_box, false},
     {"scopes", "unchecked", "unchecked or checked",
      "whether blocks that outlive their scope (tarn/scope.h) become inaccessible, so that their use ends the process "
      "with a message that names the scope",
@@ -417,6 +426,7 @@ os::mutex& lock() TARN_RETURNS_LOCK(settings_lock) { return settings_lock; }
 std::int64_t decay_ms() { return decay_value.load(std::memory_order_relaxed); }
 bool deep_binding_is_kept() { return keeps_deep_binding.load(std::memory_order_relaxed); }
 background background_choice() { return background_value.load(std::memory_order_relaxed); }
+const char* black_box_folder() { return box_folder[0] == '\0' ? nullptr : box_folder; }
 const char* profile_at_exit() { return profile_path[0] == '\0' ? nullptr : profile_path; }
 bool control_is_wanted() { return control_wanted.load(std::memory_order_relaxed); }
 unsigned control_setting() { return control_settings.load(std::memory_order_relaxed); }

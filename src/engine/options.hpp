@@ -46,6 +46,8 @@ void copy_control_folder(char (&out)[longest_control_folder + 1]);
 void start_control();
 // Where to write statistics at exit: "stderr" or a path; null: nowhere.
 const char* statistics_at_exit();
+// Where the process's black box lies (samples/followed/black_box.hpp); null: it has none.
+const char* black_box_folder();
 // Where the heap profile goes at exit; null: nowhere.
 const char* profile_at_exit();
 

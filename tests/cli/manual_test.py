@@ -126,7 +126,7 @@ MEANINGS = {
     # the program that is started
     "its standard input": ("--stdin", "FILE"), "its output is shown": ("--show-output", ""), "its output goes to a file": ("--program-output", "FILE"),
     "any end is success": ("-i,--ignore-failure", ""), "its load": ("--load", "COMMAND"), "another build of it": ("--with-build", "COMMAND"),
-    "ready by port": ("--ready-port", "PORT"), "ready by command": ("--ready-command", "COMMAND"), "figures at its end": ("-s,--stats", ""),
+    "ready by port": ("--ready-port", "PORT"), "ready by command": ("--ready-command", "COMMAND"), "figures at its end": ("-s,--stats", ""), "what it held when it was killed": ("--black-box", "DIR"),
     # recording
     "what is recorded": ("--mode", "MODE"), "distance of samples": ("--sample", "SIZE"), "no single events": ("--no-events", ""),
     "where names are": ("--debug-path", "FOLDER"), "recorded later": ("--paused", ""), "proven at once": ("--prove", ""),

@@ -58,7 +58,7 @@ class scoped_blocks {
     scope_options options;
     const unsigned budget = in.byte() % 8;
     in_use.is_bounded = budget != 0;
-    if (in_use.is_bounded) options.limit = (std::size_t{64} << 10) << budget % 6;
+    if (in_use.is_bounded) options.limit = (std::size_t{128} << 10) << budget % 5;
     in_use.scope.emplace("fuzz", options);
   }
   void take(input& in, const place& in_use, std::uint64_t number) {

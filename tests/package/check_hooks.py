@@ -22,7 +22,7 @@ IN_HOOKS = {
         tarn_memalign tarn_aligned_alloc tarn_posix_memalign tarn_valloc tarn_pvalloc tarn_pool_of tarn_pool_allocate_slow
         tarn_pool_deallocate_slow tarn_buffer_pool_of tarn_buffer_get tarn_buffer_give_back""",
     # Beside the engine's other folders, whose imports check_libraries.py lists.
-    "sampling": "memcpy memmove memset memcmp getauxval",
+    "sampling": "memchr memcpy memmove memset memcmp strlen getauxval",
 }
 # Called only when the library is loaded or attached, at the process's end, or without memory; find_module's
 # dl_iterate_phdr also in hooks, but only with glibc 2.34.

@@ -22,16 +22,16 @@ OPERATORS = [
         (("dlPv", "daPv"), ("", "RKSt9nothrow_t", "m", "St11align_val_t", "mSt11align_val_t",
                             "St11align_val_tRKSt9nothrow_t")))
     for operator in operators for arguments in forms]
-# src/background/rights: the calls that change a thread's rights, before which the engine's background thread must end, and vfork.
+# src/background/rights: the calls that change a thread's rights, before which the engine's background thread must end, vfork, and _exit.
 GATES = """
     setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups setfsuid setfsgid capset prctl unshare
-    setns close_range clone _Fork syscall vfork __vfork""".split()
+    setns close_range clone _Fork syscall vfork __vfork _exit _Exit""".split()
 # The functions that the engine may import from libc. The background thread has none of libc's thread-local data, and a
 # library of the program may replace any of these functions, so that thread may call only those of the first line.
 IMPORTS = """
     memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp getauxval sched_yield sysconf
     __errno_location __environ environ __progname_full program_invocation_name secure_getenv fprintf
-    __register_atfork __cxa_atexit dlsym dl_iterate_phdr madvise munmap sigaction sigemptyset sigfillset
+    __register_atfork __cxa_atexit on_exit dlsym dl_iterate_phdr madvise munmap sigaction sigemptyset sigfillset
     pthread_attr_destroy pthread_attr_init pthread_attr_setdetachstate pthread_create pthread_key_create
     pthread_mutex_lock pthread_mutex_unlock pthread_setspecific pthread_sigmask""".split()
 PUBLIC = """

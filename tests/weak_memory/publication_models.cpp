@@ -88,6 +88,9 @@ const registered engine("publication.engine_ready", {"acquire", "release", "seco
 
 // measured_prices() of src/fronts/buffers/buffer_memory.cpp: one thread measures; the others do not wait for the result, and
 // do without it until it is there.
+// begin() and is_own() of black_box, in a forked child: the others do without a box meanwhile.
+// Covers: src/samples/followed/black_box.cpp: sentinel_.store release
+// Covers: src/samples/followed/black_box.hpp: sentinel_.load acquire
 // Covers: src/fronts/buffers/buffer_memory.cpp: progress.compare_exchange_strong acquire, progress.load acquire,
 // Covers: src/fronts/buffers/buffer_memory.cpp: progress.store release
 model measured_once() {

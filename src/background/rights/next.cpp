@@ -39,7 +39,7 @@ constexpr const char* names[calls] = {"setuid",   "setgid",      "seteuid",   "s
 #if defined(__x86_64__)
                                       "ioperm",   "iopl",
 #endif
-                                      "vfork"};
+                                      "vfork",    "_exit"};
 
 static_assert(names[calls - 1] != nullptr);
 

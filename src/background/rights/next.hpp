@@ -34,7 +34,9 @@ enum class call : std::size_t {
   ioperm,
   iopl,
 #endif
-  vfork,  // last: the others affect rights
+  // These do not affect rights.
+  vfork,
+  exit_at_once,  // _exit
   count
 };
 

@@ -17,7 +17,16 @@ constinit engine::front_registry<scope_instance, scope_bin> scopes{os::lock_rank
 
 namespace {
 
-constexpr std::size_t least_budget = 64 * kib;
+constexpr std::size_t least_budget = 128 * kib;
+// An empty scope has room for a block of any size up to its limit.
+constexpr bool has_room_for_each_class() {
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    const std::size_t span_bytes = std::size_t{class_info(c).span_pages} << page_shift;
+    if (class_info(c).size <= least_budget && span_bytes > least_budget) return false;
+  }
+  return true;
+}
+static_assert(has_room_for_each_class());
 
 // The structures. Their locks are taken in this order: highest number first.
 constinit os::mutex cores_lock{os::lock_rank::scopes};

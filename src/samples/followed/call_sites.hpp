@@ -50,6 +50,9 @@ struct call_site {
   std::uint64_t hash = 0;
   std::uint32_t number = 0;  // from 1 in the order of their first samples; 0: the site of other paths
   std::uint32_t count = 0;   // frames
+  // Where the figures lie in the black box of this epoch (black_box.hpp).
+  std::uint32_t box_at = 0;
+  std::uint32_t box_epoch = 0;
   // Return addresses, innermost first; without the allocator's own.
   const std::uintptr_t* frames = nullptr;
 };
@@ -81,6 +84,12 @@ class call_sites {
   void for_each(Visit visit) const {
     visit(other_);
     for (std::size_t i = 0; i < count_; ++i) visit(std::as_const(*in_order_[i]));
+  }
+  // The same, for what is no figure.
+  template <class Visit>
+  void for_each(Visit visit) {
+    visit(other_);
+    for (std::size_t i = 0; i < count_; ++i) visit(*in_order_[i]);
   }
   [[nodiscard]] std::size_t count() const { return count_; }
 

@@ -65,6 +65,28 @@ live_sample* heap_samples::new_sample() {
   return memory != nullptr ? new (memory) live_sample{} : nullptr;
 }
 
+black_box::heap_bytes heap_samples::prepare_box() {
+  if (TARN_LIKELY(!box_.is_wanted())) return {};
+  box_.prepare();
+  const page_heap_stats pages = central_.heap().stats();
+  return {pages.in_use, pages.free_dirty + pages.ahead, metadata_.used()};
+}
+
+void heap_samples::write_box_locked(call_site& site, const black_box::heap_bytes& heap, bool is_here) {
+  if (TARN_LIKELY(!box_.is_wanted())) return;
+  box_.write(site, is_here);
+  // A child's new box gets the sites that it has inherited, as many at a time as there is room for.
+  if (written_epoch_ != box_.epoch()) {
+    bool is_complete = true;
+    sites_.for_each([&](call_site& each) {
+      const bool is_there = each.box_epoch == box_.epoch() || each.figures.live_samples == 0;
+      is_complete = is_complete && (is_there || box_.write(each, false));
+    });
+    if (is_complete) written_epoch_ = box_.epoch();
+  }
+  box_.note_heap(heap);
+}
+
 void heap_samples::link_locked(live_sample* sample, const request& r, call_site* site) {
   sample->site = site;
   sample->requested = r.requested;
@@ -103,6 +125,7 @@ void heap_samples::record(live_sample* sample, const request& r, const std::uint
   count -= own;
   const std::uint64_t hash = call_sites::hash_of(frames, count);
   sample->born_ns = os::now_ns();
+  const black_box::heap_bytes heap = prepare_box();
   for (call_sites::memory memory;;) {
     {
       const locked guard(*this);
@@ -111,12 +134,16 @@ void heap_samples::record(live_sample* sample, const request& r, const std::uint
       if (site == nullptr && !can_add) site = sites_.other();
       if (site == nullptr && memory.site != nullptr) site = sites_.add(memory, hash, frames, count);
       site_count_.store(sites_.count(), std::memory_order_relaxed);
-      if (site != nullptr) return link_locked(sample, r, site);
+      if (site != nullptr) {
+        link_locked(sample, r, site);
+        return write_box_locked(*site, heap, true);
+      }
     }
     memory = prepare_site(count);
     if (memory.site == nullptr) {
       const locked guard(*this);
-      return link_locked(sample, r, sites_.other());
+      link_locked(sample, r, sites_.other());
+      return write_box_locked(*sites_.other(), heap, true);
     }
   }
 }
@@ -261,9 +288,11 @@ void heap_samples::remove_large_slow(span* s) {
 
 void heap_samples::remove(live_sample* sample) {
   const std::int64_t now = os::now_ns();
+  const black_box::heap_bytes heap = prepare_box();
   {
     const locked guard(*this);
     unlink_locked(sample, now);
+    write_box_locked(*sample->site, heap, false);
   }
   samples_.deallocate(sample);
 }
@@ -300,6 +329,7 @@ void heap_samples::leave_cells_locked(live_sample* sample, sample_cells*& emptie
 
 std::size_t heap_samples::deallocate(span* s, void* block) {
   const std::int64_t now = os::now_ns();
+  const black_box::heap_bytes heap = prepare_box();
   live_sample* sample = nullptr;
   sample_cells* emptied = nullptr;
   {
@@ -308,6 +338,7 @@ std::size_t heap_samples::deallocate(span* s, void* block) {
     if (sample == nullptr) return 0;
     announce_end(sample);
     unlink_locked(sample, now);
+    write_box_locked(*sample->site, heap, false);
     if (sample->cells != nullptr) {
       leave_cells_locked(sample, emptied);
     } else {

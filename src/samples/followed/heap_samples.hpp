@@ -22,6 +22,7 @@
 #include "os/mutex.hpp"
 #include "pages/page_map.hpp"
 #include "samples/byte_samples.hpp"
+#include "samples/followed/black_box.hpp"
 #include "samples/followed/call_sites.hpp"
 #include "samples/followed/sample_cells.hpp"
 #include "slots/central.hpp"
@@ -118,6 +119,9 @@ class heap_samples {
   [[nodiscard]] std::size_t live_count() const { return live_count_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t site_count() const { return site_count_.load(std::memory_order_relaxed); }
 
+  // The figures of call sites are copied into it from now on, so that they outlive the process.
+  black_box& box() { return box_; }
+
   void walk_store_locks(const os::lock_walk& walk) {
     walk.visit(samples_.lock());
     walk.visit(cell_store_.lock());
@@ -150,6 +154,10 @@ class heap_samples {
     heap_samples& samples_;
   };
 
+  // What the box is to get at the next change of figures. Call without the lock.
+  black_box::heap_bytes prepare_box();
+  void write_box_locked(call_site& site, const black_box::heap_bytes& heap, bool is_here)
+      TARN_REQUIRES(lock_);
   live_sample* new_sample();
   void record_here(live_sample* sample, const request& r);
   void record(live_sample* sample, const request& r, const std::uintptr_t* frames, std::size_t count);
@@ -180,6 +188,8 @@ class heap_samples {
   metadata_pool cell_store_{sizeof(sample_cells), cache_line};
 
   os::mutex lock_{os::lock_rank::samples};
+  black_box box_;
+  std::uint32_t written_epoch_ TARN_GUARDED_BY(lock_) = 0;  // of the box that has all sites
   call_sites sites_ TARN_GUARDED_BY(lock_);
   sample_owner* owners_ TARN_GUARDED_BY(lock_) = nullptr;
   sample_owner nobody_ TARN_GUARDED_BY(lock_);

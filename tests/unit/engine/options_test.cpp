@@ -37,10 +37,10 @@ std::string value_of(const std::string& name) {
 
 TEST(options, the_table_is_complete_and_ends) {
   const auto options = all_options();
-  EXPECT_EQ(options.size(), 14U);
+  EXPECT_EQ(options.size(), 15U);
   for (const char* name :
        {"decay_ms", "cache_budget", "large_cache", "limit", "huge_pages", "background", "cpu_caches",
-        "deep_binding", "guarded", "profile", "profile_file", "scopes", "stats", "control"}) {
+        "deep_binding", "guarded", "profile", "profile_file", "black_box", "scopes", "stats", "control"}) {
     ASSERT_EQ(options.count(name), 1U) << name;
     EXPECT_NE(std::string(options.at(name).meaning), "");
     EXPECT_NE(std::string(options.at(name).accepts), "");
@@ -201,7 +201,7 @@ TEST(options, an_unknown_name_in_the_environment_is_reported_with_those_there_ar
       text.find(
           "tarn: TARN_DECAY is not an option and is ignored; the options are TARN_DECAY_MS, "
           "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_LIMIT, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_CPU_CACHES, TARN_DEEP_BINDING, TARN_GUARDED, "
-          "TARN_PROFILE, TARN_PROFILE_FILE, TARN_SCOPES, TARN_STATS, TARN_CONTROL\n"),
+          "TARN_PROFILE, TARN_PROFILE_FILE, TARN_BLACK_BOX, TARN_SCOPES, TARN_STATS, TARN_CONTROL\n"),
       std::string::npos)
       << text;
   EXPECT_NE(text.find("tarn: TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE is not an option"),

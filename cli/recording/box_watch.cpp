@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: MIT
+#include "cli/recording/box_watch.hpp"
+
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "cli/launch/child_process.hpp"
+#include "cli/recording/recording_setup.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/profile_verdict.hpp"
+#include "profiler/analyze/symbols.hpp"
+#include "profiler/collect/process_summary.hpp"
+#include "profiler/format/printable.hpp"
+#include "profiler/model/known_meta.hpp"
+#include "profiler/model/recorded_command.hpp"
+#include "profiler/model/store_profile.hpp"
+#include "profiler/proc/proc_status.hpp"
+#include "profiler/proc/process_maps.hpp"
+
+namespace fs = std::filesystem;
+
+namespace tarn::cli {
+
+namespace {
+
+using profiler::box_content;
+using profiler::counter_row;
+using profiler::memory_row;
+using profiler::profile;
+
+constexpr double least_seconds_between_looks = 0.05;
+constexpr double most_seconds_between_looks = 0.5;
+// Looks may take this part of the time.
+constexpr double look_part = 0.01;
+constexpr std::size_t most_splits = 1024;
+// What a process must hold to be told of if nobody knows how it ended.
+constexpr double noticeable_bytes = 1 << 20;
+constexpr std::size_t longest_name = 100;
+constexpr const char* taken = ".taken";
+
+std::uint64_t since_start(const box_content& box) {
+  const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  const auto now_ns = static_cast<std::uint64_t>(now.count());
+  return now_ns - std::min(now_ns, box.start_ns);
+}
+
+// PID-TICKS.box
+bool split_name(const fs::path& path, std::uint32_t& process, std::uint64_t& ticks) {
+  const std::string name = path.filename();
+  const char* const end = name.data() + name.size();
+  const auto first = std::from_chars(name.data(), end, process);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') return false;
+  const auto second = std::from_chars(first.ptr + 1, end, ticks);
+  return second.ec == std::errc() &&
+         std::string_view(second.ptr, static_cast<std::size_t>(end - second.ptr)) == ".box";
+}
+
+bool is_alive(std::uint32_t process, std::uint64_t start_ticks) {
+  const auto now = profiler::read_process(process);
+  return now && now->start_ticks == start_ticks && !now->has_ended();
+}
+
+std::string target_of(const std::string& link) {
+  std::error_code error;
+  return fs::read_symlink(link, error).string();
+}
+
+// The id, in this process's namespace, of the process that knows itself by another one; 0: it is not here.
+std::uint32_t find_here(std::uint32_t inner, std::uint64_t start_ticks) {
+  for (const std::uint32_t each : profiler::numbers_in("/proc")) {
+    const auto now = profiler::read_process(each);
+    if (!now || now->start_ticks != start_ticks) continue;
+    const std::string ids = profiler::status_line(profiler::proc_text(each, "status"), "NSpid");
+    if (ids.substr(ids.find_last_of(" \t") + 1) == std::to_string(inner)) return each;
+  }
+  return 0;
+}
+
+// The file that the process executes, whatever has become of its name.
+std::array<std::uint64_t, 2> image_of(std::uint32_t process) {
+  struct stat found {};
+  if (stat(fmt::format("/proc/{}/exe", process).c_str(), &found) != 0) return {};
+  return {found.st_dev, found.st_ino};
+}
+
+open_file handle_of(std::uint32_t process) {
+  return open_file(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+}
+
+// How a process has ended, also one that somebody else has waited for. Empty: it runs, or the kernel does not tell.
+std::optional<int> end_by(const open_file& handle) {
+  struct {
+    std::uint64_t mask = 1U << 3;  // PIDFD_INFO_EXIT
+    std::uint64_t group = 0;
+    std::uint32_t ids[11] = {};
+    std::int32_t exit_code = 0;
+  } info;
+  static_assert(sizeof info == 64);
+  constexpr unsigned long get_info = _IOC(_IOC_READ | _IOC_WRITE, 0xff, 11, sizeof info);
+  if (handle.number() < 0 || ioctl(handle.number(), get_info, &info) != 0 || (info.mask & (1U << 3)) == 0)
+    return std::nullopt;
+  return info.exit_code;
+}
+
+std::vector<std::string> boxes_in(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    std::uint32_t process = 0;
+    std::uint64_t ticks = 0;
+    if (split_name(entry.path(), process, ticks)) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+// What is resident, by kind; what has no file and is no stack is all `mapped`, until split_anonymous().
+std::optional<memory_row> split_of(std::uint32_t process, std::uint64_t time_ns) {
+  const auto mappings = profiler::read_mappings(process);
+  if (!mappings) return std::nullopt;
+  memory_row row;
+  row.time_ns = time_ns;
+  row.resident_bytes = profiler::resident_bytes_of(process);
+  for (const profiler::mapping& one : *mappings) {
+    const double in_files = one.resident_bytes - one.anonymous_bytes;
+    if (one.name.starts_with("[stack")) {
+      row.stacks += one.resident_bytes;
+    } else if (one.shared) {
+      row.shared += one.resident_bytes;
+    } else if (one.is_file()) {
+      row.files += in_files;
+      row.written += one.anonymous_bytes;
+    } else {
+      row.mapped += one.resident_bytes;
+    }
+  }
+  return row;
+}
+
+// What of it is malloc's, and what of that lives. malloc's pages in use may not all be resident, and what lives is an estimate:
+// each is bounded by the whole that it is a part of.
+void split_anonymous(memory_row& row, const box_content& box) {
+  const double all = row.live + row.kept + row.mapped;
+  const double of_malloc = std::min(all, box.heap_in_use + box.heap_free);
+  row.live = std::min(box.live_bytes(), std::max(0.0, of_malloc - box.heap_free));
+  row.kept = of_malloc - row.live;
+  row.mapped = all - of_malloc;
+  row.live_variance = box.bytes_per_sample() * row.live;
+}
+
+// For a file's name.
+std::string name_of(const box_content& box) {
+  std::string name =
+      profiler::printable(profiler::process_name(box.arguments, box.program)).substr(0, longest_name);
+  if (name.starts_with('.')) name.front() = '_';
+  return fmt::format("{}-{}", name, box.process);
+}
+
+}  // namespace
+
+box_watch::box_watch(std::string folder) : folder_(std::move(folder)), begun_(monotonic_seconds()) {
+  kills_.fill({0, profiler::oom_kills()});
+}
+
+bool box_watch::is_program(const readings& of) const {
+  return main_ != 0 && static_cast<pid_t>(of.process) == main_;
+}
+
+// A box that is new, or of another image of its process.
+void box_watch::meet(readings& of, const box_content& box) const {
+  of = readings();
+  of.start_ticks = box.start_ticks;
+  of.start_ns = box.start_ns;
+  const std::string own = target_of("/proc/self/ns/pid");
+  const bool is_near = box.pid_namespace == 0 || own == fmt::format("pid:[{}]", box.pid_namespace);
+  of.process = is_near ? box.process : find_here(box.process, box.start_ticks);
+  if (of.process == 0 || !is_alive(of.process, of.start_ticks)) return;
+  of.handle = handle_of(of.process);
+  const std::string program = target_of(fmt::format("/proc/{}/exe", of.process));
+  if (program == box.program) of.image = image_of(of.process);
+}
+
+void box_watch::read(readings& of, const box_content& box) {
+  const auto status = profiler::read_process(of.process);
+  if (!status || status->start_ticks != of.start_ticks || status->has_ended()) return;
+  counter_row row;
+  row.time_ns = since_start(box);
+  row.resident_bytes = status->resident_bytes;
+  row.live_bytes = box.live_bytes();
+  row.live = box.live_blocks();
+  row.faults = status->minor_faults;
+  row.major_faults = status->major_faults;
+  row.user_ns = status->user_ns;
+  row.system_ns = status->system_ns;
+  of.counters_line.add(of.counters, row);
+  of.peak_resident = std::max(of.peak_resident, profiler::peak_resident_of(of.process));
+  if (row.time_ns >= 2 * of.marks[1].time_ns) {
+    of.marks[0] = std::exchange(of.marks[1], {row.time_ns, {}});
+    for (const auto& one : box.sites)
+      of.marks[1].live[one.figures.number] = static_cast<double>(one.figures.live_bytes);
+  }
+  auto split = split_of(of.process, row.time_ns);
+  if (!split) return;
+  split_anonymous(*split, box);
+  of.memory.push_back(*split);
+  if (of.memory.size() > most_splits) of.memory.erase(of.memory.begin(), of.memory.begin() + most_splits / 2);
+}
+
+void box_watch::look(pid_t program) {
+  const double begin = monotonic_seconds();
+  if (begin < next_look_) return;
+  main_ = program;
+  for (const std::string& path : boxes_in(folder_)) {
+    std::string problem;
+    const auto box = profiler::read_box(path, problem);
+    if (!box) continue;
+    readings& of = known_[path];
+    if (of.start_ns != box->start_ns) meet(of, *box);
+    // The process has become another program, which has no box: the one before it has ended well.
+    const auto now = image_of(of.process);
+    if (of.image[1] != 0 && now[1] != 0 && now != of.image && is_alive(of.process, of.start_ticks)) {
+      unlink(path.c_str());
+      known_.erase(path);
+      continue;
+    }
+    read(of, *box);
+  }
+  // A process that is ending is shown in the topmost group (control groups of version 1).
+  const std::string group = profiler::oom_kills_file(static_cast<std::uint32_t>(program));
+  const bool is_top = group.find("//") != std::string::npos;
+  if (!group.empty() && group != group_file_ && (group_file_.empty() || !is_top)) {
+    group_file_ = group;
+    kills_.fill({profiler::oom_kills(group), kills_[1].machine});
+  }
+  kills_ = {kills_[1], {profiler::oom_kills(group_file_), profiler::oom_kills()}};
+  take_ended(false);
+  const double end = monotonic_seconds();
+  next_look_ =
+      end + std::max((end - begin) / look_part, std::clamp((end - begun_) / 10, least_seconds_between_looks,
+                                                           most_seconds_between_looks));
+}
+
+// Since the last look but one: the last may have come between the kill and the news of it.
+box_watch::shortage box_watch::shortage_since() const {
+  if (!group_file_.empty() && profiler::oom_kills(group_file_) > kills_[0].group) return shortage::group;
+  return profiler::oom_kills() > kills_[0].machine ? shortage::machine : shortage::none;
+}
+
+std::optional<int> box_watch::end_of(const readings& of) const {
+  return is_program(of) ? main_status_ : end_by(of.handle);
+}
+
+bool box_watch::is_worth_telling(const readings& of, const box_content& box) const {
+  if (const auto end = end_of(of))
+    return WIFEXITED(*end) ? is_program(of) && WEXITSTATUS(*end) != 0
+                           : !profiler::is_request_to_end(WTERMSIG(*end));
+  // Many a helper ends by exit(1), and means nothing by it.
+  return !box.status && (box.live_bytes() >= noticeable_bytes || shortage_since() == shortage::group);
+}
+
+profile box_watch::profile_from(const readings& of, const box_content& box) const {
+  profile p = profiler::profile_of(box);
+  nlohmann::json meta = p.meta;
+  meta.update(describe_place({}));
+  meta["refused"] = p.meta["refused"];
+  meta["command"] = profiler::process_name(box.arguments, box.program);
+  const double live = box.live_bytes();
+  p.counters = of.counters;
+  p.memory.rows = of.memory;
+  if (!p.counters.empty()) {
+    // What lived at the end is exact to the last sample; the rest is of the last look.
+    counter_row last = p.counters.back();
+    last.time_ns += 1;
+    last.live_bytes = live;
+    last.live = box.live_blocks();
+    p.counters.push_back(last);
+  }
+  if (!p.memory.rows.empty()) {
+    memory_row last = p.memory.rows.back();
+    last.time_ns += 1;
+    // malloc's growth since the last look was resident, too: what a program asks for, it writes.
+    const double grown = std::max(0.0, box.heap_in_use + box.heap_free - last.live - last.kept - last.mapped);
+    last.mapped += grown;
+    last.resident_bytes += grown;
+    split_anonymous(last, box);
+    p.memory.rows.push_back(last);
+    const double fit = live > 0 ? last.live / live : 0;
+    for (std::size_t site = 0; site < p.sites.size(); ++site) {
+      const double bytes = fit * p.sites[site].figures.live_bytes;
+      if (bytes > 0)
+        p.memory.parts.push_back({last.time_ns, "live", "", static_cast<std::uint32_t>(site + 1), bytes,
+                                  box.bytes_per_sample() * bytes});
+    }
+  }
+  const std::uint64_t end_ns = p.counters.empty() ? 0 : p.counters.back().time_ns;
+  meta["duration_ns"] = end_ns;
+  meta["peak_resident_bytes"] = of.peak_resident;
+  // A mark lies between a quarter and three quarters of the time.
+  const auto& mark = of.marks[4 * of.marks[1].time_ns <= 3 * end_ns ? 1 : 0];
+  meta["growth_from_ns"] = mark.time_ns;
+  for (std::size_t site = 0; site < p.sites.size(); ++site) {
+    const auto found = mark.live.find(box.sites[site].figures.number);
+    p.sites[site].figures.earlier_live_bytes = found != mark.live.end() ? found->second : 0;
+  }
+  if (const auto end = end_of(of)) {
+    meta["exit"] = WIFEXITED(*end) ? nlohmann::json({{"status", WEXITSTATUS(*end)}})
+                                   : nlohmann::json({{"signal", WTERMSIG(*end)}});
+    if (WIFSIGNALED(*end) && WTERMSIG(*end) == SIGKILL) {
+      const shortage was = shortage_since();
+      if (was == shortage::group) meta["killed_for_memory"] = true;
+      if (was == shortage::machine) meta["perhaps_killed_for_memory"] = true;
+    }
+  }
+  profiler::set_meta(p, std::move(meta));
+  return p;
+}
+
+// False: it could not be written, and a note says why.
+bool box_watch::write(const profile& p, const std::string& name) const {
+  const std::string beginning = folder_ + "/" + name;
+  for (int number = 1;; ++number) {
+    const std::string file = number == 1 ? beginning + ".prof" : fmt::format("{}-{}.prof", beginning, number);
+    try {
+      profiler::table_writer out(file, profiler::table_writer::start::fresh);
+      profiler::store_profile(out, p);
+      print_message("  next: tarn report {}\n", profiler::printable(file));
+      return true;
+    } catch (const profiler::file_exists&) {
+    } catch (const profiler::profile_error& error) {
+      print_note(fmt::format("no profile was written, and the box stays: {}", error.what()));
+      std::error_code ignored;
+      if (fs::is_empty(file, ignored)) unlink(file.c_str());
+      return false;
+    }
+  }
+}
+
+void box_watch::take(const std::string& path, const readings& of) {
+  std::string problem;
+  const auto box = profiler::read_box(path, problem);
+  if (!box) {
+    if (no_boxes_.insert(path).second) print_note(fmt::format("left as it is: {}", problem));
+    return;
+  }
+  const std::string own = path + taken;
+  if (rename(path.c_str(), own.c_str()) != 0) return;  // another watch has it
+  bool is_done = true;
+  if (is_worth_telling(of, *box)) {
+    if (!is_program(of) && written_ >= most_profiles) {
+      ++dropped_;
+    } else {
+      ++written_;
+      profile p = profile_from(of, *box);
+      profiler::add_symbols(p);
+      profile shown = p;
+      profiler::make_printable(shown);
+      print_box_verdict(shown);
+      is_done = write(p, name_of(*box));
+    }
+  }
+  if (is_done) {
+    unlink(own.c_str());
+  } else {
+    rename(own.c_str(), path.c_str());
+  }
+}
+
+void box_watch::take_ended(bool with_program) {
+  for (auto at = known_.begin(); at != known_.end();) {
+    const auto& [path, of] = *at;
+    const bool is_taken = is_program(of) ? with_program : !is_alive(of.process, of.start_ticks);
+    if (!is_taken) {
+      ++at;
+      continue;
+    }
+    if (access(path.c_str(), F_OK) == 0) take(path, of);
+    at = known_.erase(at);
+  }
+}
+
+void box_watch::take_old() {
+  for (const std::string& path : boxes_in(folder_)) {
+    std::string problem;
+    readings of;
+    if (const auto box = profiler::read_box(path, problem)) meet(of, *box);
+    if (of.process == 0 || !is_alive(of.process, of.start_ticks)) take(path, of);
+  }
+}
+
+void box_watch::finish() {
+  // Processes that the last look has not seen.
+  for (const std::string& path : boxes_in(folder_)) {
+    std::string problem;
+    const auto box = profiler::read_box(path, problem);
+    if (box && known_[path].start_ns != box->start_ns) meet(known_[path], *box);
+  }
+  take_ended(false);
+  take_ended(true);
+  if (dropped_ > 0)
+    print_note(fmt::format("{} more processes were killed; their boxes were dropped", dropped_));
+}
+
+}  // namespace tarn::cli

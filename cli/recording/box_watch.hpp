@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// box_watch: the other side of `tarn run --black-box FOLDER`: reads what the system says of each process that has a black box in
+// the folder, while it runs, and turns the box into a profile when the process was killed, or the program failed. One thread.
+//
+// How a process that is no child has ended is known from its pidfd (Linux 6.15), from the end mark in the box, or not at all.
+// A box of a process that has ended belongs to nobody any more: the first watch that renames it takes it, also one that is started
+// after the death of the watch before, as in a container that is started again. What is no box stays.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/launch/scratch_file.hpp"
+#include "profiler/collect/timeline.hpp"
+#include "profiler/model/box_profile.hpp"
+
+namespace tarn::cli {
+
+class box_watch {
+ public:
+  // The most profiles of processes other than the program that one watch writes.
+  static constexpr std::size_t most_profiles = 16;
+
+  // `folder`: an absolute path.
+  explicit box_watch(std::string folder);
+
+  // Takes the boxes of processes that have ended before this watch began, and says what became of them.
+  void take_old();
+  // To be called often: it looks when it is time for it.
+  void look(pid_t program);
+  void ended(int wait_status) { main_status_ = wait_status; }
+  // Takes the boxes of all processes that have ended by now, the program's last, and says what became of it.
+  void finish();
+
+ private:
+  // What is known of one process image beside its box.
+  struct readings {
+    std::uint32_t process = 0;  // its id here; 0: it is not here any more
+    std::uint64_t start_ticks = 0;
+    std::uint64_t start_ns = 0;  // of the box
+    open_file handle;            // a pidfd
+    // The device and number of the file that it executes, if that is known to be the box's; otherwise 0.
+    std::array<std::uint64_t, 2> image{};
+    profiler::timeline counters_line;
+    std::vector<profiler::counter_row> counters;
+    std::vector<profiler::memory_row> memory;
+    double peak_resident = 0;
+    // As in site_table: the live bytes of each site, by its number, at two times, the older first.
+    struct mark {
+      std::uint64_t time_ns = 0;
+      std::map<std::uint32_t, double> live;
+    };
+    std::array<mark, 2> marks;
+  };
+  enum class shortage : std::uint8_t { none, machine, group };
+
+  void meet(readings& of, const profiler::box_content& box) const;
+  void read(readings& of, const profiler::box_content& box);
+  bool is_program(const readings& of) const;
+  std::optional<int> end_of(const readings& of) const;  // as of waitpid
+  shortage shortage_since() const;
+  bool is_worth_telling(const readings& of, const profiler::box_content& box) const;
+  profiler::profile profile_from(const readings& of, const profiler::box_content& box) const;
+  bool write(const profiler::profile& p, const std::string& name) const;
+  void take(const std::string& path, const readings& of);
+  void take_ended(bool with_program);
+
+  std::string folder_;
+  std::map<std::string, readings> known_;  // by the box's path
+  std::set<std::string> no_boxes_;         // files that were named as being none
+  double begun_;                           // on the monotonic clock
+  double next_look_ = 0;
+  // How many processes the kernel has killed for lack of memory, at the last two looks: of the program's group, and of the machine.
+  struct kills {
+    double group = 0;
+    double machine = 0;
+  };
+  std::array<kills, 2> kills_{};
+  std::string group_file_;  // that counts those of the group; empty: there is none
+  pid_t main_ = 0;
+  std::optional<int> main_status_;
+  std::size_t written_ = 0;
+  std::size_t dropped_ = 0;
+};
+
+}  // namespace tarn::cli

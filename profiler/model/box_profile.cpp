@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/model/box_profile.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "profiler/model/call_paths.hpp"
+#include "samples/followed/box_format.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+using content_kind = tarn::box_record::content;
+
+constexpr std::size_t most_frames = 64;
+constexpr std::size_t longest_path = 4096;
+constexpr double weight_unit = 1U << box_weight_shift;
+
+// Up to the first part that has only zeros: a box is a sparse file.
+std::string bytes_of(const std::string& path, std::string& problem) {
+  // A pipe of that name would wait for a writer.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  struct stat kind {};
+  if (file < 0 || fstat(file, &kind) != 0 || !S_ISREG(kind.st_mode)) {
+    problem = path + ": " + (file < 0 ? std::strerror(errno) : "it is no regular file");
+    if (file >= 0) close(file);
+    return {};
+  }
+  std::string all;
+  constexpr std::size_t part = std::size_t{64} << 10;
+  for (bool goes_on = true; goes_on && all.size() < most_box_bytes;) {
+    const std::size_t before = all.size();
+    all.resize(before + part);
+    const ssize_t got = pread(file, all.data() + before, part, static_cast<off_t>(before));
+    all.resize(before + static_cast<std::size_t>(std::max<ssize_t>(0, got)));
+    goes_on = std::any_of(all.begin() + static_cast<std::ptrdiff_t>(before), all.end(),
+                          [](char c) { return c != '\0'; });
+  }
+  close(file);
+  return all;
+}
+
+std::string text_of(const char* room, std::size_t size) { return {room, strnlen(room, size)}; }
+
+std::vector<std::string> words_in(const char* room, std::size_t size) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < size && room[at] != '\0';) {
+    words.push_back(text_of(room + at, size - at));
+    at += words.back().size() + 1;
+  }
+  return words;
+}
+
+// Reads a structure that may lie at any address, and whose atomics another process may be writing.
+template <class T>
+T copy_of(std::string_view bytes, std::size_t at) {
+  T value;
+  std::memcpy(static_cast<void*>(&value), bytes.data() + at, sizeof value);
+  return value;
+}
+
+bool take_site(std::string_view content, box_content& into) {
+  if (content.size() < sizeof(tarn::box_site)) return false;
+  boxed_site one{copy_of<tarn::box_site>(content, 0), {}};
+  const std::size_t count = one.figures.count;
+  if (count > most_frames || content.size() < sizeof one.figures + count * sizeof(std::uint64_t))
+    return false;
+  // A figure of what lives is a part of the whole; of a torn read, the one that is too large is lowered.
+  one.figures.live_bytes = std::min(one.figures.live_bytes, one.figures.bytes);
+  one.figures.live_blocks = std::min(one.figures.live_blocks, one.figures.blocks);
+  one.figures.live_samples = std::min(one.figures.live_samples, one.figures.samples);
+  one.frames.resize(count);
+  std::memcpy(one.frames.data(), content.data() + sizeof one.figures, count * sizeof(std::uint64_t));
+  into.sites.push_back(std::move(one));
+  return true;
+}
+
+bool take_module(std::string_view content, box_content& into) {
+  if (content.size() < sizeof(tarn::box_module)) return false;
+  const auto found = copy_of<tarn::box_module>(content, 0);
+  if (found.path_length > longest_path || content.size() < sizeof found + found.path_length ||
+      found.build_id_length > sizeof found.build_id || found.start >= found.end)
+    return false;
+  module_info one;
+  one.path = content.substr(sizeof found, found.path_length);
+  one.start = found.start;
+  one.end = found.end;
+  one.file_offset = found.file_offset;
+  if (one.path.empty()) one.path = into.program;
+  for (std::size_t i = 0; i < found.build_id_length; ++i) {
+    one.build_id += "0123456789abcdef"[found.build_id[i] >> 4U];
+    one.build_id += "0123456789abcdef"[found.build_id[i] & 15U];
+  }
+  // A later one has taken the place of those that it overlaps.
+  std::erase_if(into.modules,
+                [&one](const module_info& other) { return other.start < one.end && one.start < other.end; });
+  into.modules.push_back(std::move(one));
+  return true;
+}
+
+void take_records(std::string_view bytes, box_content& into) {
+  for (std::size_t at = (sizeof(tarn::box_header) + box_unit - 1) / box_unit * box_unit;
+       at + sizeof(tarn::box_record) <= bytes.size();) {
+    std::uint32_t head[2];
+    std::memcpy(head, bytes.data() + at, sizeof head);
+    const auto kind = static_cast<content_kind>(head[0]);
+    const std::size_t size = head[1];
+    if (size < box_unit || size % box_unit != 0 || size > bytes.size() - at) {
+      // Of a record that has no length yet, and what lies behind the last one, there are only zeros.
+      at += box_unit;
+      continue;
+    }
+    const std::string_view content =
+        bytes.substr(at + sizeof(tarn::box_record), size - sizeof(tarn::box_record));
+    const bool fits = (kind == content_kind::site && take_site(content, into)) ||
+                      (kind == content_kind::module && take_module(content, into));
+    if (!fits) ++into.left_out;
+    at += size;
+  }
+}
+
+double weighted(std::uint64_t figure) { return static_cast<double>(figure); }
+
+// Below zero after a torn read, or in a damaged box.
+double difference(double all, double part) { return std::max(0.0, all - part); }
+
+site_figures figures_of(const tarn::box_site& from) {
+  site_figures to;
+  to.samples = weighted(from.samples);
+  to.allocations = weighted(from.blocks) / weight_unit;
+  to.live = weighted(from.live_blocks) / weight_unit;
+  to.frees = difference(to.allocations, to.live);
+  to.bytes = to.usable_bytes = weighted(from.bytes);
+  to.live_bytes = weighted(from.live_bytes);
+  to.freed_bytes = difference(to.bytes, to.live_bytes);
+  to.peak_bytes = to.bytes_at_peak = to.live_bytes;
+  to.lifetime_ns = std::isfinite(from.lifetime_seconds) ? std::max(0.0, from.lifetime_seconds) * 1e9 : 0;
+  if (to.samples > 0) {
+    to.allocations_variance = to.allocations * to.allocations / to.samples;
+    to.bytes_variance = to.bytes * to.bytes / to.samples;
+  }
+  return to;
+}
+
+}  // namespace
+
+double box_content::live_bytes() const {
+  double sum = 0;
+  for (const boxed_site& one : sites) sum += weighted(one.figures.live_bytes);
+  return sum;
+}
+
+double box_content::bytes_per_sample() const {
+  double samples = 0;
+  for (const boxed_site& one : sites) samples += weighted(one.figures.live_samples);
+  return samples > 0 ? std::max(sample_bytes, live_bytes() / samples) : sample_bytes;
+}
+
+double box_content::live_blocks() const {
+  double sum = 0;
+  for (const boxed_site& one : sites) sum += weighted(one.figures.live_blocks);
+  return sum / weight_unit;
+}
+
+bool is_box(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return false;
+  char magic[sizeof tarn::box_magic] = {};
+  struct stat kind {};
+  const bool is_one = fstat(file, &kind) == 0 && S_ISREG(kind.st_mode) &&
+                      pread(file, magic, sizeof magic, 0) == static_cast<ssize_t>(sizeof magic) &&
+                      std::memcmp(magic, tarn::box_magic, sizeof magic) == 0;
+  close(file);
+  return is_one;
+}
+
+std::optional<box_content> read_box(const std::string& path, std::string& problem) {
+  const std::string bytes = bytes_of(path, problem);
+  if (!problem.empty()) return std::nullopt;
+  if (bytes.size() < sizeof(tarn::box_header) ||
+      std::memcmp(bytes.data(), tarn::box_magic, sizeof tarn::box_magic) != 0) {
+    problem = path + " is no black box, or the process ended before it was complete";
+    return std::nullopt;
+  }
+  const auto head = copy_of<tarn::box_header>(bytes, 0);
+  if (head.header_bytes != sizeof head) {
+    problem = path + " was made by another version of tarn: read it with that one";
+    return std::nullopt;
+  }
+  box_content box;
+  box.process = static_cast<std::uint32_t>(head.process);
+  box.start_ticks = head.start_ticks;
+  box.pid_namespace = head.pid_namespace;
+  box.start_ns = head.start_ns;
+  box.sample_bytes = static_cast<double>(head.mean);
+  box.program = text_of(head.program, sizeof head.program);
+  box.arguments = words_in(head.arguments, sizeof head.arguments);
+  box.heap_in_use = static_cast<double>(head.heap_in_use);
+  box.heap_free = static_cast<double>(head.heap_free) + static_cast<double>(head.heap_metadata);
+  if (head.has_ended != 0) box.status = head.status;
+  take_records(bytes, box);
+  return box;
+}
+
+profile profile_of(const box_content& box) {
+  profile p;
+  p.mode = profile_mode::sample;
+  p.modules = box.modules;
+  call_paths paths;
+  for (const boxed_site& one : box.sites) {
+    std::uint32_t node = 0;
+    for (auto frame = one.frames.rbegin(); frame != one.frames.rend(); ++frame) {
+      node = paths.find_or_add(node, *frame);
+    }
+    site made;
+    made.stack = node;
+    made.figures = figures_of(one.figures);
+    p.sites.push_back(std::move(made));
+  }
+  p.stacks = paths.take();
+  nlohmann::json meta = {{"program", box.program},
+                         {"arguments", box.arguments},
+                         {"pid", box.process},
+                         {"start", static_cast<double>(box.start_ns) * 1e-9},
+                         {"mode", "sample"},
+                         {"black_box", true},
+                         {"sample_bytes", box.bytes_per_sample()},
+                         {"page_bytes", sysconf(_SC_PAGESIZE)},
+                         {"allocator", "tarn"}};
+  nlohmann::json refused = {
+      "page faults, times in malloc, sizes of blocks and threads: a black box has no figures of these",
+      "what lived at the peak: a black box knows what lives, and the columns of the peak show that"};
+  if (box.left_out > 0)
+    refused.push_back(std::to_string(box.left_out) +
+                      " call paths, which the process had not finished writing");
+  meta["refused"] = std::move(refused);
+  if (box.status) meta["exit"] = {{"status", *box.status}};
+  set_meta(p, std::move(meta));
+  return p;
+}
+
+}  // namespace tarn::profiler

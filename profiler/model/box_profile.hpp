@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// box_profile: a black box (src/samples/followed/box_format.hpp) read from its file, while its process runs or after its end, and
+// the profile that it makes. Everything in a box comes from the process: what does not fit is left out. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profiler/model/profile.hpp"
+#include "samples/followed/box_format.hpp"
+
+namespace tarn::profiler {
+
+struct boxed_site {
+  tarn::box_site figures;
+  std::vector<std::uint64_t> frames;  // return addresses, innermost first
+};
+
+struct box_content {
+  std::uint32_t process = 0;
+  std::uint64_t start_ticks = 0;
+  std::uint64_t pid_namespace = 0;  // in which `process` is its id
+  std::uint64_t start_ns = 0;       // since 1970
+  double sample_bytes = 0;
+  double heap_in_use = 0;     // malloc's pages, at most resident
+  double heap_free = 0;       // its free ones that are resident, and its structures
+  std::optional<int> status;  // with which it called exit()
+  std::string program;
+  std::vector<std::string> arguments;
+  std::vector<boxed_site> sites;  // that of the paths that found no room has no frames
+  std::vector<module_info> modules;
+  std::size_t left_out = 0;  // records that the process had not finished, or that do not fit
+
+  double live_bytes() const;
+  double live_blocks() const;
+  // More than sample_bytes where samples came too fast, and not all were followed (sample_thinning).
+  double bytes_per_sample() const;
+};
+
+bool is_box(const std::string& path);
+
+// Empty: the file cannot be read, or is no box of this version of tarn; `problem` says so.
+std::optional<box_content> read_box(const std::string& path, std::string& problem);
+
+// The call paths, sites, modules and what is known of the process. Without counters, memory and symbols.
+profile profile_of(const box_content& box);
+
+}  // namespace tarn::profiler

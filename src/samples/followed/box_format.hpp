@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// box_format: the layout of a black box: a file, mapped by one process, in which the figures of the heap profile's call sites lie
+// while the process runs. It can be read however the process ended. Written by black_box, read by profiler/model/box_profile.
+//
+//   box_header | record | record | ... | zeros up to box_header::bytes
+//
+// A record is a box_record and its content, at a multiple of box_unit. One that is not finished has the kind `none`, and one
+// whose length is not written yet reads as zeros: a reader leaves both out. The figures of a site change in place, each word by
+// itself: a reader may find one that counts a block which another does not count yet. Everything in a box comes from the
+// process, and may be wrong.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace tarn {
+
+inline constexpr std::size_t box_unit = 16;
+inline constexpr std::size_t most_box_bytes = std::size_t{8} << 20;
+inline constexpr char box_magic[8] = {'t', 'a', 'r', 'n', 'b', 'o', 'x', '1'};
+
+// The content of a site's record: what its samples stand for (samples/followed/call_sites.hpp), and `count` return addresses,
+// innermost first.
+struct box_site {
+  std::uint64_t blocks;  // in units of 2^-box_weight_shift, as live_blocks
+  std::uint64_t bytes;
+  std::uint64_t live_blocks;
+  std::uint64_t live_bytes;
+  std::uint64_t samples;
+  std::uint64_t live_samples;
+  double lifetime_seconds;
+  std::uint32_t number;
+  std::uint32_t count;
+};
+inline constexpr unsigned box_weight_shift = 12;
+
+// The content of a module's: code of a file that was mapped at [start, end). A later one at the same place has replaced it.
+struct box_module {
+  static constexpr std::size_t longest_build_id = 32;
+
+  std::uint64_t start;
+  std::uint64_t end;
+  std::uint64_t file_offset;  // of `start`
+  std::uint64_t older;        // where the content of the module's record before lies; 0: there is none
+  std::uint32_t build_id_length;
+  std::uint32_t path_length;  // 0: box_header::program
+  std::uint8_t build_id[longest_build_id];
+  // The path follows.
+};
+
+struct box_record {
+  enum class content : std::uint32_t { none, site, module };
+  // relaxed: a reader that finds a record before its content finds zeros, which it leaves out or which add nothing.
+  std::atomic<content> kind;
+  std::uint32_t bytes;  // of the record, this head included: a multiple of box_unit
+  std::uint64_t unused;
+};
+static_assert(sizeof(box_record) == box_unit);
+
+struct box_header {
+  static constexpr std::size_t longest_program = 1024;
+  static constexpr std::size_t longest_arguments = 2048;
+
+  char magic[sizeof box_magic];
+  std::uint32_t header_bytes;  // sizeof(box_header): another layout has another size
+  std::uint32_t has_ended;     // by exit() or _exit(), with this status
+  std::int32_t status;
+  std::uint32_t unused;
+  std::uint64_t bytes;          // of the file
+  std::uint64_t process;        // in its namespace
+  std::uint64_t start_ticks;    // of the process: with its id, who it is
+  std::uint64_t pid_namespace;  // its number; 0: not known
+  std::uint64_t start_ns;       // when the box was opened, since 1970
+  std::uint64_t mean;           // bytes between two samples
+  // At the last sample that began or ended: malloc's pages that are in use, at most resident; its free ones that are resident;
+  // and its structures.
+  std::uint64_t heap_in_use;
+  std::uint64_t heap_free;
+  std::uint64_t heap_metadata;
+  char program[longest_program];      // its file
+  char arguments[longest_arguments];  // as in /proc/PID/cmdline
+};
+
+}  // namespace tarn

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: MIT
+"""End-to-end: tarn run --black-box: what is told of processes that are killed, crash or give up."""
+import glob
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import tempfile
+import time
+
+from containers_test import Group
+from harness import Base, settings
+
+MIB = 1 << 20
+
+# keep HOW MIB [PAUSE]: keeps blocks of 3,000 bytes, 1 MiB after the other, beside others that it frees, and ends as it is told.
+PROGRAM = """
+    #include <cstddef>
+    #include <cstdlib>
+    #include <cstring>
+    #include <linux/filter.h>
+    #include <linux/seccomp.h>
+    #include <sched.h>
+    #include <sys/prctl.h>
+    #include <sys/syscall.h>
+    #include <string>
+    #include <vector>
+    #include <sys/wait.h>
+    #include <thread>
+    #include <unistd.h>
+    static std::vector<char*> kept;
+    [[gnu::noinline]] void keep_session() {
+      kept.push_back(static_cast<char*>(std::malloc(3000)));
+      std::memset(kept.back(), 1, 3000);
+    }
+    [[gnu::noinline]] void use_for_a_moment() {
+      void* volatile block = std::malloc(5000);
+      std::free(block);
+    }
+    static void keep(int mib, int pause) {
+      for (int i = 0; i < mib * 340; ++i) {
+        keep_session();
+        use_for_a_moment();
+        if (i % 340 == 339 && pause > 0) usleep(pause);
+      }
+    }
+    int main(int count, char** words) {
+      const std::string how = words[1];
+      const int mib = std::atoi(words[2]);
+      const int pause = count > 3 ? std::atoi(words[3]) : 0;
+      if (how == "fork") {
+        keep(10, 0);
+        if (fork() == 0) {
+          keep(mib, 0);
+          kill(getpid(), SIGKILL);
+        }
+        wait(nullptr);
+        return 0;
+      }
+      if (how == "threads") {
+        std::vector<std::thread> all;
+        for (int t = 0; t < 4; ++t) all.emplace_back([&] { for (int i = 0; i < mib * 100; ++i) use_for_a_moment(); });
+        for (std::thread& each : all) each.join();
+      }
+      keep(mib, pause);
+      if (how == "fork_free") {
+        // The parent frees all that the child has inherited, before the child frees half of it.
+        int gate[2];
+        if (pipe(gate) != 0) return 1;
+        if (fork() == 0) {
+          char word;
+          if (read(gate[0], &word, 1) != 1) return 1;
+          for (std::size_t i = 0; i < kept.size() / 2; ++i) std::free(kept[i]);
+          kill(getpid(), SIGKILL);
+        }
+        for (char* each : kept) std::free(each);
+        if (write(gate[1], "x", 1) != 1) return 1;
+        wait(nullptr);
+        _exit(0);
+      }
+      if (how == "raw_fork") {
+        const long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+        for (int i = 0; i < 100; ++i) keep(1, 0);
+        if (child == 0) syscall(SYS_exit_group, 0);
+        wait(nullptr);
+        kill(getpid(), SIGKILL);
+      }
+      if (how == "sandbox") {
+        // Kills at all calls but those that a process needs to end.
+        sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+                                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        const sock_fprog program = {sizeof filter / sizeof *filter, filter};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+        _exit(0);
+      }
+      if (how == "quick") std::quick_exit(0);
+      if (how == "raw") syscall(SYS_exit_group, 0);
+      if (how == "kill" || how == "threads") kill(getpid(), SIGKILL);
+      if (how == "abort") std::abort();
+      if (how == "crash") *reinterpret_cast<volatile int*>(16) = 1;
+      if (how == "misuse") { std::free(kept[0]); std::free(kept[0]); }
+      if (how == "_exit") _exit(3);
+      if (how == "_exit0") _exit(0);
+      return how == "fails" ? 4 : 0;
+    }"""
+
+
+def bytes_in(text):
+    """Of "12.5 MiB"."""
+    number, unit = re.match(r"([\d.,]+) ([KMG]?i?B)", text).groups()
+    return float(number.replace(",", "")) * {"B": 1, "KiB": 1 << 10, "MiB": MIB, "GiB": 1 << 30}[unit]
+
+
+class BlackBoxBase(Base):
+    def setUp(self):
+        super().setUp()
+        self.boxes = tempfile.mkdtemp(prefix="tarn-box-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+        self.addCleanup(shutil.rmtree, self.boxes)
+        self.program = self.compile("keep", PROGRAM, "-g", "-O1", "-fno-builtin", "-pthread")
+
+    def run_boxed(self, *words, before=(), **more):
+        return self.execute(*before, settings.tarn, "run", "--black-box", self.boxes, "--", *words, **more)
+
+    def left(self, ending):
+        return sorted(glob.glob(os.path.join(self.boxes, "*" + ending)))
+
+    def live_at(self, path, function):
+        """Live bytes of a place of a profile or a box, and the margin."""
+        shown = json.loads(self.execute(settings.tarn, "show", "--json", path, code=0).stdout)
+        for row in shown["sites"]:
+            if row["function"].startswith(function):
+                return row["live_bytes"], row["margins"].get("live_bytes", 0)
+        raise AssertionError(f"{function} is not in {path}: {shown}")
+
+    def assert_kept(self, path, mib):
+        live, margin = self.live_at(path, "keep_session")
+        # Blocks of 3,000 bytes take 3,072. Five standard deviations; a margin is two.
+        self.assertLess(abs(live - mib * 340 * 3072), 2.5 * margin, path)
+        self.assertLess(margin, 0.8 * live)
+
+
+class black_box(BlackBoxBase):
+    def test_however_it_ends(self):
+        for how, status, said in (("kill", -signal.SIGKILL, "killed by signal 9"), ("abort", -signal.SIGABRT, "killed by signal 6"),
+                                  ("crash", -signal.SIGSEGV, "killed by signal 11"), ("misuse", -signal.SIGABRT, "killed by signal 6"),
+                                  ("_exit", 3, "it ended with status 3"), ("fails", 4, "it ended with status 4"),
+                                  ("threads", -signal.SIGKILL, "killed by signal 9")):
+            with self.subTest(how):
+                before = self.left(".prof")
+                result = self.run_boxed(self.program, how, "40")
+                self.assertEqual(result.returncode, status, result.stderr)
+                self.assertIn(said, result.stderr)
+                self.assertIn("keep_session", result.stderr)
+                profile, = set(self.left(".prof")) - set(before)
+                self.assertIn(f"tarn report {profile}", result.stderr)
+                self.assert_kept(profile, 40)
+                self.assertEqual(self.left(".box"), [])
+
+    def test_nothing_is_said_of_a_program_that_ends_well(self):
+        for how in ("ends", "_exit0", "quick", "raw", "sandbox"):
+            result = self.run_boxed(self.program, how, "10")
+            self.assertEqual((result.returncode, result.stderr, os.listdir(self.boxes)), (0, "", []))
+
+    def test_a_child_has_a_box_of_its_own(self):
+        result = self.run_boxed(self.program, "fork", "40")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, "keep, process .*: (killed by signal 9|it has ended, and nobody saw how)")
+        profile, = self.left(".prof")
+        self.assert_kept(profile, 50)
+
+    def test_a_child_has_the_figures_of_the_fork(self):
+        result = self.run_boxed(self.program, "fork_free", "80")
+        self.assertEqual(result.returncode, 0)
+        profile, = self.left(".prof")
+        self.assert_kept(profile, 40)
+
+    def test_a_child_past_libc_changes_nothing(self):
+        result = self.run_boxed(self.program, "raw_fork", "40")
+        self.assertEqual(result.returncode, -signal.SIGKILL, result.stderr)
+        # Of the child, which ends past libc, too, nobody may have seen how.
+        parent = re.search(r"process (\d+): killed by signal 9", result.stderr).group(1)
+        self.assert_kept(os.path.join(self.boxes, f"keep-{parent}.prof"), 140)
+
+    def test_an_image_without_a_box_ends_well(self):
+        result = self.run_boxed("sh", "-c", f"{self.program} ends 3; exec env -i true")
+        self.assertEqual((result.returncode, result.stderr, os.listdir(self.boxes)), (0, "", []))
+
+    def test_a_program_whose_file_is_replaced(self):
+        program = shutil.copy(self.program, self.path("replaced"))
+        watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", program, "kill", "60", "30000", stderr=-1)
+        while not self.left(".box"):
+            time.sleep(0.01)
+        time.sleep(0.5)
+        os.replace(shutil.copy(self.program, self.path("new")), program)
+        _, said = watch.communicate(timeout=60)
+        self.assertIn("killed by signal 9", said)
+        self.assert_kept(self.left(".prof")[0], 60)
+
+    def test_ended_as_asked(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", self.program, "ends", "100000", "100", stderr=-1)
+            while not self.left(".box"):
+                time.sleep(0.01)
+            time.sleep(0.2)
+            os.kill(watch.pid, number)
+            _, said = watch.communicate(timeout=60)
+            self.assertEqual((watch.returncode, said, os.listdir(self.boxes)), (-number, "", []))
+
+    def test_what_is_no_box_stays(self):
+        os.mkfifo(os.path.join(self.boxes, "1-1.box"))
+        os.mkdir(os.path.join(self.boxes, "2-2.box"))
+        os.symlink("/etc/passwd", os.path.join(self.boxes, "3-3.box"))
+        for name, text in (("4-4.box", b""), ("5-5.box", b"tarnbox1" + b"x" * 8000)):
+            with open(os.path.join(self.boxes, name), "wb") as file:
+                file.write(text)
+        result = self.run_boxed(self.program, "ends", "3", timeout=30)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("another version", result.stderr)
+        self.assertEqual(len(os.listdir(self.boxes)), 5)
+
+    def test_helpers_are_not_reported(self):
+        result = self.run_boxed("sh", "-c", f"{self.program} fails 10; (exit 3); exec {self.program} ends 10")
+        self.assertEqual((result.returncode, result.stderr, os.listdir(self.boxes)), (0, "", []))
+
+    def test_an_image_begins_anew(self):
+        self.run_boxed("sh", "-c", f"exec {self.program} kill 40")
+        profile, = self.left(".prof")
+        self.assertTrue(os.path.basename(profile).startswith("keep-"))
+        self.assert_kept(profile, 40)
+
+    def test_growth_is_told(self):
+        result = self.run_boxed(self.program, "kill", "60", "60000", variables={"TARN_PROFILE": "64K"})
+        self.assertRegex(result.stderr, r"\+\d+ ± \d+ MiB +keep_session")
+
+    def test_the_group_is_full(self):
+        group = Group(self, 200, "box")
+        result = self.run_boxed(self.program, "kill", "100000", before=group.words)
+        self.assertEqual(result.returncode, -signal.SIGKILL, result.stderr)
+        self.assertIn("killed by the kernel, as memory had run out (OOM killer)", result.stderr)
+        self.assertIn("the limit of its control group is 200 MiB", result.stderr)
+        # What was resident: all of the group but what tarn itself and the kernel have.
+        told = bytes_in(re.search(r"what was resident at \S+ \S+ ([^(]+) \(in full", result.stderr).group(1))
+        self.assertLess(abs(told - 200 * MIB), 0.1 * 200 * MIB, result.stderr)
+
+    def test_the_next_watch_takes_what_a_killed_one_has_left(self):
+        watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", self.program, "kill", "30", "20000")
+        while not self.left(".box"):
+            time.sleep(0.01)
+        watch.kill()
+        watch.wait()
+        box = self.left(".box")[0]
+        while os.path.exists(f"/proc/{os.path.basename(box).split('-')[0]}"):
+            time.sleep(0.01)
+        self.assert_kept(box, 30)  # show reads it as it is
+        result = self.run_boxed("true")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("it has ended, and nobody saw how", result.stderr)
+        self.assertIn("what lived at the end", result.stderr)
+        self.assertEqual(self.left(".box"), [])
+        self.assert_kept(self.left(".prof")[0], 30)
+
+    def test_a_box_has_no_costs(self):
+        self.run_boxed(self.program, "kill", "20", "20000")
+        profile, = self.left(".prof")
+        self.assertNotIn("cost", self.execute(settings.tarn, "show", profile, code=0).stdout)
+        self.assert_refused(self.execute(settings.tarn, "show", "-m", "cost", profile), 125, "a black box")
+        self.assert_refused(self.execute(settings.tarn, "advise", profile), 125, "a black box")
+        self.assertIn("keep_session", self.execute(settings.tarn, "show", "--by", "tree", profile, code=0).stdout)
+        self.assertIn("keep_session", self.execute(settings.tarn, "show", "--by", "rss", profile, code=0).stdout)
+        self.execute(settings.tarn, "report", profile, "-o", self.path("x.html"), code=0)
+
+    def test_where_there_can_be_none(self):
+        self.assert_refused(self.execute(settings.tarn, "run", "--black-box", "/proc/1", "--", "true"), 125, "/proc/1")
+        for what, words in (("ulimit -f", ["sh", "-c", 'ulimit -f 1000; exec "$@"', "sh"]),):
+            with self.subTest(what):
+                result = self.run_boxed(self.program, "kill", "1", before=words)
+                self.assertEqual(result.returncode, -signal.SIGKILL)
+                self.assertIn("no black box", result.stderr)
+                self.assertIn(what, result.stderr)
+        self.assert_refused(self.execute(settings.tarn, "run", "--black-box", self.boxes + "/x" * 130, "--", "true"), 125, "255 characters")
+        result = self.execute(self.program, "ends", "1", code=0,
+                              variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": "nowhere"})
+        self.assertIn("a folder's absolute path", result.stderr)
+        result = self.execute(self.program, "ends", "1", code=0,
+                              variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": "/nowhere"})
+        self.assertIn("the folder must exist", result.stderr)
+
+    def test_a_full_file_system(self):
+        small = self.path("small")
+        os.mkdir(small)
+        if self.execute("mount", "-t", "tmpfs", "-o", "size=128k", "none", small).returncode != 0:
+            self.skipTest("no file system can be mounted here")
+        self.addCleanup(self.execute, "umount", small)
+        result = self.execute(self.program, "kill", "40", variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": small})
+        self.assertEqual(result.returncode, -signal.SIGKILL, result.stderr)
+        box, = glob.glob(small + "/*.box")
+        # A second process finds no room, and runs on.
+        result = self.execute(self.program, "_exit", "40", variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": small})
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assert_kept(box, 40)
+
+    def test_damaged_boxes(self):
+        self.execute(self.program, "kill", "20", variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes})
+        path, = self.left(".box")
+        with open(path, "rb") as file:
+            whole = file.read(1 << 16)
+        chance = random.Random(1)
+        for _ in range(60):
+            damaged = bytearray(whole[:chance.randrange(len(whole))])
+            for _ in range(chance.randrange(20)):
+                if damaged:
+                    damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+            with open(path, "wb") as file:
+                file.write(damaged)
+            result = self.execute(settings.tarn, "show", path)
+            self.assertIn(result.returncode, (0, 3, 125), result.stderr)
+            self.run_boxed("true", timeout=60)
+            for each in os.listdir(self.boxes):
+                os.unlink(os.path.join(self.boxes, each))
+
+
+class black_box_often(BlackBoxBase):
+    def test_a_hundred_kills_at_any_moment(self):
+        for number in range(100):
+            for each in os.listdir(self.boxes):
+                os.unlink(os.path.join(self.boxes, each))
+            watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", self.program, "ends", "100000", "100",
+                                stderr=-1)
+            while not self.left(".box"):
+                time.sleep(0.001)
+            time.sleep(random.uniform(0.05, 0.6))
+            process = int(os.path.basename(self.left(".box")[0]).split("-")[0])
+            os.kill(process, random.choice((signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT)))
+            _, said = watch.communicate(timeout=60)
+            with self.subTest(number):
+                self.assertIn("killed by signal", said)
+                self.assertRegex(said, r"% +keep_session")
