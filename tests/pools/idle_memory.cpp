@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <vector>
 
+#include "../unit/pages/mapping_flags.hpp"
 #include "program.hpp"
 
 namespace {
@@ -31,15 +33,22 @@ void work(unsigned number) {
   for (std::size_t i = 0; i < per_thread; ++i) pool.destroy(mine[places_of_mine[i]]);
 }
 
-// Asks the kernel to do what khugepaged does sooner or later: back a partly backed huge page completely.
+// The kernel does now what khugepaged does sooner or later: it backs huge pages completely of which at least one page is
+// backed, in mappings where the system's setting and the advice permit it.
 void make_huge_pages() {
   constexpr int collapse = 25;  // MADV_COLLAPSE
-  constexpr std::uintptr_t huge_page = std::uintptr_t{2} << 20;
-  for (std::size_t i = 0; i < threads * per_thread; ++i) {
-    const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(objects[i]) & ~(huge_page - 1);
-    if (i == 0 || start != (reinterpret_cast<std::uintptr_t>(objects[i - 1]) & ~(huge_page - 1))) {
-      madvise(reinterpret_cast<void*>(start), huge_page, collapse);
-    }
+  constexpr std::uintptr_t huge_page = 2 * guarantee::mib;
+  std::set<std::uintptr_t> starts;
+  for (order* const* at = objects; at < objects + threads * per_thread; ++at)
+    starts.insert(reinterpret_cast<std::uintptr_t>(*at) & ~(huge_page - 1));
+  std::vector<unsigned char> backed(huge_page / static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)));
+  for (const std::uintptr_t start : starts) {
+    void* const at = reinterpret_cast<void*>(start);
+    if (mincore(at, huge_page, backed.data()) != 0 || std::ranges::count(backed, 1) == 0) continue;
+    const std::string flags = tarn::mapping_flags(start);
+    const bool is_scanned = guarantee::huge_pages_everywhere() ? flags.find(" nh ") == std::string::npos
+                                                               : flags.find(" hg ") != std::string::npos;
+    if (is_scanned) madvise(at, huge_page, collapse);
   }
 }
 

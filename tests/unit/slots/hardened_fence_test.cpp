@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -17,12 +19,17 @@ namespace {
 
 constexpr std::size_t run_bytes = 4 * mib;
 
-// A program's heap of some MiB, then a write from a block in its midst.
+// A program's heap of some MiB, then a write from a block before many: there may be no fence between the last block and free
+// memory behind it.
 void run_on(std::size_t size) {
   std::vector<volatile char*> blocks(8 * mib / size);
   for (volatile char*& block : blocks) block = static_cast<volatile char*>(tarn_malloc(size));
-  volatile char* const from = blocks[blocks.size() / 4];
-  for (std::size_t i = 0; i < run_bytes; ++i) from[i] = 1;
+  std::ranges::sort(blocks);
+  const std::size_t many = mib / size;
+  std::size_t first = 0;
+  while (first + many < blocks.size() && blocks[first + many] - blocks[first] > 2 * std::ptrdiff_t{mib})
+    ++first;
+  for (std::size_t i = 0; i < run_bytes; ++i) blocks[first][i] = 1;
 }
 
 bool system_has_markers() {
