@@ -7,7 +7,6 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/control/control_client.hpp"
-#include "cli/control/openmetrics.hpp"
 #include "cli/control/process_answers.hpp"
 #include "cli/launch/accepted_values.hpp"
 #include "cli/launch/command_line.hpp"
@@ -17,6 +16,7 @@
 #include "cli/show/text_table.hpp"
 #include "profiler/export/packer.hpp"
 #include "profiler/export/pprof_names.hpp"
+#include "profiler/format/openmetrics.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/format/quantity.hpp"
 
@@ -96,15 +96,16 @@ int show_metrics(const control_arguments& arguments) {
     print_heaps(arguments.words);
     return exit_code::success;
   }
-  std::vector<labelled_metrics> parts;
+  std::vector<profiler::labelled_metrics> parts;
   for (const std::string& word : arguments.words) {
     const pid_t process = process_of(word);
-    labelled_metrics part{"", metrics_of(process)};
+    profiler::labelled_metrics part{"", metrics_of(process)};
     if (arguments.words.size() > 1)
-      part.labels = written_labels({{"pid", std::to_string(process)}, {"program", name_of_process(process)}});
+      part.labels =
+          profiler::written_labels({{"pid", std::to_string(process)}, {"program", name_of_process(process)}});
     parts.push_back(std::move(part));
   }
-  fmt::print("{}", write_metrics(parts, metrics_format::openmetrics));
+  fmt::print("{}", profiler::write_metrics(parts, profiler::metrics_format::openmetrics));
   return exit_code::success;
 }
 

@@ -16,7 +16,6 @@
 #include "cli/commands/commands.hpp"
 #include "cli/control/control_client.hpp"
 #include "cli/control/http_server.hpp"
-#include "cli/control/openmetrics.hpp"
 #include "cli/control/process_answers.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
@@ -26,6 +25,7 @@
 #include "profiler/export/exports.hpp"
 #include "profiler/export/pprof_message.hpp"
 #include "profiler/export/pprof_names.hpp"
+#include "profiler/format/openmetrics.hpp"
 
 namespace tarn::cli {
 
@@ -116,22 +116,22 @@ class sidecar {
 
  private:
   http_answer metrics(const http_request& request) const {
-    std::vector<labelled_metrics> parts;
-    metric_family up{"tarn_up", false, "1 if the process answers.", {}};
+    std::vector<profiler::labelled_metrics> parts;
+    profiler::metric_family up{"tarn_up", false, "1 if the process answers.", {}};
     const std::vector<pid_t> all = processes();
     auto answers = metrics_of(all);
     for (std::size_t at = 0; at < all.size(); ++at) {
       const std::string pid = std::to_string(all[at]);
-      up.samples.push_back({written_labels({{"pid", pid}}), answers[at] ? "1" : "0"});
+      up.samples.push_back({profiler::written_labels({{"pid", pid}}), answers[at] ? "1" : "0"});
       if (!answers[at]) continue;
-      parts.push_back(
-          {written_labels({{"pid", pid}, {"program", name_of_process(all[at])}}), std::move(*answers[at])});
+      parts.push_back({profiler::written_labels({{"pid", pid}, {"program", name_of_process(all[at])}}),
+                       std::move(*answers[at])});
     }
     parts.push_back({"", {{std::move(up)}}});
     if (request.accepts_openmetrics)
-      return {200, openmetrics_type, write_metrics(parts, metrics_format::openmetrics)};
+      return {200, openmetrics_type, profiler::write_metrics(parts, profiler::metrics_format::openmetrics)};
     return {200, "text/plain; version=0.0.4; charset=utf-8",
-            write_metrics(parts, metrics_format::prometheus)};
+            profiler::write_metrics(parts, profiler::metrics_format::prometheus)};
   }
 
   // The process whose profile is asked for. None: `instead` is the answer.

@@ -277,7 +277,7 @@ int follow_heap(pid_t process, const top_arguments& arguments) {
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   const double begin = monotonic_seconds();
   for (int number = 0;; ++number) {
-    metric_list metrics;
+    profiler::metric_list metrics;
     try {
       metrics = metrics_of(process);
     } catch (const cli_error&) {

@@ -35,15 +35,17 @@ cli_error makes_no_sense(pid_t process, const char* what) {
 
 }  // namespace
 
-metric_list metrics_of(pid_t process) { return read_metrics(ask_process(process, "metrics", of_metrics)); }
+profiler::metric_list metrics_of(pid_t process) {
+  return profiler::read_metrics(ask_process(process, "metrics", of_metrics));
+}
 
-std::vector<std::optional<metric_list>> metrics_of(const std::vector<pid_t>& processes) {
-  std::vector<std::optional<metric_list>> out;
+std::vector<std::optional<profiler::metric_list>> metrics_of(const std::vector<pid_t>& processes) {
+  std::vector<std::optional<profiler::metric_list>> out;
   const std::size_t share = bytes_of_many / std::max<std::size_t>(1, processes.size());
   const answer_limits limits{.bytes = std::clamp(share, least_bytes_of_one, of_metrics.bytes),
                              .seconds = seconds_of_many};
   for (auto& text : ask_processes(processes, "metrics", limits)) {
-    out.push_back(text ? std::optional(read_metrics(*text)) : std::nullopt);
+    out.push_back(text ? std::optional(profiler::read_metrics(*text)) : std::nullopt);
     text.reset();
   }
   return out;

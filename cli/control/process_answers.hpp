@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/control/openmetrics.hpp"
+#include "profiler/format/openmetrics.hpp"
 
 namespace tarn::cli {
 
@@ -24,9 +24,9 @@ struct process_option {
   std::string accepts;
 };
 
-metric_list metrics_of(pid_t process);
+profiler::metric_list metrics_of(pid_t process);
 // Of several, in a few seconds for all; none of one that has not answered by then.
-std::vector<std::optional<metric_list>> metrics_of(const std::vector<pid_t>& processes);
+std::vector<std::optional<profiler::metric_list>> metrics_of(const std::vector<pid_t>& processes);
 // The heap's figures: an object.
 nlohmann::json heap_figures_of(pid_t process);
 std::vector<process_option> options_of(pid_t process);

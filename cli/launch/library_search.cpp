@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/launch/library_search.hpp"
 
+#include <elf.h>
 #include <fmt/core.h>
 #include <glob.h>
 #include <sys/stat.h>

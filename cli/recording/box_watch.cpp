@@ -47,6 +47,8 @@ constexpr double most_seconds_between_looks = 0.5;
 // Looks may take this part of the time.
 constexpr double look_part = 0.01;
 constexpr std::size_t most_splits = 1024;
+constexpr double remembered_seconds = 600;
+constexpr double seconds_between_rooms = 5;
 // What a process must hold to be told of if nobody knows how it ended.
 constexpr double noticeable_bytes = 1 << 20;
 constexpr std::size_t longest_name = 100;
@@ -152,15 +154,42 @@ std::optional<memory_row> split_of(std::uint32_t process, std::uint64_t time_ns)
   return row;
 }
 
-// What of it is malloc's, and what of that lives. malloc's pages in use may not all be resident, and what lives is an estimate:
-// each is bounded by the whole that it is a part of.
-void split_anonymous(memory_row& row, const box_content& box) {
+// What of it is malloc's, and what of that lives: the part of which there are samples, and the other. malloc's pages in use may not
+// all be resident, and what lives is an estimate: each is bounded by the whole that it is a part of.
+struct live_parts {
+  double sampled;
+  double unsampled;
+};
+live_parts split_anonymous(memory_row& row, const box_content& box) {
   const double all = row.live + row.kept + row.mapped;
   const double of_malloc = std::min(all, box.heap_in_use + box.heap_free);
-  row.live = std::min(box.live_bytes(), std::max(0.0, of_malloc - box.heap_free));
+  const double most = std::max(0.0, of_malloc - box.heap_free);
+  double unsampled = 0;
+  for (const auto& [name, bytes] : box.unsampled()) unsampled += bytes;
+  live_parts parts{std::min(box.live_bytes(), most), 0};
+  parts.unsampled = std::min(unsampled, most - parts.sampled);
+  row.live = parts.sampled + parts.unsampled;
   row.kept = of_malloc - row.live;
   row.mapped = all - of_malloc;
-  row.live_variance = box.bytes_per_sample() * row.live;
+  row.live_variance = box.bytes_per_sample() * parts.sampled;
+  return parts;
+}
+
+// The parts of `row` by who holds them.
+void add_holders(profile& p, const memory_row& row, const live_parts& live, const box_content& box) {
+  const auto add = [&](const std::string& name, std::size_t site, double bytes, double variance) {
+    if (bytes > 0)
+      p.memory.parts.push_back(
+          {row.time_ns, "live", name, static_cast<std::uint32_t>(site), bytes, variance});
+  };
+  const double fit = box.live_bytes() > 0 ? live.sampled / box.live_bytes() : 0;
+  for (std::size_t site = 0; site < p.sites.size(); ++site) {
+    const double bytes = fit * p.sites[site].figures.live_bytes;
+    add("", site + 1, bytes, box.bytes_per_sample() * bytes);
+  }
+  double whole = 0;
+  for (const auto& [name, bytes] : box.unsampled()) whole += bytes;
+  for (const auto& [name, bytes] : box.unsampled()) add(name, 0, bytes * live.unsampled / whole, 0);
 }
 
 // For a file's name.
@@ -173,9 +202,8 @@ std::string name_of(const box_content& box) {
 
 }  // namespace
 
-box_watch::box_watch(std::string folder) : folder_(std::move(folder)), begun_(monotonic_seconds()) {
-  kills_.fill({0, profiler::oom_kills()});
-}
+box_watch::box_watch(std::string folder)
+    : folder_(std::move(folder)), begun_(monotonic_seconds()), machine_kills_(profiler::oom_kills()) {}
 
 bool box_watch::is_program(const readings& of) const {
   return main_ != 0 && static_cast<pid_t>(of.process) == main_;
@@ -186,11 +214,14 @@ void box_watch::meet(readings& of, const box_content& box) const {
   of = readings();
   of.start_ticks = box.start_ticks;
   of.start_ns = box.start_ns;
+  of.kills.fill({0, machine_kills_});
+  of.place = describe_place({});
   const std::string own = target_of("/proc/self/ns/pid");
   const bool is_near = box.pid_namespace == 0 || own == fmt::format("pid:[{}]", box.pid_namespace);
   of.process = is_near ? box.process : find_here(box.process, box.start_ticks);
   if (of.process == 0 || !is_alive(of.process, of.start_ticks)) return;
   of.handle = handle_of(of.process);
+  of.place = describe_place({}, std::to_string(of.process));
   const std::string program = target_of(fmt::format("/proc/{}/exe", of.process));
   if (program == box.program) of.image = image_of(of.process);
 }
@@ -198,6 +229,7 @@ void box_watch::meet(readings& of, const box_content& box) const {
 void box_watch::read(readings& of, const box_content& box) {
   const auto status = profiler::read_process(of.process);
   if (!status || status->start_ticks != of.start_ticks || status->has_ended()) return;
+  note_group(of);
   counter_row row;
   row.time_ns = since_start(box);
   row.resident_bytes = status->resident_bytes;
@@ -240,14 +272,6 @@ void box_watch::look(pid_t program) {
     }
     read(of, *box);
   }
-  // A process that is ending is shown in the topmost group (control groups of version 1).
-  const std::string group = profiler::oom_kills_file(static_cast<std::uint32_t>(program));
-  const bool is_top = group.find("//") != std::string::npos;
-  if (!group.empty() && group != group_file_ && (group_file_.empty() || !is_top)) {
-    group_file_ = group;
-    kills_.fill({profiler::oom_kills(group), kills_[1].machine});
-  }
-  kills_ = {kills_[1], {profiler::oom_kills(group_file_), profiler::oom_kills()}};
   take_ended(false);
   const double end = monotonic_seconds();
   next_look_ =
@@ -255,10 +279,39 @@ void box_watch::look(pid_t program) {
                                                            most_seconds_between_looks));
 }
 
+void box_watch::note_group(readings& of) {
+  const std::string group = profiler::oom_kills_file(of.process);
+  // A process that is ending is shown in the topmost group (control groups of version 1).
+  const bool is_top = group.find("//") != std::string::npos;
+  if (!group.empty() && group != of.group_file && (of.group_file.empty() || !is_top)) {
+    of.group_file = group;
+    of.kills.fill({profiler::oom_kills(group), of.kills[1].machine});
+  }
+  of.kills = {of.kills[1], {profiler::oom_kills(of.group_file), profiler::oom_kills()}};
+  const os::memory_state state = os::look_at_memory("", std::to_string(of.process).c_str());
+  if (is_top || state.limits.limit == os::unlimited) return;
+  // The last look always, those before some seconds apart.
+  std::deque<readings::room>& rooms = of.rooms;
+  const std::size_t count = rooms.size();
+  if (count >= 2 && rooms[count - 1].seconds - rooms[count - 2].seconds < seconds_between_rooms)
+    rooms.pop_back();
+  rooms.push_back({monotonic_seconds(), state});
+  while (rooms.front().seconds < rooms.back().seconds - remembered_seconds) rooms.pop_front();
+}
+
+nlohmann::json box_watch::last_minutes(const readings& of) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const readings::room& one : of.rooms)
+    rows.push_back({of.rooms.back().seconds - one.seconds, one.state.limits.used, one.state.limits.limit,
+                    one.state.pressed ? 1 : 0});
+  return rows;
+}
+
 // Since the last look but one: the last may have come between the kill and the news of it.
-box_watch::shortage box_watch::shortage_since() const {
-  if (!group_file_.empty() && profiler::oom_kills(group_file_) > kills_[0].group) return shortage::group;
-  return profiler::oom_kills() > kills_[0].machine ? shortage::machine : shortage::none;
+box_watch::shortage box_watch::shortage_since(const readings& of) {
+  if (!of.group_file.empty() && profiler::oom_kills(of.group_file) > of.kills[0].group)
+    return shortage::group;
+  return profiler::oom_kills() > of.kills[0].machine ? shortage::machine : shortage::none;
 }
 
 std::optional<int> box_watch::end_of(const readings& of) const {
@@ -270,13 +323,13 @@ bool box_watch::is_worth_telling(const readings& of, const box_content& box) con
     return WIFEXITED(*end) ? is_program(of) && WEXITSTATUS(*end) != 0
                            : !profiler::is_request_to_end(WTERMSIG(*end));
   // Many a helper ends by exit(1), and means nothing by it.
-  return !box.status && (box.live_bytes() >= noticeable_bytes || shortage_since() == shortage::group);
+  return !box.status && (box.live_bytes() >= noticeable_bytes || shortage_since(of) == shortage::group);
 }
 
 profile box_watch::profile_from(const readings& of, const box_content& box) const {
   profile p = profiler::profile_of(box);
   nlohmann::json meta = p.meta;
-  meta.update(describe_place({}));
+  meta.update(of.place);
   meta["refused"] = p.meta["refused"];
   meta["command"] = profiler::process_name(box.arguments, box.program);
   const double live = box.live_bytes();
@@ -297,19 +350,14 @@ profile box_watch::profile_from(const readings& of, const box_content& box) cons
     const double grown = std::max(0.0, box.heap_in_use + box.heap_free - last.live - last.kept - last.mapped);
     last.mapped += grown;
     last.resident_bytes += grown;
-    split_anonymous(last, box);
+    const live_parts parts = split_anonymous(last, box);
     p.memory.rows.push_back(last);
-    const double fit = live > 0 ? last.live / live : 0;
-    for (std::size_t site = 0; site < p.sites.size(); ++site) {
-      const double bytes = fit * p.sites[site].figures.live_bytes;
-      if (bytes > 0)
-        p.memory.parts.push_back({last.time_ns, "live", "", static_cast<std::uint32_t>(site + 1), bytes,
-                                  box.bytes_per_sample() * bytes});
-    }
+    add_holders(p, last, parts, box);
   }
   const std::uint64_t end_ns = p.counters.empty() ? 0 : p.counters.back().time_ns;
   meta["duration_ns"] = end_ns;
   meta["peak_resident_bytes"] = of.peak_resident;
+  if (!of.rooms.empty()) meta["last_minutes"] = last_minutes(of);
   // A mark lies between a quarter and three quarters of the time.
   const auto& mark = of.marks[4 * of.marks[1].time_ns <= 3 * end_ns ? 1 : 0];
   meta["growth_from_ns"] = mark.time_ns;
@@ -321,7 +369,7 @@ profile box_watch::profile_from(const readings& of, const box_content& box) cons
     meta["exit"] = WIFEXITED(*end) ? nlohmann::json({{"status", WEXITSTATUS(*end)}})
                                    : nlohmann::json({{"signal", WTERMSIG(*end)}});
     if (WIFSIGNALED(*end) && WTERMSIG(*end) == SIGKILL) {
-      const shortage was = shortage_since();
+      const shortage was = shortage_since(of);
       if (was == shortage::group) meta["killed_for_memory"] = true;
       if (was == shortage::machine) meta["perhaps_killed_for_memory"] = true;
     }

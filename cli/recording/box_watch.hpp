@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "cli/launch/scratch_file.hpp"
+#include "os/memory_pressure.hpp"
 #include "profiler/collect/timeline.hpp"
 #include "profiler/model/box_profile.hpp"
 
@@ -33,7 +35,7 @@ class box_watch {
 
   // Takes the boxes of processes that have ended before this watch began, and says what became of them.
   void take_old();
-  // To be called often: it looks when it is time for it.
+  // To be called often: it looks when it is time for it. `program`: 0 if there is none that the watch's owner has started.
   void look(pid_t program);
   void ended(int wait_status) { main_status_ = wait_status; }
   // Takes the boxes of all processes that have ended by now, the program's last, and says what became of it.
@@ -52,6 +54,20 @@ class box_watch {
     std::vector<profiler::counter_row> counters;
     std::vector<profiler::memory_row> memory;
     double peak_resident = 0;
+    nlohmann::json place;    // describe_place()
+    std::string group_file;  // that counts kills for memory of its control group; empty: there is none
+    // How many processes the kernel has killed for lack of memory, at the last two looks: of its group, and of the machine.
+    struct kills {
+      double group = 0;
+      double machine = 0;
+    };
+    std::array<kills, 2> kills;
+    // How much memory it could use, at times of the last ten minutes.
+    struct room {
+      double seconds = 0;  // on the monotonic clock
+      os::memory_state state;
+    };
+    std::deque<room> rooms;
     // As in site_table: the live bytes of each site, by its number, at two times, the older first.
     struct mark {
       std::uint64_t time_ns = 0;
@@ -65,7 +81,9 @@ class box_watch {
   void read(readings& of, const profiler::box_content& box);
   bool is_program(const readings& of) const;
   std::optional<int> end_of(const readings& of) const;  // as of waitpid
-  shortage shortage_since() const;
+  static void note_group(readings& of);
+  static nlohmann::json last_minutes(const readings& of);
+  static shortage shortage_since(const readings& of);
   bool is_worth_telling(const readings& of, const profiler::box_content& box) const;
   profiler::profile profile_from(const readings& of, const profiler::box_content& box) const;
   bool write(const profiler::profile& p, const std::string& name) const;
@@ -77,13 +95,7 @@ class box_watch {
   std::set<std::string> no_boxes_;         // files that were named as being none
   double begun_;                           // on the monotonic clock
   double next_look_ = 0;
-  // How many processes the kernel has killed for lack of memory, at the last two looks: of the program's group, and of the machine.
-  struct kills {
-    double group = 0;
-    double machine = 0;
-  };
-  std::array<kills, 2> kills_{};
-  std::string group_file_;  // that counts those of the group; empty: there is none
+  double machine_kills_;  // at the beginning
   pid_t main_ = 0;
   std::optional<int> main_status_;
   std::size_t written_ = 0;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/show/box_text.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
@@ -241,7 +242,7 @@ static std::string end_of_box(const profile& p) {
   } else if (status != 0) {
     sentence = fmt::format("it ended with status {}", status);
   }
-  return sentence + "\n" + render_death(p, what) + render_memory_help(p, what);
+  return sentence + "\n" + render_death(p, what) + render_box(p) + render_memory_help(p, what);
 }
 
 summary summarise(const profile& p, const std::vector<profiler::advice>& actions, bool is_proven_next) {

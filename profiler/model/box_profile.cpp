@@ -9,11 +9,14 @@
 #include <cerrno>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
+#include "profiler/format/openmetrics.hpp"
 #include "profiler/model/call_paths.hpp"
+#include "profiler/model/known_meta.hpp"
 #include "samples/followed/box_format.hpp"
 
 namespace tarn::profiler {
@@ -26,8 +29,29 @@ constexpr std::size_t most_frames = 64;
 constexpr std::size_t longest_path = 4096;
 constexpr double weight_unit = 1U << box_weight_shift;
 
-// Up to the first part that has only zeros: a box is a sparse file.
-std::string bytes_of(const std::string& path, std::string& problem) {
+void read_into(std::string& bytes, int file, std::size_t from, std::size_t count) {
+  const std::size_t before = bytes.size();
+  bytes.resize(before + count);
+  const ssize_t got = pread(file, bytes.data() + before, count, static_cast<off_t>(from));
+  bytes.resize(before + static_cast<std::size_t>(std::max<ssize_t>(0, got)));
+}
+
+struct box_bytes {
+  std::string
+      records;  // and the header: up to the first part that has only zeros, since a box is a sparse file
+  std::string figures;  // the newest text
+  std::uint64_t figures_ns = 0;
+};
+
+// Reads a structure that may lie at any address, and whose atomics another process may be writing.
+template <class T>
+T copy_of(std::string_view bytes, std::size_t at) {
+  T value;
+  std::memcpy(static_cast<void*>(&value), bytes.data() + at, sizeof value);
+  return value;
+}
+
+box_bytes bytes_of(const std::string& path, std::string& problem) {
   // A pipe of that name would wait for a writer.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   struct stat kind {};
@@ -36,18 +60,41 @@ std::string bytes_of(const std::string& path, std::string& problem) {
     if (file >= 0) close(file);
     return {};
   }
-  std::string all;
+  box_bytes all;
+  std::string& records = all.records;
   constexpr std::size_t part = std::size_t{64} << 10;
-  for (bool goes_on = true; goes_on && all.size() < most_box_bytes;) {
-    const std::size_t before = all.size();
-    all.resize(before + part);
-    const ssize_t got = pread(file, all.data() + before, part, static_cast<off_t>(before));
-    all.resize(before + static_cast<std::size_t>(std::max<ssize_t>(0, got)));
-    goes_on = std::any_of(all.begin() + static_cast<std::ptrdiff_t>(before), all.end(),
+  for (bool goes_on = true; goes_on && records.size() < box_figures_at;) {
+    const std::size_t before = records.size();
+    read_into(records, file, before, part);
+    goes_on = std::any_of(records.begin() + static_cast<std::ptrdiff_t>(before), records.end(),
                           [](char c) { return c != '\0'; });
+  }
+  const auto head =
+      records.size() >= sizeof(tarn::box_header) ? copy_of<tarn::box_header>(records, 0) : tarn::box_header{};
+  if (head.figures_written > 0) {
+    const std::size_t newest = (head.figures_written - 1) % 2;
+    all.figures_ns = head.figures[newest].time_ns;
+    read_into(all.figures, file, box_figures_at + newest * box_figures_room,
+              std::min<std::uint64_t>(head.figures[newest].bytes, box_figures_room));
   }
   close(file);
   return all;
+}
+
+// A text that found no room may end in the midst of a number.
+nlohmann::json figures_in(std::string_view text) {
+  nlohmann::json out = nlohmann::json::object();
+  for (const metric_family& family : read_metrics(text.substr(0, text.rfind('\n') + 1)).families) {
+    for (const metric_sample& one : family.samples) {
+      const double value = std::strtod(one.value.c_str(), nullptr);
+      const std::size_t begin = one.labels.find('"') + 1;  // LABEL="MEMBER"
+      if (begin == 0)
+        out[family.name] = value;
+      else
+        out[family.name][one.labels.substr(begin, one.labels.rfind('"') - begin)] = value;
+    }
+  }
+  return out;
 }
 
 std::string text_of(const char* room, std::size_t size) { return {room, strnlen(room, size)}; }
@@ -59,14 +106,6 @@ std::vector<std::string> words_in(const char* room, std::size_t size) {
     at += words.back().size() + 1;
   }
   return words;
-}
-
-// Reads a structure that may lie at any address, and whose atomics another process may be writing.
-template <class T>
-T copy_of(std::string_view bytes, std::size_t at) {
-  T value;
-  std::memcpy(static_cast<void*>(&value), bytes.data() + at, sizeof value);
-  return value;
 }
 
 bool take_site(std::string_view content, box_content& into) {
@@ -160,6 +199,17 @@ double box_content::live_bytes() const {
   return sum;
 }
 
+std::vector<std::pair<std::string, double>> box_content::unsampled() const {
+  std::vector<std::pair<std::string, double>> all;
+  for (const auto& [metric, kind] : {std::pair{"tarn_pool_bytes", "typed pool "},
+                                     std::pair{"tarn_buffer_pool_live_bytes", "buffer pool "}}) {
+    const nlohmann::json* const of = member_in(engine, metric);
+    if (of == nullptr || !of->is_object()) continue;
+    for (const auto& [name, bytes] : of->items()) all.emplace_back(kind + name, number_in(*of, name.c_str()));
+  }
+  return all;
+}
+
 double box_content::bytes_per_sample() const {
   double samples = 0;
   for (const boxed_site& one : sites) samples += weighted(one.figures.live_samples);
@@ -185,8 +235,9 @@ bool is_box(const std::string& path) {
 }
 
 std::optional<box_content> read_box(const std::string& path, std::string& problem) {
-  const std::string bytes = bytes_of(path, problem);
+  const box_bytes all = bytes_of(path, problem);
   if (!problem.empty()) return std::nullopt;
+  const std::string& bytes = all.records;
   if (bytes.size() < sizeof(tarn::box_header) ||
       std::memcmp(bytes.data(), tarn::box_magic, sizeof tarn::box_magic) != 0) {
     problem = path + " is no black box, or the process ended before it was complete";
@@ -209,6 +260,8 @@ std::optional<box_content> read_box(const std::string& path, std::string& proble
   box.heap_free = static_cast<double>(head.heap_free) + static_cast<double>(head.heap_metadata);
   if (head.has_ended != 0) box.status = head.status;
   take_records(bytes, box);
+  box.engine = figures_in(all.figures);
+  box.engine_ns = all.figures_ns;
   return box;
 }
 
@@ -244,6 +297,10 @@ profile profile_of(const box_content& box) {
     refused.push_back(std::to_string(box.left_out) +
                       " call paths, which the process had not finished writing");
   meta["refused"] = std::move(refused);
+  if (!box.engine.empty()) {
+    meta["engine"] = box.engine;
+    meta["engine_ns"] = box.engine_ns - std::min(box.engine_ns, box.start_ns);
+  }
   if (box.status) meta["exit"] = {{"status", *box.status}};
   set_meta(p, std::move(meta));
   return p;

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "profiler/model/profile.hpp"
@@ -31,10 +33,16 @@ struct box_content {
   std::vector<std::string> arguments;
   std::vector<boxed_site> sites;  // that of the paths that found no room has no frames
   std::vector<module_info> modules;
-  std::size_t left_out = 0;  // records that the process had not finished, or that do not fit
+  // The engine's figures at the last look of its background thread: values by metric, and of a metric with members by member.
+  nlohmann::json engine;
+  std::uint64_t engine_ns = 0;  // of that look, since 1970
+  std::size_t left_out = 0;     // records that the process had not finished, or that do not fit
 
+  // Of samples, as live_blocks().
   double live_bytes() const;
   double live_blocks() const;
+  // Memory in the program's hands of which there are no samples: of each typed pool and buffer pool, by what it is to be called.
+  std::vector<std::pair<std::string, double>> unsampled() const;
   // More than sample_bytes where samples came too fast, and not all were followed (sample_thinning).
   double bytes_per_sample() const;
 };

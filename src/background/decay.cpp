@@ -60,7 +60,7 @@ bool caches_hold_surplus() {
 }
 
 bool work_left() {
-  bool left = engine::heap.has_idle_memory() || warm_blocks::has_any() ||
+  bool left = engine::samples.box().is_wanted() || engine::heap.has_idle_memory() || warm_blocks::has_any() ||
               engine::central_tier.depots().spare_bytes() != 0 || engine::registry.has_resting() ||
               caches_hold_surplus() || engine::heap.has_idle_structs() ||
               engine::central_tier.magazines().has_work() || engine::blocks.has_work();
@@ -100,6 +100,7 @@ bool run_period_of_thread() {
   const bool left = run_period();
   engine::registry.empty_idle_caches();
   engine::processors.drain(false);
+  write_box_figures();
   last_period.store(os::background_thread_must_end() ? begin - period_ms() : begin,
                     std::memory_order_relaxed);
   return left;
@@ -217,6 +218,10 @@ void tarn::os::background_thread_body() {
 // Heaps other than the engine's are those of tests.
 void tarn::free_memory_gathered(const page_heap& heap) {
   if (&heap == &engine::heap) decay::wake();
+}
+
+void tarn::figures_are_missing() {
+  if (options::decay_ms() >= 0 && decay::thread_allowed()) os::ensure_background_thread();
 }
 
 // In a thread of the program, inside an allocation, without locks.

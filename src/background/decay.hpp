@@ -28,4 +28,7 @@ void relieve_soon();
 // `auto` then allows a thread; without gates, as in a static program, it does not.
 void note_rights_are_followed();
 
+// Defined by observe/socket: writes the engine's figures to the black box when they are due. Only the background thread.
+void write_box_figures();
+
 }  // namespace tarn::decay

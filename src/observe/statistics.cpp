@@ -60,6 +60,17 @@ constexpr metric_of<heap_figures> heap_rows[] = {
 static_assert(std::size(heap_rows) == sizeof(heap_figures) / sizeof(std::uint64_t) - 1);
 using heap_table = metric_table<heap_rows>;
 
+struct class_figures {
+  std::uint64_t taken;
+  std::uint64_t free;
+};
+constexpr metric_of<class_figures> class_rows[] = {
+    {"tarn_class_taken_bytes", gauge, bytes, "Blocks of this size that live or lie in caches",
+     &class_figures::taken},
+    {"tarn_class_free_bytes", gauge, bytes, "Free blocks of this size in spans", &class_figures::free},
+};
+using class_table = metric_table<class_rows>;
+
 // Some programs (coreutils) close standard error before the destructors of libraries run, to check that everything was
 // written; so it is duplicated here. Not when the option is read: that may be in a sandbox.
 [[gnu::constructor]] void at_load() {
@@ -163,5 +174,19 @@ static void visit_heap(metric_receiver to) {
 }
 
 constinit const metric_group metrics = heap_table::group(visit_heap);
+
+static void visit_classes(metric_receiver to) {
+  for (unsigned c = 1; c < size_classes::all; ++c) {
+    const auto found = engine::central_tier.depots().figures_of(c);
+    if (found.objects == 0) continue;
+    const std::size_t size = class_info(c).size;
+    text_buffer<24> name;
+    name.number(size).put('\0');
+    class_table::give(to, name.data(),
+                      class_figures{found.taken * size, (found.objects - found.taken) * size});
+  }
+}
+
+constinit const metric_group class_metrics = class_table::group(visit_classes, "size");
 
 }  // namespace tarn::statistics

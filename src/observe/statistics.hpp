@@ -17,6 +17,8 @@ void write_json(text_writer& out, bool with_process);
 #pragma GCC visibility push(hidden)
 // The same figures, as metrics.
 extern const metric_group metrics;
+// Of each size class that has spans. For black boxes: too many to be asked for all the time.
+extern const metric_group class_metrics;
 #pragma GCC visibility pop
 
 }  // namespace tarn::statistics

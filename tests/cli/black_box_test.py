@@ -14,6 +14,7 @@ from containers_test import Group
 from harness import Base, settings
 
 MIB = 1 << 20
+INCLUDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include")
 
 # keep HOW MIB [PAUSE]: keeps blocks of 3,000 bytes, 1 MiB after the other, beside others that it frees, and ends as it is told.
 PROGRAM = """
@@ -107,6 +108,36 @@ PROGRAM = """
       if (how == "_exit") _exit(3);
       if (how == "_exit0") _exit(0);
       return how == "fails" ? 4 : 0;
+    }"""
+
+
+# Memory that has names, and free blocks among live ones.
+NAMED = """
+    #include <csignal>
+    #include <cstdlib>
+    #include <cstring>
+    #include <unistd.h>
+    #include <vector>
+    #include <tarn/buffer_pool.hpp>
+    #include <tarn/pool.hpp>
+    #include <tarn/scope.hpp>
+    struct order { char data[112]; };
+    int main() {
+      std::vector<order*> orders;
+      for (int i = 0; i < 100000; ++i) orders.push_back(tarn::pool_of<order>().create());
+      tarn::buffer_pool io({.name = "io"});
+      tarn::buffer buffer = io.get(16 << 20);
+      std::memset(buffer.span().data(), 1, 16 << 20);
+      tarn::scope session("session", {.limit = 64 << 20});
+      {
+        auto in = session.enter();
+        for (int i = 0; i < 3000; ++i) std::memset(std::malloc(8000), 1, 8000);
+      }
+      std::vector<void*> blocks(300000);
+      for (void*& each : blocks) std::memset(each = std::malloc(64), 1, 64);
+      for (int i = 0; i < 300000; ++i) if (i % 50 != 0) std::free(blocks[i]);
+      usleep(2500000);
+      raise(SIGKILL);
     }"""
 
 
@@ -263,6 +294,24 @@ class black_box(BlackBoxBase):
         self.assertIn("what lived at the end", result.stderr)
         self.assertEqual(self.left(".box"), [])
         self.assert_kept(self.left(".prof")[0], 30)
+
+    def test_memory_that_has_a_name(self):
+        folder = os.path.dirname(settings.library)
+        program = self.compile("named", NAMED, "-std=c++20", "-O1", "-fno-builtin", "-I", INCLUDE, "-L", folder, "-ltarn",
+                               f"-Wl,-rpath,{folder}")
+        said = self.run_boxed(program).stderr
+        for bytes_told, what in ((11.4 * MIB, "typed pool order: 100k objects live"), (16 * MIB, "buffer pool io: 16 MiB in use, 0 B idle"),
+                                 (23.9 * MIB, "scope session: 1 open, with a budget of 64 MiB")):
+            line = next(each for each in said.splitlines() if each.endswith(what))
+            self.assertLess(abs(bytes_in(line.strip()) - bytes_told), 0.15 * bytes_told, said)
+        free = re.search(r"free in malloc, .*: (\S+ \S+) beside live blocks .* in blocks: (\S+ \S+) of 64 bytes", said.replace("\n", " "))
+        self.assertGreater(bytes_in(free.group(1)), 15 * MIB)
+        self.assertGreater(bytes_in(free.group(2)), 15 * MIB)
+        self.assertRegex(said, r"1[0-9.]+ MiB +\d+ % +typed pool order")
+        # No thread writes these figures then.
+        said = self.run_boxed(program, variables={"TARN_BACKGROUND": "off"}).stderr
+        self.assertIn("killed by signal 9", said)
+        self.assertNotIn("typed pool", said)
 
     def test_a_box_has_no_costs(self):
         self.run_boxed(self.program, "kill", "20", "20000")

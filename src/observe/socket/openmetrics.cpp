@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "background/decay.hpp"
+#include "engine/engine.hpp"
 #include "engine/front.hpp"
 #include "observe/statistics.hpp"
 #include "os/memory.hpp"
@@ -107,3 +109,14 @@ void write_openmetrics(text_writer& out) {
 }
 
 }  // namespace tarn::control_socket
+
+void tarn::decay::write_box_figures() {
+  if (!engine::samples.box().take_due_figures()) return;
+  auto* const room = static_cast<char*>(os::reserve(box_figures_room, os::system_page_size()));
+  if (room == nullptr) return;
+  text_writer text(room, box_figures_room);
+  control_socket::write_group(text, statistics::class_metrics);
+  control_socket::write_openmetrics(text);
+  engine::samples.box().write_figures({room, std::min(text.size(), box_figures_room)});
+  os::release_own(room, box_figures_room);
+}

@@ -17,6 +17,7 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "os/clock.hpp"
 #include "os/input_file.hpp"
 #include "os/memory.hpp"
 #include "os/report.hpp"
@@ -36,7 +37,10 @@ constexpr std::size_t backed_at_once = 64 * kib;
 constexpr std::size_t least_room = 32 * kib;
 // And at once where the kernel (before 5.14) does not back pages of a file when asked.
 constexpr std::size_t fixed_bytes = 1 * mib;
-constexpr int populate_write = 23;  // MADV_POPULATE_WRITE; not in older headers
+constexpr std::size_t fixed_figures_bytes = 64 * kib;  // of each text
+constexpr int populate_write = 23;                     // MADV_POPULATE_WRITE; not in older headers
+constexpr std::int64_t figures_ms = 1000;
+constexpr std::int64_t figures_missing_ms = 3000;
 
 // When the process started, in the clock ticks of /proc/PID/stat: with its id, who it is. 0: not known.
 std::uint64_t own_start_ticks() {
@@ -132,6 +136,12 @@ bool find_segment(const unwind::loaded_module& found, std::uintptr_t address, bo
   return out.end != 0;
 }
 
+std::uint64_t now_since_1970() {
+  timespec now{};
+  os::system_call(SYS_clock_gettime, CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000000000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
 // The number of the namespace in which the process's id is one; 0: not known.
 std::uint64_t own_pid_namespace() {
   char text[64];
@@ -195,7 +205,10 @@ bool black_box::make_file(bool is_first) {
       problem = "the file system has no room";
       backed = fixed_bytes;
       result = os::system_call(SYS_fallocate, descriptor, 0, 0, fixed_bytes);
+      for (const std::size_t at : {box_figures_at, box_figures_at + box_figures_room})
+        if (result >= 0) result = os::system_call(SYS_fallocate, descriptor, 0, at, fixed_figures_bytes);
     }
+    figures_backed_ = grows_ ? 0 : fixed_figures_bytes;
   }
   os::system_call(SYS_close, descriptor);
   if (os::is_error(result)) {
@@ -212,13 +225,10 @@ void black_box::begin(void* base) {
   auto* const h = static_cast<box_header*>(base);
   h->header_bytes = sizeof(box_header);
   h->bytes = most_box_bytes;
-  timespec now{};
-  os::system_call(SYS_clock_gettime, CLOCK_REALTIME, &now);
   h->process = static_cast<std::uint64_t>(os::system_call(SYS_getpid));
   h->start_ticks = start_ticks_;
   h->pid_namespace = own_pid_namespace();
-  h->start_ns =
-      static_cast<std::uint64_t>(now.tv_sec) * 1000000000U + static_cast<std::uint64_t>(now.tv_nsec);
+  h->start_ns = now_since_1970();
   h->mean = mean_;
   os::system_call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", h->program, sizeof h->program - 1);
   os::input_file("/proc/self/cmdline").read(h->arguments, sizeof h->arguments - 1);
@@ -260,11 +270,16 @@ void black_box::prepare() {
     is_opening_.store(false, std::memory_order_relaxed);
     return;
   }
+  const std::int64_t now_ms = os::now_ms();
+  if (now_ms - figures_due_ms_.load(std::memory_order_relaxed) >= figures_missing_ms) {
+    figures_due_ms_.store(now_ms, std::memory_order_relaxed);
+    figures_are_missing();
+  }
   // Of threads that race, each may back the same pages.
   std::size_t backed = backed_.load(std::memory_order_relaxed);
-  if (next_.load(std::memory_order_relaxed) + least_room <= backed || !grows_ || backed >= most_box_bytes)
+  if (next_.load(std::memory_order_relaxed) + least_room <= backed || !grows_ || backed >= box_figures_at)
     return;
-  const std::size_t to = std::min(backed + backed_at_once, most_box_bytes);
+  const std::size_t to = std::min(backed + backed_at_once, box_figures_at);
   if (!back_pages(header_, backed, to)) {
     grows_ = false;
     return;
@@ -328,6 +343,33 @@ void black_box::note_heap(const heap_bytes& now) {
   header_->heap_in_use = now.in_use;
   header_->heap_free = now.free;
   header_->heap_metadata = now.metadata;
+}
+
+bool black_box::take_due_figures() {
+  if (!is_own() || os::has_entered_sandbox()) return false;
+  const std::int64_t now_ms = os::now_ms();
+  if (now_ms < figures_due_ms_.load(std::memory_order_relaxed)) return false;
+  figures_due_ms_.store(now_ms + figures_ms, std::memory_order_relaxed);
+  return true;
+}
+
+void black_box::write_figures(std::string_view text) {
+  text = part_of(text, 0, box_figures_room);
+  const std::size_t needed = std::min(align_up(text.size(), fixed_figures_bytes), box_figures_room);
+  if (grows_ && needed > figures_backed_) {
+    for (const std::size_t at : {box_figures_at, box_figures_at + box_figures_room})
+      if (!back_pages(header_, at + figures_backed_, at + needed)) return;
+    figures_backed_ = needed;
+  }
+  text = part_of(text, 0, figures_backed_);
+  const std::uint64_t written = header_->figures_written;
+  const std::size_t which = written % 2;
+  char* const to = reinterpret_cast<char*>(header_) + box_figures_at + which * box_figures_room;
+  std::memcpy(to, text.data(), text.size());
+  header_->figures[which].bytes = text.size();
+  // The process may be killed between any two writes. The system call keeps the compiler from counting the text before it is there.
+  header_->figures[which].time_ns = now_since_1970();
+  header_->figures_written = written + 1;
 }
 
 // ---- modules ----

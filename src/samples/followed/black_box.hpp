@@ -9,9 +9,10 @@
 // kernel empties for children (MADV_WIPEONFORK), and makes a box of its own at its next sample. Only a section that the fork has
 // interrupted (in a signal handler) goes on with the parent's box: it may change figures of one site.
 //
-// Owner: heap_samples. Thread safety: open() before the others; prepare() without the lock of heap_samples, the others under it,
-// except end(), for which is_own() is enough.
-// Invariant: next_ <= backed_ <= box_header::bytes; what lies before backed_ has pages.
+// Owner: heap_samples. Thread safety: open() before the others; prepare() without the lock of heap_samples; write_figures() by one
+// thread at a time; end() by any; the others under the lock.
+// Invariant: next_ <= backed_ <= box_figures_at; what lies before backed_ has pages, and so have the first figures_backed_ bytes
+// of each text.
 #pragma once
 
 #include <atomic>
@@ -53,6 +54,10 @@ class black_box {
   bool write(call_site& site, bool is_here);
   void note_heap(const heap_bytes& now);
 
+  // The engine's figures in the box are a second old. True once a second.
+  [[nodiscard]] bool take_due_figures();
+  void write_figures(std::string_view text);
+
   // The calling process ends by exit() or _exit(). No effect in a child that has the parent's memory.
   void end(int status);
 
@@ -75,6 +80,8 @@ class black_box {
   std::atomic<std::size_t> next_{0};
   std::atomic<std::size_t> backed_{0};
   std::atomic<bool> is_opening_{false};
+  std::atomic<std::int64_t> figures_due_ms_{0};
+  std::size_t figures_backed_ = 0;
   std::uint64_t modules_ = 0;  // the newest module's content: its distance from the header; 0: none
   std::uint32_t epoch_ = 0;
   bool grows_ = false;  // the system backs pages when asked
@@ -82,5 +89,9 @@ class black_box {
   std::uint64_t mean_ = 0;
   char folder_[longest_folder] = {};
 };
+
+// Defined by background/decay. A box has had no figures of the engine for some seconds: starts the thread that writes them.
+// Callable inside allocations, without locks.
+void figures_are_missing();
 
 }  // namespace tarn

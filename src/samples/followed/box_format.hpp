@@ -2,8 +2,10 @@
 // box_format: the layout of a black box: a file, mapped by one process, in which the figures of the heap profile's call sites lie
 // while the process runs. It can be read however the process ended. Written by black_box, read by profiler/model/box_profile.
 //
-//   box_header | record | record | ... | zeros up to box_header::bytes
+//   box_header | record | record | ... | zeros up to box_figures_at | two texts of box_figures_room bytes
 //
+// The texts are the engine's figures in the format OpenMetrics, among them those of pools, scopes and size classes. They are
+// written in turn, so that one is whole at any time.
 // A record is a box_record and its content, at a multiple of box_unit. One that is not finished has the kind `none`, and one
 // whose length is not written yet reads as zeros: a reader leaves both out. The figures of a site change in place, each word by
 // itself: a reader may find one that counts a block which another does not count yet. Everything in a box comes from the
@@ -18,6 +20,8 @@ namespace tarn {
 
 inline constexpr std::size_t box_unit = 16;
 inline constexpr std::size_t most_box_bytes = std::size_t{8} << 20;
+inline constexpr std::size_t box_figures_room = std::size_t{256} << 10;
+inline constexpr std::size_t box_figures_at = most_box_bytes - 2 * box_figures_room;
 inline constexpr char box_magic[8] = {'t', 'a', 'r', 'n', 'b', 'o', 'x', '1'};
 
 // The content of a site's record: what its samples stand for (samples/followed/call_sites.hpp), and `count` return addresses,
@@ -78,6 +82,13 @@ struct box_header {
   std::uint64_t heap_in_use;
   std::uint64_t heap_free;
   std::uint64_t heap_metadata;
+  // How many texts have been written: the newest has the number (figures_written - 1) % 2. Whoever reads the box of a process
+  // that runs may find a text that is being replaced.
+  std::uint64_t figures_written;
+  struct {
+    std::uint64_t bytes;
+    std::uint64_t time_ns;  // since 1970
+  } figures[2];
   char program[longest_program];      // its file
   char arguments[longest_arguments];  // as in /proc/PID/cmdline
 };

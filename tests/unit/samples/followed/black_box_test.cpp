@@ -131,6 +131,27 @@ TEST_F(black_box_test, a_full_box_says_so) {
   EXPECT_FALSE(write(box, one.site));
 }
 
+TEST_F(black_box_test, the_newest_figures_are_whole) {
+  black_box box;
+  ASSERT_TRUE(box.open(folder_.c_str()));
+  EXPECT_TRUE(box.take_due_figures());
+  EXPECT_FALSE(box.take_due_figures()) << "within a second";
+  const auto newest = [this] {
+    const std::string bytes = content_of(files().front());
+    box_header head;
+    std::memcpy(&head, bytes.data(), sizeof head);
+    const std::size_t which = (head.figures_written - 1) % 2;
+    return bytes.substr(box_figures_at + which * box_figures_room, head.figures[which].bytes);
+  };
+  for (const std::size_t length : {std::size_t{5}, 70 * kib, std::size_t{0}, box_figures_room, 3 * kib}) {
+    const std::string text(length, static_cast<char>('a' + length % 7));
+    box.write_figures(text);
+    EXPECT_EQ(newest(), text);
+  }
+  box.write_figures(std::string(box_figures_room + 1, 'x'));
+  EXPECT_EQ(newest(), std::string(box_figures_room, 'x'));
+}
+
 TEST_F(black_box_test, a_child_makes_its_own) {
   black_box box;
   ASSERT_TRUE(box.open(folder_.c_str()));

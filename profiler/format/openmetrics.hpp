@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace tarn::cli {
+namespace tarn::profiler {
 
 using metric_labels = std::vector<std::pair<std::string, std::string>>;  // name, value
 
@@ -50,4 +50,4 @@ enum class metrics_format { openmetrics, prometheus };
 // All samples of a metric stand together, as the formats demand.
 std::string write_metrics(const std::vector<labelled_metrics>& parts, metrics_format format);
 
-}  // namespace tarn::cli
+}  // namespace tarn::profiler

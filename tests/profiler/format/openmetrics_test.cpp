@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // What a process says of itself is read, and written anew: whatever it sends, the text stays valid, and others' metrics
 // stay theirs.
-#include "cli/control/openmetrics.hpp"
+#include "profiler/format/openmetrics.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-namespace tarn::cli {
+namespace tarn::profiler {
 namespace {
 
 std::string anew(std::string_view text, metrics_format format = metrics_format::openmetrics) {
@@ -138,4 +138,4 @@ TEST(openmetrics, any_text_is_written_as_one_that_can_be_read) {
 }
 
 }  // namespace
-}  // namespace tarn::cli
+}  // namespace tarn::profiler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/control/openmetrics.hpp"
+#include "profiler/format/openmetrics.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 #include "profiler/format/printable.hpp"
 
-namespace tarn::cli {
+namespace tarn::profiler {
 
 namespace {
 
@@ -51,7 +51,7 @@ bool is_number(std::string_view text) {
 
 std::string escaped(std::string_view text, std::string_view what) {
   std::string out;
-  for (const char c : profiler::printable(text)) {
+  for (const char c : printable(text)) {
     if (what.find(c) != std::string_view::npos) out += '\\';
     out += c;
   }
@@ -239,4 +239,4 @@ std::string write_metrics(const std::vector<labelled_metrics>& parts, metrics_fo
   return families.text(format == metrics_format::openmetrics);
 }
 
-}  // namespace tarn::cli
+}  // namespace tarn::profiler
