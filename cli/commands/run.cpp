@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 // tarn run: starts a program on tarn, after making sure that it will really use it.
 #include <fmt/core.h>
-#include <linux/magic.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.hpp"
@@ -142,28 +139,6 @@ int run_with_statistics(const program_target& target, const std::vector<std::str
   const foreground_result result = run_in_foreground(request);
   in_place.remove_files();
   end_like(result.wait_status);
-}
-
-std::string box_folder(const std::string& given) {
-  std::error_code error;
-  std::filesystem::create_directories(given, error);
-  const std::filesystem::path folder = std::filesystem::canonical(given, error);
-  constexpr std::size_t longest = 255;  // of the option black_box
-  const bool is_long = folder.native().size() > longest;
-  if (error || is_long || access(folder.c_str(), W_OK | X_OK) != 0) {
-    throw cli_error(exit_code::usage,
-                    fmt::format("the folder of --black-box cannot be used: {}: {}", given,
-                                error     ? error.message()
-                                : is_long ? "its name has more than 255 characters"
-                                          : "no right to write"),
-                    "Name a folder in memory, such as /dev/shm/box.");
-  }
-  struct statfs where {};
-  if (statfs(folder.c_str(), &where) == 0 && where.f_type != TMPFS_MAGIC && where.f_type != RAMFS_MAGIC) {
-    print_note(
-        fmt::format("{} is not in memory: the system writes the black box to the disk now and then", given));
-  }
-  return folder;
 }
 
 [[noreturn]] void run_with_black_box(const std::string& folder, const program_target& target,

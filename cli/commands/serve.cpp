@@ -19,6 +19,7 @@
 #include "cli/control/process_answers.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
+#include "cli/recording/box_watch.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "profiler/collect/fault_watch.hpp"
@@ -36,12 +37,13 @@ constexpr exit_meaning serve_exits[] = {{0, "ended by SIGINT or SIGTERM"}, usage
 constexpr command_text serve_text = {
     .name = "serve",
     .summary = "Serve the memory figures of running processes over HTTP.",
-    .usage = "tarn serve [OPTIONS] PID|NAME...",
+    .usage = "tarn serve [OPTIONS] [PID|NAME...]",
     .examples =
         "  tarn serve 4711                          http://127.0.0.1:9464/\n"
         "  tarn serve server                        all processes of this name, also\n"
         "                                           later ones\n"
-        "  tarn serve --listen 0.0.0.0:9464 server  for other machines as well\n",
+        "  tarn serve --listen 0.0.0.0:9464 server  for other machines as well\n"
+        "  tarn serve --black-box /dev/shm/boxes    says what killed services held\n",
     .notes =
         "  /metrics              OpenMetrics text, with the labels pid and program\n"
         "  /debug/pprof/heap     live memory by place, for go tool pprof and others\n"
@@ -63,6 +65,7 @@ constexpr command_text serve_text = {
 };
 
 constexpr double default_fault_seconds = 10;
+constexpr double seconds_between_looks = 0.1;  // at black boxes
 constexpr unsigned most_fault_seconds = 60;
 constexpr int most_naming_seconds = 10;
 
@@ -208,14 +211,20 @@ int cmd_serve(const std::vector<std::string>& words) {
   command app(serve_text);
   std::vector<std::string> processes;
   std::string listen = "127.0.0.1:9464";
-  app.option("process PID|NAME...", processes, "Process ids, or names of processes")->required();
+  app.option("process PID|NAME...", processes, "Process ids, or names of processes");
   app.option("--listen ADDRESS:PORT", listen, "Where to listen (127.0.0.1:9464); port 0: the system chooses");
   std::vector<std::string> host_names;
   app.option("--host-name NAME", host_names,
              "Answer browsers and others that reach the server by this name; may be repeated");
+  std::string boxes;
+  app.option("--black-box DIR", boxes,
+             "Say what each process held that is killed, of those started with TARN_BLACK_BOX=DIR");
   bool json = false;
   app.add_flag("--json", json, "Print the address as one JSON object");
   if (!parse_options(app, words)) return exit_code::success;
+  if (processes.empty() && boxes.empty())
+    throw cli_error(exit_code::usage, "there is nothing to serve",
+                    "Name processes, or the folder of black boxes (--black-box DIR).");
   const auto where = parse_listen_address(listen);
   sidecar answers(processes);
   // A wrong number is reported now, not at the first request.
@@ -234,7 +243,12 @@ int cmd_serve(const std::vector<std::string>& words) {
     if (!process_id(word) && controlled_processes(word).empty())
       print_note(fmt::format("no process named '{}' answers yet; it is served as soon as one does", word));
   }
-  while (signals.take(1) == 0) server.end_late();
+  std::optional<box_watch> watch;
+  if (!boxes.empty()) watch.emplace(box_folder(boxes)).take_old();
+  while (signals.take(watch ? seconds_between_looks : 1) == 0) {
+    server.end_late();
+    if (watch) watch->look(0);
+  }
   answers.end();
   return exit_code::success;
 }

@@ -2,10 +2,12 @@
 #include "cli/recording/box_watch.hpp"
 
 #include <fmt/core.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -202,6 +204,28 @@ std::string name_of(const box_content& box) {
 
 }  // namespace
 
+std::string box_folder(const std::string& given) {
+  std::error_code error;
+  std::filesystem::create_directories(given, error);
+  const std::filesystem::path folder = std::filesystem::canonical(given, error);
+  constexpr std::size_t longest = 255;  // of the option black_box
+  const bool is_long = folder.native().size() > longest;
+  if (error || is_long || access(folder.c_str(), W_OK | X_OK) != 0) {
+    throw cli_error(exit_code::usage,
+                    fmt::format("the folder of --black-box cannot be used: {}: {}", given,
+                                error     ? error.message()
+                                : is_long ? "its name has more than 255 characters"
+                                          : "no right to write"),
+                    "Name a folder in memory, such as /dev/shm/box.");
+  }
+  struct statfs where {};
+  if (statfs(folder.c_str(), &where) == 0 && where.f_type != TMPFS_MAGIC && where.f_type != RAMFS_MAGIC) {
+    print_note(
+        fmt::format("{} is not in memory: the system writes the black box to the disk now and then", given));
+  }
+  return folder;
+}
+
 box_watch::box_watch(std::string folder)
     : folder_(std::move(folder)), begun_(monotonic_seconds()), machine_kills_(profiler::oom_kills()) {}
 
@@ -255,9 +279,11 @@ void box_watch::read(readings& of, const box_content& box) {
 
 void box_watch::look(pid_t program) {
   const double begin = monotonic_seconds();
-  if (begin < next_look_) return;
+  const bool is_due = begin >= next_look_;
   main_ = program;
   for (const std::string& path : boxes_in(folder_)) {
+    // A new one is met at once: how its process ends is known only from before.
+    if (!is_due && known_.contains(path)) continue;
     std::string problem;
     const auto box = profiler::read_box(path, problem);
     if (!box) continue;
@@ -272,6 +298,7 @@ void box_watch::look(pid_t program) {
     }
     read(of, *box);
   }
+  if (!is_due) return;
   take_ended(false);
   const double end = monotonic_seconds();
   next_look_ =

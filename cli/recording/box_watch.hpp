@@ -25,6 +25,9 @@
 
 namespace tarn::cli {
 
+// The folder that a user has named for black boxes, made if it is missing, as an absolute path. Throws cli_error (usage).
+std::string box_folder(const std::string& given);
+
 class box_watch {
  public:
   // The most profiles of processes other than the program that one watch writes.
@@ -35,7 +38,7 @@ class box_watch {
 
   // Takes the boxes of processes that have ended before this watch began, and says what became of them.
   void take_old();
-  // To be called often: it looks when it is time for it. `program`: 0 if there is none that the watch's owner has started.
+  // To be called often: it looks when it is time for it, and at each new box. `program`: 0 if there is none that the watch's owner has started.
   void look(pid_t program);
   void ended(int wait_status) { main_status_ = wait_status; }
   // Takes the boxes of all processes that have ended by now, the program's last, and says what became of it.

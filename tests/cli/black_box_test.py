@@ -278,6 +278,25 @@ class black_box(BlackBoxBase):
         told = bytes_in(re.search(r"what was resident at \S+ \S+ ([^(]+) \(in full", result.stderr).group(1))
         self.assertLess(abs(told - 200 * MIB), 0.1 * 200 * MIB, result.stderr)
 
+    def test_a_server_holds_boxes(self):
+        service = self.launch(settings.tarn, "serve", "--listen", "127.0.0.1:0", "--black-box", self.boxes, stdout=-1, stderr=-1)
+        service.stdout.readline()
+        variables = {"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes}
+        group = Group(self, 200, "served")
+        for how, said in (("kill 30 5000", "killed by signal 9"), ("fails 30", ""), ("kill 100000 1000", "the limit of its control group is 200 MiB")):
+            before = len(self.left(".prof"))
+            ended = self.execute(*(group.words if "100000" in how else ()), self.program, *how.split(), variables=variables)
+            self.assertNotEqual(ended.returncode, 0)
+            while self.left(".box") or self.left(".taken"):
+                time.sleep(0.05)
+            self.assertEqual(len(self.left(".prof")) - before, 1 if said else 0, how)
+        service.send_signal(signal.SIGTERM)
+        _, told = service.communicate(timeout=60)
+        self.assertEqual(service.returncode, 0, told)
+        self.assertIn("killed by the kernel, as memory had run out (OOM killer)", told)
+        self.assertIn("the limit of its control group is 200 MiB", told)
+        self.assertEqual(told.count("next: tarn report"), 2, told)
+
     def test_the_next_watch_takes_what_a_killed_one_has_left(self):
         watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", self.program, "kill", "30", "20000")
         while not self.left(".box"):
