@@ -226,8 +226,7 @@ std::string box_folder(const std::string& given) {
   return folder;
 }
 
-box_watch::box_watch(std::string folder)
-    : folder_(std::move(folder)), begun_(monotonic_seconds()), machine_kills_(profiler::oom_kills()) {}
+box_watch::box_watch(std::string folder) : folder_(std::move(folder)), begun_(monotonic_seconds()) {}
 
 bool box_watch::is_program(const readings& of) const {
   return main_ != 0 && static_cast<pid_t>(of.process) == main_;
@@ -238,7 +237,7 @@ void box_watch::meet(readings& of, const box_content& box) const {
   of = readings();
   of.start_ticks = box.start_ticks;
   of.start_ns = box.start_ns;
-  of.kills.fill({0, machine_kills_});
+  of.kills = kills_;
   of.place = describe_place({});
   const std::string own = target_of("/proc/self/ns/pid");
   const bool is_near = box.pid_namespace == 0 || own == fmt::format("pid:[{}]", box.pid_namespace);
@@ -307,16 +306,9 @@ void box_watch::look(pid_t program) {
 }
 
 void box_watch::note_group(readings& of) {
-  const std::string group = profiler::oom_kills_file(of.process);
-  // A process that is ending is shown in the topmost group (control groups of version 1).
-  const bool is_top = group.find("//") != std::string::npos;
-  if (!group.empty() && group != of.group_file && (of.group_file.empty() || !is_top)) {
-    of.group_file = group;
-    of.kills.fill({profiler::oom_kills(group), of.kills[1].machine});
-  }
-  of.kills = {of.kills[1], {profiler::oom_kills(of.group_file), profiler::oom_kills()}};
+  const bool is_shown = of.kills.look(of.process);
   const os::memory_state state = os::look_at_memory("", std::to_string(of.process).c_str());
-  if (is_top || state.limits.limit == os::unlimited) return;
+  if (!is_shown || state.limits.limit == os::unlimited) return;
   // The last look always, those before some seconds apart.
   std::deque<readings::room>& rooms = of.rooms;
   const std::size_t count = rooms.size();
@@ -334,13 +326,6 @@ nlohmann::json box_watch::last_minutes(const readings& of) {
   return rows;
 }
 
-// Since the last look but one: the last may have come between the kill and the news of it.
-box_watch::shortage box_watch::shortage_since(const readings& of) {
-  if (!of.group_file.empty() && profiler::oom_kills(of.group_file) > of.kills[0].group)
-    return shortage::group;
-  return profiler::oom_kills() > of.kills[0].machine ? shortage::machine : shortage::none;
-}
-
 std::optional<int> box_watch::end_of(const readings& of) const {
   return is_program(of) ? main_status_ : end_by(of.handle);
 }
@@ -350,7 +335,8 @@ bool box_watch::is_worth_telling(const readings& of, const box_content& box) con
     return WIFEXITED(*end) ? is_program(of) && WEXITSTATUS(*end) != 0
                            : !profiler::is_request_to_end(WTERMSIG(*end));
   // Many a helper ends by exit(1), and means nothing by it.
-  return !box.status && (box.live_bytes() >= noticeable_bytes || shortage_since(of) == shortage::group);
+  return !box.status &&
+         (box.live_bytes() >= noticeable_bytes || of.kills.since() == profiler::shortage::group);
 }
 
 profile box_watch::profile_from(const readings& of, const box_content& box) const {
@@ -395,11 +381,7 @@ profile box_watch::profile_from(const readings& of, const box_content& box) cons
   if (const auto end = end_of(of)) {
     meta["exit"] = WIFEXITED(*end) ? nlohmann::json({{"status", WEXITSTATUS(*end)}})
                                    : nlohmann::json({{"signal", WTERMSIG(*end)}});
-    if (WIFSIGNALED(*end) && WTERMSIG(*end) == SIGKILL) {
-      const shortage was = shortage_since(of);
-      if (was == shortage::group) meta["killed_for_memory"] = true;
-      if (was == shortage::machine) meta["perhaps_killed_for_memory"] = true;
-    }
+    if (WIFSIGNALED(*end) && WTERMSIG(*end) == SIGKILL) meta["out_of_memory"] = name_of(of.kills.since());
   }
   profiler::set_meta(p, std::move(meta));
   return p;

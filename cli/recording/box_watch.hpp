@@ -22,6 +22,7 @@
 #include "os/memory_pressure.hpp"
 #include "profiler/collect/timeline.hpp"
 #include "profiler/model/box_profile.hpp"
+#include "profiler/proc/memory_kills.hpp"
 
 namespace tarn::cli {
 
@@ -57,14 +58,8 @@ class box_watch {
     std::vector<profiler::counter_row> counters;
     std::vector<profiler::memory_row> memory;
     double peak_resident = 0;
-    nlohmann::json place;    // describe_place()
-    std::string group_file;  // that counts kills for memory of its control group; empty: there is none
-    // How many processes the kernel has killed for lack of memory, at the last two looks: of its group, and of the machine.
-    struct kills {
-      double group = 0;
-      double machine = 0;
-    };
-    std::array<kills, 2> kills;
+    nlohmann::json place;  // describe_place()
+    profiler::memory_kills kills;
     // How much memory it could use, at times of the last ten minutes.
     struct room {
       double seconds = 0;  // on the monotonic clock
@@ -78,7 +73,6 @@ class box_watch {
     };
     std::array<mark, 2> marks;
   };
-  enum class shortage : std::uint8_t { none, machine, group };
 
   void meet(readings& of, const profiler::box_content& box) const;
   void read(readings& of, const profiler::box_content& box);
@@ -86,7 +80,6 @@ class box_watch {
   std::optional<int> end_of(const readings& of) const;  // as of waitpid
   static void note_group(readings& of);
   static nlohmann::json last_minutes(const readings& of);
-  static shortage shortage_since(const readings& of);
   bool is_worth_telling(const readings& of, const profiler::box_content& box) const;
   profiler::profile profile_from(const readings& of, const profiler::box_content& box) const;
   bool write(const profiler::profile& p, const std::string& name) const;
@@ -98,7 +91,7 @@ class box_watch {
   std::set<std::string> no_boxes_;         // files that were named as being none
   double begun_;                           // on the monotonic clock
   double next_look_ = 0;
-  double machine_kills_;  // at the beginning
+  profiler::memory_kills kills_;  // from the beginning on, for processes that no look has seen alive
   pid_t main_ = 0;
   std::optional<int> main_status_;
   std::size_t written_ = 0;

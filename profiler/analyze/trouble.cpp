@@ -190,8 +190,7 @@ trouble trouble_of(const profile& p) {
   trouble what;
   const int signal = signal_in(p);
   what.signal = is_request_to_end(signal) ? 0 : signal;
-  what.is_oom_kill = flag_in(p.meta, "killed_for_memory");
-  what.is_perhaps_oom_kill = flag_in(p.meta, "perhaps_killed_for_memory");
+  what.out_of_memory = text_in(p.meta, "out_of_memory");
   if (const nlohmann::json* end = member_in(p.meta, "exit"))
     what.status = static_cast<int>(number_in(*end, "status"));
   what.peak_bytes = peak_of(p);
@@ -223,10 +222,10 @@ const char* name_of(trouble_kind kind) {
 std::string sentence_of(const trouble& what) {
   if (what.kind == trouble_kind::death) {
     const std::string by =
-        what.is_oom_kill
+        what.out_of_memory == "group"
             ? "the kernel, as memory had run out (OOM killer)"
             : fmt::format("signal {} ({}){}", what.signal, strsignal(what.signal),
-                          what.is_perhaps_oom_kill
+                          what.out_of_memory == "machine"
                               ? ", perhaps by the kernel: it killed a process for lack of memory then"
                               : "");
     return "killed by " + by + (what.peak_bytes > 0 ? "; " + peak_words(what) : "") + limit_words(what);

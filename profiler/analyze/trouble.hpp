@@ -30,9 +30,9 @@ struct memory_growth {
 
 struct trouble {
   trouble_kind kind = trouble_kind::time;
-  int signal = 0;                       // that ended the program, if nobody asked it to end
-  bool is_oom_kill = false;             // the kernel sent it, for lack of memory
-  bool is_perhaps_oom_kill = false;     // the kernel has killed some process of the machine then
+  int signal = 0;  // that ended the program, if nobody asked it to end
+  std::string
+      out_of_memory;  // whose memory had run out when the kernel killed a process then: "group", "machine"
   double peak_bytes = 0;                // resident
   bool is_peak_exact = false;           // otherwise at least so much
   double recorder_bytes = 0;            // of peak_bytes: tarn's recorder, at the reading with most resident

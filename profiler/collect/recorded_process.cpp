@@ -99,7 +99,10 @@ void recorded_process::touch(const page_fault& fault) {
 void recorded_process::read_counters(bool at_end) {
   if (const auto status = read_process(who_.pid); status && !is_superseded_) {
     if (who_.start_ticks == 0) who_.start_ticks = status->start_ticks;
-    if (status->start_ticks == who_.start_ticks) usage_.read(*status);
+    if (status->start_ticks == who_.start_ticks) {
+      usage_.read(*status);
+      if (is_main() && !status->has_ended()) kills_.look(who_.pid);
+    }
   }
   // acquire: partner of the process's release in process_ends: at_exit is filled
   if (at_end && has_recorder() && !is_superseded_ &&
@@ -356,6 +359,7 @@ void recorded_process::fill_meta(bool last) {
   if (const int status = around_.main_status; is_main() && status >= 0) {
     meta["exit"] = WIFEXITED(status) ? nlohmann::json({{"status", WEXITSTATUS(status)}})
                                      : nlohmann::json({{"signal", WTERMSIG(status)}});
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) meta["out_of_memory"] = name_of(kills_.since());
   }
   result_.meta = std::move(meta);
 }

@@ -16,6 +16,7 @@
 #include "profiler/collect/process_watch.hpp"
 #include "profiler/collect/recording_settings.hpp"
 #include "profiler/collect/ring_set.hpp"
+#include "profiler/proc/memory_kills.hpp"
 
 namespace tarn::profiler {
 
@@ -105,6 +106,7 @@ class recorded_process {
   process_usage usage_;
   process_watch watch_;
   process_output output_;
+  memory_kills kills_;
 };
 
 }  // namespace tarn::profiler

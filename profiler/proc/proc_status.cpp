@@ -154,27 +154,4 @@ std::vector<std::string> command_line_of(std::uint32_t process) {
   return words;
 }
 
-std::string oom_kills_file(std::uint32_t process) {
-  std::istringstream lines(proc_text(process, "cgroup"));
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string kind = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
-    std::string file = kind.empty()       ? "/sys/fs/cgroup" + group + "/memory.events"
-                       : kind == "memory" ? "/sys/fs/cgroup/memory" + group + "/memory.oom_control"
-                                          : "";
-    if (!file.empty() && access(file.c_str(), R_OK) == 0) return file;
-  }
-  return "";
-}
-
-double oom_kills(const std::string& file) {
-  std::istringstream lines(file_text(file));
-  std::string name;
-  for (double count = 0; lines >> name >> count;) {
-    if (name == "oom_kill") return count;
-  }
-  return 0;
-}
-
 }  // namespace tarn::profiler

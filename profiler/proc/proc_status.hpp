@@ -51,9 +51,5 @@ double peak_resident_of(std::uint32_t process);
 double peak_address_space_of(std::uint32_t process);  // VmPeak; 0: it has ended
 std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process);
 std::vector<std::string> command_line_of(std::uint32_t process);
-// The file that counts how many processes of the process's control group the kernel has killed for lack of memory; empty: there is
-// none. And the count in such a file, or for the whole machine since its start; 0: it does not tell.
-std::string oom_kills_file(std::uint32_t process);
-double oom_kills(const std::string& file = "/proc/vmstat");
 
 }  // namespace tarn::profiler

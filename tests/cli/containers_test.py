@@ -137,7 +137,7 @@ class containers(ProfileBase):
         said = self.execute(*group.words, settings.tarn, "profile", "-o", "x.prof", "--", program, env=self.variables(),
                             code=-signal.SIGKILL)
         first = said.stderr.splitlines()[0]
-        self.assertIn("killed by signal 9", first)
+        self.assertIn("killed by the kernel, as memory had run out (OOM killer)", first)
         self.assertIn("limit of its control group is 64 MiB", first)
         self.assertRegex(said.stderr, r"MiB +\S+ %  live blocks\n +\S+ MiB +\S+ %    eat")
         shown = self.execute(settings.tarn, "show", "--by", "rss", "x.prof", code=0)
