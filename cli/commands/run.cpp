@@ -151,7 +151,7 @@ int run_with_statistics(const program_target& target, const std::vector<std::str
                              .look = [&](pid_t program) { watch.look(program); },
                              .ended = [&](int wait_status) { watch.ended(wait_status); }};
   const foreground_result result = run_in_foreground(request, &look);
-  watch.finish();
+  watch.finish(1024.0 * static_cast<double>(result.usage.ru_maxrss));
   end_like(result.wait_status);
 }
 

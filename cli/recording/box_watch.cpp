@@ -79,6 +79,12 @@ bool is_alive(std::uint32_t process, std::uint64_t start_ticks) {
   return now && now->start_ticks == start_ticks && !now->has_ended();
 }
 
+// 0: the file is gone.
+std::uint64_t number_of(const std::string& path) {
+  struct stat found {};
+  return stat(path.c_str(), &found) == 0 ? found.st_ino : 0;
+}
+
 std::string target_of(const std::string& link) {
   std::error_code error;
   return fs::read_symlink(link, error).string();
@@ -278,16 +284,20 @@ void box_watch::read(readings& of, const box_content& box) {
 
 void box_watch::look(pid_t program) {
   const double begin = monotonic_seconds();
+  const double used_before = thread_seconds();
   const bool is_due = begin >= next_look_;
   main_ = program;
   for (const std::string& path : boxes_in(folder_)) {
     // A new one is met at once: how its process ends is known only from before.
-    if (!is_due && known_.contains(path)) continue;
+    const auto at = known_.find(path);
+    const std::uint64_t file = number_of(path);
+    if (!is_due && at != known_.end() && at->second.file == file) continue;
     std::string problem;
     const auto box = profiler::read_box(path, problem);
     if (!box) continue;
     readings& of = known_[path];
     if (of.start_ns != box->start_ns) meet(of, *box);
+    of.file = file;
     // The process has become another program, which has no box: the one before it has ended well.
     const auto now = image_of(of.process);
     if (of.image[1] != 0 && now[1] != 0 && now != of.image && is_alive(of.process, of.start_ticks)) {
@@ -300,9 +310,9 @@ void box_watch::look(pid_t program) {
   if (!is_due) return;
   take_ended(false);
   const double end = monotonic_seconds();
-  next_look_ =
-      end + std::max((end - begin) / look_part, std::clamp((end - begun_) / 10, least_seconds_between_looks,
-                                                           most_seconds_between_looks));
+  next_look_ = end + std::max((thread_seconds() - used_before) / look_part,
+                              std::clamp((end - begun_) / 10, least_seconds_between_looks,
+                                         most_seconds_between_looks));
 }
 
 void box_watch::note_group(readings& of) {
@@ -339,6 +349,20 @@ bool box_watch::is_worth_telling(const readings& of, const box_content& box) con
          (box.live_bytes() >= noticeable_bytes || of.kills.since() == profiler::shortage::group);
 }
 
+// What has become resident since the last look. What malloc has grown by, since what a program asks for, it writes: at most up to its
+// peak, as a large table may not be written yet. One that was killed for memory was at its peak, and may have grown elsewhere, too;
+// but the system may have taken some of its memory before it counted the peak.
+double box_watch::grown_since(const readings& of, const memory_row& last, const box_content& box) const {
+  constexpr double likely = 0.1;  // a larger difference is rather the peak of a child
+  const double of_malloc =
+      std::max(0.0, box.heap_in_use + box.heap_free - last.live - last.kept - last.mapped);
+  const double up_to_peak = main_peak_ - last.resident_bytes;
+  if (!is_program(of) || up_to_peak < 0) return of_malloc;
+  if (of.kills.since() == profiler::shortage::group)
+    return up_to_peak < likely * main_peak_ ? std::max(of_malloc, up_to_peak) : of_malloc;
+  return std::min(of_malloc, up_to_peak);
+}
+
 profile box_watch::profile_from(const readings& of, const box_content& box) const {
   profile p = profiler::profile_of(box);
   nlohmann::json meta = p.meta;
@@ -359,8 +383,7 @@ profile box_watch::profile_from(const readings& of, const box_content& box) cons
   if (!p.memory.rows.empty()) {
     memory_row last = p.memory.rows.back();
     last.time_ns += 1;
-    // malloc's growth since the last look was resident, too: what a program asks for, it writes.
-    const double grown = std::max(0.0, box.heap_in_use + box.heap_free - last.live - last.kept - last.mapped);
+    const double grown = grown_since(of, last, box);
     last.mapped += grown;
     last.resident_bytes += grown;
     const live_parts parts = split_anonymous(last, box);
@@ -459,7 +482,8 @@ void box_watch::take_old() {
   }
 }
 
-void box_watch::finish() {
+void box_watch::finish(double peak_resident) {
+  main_peak_ = peak_resident;
   // Processes that the last look has not seen.
   for (const std::string& path : boxes_in(folder_)) {
     std::string problem;

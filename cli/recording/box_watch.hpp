@@ -42,8 +42,9 @@ class box_watch {
   // To be called often: it looks when it is time for it, and at each new box. `program`: 0 if there is none that the watch's owner has started.
   void look(pid_t program);
   void ended(int wait_status) { main_status_ = wait_status; }
-  // Takes the boxes of all processes that have ended by now, the program's last, and says what became of it.
-  void finish();
+  // Takes the boxes of all processes that have ended by now, the program's last, and says what became of it. `peak_resident`: of the
+  // program and its children, in bytes, as the system tells its parent.
+  void finish(double peak_resident);
 
  private:
   // What is known of one process image beside its box.
@@ -51,7 +52,8 @@ class box_watch {
     std::uint32_t process = 0;  // its id here; 0: it is not here any more
     std::uint64_t start_ticks = 0;
     std::uint64_t start_ns = 0;  // of the box
-    open_file handle;            // a pidfd
+    std::uint64_t file = 0;  // its number: another image of the process makes another file of the same name
+    open_file handle;        // a pidfd
     // The device and number of the file that it executes, if that is known to be the box's; otherwise 0.
     std::array<std::uint64_t, 2> image{};
     profiler::timeline counters_line;
@@ -81,6 +83,8 @@ class box_watch {
   static void note_group(readings& of);
   static nlohmann::json last_minutes(const readings& of);
   bool is_worth_telling(const readings& of, const profiler::box_content& box) const;
+  double grown_since(const readings& of, const profiler::memory_row& last,
+                     const profiler::box_content& box) const;
   profiler::profile profile_from(const readings& of, const profiler::box_content& box) const;
   bool write(const profiler::profile& p, const std::string& name) const;
   void take(const std::string& path, const readings& of);
@@ -94,6 +98,7 @@ class box_watch {
   profiler::memory_kills kills_;  // from the beginning on, for processes that no look has seen alive
   pid_t main_ = 0;
   std::optional<int> main_status_;
+  double main_peak_ = 0;
   std::size_t written_ = 0;
   std::size_t dropped_ = 0;
 };
