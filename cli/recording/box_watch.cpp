@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "cli/recording/box_watch.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -18,6 +21,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "cli/launch/child_process.hpp"
@@ -54,7 +58,6 @@ constexpr double seconds_between_rooms = 5;
 // What a process must hold to be told of if nobody knows how it ended.
 constexpr double noticeable_bytes = 1 << 20;
 constexpr std::size_t longest_name = 100;
-constexpr const char* taken = ".taken";
 
 std::uint64_t since_start(const box_content& box) {
   const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -83,6 +86,11 @@ bool is_alive(std::uint32_t process, std::uint64_t start_ticks) {
 std::uint64_t number_of(const std::string& path) {
   struct stat found {};
   return stat(path.c_str(), &found) == 0 ? found.st_ino : 0;
+}
+
+bool is_file_of(const open_file& file, const std::string& path) {
+  struct stat opened {};
+  return fstat(file.number(), &opened) == 0 && opened.st_ino == number_of(path);
 }
 
 std::string target_of(const std::string& link) {
@@ -125,6 +133,30 @@ std::optional<int> end_by(const open_file& handle) {
   if (handle.number() < 0 || ioctl(handle.number(), get_info, &info) != 0 || (info.mask & (1U << 3)) == 0)
     return std::nullopt;
   return info.exit_code;
+}
+
+// The same of a process that nobody has waited for yet.
+std::optional<int> end_of_zombie(std::uint32_t process, std::uint64_t start_ticks) {
+  const auto now = profiler::read_process(process);
+  if (!now || now->start_ticks != start_ticks || !now->has_ended()) return std::nullopt;
+  const std::string text = profiler::proc_text(process, "stat");
+  const std::size_t last = text.find_last_of(' ');
+  int code = 0;
+  const auto read =
+      std::from_chars(text.data() + std::min(text.size(), last + 1), text.data() + text.size(), code);
+  return read.ec == std::errc() ? std::optional(code) : std::nullopt;
+}
+
+// Whether the process has mapped the file. True if that cannot be known.
+bool has_mapped(std::uint32_t process, std::uint64_t file) {
+  std::istringstream lines(profiler::proc_text(process, "maps"));
+  bool is_known = false;
+  std::string range, rights, offset, device, number;
+  for (std::string line; std::getline(lines, line); is_known = true) {
+    std::istringstream words(line);
+    if (words >> range >> rights >> offset >> device >> number && number == std::to_string(file)) return true;
+  }
+  return !is_known;
 }
 
 std::vector<std::string> boxes_in(const std::string& folder) {
@@ -292,23 +324,30 @@ void box_watch::look(pid_t program) {
     const auto at = known_.find(path);
     const std::uint64_t file = number_of(path);
     if (!is_due && at != known_.end() && at->second.file == file) continue;
+    if (const auto failed = unread_.find(path); !is_due && failed != unread_.end() && failed->second == file)
+      continue;
     std::string problem;
     const auto box = profiler::read_box(path, problem);
-    if (!box) continue;
+    if (!box) {
+      unread_[path] = file;
+      continue;
+    }
     readings& of = known_[path];
     if (of.start_ns != box->start_ns) meet(of, *box);
     of.file = file;
-    // The process has become another program, which has no box: the one before it has ended well.
+    // The process has become another program, or another image of it, which has no box: the one before has ended well.
     const auto now = image_of(of.process);
-    if (of.image[1] != 0 && now[1] != 0 && now != of.image && is_alive(of.process, of.start_ticks)) {
+    const bool is_other =
+        of.image[1] != 0 && now[1] != 0 && (now != of.image || !has_mapped(of.process, file));
+    if (is_other && is_alive(of.process, of.start_ticks)) {
       unlink(path.c_str());
       known_.erase(path);
       continue;
     }
     read(of, *box);
   }
-  if (!is_due) return;
   take_ended(false);
+  if (!is_due) return;
   const double end = monotonic_seconds();
   next_look_ = end + std::max((thread_seconds() - used_before) / look_part,
                               std::clamp((end - begun_) / 10, least_seconds_between_looks,
@@ -316,28 +355,39 @@ void box_watch::look(pid_t program) {
 }
 
 void box_watch::note_group(readings& of) {
+  const std::string before = of.kills.group();
   const bool is_shown = of.kills.look(of.process);
-  const os::memory_state state = os::look_at_memory("", std::to_string(of.process).c_str());
-  if (!is_shown || state.limits.limit == os::unlimited) return;
+  if (of.kills.group() != before) of.rooms.clear();
+  if (!is_shown) return;
+  const os::memory_limits group = os::look_at_memory("", std::to_string(of.process).c_str()).group;
+  of.limit = group.limit != os::unlimited ? static_cast<double>(group.limit) : 0;
+  if (of.limit == 0) return;
   // The last look always, those before some seconds apart.
   std::deque<readings::room>& rooms = of.rooms;
   const std::size_t count = rooms.size();
   if (count >= 2 && rooms[count - 1].seconds - rooms[count - 2].seconds < seconds_between_rooms)
     rooms.pop_back();
-  rooms.push_back({monotonic_seconds(), state});
+  rooms.push_back({monotonic_seconds(), group});
   while (rooms.front().seconds < rooms.back().seconds - remembered_seconds) rooms.pop_front();
+}
+
+// One kill for memory is the end of one process.
+profiler::shortage box_watch::shortage_of(const readings& of) const {
+  const auto told = told_kills_.find(of.kills.group());
+  return of.kills.since(told != told_kills_.end() ? told->second : 0);
 }
 
 nlohmann::json box_watch::last_minutes(const readings& of) {
   nlohmann::json rows = nlohmann::json::array();
   for (const readings::room& one : of.rooms)
-    rows.push_back({of.rooms.back().seconds - one.seconds, one.state.limits.used, one.state.limits.limit,
-                    one.state.pressed ? 1 : 0});
+    rows.push_back({of.rooms.back().seconds - one.seconds, one.group.used, one.group.limit});
   return rows;
 }
 
 std::optional<int> box_watch::end_of(const readings& of) const {
-  return is_program(of) ? main_status_ : end_by(of.handle);
+  if (is_program(of)) return main_status_;
+  const auto end = end_by(of.handle);
+  return end ? end : end_of_zombie(of.process, of.start_ticks);
 }
 
 bool box_watch::is_worth_telling(const readings& of, const box_content& box) const {
@@ -346,7 +396,7 @@ bool box_watch::is_worth_telling(const readings& of, const box_content& box) con
                            : !profiler::is_request_to_end(WTERMSIG(*end));
   // Many a helper ends by exit(1), and means nothing by it.
   return !box.status &&
-         (box.live_bytes() >= noticeable_bytes || of.kills.since() == profiler::shortage::group);
+         (box.live_bytes() >= noticeable_bytes || shortage_of(of) == profiler::shortage::group);
 }
 
 // What has become resident since the last look. What malloc has grown by, since what a program asks for, it writes: at most up to its
@@ -356,17 +406,18 @@ double box_watch::grown_since(const readings& of, const memory_row& last, const 
   constexpr double likely = 0.1;  // a larger difference is rather the peak of a child
   const double of_malloc =
       std::max(0.0, box.heap_in_use + box.heap_free - last.live - last.kept - last.mapped);
-  const double up_to_peak = main_peak_ - last.resident_bytes;
-  if (!is_program(of) || up_to_peak < 0) return of_malloc;
-  if (of.kills.since() == profiler::shortage::group)
-    return up_to_peak < likely * main_peak_ ? std::max(of_malloc, up_to_peak) : of_malloc;
-  return std::min(of_malloc, up_to_peak);
+  const double up_to_peak = is_program(of) ? std::max(0.0, main_peak_ - last.resident_bytes) : of_malloc;
+  if (shortage_of(of) != profiler::shortage::group) return std::min(of_malloc, up_to_peak);
+  const double counted = last.sum() - last.files;
+  const double room = of.limit > 0 ? std::max(0.0, of.limit - counted) : of_malloc;
+  return std::min(room, up_to_peak < likely * main_peak_ ? std::max(of_malloc, up_to_peak) : of_malloc);
 }
 
 profile box_watch::profile_from(const readings& of, const box_content& box) const {
   profile p = profiler::profile_of(box);
   nlohmann::json meta = p.meta;
   meta.update(of.place);
+  if (of.limit > 0) meta["memory_limit_bytes"] = of.limit;
   meta["refused"] = p.meta["refused"];
   meta["command"] = profiler::process_name(box.arguments, box.program);
   const double live = box.live_bytes();
@@ -404,7 +455,7 @@ profile box_watch::profile_from(const readings& of, const box_content& box) cons
   if (const auto end = end_of(of)) {
     meta["exit"] = WIFEXITED(*end) ? nlohmann::json({{"status", WEXITSTATUS(*end)}})
                                    : nlohmann::json({{"signal", WTERMSIG(*end)}});
-    if (WIFSIGNALED(*end) && WTERMSIG(*end) == SIGKILL) meta["out_of_memory"] = name_of(of.kills.since());
+    if (WIFSIGNALED(*end) && WTERMSIG(*end) == SIGKILL) meta["out_of_memory"] = name_of(shortage_of(of));
   }
   profiler::set_meta(p, std::move(meta));
   return p;
@@ -431,14 +482,15 @@ bool box_watch::write(const profile& p, const std::string& name) const {
 }
 
 void box_watch::take(const std::string& path, const readings& of) {
+  // The lock of one watch goes with it, so a box outlives a watch that is killed while it tells.
+  const open_file file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file.number() >= 0 && (flock(file.number(), LOCK_EX | LOCK_NB) != 0 || !is_file_of(file, path))) return;
   std::string problem;
   const auto box = profiler::read_box(path, problem);
   if (!box) {
     if (no_boxes_.insert(path).second) print_note(fmt::format("left as it is: {}", problem));
     return;
   }
-  const std::string own = path + taken;
-  if (rename(path.c_str(), own.c_str()) != 0) return;  // another watch has it
   bool is_done = true;
   if (is_worth_telling(of, *box)) {
     if (!is_program(of) && written_ >= most_profiles) {
@@ -446,6 +498,10 @@ void box_watch::take(const std::string& path, const readings& of) {
     } else {
       ++written_;
       profile p = profile_from(of, *box);
+      if (shortage_of(of) == profiler::shortage::group) {
+        double& told = told_kills_[of.kills.group()];
+        told = std::max(told, of.kills.before()) + 1;
+      }
       profiler::add_symbols(p);
       profile shown = p;
       profiler::make_printable(shown);
@@ -453,17 +509,20 @@ void box_watch::take(const std::string& path, const readings& of) {
       is_done = write(p, name_of(*box));
     }
   }
-  if (is_done) {
-    unlink(own.c_str());
-  } else {
-    rename(own.c_str(), path.c_str());
-  }
+  if (is_done) unlink(path.c_str());
+}
+
+// Cheap while it runs, so that it can be asked often.
+bool box_watch::has_ended(const readings& of) const {
+  pollfd state{of.handle.number(), POLLIN, 0};
+  if (of.handle.number() >= 0 && poll(&state, 1, 0) == 0) return false;
+  return !is_alive(of.process, of.start_ticks);
 }
 
 void box_watch::take_ended(bool with_program) {
   for (auto at = known_.begin(); at != known_.end();) {
     const auto& [path, of] = *at;
-    const bool is_taken = is_program(of) ? with_program : !is_alive(of.process, of.start_ticks);
+    const bool is_taken = is_program(of) ? with_program : has_ended(of);
     if (!is_taken) {
       ++at;
       continue;

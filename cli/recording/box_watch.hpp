@@ -3,7 +3,7 @@
 // the folder, while it runs, and turns the box into a profile when the process was killed, or the program failed. One thread.
 //
 // How a process that is no child has ended is known from its pidfd (Linux 6.15), from the end mark in the box, or not at all.
-// A box of a process that has ended belongs to nobody any more: the first watch that renames it takes it, also one that is started
+// A box of a process that has ended belongs to nobody any more: the first watch that locks it takes it, also one that is started
 // after the death of the watch before, as in a container that is started again. What is no box stays.
 #pragma once
 
@@ -56,6 +56,7 @@ class box_watch {
     open_file handle;        // a pidfd
     // The device and number of the file that it executes, if that is known to be the box's; otherwise 0.
     std::array<std::uint64_t, 2> image{};
+    double limit = 0;  // of its control group; 0: none
     profiler::timeline counters_line;
     std::vector<profiler::counter_row> counters;
     std::vector<profiler::memory_row> memory;
@@ -65,7 +66,7 @@ class box_watch {
     // How much memory it could use, at times of the last ten minutes.
     struct room {
       double seconds = 0;  // on the monotonic clock
-      os::memory_state state;
+      os::memory_limits group;
     };
     std::deque<room> rooms;
     // As in site_table: the live bytes of each site, by its number, at two times, the older first.
@@ -80,20 +81,24 @@ class box_watch {
   void read(readings& of, const profiler::box_content& box);
   bool is_program(const readings& of) const;
   std::optional<int> end_of(const readings& of) const;  // as of waitpid
-  static void note_group(readings& of);
+  void note_group(readings& of);
   static nlohmann::json last_minutes(const readings& of);
   bool is_worth_telling(const readings& of, const profiler::box_content& box) const;
+  profiler::shortage shortage_of(const readings& of) const;
   double grown_since(const readings& of, const profiler::memory_row& last,
                      const profiler::box_content& box) const;
   profiler::profile profile_from(const readings& of, const profiler::box_content& box) const;
   bool write(const profiler::profile& p, const std::string& name) const;
   void take(const std::string& path, const readings& of);
   void take_ended(bool with_program);
+  bool has_ended(const readings& of) const;
 
   std::string folder_;
-  std::map<std::string, readings> known_;  // by the box's path
-  std::set<std::string> no_boxes_;         // files that were named as being none
-  double begun_;                           // on the monotonic clock
+  std::map<std::string, readings> known_;        // by the box's path
+  std::set<std::string> no_boxes_;               // files that were named as being none
+  std::map<std::string, std::uint64_t> unread_;  // files that could not be read, by their numbers
+  std::map<std::string, double> told_kills_;     // of a group, by its file: all up to here have been told
+  double begun_;                                 // on the monotonic clock
   double next_look_ = 0;
   profiler::memory_kills kills_;  // from the beginning on, for processes that no look has seen alive
   pid_t main_ = 0;

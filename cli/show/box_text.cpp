@@ -113,32 +113,25 @@ std::string free_line(const json& engine, const std::string& when) {
       pinned >= least_told ? classes_of_free(engine) : "");
 }
 
-// Each row: seconds before the end, bytes used, the limit, and whether memory was short.
-std::string room_line(const json& rows, bool is_group) {
-  std::vector<std::array<double, 4>> looks;
+// Each row: seconds before the end, bytes used, and the limit.
+std::string room_line(const json& rows) {
+  std::vector<std::array<double, 3>> looks;
   for (const json& row : rows) {
-    if (!row.is_array() || row.size() != 4) return "";
-    std::array<double, 4> look{};
+    if (!row.is_array() || row.size() != 3) return "";
+    std::array<double, 3> look{};
     for (std::size_t at = 0; at < look.size(); ++at)
       look[at] = row[at].is_number() ? row[at].get<double>() : 0;
     looks.push_back(look);
   }
   if (looks.size() < 2) return "";
-  double short_seconds = 0;
-  for (std::size_t at = 1; at < looks.size(); ++at)
-    if (looks[at][3] != 0) short_seconds += looks[at - 1][0] - looks[at][0];
-  if (!is_group && short_seconds == 0) return "";
-  const auto& [seconds, first_used, first_limit, first_short] = looks.front();
-  const auto& [end, last_used, last_limit, last_short] = looks.back();
+  const auto& [seconds, first_used, first_limit] = looks.front();
+  const auto& [end, last_used, last_limit] = looks.back();
   const std::string limit =
       first_limit == last_limit
-          ? fmt::format("of {}", say_bytes(last_limit))
+          ? " of " + say_bytes(last_limit)
           : fmt::format("; the limit went from {} to {}", say_bytes(first_limit), say_bytes(last_limit));
-  return fmt::format(
-      "  {} in the last {}: from {} to {} {}{}\n", is_group ? "its control group" : "the machine",
-      profiler::say_time(seconds * 1e9), say_bytes(first_used), say_bytes(last_used), limit,
-      short_seconds > 0 ? fmt::format("; memory was short for {}", profiler::say_time(short_seconds * 1e9))
-                        : "");
+  return fmt::format("  its control group in the last {}: from {} to {}{}\n",
+                     profiler::say_time(seconds * 1e9), say_bytes(first_used), say_bytes(last_used), limit);
 }
 
 }  // namespace
@@ -148,9 +141,11 @@ std::string render_box(const profiler::profile& p) {
   if (const json* const engine = profiler::member_in(p.meta, "engine")) {
     const std::string when = "at " + profiler::say_time(number_in(p.meta, "engine_ns"));
     text = named_lines(*engine, when) + free_line(*engine, when);
+  } else {
+    text =
+        "  not told: pools, buffers and scopes by name (written once a second, by the engine's background thread)\n";
   }
-  if (const json* const rows = profiler::member_in(p.meta, "last_minutes"))
-    text += room_line(*rows, number_in(p.meta, "memory_limit_bytes") > 0);
+  if (const json* const rows = profiler::member_in(p.meta, "last_minutes")) text += room_line(*rows);
   return text;
 }
 

@@ -63,7 +63,10 @@ box_bytes bytes_of(const std::string& path, std::string& problem) {
   box_bytes all;
   std::string& records = all.records;
   constexpr std::size_t part = std::size_t{64} << 10;
-  for (bool goes_on = true; goes_on && records.size() < box_figures_at;) {
+  read_into(records, file, 0, part);
+  const bool is_known = records.size() >= sizeof(tarn::box_header) &&
+                        copy_of<tarn::box_header>(records, 0).header_bytes == sizeof(tarn::box_header);
+  for (bool goes_on = is_known; goes_on && records.size() < box_figures_at;) {
     const std::size_t before = records.size();
     read_into(records, file, before, part);
     goes_on = std::any_of(records.begin() + static_cast<std::ptrdiff_t>(before), records.end(),
@@ -81,17 +84,31 @@ box_bytes bytes_of(const std::string& path, std::string& problem) {
   return all;
 }
 
-// A text that found no room may end in the midst of a number.
+std::string member_of(const metric_sample& one) {
+  std::string name;
+  const std::size_t begin = one.labels.find('"') + 1;  // LABEL="MEMBER"
+  const std::size_t end = std::max(begin, one.labels.rfind('"'));
+  for (std::size_t at = begin; at < end; ++at) {
+    if (one.labels[at] == '\\' && at + 1 < end) ++at;
+    name += one.labels[at];
+  }
+  return name.empty() ? "without a name" : name;
+}
+
+// A text that found no room may end in the midst of a number. What more than an address space is cannot be.
 nlohmann::json figures_in(std::string_view text) {
+  constexpr double most = 0x1p57;
   nlohmann::json out = nlohmann::json::object();
   for (const metric_family& family : read_metrics(text.substr(0, text.rfind('\n') + 1)).families) {
     for (const metric_sample& one : family.samples) {
       const double value = std::strtod(one.value.c_str(), nullptr);
-      const std::size_t begin = one.labels.find('"') + 1;  // LABEL="MEMBER"
-      if (begin == 0)
-        out[family.name] = value;
-      else
-        out[family.name][one.labels.substr(begin, one.labels.rfind('"') - begin)] = value;
+      nlohmann::json& place = out[family.name];
+      if (value > most) continue;
+      if (one.labels.empty()) {
+        if (!place.is_object()) place = value;
+      } else if (place.is_null() || place.is_object()) {
+        place[member_of(one)] = value;
+      }
     }
   }
   return out;
@@ -201,7 +218,7 @@ double box_content::live_bytes() const {
 
 std::vector<std::pair<std::string, double>> box_content::unsampled() const {
   std::vector<std::pair<std::string, double>> all;
-  for (const auto& [metric, kind] : {std::pair{"tarn_pool_bytes", "typed pool "},
+  for (const auto& [metric, kind] : {std::pair{"tarn_pool_live_bytes", "typed pool "},
                                      std::pair{"tarn_buffer_pool_live_bytes", "buffer pool "}}) {
     const nlohmann::json* const of = member_in(engine, metric);
     if (of == nullptr || !of->is_object()) continue;
@@ -258,10 +275,16 @@ std::optional<box_content> read_box(const std::string& path, std::string& proble
   box.arguments = words_in(head.arguments, sizeof head.arguments);
   box.heap_in_use = static_cast<double>(head.heap_in_use);
   box.heap_free = static_cast<double>(head.heap_free) + static_cast<double>(head.heap_metadata);
-  if (head.has_ended != 0) box.status = head.status;
-  take_records(bytes, box);
   box.engine = figures_in(all.figures);
   box.engine_ns = all.figures_ns;
+  box.is_engine_cut = !all.figures.empty() && !all.figures.ends_with("# EOF\n");
+  // What pools take is seen by no sample.
+  if (head.figures_written > head.figures_before && box.engine.contains("tarn_in_use_bytes")) {
+    box.heap_in_use = number_in(box.engine, "tarn_in_use_bytes");
+    box.heap_free = number_in(box.engine, "tarn_resident_upper_bytes") - box.heap_in_use;
+  }
+  if (head.has_ended != 0) box.status = head.status;
+  take_records(bytes, box);
   return box;
 }
 
@@ -296,6 +319,11 @@ profile profile_of(const box_content& box) {
   if (box.left_out > 0)
     refused.push_back(std::to_string(box.left_out) +
                       " call paths, which the process had not finished writing");
+  if (box.engine.empty())
+    refused.push_back(
+        "the memory of typed pools, buffer pools and scopes by name: the engine's background thread had not written it");
+  if (box.is_engine_cut)
+    refused.push_back("some pools or scopes: there was no room in the box for the figures of so many");
   meta["refused"] = std::move(refused);
   if (!box.engine.empty()) {
     meta["engine"] = box.engine;

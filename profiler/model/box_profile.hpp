@@ -36,6 +36,7 @@ struct box_content {
   // The engine's figures at the last look of its background thread: values by metric, and of a metric with members by member.
   nlohmann::json engine;
   std::uint64_t engine_ns = 0;  // of that look, since 1970
+  bool is_engine_cut = false;   // there was no room for all
   std::size_t left_out = 0;     // records that the process had not finished, or that do not fit
 
   // Of samples, as live_blocks().

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -61,11 +62,13 @@ bool memory_kills::look(std::uint32_t process) {
     looks_.fill({count_in(file), looks_[1].machine});
   }
   looks_ = {looks_[1], {count_in(group_file_), count_in(of_machine)}};
-  return !is_top;
+  return file.empty() || file == group_file_;
 }
 
-shortage memory_kills::since() const {
-  if (!group_file_.empty() && count_in(group_file_) > looks_[0].group) return shortage::group;
+double memory_kills::kills_of_group() const { return group_file_.empty() ? 0 : count_in(group_file_); }
+
+shortage memory_kills::since(double told) const {
+  if (kills_of_group() > std::max(looks_[0].group, told)) return shortage::group;
   return count_in(of_machine) > looks_[0].machine ? shortage::machine : shortage::none;
 }
 

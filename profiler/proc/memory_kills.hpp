@@ -21,10 +21,14 @@ class memory_kills {
   // While the process runs, again and again. False: it is ending.
   bool look(std::uint32_t process);
   // Of a process that SIGKILL has ended: what has risen since the last look but one, as the last may have come between the kill and
-  // the news of it.
-  shortage since() const;
+  // the news of it. `told`: kills of the group that are known to have been others'.
+  shortage since(double told = 0) const;
+  const std::string& group() const noexcept { return group_file_; }
+  double before() const noexcept { return looks_[0].group; }  // of the group, at the last look but one
 
  private:
+  double kills_of_group() const;
+
   struct counts {
     double group = 0;
     double machine = 0;

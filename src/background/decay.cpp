@@ -22,6 +22,9 @@ std::atomic<bool> errands_wait{false};
 std::atomic<bool> relief_waits{false};
 // The gates see every change of rights: see note_rights_are_followed().
 std::atomic<bool> rights_followed{false};
+// The background thread stays for the figures of the black box alone.
+std::atomic<bool> only_keeps_box{false};
+constexpr std::int64_t box_period_ms = 1000;
 // Some thread made slow calls between the last two periods.
 std::atomic<bool> caches_in_use{false};
 
@@ -34,6 +37,7 @@ constexpr bool may_have_thread = !TARN_TSAN && !TARN_ASAN;
 
 // Under memory pressure an eighth as long.
 std::int64_t period_ms() {
+  if (only_keeps_box.load(std::memory_order_relaxed)) return box_period_ms;
   const std::int64_t divisor = pressure::process.now() == pressure::level::calm ? 2 : 16;
   return std::clamp<std::int64_t>(options::decay_ms() / divisor, 10, 60000);
 }
@@ -60,7 +64,7 @@ bool caches_hold_surplus() {
 }
 
 bool work_left() {
-  bool left = engine::samples.box().is_wanted() || engine::heap.has_idle_memory() || warm_blocks::has_any() ||
+  bool left = engine::heap.has_idle_memory() || warm_blocks::has_any() ||
               engine::central_tier.depots().spare_bytes() != 0 || engine::registry.has_resting() ||
               caches_hold_surplus() || engine::heap.has_idle_structs() ||
               engine::central_tier.magazines().has_work() || engine::blocks.has_work();
@@ -108,10 +112,12 @@ bool run_period_of_thread() {
 
 // Sleeps and runs periods until there is nothing to do.
 void run_periods() {
-  for (int idle = 0; idle < idle_periods;) {
+  only_keeps_box.store(false, std::memory_order_relaxed);
+  for (int idle = 0; idle < idle_periods || engine::samples.box().is_wanted();) {
     sleep_through_period();
     if (os::background_thread_must_end() || options::decay_ms() < 0) return;
-    idle = run_period_of_thread() ? 0 : idle + 1;
+    idle = run_period_of_thread() ? 0 : std::min(idle + 1, idle_periods);
+    only_keeps_box.store(idle == idle_periods, std::memory_order_relaxed);
   }
 }
 

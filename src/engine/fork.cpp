@@ -127,6 +127,7 @@ void put_structures_right(bool heap_is_consistent) {
   if (os::is_fork_unfinished) return;
   heap.forget_struct_holds();
   central_tier.magazines().forget_holds();
+  central_tier.depots().after_fork_in_child();
   blocks.forget_holds();
   metadata.forget_others();
   processors.note_forked_child(processor_user.in_use);

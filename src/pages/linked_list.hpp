@@ -39,6 +39,16 @@ class linked_list {
     (s->next != nullptr ? s->next->previous : tail_) = s->previous;
     s->next = s->previous = nullptr;
   }
+  // `s` becomes the first; what was before it follows the last. Writes four structures at most.
+  void rotate_to(T* s) {
+    if (s == head_) return;
+    tail_->next = head_;
+    head_->previous = tail_;
+    head_ = s;
+    tail_ = s->previous;
+    tail_->next = nullptr;
+    head_->previous = nullptr;
+  }
   T* pop_front() {
     T* s = head_;
     if (s != nullptr) remove(s);

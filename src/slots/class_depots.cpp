@@ -35,6 +35,15 @@ constinit span no_span{home_counts::none};
 
 // ---- the depots ----
 
+void class_depots::after_fork_in_child() {
+  for (unsigned c = 1; c < size_classes::all; ++c) {
+    for_each(c, [&](slot_depot& d) {
+      d.inherited = static_cast<std::uint32_t>(d.spans.free_slots());
+      if (d.inherited != 0) review(d, c);
+    });
+  }
+}
+
 void class_depots::walk_locks(const os::lock_walk& walk) {
   for (unsigned i = 0; i < size_classes::all; ++i) {
     const unsigned c = walk.backwards ? size_classes::all - 1 - i : i;

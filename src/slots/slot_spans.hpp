@@ -115,18 +115,19 @@ class slot_spans {
     adopt(s);
   }
 
-  // The first span of a partial list for which visit(span) is true; at most `looks` are visited. Visited spans move to the
-  // back, where they are used last and looked at last. Null: none.
+  // The first span of a partial list for which visit(span) is true; at most `looks` are visited. Spans visited in vain move to the
+  // back, where they are used last and looked at last: all at once, as each write to a span copies a page in a forked child. Null:
+  // none.
   template <class Visit>
   span* find_in_list(unsigned list_number, std::size_t looks, Visit visit) {
     span_list& list = partial_[list_number];
-    const span* const first = list.front();
-    for (std::size_t left = looks; left != 0 && !list.empty(); --left) {
-      span* const s = list.front();
-      if (visit(s)) return s;
-      list.remove(s);
-      list.push_back(s);
-      if (list.front() == first) break;
+    for (span* s = list.front(); s != nullptr; s = s->next) {
+      const bool is_found = looks != 0 && visit(s);
+      if (is_found || looks == 0) {
+        list.rotate_to(s);
+        return is_found ? s : nullptr;
+      }
+      --looks;
     }
     return nullptr;
   }

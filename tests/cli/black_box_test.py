@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """End-to-end: tarn run --black-box: what is told of processes that are killed, crash or give up."""
+import fcntl
 import glob
 import json
 import os
@@ -81,6 +82,25 @@ PROGRAM = """
         wait(nullptr);
         _exit(0);
       }
+      if (how == "unreaped") {
+        // Nobody waits for the child while it is told.
+        if (fork() == 0) {
+          keep(mib, 0);
+          usleep(300000);
+          kill(getpid(), pause == 1 ? SIGTERM : SIGKILL);
+        }
+        sleep(2);
+        return 0;
+      }
+      if (how == "again" && mib > 0) {
+        char* const words_again[] = {words[0], words[1], const_cast<char*>("0"), nullptr};
+        char* const nothing[] = {nullptr};
+        execve("/proc/self/exe", words_again, nothing);
+      }
+      if (how == "again") {
+        usleep(1500000);
+        kill(getpid(), SIGKILL);
+      }
       if (how == "raw_fork") {
         const long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
         for (int i = 0; i < 100; ++i) keep(1, 0);
@@ -122,7 +142,13 @@ NAMED = """
     #include <tarn/pool.hpp>
     #include <tarn/scope.hpp>
     struct order { char data[112]; };
-    int main() {
+    int main(int count, char**) {
+      if (count > 1) {
+        usleep(500000);
+        for (int i = 0; i < 300000; ++i) tarn::pool_of<order>().create();
+        usleep(2500000);
+        raise(SIGKILL);
+      }
       std::vector<order*> orders;
       for (int i = 0; i < 100000; ++i) orders.push_back(tarn::pool_of<order>().create());
       tarn::buffer_pool io({.name = "io"});
@@ -232,6 +258,42 @@ class black_box(BlackBoxBase):
         self.assertIn("killed by signal 9", said)
         self.assert_kept(self.left(".prof")[0], 60)
 
+    def test_a_child_that_nobody_waits_for(self):
+        self.assertRegex(self.run_boxed(self.program, "unreaped", "20").stderr, "keep, process .*: killed by signal 9")
+        self.assert_kept(self.left(".prof")[0], 40)
+        self.assertEqual(self.run_boxed(self.program, "unreaped", "20", "1").stderr, "")
+
+    def test_an_image_without_the_library(self):
+        result = self.run_boxed(self.program, "again", "30", "100000")
+        self.assertEqual((result.returncode, result.stderr, os.listdir(self.boxes)), (-signal.SIGKILL, "", []))
+
+    def test_figures_that_cannot_be(self):
+        self.execute(self.program, "kill", "20", "100000", variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes})
+        path, = self.left(".box")
+        with open(path, "rb") as file:
+            whole = file.read()
+        at = whole.index(b"# TYPE tarn_class")
+        for text in (b"tarn_x_total 5\ntarn_x{a=\"a\"} 3\n", b"tarn_pool_bytes 5\ntarn_pool_bytes{a=\"a\"} 3\n", b"tarn_pool_live_bytes{a=\"",
+                     b"tarn_pool_live_bytes{a=\"a\"} " + b"9" * 38 + b"\n", b"\0\0", b"tarn_in_use_bytes{a=\"\"} 1\n"):
+            with open(path, "wb") as file:
+                file.write(whole[:at] + text + whole[at + len(text):])
+            os.rename(path, path.replace(str(int(os.path.basename(path).split("-")[0])), "999999"))
+            path, = self.left(".box")
+            said = self.run_boxed("true")
+            self.assertEqual(said.returncode, 0, said.stderr)
+            self.assertIn("keep_session", said.stderr)
+            self.assertNotIn("TiB", said.stderr)
+            self.assertEqual(self.left(".box"), [])
+
+    def test_one_watch_has_a_box(self):
+        self.execute(self.program, "kill", "20", variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes})
+        path, = self.left(".box")
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.assertEqual(self.run_boxed("true").stderr, "")
+        # The watch that had it has been killed.
+        self.assertIn("nobody saw how", self.run_boxed("true").stderr)
+
     def test_ended_as_asked(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", self.program, "ends", "100000", "100", stderr=-1)
@@ -287,7 +349,7 @@ class black_box(BlackBoxBase):
             before = len(self.left(".prof"))
             ended = self.execute(*(group.words if "100000" in how else ()), self.program, *how.split(), variables=variables)
             self.assertNotEqual(ended.returncode, 0)
-            while self.left(".box") or self.left(".taken"):
+            while self.left(".box"):
                 time.sleep(0.05)
             self.assertEqual(len(self.left(".prof")) - before, 1 if said else 0, how)
         service.send_signal(signal.SIGTERM)
@@ -327,6 +389,9 @@ class black_box(BlackBoxBase):
         self.assertGreater(bytes_in(free.group(1)), 15 * MIB)
         self.assertGreater(bytes_in(free.group(2)), 15 * MIB)
         self.assertRegex(said, r"1[0-9.]+ MiB +\d+ % +typed pool order")
+        # Pools alone: no sample of malloc tells how much memory it has.
+        said = self.run_boxed(program, "pools").stderr
+        self.assertRegex(said, r"[34]\d(\.\d+)? MiB +[789]\d % +typed pool order")
         # No thread writes these figures then.
         said = self.run_boxed(program, variables={"TARN_BACKGROUND": "off"}).stderr
         self.assertIn("killed by signal 9", said)

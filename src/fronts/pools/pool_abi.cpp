@@ -203,11 +203,14 @@ namespace {
 
 using enum metric_kind;
 using enum metric_unit;
-using figures = tarn_pool_stats;
+struct figures : tarn_pool_stats {
+  std::uint64_t live_bytes;
+};
 
 constexpr metric_of<figures> rows[] = {
     {"tarn_pool_live_objects", gauge, none, "Objects of the typed pool in the hands of the program",
      &figures::live},
+    {"tarn_pool_live_bytes", gauge, bytes, "Memory of these", &figures::live_bytes},
     {"tarn_pool_peak_objects", gauge, none, "Upper bound of the most live objects at once", &figures::peak},
     {"tarn_pool_bytes", gauge, bytes, "Memory of the pool", &figures::bytes},
     {"tarn_pool_cached_objects", gauge, none, "Free slots in magazines", &figures::cached},
@@ -215,8 +218,16 @@ constexpr metric_of<figures> rows[] = {
     {"tarn_pool_refills", counter, none, "Allocations that filled a magazine", &figures::refills},
 };
 
+void visit_pools(metric_receiver to) {
+  const auto give = [](void* receiver, const char* name, const tarn_pool_stats* one) {
+    metric_table<rows>::give(*static_cast<const metric_receiver*>(receiver), name,
+                             figures{*one, one->live * one->object_bytes});
+  };
+  tarn_pool_visit(give, &to);
+}
+
 }  // namespace
 
-constinit const metric_group metrics = metric_table<rows>::group_of<tarn_pool_visit>("pool");
+constinit const metric_group metrics = metric_table<rows>::group(visit_pools, "pool");
 
 }  // namespace tarn::pool_registry

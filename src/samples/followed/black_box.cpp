@@ -343,6 +343,7 @@ void black_box::note_heap(const heap_bytes& now) {
   header_->heap_in_use = now.in_use;
   header_->heap_free = now.free;
   header_->heap_metadata = now.metadata;
+  header_->figures_before = header_->figures_written;
 }
 
 bool black_box::take_due_figures() {

@@ -82,6 +82,7 @@ struct box_header {
   std::uint64_t heap_in_use;
   std::uint64_t heap_free;
   std::uint64_t heap_metadata;
+  std::uint64_t figures_before;  // figures_written then
   // How many texts have been written: the newest has the number (figures_written - 1) % 2. Whoever reads the box of a process
   // that runs may find a text that is being replaced.
   std::uint64_t figures_written;

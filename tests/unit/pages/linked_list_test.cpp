@@ -54,8 +54,14 @@ TEST(linked_list, behaves_as_a_deque) {
         inside[popped - spans] = false;
       }
     }
+    if (random() % 8 == 0 && !model.empty()) {
+      const auto first = model.begin() + static_cast<std::ptrdiff_t>(random() % model.size());
+      list.rotate_to(*first);
+      std::rotate(model.begin(), first, model.end());
+    }
     ASSERT_EQ(content_of(list), model);
     ASSERT_EQ(list.empty(), model.empty());
+    list.validate();
   }
 }
 
