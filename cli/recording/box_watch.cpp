@@ -340,7 +340,7 @@ void box_watch::look(pid_t program) {
     const bool is_other =
         of.image[1] != 0 && now[1] != 0 && (now != of.image || !has_mapped(of.process, file));
     if (is_other && is_alive(of.process, of.start_ticks)) {
-      unlink(path.c_str());
+      if (number_of(path) == file) unlink(path.c_str());  // not the one that the new image has just made
       known_.erase(path);
       continue;
     }
@@ -491,25 +491,35 @@ void box_watch::take(const std::string& path, const readings& of) {
     if (no_boxes_.insert(path).second) print_note(fmt::format("left as it is: {}", problem));
     return;
   }
-  bool is_done = true;
-  if (is_worth_telling(of, *box)) {
-    if (!is_program(of) && written_ >= most_profiles) {
-      ++dropped_;
-    } else {
-      ++written_;
-      profile p = profile_from(of, *box);
-      if (shortage_of(of) == profiler::shortage::group) {
-        double& told = told_kills_[of.kills.group()];
-        told = std::max(told, of.kills.before()) + 1;
-      }
-      profiler::add_symbols(p);
-      profile shown = p;
-      profiler::make_printable(shown);
-      print_box_verdict(shown);
-      is_done = write(p, name_of(*box));
-    }
+  if (!is_worth_telling(of, *box) || tell(of, *box)) unlink(path.c_str());
+}
+
+// False: the box is to stay.
+bool box_watch::tell(const readings& of, const box_content& box) {
+  if (!is_program(of) && profiles_there() >= most_profiles) {
+    if (dropped_++ == 0)
+      print_note(fmt::format("{} has {} profiles: what else is killed is not told. Move some away", folder_,
+                             most_profiles));
+    return true;
   }
-  if (is_done) unlink(path.c_str());
+  profile p = profile_from(of, box);
+  if (shortage_of(of) == profiler::shortage::group) {
+    double& told = told_kills_[of.kills.group()];
+    told = std::max(told, of.kills.before()) + 1;
+  }
+  profiler::add_symbols(p);
+  profile shown = p;
+  profiler::make_printable(shown);
+  print_box_verdict(shown);
+  return write(p, name_of(box));
+}
+
+std::size_t box_watch::profiles_there() const {
+  std::error_code error;
+  std::size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(folder_, error))
+    count += entry.path().extension() == ".prof" ? 1 : 0;
+  return count;
 }
 
 // Cheap while it runs, so that it can be asked often.
@@ -551,8 +561,7 @@ void box_watch::finish(double peak_resident) {
   }
   take_ended(false);
   take_ended(true);
-  if (dropped_ > 0)
-    print_note(fmt::format("{} more processes were killed; their boxes were dropped", dropped_));
+  if (dropped_ > 0) print_note(fmt::format("{} killed processes were not told of", dropped_));
 }
 
 }  // namespace tarn::cli

@@ -31,8 +31,8 @@ std::string box_folder(const std::string& given);
 
 class box_watch {
  public:
-  // The most profiles of processes other than the program that one watch writes.
-  static constexpr std::size_t most_profiles = 16;
+  // With so many profiles in the folder, processes other than the program are not told of.
+  static constexpr std::size_t most_profiles = 64;
 
   // `folder`: an absolute path.
   explicit box_watch(std::string folder);
@@ -90,6 +90,8 @@ class box_watch {
   profiler::profile profile_from(const readings& of, const profiler::box_content& box) const;
   bool write(const profiler::profile& p, const std::string& name) const;
   void take(const std::string& path, const readings& of);
+  bool tell(const readings& of, const profiler::box_content& box);
+  std::size_t profiles_there() const;
   void take_ended(bool with_program);
   bool has_ended(const readings& of) const;
 
@@ -104,7 +106,6 @@ class box_watch {
   pid_t main_ = 0;
   std::optional<int> main_status_;
   double main_peak_ = 0;
-  std::size_t written_ = 0;
   std::size_t dropped_ = 0;
 };
 

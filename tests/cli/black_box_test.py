@@ -285,6 +285,16 @@ class black_box(BlackBoxBase):
             self.assertNotIn("TiB", said.stderr)
             self.assertEqual(self.left(".box"), [])
 
+    def test_a_folder_full_of_profiles(self):
+        for number in range(64):
+            with open(os.path.join(self.boxes, f"{number}.prof"), "wb"):
+                pass
+        result = self.run_boxed("sh", "-c", f"{self.program} kill 10; {self.program} kill 10; true")
+        self.assertEqual(result.stderr.count("64 profiles"), 1, result.stderr)
+        self.assertIn("2 killed processes were not told of", result.stderr)
+        self.assertEqual((len(self.left(".prof")), self.left(".box")), (64, []))
+        self.assertIn("killed by signal 9", self.run_boxed(self.program, "kill", "10").stderr)
+
     def test_one_watch_has_a_box(self):
         self.execute(self.program, "kill", "20", variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes})
         path, = self.left(".box")
