@@ -19,6 +19,7 @@
 #include "profiler/format/openmetrics.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/format/quantity.hpp"
+#include "profiler/format/table_file.hpp"
 
 namespace tarn::cli {
 

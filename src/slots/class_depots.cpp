@@ -37,7 +37,7 @@ constinit span no_span{home_counts::none};
 
 void class_depots::after_fork_in_child() {
   for (unsigned c = 1; c < size_classes::all; ++c) {
-    for_each(c, [&](slot_depot& d) {
+    for_each(c, [&](slot_depot& d) TARN_NOT_ANALYZED {
       d.inherited = static_cast<std::uint32_t>(d.spans.free_slots());
       if (d.inherited != 0) review(d, c);
     });

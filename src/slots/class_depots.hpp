@@ -67,7 +67,7 @@ class class_depots {
   }
   void walk_locks(const os::lock_walk& walk);
   // In a forked child, whose only thread holds all locks.
-  void after_fork_in_child() TARN_NOT_ANALYZED;
+  void after_fork_in_child();
   // A thread of this home takes from the depot, which is that of home 0.
   void note_taker(slot_depot& d, unsigned size_class, unsigned home) TARN_REQUIRES(d.lock);
 
