@@ -215,7 +215,8 @@ int cmd_serve(const std::vector<std::string>& words) {
   app.option("--listen ADDRESS:PORT", listen, "Where to listen (127.0.0.1:9464); port 0: the system chooses");
   std::vector<std::string> host_names;
   app.option("--host-name NAME", host_names,
-             "Answer browsers and others that reach the server by this name; may be repeated");
+             "Answer browsers and others that reach the server by this name; may be repeated")
+      ->allow_extra_args(false);
   std::string boxes;
   app.option("--black-box DIR", boxes,
              "Say what each process held that is killed, of those started with TARN_BLACK_BOX=DIR");

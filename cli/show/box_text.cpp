@@ -141,6 +141,8 @@ std::string render_box(const profiler::profile& p) {
   if (const json* const engine = profiler::member_in(p.meta, "engine")) {
     const std::string when = "at " + profiler::say_time(number_in(p.meta, "engine_ns"));
     text = named_lines(*engine, when) + free_line(*engine, when);
+    if (profiler::flag_in(p.meta, "engine_cut"))
+      text += "  not all pools and scopes are told: the box has no room for the figures of so many\n";
   } else {
     text =
         "  not told: pools, buffers and scopes by name (written once a second, by the engine's background thread)\n";

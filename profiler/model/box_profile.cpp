@@ -327,6 +327,7 @@ profile profile_of(const box_content& box) {
   meta["refused"] = std::move(refused);
   if (!box.engine.empty()) {
     meta["engine"] = box.engine;
+    meta["engine_cut"] = box.is_engine_cut;
     meta["engine_ns"] = box.engine_ns - std::min(box.engine_ns, box.start_ns);
   }
   if (box.status) meta["exit"] = {{"status", *box.status}};

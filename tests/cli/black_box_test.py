@@ -263,6 +263,13 @@ class black_box(BlackBoxBase):
         self.assert_kept(self.left(".prof")[0], 40)
         self.assertEqual(self.run_boxed(self.program, "unreaped", "20", "1").stderr, "")
 
+    def test_another_namespace_of_processes(self):
+        result = self.run_boxed("unshare", "--pid", "--fork", "--mount-proc", self.program, "crash", "30", "20000")
+        if "unshare failed" in result.stderr:
+            self.skipTest(result.stderr)
+        self.assertRegex(result.stderr, "keep, process 1: killed by signal 11")
+        self.assert_kept(os.path.join(self.boxes, "keep-1.prof"), 30)
+
     def test_an_image_without_the_library(self):
         result = self.run_boxed(self.program, "again", "30", "100000")
         self.assertEqual((result.returncode, result.stderr, os.listdir(self.boxes)), (-signal.SIGKILL, "", []))
