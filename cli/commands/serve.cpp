@@ -226,6 +226,7 @@ int cmd_serve(const std::vector<std::string>& words) {
   if (processes.empty() && boxes.empty())
     throw cli_error(exit_code::usage, "there is nothing to serve",
                     "Name processes, or the folder of black boxes (--black-box DIR).");
+  if (!boxes.empty()) boxes = box_folder(boxes);
   const auto where = parse_listen_address(listen);
   sidecar answers(processes);
   // A wrong number is reported now, not at the first request.
@@ -245,7 +246,7 @@ int cmd_serve(const std::vector<std::string>& words) {
       print_note(fmt::format("no process named '{}' answers yet; it is served as soon as one does", word));
   }
   std::optional<box_watch> watch;
-  if (!boxes.empty()) watch.emplace(box_folder(boxes)).take_old();
+  if (!boxes.empty()) watch.emplace(boxes).take_old();
   while (signals.take(watch ? seconds_between_looks : 1) == 0) {
     server.end_late();
     if (watch) watch->look(0);

@@ -323,6 +323,7 @@ void box_watch::look(pid_t program) {
     // A new one is met at once: how its process ends is known only from before.
     const auto at = known_.find(path);
     const std::uint64_t file = number_of(path);
+    if (is_left(path)) continue;
     if (!is_due && at != known_.end() && at->second.file == file) continue;
     if (const auto failed = unread_.find(path); !is_due && failed != unread_.end() && failed->second == file)
       continue;
@@ -481,7 +482,13 @@ bool box_watch::write(const profile& p, const std::string& name) const {
   }
 }
 
+bool box_watch::is_left(const std::string& path) const {
+  const auto found = left_.find(path);
+  return found != left_.end() && found->second == number_of(path);
+}
+
 void box_watch::take(const std::string& path, const readings& of) {
+  if (is_left(path)) return;
   // The lock of one watch goes with it, so a box outlives a watch that is killed while it tells.
   const open_file file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.number() >= 0 && (flock(file.number(), LOCK_EX | LOCK_NB) != 0 || !is_file_of(file, path))) return;
@@ -491,7 +498,10 @@ void box_watch::take(const std::string& path, const readings& of) {
     if (no_boxes_.insert(path).second) print_note(fmt::format("left as it is: {}", problem));
     return;
   }
-  if (!is_worth_telling(of, *box) || tell(of, *box)) unlink(path.c_str());
+  if (!is_worth_telling(of, *box) || tell(of, *box))
+    unlink(path.c_str());
+  else
+    left_[path] = number_of(path);
 }
 
 // False: the box is to stay.

@@ -94,11 +94,13 @@ class box_watch {
   std::size_t profiles_there() const;
   void take_ended(bool with_program);
   bool has_ended(const readings& of) const;
+  bool is_left(const std::string& path) const;
 
   std::string folder_;
   std::map<std::string, readings> known_;        // by the box's path
   std::set<std::string> no_boxes_;               // files that were named as being none
   std::map<std::string, std::uint64_t> unread_;  // files that could not be read, by their numbers
+  std::map<std::string, std::uint64_t> left_;    // told, but not written: they stay
   std::map<std::string, double> told_kills_;     // of a group, by its file: all up to here have been told
   double begun_;                                 // on the monotonic clock
   double next_look_ = 0;

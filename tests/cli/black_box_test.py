@@ -302,6 +302,30 @@ class black_box(BlackBoxBase):
         self.assertEqual((len(self.left(".prof")), self.left(".box")), (64, []))
         self.assertIn("killed by signal 9", self.run_boxed(self.program, "kill", "10").stderr)
 
+    def test_a_profile_that_cannot_be_written(self):
+        folder = os.path.join(self.boxes, "small")
+        os.mkdir(folder)
+        if self.execute("mount", "-t", "tmpfs", "-o", "size=2m", "none", folder).returncode != 0:
+            self.skipTest("no right to mount")
+        self.addCleanup(self.execute, "umount", folder)
+        service = self.launch(settings.tarn, "serve", "--listen", "127.0.0.1:0", "--black-box", folder, stdout=-1, stderr=-1)
+        service.stdout.readline()
+        program = self.launch(self.program, "kill", "30", "40000", env={**self.environment(), "LD_PRELOAD": settings.library, "TARN_BLACK_BOX": folder})
+        while not glob.glob(os.path.join(folder, "*.box")):
+            time.sleep(0.01)
+        time.sleep(0.7)
+        with open(os.path.join(folder, "filler"), "wb", buffering=0) as file, self.assertRaises(OSError):
+            while True:
+                file.write(b"x" * 4096)
+        program.wait()
+        time.sleep(3)
+        service.send_signal(signal.SIGTERM)
+        _, told = service.communicate(timeout=60)
+        # It is told once, however often the server looks.
+        self.assertEqual(told.count("killed by signal 9"), 1, told)
+        self.assertEqual(told.count("the box stays"), 1, told)
+        self.assertEqual(len(glob.glob(os.path.join(folder, "*.box"))), 1)
+
     def test_one_watch_has_a_box(self):
         self.execute(self.program, "kill", "20", variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes})
         path, = self.left(".box")

@@ -343,7 +343,7 @@ void black_box::note_heap(const heap_bytes& now) {
   header_->heap_in_use = now.in_use;
   header_->heap_free = now.free;
   header_->heap_metadata = now.metadata;
-  header_->figures_before = header_->figures_written;
+  header_->figures_before = __atomic_load_n(&header_->figures_written, __ATOMIC_RELAXED);
 }
 
 bool black_box::take_due_figures() {
@@ -370,7 +370,7 @@ void black_box::write_figures(std::string_view text) {
   header_->figures[which].bytes = text.size();
   // The process may be killed between any two writes. The system call keeps the compiler from counting the text before it is there.
   header_->figures[which].time_ns = now_since_1970();
-  header_->figures_written = written + 1;
+  __atomic_store_n(&header_->figures_written, written + 1, __ATOMIC_RELAXED);
 }
 
 // ---- modules ----
