@@ -20,6 +20,7 @@ namespace {
 std::atomic<std::int64_t> last_period{0};
 std::atomic<bool> errands_wait{false};
 std::atomic<bool> relief_waits{false};
+std::atomic<bool> look_waits{false};
 // The gates see every change of rights: see note_rights_are_followed().
 std::atomic<bool> rights_followed{false};
 // The background thread stays for the figures of the black box alone.
@@ -73,6 +74,10 @@ bool work_left() {
 }
 
 void run_errands() {
+  engine::heap.purge_owed(true);
+  if (look_waits.exchange(false, std::memory_order_relaxed) &&
+      pressure::process.look_now().now == pressure::level::above_soft)
+    relief_waits.store(true, std::memory_order_relaxed);
   if (relief_waits.exchange(false, std::memory_order_relaxed)) relieve(true);
   engine::for_each_front([](const engine::front& e) { e.run_errands(); });
 }
@@ -174,8 +179,14 @@ bool wake() {
 bool run_errands_soon() {
   if (!thread_allowed()) return false;
   // release: partner of the acquire in sleep_through_period().
-  if (!errands_wait.exchange(true, std::memory_order_release)) os::ring_background_thread();
-  return os::ensure_background_thread();
+  const bool is_first = !errands_wait.exchange(true, std::memory_order_release);
+  // A process in which no thread may start makes no system call for it.
+  if (!os::ensure_background_thread()) {
+    errands_wait.store(false, std::memory_order_relaxed);
+    return false;
+  }
+  if (is_first) os::ring_background_thread();
+  return true;
 }
 
 void note_rights_are_followed() { rights_followed.store(true, std::memory_order_relaxed); }
@@ -188,6 +199,7 @@ void relieve_soon() {
 bool run_period() {
   if (pressure::process.now() != pressure::level::calm || pressure::process.last().soft != os::unlimited)
     pressure::process.look(os::now_ms());
+  engine::heap.purge_owed(true);
   engine::for_each_front([](const engine::front& e) {
     if (!os::background_thread_must_end()) e.age();
   });
@@ -226,6 +238,12 @@ void tarn::free_memory_gathered(const page_heap& heap) {
   if (&heap == &engine::heap) decay::wake();
 }
 
+// Under pressure what is free goes before the program gets more.
+bool tarn::purging_is_taken_over(const page_heap& heap) {
+  return &heap == &engine::heap && pressure::process.now() == pressure::level::calm &&
+         decay::run_errands_soon();
+}
+
 void tarn::figures_are_missing() {
   if (options::decay_ms() >= 0 && decay::thread_allowed()) os::ensure_background_thread();
 }
@@ -233,6 +251,10 @@ void tarn::figures_are_missing() {
 // In a thread of the program, inside an allocation, without locks.
 void tarn::backed_memory_grew(page_heap& heap) {
   if (&heap != &engine::heap) return;
+  if (pressure::process.may_look_later()) {
+    decay::look_waits.store(true, std::memory_order_relaxed);
+    if (decay::run_errands_soon()) return;
+  }
   if (pressure::process.look_now().now != pressure::level::above_soft) return;
   pressure::trim_excess();
   decay::relieve_soon();

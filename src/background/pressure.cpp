@@ -49,11 +49,11 @@ std::uint64_t bytes_of(const bound& b, std::uint64_t group) {
   return os::unlimited;
 }
 
-// Where the heap's next growth is a reason for a look.
-std::uint64_t next_mark(const verdict& v, std::uint64_t own) {
-  if (v.soft == os::unlimited) return std::max(2 * own, first_look);
+// By how much the heap may grow until somebody must have looked.
+std::uint64_t growth_before_look(const verdict& v, std::uint64_t own) {
+  if (v.soft == os::unlimited) return std::max(own, first_look);
   const std::uint64_t room = v.soft > v.used ? v.soft - v.used : 0;
-  return own + std::max({room / 2, v.soft / step_divisor, least_step});
+  return std::max({room / 2, v.soft / step_divisor, least_step});
 }
 
 void ring_fronts() {
@@ -151,7 +151,9 @@ verdict watch::look_now() {
   if (this == &process) {
     engine::budget.halvings.store(v.now == level::above_soft ? cache_halvings : 0, std::memory_order_relaxed);
     engine::heap.limits().set_most(v.hard);
-    engine::heap.limits().set_mark(next_mark(v, own) - std::min(engine::metadata.used(), own));
+    const std::uint64_t growth = growth_before_look(v, own);
+    firm_mark_.store(own + growth, std::memory_order_relaxed);
+    engine::heap.limits().set_mark(own + growth / 2 - std::min(engine::metadata.used(), own));
     if (is_first) report_if_exceeded(v.hard);
   }
   return v;

@@ -13,9 +13,10 @@
 //
 // A hard limit that the process exceeds already when it is set is reported, in one line on stderr.
 //
-// No look, which reads files, is made per allocation. A look is due when the heap has grown by half of the room that the
+// No look, which reads files, is made per allocation. A look is due when the heap has grown by a quarter of the room that the
 // last look found (the mark, backing_limits::set_mark()); when a period of decay ends; and, while the program has callbacks,
-// by time.
+// by time. The first is made by the background thread; if the heap has grown by half of the room before that has looked, the
+// program's thread looks.
 //
 // Thread safety: any thread. No lock. The figures of one look are stored one by one; a reader may mix two looks.
 // Invariants (validate()): used >= soft if and only if the level is above_soft; excess is 0 below that level, and at most
@@ -28,6 +29,7 @@
 #include "engine/limit_rule.hpp"
 #include "os/futex.hpp"
 #include "os/memory_pressure.hpp"
+#include "pages/backing_limits.hpp"
 
 namespace tarn::pressure {
 
@@ -47,6 +49,9 @@ struct verdict {
 // `own`: backed bytes of tarn.
 verdict decide(const os::memory_state& seen, const rule& by, std::uint64_t own);
 
+// What tarn has from the system and knows to be backed, and its metadata.
+std::uint64_t backed_bytes();
+
 inline constexpr std::int64_t interval_ms = 1000;
 
 // The last look, for all who ask. Time comes from the caller.
@@ -59,6 +64,11 @@ class watch {
   std::uint32_t look(std::int64_t now_ms);
   // Looks now.
   verdict look_now();
+
+  // Whether the heap has passed its mark by so little that another thread may look, in a moment.
+  [[nodiscard]] bool may_look_later() const {
+    return backed_bytes() < firm_mark_.load(std::memory_order_relaxed);
+  }
 
   [[nodiscard]] verdict last() const;
   [[nodiscard]] level now() const { return level_.load(std::memory_order_relaxed); }
@@ -80,13 +90,12 @@ class watch {
   std::atomic<std::uint64_t> soft_{os::unlimited};
   std::atomic<std::uint64_t> hard_{os::unlimited};
   std::atomic<std::uint64_t> excess_{0};
+  std::atomic<std::uint64_t> firm_mark_{2 * backing_limits::first_mark};
   std::atomic<level> level_{level::calm};
 };
 
 extern watch process;
 
-// What tarn has from the system and knows to be backed, and its metadata.
-std::uint64_t backed_bytes();
 // Gives back what has been freed, at most what exceeds the soft limit. Any thread, without locks; bytes given back.
 std::size_t trim_excess();
 

@@ -35,4 +35,11 @@ inline void sleep_ms(std::int64_t milliseconds) {
   futex_wait(&nobody_wakes_it, 0, milliseconds);
 }
 
+// Long enough for a thread that was woken to run.
+inline void give_way() {
+  futex_word nobody_wakes_it{0};
+  const timespec limit{0, 50'000};
+  system_call(SYS_futex, &nobody_wakes_it, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, &limit);
+}
+
 }  // namespace tarn::os

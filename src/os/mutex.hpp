@@ -40,6 +40,10 @@ namespace tarn::os {
 inline constinit thread_local bool is_fork_unfinished = false;
 void finish_fork_in_child();
 
+// Whether the thread has released a lock that another one slept for, since this was cleared: a thread that takes locks over and
+// over would otherwise have the next one again before the other runs (background_thread_must_end()).
+inline constinit thread_local bool has_woken_waiter = false;
+
 // A lock without a rank, free when zeroed. `FinishesFork`: the end of a section finishes a fork in the child.
 template <bool FinishesFork>
 class TARN_CAPABILITY basic_mutex {
@@ -205,6 +209,7 @@ class TARN_CAPABILITY basic_mutex {
     // release: partner of the acquire in try_lock().
     if ((word_.exchange(0, std::memory_order_release) & contended) != 0) {
       futex_wake(reinterpret_cast<futex_word*>(&word_), 1);
+      has_woken_waiter = true;
     }
   }
 

@@ -15,6 +15,8 @@ namespace tarn {
 class backing_limits {
  public:
   static constexpr std::size_t none = ~std::size_t{0};
+  // Small heaps need no look at the process's limits.
+  static constexpr std::size_t first_mark = 16 * mib;
 
   // The most bytes that may be backed.
   void set_most(std::size_t bytes) { most_.store(bytes, std::memory_order_relaxed); }
@@ -39,9 +41,6 @@ class backing_limits {
   }
 
  private:
-  // Small heaps need no look at the process's limits.
-  static constexpr std::size_t first_mark = 16 * mib;
-
   std::atomic<std::size_t> most_{none};
   std::atomic<std::size_t> mark_{first_mark};
   std::atomic<std::uint32_t> refusals_{0};

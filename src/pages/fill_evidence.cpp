@@ -7,19 +7,16 @@
 #include "os/sandbox.hpp"
 
 namespace tarn {
-namespace {
 
-bool is_filled(std::uintptr_t start, std::size_t bytes) {
+bool fill_evidence::is_filled(std::uintptr_t start, std::size_t bytes) {
   unsigned char resident[fill_evidence::longest / (4 * kib)];
   const os::address_range whole = os::whole_units(start, start + bytes);
   if (whole.empty() || !os::find_resident(whole.memory(), whole.bytes(), resident)) return false;
   const std::size_t pages = whole.bytes() / os::system_page_size();
   const auto gaps = static_cast<std::size_t>(
       std::count_if(resident, resident + pages, [](unsigned char p) { return (p & 1) == 0; }));
-  return gaps <= pages / fill_evidence::gap_divisor;
+  return gaps <= pages / gap_divisor;
 }
-
-}  // namespace
 
 bool fill_evidence::foresees(std::size_t bytes, std::size_t heap_bytes) {
   if (bytes > longest) return false;

@@ -36,6 +36,10 @@ class fill_evidence {
   static constexpr std::uint32_t longest_streak = 64;
   static constexpr std::uint32_t longest_pause = 63;
 
+  // Whether nearly all pages of the range, at most `longest` bytes, are backed. A system call, which a seccomp filter may
+  // forbid.
+  static bool is_filled(std::uintptr_t start, std::size_t bytes);
+
   // Whether a fresh span of `bytes` bytes in a heap of `heap_bytes` is likely to be filled. Makes a system call if a
   // sample is due: not under a lock. Under a seccomp filter, which may forbid the call: false.
   bool foresees(std::size_t bytes, std::size_t heap_bytes);

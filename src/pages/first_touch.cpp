@@ -108,21 +108,14 @@ void first_touch::note_filled(bool filled) {
 }
 
 void first_touch::learn_from(std::uintptr_t start, std::size_t bytes) {
-  if (bytes < huge_block_from || mode_.load(std::memory_order_relaxed) != huge_pages::automatic) return;
+  if (bytes < huge_block_from || mode_.load(std::memory_order_relaxed) != huge_pages::automatic ||
+      os::is_filtered())
+    return;
   const std::int64_t now = os::now_ms();
   if (now < next_look_.load(std::memory_order_relaxed)) return;
   next_look_.store(now + look_ms, std::memory_order_relaxed);
   const std::uintptr_t middle = align_down(start + bytes / 2, huge_page_size);
-  constexpr std::size_t half = huge_page_size / 2;
-  // The first half only warms up: after idle time a purge takes longer even if it drops nothing.
-  if (!os::purge(reinterpret_cast<void*>(middle), half)) return;
-  auto* const timed = reinterpret_cast<void*>(middle + half);
-  // Purged twice: the second call drops nothing and gives the time of an empty purge to compare with.
-  const std::int64_t before = os::now_ns();
-  if (!os::purge(timed, half)) return;
-  const std::int64_t between = os::now_ns();
-  if (!os::purge(timed, half)) return;
-  note_filled(between - before > 4 * (os::now_ns() - between));
+  note_filled(fill_evidence::is_filled(middle, huge_page_size));
 }
 
 std::size_t first_touch::ahead_at_frontier() const {

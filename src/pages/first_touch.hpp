@@ -21,9 +21,8 @@
 //
 // A large block of `huge_block_from` or more is treated as one unit: in a heap of `huge_from` or more, huge pages are
 // requested for exactly the block. This starts only after the program has shown that it fills such blocks, because one
-// page written in a block that stays otherwise untouched would cost 2 MiB. The evidence is the time that the system
-// takes to drop 2 MiB in the middle of a block that the program frees, measured at most once per `look_ms`. Blocks
-// requested as zeroes are left alone: the program may mean to leave most of them untouched.
+// page written in a block that stays otherwise untouched would cost 2 MiB. The evidence is whether 2 MiB in the middle of
+// a block that the program frees are backed, looked at once per `look_ms` at most. Blocks requested as zeroes are left alone: the program may mean to leave most of them untouched.
 // Some systems give huge pages unasked (`everywhere`): 2 MiB then back the first byte written, and small programs would
 // be mostly empty pages. So what a heap below `huge_from` reserves is opted out, and the rules above hold on such a
 // system, too; only large blocks there get what the system gives them, from the first one on.
@@ -61,14 +60,14 @@ struct touch_plan {
 class first_touch {
  public:
   static constexpr std::size_t populate_from = 1 * mib;
-  static constexpr std::size_t populate_most = 256 * kib;
+  static constexpr std::size_t populate_most = 64 * kib;
   static constexpr std::size_t huge_from = 16 * mib;
   static constexpr std::size_t huge_most = 64 * mib;
   static constexpr std::size_t huge_block_from = 4 * mib;
   // A huge page whose touch takes longer is slow: 2 MiB touched page by page take 600 to 1000 µs.
   static constexpr std::int64_t slow_touch_us = 800;
   static constexpr std::int64_t pause_ms = 1000;
-  // Interval between two measurements of freed blocks, and how long one result is used.
+  // Interval between two looks at freed blocks, and how long one result is used.
   static constexpr std::int64_t look_ms = 500;
   static constexpr std::int64_t filled_ms = 2000;
 
@@ -117,7 +116,7 @@ class first_touch {
   // Reports how long touching one huge page took. A slow touch stops the use of huge pages for `pause_ms`.
   void note_touch_time(std::int64_t us);
 
-  // A large block is being freed: measures whether the program had filled it (note_filled()). May purge a part of it.
+  // A large block is being freed: looks whether the program had filled it (note_filled()).
   void learn_from(std::uintptr_t start, std::size_t bytes);
 
   // Whether this program fills its large blocks; the answer holds for `filled_ms`.

@@ -7,6 +7,7 @@
 
 #include "base/hardened.hpp"
 #include "os/memory.hpp"
+#include "os/own_threads/thread.hpp"
 
 namespace tarn {
 namespace {
@@ -19,6 +20,9 @@ constexpr std::size_t watch_bytes = 1 * mib;
 constexpr std::size_t own_mapping_from = 4 * mib;
 // A request of at least this length is a large block: memory is purged before it takes fresh memory.
 constexpr std::size_t large_from = 256 * kib;
+// The pages of a longer span are not marked if it is purged at once: marking takes 130 KiB of the page map for each GiB, most
+// of which may never have been used.
+constexpr std::size_t longest_marked = 1 * gib;
 
 // Cuts `s` to its first `pages` pages; `rest`, a new structure, has the others. It lies in the same mapping; a border
 // behind it is no longer behind `s`. The caller sets the dirty pages of both.
@@ -65,7 +69,7 @@ void page_heap::age_structs() {
     os::lock_guard guard(lock_, *this);
     idle = structs_.end_period();
   }
-  while (idle != 0) {
+  while (idle != 0 && !os::background_thread_must_end()) {
     os::lock_guard guard(lock_, *this);
     idle = structs_.give_up(idle);
   }
@@ -348,11 +352,8 @@ span* page_heap::allocate_within_limit(std::size_t pages, std::size_t alignment,
 
 void page_heap::deallocate(span* s, page_backing backing) {
   const std::size_t limit = limits_.most_free();
-  const bool whole = is_whole(s);
-  // A span above the limit is purged before its pages are marked: marking would touch page map entries, most of which
-  // may never have been used.
-  if (backing != page_backing::clean && whole && s->bytes() > limit) {
-    release_to_system(s);
+  if (backing != page_backing::clean && is_whole(s) && s->bytes() > std::max(limit, longest_marked)) {
+    purge_whole_soon(s);
   } else {
     departure idle;
     {

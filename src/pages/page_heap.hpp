@@ -24,6 +24,11 @@
 // several pages, they go together, when all of them are free and none is young. Pages that the system refuses to drop
 // become `stuck`: they do not keep decay running, and are retried after a growing number of periods.
 //
+// Debts. A thread of the program that must purge, since too much would be free and backed, does not wait for the system: it
+// adds the bytes to owed_, and the background thread purges them in a moment. Owed memory is free like other, and who takes
+// it pays the debt. A span that is longer than longest_marked does not go to F, but waits in transit_ without an owner. Where
+// there is no such thread, or a limit is near, the thread purges at once.
+//
 // Limit. Backed bytes are those in use and the dirty free ones; pages in use count before the program writes to them.
 // No span is taken or made longer that would bring them and the metadata above limits().most(): dirty free pages are purged for
 // it, and if there are too few, the request fails. Pages that another thread is purging at that moment do not count, nor
@@ -71,6 +76,10 @@ void free_memory_gathered(const page_heap& heap);
 // Called without a lock when `heap` has more bytes in use, or free and backed, than its mark; the caller of an allocation
 // waits for it. Defined by the layer that knows the process's limits (background/decay.cpp).
 void backed_memory_grew(page_heap& heap);
+
+// Called without a lock when free memory of `heap` is to be purged at once: whether another thread will call purge_owed() in
+// a moment, so that the caller need not wait for the system. Defined by the layer that runs decay (background/decay.cpp).
+bool purging_is_taken_over(const page_heap& heap);
 
 // Called without a lock, by the hardened build only, when a request finds no memory: gives back one of the spans that
 // the layer above keeps from reuse. False: it keeps none. Defined in malloc/hardened_large.cpp.
@@ -160,6 +169,11 @@ class page_heap {
 
   // Purges free pages until at most `keep` bytes of them are backed. Returns the bytes purged.
   std::size_t trim(std::size_t keep);
+
+  // Purges what the callers of deallocate(), allocate() and purge_before_growth() owe the system and have left to this thread
+  // (purging_is_taken_over()). `of_thread`: in the background thread; what is left when that must end stays owed. Returns the
+  // bytes purged.
+  std::size_t purge_owed(bool of_thread);
 
   // The resident set is about to grow by `bytes` because the dirty free spans are too short: purges as many bytes of
   // them, but keeps at least `keep` bytes backed.
@@ -321,6 +335,8 @@ class page_heap {
   void purge_run(span* s, std::uintptr_t first, std::uintptr_t last, due which, purge_result& result);
   [[nodiscard]] os::address_range in_system_pages(const span* s, std::uintptr_t first,
                                                   std::uintptr_t last) const;
+  void purge_whole_soon(span* s);
+  void purge_owed_soon();
   std::size_t purge_whole(span* s);
   span* begin_purge_of_bin(std::size_t bin, std::size_t& count);
   std::size_t purge_bins(std::size_t most);
@@ -353,6 +369,7 @@ class page_heap {
   std::atomic<std::size_t> in_use_{0};      // written under lock_
   std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages
   std::atomic<bool> has_idle_memory_{false};
+  std::atomic<std::size_t> owed_{0};  // bytes of F that are to be purged
   // Parts of reservations were unmapped, and nothing could be mapped after that.
   std::atomic<bool> unmapping_is_vain_{false};
   retry_pause stuck_pages_;  // used by the thread that runs a period

@@ -27,7 +27,8 @@ constexpr std::size_t least_kept = 16 * mib;
 
 void page_heap::purge_before_growth(std::size_t bytes, std::size_t keep) {
   const std::size_t dirty = dirty_bytes();
-  if (dirty > keep) purge_beyond(std::max(keep, dirty - std::min(bytes, dirty)));
+  const std::size_t stays = dirty - std::min(owed_.load(std::memory_order_relaxed), dirty);
+  if (stays > keep) purge_beyond(std::max(keep, stays - std::min(bytes, stays)));
 }
 
 void page_heap::purge_before_block(std::size_t bytes) {
@@ -53,6 +54,7 @@ os::guarded_range page_heap::reserve(std::size_t bytes, std::size_t alignment, s
 // for them. False: there is nothing to wait for, or the time is over.
 bool page_heap::wait_for_purge(int& waited) {
   bool purging = false;
+  if (waited == 0) purge_owed(false);
   {
     os::lock_guard guard(lock_, *this);
     purging = transit_.may_return();

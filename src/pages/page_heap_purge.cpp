@@ -12,6 +12,8 @@ namespace {
 
 // The kernel holds its lock on the address space during one call: about 0.4 ms for this many bytes.
 constexpr std::size_t purge_slice = 16 * mib;
+// So many owed bytes are purged before the background thread looks whether it must end.
+constexpr std::size_t debt_step = 64 * mib;
 
 }  // namespace
 
@@ -198,6 +200,50 @@ std::size_t page_heap::release_to_system(span* s) {
   return purged;
 }
 
+// As release_to_system(), if possible in another thread.
+void page_heap::purge_whole_soon(span* s) {
+  {
+    os::lock_guard guard(lock_, *this);
+    account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
+    s->state.store(span_state::purging, std::memory_order_relaxed);
+    transit_.add(s, nullptr);
+  }
+  purge_owed_soon();
+}
+
+void page_heap::purge_owed_soon() {
+  has_idle_memory_.store(true, std::memory_order_relaxed);  // there is work for a period of decay
+  // Pages in transit do not count against a limit of backed bytes.
+  if (limits_.most() != backing_limits::none || !purging_is_taken_over(*this)) purge_owed(false);
+}
+
+std::size_t page_heap::purge_owed(bool of_thread) {
+  std::size_t total = 0;
+  const auto must_end = [of_thread] { return of_thread && os::background_thread_must_end(); };
+  while (!must_end()) {
+    span* s = nullptr;
+    {
+      os::lock_guard guard(lock_, *this);
+      s = transit_.take_over(os::this_thread());
+    }
+    if (s == nullptr) break;
+    const std::size_t purged = purge_whole(s);
+    total += purged;
+    end_purge(s, purged);
+  }
+  std::size_t owed = owed_.exchange(0, std::memory_order_relaxed);
+  while (owed != 0 && !must_end()) {
+    const std::size_t dirty = dirty_bytes();
+    const std::size_t step = std::min({owed, dirty, debt_step});
+    const std::size_t purged = step != 0 ? purge_until(dirty - step) : 0;
+    total += purged;
+    limits_.note_kept_free(purged != 0 ? 0 : dirty);
+    owed = purged != 0 ? owed - std::min(owed, purged) : 0;
+  }
+  if (owed != 0) owed_.fetch_add(owed, std::memory_order_relaxed);
+  return total;
+}
+
 // Puts `s`, which is in no list of free spans, into transit_. Until end_purge() only the caller uses its pages and
 // their backing.
 void page_heap::begin_purge_locked(span* s) {
@@ -322,6 +368,7 @@ void page_heap::after_fork_in_child() {
     }
   }
   unlocked_users_ = 0;
+  owed_.store(0, std::memory_order_relaxed);
   transit_.set_lost(false);
   has_idle_memory_.store(true, std::memory_order_relaxed);
 }
@@ -330,18 +377,23 @@ void page_heap::after_fork_in_child() {
 // changing it, the section's result stands.
 void page_heap::forget_other_threads() {
   unlocked_users_ = 0;
+  owed_.store(0, std::memory_order_relaxed);
   transit_.set_lost(true);
 }
 
 // After a refusal, tries again only when twice as many bytes are dirty.
 void page_heap::purge_beyond(std::size_t keep) {
   const std::size_t dirty = dirty_bytes();
-  if (limits_.may_try(dirty)) limits_.note_kept_free(purge_until(keep) != 0 ? 0 : dirty);
+  std::size_t owed = owed_.load(std::memory_order_relaxed);
+  if (dirty <= keep || dirty - keep <= owed || !limits_.may_try(dirty)) return;
+  // If another thread has incurred a debt since, the next call finds what is still too much.
+  if (owed_.compare_exchange_strong(owed, dirty - keep, std::memory_order_relaxed)) purge_owed_soon();
 }
 
 std::size_t page_heap::trim(std::size_t keep) {
   if (keep == 0) trims_.fetch_add(1, std::memory_order_relaxed);
-  return purge_until(keep);
+  const std::size_t owed = purge_owed(false);
+  return owed + purge_until(keep);
 }
 
 }  // namespace tarn

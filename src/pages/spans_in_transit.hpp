@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // spans_in_transit: spans that a thread is purging or unmapping without the page heap's lock. A span's owner is that thread
-// meanwhile; who needs memory may wait for the span, and a forked child finds it here.
+// meanwhile, or null as long as the span waits for a thread; who needs memory may wait for the span, and a forked child
+// finds it here.
 //
 // Thread safety: guarded by the page heap's lock.
 // Invariant (validate()): pages_ is the sum over spans_.
@@ -31,6 +32,14 @@ class spans_in_transit {
   [[nodiscard]] static bool is_of_thread(const span* s, const void* thread) {
     return s->state.load(std::memory_order_relaxed) == span_state::purging &&
            s->owner.load(std::memory_order_relaxed) == thread;
+  }
+
+  // A span that waits for a thread, which is `thread` from now on. Null: none waits.
+  span* take_over(void* thread) {
+    span* s = spans_.front();
+    while (s != nullptr && !is_of_thread(s, nullptr)) s = s->next;
+    if (s != nullptr) s->owner.store(thread, std::memory_order_relaxed);
+    return s;
   }
 
   [[nodiscard]] span* front() const { return spans_.front(); }

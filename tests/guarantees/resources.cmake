@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Lines 20-26 and 36-39 of docs/reference/guarantees.md: what happens when address space, memory or mappings run out.
+# Lines 20-26, 36-39 and 54 of docs/reference/guarantees.md: what happens when address space, memory or mappings run out.
 tarn_guarantee(20_address_space_exhaustion)
 # The program traps system calls by a signal, which tarn's background thread would block.
 tarn_guarantee(20_free_in_pieces LONG ENVIRONMENT TARN_BACKGROUND=off)
@@ -33,4 +33,6 @@ tarn_guarantee(36_refused_calls LONG ENVIRONMENT TARN_BACKGROUND=off)
 tarn_guarantee(37_locked_memory_idle LONG)
 tarn_guarantee(38_many_free_spans SERIAL)
 tarn_guarantee(38_heap_once_large SERIAL)
+# Without huge pages, which the system would fill within malloc.
+tarn_guarantee(54_bounded_calls SERIAL ENVIRONMENT TARN_BACKGROUND=on TARN_HUGE_PAGES=never)
 tarn_guarantee(39_untouched_blocks SERIAL ENVIRONMENT TARN_BACKGROUND=off)

@@ -14,6 +14,7 @@
 #include "os/clock.hpp"
 #include "os/futex.hpp"
 #include "os/memory_calls.hpp"
+#include "os/mutex.hpp"
 #include "os/own_threads/clone_thread.hpp"
 #include "os/own_threads/thread_memory.hpp"
 #include "os/syscall.hpp"
@@ -250,6 +251,10 @@ void wake_control_thread() {
 }
 
 bool background_thread_must_end() {
+  if (has_woken_waiter) {
+    has_woken_waiter = false;
+    give_way();
+  }
   const thread_control* const c = at_load->control;
   return c != nullptr && (c->holds.load(std::memory_order_relaxed) != 0 ||
                           state_of(engine_thread::decay).rights_changed.load(std::memory_order_relaxed) ||

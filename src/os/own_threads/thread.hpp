@@ -64,7 +64,8 @@ inline constexpr int control_wake_signal = 16;  // SIGSTKFLT, which no kernel se
 void sleep_in_background_thread(std::int64_t milliseconds);
 
 // A hold asks the thread to end, the program has changed its rights without one, or somebody listens for memory that goes
-// (memory_calls.hpp): the thread returns from background_thread_body() as soon as it holds no lock.
+// (memory_calls.hpp): the thread returns from background_thread_body() as soon as it holds no lock. Called between any two
+// steps, without locks: a thread that slept for a lock of the last step runs first.
 bool background_thread_must_end();
 // The control thread can be woken from now on, until it leaves. Called before it looks whether it must end.
 void begin_control_thread();
