@@ -59,12 +59,11 @@ std::string label_name(std::string name) {
 
 std::string json_body(kind form, std::string_view profile, const process_labels& labels) {
   // What the stores call the profiles of Go's heap, so that their pages show these in the same way.
+  process_labels all{{"__name__", "memory"}};
+  for (const auto& [name, value] : labels) all.try_emplace(label_name(name), value);
   nlohmann::json names = nlohmann::json::array();
-  const auto add = [&names](const std::string& name, const std::string& value) {
+  for (const auto& [name, value] : all)
     names.push_back(nlohmann::json::object({{"name", name}, {"value", value}}));
-  };
-  add("__name__", "memory");
-  for (const auto& [name, value] : labels) add(label_name(name), value);
   nlohmann::json series = nlohmann::json::object();
   series["samples"][0]["rawProfile"] = base64(profiler::pprof::gzipped(std::string(profile)));
   if (form == kind::parca) {

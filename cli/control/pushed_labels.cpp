@@ -73,11 +73,13 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+// Those that begin with two underscores mean something to stores.
 bool is_label_name(std::string_view name) {
-  return !name.empty() && name.size() <= 100 && std::all_of(name.begin(), name.end(), [](char each) {
-    return (each >= 'a' && each <= 'z') || (each >= 'A' && each <= 'Z') || (each >= '0' && each <= '9') ||
-           each == '.' || each == '_' || each == '-';
-  });
+  return !name.empty() && name.size() <= 100 && !name.starts_with("__") &&
+         std::all_of(name.begin(), name.end(), [](char each) {
+           return (each >= 'a' && each <= 'z') || (each >= 'A' && each <= 'Z') ||
+                  (each >= '0' && each <= '9') || each == '.' || each == '_' || each == '-';
+         });
 }
 
 std::string own_host() {

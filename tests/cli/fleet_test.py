@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: `tarn serve --push` to the stores that people run, as far as they are installed (`pyroscope`, `parca`): three
-processes of two versions, of which the newer one holds five times as much at one place."""
+"""End-to-end: `tarn serve --push` to the stores that people run, as far as they are installed (`pyroscope`, `parca`), and to the
+receiver of OpenTelemetry's Collector (built by go from otlp_receiver/): three processes of two versions, of which the newer one
+holds five times as much at one place."""
 import base64
-import gzip
 import json
 import os
 import re
@@ -10,14 +10,14 @@ import shutil
 import socket
 import subprocess
 import time
-import unittest
 import urllib.error
 import urllib.parse
 import urllib.request
+from pathlib import Path
 
 from control_test import ControlBase, Server
 from harness import environment, settings
-from push_test import SERVICE, all_of, fields, one_of, pprof_figures
+from push_test import SERVICE, pprof_figures
 
 PLACE = "keep_index(long)"
 TYPE = "memory:inuse_space:bytes:space:bytes"
@@ -42,6 +42,7 @@ class Pyroscope:
     name = "pyroscope"
 
     def __init__(self, test):
+        test.need(self.name)
         port, grpc, gossip = free_ports(3)
         self.address = f"http://127.0.0.1:{port}"
         test.log_of(self.name, "pyroscope", "-target=all", "-server.http-listen-address=127.0.0.1", f"-server.http-listen-port={port}",
@@ -72,6 +73,7 @@ class Parca:
     name = "parca"
 
     def __init__(self, test):
+        test.need(self.name)
         [port] = free_ports(1)
         self.address = f"http://127.0.0.1:{port}"
         config = test.write("parca.yaml", "object_storage:\n  bucket:\n    type: FILESYSTEM\n    config:\n"
@@ -99,7 +101,37 @@ class Parca:
         return next(iter(pprof_figures(packed).values())) if packed else {"": 0}
 
 
+class Collector:
+    name = "otlp"
+
+    def __init__(self, test):
+        test.need("go")
+        folder = shutil.copytree(Path(__file__).parent / "otlp_receiver", test.path("otlp_receiver"))
+        built = test.execute("go", "build", "-o", "receiver", ".", cwd=folder, timeout=1500,
+                             variables={"GOFLAGS": "-mod=mod -p=1", "CGO_ENABLED": "0"})
+        if built.returncode != 0:
+            test.skipTest(f"go cannot build otlp_receiver: {built.stderr[-300:]}")
+        [port] = free_ports(1)
+        self.address = f"http://127.0.0.1:{port}"
+        self.log = test.path(self.name + ".log")
+        test.log_of(self.name, os.path.join(folder, "receiver"), f"127.0.0.1:{port}")
+        test.wait_until_ready(f"{self.address}/")
+
+    def places(self, version):
+        places = {"": 0}
+        with open(self.log, encoding="utf-8") as file:
+            for line in map(json.loads, file):
+                if line["Attributes"]["service.version"] == version and line["Type"] == "inuse_space":
+                    for name, value in line["Sums"].items():
+                        places[name] = places.get(name, 0) + value
+        return places
+
+
 class fleet(ControlBase):
+    def need(self, program):
+        if not shutil.which(program):
+            self.skipTest(f"no program {program}")
+
     def log_of(self, name, *words):
         log = open(self.path(name + ".log"), "w", encoding="utf-8")
         self.addCleanup(log.close)
@@ -110,6 +142,10 @@ class fleet(ControlBase):
             try:
                 with urllib.request.urlopen(url, timeout=10):
                     return
+            except urllib.error.HTTPError as error:
+                if error.code < 500:
+                    return
+                time.sleep(0.2)
             except OSError:
                 time.sleep(0.2)
         self.fail(f"{url} does not become ready")
@@ -120,8 +156,6 @@ class fleet(ControlBase):
             return pprof_figures(file.read())["inuse_space"]
 
     def check(self, kind):
-        if not shutil.which(kind.name):
-            self.skipTest(f"no program {kind.name}")
         os.environ["no_proxy"] = "*"
         store = kind(self)
         program = self.compile("shop", SERVICE, "-O1", "-g")
@@ -161,6 +195,9 @@ class fleet(ControlBase):
 
     def test_pyroscope(self):
         self.check(Pyroscope)
+
+    def test_collector(self):
+        self.check(Collector)
 
     def test_parca(self):
         store = self.check(Parca)

@@ -239,7 +239,8 @@ class push(ControlBase):
             self.assertLess(abs(sent["inuse_space"][place] / (mib << 20) - 1), 0.25, place)
 
     def test_bodies_of_pyroscope_and_parca(self):
-        process = self.service(OTEL_SERVICE_NAME="shop", OTEL_RESOURCE_ATTRIBUTES="service.version=1.2%2Bx, deployment.environment=test",
+        process = self.service(OTEL_SERVICE_NAME="shop", OTEL_RESOURCE_ATTRIBUTES="service.version=1.2%2Bx, deployment.environment=test,__name__=x,"
+                               "service_name=other,process.pid=1",
                                HOSTNAME="box-7", KUBERNETES_SERVICE_HOST="10.0.0.1", SECRET="word")
         for kind, path in (("pyroscope", "/push.v1.PusherService/Push"), ("parca", "/under/api/profiles/writeraw")):
             store = Store(self)
