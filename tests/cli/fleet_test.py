@@ -43,13 +43,14 @@ class Pyroscope:
 
     def __init__(self, test):
         test.need(self.name)
-        port, grpc, gossip = free_ports(3)
+        [port] = free_ports(1)
         self.address = f"http://127.0.0.1:{port}"
-        test.log_of(self.name, "pyroscope", "-target=all", "-server.http-listen-address=127.0.0.1", f"-server.http-listen-port={port}",
-                    "-server.grpc-listen-address=127.0.0.1", f"-server.grpc-listen-port={grpc}", "-storage.backend=filesystem",
-                    f"-memberlist.bind-port={gossip}", "-memberlist.bind-addr=127.0.0.1", "-usage-stats.enabled=false",
-                    "-self-profiling.disable-push=true", f"-pyroscopedb.data-path={test.folder}/pyroscope",
-                    f"-storage.filesystem.dir={test.folder}/shared")
+        # Version 2. Its parts find each other at the usual ports.
+        parts = ("distributor.ring.instance-addr", "memberlist.advertise-addr", "overrides-exporter.ring.instance-addr",
+                 "query-frontend.instance-addr", "query-scheduler.ring.instance-addr", "segment-writer.lifecycler.addr")
+        test.log_of(self.name, "pyroscope", "-target=all", "-architecture.storage=v2", "-server.http-listen-address=127.0.0.1", f"-server.http-listen-port={port}",
+                    "-server.grpc-listen-address=127.0.0.1", "-memberlist.bind-addr=127.0.0.1", "-usage-stats.enabled=false",
+                    "-self-profiling.disable-push=true", *(f"-{part}=127.0.0.1" for part in parts))
         test.wait_until_ready(f"{self.address}/ready")
 
     def places(self, version):
@@ -138,7 +139,7 @@ class fleet(ControlBase):
         self.launch(*words, stdout=log, stderr=log)
 
     def wait_until_ready(self, url):
-        for _ in range(600):
+        for _ in range(1000):
             try:
                 with urllib.request.urlopen(url, timeout=10):
                     return
