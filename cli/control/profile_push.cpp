@@ -110,7 +110,9 @@ profile_push::outcome profile_push::send(pid_t process, const std::vector<std::s
     const std::string live = profiler::live_profile(source_.profile(process));
     request = request_to(settings_.store, live, labels_of(process, settings_.labels));
   } catch (const std::exception& error) {
-    return {false, false, no_profile, fmt::format("process {}: {}", process, error.what())};
+    const std::string problem = error.what();  // mostly names the process
+    return {false, false, no_profile,
+            problem.starts_with("process ") ? problem : fmt::format("process {}: {}", process, problem)};
   }
   request.headers = headers;
   const http_reply reply = client_.post(request, answer_seconds, is_over_);

@@ -371,7 +371,7 @@ class push(ControlBase):
         self.wait_for(lambda: self.counted(server, 'dropped_total{store="pyroscope",reason="no_profile"}') >= 2)
         messages = self.said(server)
         self.assertEqual(messages.count("--push: "), 1, messages)
-        self.assertIn(f"process {silent.pid}", messages)
+        self.assertEqual(messages.count(f"process {silent.pid}"), 1, messages)
 
     def test_what_is_given_wrongly(self):
         for words, phrase in ((("--push", "http://x"), "pyroscope=http://"), (("--push", "parca=ftp://x"), "begins with http"),
