@@ -17,6 +17,9 @@
 #include "cli/control/control_client.hpp"
 #include "cli/control/http_server.hpp"
 #include "cli/control/process_answers.hpp"
+#include "cli/control/profile_push.hpp"
+#include "cli/control/push_store.hpp"
+#include "cli/control/pushed_labels.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/recording/box_watch.hpp"
@@ -43,7 +46,8 @@ constexpr command_text serve_text = {
         "  tarn serve server                        all processes of this name, also\n"
         "                                           later ones\n"
         "  tarn serve --listen 0.0.0.0:9464 server  for other machines as well\n"
-        "  tarn serve --black-box /dev/shm/boxes    says what killed services held\n",
+        "  tarn serve --black-box /dev/shm/boxes    says what killed services held\n"
+        "  tarn serve --push pyroscope=http://pyroscope:4040 server\n",
     .notes =
         "  /metrics              OpenMetrics text, with the labels pid and program\n"
         "  /debug/pprof/heap     live memory by place, for go tool pprof and others\n"
@@ -68,6 +72,7 @@ constexpr double default_fault_seconds = 10;
 constexpr double seconds_between_looks = 0.1;  // at black boxes
 constexpr unsigned most_fault_seconds = 60;
 constexpr int most_naming_seconds = 10;
+constexpr double most_push_seconds = 86400;
 
 // The page at /, of cli/control/live_page.html.
 constexpr const char* live_page =
@@ -117,6 +122,23 @@ class sidecar {
     return {all.begin(), all.end()};
   }
 
+  // One at a time, so that their memory is that of one. What was looked up is kept for the next profile of the process.
+  std::string named_profile(pid_t process, const char* view) const {
+    const std::unique_lock turn(naming_, std::chrono::seconds(most_naming_seconds));
+    if (!turn.owns_lock())
+      throw cli_error(exit_code::refused, "other profiles are being made", "Ask again later.");
+    const std::vector<pid_t> all = processes();
+    std::erase_if(names_, [&all](const auto& each) {
+      return std::find(all.begin(), all.end(), each.first) == all.end();
+    });
+    profiler::pprof_names& names =
+        names_.try_emplace(process, static_cast<std::uint32_t>(process)).first->second;
+    return names.add(profile_of(process, view));
+  }
+
+  // Its figures are served, too.
+  void note(const profile_push& push) { push_ = &push; }
+
  private:
   http_answer metrics(const http_request& request) const {
     std::vector<profiler::labelled_metrics> parts;
@@ -131,6 +153,7 @@ class sidecar {
                        std::move(*answers[at])});
     }
     parts.push_back({"", {{std::move(up)}}});
+    if (push_ != nullptr) parts.push_back({"", push_->metrics()});
     if (request.accepts_openmetrics)
       return {200, openmetrics_type, profiler::write_metrics(parts, profiler::metrics_format::openmetrics)};
     return {200, "text/plain; version=0.0.4; charset=utf-8",
@@ -153,21 +176,11 @@ class sidecar {
     return std::nullopt;
   }
 
-  // One at a time, so that their memory is that of one. What was looked up is kept for the next profile of the process.
   http_answer profile(const http_request& request, const char* view) const {
     http_answer answer;
     const auto process = chosen(request, answer);
     if (!process) return answer;
-    const std::unique_lock turn(naming_, std::chrono::seconds(most_naming_seconds));
-    if (!turn.owns_lock())
-      return {503, "text/plain; charset=utf-8", "other profiles are being made; ask again later\n"};
-    const std::vector<pid_t> all = processes();
-    std::erase_if(names_, [&all](const auto& each) {
-      return std::find(all.begin(), all.end(), each.first) == all.end();
-    });
-    profiler::pprof_names& names =
-        names_.try_emplace(*process, static_cast<std::uint32_t>(*process)).first->second;
-    return {200, "application/octet-stream", profiler::pprof::gzipped(names.add(profile_of(*process, view)))};
+    return {200, "application/octet-stream", profiler::pprof::gzipped(named_profile(*process, view))};
   }
 
   // One at a time: the memory that an ordinary user may lock for events is enough for one.
@@ -199,11 +212,47 @@ class sidecar {
   }
 
   std::vector<std::string> words_;
+  const profile_push* push_ = nullptr;
   std::atomic<bool> is_over_{false};
   mutable std::mutex watching_;
   mutable std::timed_mutex naming_;
   mutable std::map<pid_t, profiler::pprof_names> names_;  // guarded by naming_
 };
+
+struct push_arguments {
+  std::string store;
+  double seconds = 15;
+  std::vector<std::string> labels;
+  std::string headers_file;
+  std::string authorities;
+};
+
+void add_push_options(command& app, push_arguments& push) {
+  app.option("--push STORE=URL", push.store,
+             "Send heap profiles to pyroscope=, parca= or otlp=http://HOST:PORT, too");
+  app.option("--push-interval SECONDS", push.seconds, "With --push: between two profiles of a process (15)",
+             number(1, most_push_seconds));
+  app.option("--push-label NAME=VALUE", push.labels,
+             "With --push: a label of all processes, as service.version=1.2; may be repeated")
+      ->allow_extra_args(false);
+  app.option("--push-headers FILE", push.headers_file,
+             "With --push: lines 'Authorization: …' for the requests (also TARN_PUSH_HEADERS)");
+  app.option("--push-ca FILE", push.authorities,
+             "With --push: certificates to trust, instead of the system's");
+}
+
+// None: nothing is sent.
+std::optional<push_settings> push_settings_of(const command& app, const push_arguments& push) {
+  if (push.store.empty()) {
+    for (const char* const option : {"--push-interval", "--push-label", "--push-headers", "--push-ca"})
+      if (app.count(option) != 0)
+        throw cli_error(exit_code::usage, fmt::format("{} requires --push", option),
+                        "Name the store: --push pyroscope=http://HOST:4040");
+    return std::nullopt;
+  }
+  return push_settings{parse_push_store(push.store), push.seconds, parse_labels(push.labels),
+                       push.headers_file, push.authorities};
+}
 
 }  // namespace
 
@@ -220,12 +269,18 @@ int cmd_serve(const std::vector<std::string>& words) {
   std::string boxes;
   app.option("--black-box DIR", boxes,
              "Say what each process held that is killed, of those started with TARN_BLACK_BOX=DIR");
+  push_arguments push;
+  add_push_options(app, push);
   bool json = false;
   app.add_flag("--json", json, "Print the address as one JSON object");
   if (!parse_options(app, words)) return exit_code::success;
   if (processes.empty() && boxes.empty())
     throw cli_error(exit_code::usage, "there is nothing to serve",
                     "Name processes, or the folder of black boxes (--black-box DIR).");
+  const auto pushed = push_settings_of(app, push);
+  if (pushed && processes.empty())
+    throw cli_error(exit_code::usage, "--push needs processes",
+                    "Name them: by their ids, or by their names.");
   if (!boxes.empty()) boxes = box_folder(boxes);
   const auto where = parse_listen_address(listen);
   sidecar answers(processes);
@@ -234,6 +289,12 @@ int cmd_serve(const std::vector<std::string>& words) {
     if (const auto process = process_id(word)) require_answer(*process);
   }
   const held_signals signals{SIGINT, SIGTERM, SIGHUP};
+  std::optional<profile_push> pushing;
+  if (pushed) {
+    answers.note(pushing.emplace(
+        *pushed, push_source{[&answers] { return answers.processes(); },
+                             [&answers](pid_t process) { return answers.named_profile(process, "heap"); }}));
+  }
   http_server server(where, host_names, {symbol_path},
                      [&answers](const http_request& request) { return answers.answer(request); });
   if (!server.where().is_loopback())

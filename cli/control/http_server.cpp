@@ -20,8 +20,9 @@
 #include "profiler/format/printable.hpp"
 
 #if TARN_HAS_MICROHTTPD
-#include <dlfcn.h>
 #include <microhttpd.h>
+
+#include "cli/control/opened_library.hpp"
 #endif
 
 namespace tarn::cli {
@@ -102,37 +103,23 @@ constexpr unsigned most_connections = 2 * http_guests::most;
 constexpr std::size_t memory_of_connection = 16 << 10;
 constexpr unsigned idle_seconds = 10;
 
-// A function of libmicrohttpd. Throws cli_error.
-struct found_function {
-  const char* name;
-
-  template <class Function>
-  operator Function*() const {
-    static void* const handle = dlopen("libmicrohttpd.so.12", RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr)
-      throw cli_error(exit_code::refused,
-                      "tarn serve needs the library libmicrohttpd, which is not installed",
-                      "Debian 12: apt install libmicrohttpd12; Debian 13, Ubuntu 24.04: libmicrohttpd12t64.");
-    void* const found = dlsym(handle, name);
-    if (found == nullptr)
-      throw cli_error(exit_code::refused, fmt::format("libmicrohttpd has no {}", name),
-                      "Install version 0.9.44 or newer.");
-    return reinterpret_cast<Function*>(found);
-  }
-};
-
-// Those that are used.
+// Those functions that are used.
 struct library {
-  decltype(&MHD_start_daemon) start_daemon = found_function{"MHD_start_daemon"};
-  decltype(&MHD_stop_daemon) stop_daemon = found_function{"MHD_stop_daemon"};
-  decltype(&MHD_create_response_from_buffer) create_response =
-      found_function{"MHD_create_response_from_buffer"};
-  decltype(&MHD_add_response_header) add_header = found_function{"MHD_add_response_header"};
-  decltype(&MHD_queue_response) queue_response = found_function{"MHD_queue_response"};
-  decltype(&MHD_destroy_response) destroy_response = found_function{"MHD_destroy_response"};
-  decltype(&MHD_lookup_connection_value) lookup_value = found_function{"MHD_lookup_connection_value"};
-  decltype(&MHD_set_connection_option) set_connection_option = found_function{"MHD_set_connection_option"};
-  decltype(&MHD_get_connection_info) get_connection_info = found_function{"MHD_get_connection_info"};
+  opened_library opened{
+      "libmicrohttpd",
+      "0.9.44",
+      {"libmicrohttpd.so.12"},
+      "tarn serve needs the library libmicrohttpd, which is not installed",
+      "Debian 12: apt install libmicrohttpd12; Debian 13, Ubuntu 24.04: libmicrohttpd12t64."};
+  decltype(&MHD_start_daemon) start_daemon = opened["MHD_start_daemon"];
+  decltype(&MHD_stop_daemon) stop_daemon = opened["MHD_stop_daemon"];
+  decltype(&MHD_create_response_from_buffer) create_response = opened["MHD_create_response_from_buffer"];
+  decltype(&MHD_add_response_header) add_header = opened["MHD_add_response_header"];
+  decltype(&MHD_queue_response) queue_response = opened["MHD_queue_response"];
+  decltype(&MHD_destroy_response) destroy_response = opened["MHD_destroy_response"];
+  decltype(&MHD_lookup_connection_value) lookup_value = opened["MHD_lookup_connection_value"];
+  decltype(&MHD_set_connection_option) set_connection_option = opened["MHD_set_connection_option"];
+  decltype(&MHD_get_connection_info) get_connection_info = opened["MHD_get_connection_info"];
 
   static const library& get() {
     static const library loaded;

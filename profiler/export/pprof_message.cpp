@@ -1,10 +1,35 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/export/pprof_message.hpp"
 
+#include <vector>
+
+#include "base/varint.hpp"
 #include "profiler/export/packer.hpp"
 #include "profiler/format/table_file.hpp"
 
 namespace tarn::profiler::pprof {
+
+void message::fixed(unsigned field, std::uint64_t value) {
+  std::uint8_t tag[most_varint_bytes];
+  append(tag, static_cast<std::size_t>(put_varint(tag, field << 3U | 1U) - tag));
+  for (unsigned shift = 0; shift < 64; shift += 8) text_ += static_cast<char>(value >> shift & 255U);
+}
+
+bool add_numbers(const message_field& field, std::vector<std::uint64_t>& to) {
+  if (field.bytes.data() == nullptr) {
+    to.push_back(field.value);
+    return true;
+  }
+  const auto* at = reinterpret_cast<const std::uint8_t*>(field.bytes.data());
+  const std::uint8_t* const end = at + field.bytes.size();
+  while (at != end) {
+    std::uint64_t value = 0;
+    at = get_varint(at, end, value);
+    if (at == nullptr) return false;
+    to.push_back(value);
+  }
+  return true;
+}
 
 bool message_reader::varint(std::uint64_t& out) {
   const auto* const begin = reinterpret_cast<const std::uint8_t*>(rest_.data());

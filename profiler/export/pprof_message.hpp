@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/protobuf.hpp"
 
@@ -37,6 +38,8 @@ class message : public protobuf::message_fields<message> {
   explicit message(std::string_view fields) : text_(fields) {}
 
   void nested(unsigned field, const message& value) { text(field, value.text_); }
+  // A number of eight bytes.
+  void fixed(unsigned field, std::uint64_t value);
   // Whole fields of another message.
   void append(std::string_view fields) { text_ += fields; }
   void append(const void* data, std::size_t bytes) { text_.append(static_cast<const char*>(data), bytes); }
@@ -69,6 +72,9 @@ class message_reader {
   std::string_view rest_;
   bool is_broken_ = false;
 };
+
+// The numbers of a repeated field, packed or alone, behind those of `to`. False: they are broken.
+bool add_numbers(const message_field& field, std::vector<std::uint64_t>& to);
 
 // As a file of pprof. Throws profile_error: no memory, or it is too large.
 std::string gzipped(const std::string& text);

@@ -223,14 +223,15 @@ ROWS = [Row(*row) for row in (
     ("control --trim {peer}", text), ("control --trim --json {peer}", json_object), ("control {peer}", text), ("control --json {peer}", json_object),
     ("control {peer} decay_ms=1", text),
     ("serve --listen 127.0.0.1:0 {evil}", text), ("serve --listen 127.0.0.1:0 --json {peer}", json_object),
-    ("serve --listen 127.0.0.1:0 --black-box {out} {peer}", text),
+    ("serve --listen 127.0.0.1:0 --black-box {out} {peer}", text), ("serve --listen 127.0.0.1:0 --push otlp=http://127.0.0.1:9 {peer}", text),
     ("doctor --options", text), ("doctor --options --json", json_object), ("doctor", text, None, (0, 1)), ("doctor --json", json_object, None, (0, 1)),
 )]
 # Options that change what is done, not how it is written. All others need a row.
 NOT_A_FORM = set("""--help --color --version --process --metric --filter --rows --min --depth --fail-if --suppressions --at
 --rounds --only --with-build --number --open --output --load --events --seed --malloc --stdin --timeout --ready-port --ready-command
 --warmup --touch --ignore-failure --show-output --mode --sample --checkpoint --no-events --quiet --debug-path --paused --interval --for
---program-output --keep --listen --host-name""".split())
+--program-output --keep --listen --host-name
+--push-interval --push-label --push-headers --push-ca""".split())
 
 
 class foreign(Base):

@@ -18,6 +18,7 @@ python3               python3
 <nlohmann/json.hpp>   nlohmann-json3-dev
 <zstd.h>              libzstd-dev
 <microhttpd.h>        libmicrohttpd-dev
+<curl/curl.h>         libcurl4-openssl-dev
 <sqlite3.h>           libsqlite3-dev
 <zlib.h>              zlib1g-dev
 <elfutils/libdw.h>    libdw-dev
@@ -58,7 +59,7 @@ clang++-16|clang++-17|clang++-18|clang++-15|clang++  clang-16|clang
 wants_compilers='
 debootstrap  debootstrap
 unshare      util-linux'
-compilers_root_packages=g++,clang-19,cmake,ninja-build,python3,libcli11-dev,libfmt-dev,nlohmann-json3-dev,libzstd-dev,libmicrohttpd-dev,libsqlite3-dev,zlib1g-dev,libdw-dev,libelf-dev,libiberty-dev,libgtest-dev
+compilers_root_packages=g++,clang-19,cmake,ninja-build,python3,libcli11-dev,libfmt-dev,nlohmann-json3-dev,libzstd-dev,libmicrohttpd-dev,libcurl4-openssl-dev,libsqlite3-dev,zlib1g-dev,libdw-dev,libelf-dev,libiberty-dev,libgtest-dev
 needs_tests='
 <gtest/gtest.h>  libgtest-dev
 git              git
