@@ -179,7 +179,7 @@ std::string memory_line(const profile& p, const trouble& what) {
 }
 
 // Of a program that has ended by itself: what nobody freed, if that is a good part of what it ever held.
-std::string leak_line(const profile& p) {
+std::string say_leaks(const profile& p) {
   constexpr double least_bytes = 1 << 20;
   constexpr double least_share = 0.1;
   const nlohmann::json* const end = profiler::member_in(p.meta, "exit");
@@ -259,7 +259,7 @@ summary summarise(const profile& p, const std::vector<profiler::advice>& actions
              : render_trouble(p, what) + "  " + cost_line(p, all);
   // A signal that has nothing to do with memory does not say what the program paid.
   if (what.kind == trouble_kind::death && !what.is_memory()) text += amount_line(p) + paying_lines(p, all);
-  text += leak_line(p) + render_memory_help(p, what);
+  text += say_leaks(p) + render_memory_help(p, what);
   if (p.mode != profiler::profile_mode::faults) {
     // Advice is about time. Where memory is the trouble, some of it would make that worse.
     if (what.is_memory())

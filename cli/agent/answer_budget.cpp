@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include "cli/agent/answer_budget.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "cli/show/json_output.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t most_text_bytes = 400;  // where texts must be cut
+constexpr std::size_t most_how_bytes = 600;
+// For the member that says what was left out: its rows have few bytes each, and there are at most so many.
+constexpr std::size_t bytes_of_left_out = 2000;
+constexpr std::size_t most_cuts = 12;
+
+std::size_t bytes_of(const json& value) { return json_text(value).size(); }
+
+// Calls `take` with each value, and with its place, outer ones first.
+void visit(json& value, const std::string& place,
+           const std::function<void(json& value, const std::string& place)>& take) {
+  take(value, place);
+  if (!value.is_structured()) return;
+  for (auto each = value.begin(); each != value.end(); ++each) {
+    const std::string name = value.is_object() ? each.key() : std::to_string(each - value.begin());
+    visit(*each, place + "/" + name, take);
+  }
+}
+
+// Digits beyond what is known cost tokens.
+void round_numbers(json& answer) {
+  visit(answer, "", [](json& value, const std::string&) {
+    if (!value.is_number_float()) return;
+    const double number = value.get<double>();
+    if (number == std::round(number) && std::abs(number) < 1e5) {
+      value = static_cast<std::int64_t>(number);
+    } else {
+      value = std::strtod(fmt::format("{:.5g}", number).c_str(), nullptr);
+      if (std::abs(number) >= 1e5 && std::abs(number) < 9e18)
+        value = static_cast<std::int64_t>(value.get<double>());
+    }
+  });
+}
+
+std::string cut_text(std::string text, std::size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
+  return text.substr(0, bytes) + "…";
+}
+
+struct cutting {
+  json answer;
+  json cuts = json::array();
+
+  std::size_t excess() const {
+    const std::size_t limit = most_answer_bytes - bytes_of_left_out;
+    const std::size_t size = bytes_of(answer);
+    return size > limit ? size - limit : 0;
+  }
+
+  void note(json cut) {
+    if (cuts.size() < most_cuts) cuts.push_back(std::move(cut));
+  }
+
+  // From the end of the array with the most bytes, of those with several elements. False: there is none.
+  bool shorten_array(std::size_t excess) {
+    json* largest = nullptr;
+    std::string where;
+    std::size_t most = 0;
+    visit(answer, "", [&](json& value, const std::string& place) {
+      if (!value.is_array() || value.size() < 2) return;
+      if (const std::size_t size = bytes_of(value); size > most) {
+        most = size;
+        largest = &value;
+        where = place;
+      }
+    });
+    if (largest == nullptr) return false;
+    const std::size_t all = largest->size();
+    for (std::size_t freed = 0; freed < excess && largest->size() > 1;) {
+      freed += bytes_of(largest->back()) + 1;
+      largest->erase(largest->size() - 1);
+    }
+    note({{"where", cut_text(where, 100)}, {"shown", largest->size()}, {"of", all}});
+    return true;
+  }
+
+  void shorten_texts() {
+    visit(answer, "", [this](json& value, const std::string& place) {
+      if (!value.is_string() || value.get_ref<const std::string&>().size() <= most_text_bytes) return;
+      const std::size_t all = value.get_ref<const std::string&>().size();
+      value = cut_text(value.get<std::string>(), most_text_bytes);
+      note({{"where", cut_text(place, 100)}, {"shown_bytes", most_text_bytes}, {"of", all}});
+    });
+  }
+
+  void remove_largest_member() {
+    auto largest = answer.begin();
+    for (auto each = answer.begin(); each != answer.end(); ++each) {
+      if (bytes_of(*each) > bytes_of(*largest)) largest = each;
+    }
+    note({{"where", "/" + cut_text(largest.key(), 100)}, {"shown", 0}});
+    answer.erase(largest);
+  }
+};
+
+}  // namespace
+
+std::string fitting_text(json answer, const std::string& how) {
+  round_numbers(answer);
+  if (bytes_of(answer) <= most_answer_bytes) return json_text(answer);
+  cutting cut{std::move(answer)};
+  while (cut.excess() > 0 && cut.shorten_array(cut.excess())) {
+  }
+  if (cut.excess() > 0) cut.shorten_texts();
+  while (cut.excess() > 0 && !cut.answer.empty()) cut.remove_largest_member();
+  cut.answer["left_out"] = {{"what", cut.cuts}, {"how", cut_text(how, most_how_bytes)}};
+  return json_text(cut.answer);
+}
+
+}  // namespace tarn::cli
