@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "cli/agent/answer_budget.hpp"
+#include "cli/agent/rpc_message.hpp"
 #include "cli/compare/own_command.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/text.hpp"
@@ -19,7 +21,6 @@ namespace tarn::cli {
 
 namespace {
 
-using nlohmann::json;
 using profiler::printable;
 
 constexpr double quick_limit_seconds = 120;  // for what reads files
@@ -126,8 +127,8 @@ const std::vector<agent_tool>& table() {
   return tools;
 }
 
-json schema_of(const tool_parameter& parameter) {
-  json schema = {{"description", parameter.help}};
+nlohmann::json schema_of(const tool_parameter& parameter) {
+  nlohmann::json schema = {{"description", parameter.help}};
   switch (parameter.kind) {
     case value_kind::words:
     case value_kind::paths:
@@ -145,7 +146,7 @@ json schema_of(const tool_parameter& parameter) {
   throw argument_error(fmt::format("the argument {} must be {}", parameter.name, what));
 }
 
-std::string text_of(const tool_parameter& parameter, const json& value, const char* what) {
+std::string text_of(const tool_parameter& parameter, const nlohmann::json& value, const char* what) {
   if (!value.is_string()) refuse(parameter, what);
   std::string text = value.get<std::string>();
   if (text.find('\0') != std::string::npos) refuse(parameter, "without zero bytes");
@@ -157,11 +158,11 @@ std::string path_of(const std::string& text) {
   return text.empty() ? text : std::filesystem::absolute(text).string();
 }
 
-std::vector<std::string> words_of(const tool_parameter& parameter, const json& value) {
+std::vector<std::string> words_of(const tool_parameter& parameter, const nlohmann::json& value) {
   constexpr const char* what = "an array of texts that are not all empty";
   if (!value.is_array() || value.empty() || value.size() > most_words) refuse(parameter, what);
   std::vector<std::string> words;
-  for (const json& each : value) {
+  for (const nlohmann::json& each : value) {
     words.push_back(text_of(parameter, each, what));
     if (parameter.kind == value_kind::paths) words.back() = path_of(words.back());
   }
@@ -170,7 +171,7 @@ std::vector<std::string> words_of(const tool_parameter& parameter, const json& v
 }
 
 // What the verb's own check of the option then sees.
-std::string word_of(const tool_parameter& parameter, const json& value) {
+std::string word_of(const tool_parameter& parameter, const nlohmann::json& value) {
   switch (parameter.kind) {
     case value_kind::whole:
       if (!value.is_number_unsigned()) refuse(parameter, "a whole number, 0 or more");
@@ -189,7 +190,7 @@ std::string word_of(const tool_parameter& parameter, const json& value) {
   }
 }
 
-void require_known(const agent_tool& tool, const json& arguments) {
+void require_known(const agent_tool& tool, const nlohmann::json& arguments) {
   for (const auto& [name, value] : arguments.items()) {
     const bool is_known = std::any_of(tool.parameters.begin(), tool.parameters.end(),
                                       [&name](const tool_parameter& each) { return each.name == name; });
@@ -233,12 +234,12 @@ std::string end_of(std::string text, std::size_t bytes) {
 }
 
 // The last line that is a JSON object, and what stands before it. The verb's own is the last one of all; null: there is none.
-std::pair<json, std::string> last_object(const std::string& text) {
+std::pair<nlohmann::json, std::string> last_object(const std::string& text) {
   for (std::size_t end = text.size(); end > 0;) {
     const std::size_t begin = text.rfind('\n', end - 1);
     const std::size_t first = begin == std::string::npos ? 0 : begin + 1;
-    json found = json::parse(text.substr(first, end - first), nullptr, false);
-    if (found.is_object()) return {std::move(found), text.substr(0, first)};
+    std::optional<nlohmann::json> found = parse_shallow(std::string_view(text).substr(first, end - first));
+    if (found && found->is_object()) return {std::move(*found), text.substr(0, first)};
     if (first == 0) break;
     end = first - 1;
   }
@@ -246,9 +247,9 @@ std::pair<json, std::string> last_object(const std::string& text) {
 }
 
 // The verb's JSON, and what else it and the program have said; null: it gave none.
-std::pair<json, std::string> object_of(const tool_call& call, const verb_outcome& outcome) {
+std::pair<nlohmann::json, std::string> object_of(const tool_call& call, const verb_outcome& outcome) {
   if (!is_recording(call)) {
-    json found = json::parse(outcome.output, nullptr, false);
+    nlohmann::json found = nlohmann::json::parse(outcome.output, nullptr, false);
     return {found.is_object() ? std::move(found) : nullptr, outcome.errors};
   }
   auto [found, before] = last_object(outcome.errors);
@@ -256,24 +257,24 @@ std::pair<json, std::string> object_of(const tool_call& call, const verb_outcome
   return {std::move(found), before};
 }
 
-void skip_rows(json& object, const tool_call& call) {
+void skip_rows(nlohmann::json& object, const tool_call& call) {
   if (call.skip == 0 || !object.contains(call.tool->rows)) return;
-  json& rows = object[call.tool->rows];
-  const auto count = static_cast<json::difference_type>(std::min(call.skip, rows.size()));
+  nlohmann::json& rows = object[call.tool->rows];
+  const auto count = static_cast<nlohmann::json::difference_type>(std::min(call.skip, rows.size()));
   rows.erase(rows.begin(), rows.begin() + count);
   object["skipped"] = count;
 }
 
 // Relative ones are relative to where the program ran.
-void make_paths_absolute(json& object, const std::string& folder) {
-  for (json& file : object["files"]) {
+void make_paths_absolute(nlohmann::json& object, const std::string& folder) {
+  for (nlohmann::json& file : object["files"]) {
     if (!file.contains("path") || !file["path"].is_string()) continue;
     file["path"] = std::filesystem::absolute(std::filesystem::path(folder) / file["path"].get<std::string>());
   }
 }
 
 tool_answer failure_of(const tool_call& call, const verb_outcome& outcome) {
-  json object = last_object(outcome.errors).first;
+  nlohmann::json object = last_object(outcome.errors).first;
   if (!object.is_object() || !object.contains("error"))
     object = {{"error", end_of(outcome.errors, most_messages_bytes)}};
   if (!outcome.cut_short.empty()) object["error"] = outcome.cut_short;
@@ -291,9 +292,9 @@ const agent_tool* find_tool(const std::string& name) {
   return found == table().end() ? nullptr : &*found;
 }
 
-json as_json(const agent_tool& tool) {
-  json properties = json::object();
-  json required = json::array();
+nlohmann::json as_json(const agent_tool& tool) {
+  nlohmann::json properties = nlohmann::json::object();
+  nlohmann::json required = nlohmann::json::array();
   for (const tool_parameter& each : tool.parameters) {
     properties[each.name] = schema_of(each);
     if (each.is_required) required.push_back(each.name);
@@ -308,7 +309,7 @@ json as_json(const agent_tool& tool) {
           {"annotations", {{"readOnlyHint", !tool.runs_programs}, {"openWorldHint", tool.runs_programs}}}};
 }
 
-tool_call call_of(const agent_tool& tool, const json& arguments) {
+tool_call call_of(const agent_tool& tool, const nlohmann::json& arguments) {
   if (!arguments.is_object()) throw argument_error("the arguments must be an object");
   require_known(tool, arguments);
   tool_call call{&tool, {tool.verb, "--json"}, "", "", tool.limit_seconds, 0};
@@ -347,7 +348,7 @@ tool_answer answer_of(const tool_call& call, const verb_outcome& outcome) {
   auto [object, messages] = object_of(call, outcome);
   if (object.is_null()) return failure_of(call, outcome);
   for (const char* place : call.tool->omitted) {
-    const json::json_pointer at(place);
+    const nlohmann::json::json_pointer at(place);
     if (object.contains(at)) object[at.parent_pointer()].erase(at.back());
   }
   skip_rows(object, call);

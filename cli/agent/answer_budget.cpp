@@ -16,19 +16,17 @@ namespace tarn::cli {
 
 namespace {
 
-using nlohmann::json;
-
 constexpr std::size_t most_text_bytes = 400;  // where texts must be cut
 constexpr std::size_t most_how_bytes = 600;
 // For the member that says what was left out: its rows have few bytes each, and there are at most so many.
 constexpr std::size_t bytes_of_left_out = 2000;
 constexpr std::size_t most_cuts = 12;
 
-std::size_t bytes_of(const json& value) { return json_text(value).size(); }
+std::size_t bytes_of(const nlohmann::json& value) { return json_text(value).size(); }
 
 // Calls `take` with each value, and with its place, outer ones first.
-void visit(json& value, const std::string& place,
-           const std::function<void(json& value, const std::string& place)>& take) {
+void visit(nlohmann::json& value, const std::string& place,
+           const std::function<void(nlohmann::json& value, const std::string& place)>& take) {
   take(value, place);
   if (!value.is_structured()) return;
   for (auto each = value.begin(); each != value.end(); ++each) {
@@ -38,8 +36,8 @@ void visit(json& value, const std::string& place,
 }
 
 // Digits beyond what is known cost tokens.
-void round_numbers(json& answer) {
-  visit(answer, "", [](json& value, const std::string&) {
+void round_numbers(nlohmann::json& answer) {
+  visit(answer, "", [](nlohmann::json& value, const std::string&) {
     if (!value.is_number_float()) return;
     const double number = value.get<double>();
     if (number == std::round(number) && std::abs(number) < 1e5) {
@@ -59,8 +57,8 @@ std::string cut_text(std::string text, std::size_t bytes) {
 }
 
 struct cutting {
-  json answer;
-  json cuts = json::array();
+  nlohmann::json answer;
+  nlohmann::json cuts = nlohmann::json::array();
 
   std::size_t excess() const {
     const std::size_t limit = most_answer_bytes - bytes_of_left_out;
@@ -68,16 +66,16 @@ struct cutting {
     return size > limit ? size - limit : 0;
   }
 
-  void note(json cut) {
+  void note(nlohmann::json cut) {
     if (cuts.size() < most_cuts) cuts.push_back(std::move(cut));
   }
 
   // From the end of the array with the most bytes, of those with several elements. False: there is none.
   bool shorten_array(std::size_t excess) {
-    json* largest = nullptr;
+    nlohmann::json* largest = nullptr;
     std::string where;
     std::size_t most = 0;
-    visit(answer, "", [&](json& value, const std::string& place) {
+    visit(answer, "", [&](nlohmann::json& value, const std::string& place) {
       if (!value.is_array() || value.size() < 2) return;
       if (const std::size_t size = bytes_of(value); size > most) {
         most = size;
@@ -96,7 +94,7 @@ struct cutting {
   }
 
   void shorten_texts() {
-    visit(answer, "", [this](json& value, const std::string& place) {
+    visit(answer, "", [this](nlohmann::json& value, const std::string& place) {
       if (!value.is_string() || value.get_ref<const std::string&>().size() <= most_text_bytes) return;
       const std::size_t all = value.get_ref<const std::string&>().size();
       value = cut_text(value.get<std::string>(), most_text_bytes);
@@ -116,7 +114,7 @@ struct cutting {
 
 }  // namespace
 
-std::string fitting_text(json answer, const std::string& how) {
+std::string fitting_text(nlohmann::json answer, const std::string& how) {
   round_numbers(answer);
   if (bytes_of(answer) <= most_answer_bytes) return json_text(answer);
   cutting cut{std::move(answer)};

@@ -33,8 +33,6 @@ namespace tarn::cli {
 
 namespace {
 
-using nlohmann::json;
-
 // Oldest first. 2025-03-26 is missing: it asks servers to take batches.
 constexpr std::array<const char*, 3> protocol_versions = {"2024-11-05", "2025-06-18", "2025-11-25"};
 constexpr std::size_t most_waiting = 16;
@@ -47,7 +45,7 @@ constexpr const char* instructions =
     "diff, for exact counts. A finding that prove does not confirm is not an improvement: say so.";
 
 // The newest that is not newer than what the client asks for; of one that is older than all, the newest.
-std::string version_for(const json& parameters) {
+std::string version_for(const nlohmann::json& parameters) {
   const auto asked = parameters.find("protocolVersion");
   const std::string wish = asked != parameters.end() && asked->is_string() ? asked->get<std::string>() : "";
   const char* chosen = protocol_versions.back();
@@ -63,7 +61,7 @@ void write_line(const std::string& line) {
 }
 
 struct asked_call {
-  json id;
+  nlohmann::json id;
   tool_call call;
 };
 
@@ -147,13 +145,13 @@ class agent_server {
     }
     if (request.method == "initialize") {
       write_line(rpc_result(request.id, {{"protocolVersion", version_for(request.parameters)},
-                                         {"capabilities", {{"tools", json::object()}}},
+                                         {"capabilities", {{"tools", nlohmann::json::object()}}},
                                          {"serverInfo", {{"name", "tarn"}, {"version", version_}}},
                                          {"instructions", instructions}}));
     } else if (request.method == "ping") {
-      write_line(rpc_result(request.id, json::object()));
+      write_line(rpc_result(request.id, nlohmann::json::object()));
     } else if (request.method == "tools/list") {
-      json tools = json::array();
+      nlohmann::json tools = nlohmann::json::array();
       for (const agent_tool& each : agent_tools()) tools.push_back(as_json(each));
       write_line(rpc_result(request.id, {{"tools", std::move(tools)}}));
     } else if (request.method == "tools/call") {
@@ -175,9 +173,9 @@ class agent_server {
                            fmt::format("{} calls wait already; tools run one at a time", most_waiting)));
     } else {
       try {
-        const auto arguments = request.parameters.find("arguments");
-        waiting_.push_back({request.id, call_of(*tool, arguments == request.parameters.end() ? json::object()
-                                                                                             : *arguments)});
+        const auto given = request.parameters.find("arguments");
+        const bool is_given = given != request.parameters.end() && !given->is_null();
+        waiting_.push_back({request.id, call_of(*tool, is_given ? *given : nlohmann::json::object())});
       } catch (const argument_error& error) {
         answer(request.id, {error.what(), true});
       }
@@ -185,7 +183,7 @@ class agent_server {
   }
 
   // A request that was cancelled gets no answer.
-  void cancel(const json& parameters) {
+  void cancel(const nlohmann::json& parameters) {
     const auto id = parameters.find("requestId");
     if (id == parameters.end()) return;
     if (running_ && running_id_ == *id) {
@@ -214,9 +212,9 @@ class agent_server {
     answer(running_id_, made);
   }
 
-  static void answer(const json& id, const tool_answer& what) {
-    const json text = {{"type", "text"}, {"text", what.text}};
-    write_line(rpc_result(id, {{"content", json::array({text})}, {"isError", what.is_error}}));
+  static void answer(const nlohmann::json& id, const tool_answer& what) {
+    const nlohmann::json text = {{"type", "text"}, {"text", what.text}};
+    write_line(rpc_result(id, {{"content", nlohmann::json::array({text})}, {"isError", what.is_error}}));
   }
 
   std::string version_;
@@ -226,7 +224,7 @@ class agent_server {
   bool is_over_ = false;
   std::deque<asked_call> waiting_;
   std::optional<running_verb> running_;
-  json running_id_;
+  nlohmann::json running_id_;
 };
 
 }  // namespace

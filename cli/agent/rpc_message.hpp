@@ -22,6 +22,10 @@ struct rpc_code {
 // A longer line is not kept while it is read.
 inline constexpr std::size_t most_line_bytes = std::size_t{1} << 20;
 
+// For what others have written: writing and copying a value recurses as deep as it is nested. None: it is nested too deeply; a
+// discarded value: it is not JSON.
+std::optional<nlohmann::json> parse_shallow(std::string_view text);
+
 struct rpc_request {
   nlohmann::json id;  // a text or a whole number; null: a notification, which gets no answer
   std::string method;

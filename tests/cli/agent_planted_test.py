@@ -12,8 +12,10 @@ ROWS = 3  # the planted line must be among the first
 MOST_BYTES = 12000
 SOURCE = "planted.cpp"
 INCLUDES = pathlib.Path(__file__).resolve().parents[2] / "include"
-# What is known to be reached, of 20. Whoever makes tarn better raises them; one less is a defect. Proofs measure time.
-LEAST = {"found": 18, "advised": 10, "proven": 17}
+# Of 20. GCC 12 gives 19, 11 and 20: lines are as good as the compiler's debugging information, and proofs measure time. A rule
+# exists for 13. What is missing with GCC 12: of a = a + b it names the end of the function, and a tree that is built by recursion has
+# few blocks per call path, so that no batch shows.
+LEAST = {"found": 18, "advised": 10, "proven": 18}
 
 
 class agent_planted(Base):
@@ -57,7 +59,9 @@ class agent_planted(Base):
         if tool == "diff":
             change = self.ask("diff", before=[profile], after=[self.record(mended)], rows=ROWS)["totals"][metric]
             return change["significant"] and change["change"] < 0, f"{metric} {change['before']:.4g} to {change['after']:.4g}"
-        answer = self.ask("prove", profile=profile, build=mended, seconds=8)
+        answer, failed = self.client.call("prove", patience=300, profile=profile, build=mended, seconds=10)
+        if failed:
+            return False, answer["error"]["problem"]
         figure = answer["ways"][0]["figures"][{"cpu": "cpu_time", "rss": "peak_rss"}[metric]]
         return figure["outcome"] == "less", f"{metric} {figure['ratio']:.3g} ({figure['low']:.3g} to {figure['high']:.3g})"
 

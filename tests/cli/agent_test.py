@@ -47,12 +47,17 @@ int main(int, char** words) {
 """
 
 
-def is_alive(process):
+def stat_of(process):
+    """State, parent and so on; a state of its own where it is gone."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+            return file.read().rsplit(")", 1)[1].split()
     except OSError:
-        return False
+        return ["X"]
+
+
+def is_alive(process):
+    return stat_of(process)[0] not in "ZX"
 
 
 class agent(Base):
@@ -202,6 +207,16 @@ class agent(Base):
         self.assertEqual(said["exit_status"], 3)
         self.assertEqual(said["stderr"], "the reason")
 
+    def test_hostile_program(self):
+        """What it writes behind tarn's own summary, from a process that outlives it, is not taken for that."""
+        deep = '{"files":' * 100000
+        program = self.write("writes", f"#!/bin/sh\n(sleep 0.5; cat deep >&2; echo '{{\"files\":[1,{{\"path\":1}}]}}' >&2) &\ncat deep >&2\n")
+        with open(self.path("deep"), "w", encoding="utf-8") as file:
+            file.write(deep + "\n[1]\n\xff\0\n")
+        said, _ = self.client.call("profile", command=[program])
+        self.assertIn("files", said)
+        self.assertEqual(self.client.ask("ping")["result"], {})
+
     def test_input(self):
         with open(self.path("data"), "w", encoding="utf-8") as file:
             file.write("some data\n")
@@ -223,14 +238,14 @@ class agent(Base):
         return self.client.last_id, int(self.read("pid"))
 
     def assert_gone(self, process):
-        end = time.monotonic() + 10
+        end = time.monotonic() + 40
         while is_alive(process) and time.monotonic() < end:
             time.sleep(0.02)
         self.assertFalse(is_alive(process))
 
     def test_limit(self):
         begin = time.monotonic()
-        said, failed = self.client.call("profile", command=["sleep", "50"], seconds=1)
+        said, failed = self.client.call("profile", command=["sleep", "50"], seconds=6)
         self.assertLess(time.monotonic() - begin, 30)
         self.assertFalse(failed, said)
         self.assertEqual(said["signal"], signal.SIGTERM)
@@ -275,9 +290,12 @@ class agent(Base):
         while not os.path.exists(self.path("pid")) or not self.read("pid"):
             self.assertLess(time.monotonic(), end)
             time.sleep(0.02)
+        program = int(self.read("pid"))
+        verb = int(stat_of(program)[1])
         self.client.process.kill()
         self.client.process.wait()
-        self.assert_gone(int(self.read("pid")))
+        self.assert_gone(program)
+        self.assert_gone(verb)  # it has written the profile
 
     def test_left_behind(self):
         """What a program leaves running is ended with the call, and does not hold its answer up."""

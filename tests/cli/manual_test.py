@@ -138,6 +138,7 @@ MEANINGS = {
     # a running process
     "give memory back": ("--trim", ""), "what stays": ("--keep", "SIZE"), "figures": ("--metrics", ""), "own samples": ("--samples", "VIEW"),
     "the address": ("--listen", "ADDRESS:PORT"), "the server's name": ("--host-name", "NAME"),
+    "an agent": ("--mcp", ""),
 }
 # Words that earlier commands, or other tools, have for one of these meanings: an option of this name would be a second spelling.
 OTHER_WORDS = {

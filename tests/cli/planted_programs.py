@@ -36,7 +36,7 @@ APART void other_6() { std::list<int> all; for (int at = 0; at < 2000; ++at) all
 """
 END = "\n#ifdef MENDED\nvolatile int changed = 1;  // so that no two builds are the same\n#endif\nint main() { other_1(); other_2(); other_3(); other_4(); other_5(); other_6(); run(); return 0; }\n"
 
-REUSE = {"typed pool", "object pool", "recycler", "arena"}
+REUSE = {"reuse", "typed pool", "object pool", "recycler"}
 
 PLANTED = [Planted(*row) for row in (
     ("lost block", "leaks", (), "diff live_bytes", r"""
@@ -109,17 +109,15 @@ void run() { for (int at = 0; at < 5000; ++at) { handle((*workers)[at % 100], at
     ("temporary buffer", "cost", REUSE, "prove cpu", r"""
 APART long handle(int at) {
 #ifdef MENDED
-  static char* const scratch = new char[256];
+  static std::vector<char> scratch;
+  scratch.clear();
 #else
-  char* const scratch = new char[256];  // planted
+  std::vector<char> scratch;
 #endif
+  scratch.resize(256);  // planted
   scratch[0] = static_cast<char>(at);
-  use(scratch);
-  const long result = scratch[0];
-#ifndef MENDED
-  delete[] scratch;
-#endif
-  return result;
+  use(scratch.data());
+  return scratch[0];
 }
 void run() { for (int at = 0; at < 5000000; ++at) { long sum = handle(at) + work(10); use(&sum); } }
 """),
@@ -291,7 +289,7 @@ void run() { for (int at = 0; at < 25; ++at) handle(); }
 """),
     ("messages freed by another thread", "cost", {"object pool"}, "prove cpu", r"""
 struct message { long number; char text[120]; };
-constexpr long slots = 1024, count = 2000000;
+constexpr long slots = 1024, count = 1000000;
 #ifdef MENDED
 static message ring[slots];
 #else
@@ -372,7 +370,7 @@ void run() {
   use(&sum);
 }
 """),
-    ("text built by a = a + b", "cost", {"reserve"}, "prove cpu", r"""
+    ("text built by a = a + b", "cost", {"reuse", "reserve"}, "prove cpu", r"""
 APART void handle(int count) {
   std::string text;
   for (int at = 0; at < count; ++at) {
