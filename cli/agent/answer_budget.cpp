@@ -60,37 +60,19 @@ struct cutting {
   nlohmann::json answer;
   nlohmann::json cuts = nlohmann::json::array();
 
-  std::size_t excess() const {
-    const std::size_t limit = most_answer_bytes - bytes_of_left_out;
-    const std::size_t size = bytes_of(answer);
-    return size > limit ? size - limit : 0;
-  }
+  bool fits() const { return bytes_of(answer) <= most_answer_bytes - bytes_of_left_out; }
 
   void note(nlohmann::json cut) {
     if (cuts.size() < most_cuts) cuts.push_back(std::move(cut));
   }
 
-  // From the end of the array with the most bytes, of those with several elements. False: there is none.
-  bool shorten_array(std::size_t excess) {
-    nlohmann::json* largest = nullptr;
-    std::string where;
-    std::size_t most = 0;
-    visit(answer, "", [&](nlohmann::json& value, const std::string& place) {
-      if (!value.is_array() || value.size() < 2) return;
-      if (const std::size_t size = bytes_of(value); size > most) {
-        most = size;
-        largest = &value;
-        where = place;
-      }
+  // No array keeps more than `most` elements, its first ones.
+  void shorten_arrays(std::size_t most) {
+    visit(answer, "", [this, most](nlohmann::json& value, const std::string& place) {
+      if (!value.is_array() || value.size() <= most) return;
+      note({{"where", cut_text(place, 100)}, {"shown", most}, {"of", value.size()}});
+      value.erase(value.begin() + static_cast<std::ptrdiff_t>(most), value.end());
     });
-    if (largest == nullptr) return false;
-    const std::size_t all = largest->size();
-    for (std::size_t freed = 0; freed < excess && largest->size() > 1;) {
-      freed += bytes_of(largest->back()) + 1;
-      largest->erase(largest->size() - 1);
-    }
-    note({{"where", cut_text(where, 100)}, {"shown", largest->size()}, {"of", all}});
-    return true;
   }
 
   void shorten_texts() {
@@ -112,16 +94,34 @@ struct cutting {
   }
 };
 
+// With the longest arrays that fit, all of one length at most, so that neither a tree's first path nor the first row's details take
+// the room of all others.
+cutting with_short_arrays(const nlohmann::json& answer) {
+  cutting best{answer};
+  best.shorten_arrays(1);
+  std::size_t fitting = 1;
+  for (std::size_t beyond = most_answer_bytes; fitting + 1 < beyond;) {
+    const std::size_t middle = fitting + (beyond - fitting) / 2;
+    cutting tried{answer};
+    tried.shorten_arrays(middle);
+    if (tried.fits()) {
+      fitting = middle;
+      best = std::move(tried);
+    } else {
+      beyond = middle;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 std::string fitting_text(nlohmann::json answer, const std::string& how) {
   round_numbers(answer);
   if (bytes_of(answer) <= most_answer_bytes) return json_text(answer);
-  cutting cut{std::move(answer)};
-  while (cut.excess() > 0 && cut.shorten_array(cut.excess())) {
-  }
-  if (cut.excess() > 0) cut.shorten_texts();
-  while (cut.excess() > 0 && !cut.answer.empty()) cut.remove_largest_member();
+  cutting cut = with_short_arrays(answer);
+  if (!cut.fits()) cut.shorten_texts();
+  while (!cut.fits() && !cut.answer.empty()) cut.remove_largest_member();
   cut.answer["left_out"] = {{"what", cut.cuts}, {"how", cut_text(how, most_how_bytes)}};
   return json_text(cut.answer);
 }

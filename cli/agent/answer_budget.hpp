@@ -13,7 +13,7 @@ namespace tarn::cli {
 inline constexpr std::size_t most_answer_bytes = 12000;
 
 // The text of `answer`, an object, within most_answer_bytes. Numbers get five digits. What is too much is taken from the ends of
-// the largest arrays, then from the longest texts; a member "left_out" then names what was cut, and says `how` to get it. Requires:
+// all long arrays alike, then from long texts; a member "left_out" then names what was cut, and says `how` to get it. Requires:
 // `how` is short; the answer is nested at most as deep as a JSON that tarn writes.
 std::string fitting_text(nlohmann::json answer, const std::string& how);
 
