@@ -14,7 +14,7 @@ ORDER = {
     "src": [*re.search(r"^set\(TARN_LAYERS (.*)\)$", (ROOT / "src/CMakeLists.txt").read_text(), re.M)[1].split(),
             "malloc/jemalloc", "background/rights"],
     "profiler": ["format", "proc", "model", "record", "attach", "analyze", "collect", "export", "report", "apply"],
-    "cli": ["show", "launch", "compare", "cost", "recording", "views", "control", "manual", "commands"],
+    "cli": ["show", "launch", "compare", "cost", "recording", "views", "control", "agent", "manual", "commands"],
 }
 # Each tree may include from the trees before it.
 TREES = ["src", "profiler", "cli"]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tarn serve: a server beside running processes, which gives their memory figures to Prometheus, their heap profiles to
-// pprof, and a page to a browser. It asks the processes at their control sockets, once per request, and keeps only names of their code.
+// pprof, and a page to a browser. It asks the processes at their control sockets, once per request, and keeps only names of their
+// code. With --mcp it serves an agent instead.
 #include <fmt/core.h>
 
 #include <atomic>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/agent/mcp_server.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/control/control_client.hpp"
 #include "cli/control/http_server.hpp"
@@ -35,19 +37,22 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr exit_meaning serve_exits[] = {{0, "ended by SIGINT or SIGTERM"}, usage_exit, refused_exit};
+constexpr exit_meaning serve_exits[] = {
+    {0, "ended by SIGINT or SIGTERM, or by the end of its input (--mcp)"}, usage_exit, refused_exit};
 
 constexpr command_text serve_text = {
     .name = "serve",
-    .summary = "Serve the memory figures of running processes over HTTP.",
-    .usage = "tarn serve [OPTIONS] [PID|NAME...]",
+    .summary = "Serve the memory figures of running processes over HTTP, or tarn to an agent.",
+    .usage = "tarn serve [OPTIONS] [PID|NAME...]\ntarn serve --mcp",
     .examples =
         "  tarn serve 4711                          http://127.0.0.1:9464/\n"
         "  tarn serve server                        all processes of this name, also\n"
         "                                           later ones\n"
         "  tarn serve --listen 0.0.0.0:9464 server  for other machines as well\n"
         "  tarn serve --black-box /dev/shm/boxes    says what killed services held\n"
-        "  tarn serve --push pyroscope=http://pyroscope:4040 server\n",
+        "  tarn serve --push pyroscope=http://pyroscope:4040 server\n"
+        "  tarn serve --mcp                         for a client that starts it: profile,\n"
+        "                                           show, advise, prove, diff\n",
     .notes =
         "  /metrics              OpenMetrics text, with the labels pid and program\n"
         "  /debug/pprof/heap     live memory by place, for go tool pprof and others\n"
@@ -63,7 +68,11 @@ constexpr command_text serve_text = {
         "By name it is reached as localhost, by this machine's name, and by those of\n"
         "--host-name; others are refused, as a browser may be led here by any name.\n"
         "There is no encryption and no password: whoever reaches the address can read\n"
-        "everything, but change nothing.\n",
+        "everything, but change nothing.\n"
+        "\n"
+        "--mcp: the Model Context Protocol on standard input and output, until the input\n"
+        "ends. It runs what the client asks for, with your rights\n"
+        "(docs/how-to/agents.md).\n",
     .exits = serve_exits,
     .page = "docs/how-to/metrics.md",
 };
@@ -227,18 +236,20 @@ struct push_arguments {
   std::string authorities;
 };
 
-void add_push_options(command& app, push_arguments& push) {
-  app.option("--push STORE=URL", push.store,
-             "Send heap profiles to pyroscope=, parca= or otlp=http://HOST:PORT, too");
-  app.option("--push-interval SECONDS", push.seconds, "With --push: between two profiles of a process (15)",
-             number(1, most_push_seconds));
-  app.option("--push-label NAME=VALUE", push.labels,
-             "With --push: a label of all processes, as service.version=1.2; may be repeated")
-      ->allow_extra_args(false);
-  app.option("--push-headers FILE", push.headers_file,
-             "With --push: lines 'Authorization: …' for the requests (also TARN_PUSH_HEADERS)");
-  app.option("--push-ca FILE", push.authorities,
-             "With --push: certificates to trust, instead of the system's");
+void add_push_options(command& app, push_arguments& push, std::vector<limited_option>& options) {
+  for (const CLI::Option* const each :
+       {app.option("--push STORE=URL", push.store,
+                   "Send heap profiles to pyroscope=, parca= or otlp=http://HOST:PORT, too"),
+        app.option("--push-interval SECONDS", push.seconds,
+                   "With --push: between two profiles of a process (15)", number(1, most_push_seconds)),
+        app.option("--push-label NAME=VALUE", push.labels,
+                   "With --push: a label of all processes, as service.version=1.2; may be repeated")
+            ->allow_extra_args(false),
+        app.option("--push-headers FILE", push.headers_file,
+                   "With --push: lines 'Authorization: …' for the requests (also TARN_PUSH_HEADERS)"),
+        app.option("--push-ca FILE", push.authorities,
+                   "With --push: certificates to trust, instead of the system's")})
+    options.push_back({each, {""}});
 }
 
 // None: nothing is sent.
@@ -258,22 +269,31 @@ std::optional<push_settings> push_settings_of(const command& app, const push_arg
 
 int cmd_serve(const std::vector<std::string>& words) {
   command app(serve_text);
-  std::vector<std::string> processes;
-  std::string listen = "127.0.0.1:9464";
-  app.option("process PID|NAME...", processes, "Process ids, or names of processes");
-  app.option("--listen ADDRESS:PORT", listen, "Where to listen (127.0.0.1:9464); port 0: the system chooses");
-  std::vector<std::string> host_names;
-  app.option("--host-name NAME", host_names,
-             "Answer browsers and others that reach the server by this name; may be repeated")
-      ->allow_extra_args(false);
-  std::string boxes;
-  app.option("--black-box DIR", boxes,
-             "Say what each process held that is killed, of those started with TARN_BLACK_BOX=DIR");
+  std::vector<std::string> processes, host_names;
+  std::string listen = "127.0.0.1:9464", boxes;
   push_arguments push;
-  add_push_options(app, push);
-  bool json = false;
-  app.add_flag("--json", json, "Print the address as one JSON object");
+  bool json = false, for_agent = false;
+  std::vector<limited_option> options = {
+      {app.option("process PID|NAME...", processes, "Process ids, or names of processes"), {""}},
+      {app.option("--listen ADDRESS:PORT", listen,
+                  "Where to listen (127.0.0.1:9464); port 0: the system chooses"),
+       {""}},
+      {app.option("--host-name NAME", host_names,
+                  "Answer browsers and others that reach the server by this name; may be repeated")
+           ->allow_extra_args(false),
+       {""}},
+      {app.option("--black-box DIR", boxes,
+                  "Say what each process held that is killed, of those started with TARN_BLACK_BOX=DIR"),
+       {""}}};
+  add_push_options(app, push, options);
+  options.push_back({app.add_flag("--json", json, "Print the address as one JSON object"), {""}});
+  app.add_flag(
+      "--mcp", for_agent,
+      "Serve an agent on standard input and output (Model Context Protocol): tools that profile, show, "
+      "advise and prove");
   if (!parse_options(app, words)) return exit_code::success;
+  require_fitting(options, for_agent ? "--mcp" : "", "serve");
+  if (for_agent) return serve_agent(TARN_CLI_VERSION);
   if (processes.empty() && boxes.empty())
     throw cli_error(exit_code::usage, "there is nothing to serve",
                     "Name processes, or the folder of black boxes (--black-box DIR).");

@@ -87,13 +87,6 @@ std::string seal_with(const secret& key, const recorded_command& command) {
 
 std::string key_path(const std::string& folder) { return folder + "/key"; }
 
-// As one word of a shell.
-std::string quoted(const std::string& word) {
-  std::string out = "'";
-  for (const char letter : printable(word)) out += letter == '\'' ? "'\\''" : std::string(1, letter);
-  return out + "'";
-}
-
 bool asks_at_terminal() { return isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1; }
 
 }  // namespace
@@ -113,6 +106,12 @@ bool is_own(const recorded_command& command) {
   const std::string folder = state_folder();
   const std::optional<secret> key = folder.empty() ? std::nullopt : read_key(key_path(folder));
   return key && !command.seal.empty() && command.seal == seal_with(*key, command);
+}
+
+std::string quoted(const std::string& word) {
+  std::string out = "'";
+  for (const char letter : printable(word)) out += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return out + "'";
 }
 
 std::string describe_command(const recorded_command& command) {

@@ -22,6 +22,9 @@ bool is_own(const profiler::recorded_command& command);
 // A command as a line for a person: folder, variables, words, input; printable.
 std::string describe_command(const profiler::recorded_command& command);
 
+// As one word of a shell; printable.
+std::string quoted(const std::string& word);
+
 // What `what` names is about to be executed with this user's rights, and this user did not write it: `lines` say what it
 // is. Asks at a terminal; elsewhere, and if the answer is no, throws cli_error (refused). `trusted`: --trust-file.
 void require_consent(const std::string& file, const std::string& what, const std::string& lines,

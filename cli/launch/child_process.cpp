@@ -78,6 +78,8 @@ int wait_status_of(const siginfo_t& end) {
 [[noreturn]] void become(const child_request& request, char* const* arguments, char* const* variables,
                          const sigset_t& mask, int error_pipe) {
   bool ready = !request.own_group || setpgid(0, 0) == 0;
+  ready = ready && (!request.ends_with_parent || prctl(PR_SET_PDEATHSIG, SIGTERM) == 0);
+  ready = ready && (request.folder.empty() || chdir(request.folder.c_str()) == 0);
   ready = ready && redirect(request.standard_input, STDIN_FILENO) &&
           redirect(request.standard_output, STDOUT_FILENO) && redirect(request.standard_error, STDERR_FILENO);
   if (ready) {

@@ -25,7 +25,9 @@ struct child_request {
   int standard_input = -1;  // descriptors; -1 inherits
   int standard_output = -1;
   int standard_error = -1;
-  bool own_group = false;  // a process group of its own, so that it can be killed as a whole
+  std::string folder = {};        // to begin in; empty: this process's
+  bool own_group = false;         // a process group of its own, so that it can be killed as a whole
+  bool ends_with_parent = false;  // gets SIGTERM when this process ends, however it does
   // Called in this process while the child waits to execute the program, so that a count misses nothing. Must not throw.
   std::function<void(pid_t)> before_exec = {};
 };

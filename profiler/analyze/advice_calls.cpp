@@ -311,6 +311,30 @@ std::optional<advice> advise_reserve(const advice_facts& facts, const site_group
   return one;
 }
 
+std::optional<advice> advise_reuse(const advice_facts& facts, const site_group& group) {
+  const site_figures& f = group.sum;
+  if (!group.in_array_container() || !takes_cpp(group.place) || f.allocations < fewest_allocations ||
+      f.frees <= 0)
+    return std::nullopt;
+  // Few live at a time, and not for long: each is dropped before many others are made.
+  if (f.peak_bytes > part_alive * f.bytes || f.lifetime_ns / f.frees > part_alive * facts.duration_ns ||
+      advise_reserve(facts, group))
+    return std::nullopt;
+  advice one = for_group(advice_kind::reuse, facts, group);
+  set_counted(one, facts, group.charged);
+  one.headline = "Use this container again: it is made, or copied, and soon dropped";
+  one.reason =
+      "Each new one allocates its block; one that is kept and cleared has it already, and one that is only read "
+      "needs no copy.";
+  one.change =
+      "take it by const reference, std::string_view or std::span where it is a copy; append to it in place of a = a + b;\n"
+      "else keep one outside of the loop, or thread_local, and clear() it";
+  one.evidence = {say_count(f.allocations) + " blocks of " + say_bytes(group.mean_bytes()) +
+                      " on average, at most " + say_bytes(f.peak_bytes) + " at once",
+                  say_time(group.charged.malloc_ns) + " in malloc and free"};
+  return one;
+}
+
 std::vector<advice> advise_recyclers(const advice_facts& facts) {
   std::vector<advice> found;
   for (const auto& [name, one] : find_constructions(facts.p)) {

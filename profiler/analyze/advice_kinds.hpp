@@ -28,6 +28,7 @@ enum class advice_kind : std::uint8_t {
   arena,        // tarn/arena.hpp
   ask_for_less,
   reserve,
+  reuse,      // of a container, or of what it was copied from
   placement,  // a remark: the placement of blocks may cost time that no figure of a recording contains
 };
 
@@ -45,7 +46,7 @@ struct kind_facts {
 };
 
 // By advice_kind.
-inline constexpr std::array<kind_facts, 12> advice_kinds = {{
+inline constexpr std::array<kind_facts, 13> advice_kinds = {{
     {advice_kind::leave_it, "leave it", 0, 0},
     {advice_kind::tunable, "tunable", faults_cost, 1.3},
     {advice_kind::huge_pages, "huge pages", faults_cost, 1.2},
@@ -57,6 +58,7 @@ inline constexpr std::array<kind_facts, 12> advice_kinds = {{
     {advice_kind::arena, "arena", calls_cost, 1},
     {advice_kind::ask_for_less, "ask for less", 0, 0},
     {advice_kind::reserve, "reserve", calls_cost | faults_cost, 1},
+    {advice_kind::reuse, "reuse", calls_cost | faults_cost, 1},
     {advice_kind::placement, "placement", 0, 0},
 }};
 
@@ -72,12 +74,13 @@ std::optional<advice> advise_placement(const advice_facts& facts);  // a remark
 std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_group& group);
 std::optional<advice> advise_pool(const advice_facts& facts, const site_group& group);
 std::optional<advice> advise_reserve(const advice_facts& facts, const site_group& group);
+std::optional<advice> advise_reuse(const advice_facts& facts, const site_group& group);
 std::optional<advice> advise_asking_for_less(const advice_facts& facts, const site_group& group);
 
 inline constexpr auto program_rules =
     std::make_tuple(advise_keeping_memory, advise_huge_pages, advise_allocator, advise_recyclers,
                     advise_arenas, advise_placement);
 inline constexpr auto group_rules =
-    std::make_tuple(advise_buffer_pool, advise_pool, advise_reserve, advise_asking_for_less);
+    std::make_tuple(advise_buffer_pool, advise_pool, advise_reserve, advise_reuse, advise_asking_for_less);
 
 }  // namespace tarn::profiler

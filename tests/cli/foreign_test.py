@@ -224,6 +224,7 @@ ROWS = [Row(*row) for row in (
     ("control {peer} decay_ms=1", text),
     ("serve --listen 127.0.0.1:0 {evil}", text), ("serve --listen 127.0.0.1:0 --json {peer}", json_object),
     ("serve --listen 127.0.0.1:0 --black-box {out} {peer}", text), ("serve --listen 127.0.0.1:0 --push otlp=http://127.0.0.1:9 {peer}", text),
+    ("serve --mcp", nothing),
     ("doctor --options", text), ("doctor --options --json", json_object), ("doctor", text, None, (0, 1)), ("doctor --json", json_object, None, (0, 1)),
 )]
 # Options that change what is done, not how it is written. All others need a row.

@@ -140,6 +140,7 @@ MEANINGS = {
     "the address": ("--listen", "ADDRESS:PORT"), "the server's name": ("--host-name", "NAME"),
     "the store of profiles": ("--push", "STORE=URL"), "time between its profiles": ("--push-interval", "SECONDS"),
     "their labels": ("--push-label", "NAME=VALUE"), "its headers": ("--push-headers", "FILE"), "whom it is signed by": ("--push-ca", "FILE"),
+    "an agent": ("--mcp", ""),
 }
 # Words that earlier commands, or other tools, have for one of these meanings: an option of this name would be a second spelling.
 OTHER_WORDS = {

@@ -27,6 +27,8 @@ CLAIMS = [
     ("≥ 10,000 frees, ≥ 80 % in batches", "advice_calls.cpp", {"fewest_allocations": 10000, "in_batches": 0.8}),
     ("≥ 2 allocating places, ≥ 1,000 objects, ≤ 5 % of the bytes live", "advice_calls.cpp",
      {"fewest_places": 2, "fewest_objects": 1000, "part_alive": 0.05}),
+    ("an array of a container; ≥ 10,000 allocations, ≤ 5 % of the bytes live at once", "advice_calls.cpp",
+     {"fewest_allocations": 10000, "part_alive": 0.05}),
     ("reallocs that grow, ≥ 30 % of the allocations", "advice_calls.cpp", {"growing_part": 0.3}),
     ("≥ 4 MiB live in blocks of ≤ 1 KiB on average, ≥ 30 % of CPU time", "advice_placement.cpp",
      {"least_live_bytes": 4 << 20, "largest_block": 1024, "least_own_part": 0.3}),

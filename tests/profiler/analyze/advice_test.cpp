@@ -307,6 +307,19 @@ TEST(advice, growing_step_by_step_is_reserve) {
   EXPECT_NE(reserve->evidence[0].find("1M arrays"), std::string::npos) << reserve->evidence[0];
 }
 
+TEST(advice, a_container_that_is_made_and_dropped_is_used_again) {
+  small_program program;
+  site& one = program.add({"std::vector<int>::vector(unsigned long)", "handle()"}, 400, 3e6);
+  one.figures.malloc_ns = 3e7;
+  const auto found = [&program] { return find(advise(program.p), advice_kind::reuse) != nullptr; };
+  EXPECT_TRUE(found());
+  const double lifetime = std::exchange(one.figures.lifetime_ns, 1e9 * one.figures.frees);
+  EXPECT_FALSE(found());  // each lives for long
+  one.figures.lifetime_ns = lifetime;
+  one.figures.peak_bytes = one.figures.bytes;
+  EXPECT_FALSE(found());  // all live at once
+}
+
 TEST(advice, constructors_that_allocate_are_recycled) {
   small_program program;
   program.add({"ns::parser::parser(int)", "serve()"}, 4096, 1e6);
