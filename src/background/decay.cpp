@@ -208,6 +208,7 @@ bool run_period() {
   engine::registry.empty_resting(false);
   in_use = engine::processors.end_period() || in_use;
   caches_in_use.store(in_use, std::memory_order_relaxed);
+  engine::central_tier.depots().look_for_parent();
   engine::central_tier.flush_idle_magazines(false);
   engine::central_tier.release_spares(false);
   engine::central_tier.purge_idle_pages(false);

@@ -23,6 +23,7 @@
 #include "os/memory_calls.hpp"
 #include "os/own_threads/thread.hpp"
 #include "os/report.hpp"
+#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 
 extern "C" {
@@ -42,6 +43,8 @@ thread_local constinit unsigned depth = 0;
 thread_local constinit std::uint64_t signals_before = 0;
 // In a child: threads_attached() when it was forked.
 constinit std::size_t threads_at_fork = 0;
+// The process that forks. 0: a filter may forbid to ask.
+constinit int forking_process = 0;
 
 // Blocks all signals except those that the processor raises, which a library's fork handler may need, and libc's two
 // own signals: setuid waits until every thread has handled the second one, and may have been called by a handler that
@@ -101,6 +104,7 @@ void before(bool fork) {
   if (depth == 0) block_signals();
   if (depth++ != 0) return;
   if (fork && _IO_list_lock != nullptr) _IO_list_lock();
+  forking_process = os::is_filtered() ? 0 : static_cast<int>(os::system_call(SYS_getpid));
   walk_locks({[](os::mutex& m) { m.take_for_fork(has_interrupted_section<true>); }});
 }
 
@@ -127,7 +131,7 @@ void put_structures_right(bool heap_is_consistent) {
   if (os::is_fork_unfinished) return;
   heap.forget_struct_holds();
   central_tier.magazines().forget_holds();
-  central_tier.depots().after_fork_in_child();
+  central_tier.depots().after_fork_in_child(forking_process);
   blocks.forget_holds();
   metadata.forget_others();
   processors.note_forked_child(processor_user.in_use);

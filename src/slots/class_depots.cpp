@@ -7,6 +7,8 @@
 #include "os/invariant.hpp"
 #include "os/node.hpp"
 #include "os/report.hpp"
+#include "os/sandbox.hpp"
+#include "os/syscall.hpp"
 #include "slots/free_mark.hpp"
 #include "slots/objects.hpp"
 
@@ -35,11 +37,24 @@ constinit span no_span{home_counts::none};
 
 // ---- the depots ----
 
-void class_depots::after_fork_in_child() {
+void class_depots::after_fork_in_child(int parent) {
+  parent_.store(parent, std::memory_order_relaxed);
   for (unsigned c = 1; c < size_classes::all; ++c) {
     for_each(c, [&](slot_depot& d) TARN_NOT_ANALYZED {
-      d.inherited = static_cast<std::uint32_t>(d.spans.free_slots());
+      d.inherited = parent != 0 ? static_cast<std::uint32_t>(d.spans.free_slots()) : 0;
       if (d.inherited != 0) review(d, c);
+    });
+  }
+}
+
+void class_depots::look_for_parent() {
+  const int parent = parent_.load(std::memory_order_relaxed);
+  if (TARN_LIKELY(parent == 0) || os::is_filtered() || os::system_call(SYS_getppid) == parent) return;
+  parent_.store(0, std::memory_order_relaxed);
+  for (unsigned c = 1; c < size_classes::all; ++c) {
+    for_each(c, [](slot_depot& d) {
+      os::lock_guard guard(d.lock, d);
+      d.inherited = 0;
     });
   }
 }

@@ -66,8 +66,10 @@ class class_depots {
     }
   }
   void walk_locks(const os::lock_walk& walk);
-  // In a forked child, whose only thread holds all locks.
-  void after_fork_in_child();
+  // In a forked child, whose only thread holds all locks. `parent`: its process; 0: not known.
+  void after_fork_in_child(int parent);
+  // Ends a period of decay: what a child has inherited is its own when its parent has ended.
+  void look_for_parent();
   // A thread of this home takes from the depot, which is that of home 0.
   void note_taker(slot_depot& d, unsigned size_class, unsigned home) TARN_REQUIRES(d.lock);
 
@@ -169,6 +171,7 @@ class class_depots {
 
  private:
   struct class_front;
+  std::atomic<int> parent_{0};  // of a forked child, while it lives
   static bool take(std::atomic<bool>& flag) {
     if (TARN_LIKELY(!flag.load(std::memory_order_relaxed))) return false;
     flag.store(false, std::memory_order_relaxed);

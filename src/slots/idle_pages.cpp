@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "slots/idle_pages.hpp"
 
+#include <algorithm>
+
 #include "os/own_threads/thread.hpp"
 #include "os/report.hpp"
 #include "slots/free_mark.hpp"
@@ -94,13 +96,13 @@ std::size_t idle_pages::purge(bool all) {
       // What was free all through the last period; requests are served from the fullest spans, so these are the others.
       const std::size_t size = class_info(c).size;
       std::size_t most = d.idle_slots.load(std::memory_order_relaxed) * size;
-      if (all) {
-        // Not until none is found: another thread that takes and frees objects makes more of them all the time.
+      if (!all && (!d.draining() || most < slot_depot::drain_from)) return;
+      {
         os::lock_guard guard(d.lock, d);
-        most = d.spans.free_slots() * size;
-      } else if (!d.draining() || most < slot_depot::drain_from) {
-        return;
+        // Not until none is found: another thread that takes and frees objects makes more of them all the time.
+        most = all ? d.spans.free_slots() * size : most - std::min(most, d.inherited * size);
       }
+      if (!all && most < slot_depot::drain_from) return;
       front walk(*this, c, most, !all);
       d.drop_idle_pages(walk, walk.held, least_free_eighths, most_sparse_looked_at);
       purged += walk.purged;

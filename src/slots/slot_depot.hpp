@@ -105,8 +105,8 @@ class alignas(separation) slot_depot {
 
   // Set while spans of the class may be divided into grains (grains.hpp).
   bool sparse TARN_GUARDED_BY(lock) = false;
-  // Of the free slots, those that a forked child has had since the fork. To divide their spans would save no memory, which is
-  // shared with the parent, and each write to their structures copies a page.
+  // Of the free slots, those that a forked child has had since the fork, while its parent lives. To divide their spans, or to
+  // drop their pages, would save no memory, which is shared with the parent, and each write to their structures copies a page.
   std::uint32_t inherited TARN_GUARDED_BY(lock) = 0;
 
   // Of the slots in spans that are not spare, the bytes of those that are free, and of the others, as of the last

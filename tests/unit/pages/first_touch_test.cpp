@@ -176,10 +176,10 @@ TEST(first_touch, a_block_that_is_freed_shows_whether_it_was_filled) {
 
 TEST_F(first_touch_test, what_is_ahead_is_what_was_prepared_and_not_handed_out) {
   EXPECT_EQ(touch_.ahead_locked(), 0U);
-  const touch_plan plan = touch_.plan_locked(base, 64 * kib, 8 * mib);
-  EXPECT_EQ(touch_.ahead_locked(), plan.populate_bytes - 64 * kib);
-  touch_.plan_locked(base + 64 * kib, 32 * kib, 8 * mib);
-  EXPECT_EQ(touch_.ahead_locked(), plan.populate_bytes - 96 * kib);
+  const touch_plan plan = touch_.plan_locked(base, 16 * kib, 8 * mib);
+  EXPECT_EQ(touch_.ahead_locked(), plan.populate_bytes - 16 * kib);
+  touch_.plan_locked(base + 16 * kib, 32 * kib, 8 * mib);
+  EXPECT_EQ(touch_.ahead_locked(), plan.populate_bytes - 48 * kib);
   // A plan further on, because other threads have taken the pages in between, of which some may be backed and free.
   const std::size_t left = touch_.ahead_locked();
   touch_.plan_locked(base + mib, 64 * kib, 64 * kib);
