@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/show/json_output.hpp"
+#include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
 
@@ -52,8 +53,7 @@ void round_numbers(nlohmann::json& answer) {
 
 std::string cut_text(std::string text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
-  return text.substr(0, bytes) + "…";
+  return profiler::cut_at_character(std::move(text), bytes) + "…";
 }
 
 struct cutting {

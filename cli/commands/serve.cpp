@@ -239,7 +239,8 @@ struct push_arguments {
 void add_push_options(command& app, push_arguments& push, std::vector<limited_option>& options) {
   for (const CLI::Option* const each :
        {app.option("--push STORE=URL", push.store,
-                   "Send heap profiles to pyroscope=, parca= or otlp=http://HOST:PORT, too"),
+                   "Send heap profiles to pyroscope=, parca= or otlp=http://HOST:PORT, too")
+            ->multi_option_policy(CLI::MultiOptionPolicy::Throw),  // its headers are for one store
         app.option("--push-interval SECONDS", push.seconds,
                    "With --push: between two profiles of a process (15)", number(1, most_push_seconds)),
         app.option("--push-label NAME=VALUE", push.labels,

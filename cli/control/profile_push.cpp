@@ -14,6 +14,7 @@
 #include "cli/control/pushed_labels.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/text.hpp"
 #include "profiler/export/live_profile.hpp"
 
 namespace tarn::cli {
@@ -77,11 +78,10 @@ void profile_push::run() {
 std::vector<std::string> profile_push::headers() const {
   std::string text;
   if (const std::string& file = settings_.headers_file; !file.empty()) {
-    std::ifstream from(file);
-    std::stringstream all;
-    all << from.rdbuf();
-    if (!from) throw cli_error(exit_code::usage, fmt::format("--push-headers {}: cannot be read", file), "");
-    text = all.str();
+    text = text_of_file(file);
+    if (text.empty())
+      throw cli_error(exit_code::usage, fmt::format("--push-headers {}: cannot be read, or is empty", file),
+                      "Write one header in each line: Authorization: Bearer TOKEN");
   } else if (const char* const given = std::getenv("TARN_PUSH_HEADERS"); given != nullptr) {
     text = given;
   }

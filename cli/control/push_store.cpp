@@ -95,7 +95,9 @@ push_store parse_push_store(const std::string& text) {
   if (!(store.url.starts_with("http://") || store.url.starts_with("https://")) || host >= store.url.size() ||
       store.url.find_first_of("?# \t\n") != std::string::npos)
     throw refuse("The address begins with http:// or https:// and has no question: http://HOST:PORT.");
-  if (store.url.substr(host, store.url.find('/', host) - host).find('@') != std::string::npos)
+  const std::string authority = store.url.substr(host, store.url.find_first_of("/\\", host) - host);
+  if (authority.empty()) throw refuse("The address has a host after the two slashes: http://HOST:PORT.");
+  if (authority.find('@') != std::string::npos)
     throw cli_error(exit_code::usage, "--push: an address with a password can be read by everybody in ps",
                     "Put 'Authorization: Basic …' into a file, and name it by --push-headers.");
   while (store.url.ends_with('/')) store.url.pop_back();

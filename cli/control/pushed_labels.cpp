@@ -112,7 +112,7 @@ process_labels labels_of(pid_t process, const process_labels& given) {
   process_labels out;
   const auto add = [&out](const std::string& name, std::string_view value) {
     if (!value.empty() && out.size() < most_labels)
-      out.try_emplace(name, profiler::printable(value).substr(0, longest_value));
+      out.try_emplace(name, profiler::cut_at_character(profiler::printable(value), longest_value));
   };
   for (const auto& [name, value] : given) add(name, value);
   add("process.pid", std::to_string(process));

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <numeric>
+#include <sstream>
 
 namespace tarn::cli {
 
@@ -201,8 +202,10 @@ std::string fold(std::string_view lines, std::size_t width) {
 void print_text(std::string_view lines) { fmt::print("{}", fold(lines, terminal_width(STDOUT_FILENO))); }
 
 std::string text_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const std::ifstream file(path, std::ios::binary);
+  std::ostringstream all;
+  all << file.rdbuf();  // an iterator would throw where a folder is read
+  return all.str();
 }
 
 std::string join(const std::vector<std::string>& words, std::string_view separator) {

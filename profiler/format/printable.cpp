@@ -78,6 +78,13 @@ std::string hexadecimal(std::uint64_t value) {
   return text.data();
 }
 
+std::string cut_at_character(std::string text, std::size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0U) == 0x80U) --bytes;
+  text.resize(bytes);
+  return text;
+}
+
 std::string escape_json(std::string text) {
   const auto is_plain = [](char unit) { return unit >= 0 && unit < 0x7f; };
   if (std::all_of(text.begin(), text.end(), is_plain)) return text;

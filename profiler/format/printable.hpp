@@ -16,6 +16,9 @@ namespace tarn::profiler {
 // without any of these is returned unchanged. No state; any thread.
 std::string printable(std::string_view text);
 
+// At most `bytes` bytes of the text, and whole characters. Requires: valid UTF-8, as of printable().
+std::string cut_at_character(std::string text, std::size_t bytes);
+
 // JSON text, with the JSON escape instead of each character that printable() escapes and JSON allows as it is: "\u009b".
 // Requires: valid UTF-8. Values are unchanged.
 std::string escape_json(std::string text);

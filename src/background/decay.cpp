@@ -242,7 +242,7 @@ void tarn::free_memory_gathered(const page_heap& heap) {
 // Under pressure what is free goes before the program gets more.
 bool tarn::purging_is_taken_over(const page_heap& heap) {
   return &heap == &engine::heap && pressure::process.now() == pressure::level::calm &&
-         decay::run_errands_soon();
+         pressure::process.may_look_later() && decay::run_errands_soon();
 }
 
 void tarn::figures_are_missing() {

@@ -336,10 +336,12 @@ class page_heap {
   [[nodiscard]] os::address_range in_system_pages(const span* s, std::uintptr_t first,
                                                   std::uintptr_t last) const;
   void purge_whole_soon(span* s);
+  std::size_t purge_waiting(bool of_thread);
   void purge_owed_soon();
   std::size_t purge_whole(span* s);
   span* begin_purge_of_bin(std::size_t bin, std::size_t& count);
   std::size_t purge_bins(std::size_t most);
+  span* cut_end_locked(span* s, std::size_t bytes) TARN_REQUIRES(lock_);
   std::size_t purge_until(std::size_t keep);
   void purge_beyond(std::size_t keep);
 
@@ -369,7 +371,8 @@ class page_heap {
   std::atomic<std::size_t> in_use_{0};      // written under lock_
   std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages
   std::atomic<bool> has_idle_memory_{false};
-  std::atomic<std::size_t> owed_{0};  // bytes of F that are to be purged
+  std::atomic<std::size_t> owed_{0};           // bytes of F that are to be purged
+  std::atomic<bool> has_waiting_span_{false};  // in transit_, without an owner; written under lock_
   // Parts of reservations were unmapped, and nothing could be mapped after that.
   std::atomic<bool> unmapping_is_vain_{false};
   retry_pause stuck_pages_;  // used by the thread that runs a period

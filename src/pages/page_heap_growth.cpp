@@ -32,6 +32,8 @@ void page_heap::purge_before_growth(std::size_t bytes, std::size_t keep) {
 }
 
 void page_heap::purge_before_block(std::size_t bytes) {
+  // A span that still waits for the background thread, which may get no processor.
+  if (has_waiting_span_.load(std::memory_order_relaxed)) purge_waiting(false);
   purge_before_growth(bytes, std::max(in_use_bytes() / kept_divisor, least_kept));
 }
 

@@ -200,15 +200,25 @@ std::size_t page_heap::release_to_system(span* s) {
   return purged;
 }
 
-// As release_to_system(), if possible in another thread.
+// As release_to_system(), in another thread if there is one and that has purged what came before: the memory of a program
+// that frees spans faster than they are purged would grow without end.
 void page_heap::purge_whole_soon(span* s) {
+  bool waits = false;
   {
     os::lock_guard guard(lock_, *this);
-    account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
-    s->state.store(span_state::purging, std::memory_order_relaxed);
-    transit_.add(s, nullptr);
+    waits = transit_.pages() < s->pages;
+    if (waits) {
+      account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
+      s->state.store(span_state::purging, std::memory_order_relaxed);
+      transit_.add(s, nullptr);
+      has_waiting_span_.store(true, std::memory_order_relaxed);
+    }
   }
-  purge_owed_soon();
+  if (waits) {
+    purge_owed_soon();
+  } else {
+    release_to_system(s);
+  }
 }
 
 void page_heap::purge_owed_soon() {
@@ -217,20 +227,26 @@ void page_heap::purge_owed_soon() {
   if (limits_.most() != backing_limits::none || !purging_is_taken_over(*this)) purge_owed(false);
 }
 
-std::size_t page_heap::purge_owed(bool of_thread) {
+std::size_t page_heap::purge_waiting(bool of_thread) {
   std::size_t total = 0;
-  const auto must_end = [of_thread] { return of_thread && os::background_thread_must_end(); };
-  while (!must_end()) {
+  while (!(of_thread && os::background_thread_must_end())) {
     span* s = nullptr;
     {
       os::lock_guard guard(lock_, *this);
       s = transit_.take_over(os::this_thread());
+      if (s == nullptr) has_waiting_span_.store(false, std::memory_order_relaxed);
     }
     if (s == nullptr) break;
     const std::size_t purged = purge_whole(s);
     total += purged;
     end_purge(s, purged);
   }
+  return total;
+}
+
+std::size_t page_heap::purge_owed(bool of_thread) {
+  std::size_t total = purge_waiting(of_thread);
+  const auto must_end = [of_thread] { return of_thread && os::background_thread_must_end(); };
   std::size_t owed = owed_.exchange(0, std::memory_order_relaxed);
   while (owed != 0 && !must_end()) {
     const std::size_t dirty = dirty_bytes();
@@ -306,6 +322,17 @@ bool page_heap::age() {
   return aging;
 }
 
+// Of `s`, which is in no list: the end that has at least `bytes` bytes and begins with a huge page. What is before it stays
+// free, for requests that come meanwhile. Partly dirty spans are not long, and stay whole.
+span* page_heap::cut_end_locked(span* s, std::size_t bytes) {
+  if (s->dirty_pages != s->pages || s->bytes() <= bytes || !structs_.is_ready()) return s;
+  const std::uintptr_t cut = align_down(s->end() - bytes, huge_page_size);
+  if (cut <= s->start) return s;
+  span* const end = cut_locked(s, (cut - s->start) >> page_shift);
+  coalesce_locked(s);
+  return end;
+}
+
 std::size_t page_heap::purge_until(std::size_t keep) {
   std::size_t total = 0;
   // No more than is dirty now, or noted: others may dirty pages meanwhile, and among them who listens to each purge
@@ -318,6 +345,7 @@ std::size_t page_heap::purge_until(std::size_t keep) {
       s = free_.longest(free_spans::half::dirty);
       if (s == nullptr) break;
       remove_locked(s);
+      s = cut_end_locked(s, dirty - keep);
       begin_purge_locked(s);
     }
     const purge_result purged = purge_pages(s, due::all, dirty - keep);
@@ -393,7 +421,14 @@ void page_heap::purge_beyond(std::size_t keep) {
 std::size_t page_heap::trim(std::size_t keep) {
   if (keep == 0) trims_.fetch_add(1, std::memory_order_relaxed);
   const std::size_t owed = purge_owed(false);
-  return owed + purge_until(keep);
+  const std::size_t purged = purge_until(keep);
+  // What another thread is purging is back when this returns, unless that takes very long.
+  bool purging = keep == 0;
+  for (int waited = 0; purging && wait_a_moment(waited);) {
+    os::lock_guard guard(lock_, *this);
+    purging = transit_.may_return();
+  }
+  return owed + purged;
 }
 
 }  // namespace tarn

@@ -217,6 +217,13 @@ class agent(Base):
         self.assertIn("files", said)
         self.assertEqual(self.client.ask("ping")["result"], {})
 
+    def test_hostile_end(self):
+        """A program that kills the verb cannot answer in its place."""
+        program = self.write("kills", "#!/bin/sh\necho '{\"files\":[{\"path\":\"/etc/passwd\"}]}' >&2\nkill -9 $PPID\nsleep 2\n")
+        said, failed = self.client.call("profile", command=[program])
+        self.assertTrue(failed, said)
+        self.assertNotIn("files", said)
+
     def test_input(self):
         with open(self.path("data"), "w", encoding="utf-8") as file:
             file.write("some data\n")

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Line 54: free of a large block, and malloc of one for which other memory must go, do not wait until the system has taken
 // that memory: each takes at most 100 microseconds of the thread's processor time; and the memory goes all the same.
+#include <malloc.h>
+
 #include <algorithm>
 
 #include "inject.hpp"
@@ -71,6 +73,28 @@ void check_malloc_beside_shorter_ones() {
   check("malloc(96 MiB) beside 12 free blocks of 16 MiB", times);
 }
 
+// What goes later is bounded: a program that frees faster than that does not grow.
+void check_frees_in_a_row() {
+  constexpr size_t bytes = 1100 * mib;
+  constexpr size_t most = 4 * bytes;
+  const size_t before = proc_bytes("/proc/self/status", "VmPeak:");
+  for (int i = 0; i < 2000; ++i) give(take(bytes));
+  const size_t more = growth(before, proc_bytes("/proc/self/status", "VmPeak:"));
+  TARN_CHECK(more <= most, "2,000 blocks of 1,100 MiB, one at a time, took %zu MiB of address space",
+             more / mib);
+}
+
+void check_trim() {
+  constexpr size_t bytes = 200 * mib;
+  const size_t before = rss_bytes();
+  for (int round = 0; round < 4; ++round) {
+    give(memset(take(bytes), 1, bytes));
+    malloc_trim(0);
+    const size_t more = growth(before, rss_bytes());
+    TARN_CHECK(more <= 16 * mib, "after malloc_trim(0) %zu MiB are still resident", more / mib);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -79,5 +103,7 @@ int main() {
   check_malloc_beside_shorter_ones();
   check_free("free of 300 MiB", 300 * mib);
   if (proc_bytes("/proc/meminfo", "MemAvailable:") > 4 * gib) check_free("free of 1,100 MiB", 1100 * mib);
+  check_frees_in_a_row();
+  check_trim();
   return holds;
 }
