@@ -423,10 +423,11 @@ std::size_t page_heap::trim(std::size_t keep) {
   const std::size_t owed = purge_owed(false);
   const std::size_t purged = purge_until(keep);
   // What another thread is purging is back when this returns, unless that takes very long.
-  bool purging = keep == 0;
-  for (int waited = 0; purging && wait_a_moment(waited);) {
+  const auto others_purge = [this] {
     os::lock_guard guard(lock_, *this);
-    purging = transit_.may_return();
+    return transit_.may_return();
+  };
+  for (int waited = 0; keep == 0 && others_purge() && wait_a_moment(waited);) {
   }
   return owed + purged;
 }
