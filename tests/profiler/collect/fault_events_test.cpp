@@ -150,19 +150,22 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Spends 0.4 s of processor time, by the thread's clock: 3/4 in spin_one(), 1/4 in spin_other().
+// Spends 0.4 s of processor time, by the thread's clock: 3/4 in spin_one(), 1/4 in spin_other(). In parts of random length:
+// equal ones may keep step with the samples of the clock.
 [[noreturn]] void spin_and_end(int go) {
   char letter = 0;
   if (read(go, &letter, 1) != 1) _exit(1);
   double one = 0;
   double other = 0;
+  std::minstd_rand random;
   while (one + other < 0.4) {
+    const std::uint64_t times = 5000 + random() % 40000;
     const double begin = thread_seconds();
     if (one <= 3 * other) {
-      spin_one(20000);
+      spin_one(times);
       one += thread_seconds() - begin;
     } else {
-      spin_other(20000);
+      spin_other(times);
       other += thread_seconds() - begin;
     }
   }
