@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <random>
 
 #include "profiler/proc/proc_status.hpp"
 
