@@ -31,24 +31,28 @@ long time_of(Call call) {
   return thread_ns() - before;
 }
 
-// The median: a virtual machine's host takes time away that counts as the thread's.
-void check(const char* what, long (&times)[rounds]) {
-  std::sort(times, times + rounds);
+// The median: a virtual machine's host takes time away that counts as the thread's. `measure` is repeated if other programs
+// may have disturbed it; a call that waits for the system is slow each time.
+template <class Measure>
+void check(const char* what, Measure measure) {
+  long times[rounds];
+  for (int attempt = 0; attempt == 0 || (attempt < 3 && times[rounds / 2] > most_ns); ++attempt) {
+    for (long& ns : times) ns = measure();
+    std::sort(times, times + rounds);
+  }
   measured("%s: %ld us, at worst %ld us", what, times[rounds / 2] / 1000, times[rounds - 1] / 1000);
   TARN_CHECK(times[rounds / 2] <= most_ns, "%s takes %ld of at most %ld us", what, times[rounds / 2] / 1000,
              most_ns / 1000);
 }
 
 void check_free(const char* what, size_t bytes) {
-  long times[rounds];
   const size_t before = rss_bytes();
-  for (long& ns : times) {
+  check(what, [=] {
     void* const block = take(bytes);
     TARN_CHECK(block != nullptr, "malloc(%zu) fails", bytes);
     memset(block, 1, bytes);
-    ns = time_of([=] { give(block); });
-  }
-  check(what, times);
+    return time_of([=] { give(block); });
+  });
   size_t more = growth(before, rss_bytes());
   for (int waits = 0; more > kept_bytes && waits < 100; ++waits) {
     sleep_ms(5);
@@ -58,19 +62,18 @@ void check_free(const char* what, size_t bytes) {
 }
 
 void check_malloc_beside_shorter_ones() {
-  long times[rounds];
-  void* blocks[pieces];
-  for (long& ns : times) {
+  check("malloc(96 MiB) beside 12 free blocks of 16 MiB", [] {
+    void* blocks[pieces];
     for (void*& block : blocks) block = memset(take(piece_bytes), 1, piece_bytes);
     for (size_t i = 0; i < pieces; i += 2) give(blocks[i]);  // the others keep these apart
     void* longer = nullptr;
-    ns = time_of([&] { longer = take(pieces / 4 * piece_bytes); });
+    const long ns = time_of([&] { longer = take(pieces / 4 * piece_bytes); });
     TARN_CHECK(longer != nullptr, "malloc fails");
     give(longer);
     for (size_t i = 1; i < pieces; i += 2) give(blocks[i]);
     sleep_ms(20);
-  }
-  check("malloc(96 MiB) beside 12 free blocks of 16 MiB", times);
+    return ns;
+  });
 }
 
 // What goes later is bounded: a program that frees faster than that does not grow.
