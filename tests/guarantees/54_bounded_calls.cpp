@@ -53,6 +53,10 @@ void check_free(const char* what, size_t bytes) {
     memset(block, 1, bytes);
     return time_of([=] { give(block); });
   });
+  // While a part of the block goes, the next one takes the rest.
+  const size_t peak = growth(before, peak_rss_bytes());
+  TARN_CHECK(peak <= bytes + bytes / 2, "blocks of %zu MiB, one at a time, made %zu MiB resident",
+             bytes / mib, peak / mib);
   size_t more = growth(before, rss_bytes());
   for (int waits = 0; more > kept_bytes && waits < 100; ++waits) {
     sleep_ms(5);
@@ -103,8 +107,8 @@ void check_trim() {
 int main() {
   start();
   need_own_memory_figures();
-  check_malloc_beside_shorter_ones();
   check_free("free of 300 MiB", 300 * mib);
+  check_malloc_beside_shorter_ones();
   if (proc_bytes("/proc/meminfo", "MemAvailable:") > 4 * gib) check_free("free of 1,100 MiB", 1100 * mib);
   check_frees_in_a_row();
   check_trim();
