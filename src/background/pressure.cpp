@@ -24,7 +24,7 @@ constexpr std::uint64_t margin_divisor = 32;
 // The heap grows by at least this part of the soft limit between two looks, and at least by least_step.
 constexpr std::uint64_t step_divisor = 256;
 constexpr std::uint64_t least_step = 256 * kib;
-// Without a limit, the next look comes when the heap has doubled.
+// Without a limit, somebody must have looked when the heap has doubled, or has grown by this much.
 constexpr std::uint64_t first_look = 16 * mib;
 // Of the budget of caches above the soft limit.
 constexpr unsigned cache_halvings = 4;

@@ -24,10 +24,10 @@
 // several pages, they go together, when all of them are free and none is young. Pages that the system refuses to drop
 // become `stuck`: they do not keep decay running, and are retried after a growing number of periods.
 //
-// Debts. A thread of the program that must purge, since too much would be free and backed, does not wait for the system: it
-// adds the bytes to owed_, and the background thread purges them in a moment. Owed memory is free like other, and who takes
-// it pays the debt. A span that is longer than longest_marked does not go to F, but waits in transit_ without an owner. Where
-// there is no such thread, or a limit is near, the thread purges at once.
+// Debts. If too much free memory is backed, a thread of the program does not purge it: it adds the bytes to owed_, and the
+// background thread purges so many. Until then that memory stays in F: an allocation that takes some of it makes it unnecessary
+// to purge that part. A span that is longer than longest_marked does not go to F, but waits in transit_ without an owner, one at
+// a time. Where there is no background thread, or a limit is near, the thread of the program purges at once.
 //
 // Limit. Backed bytes are those in use and the dirty free ones; pages in use count before the program writes to them.
 // No span is taken or made longer that would bring them and the metadata above limits().most(): dirty free pages are purged for

@@ -427,8 +427,8 @@ std::size_t page_heap::trim(std::size_t keep) {
     os::lock_guard guard(lock_, *this);
     return transit_.may_return();
   };
-  for (int waited = 0; keep == 0 && others_purge() && wait_a_moment(waited);) {
-  }
+  int waited = 0;
+  while (keep == 0 && others_purge() && wait_a_moment(waited)) continue;
   return owed + purged;
 }
 
