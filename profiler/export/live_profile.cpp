@@ -82,8 +82,8 @@ class otlp_writer {
     number_all();
     message known[tables + 1];
     // The first entry of each table is the one that stands for none.
-    for (const unsigned table : {mappings, locations, functions, links, attributes, stacks})
-      known[table].nested(table, message());
+    for (const unsigned field : {mappings, locations, functions, links, attributes, stacks})
+      known[field].nested(field, message());
     for (const std::string_view each : strings_) known[strings].text(strings, each);
     known[strings].text(strings, "process.executable.build_id.gnu");
     each_field(profile_, [&](const message_field& field) {
@@ -94,7 +94,7 @@ class otlp_writer {
       if (field.number == sample) known[stacks].nested(stacks, stack_of(field.bytes));
     });
     message dictionary;
-    for (unsigned table = 1; table <= tables; ++table) dictionary.append(known[table].whole());
+    for (const message& each : known) dictionary.append(each.whole());
 
     message scope;
     scope.text(1, "tarn").text(2, version);
@@ -245,12 +245,12 @@ class otlp_writer {
 }  // namespace
 
 std::string live_profile(std::string_view profile) {
-  const std::vector<std::string_view> texts = strings_in(profile);
+  const std::vector<std::string_view> strings = strings_in(profile);
   std::vector<bool> is_live;
   each_field(profile, [&](const message_field& field) {
     if (field.number != sample_type) return;
     const std::uint64_t name = number_in(field.bytes, type_name);
-    is_live.push_back(name < texts.size() && texts[name].starts_with("inuse_"));
+    is_live.push_back(name < strings.size() && strings[name].starts_with("inuse_"));
   });
   if (std::find(is_live.begin(), is_live.end(), true) == is_live.end())
     refuse_profile("it has no figures of live memory; its tarn may be of another version");
