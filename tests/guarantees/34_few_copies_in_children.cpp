@@ -8,7 +8,7 @@ using namespace guarantee;
 namespace {
 
 constexpr size_t blocks = 300'000;
-constexpr size_t most_bytes = 3 * mib / 2;
+constexpr size_t most_bytes = mib;
 
 void work() {
   random_numbers random(2);
