@@ -102,6 +102,10 @@ class first_touch {
   // reservation is prepared any more.
   void withhold_locked(std::uintptr_t start, std::uintptr_t end);
 
+  // Whether the process is a forked child that has hardly grown itself.
+  [[nodiscard]] bool is_young_child(std::size_t heap_bytes) const {
+    return inherited_ != 0 && heap_bytes < inherited_ + huge_from;
+  }
   // In a forked child, whose heap has `heap_bytes` bytes in use. Makes a system call.
   void begin_child_locked(std::size_t heap_bytes);
 
