@@ -38,6 +38,8 @@ int kernel_watch::open() {
   os::system_call(SYS_close, file);  // the mapping keeps the event
   if (os::is_error(memory)) return static_cast<int>(-memory);
   ring_ = reinterpret_cast<perf_event_mmap_page*>(memory);
+  // The first store is a page fault of its own, which the first call would seem to have taken.
+  __atomic_store_n(&ring_->data_tail, 0, __ATOMIC_RELAXED);
   return 0;
 }
 

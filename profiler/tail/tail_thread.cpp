@@ -121,6 +121,7 @@ bool begin_thread() {
   const std::uint32_t number = page->header.threads.fetch_add(1, std::memory_order_relaxed);
   self.slot = &page->slots[number % slot_count];
   if (has_end_key) pthread_setspecific(end_key, &self);
+  recorder::call_timer(ticks_from).stop();  // writes to its memory, which may be a page fault
   self.mark = own_mark();
   self.busy = false;
   errno = error;
