@@ -20,8 +20,7 @@ constinit tick_source ticks_from = tick_source::counter;
 
 namespace {
 
-// No thread has this mark: begin_thread() decides.
-constinit const std::atomic<std::uint32_t> no_mark{~std::uint32_t{0}};
+constinit const std::atomic<std::uint32_t> mark_of_nothing{0};
 std::atomic<std::uint32_t>* mark_page = nullptr;  // wiped in a forked child
 
 tail_page* page = nullptr;  // null: nothing is counted
@@ -60,7 +59,7 @@ void end_thread(void*) {
     return;
   }
   self.has_ended = true;
-  self.mark = 0;
+  self.mark = no_mark;
   self.watch.close();
 }
 
@@ -105,7 +104,7 @@ call_state state_of(recorder::timing known, const kernel_events& events) {
 
 }  // namespace
 
-constinit const std::atomic<std::uint32_t>* process_mark = &no_mark;
+constinit const std::atomic<std::uint32_t>* process_mark = &mark_of_nothing;
 
 bool begin_thread() {
   if (page == nullptr || self.busy || self.has_ended) return false;

@@ -15,14 +15,17 @@
 
 namespace tarn::profiler::tail {
 
+// Of a thread that does not count. Never *process_mark, which is 0 where nothing counts, also in a forked child at first.
+inline constexpr std::uint32_t no_mark = ~std::uint32_t{0};
+
 struct thread_part {
-  std::uint32_t mark;  // *process_mark when the thread began to count
-  bool inside;         // a call is being timed
-  bool busy;           // the thread begins, which may allocate
-  bool has_ended;      // its data are gone
-  std::uint8_t ends;   // rounds of destructors that it has been through
-  thread_slot* slot;
-  kernel_watch watch;
+  std::uint32_t mark = no_mark;  // *process_mark when the thread began to count
+  bool inside = false;           // a call is being timed
+  bool busy = false;             // the thread begins, which may allocate
+  bool has_ended = false;        // its data are gone
+  std::uint8_t ends = 0;         // rounds of destructors that it has been through
+  thread_slot* slot = nullptr;
+  kernel_watch watch = {};
 };
 extern constinit thread_local thread_part self __attribute__((tls_model("initial-exec")));
 
