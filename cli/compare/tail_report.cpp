@@ -145,18 +145,21 @@ std::string method_of(const call_tails& all) {
   return fmt::format("{}; in {} of {} threads {}", by_events, all.by_usage, all.threads, instead);
 }
 
+constexpr const char* told_apart =
+    "page faults: calls that took some, which are in no other row; interrupted: calls during which the "
+    "kernel took the processor away or a signal handler ran, which are in no row";
+
 std::vector<std::string> legend_of(const comparison_outcome& outcome, const std::vector<measured>& all,
                                    const tick_length& tick) {
   const std::size_t rounds = with_figures(outcome).front()->tails.size();
   call_tails together;
   for (const measured& one : all) together.add(one.tails);
   return {
-      fmt::format("calls of {} round{} together; a figure is left out (-) if fewer than ten calls exceed it: "
-                  "p99.99 needs 100,000 calls",
-                  rounds, rounds == 1 ? "" : "s"),
-      "page faults: calls that took some, which are in no other row; interrupted: calls during which the "
-      "kernel took the processor away or a signal handler ran, which are in no row",
-      method_of(together),
+      fmt::format(
+          "calls of {} round{} together (--json has each); a figure is left out (-) if fewer than ten calls exceed it: "
+          "p99.99 needs 100,000 calls",
+          rounds, rounds == 1 ? "" : "s"),
+      told_apart, method_of(together),
       fmt::format("figures are exact to 3 %, or to {}, a step of the counter; subtracted from each call: {}, "
                   "which a call of an empty function takes",
                   profiler::say_time(tick.step_ns),

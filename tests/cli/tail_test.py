@@ -148,7 +148,7 @@ class tails(Base):
     def test_table(self):
         result = self.compare("-r", "2", "--only", "system,slow", "--malloc", self.slow(), "--", self.program(), "small")
         self.assertEqual(result.returncode, 0, result.stderr)
-        for phrase in ("malloc, up to 1 KiB\n", "\n  system ", "\n  slow ", "free, up to 1 KiB\n", "calls of 2 rounds together",
+        for phrase in ("malloc, up to 1 KiB\n", "\n  system ", "\n  slow ", "free, up to 1 KiB\n", "calls of 2 rounds together (--json has each)",
                        "page faults and interruptions: by ", "subtracted from each call", f"\nslow: {self.path('libslow.so')}\n"):
             self.assertIn(phrase, result.stdout)
         self.assertNotIn("wall time", result.stdout)
