@@ -59,12 +59,7 @@ std::optional<double> call_durations::quantile(double share) const {
 }
 
 void call_tails::add(const call_tails& more) {
-  for (std::size_t kind = 0; kind < tail::kind_count; ++kind) {
-    for (std::size_t group = 0; group < tail::group_count; ++group) {
-      for (std::size_t state = 0; state < tail::state_count; ++state)
-        calls[kind][group][state].add(more.calls[kind][group][state]);
-    }
-  }
+  for (std::size_t place = 0; place < calls.size(); ++place) calls[place].add(more.calls[place]);
   threads += more.threads;
   by_usage += more.by_usage;
   if (more.refusal != 0) refusal = more.refusal;
@@ -109,12 +104,8 @@ call_tails tail_file::read() const {
   result.timer_ticks = page_->header.timer_ticks.load(std::memory_order_relaxed);
   const std::size_t used = std::min<std::size_t>(result.threads, tail::slot_count);
   for (std::size_t slot = 0; slot < used; ++slot) {
-    for (std::size_t kind = 0; kind < tail::kind_count; ++kind) {
-      for (std::size_t group = 0; group < tail::group_count; ++group) {
-        for (std::size_t state = 0; state < tail::state_count; ++state)
-          result.calls[kind][group][state].add(page_->slots[slot].calls[kind][group][state]);
-      }
-    }
+    for (std::size_t place = 0; place < result.calls.size(); ++place)
+      result.calls[place].add(page_->slots[slot].calls[place]);
   }
   return result;
 }

@@ -4,6 +4,7 @@
 // thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,14 +36,14 @@ class call_durations {
 };
 
 struct call_tails {
-  call_durations calls[profiler::tail::kind_count][profiler::tail::group_count][profiler::tail::state_count];
+  std::array<call_durations, profiler::tail::place_count> calls;  // by place_of()
   std::uint32_t threads = 0;
   std::uint32_t by_usage = 0;     // of these: watched by getrusage
   int refusal = 0;                // errno of the events that were refused for them
   std::uint64_t timer_ticks = 0;  // subtracted from each duration
 
   const call_durations& of(call_kind kind, std::size_t group, call_state state) const {
-    return calls[static_cast<std::size_t>(kind)][group][static_cast<std::size_t>(state)];
+    return calls[profiler::tail::place_of(kind, group, state)];
   }
   void add(const call_tails& more);
 };

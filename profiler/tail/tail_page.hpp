@@ -48,8 +48,14 @@ struct counted_calls {
   std::atomic<std::uint64_t> worst;
 };
 
+inline constexpr std::size_t place_count = kind_count * group_count * state_count;
+constexpr std::size_t place_of(call_kind kind, std::size_t group, call_state state) {
+  return (static_cast<std::size_t>(kind) * group_count + group) * state_count +
+         static_cast<std::size_t>(state);
+}
+
 struct thread_slot {
-  counted_calls calls[kind_count][group_count][state_count];
+  counted_calls calls[place_count];  // by place_of()
 };
 inline constexpr std::size_t slot_count = 64;
 

@@ -149,8 +149,7 @@ void begin_process() {
 
 void count(call_kind kind, std::uint8_t group, const recorder::call_time& time) {
   const call_state state = state_of(time.known, self.watch.end());
-  counted_calls& calls =
-      self.slot->calls[static_cast<std::size_t>(kind)][group][static_cast<std::size_t>(state)];
+  counted_calls& calls = self.slot->calls[place_of(kind, group, state)];
   const std::uint64_t ticks = time.ticks > timer_ticks ? time.ticks - timer_ticks : 0;
   // relaxed: read after the process has ended
   calls.buckets[bucket_of(ticks)].fetch_add(1, std::memory_order_relaxed);

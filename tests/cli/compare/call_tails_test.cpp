@@ -107,8 +107,8 @@ TEST(call_tails, the_file_holds_what_processes_count_in_it) {
   EXPECT_EQ(page->header.magic, tail::page_magic);
   EXPECT_EQ(page->header.source, profiler::tick_source::system_clock);
   page->header.threads = tail::slot_count + 1;  // two threads share the first slot
-  count(page->slots[0].calls[0][1][0], 30, 2);
-  count(page->slots[tail::slot_count - 1].calls[0][1][0], 40);
+  count(page->slots[0].calls[tail::place_of(call_kind::get, 1, call_state::whole)], 30, 2);
+  count(page->slots[tail::slot_count - 1].calls[tail::place_of(call_kind::get, 1, call_state::whole)], 40);
   const call_tails found = file.read();
   EXPECT_EQ(found.threads, tail::slot_count + 1);
   EXPECT_EQ(found.of(call_kind::get, 1, call_state::whole).calls(), 3U);
@@ -124,9 +124,10 @@ contender_result result_of(const std::string& name, std::uint64_t ticks) {
     made.rounds.emplace_back();
     tails.threads = 1;
     tails.timer_ticks = 5;
-    tails.calls[0][0][0] = of({{ticks, 100'000}, {1'000'000, 1}});
-    tails.calls[0][0][1] = of({{2000, 50}});
-    tails.calls[0][0][2] = of({{9'000'000, 3}});
+    tails.calls[tail::place_of(call_kind::get, 0, call_state::whole)] =
+        of({{ticks, 100'000}, {1'000'000, 1}});
+    tails.calls[tail::place_of(call_kind::get, 0, call_state::faulted)] = of({{2000, 50}});
+    tails.calls[tail::place_of(call_kind::get, 0, call_state::interrupted)] = of({{9'000'000, 3}});
   }
   return made;
 }
