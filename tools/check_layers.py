@@ -13,7 +13,7 @@ from project_includes import ROOT, includes_of
 ORDER = {
     "src": [*re.search(r"^set\(TARN_LAYERS (.*)\)$", (ROOT / "src/CMakeLists.txt").read_text(), re.M)[1].split(),
             "malloc/jemalloc", "background/rights"],
-    "profiler": ["format", "proc", "model", "record", "attach", "analyze", "collect", "export", "report", "apply"],
+    "profiler": ["format", "proc", "model", "record", "attach", "analyze", "collect", "export", "report", "apply", "tail"],
     "cli": ["show", "launch", "compare", "cost", "recording", "views", "control", "agent", "manual", "commands"],
 }
 # Each tree may include from the trees before it.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <random>
 
 #include "cli/commands/commands.hpp"
@@ -12,8 +13,10 @@
 #include "cli/compare/comparison_report.hpp"
 #include "cli/compare/contender.hpp"
 #include "cli/compare/statistics.hpp"
+#include "cli/compare/tail_report.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
+#include "cli/launch/library_search.hpp"
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/launch/preload_check.hpp"
 #include "cli/launch/program_target.hpp"
@@ -22,6 +25,7 @@
 #include "cli/show/output_file.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/proc/ticks.hpp"
 
 namespace tarn::cli {
 
@@ -43,6 +47,7 @@ constexpr command_text compare_text = {
     .examples =
         "  tarn compare -- ./my_program input.dat\n"
         "  tarn compare -r 20 --only system,tarn -- g++ -O2 -c big.cpp -o /dev/null\n"
+        "  tarn compare --tail -- ./my_program input.dat\n"
         "  tarn compare --malloc snmalloc=/opt/lib/libsnmallocshim.so -- ./my_program\n"
         "  tarn compare -- sh -c 'sort <words.txt | uniq -c'\n",
     .notes = "",
@@ -55,6 +60,7 @@ struct compare_arguments {
   std::vector<std::string> only;
   std::int64_t touch_mib = -1;
   int rounds = 0;
+  bool tail = false;
   bool json = false;
 };
 
@@ -74,6 +80,8 @@ void declare_options(command& app, compare_arguments& arguments) {
   app.option("--touch MIB", arguments.touch_mib, "Memory to touch and release before each run; 0: none (256)",
              whole_number(0, 1 << 20));
   app.option("--seed N", settings.seed, "Seed for the order of the runs, to repeat that order");
+  app.add_flag("--tail", arguments.tail,
+               "Time each call of malloc, realloc and free: p50, p99, p99.99, worst");
   app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Count every exit status as success");
   app.add_flag("--show-output", settings.show_output,
                "Show the program's output, which is discarded otherwise");
@@ -90,6 +98,42 @@ void note_python(const program_target& target, std::vector<std::string>& notes) 
   }
 }
 
+// Times single calls in all runs; throws cli_error where libtarn_tail would have no effect.
+void time_calls(const std::vector<contender>& contenders, const program_target& target,
+                comparison_settings& settings, profiler::tick_source source) {
+  settings.tails = {find_tail_library(), source};
+  for (const contender& who : contenders) {
+    environment variables = environment_for(who);
+    variables.prepend_preload(settings.tails->library);
+    require_preload_in_use(target, settings.tails->library, "libtarn_tail", variables);
+  }
+}
+
+tick_length length_of(const profiler::tick_clock& clock) {
+  return {clock.duration_ns(1), clock.duration_ns(profiler::step_of_ticks(clock.source()))};
+}
+
+std::vector<std::string> doubts_about(const comparison_outcome& outcome, bool tail) {
+  std::vector<std::string> doubts = {outcome.doubt_about_end()};
+  if (!tail) doubts.push_back(outcome.doubt_about_peak());
+  for (const contender_result* result : with_figures(outcome)) {
+    for (const call_tails& round : result->tails) {
+      if (round.threads != 0) continue;
+      doubts.push_back(
+          fmt::format("under {}, the calls of a run were not timed: its processes could not open /proc/{}/fd",
+                      result->who.name, getpid()));
+      break;
+    }
+  }
+  std::erase(doubts, "");
+  return doubts;
+}
+
+void print_failures(const comparison_outcome& outcome) {
+  flush_standard_output();
+  write_message(fold(render_failures(outcome), terminal_width(STDERR_FILENO)));
+}
+
 void print_report(const comparison_outcome& outcome) {
   const bool colour = wants_colour(STDOUT_FILENO);
   fmt::print("{}", render_table(outcome, colour, terminal_width(STDOUT_FILENO)));
@@ -98,8 +142,12 @@ void print_report(const comparison_outcome& outcome) {
     print_text((first ? "\n" + paint(line, style::bold, colour) : line) + "\n");
     first = false;
   }
-  flush_standard_output();
-  write_message(fold(render_failures(outcome), terminal_width(STDERR_FILENO)));
+  print_failures(outcome);
+}
+
+void print_tails(const comparison_outcome& outcome, const tick_length& tick) {
+  fmt::print("{}", render_tails(outcome, tick, wants_colour(STDOUT_FILENO), terminal_width(STDOUT_FILENO)));
+  print_failures(outcome);
 }
 
 }  // namespace
@@ -136,20 +184,28 @@ int cmd_compare(const std::vector<std::string>& words) {
     print_note(fmt::format("{} under {}", cut_to_width(profiler::printable(join(line.program, " ")), 80),
                            join(names, ", ")));
   }
+  std::optional<profiler::tick_clock> clock;
+  if (arguments.tail) {
+    clock.emplace(profiler::best_tick_source());
+    time_calls(contenders, target, settings, clock->source());
+  }
   try {
     const comparison_outcome outcome = comparison(contenders, target, line.program, settings).run();
-    for (const std::string& doubt : {outcome.doubt_about_end(), outcome.doubt_about_peak()}) {
-      if (doubt.empty()) continue;
+    if (clock) clock->learn();
+    for (const std::string& doubt : doubts_about(outcome, arguments.tail)) {
       print_note(doubt);
       notes.push_back(doubt);
     }
+    const tick_length tick = clock ? length_of(*clock) : tick_length();
     if (arguments.json) {
-      nlohmann::json object = as_json(outcome);
+      nlohmann::json object = arguments.tail ? tails_as_json(outcome, tick) : as_json(outcome);
       object["program"] = line.program;
       object["notes"] = notes;
       object["seed"] = settings.seed;
       object["touched_bytes"] = settings.conditioning_bytes;
       print_json_object(object);
+    } else if (arguments.tail) {
+      print_tails(outcome, tick);
     } else {
       print_report(outcome);
     }

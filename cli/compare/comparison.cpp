@@ -228,7 +228,9 @@ void comparison::try_again(std::size_t index, run_attempt& one) {
 void comparison::record(std::size_t index, const run_attempt& one, bool timed) {
   contender_result& result = outcome_.results[index];
   if (as_usual(one)) {
-    if (timed) result.rounds.push_back(one.figures);
+    if (!timed) return;
+    result.rounds.push_back(one.figures);
+    if (settings_.tails) result.tails.push_back(one.tails);
     return;
   }
   rounds_.fail(index);

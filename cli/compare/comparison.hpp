@@ -22,6 +22,7 @@ struct contender_result {
   std::vector<run_figures> rounds;  // the n-th entries of all contenders are of the same round
   std::string failure;     // how the run failed; the contender then takes no further part; empty: it did not
   std::string error_tail;  // the last lines of its stderr in the run that failed
+  std::vector<call_tails> tails = {};  // as `rounds`; empty: calls are not timed
 };
 
 struct comparison_outcome {

@@ -40,14 +40,6 @@ profiler::quantity median_of(const compared_metric& row, const contender_result&
   return row.show(median(values_of(result.rounds, row.value)));
 }
 
-std::vector<const contender_result*> with_figures(const comparison_outcome& outcome) {
-  std::vector<const contender_result*> found;
-  for (const contender_result& result : outcome.results) {
-    if (result.failure.empty() && !result.rounds.empty()) found.push_back(&result);
-  }
-  return found;
-}
-
 // Major faults are shown only if there are any.
 bool is_shown(const compared_metric& row, const std::vector<const contender_result*>& columns) {
   if (std::string_view(row.key) != "major_faults") return true;
@@ -104,19 +96,6 @@ std::string sentence(const compared_metric& row, const std::vector<pairwise_verd
   return fmt::format("{}, {}: {}", row.name, subject, join(parts, "; "));
 }
 
-// "jemalloc: /usr/lib/libjemalloc.so.2; ...": links are followed, because the file's own name often tells the version.
-std::string libraries_of(const std::vector<const contender_result*>& columns) {
-  std::vector<std::string> parts;
-  for (const contender_result* result : columns) {
-    if (result->who.library.empty()) continue;
-    std::error_code ignored;
-    const std::filesystem::path file = std::filesystem::canonical(result->who.library, ignored);
-    parts.push_back(
-        fmt::format("{}: {}", result->who.name, file.empty() ? result->who.library : file.string()));
-  }
-  return join(parts, "; ");
-}
-
 nlohmann::json text_or_null(const std::string& text) {
   return text.empty() ? nlohmann::json() : nlohmann::json(text);
 }
@@ -131,6 +110,26 @@ double confidence_for(std::size_t comparisons) {
 }
 
 }  // namespace
+
+std::vector<const contender_result*> with_figures(const comparison_outcome& outcome) {
+  std::vector<const contender_result*> found;
+  for (const contender_result& result : outcome.results) {
+    if (result.failure.empty() && !result.rounds.empty()) found.push_back(&result);
+  }
+  return found;
+}
+
+std::string libraries_of(const std::vector<const contender_result*>& columns) {
+  std::vector<std::string> parts;
+  for (const contender_result* result : columns) {
+    if (result->who.library.empty()) continue;
+    std::error_code ignored;
+    const std::filesystem::path file = std::filesystem::canonical(result->who.library, ignored);
+    parts.push_back(
+        fmt::format("{}: {}", result->who.name, file.empty() ? result->who.library : file.string()));
+  }
+  return join(parts, "; ");
+}
 
 std::string subject_of(const comparison_outcome& outcome) {
   const auto columns = with_figures(outcome);

@@ -20,6 +20,11 @@ struct pairwise_verdict {
   judgement judged;
 };
 
+// Those that have not failed, and have figures.
+std::vector<const contender_result*> with_figures(const comparison_outcome& outcome);
+// "jemalloc: /usr/lib/libjemalloc.so.2; ...": links are followed, because the file's own name often tells the version.
+std::string libraries_of(const std::vector<const contender_result*>& columns);
+
 // The contender that the verdict is about: tarn, or the first one if tarn takes no part.
 std::string subject_of(const comparison_outcome& outcome);
 

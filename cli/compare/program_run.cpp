@@ -185,6 +185,8 @@ run_attempt run_program(const contender& who, const program_target& target,
   request.standard_output = output.number();
   request.standard_error = errors.number() >= 0 ? errors.number() : output.number();
   request.own_group = true;
+  std::optional<tail_file> tails;
+  if (settings.tails) tails.emplace(*settings.tails).join(request.variables);
 
   run_attempt result;
   if (settings.load) {
@@ -197,6 +199,7 @@ run_attempt run_program(const contender& who, const program_target& target,
   } else {
     result = run_alone(request, settings, signals, each_second);
   }
+  if (tails) result.tails = tails->read();
   if (errors.number() >= 0) result.error_tail = read_tail(errors.number());
   return result;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/compare/call_tails.hpp"
 #include "cli/compare/contender.hpp"
 #include "cli/compare/server_load.hpp"
 #include "cli/launch/program_target.hpp"
@@ -31,7 +32,8 @@ struct run_settings {
   std::int64_t input_offset = 0;  // where in `input` the program begins to read
   // Output to a nameless file instead of /dev/null, for which some programs skip work.
   bool output_to_file = false;
-  std::optional<server_load> load;  // the program is a server
+  std::optional<server_load> load;     // the program is a server
+  std::optional<tail_settings> tails;  // its calls of malloc are timed one by one, which makes it slower
 };
 
 struct run_attempt {
@@ -41,6 +43,7 @@ struct run_attempt {
   // Of a server: its peak memory and faults, the duration of the load as wall time, and the server's processor time
   // during that.
   run_figures figures;
+  call_tails tails;  // with run_settings::tails
   std::string error_tail;
   std::vector<std::string> left;  // names of processes that went on after the end; they are ended
 };

@@ -21,7 +21,7 @@
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
-#include "profiler/collect/ticks.hpp"
+#include "profiler/proc/ticks.hpp"
 #include "profiler/format/quantity.hpp"
 #include "profiler/record/session.hpp"
 

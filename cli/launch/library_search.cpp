@@ -130,6 +130,8 @@ std::string find_recorder() {
   return find_own_library("TARN_RECORDER", {"libtarn_record.so.1", "libtarn_record.so"});
 }
 
+std::string find_tail_library() { return find_own_library("TARN_LIBRARY_TAIL", {"libtarn_tail.so"}); }
+
 std::vector<std::string> loader_directories() {
   std::vector<std::string> directories;
   if (const char* path = std::getenv("LD_LIBRARY_PATH"); path != nullptr) {

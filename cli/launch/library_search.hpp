@@ -15,6 +15,8 @@ namespace tarn::cli {
 std::string find_tarn_library();
 // The path of libtarn_record, found in the same way; its variable is TARN_RECORDER.
 std::string find_recorder();
+// The path of libtarn_tail, in the same way; its variable is TARN_LIBRARY_TAIL.
+std::string find_tail_library();
 
 // The directories in which the loader looks: LD_LIBRARY_PATH, ld.so.conf, the built-in ones.
 std::vector<std::string> loader_directories();

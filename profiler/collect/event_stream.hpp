@@ -13,7 +13,7 @@
 
 #include "profiler/analyze/opened_elf.hpp"
 #include "profiler/collect/process_model.hpp"
-#include "profiler/collect/ticks.hpp"
+#include "profiler/proc/ticks.hpp"
 #include "profiler/record/session.hpp"
 
 namespace tarn::profiler {

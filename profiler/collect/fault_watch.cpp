@@ -16,7 +16,7 @@
 #include "profiler/analyze/symbols.hpp"
 #include "profiler/collect/jit_code.hpp"
 #include "profiler/collect/process_code.hpp"
-#include "profiler/collect/ticks.hpp"
+#include "profiler/proc/ticks.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/proc/proc_status.hpp"
 #include "profiler/proc/process_maps.hpp"

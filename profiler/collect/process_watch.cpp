@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "profiler/collect/ticks.hpp"
+#include "profiler/proc/ticks.hpp"
 
 namespace tarn::profiler {
 

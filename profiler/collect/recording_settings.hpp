@@ -8,7 +8,7 @@
 
 #include "profiler/analyze/debug_files.hpp"
 #include "profiler/collect/fault_events.hpp"
-#include "profiler/collect/ticks.hpp"
+#include "profiler/proc/ticks.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/model/recorded_command.hpp"
 

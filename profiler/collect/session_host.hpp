@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "profiler/collect/process_memory.hpp"
-#include "profiler/collect/ticks.hpp"
+#include "profiler/proc/ticks.hpp"
 #include "profiler/record/session.hpp"
 
 namespace tarn::profiler {

@@ -6,9 +6,9 @@
 
 #include "os/syscall.hpp"
 #include "profiler/record/import_slots.hpp"
-#include "profiler/record/real_functions.hpp"
 #include "profiler/record/recorder.hpp"
 #include "profiler/record/recorder_state.hpp"
+#include "profiler/record/symbol_search.hpp"
 
 using namespace tarn::profiler;
 using namespace tarn::profiler::recorder;

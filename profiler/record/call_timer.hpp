@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "profiler/record/session.hpp"
+#include "profiler/proc/tick_source.hpp"
 
 // Defined by glibc 2.35 and later; address null otherwise.
 extern "C" [[gnu::weak]] const std::ptrdiff_t __rseq_offset;  // NOLINT(readability-identifier-naming)

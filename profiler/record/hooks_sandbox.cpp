@@ -12,7 +12,7 @@
 
 using namespace tarn::profiler;
 using namespace tarn::profiler::recorder;
-using word = unsigned long;
+using kernel_word = unsigned long;
 
 namespace {
 
@@ -31,12 +31,12 @@ class filter_mark {
   bool set_;
 };
 
-silence silence_of_prctl(int option, word value) {
+silence silence_of_prctl(int option, kernel_word value) {
   if (option == PR_SET_SECCOMP && value == SECCOMP_MODE_STRICT) return silence::strict_mode;
   return option == PR_SET_TSC && value == PR_TSC_SIGSEGV ? silence::no_counter : silence::none;
 }
 
-silence silence_of(long number, word a, word b) {
+silence silence_of(long number, kernel_word a, kernel_word b) {
   if (number == SYS_prctl) return silence_of_prctl(static_cast<int>(a), b);
   return number == SYS_seccomp && a == SECCOMP_SET_MODE_STRICT ? silence::strict_mode : silence::none;
 }
@@ -71,8 +71,9 @@ class last_words {
 #pragma GCC visibility push(default)
 extern "C" {
 
-int tarn_recorder_prctl(int option, word a, word b, word c, word d) noexcept __asm__("prctl");
-int tarn_recorder_prctl(int option, word a, word b, word c, word d) noexcept {
+int tarn_recorder_prctl(int option, kernel_word a, kernel_word b, kernel_word c, kernel_word d) noexcept
+    __asm__("prctl");
+int tarn_recorder_prctl(int option, kernel_word a, kernel_word b, kernel_word c, kernel_word d) noexcept {
   last_words last(silence_of_prctl(option, a));
   filter_mark mark(option == PR_SET_SECCOMP);
   const int result = forward(real.prctl, SYS_prctl, option, a, b, c, d);
@@ -81,9 +82,10 @@ int tarn_recorder_prctl(int option, word a, word b, word c, word d) noexcept {
   return result;
 }
 
-long tarn_recorder_syscall(long number, word a, word b, word c, word d, word e, word f) noexcept
-    __asm__("syscall");
-long tarn_recorder_syscall(long number, word a, word b, word c, word d, word e, word f) noexcept {
+long tarn_recorder_syscall(long number, kernel_word a, kernel_word b, kernel_word c, kernel_word d,
+                           kernel_word e, kernel_word f) noexcept __asm__("syscall");
+long tarn_recorder_syscall(long number, kernel_word a, kernel_word b, kernel_word c, kernel_word d,
+                           kernel_word e, kernel_word f) noexcept {
   const bool by_seccomp =
       number == SYS_seccomp && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER);
   last_words last(silence_of(number, a, b));

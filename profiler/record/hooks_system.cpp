@@ -12,8 +12,8 @@
 #include "os/syscall.hpp"
 #include "profiler/record/forward.hpp"
 #include "profiler/record/origin.hpp"
-#include "profiler/record/real_functions.hpp"
 #include "profiler/record/recorder.hpp"
+#include "profiler/record/symbol_search.hpp"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4

@@ -12,7 +12,7 @@
 #include "os/syscall.hpp"
 #include "profiler/record/call_path.hpp"
 #include "profiler/record/changed_slots.hpp"
-#include "profiler/record/real_functions.hpp"
+#include "profiler/record/symbol_search.hpp"
 
 // Data of dlopen's hook. dlopen searches libraries depending on its return address, so the hook must not change it:
 // it counts the call and jumps to the real function. The increment is not atomic: a lost count does no harm, as the

@@ -13,6 +13,7 @@
 
 #include "profiler/record/call_path.hpp"
 #include "profiler/record/call_timer.hpp"
+#include "profiler/record/early_store.hpp"
 #include "profiler/record/hook_state.hpp"
 #include "profiler/record/session.hpp"
 
@@ -90,15 +91,5 @@ enum class ending_by : std::uint8_t { exit, detach };
 void process_ends(ending_by how);
 // False: the process is a vfork child, which runs in its parent's memory.
 bool is_own_memory();
-
-// ---- the store that serves before the program's malloc is known ----
-void* early_allocate(std::size_t size, std::size_t alignment);
-inline constexpr std::size_t early_bytes = std::size_t{64} << 10;
-extern unsigned char early_store[early_bytes];
-inline bool is_early(const void* block) {
-  return reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(early_store) <
-         early_bytes;
-}
-std::size_t early_size(const void* block);
 
 }  // namespace tarn::profiler::recorder

@@ -27,9 +27,8 @@
 #include <cstdint>
 
 #include <fcntl.h>
-#include <time.h>
 
-#include "base/architecture.hpp"
+#include "profiler/proc/tick_source.hpp"
 
 namespace tarn::profiler {
 
@@ -47,8 +46,6 @@ inline constexpr char socket_prefix[] = "tarn-session-";
 inline constexpr std::size_t path_room = 208;
 
 enum class record_mode : std::uint32_t { full, sample };
-// The processor's counter, or CLOCK_MONOTONIC_RAW in ns.
-enum class tick_source : std::uint32_t { counter, system_clock };
 
 // Blocks of at least this size are always recorded, and their residency is checked when they are freed.
 inline constexpr std::size_t large_block_bytes = std::size_t{64} << 10;
@@ -258,15 +255,6 @@ constexpr std::uint32_t rings_in(std::uint64_t bytes, std::uint32_t ring_words) 
   if (bytes < words_offset) return 0;
   const std::uint64_t rings = (bytes - words_offset) / (std::uint64_t{ring_words} * 8);
   return rings < most_rings ? static_cast<std::uint32_t>(rings) : most_rings;
-}
-
-// ---- time ----
-
-inline std::uint64_t read_ticks(tick_source source) {
-  if (source == tick_source::counter) return arch::counter();
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000000000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 }  // namespace tarn::profiler

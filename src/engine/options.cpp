@@ -17,6 +17,7 @@
 #include "engine/limit_rule.hpp"
 #include "engine/parent_process.hpp"
 #include "engine/profile_switch.hpp"
+#include "engine/slow_calls.hpp"
 #include "os/mutex.hpp"
 #include "os/own_threads/thread.hpp"
 #include "os/report.hpp"
@@ -94,8 +95,8 @@ bool apply_cache_budget(const char* value) {
 }
 
 bool apply_large_cache(const char* value) {
-  std::size_t bytes = 0;
-  if (!parse_bytes(value, bytes)) return false;
+  std::size_t bytes = backing_limits::automatic;
+  if (std::strcmp(value, "auto") != 0 && !parse_bytes(value, bytes)) return false;
   engine::heap.limits().set_most_free(bytes);
   return true;
 }
@@ -150,6 +151,13 @@ bool apply_scopes(const char* value) {
   bool checked = false;
   if (!parse_choice(value, {"unchecked", "checked"}, checked)) return false;
   engine::scopes_checked.store(checked, std::memory_order_relaxed);
+  return true;
+}
+
+bool apply_slow_calls(const char* value) {
+  bool on = false;
+  if (!parse_choice(value, {"off", "on"}, on)) return false;
+  slow_calls::is_on.store(on, std::memory_order_relaxed);
   return true;
 }
 
@@ -254,8 +262,10 @@ constexpr entry table[] = {
      os::ring_background_thread},
     {"cache_budget", "64M", "bytes, with K, M or G",
      "how many bytes all thread caches together may hold before they stop growing", apply_cache_budget, true},
-    {"large_cache", "256M", "bytes, with K, M or G",
-     "how much free memory may stay resident; memory beyond it is returned at once", apply_large_cache, true},
+    {"large_cache", "auto", "auto, or bytes, with K, M or G",
+     "how much free memory may stay resident, and more is returned at once; auto: 256 MiB, or half as much as is in use "
+     "if that is more",
+     apply_large_cache, true},
     {"limit", "auto",
      "SOFT or SOFT,HARD: bytes with K, M or G, percent of the control group's limit, or none; SOFT also auto",
      "from how much memory on caches empty and the program's callbacks run, and how much tarn takes at most; auto: 15/16 "
@@ -293,6 +303,9 @@ constexpr entry table[] = {
      "whether blocks that outlive their scope (tarn/scope.h) become inaccessible, so that their use ends the process "
      "with a message that names the scope",
      apply_scopes, true},
+    {"slow_calls", "off", "on or off",
+     "whether the metrics count by duration the calls of malloc and free that the thread's cache does not serve",
+     apply_slow_calls, true},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics, false},
     {"control", "off", "on, off or a folder's absolute path of at most 88 characters",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The slow paths of free(): what the calling thread's cache does not take at once.
+#include "engine/slow_calls.hpp"
 #include "malloc/allocate.hpp"
 #include "malloc/block.hpp"
 #include "malloc/hardened_block.hpp"
@@ -70,8 +71,10 @@ bool free_object(const pointee& found, void* object) {
 TARN_NOINLINE void deallocate_slow(void* block) {
   if (block == nullptr) return;
   const page_map::entry page = engine::map.find(address_of(block));
-  if (TARN_UNLIKELY(page.size_class() == 0)) return deallocate_unclassed(page, block);
-  deallocate_object(page, block);
+  if (TARN_UNLIKELY(page.size_class() == 0)) {
+    return slow_calls::counted(slow_calls::kind::large_free, [=] { deallocate_unclassed(page, block); });
+  }
+  slow_calls::counted(slow_calls::kind::free, [=] { deallocate_object(page, block); });
 }
 
 TARN_COLD void deallocate_uncached(void* block) {

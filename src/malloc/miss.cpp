@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "engine/allocation_counts.hpp"
+#include "engine/slow_calls.hpp"
 #include "fronts/scopes/scope_bin.hpp"
 #include "malloc/allocate.hpp"
 #include "malloc/hardened_zero.hpp"
@@ -54,7 +55,7 @@ void* take_object(thread_mode mode, unsigned size_class, std::size_t size) {
 
 using large_block::purpose;
 
-TARN_NOINLINE void* allocate_large(std::size_t size, std::size_t alignment, purpose what) {
+TARN_NOINLINE void* take_large(std::size_t size, std::size_t alignment, purpose what) {
   if (TARN_UNLIKELY(engine::local_cache == &engine::no_cache)) engine::attach_thread();
   if (TARN_UNLIKELY(allocation_counts::innermost != nullptr)) allocation_counts::add(size);
   if (TARN_UNLIKELY(engine::is_in_scope())) {
@@ -65,6 +66,11 @@ TARN_NOINLINE void* allocate_large(std::size_t size, std::size_t alignment, purp
   void* const block = take_or_reclaim(size, [=] { return large_block::allocate(size, alignment, what); });
   if (TARN_UNLIKELY(engine::noted_traffic != nullptr)) engine::note_traffic();
   return block != nullptr ? block : out_of_memory();
+}
+
+void* allocate_large(std::size_t size, std::size_t alignment, purpose what) {
+  return slow_calls::counted(slow_calls::kind::large_allocation,
+                             [=] { return take_large(size, alignment, what); });
 }
 
 // Requires: the hardened build. A block of 0 bytes; null: an ordinary one takes its place.
@@ -96,10 +102,14 @@ void* allocate_object(unsigned size_class, std::size_t size) {
 
 // Out of line, as the hits of allocate_slow() would otherwise save and restore registers. Requires: size <=
 // largest_in_class.
-TARN_NOINLINE void* allocate_missed(std::size_t size) {
+TARN_NOINLINE void* take_missed(std::size_t size) {
   void* const block = allocate_object(class_of_size(object_size(size)), size);
   if (TARN_UNLIKELY(engine::noted_traffic != nullptr)) engine::note_traffic();
   return block != nullptr ? block : out_of_memory();
+}
+
+void* allocate_missed(std::size_t size) {
+  return slow_calls::counted(slow_calls::kind::allocation, [=] { return take_missed(size); });
 }
 
 // `block` if it has the alignment. Else it is a run of grains, and an object of a span of the class itself takes its place.

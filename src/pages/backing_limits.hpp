@@ -4,6 +4,7 @@
 // Thread safety: any thread may call any member.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +32,13 @@ class backing_limits {
     return backed > mark_.load(std::memory_order_relaxed);
   }
 
-  // The most bytes of free pages that may stay backed between two periods.
+  // The most bytes of free pages that may stay backed between two periods; `automatic`: grows with the bytes in use.
+  static constexpr std::size_t automatic = ~std::size_t{0};
   void set_most_free(std::size_t bytes) { most_free_.store(bytes, std::memory_order_relaxed); }
-  [[nodiscard]] std::size_t most_free() const { return most_free_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t most_free(std::size_t in_use) const {
+    const std::size_t most = most_free_.load(std::memory_order_relaxed);
+    return most != automatic ? most : std::max(least_automatic, in_use / automatic_divisor);
+  }
   // After a refusal of the system to take `free` bytes back: tried again only with twice as many. 0: it took some.
   void note_kept_free(std::size_t bytes) { kept_free_.store(bytes, std::memory_order_relaxed); }
   [[nodiscard]] bool may_try(std::size_t free) const {
@@ -41,10 +46,14 @@ class backing_limits {
   }
 
  private:
+  static constexpr std::size_t least_automatic = 256 * mib;
+  // Large blocks of random lengths up to 8 MiB, freed and allocated in turn, have half of their bytes free beside them.
+  static constexpr std::size_t automatic_divisor = 2;
+
   std::atomic<std::size_t> most_{none};
   std::atomic<std::size_t> mark_{first_mark};
   std::atomic<std::uint32_t> refusals_{0};
-  std::atomic<std::size_t> most_free_{256 * mib};
+  std::atomic<std::size_t> most_free_{automatic};
   std::atomic<std::size_t> kept_free_{0};
 };
 

@@ -355,7 +355,7 @@ span* page_heap::allocate_within_limit(std::size_t pages, std::size_t alignment,
 }
 
 void page_heap::deallocate(span* s, page_backing backing) {
-  const std::size_t limit = limits_.most_free();
+  const std::size_t limit = limits_.most_free(in_use_bytes());
   if (backing != page_backing::clean && is_whole(s) && s->bytes() > std::max(limit, longest_marked)) {
     purge_whole_soon(s);
   } else {

@@ -119,7 +119,7 @@ MEANINGS = {
     "the limit of one run": ("--timeout", "SECONDS"), "time between rows": ("--interval", "SECONDS"),
     "time between updates of the file": ("--checkpoint", "SECONDS"), "the random order": ("--seed", "N"),
     # what is measured
-    "a further allocator": ("--malloc", "NAME=LIBRARY"), "only these": ("--only", "NAME,..."), "memory touched before": ("--touch", "MIB"),
+    "a further allocator": ("--malloc", "NAME=LIBRARY"), "only these": ("--only", "NAME,..."), "memory touched before": ("--touch", "MIB"), "single calls": ("--tail", ""),
     "page faults live": ("--watch", ""), "the plan": ("--plan", "FILE"), "one piece of advice": ("--number", "N"),
     "the result is not stored": ("--no-keep", ""),
     "a foreign file is trusted": ("--trust-file", ""),

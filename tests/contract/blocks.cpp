@@ -338,7 +338,7 @@ void expect_freed(size_t size, size_t times) {
 void blocks_of_no_bytes_are_distinct() {
   expect_distinct(f.givers);
   expect_distinct(f.givers.first(1));
-  expect_freed(16, 800'000);
+  expect_freed(64, 200'000);
   expect_freed(1000, 30'000);
   expect_freed(100 * kib, 1000);
   expect_freed(8 * mib, 20);

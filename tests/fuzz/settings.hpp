@@ -19,7 +19,7 @@ namespace tarn::fuzz {
 inline void set_known_option(input& in) {
   static constexpr const char* settings[][2] = {
       {"decay_ms", "0"},       {"decay_ms", "1000"},  {"decay_ms", "-1"},      {"cache_budget", "0"},
-      {"cache_budget", "64M"}, {"large_cache", "0"},  {"large_cache", "256M"}, {"huge_pages", "never"},
+      {"cache_budget", "64M"}, {"large_cache", "0"},  {"large_cache", "auto"}, {"huge_pages", "never"},
       {"huge_pages", "auto"},  {"background", "off"}, {"background", "on"},    {"guarded", "1"},
       {"guarded", "50"},       {"guarded", "off"},    {"cpu_caches", "on"},    {"cpu_caches", "off"},
       {"guarded", "none"},     {"no_option", "1"},    {"profile", "300"},      {"profile", "off"},

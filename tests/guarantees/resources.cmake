@@ -35,4 +35,5 @@ tarn_guarantee(38_many_free_spans SERIAL)
 tarn_guarantee(38_heap_once_large SERIAL)
 # Without huge pages, which the system would fill within malloc.
 tarn_guarantee(54_bounded_calls SERIAL ENVIRONMENT TARN_BACKGROUND=on TARN_HUGE_PAGES=never)
+tarn_guarantee(54_rare_long_calls SERIAL LONG)
 tarn_guarantee(39_untouched_blocks SERIAL ENVIRONMENT TARN_BACKGROUND=off)

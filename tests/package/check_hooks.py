@@ -3,7 +3,7 @@
 """Checks what the code that runs inside hooks of malloc takes from libc: nothing that could wait for a lock, or allocate. The
 list, with the reason for each function, is that of docs/design/0010-recording.md; the two must agree.
 
-Usage: check_hooks.py NOTE --recorder LIBRARY --apply LIBRARY --sampling OBJECT…
+Usage: check_hooks.py NOTE --recorder LIBRARY --apply LIBRARY --tail LIBRARY --sampling OBJECT…
 """
 
 import argparse
@@ -21,6 +21,9 @@ IN_HOOKS = {
         memcpy memset memcmp memchr strlen strrchr pthread_self getauxval __errno_location __libc_stack_end tarn_malloc tarn_calloc
         tarn_memalign tarn_aligned_alloc tarn_posix_memalign tarn_valloc tarn_pvalloc tarn_pool_of tarn_pool_allocate_slow
         tarn_pool_deallocate_slow tarn_buffer_pool_of tarn_buffer_get tarn_buffer_give_back""",
+    "tail": """
+        memcpy memmove memset strcmp strncmp getpagesize clock_gettime __errno_location environ __environ pthread_setspecific
+        __rseq_offset __rseq_size""",
     # Beside the engine's other folders, whose imports check_libraries.py lists.
     "sampling": "memchr memcpy memmove memset memcmp strlen getauxval",
 }
@@ -32,6 +35,7 @@ OUTSIDE = {
     "apply": """
         dlsym dl_iterate_phdr getenv open close read write fstat mmap munmap readlink abort tarn_pool_shared tarn_pool_get_stats
         tarn_buffer_pool_create tarn_buffer_get_stats""",
+    "tail": "dlsym dlopen dl_iterate_phdr gnu_get_libc_version pthread_key_create __register_atfork abort",
     "sampling": "",
 }
 # What the linker and the compiler add.
@@ -59,11 +63,12 @@ def main():
     parser.add_argument("note")
     parser.add_argument("--recorder", required=True)
     parser.add_argument("--apply", required=True)
+    parser.add_argument("--tail", required=True)
     parser.add_argument("--sampling", nargs="+", required=True)
     arguments = parser.parse_args()
     with open(arguments.note, encoding="utf-8") as file:
         note = file.read()
-    parts = {"recorder": [arguments.recorder], "apply": [arguments.apply], "sampling": arguments.sampling}
+    parts = {"recorder": [arguments.recorder], "apply": [arguments.apply], "tail": [arguments.tail], "sampling": arguments.sampling}
     problems = [problem for part, files in parts.items() for problem in problems_of(part, files, note)]
     print("\n".join(problems) if problems else "hooks take from libc only what neither waits nor allocates")
     return 1 if problems else 0

@@ -58,6 +58,8 @@ rm -f of_true.prof
 # A plan with a pool makes tarn run --plan preload libtarn_apply.so.
 printf '{"tarn_plan": 1, "sites": [{"use": "pool", "size": 64, "frames": [{"module": "/bin/true", "offset": "0x1"}]}]}' >plan.json
 "$prefix/bin/tarn" run --plan plan.json -- true
+# The library that times single calls is there too.
+"$prefix/bin/tarn" compare --tail -r 1 -w 0 --touch 0 --only tarn -- true >/dev/null 2>tail.log || { cat tail.log; exit 1; }
 
 libraries=$(dirname "$(find "$prefix" -name libtarn.so)")
 "$cxx" -std=c++20 -static -I"$prefix/include" "$here/consumer/consumer.cpp" -o "$scratch/with_nothing_shared" \

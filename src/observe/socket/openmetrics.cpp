@@ -9,6 +9,7 @@
 #include "background/decay.hpp"
 #include "engine/engine.hpp"
 #include "engine/front.hpp"
+#include "engine/slow_calls.hpp"
 #include "observe/statistics.hpp"
 #include "os/memory.hpp"
 
@@ -16,7 +17,7 @@ namespace tarn::control_socket {
 namespace {
 
 // Groups that belong to no front. A part of the engine adds its own here.
-constexpr const metric_group* groups[] = {&statistics::metrics, &process_metrics};
+constexpr const metric_group* groups[] = {&statistics::metrics, &process_metrics, &slow_calls::metrics};
 
 struct member {
   static constexpr std::size_t longest_name = 160;

@@ -37,10 +37,10 @@ std::string value_of(const std::string& name) {
 
 TEST(options, the_table_is_complete_and_ends) {
   const auto options = all_options();
-  EXPECT_EQ(options.size(), 15U);
-  for (const char* name :
-       {"decay_ms", "cache_budget", "large_cache", "limit", "huge_pages", "background", "cpu_caches",
-        "deep_binding", "guarded", "profile", "profile_file", "black_box", "scopes", "stats", "control"}) {
+  EXPECT_EQ(options.size(), 16U);
+  for (const char* name : {"decay_ms", "cache_budget", "large_cache", "limit", "huge_pages", "background",
+                           "cpu_caches", "deep_binding", "guarded", "profile", "profile_file", "black_box",
+                           "scopes", "slow_calls", "stats", "control"}) {
     ASSERT_EQ(options.count(name), 1U) << name;
     EXPECT_NE(std::string(options.at(name).meaning), "");
     EXPECT_NE(std::string(options.at(name).accepts), "");
@@ -60,16 +60,17 @@ TEST(options, every_default_is_a_valid_value) {
 TEST(options, good_values) {
   restore_options restore;
   const std::pair<const char*, const char*> good[] = {
-      {"decay_ms", "0"},          {"decay_ms", "-1"},       {"decay_ms", "86400000"},
-      {"cache_budget", "0"},      {"cache_budget", "512K"}, {"cache_budget", "1048576"},
-      {"cache_budget", "3g"},     {"large_cache", "64m"},   {"large_cache", "1k"},
-      {"huge_pages", "always"},   {"huge_pages", "never"},  {"huge_pages", "auto"},
-      {"background", "off"},      {"background", "on"},     {"background", "auto"},
-      {"cpu_caches", "off"},      {"cpu_caches", "on"},     {"cpu_caches", "auto"},
-      {"deep_binding", "on"},     {"deep_binding", "off"},  {"stats", "stderr"},
-      {"stats", "/tmp/file.txt"}, {"stats", "off"},         {"limit", "none"},
-      {"limit", "90%"},           {"limit", "512m,1G"},     {"limit", "auto,95%"},
-      {"limit", "none,100%"},     {"limit", "1G,90%"},      {"limit", "auto,none"},
+      {"decay_ms", "0"},       {"decay_ms", "-1"},         {"decay_ms", "86400000"},
+      {"cache_budget", "0"},   {"cache_budget", "512K"},   {"cache_budget", "1048576"},
+      {"cache_budget", "3g"},  {"large_cache", "64m"},     {"large_cache", "1k"},
+      {"large_cache", "auto"}, {"huge_pages", "always"},   {"huge_pages", "never"},
+      {"huge_pages", "auto"},  {"background", "off"},      {"background", "on"},
+      {"background", "auto"},  {"cpu_caches", "off"},      {"cpu_caches", "on"},
+      {"cpu_caches", "auto"},  {"deep_binding", "on"},     {"deep_binding", "off"},
+      {"stats", "stderr"},     {"stats", "/tmp/file.txt"}, {"stats", "off"},
+      {"limit", "none"},       {"limit", "90%"},           {"limit", "512m,1G"},
+      {"limit", "auto,95%"},   {"limit", "none,100%"},     {"limit", "1G,90%"},
+      {"limit", "auto,none"},
   };
   for (const auto& [name, value] : good) {
     EXPECT_EQ(tarn_set_option(name, value), 0) << name << "=" << value;
@@ -201,7 +202,7 @@ TEST(options, an_unknown_name_in_the_environment_is_reported_with_those_there_ar
       text.find(
           "tarn: TARN_DECAY is not an option and is ignored; the options are TARN_DECAY_MS, "
           "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_LIMIT, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_CPU_CACHES, TARN_DEEP_BINDING, TARN_GUARDED, "
-          "TARN_PROFILE, TARN_PROFILE_FILE, TARN_BLACK_BOX, TARN_SCOPES, TARN_STATS, TARN_CONTROL\n"),
+          "TARN_PROFILE, TARN_PROFILE_FILE, TARN_BLACK_BOX, TARN_SCOPES, TARN_SLOW_CALLS, TARN_STATS, TARN_CONTROL\n"),
       std::string::npos)
       << text;
   EXPECT_NE(text.find("tarn: TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE is not an option"),

@@ -162,7 +162,7 @@ TEST(api, an_option_set_is_told_and_whose_doing_it_was) {
   EXPECT_EQ(errno, untouched);
   const tarn_option option = named("large_cache");
   EXPECT_STREQ(option.value, "12M");
-  EXPECT_STREQ(option.standard, "256M");
+  EXPECT_STREQ(option.standard, "auto");
   EXPECT_STREQ(option.source, "program");
 }
 

@@ -98,6 +98,15 @@ TEST_F(page_heap_return_test, free_pages_beyond_the_limit_go_back_at_once) {
   EXPECT_NE(heap_.stats().returned, 0U);
 }
 
+TEST_F(page_heap_return_test, by_itself_the_limit_grows_with_what_is_in_use) {
+  const backing_limits& limits = heap_.limits();
+  EXPECT_EQ(limits.most_free(0), 256 * mib);
+  EXPECT_EQ(limits.most_free(512 * mib), 256 * mib);
+  EXPECT_EQ(limits.most_free(2 * gib), gib);
+  heap_.limits().set_most_free(mib);
+  EXPECT_EQ(limits.most_free(2 * gib), mib) << "a limit that was set is kept";
+}
+
 TEST_F(page_heap_return_test, given_back_memory_is_the_systems_at_once) {
   // Longer than one slice, and not a multiple of it.
   span* const s = take(40 * mib / page_size + 3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Conversion between the recorder's ticks and nanoseconds.
-#include "profiler/collect/ticks.hpp"
+#include "profiler/proc/ticks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -40,6 +40,14 @@ TEST(ticks, what_is_read_now_is_now) {
   // Both clocks have run for 20 ms; their ratio is known to within a part in 10,000.
   EXPECT_GE(read + 10000, before);
   EXPECT_LE(read, after + 10000);
+}
+
+TEST(ticks, a_step_is_short) {
+  for (const tick_source source : {tick_source::system_clock, best_tick_source()}) {
+    const tick_clock clock(source);
+    EXPECT_GT(step_of_ticks(source), 0U);
+    EXPECT_LT(clock.duration_ns(step_of_ticks(source)), 5000);
+  }
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "profiler/collect/ticks.hpp"
+#include "profiler/proc/ticks.hpp"
 
 #include <time.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "base/architecture.hpp"
 
@@ -44,6 +46,18 @@ tick_source best_tick_source() {
     }
   }
   return tick_source::system_clock;
+}
+
+std::uint64_t step_of_ticks(tick_source source) {
+  constexpr std::size_t wanted = 1000;
+  std::vector<std::uint64_t> steps;
+  for (std::uint64_t before = read_ticks(source); steps.size() < wanted;) {
+    const std::uint64_t now = read_ticks(source);
+    if (now != before) steps.push_back(now - before);
+    before = now;
+  }
+  std::nth_element(steps.begin(), steps.begin() + wanted / 2, steps.end());
+  return steps[wanted / 2];
 }
 
 tick_clock::tick_clock(tick_source source) : source_(source), shift_(clock_shift) {

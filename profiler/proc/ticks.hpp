@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "profiler/record/session.hpp"
+#include "profiler/proc/tick_source.hpp"
 
 namespace tarn::profiler {
 
@@ -17,6 +17,9 @@ std::uint64_t thread_clock_ns();
 
 // The processor's counter if the kernel itself relies on it; otherwise CLOCK_MONOTONIC_RAW.
 tick_source best_tick_source();
+// By how many ticks a reading differs from the one before, unless they are equal; the median. The counter of some processors
+// advances in steps of many ticks.
+std::uint64_t step_of_ticks(tick_source source);
 
 // Measures the ratio of the two clocks by learn(): the longer since construction, the more exact. The constructor
 // busy-waits for 20 ms for a first ratio. Not thread-safe.

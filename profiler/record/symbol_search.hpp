@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// real_functions: the program's own functions, which the hooks stand in front of. Thread safety: any thread.
+// symbol_search: where the program's symbols are, behind this library's hooks. Takes the dynamic linker's lock. Thread safety:
+// any thread.
 #pragma once
 
 #include <cstdint>
 
 namespace tarn::profiler::recorder {
 
-// Whether the recorder was preloaded, so that the program's symbols are bound to the hooks. False: it was loaded
+// Whether this library was preloaded, so that the program's symbols are bound to the hooks. False: it was loaded
 // into a running process.
 bool is_preloaded();
 
@@ -16,7 +17,7 @@ void* find_next(const char* name);
 // The function of this name that a library of the program would call; 0: there is none.
 std::uintptr_t find_first(const char* name);
 
-// Whether the address lies in the recorder, or in libstdc++.
+// Whether the address lies in this library, or in libstdc++.
 bool is_recorders(std::uintptr_t address);
 bool is_of_libstdcxx(std::uintptr_t address);
 

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// kernel_watch: whether the calling thread took page faults between two points, waited, or lost its processor. Each thread has
+// its own.
+//
+// The kernel writes a record of each page fault and each switch of the thread into a ring that the thread maps: while nothing
+// has happened, the question costs a load. Where it refuses such events, the thread's counters are read before and after
+// (getrusage): two system calls, outside of what is timed.
+//
+// By a ring, memory that malloc has the kernel populate (MADV_POPULATE_WRITE) is no fault; by getrusage it is.
+#pragma once
+
+#include <linux/perf_event.h>
+
+#include <cstdint>
+
+namespace tarn::profiler::tail {
+
+struct kernel_events {
+  bool faulted = false;
+  bool waited = false;     // the thread gave up its processor
+  bool preempted = false;  // the kernel took it
+};
+
+class kernel_watch {
+ public:
+  // Makes the events of the calling thread. Returns 0, or why getrusage serves instead (errno). No descriptor stays open.
+  int open();
+  void close();
+
+  void begin() {
+    if (__builtin_expect(ring_ == nullptr, 0) != 0) return begin_by_usage();
+    // relaxed, as in end(): the kernel writes it on this thread
+    begin_ = __atomic_load_n(&ring_->data_head, __ATOMIC_RELAXED);
+    // What was written before is not read: the whole ring is free.
+    __atomic_store_n(&ring_->data_tail, begin_, __ATOMIC_RELAXED);
+  }
+
+  kernel_events end() const {
+    if (__builtin_expect(ring_ == nullptr, 0) != 0) return end_by_usage();
+    const std::uint64_t head = __atomic_load_n(&ring_->data_head, __ATOMIC_RELAXED);
+    return __builtin_expect(head == begin_, 1) != 0 ? kernel_events() : read_records(head);
+  }
+
+ private:
+  struct counters {
+    long faults;
+    long waits;
+    long preemptions;
+  };
+  static counters read_usage();
+  void begin_by_usage();
+  kernel_events end_by_usage() const;
+  kernel_events read_records(std::uint64_t head) const;
+
+  perf_event_mmap_page* ring_ = nullptr;
+  std::uint64_t begin_ = 0;
+  counters before_ = {};
+};
+
+}  // namespace tarn::profiler::tail
