@@ -20,6 +20,7 @@ class memory_group {
               make(":memory:/", "/sys/fs/cgroup/memory", "memory.limit_in_bytes",
                    "memory.memsw.limit_in_bytes", limit, nullptr);
   }
+  static constexpr std::size_t unlimited = ~std::size_t{0};
   ~memory_group() {
     if (exists_) rmdir(folder_);
   }
@@ -33,9 +34,19 @@ class memory_group {
     std::snprintf(pid, sizeof pid, "%d", getpid());
     return write_file("cgroup.procs", pid);
   }
-  [[nodiscard]] const char* version() const {
-    return std::strstr(folder_, "/memory/") != nullptr ? "v1" : "v2";
+  // Changes the limit. False: the system refuses.
+  [[nodiscard]] bool set_limit(std::size_t limit) const {
+    char bytes[32];
+    std::snprintf(bytes, sizeof bytes, "%zu", limit);
+    const char* const text = limit != unlimited ? bytes : is_second() ? "max" : "-1";
+    if (is_second()) return write_file("memory.max", text);
+    // That with swap is never the lower one, so it goes up first, and down last.
+    const bool rises = write_file("memory.memsw.limit_in_bytes", text);
+    const bool done = write_file("memory.limit_in_bytes", text);
+    if (!rises) static_cast<void>(write_file("memory.memsw.limit_in_bytes", text));
+    return done;
   }
+  [[nodiscard]] const char* version() const { return is_second() ? "v2" : "v1"; }
   // The most that was used, in bytes; 0: the system does not tell.
   [[nodiscard]] std::size_t peak() const {
     std::size_t bytes = read_number("memory.peak");
@@ -43,6 +54,7 @@ class memory_group {
   }
 
  private:
+  [[nodiscard]] bool is_second() const { return std::strstr(folder_, "/memory/") == nullptr; }
   bool make(const char* own_line, const char* mounted, const char* limit_file, const char* swap_file,
             std::size_t limit, const char* swap) {
     char own[1024];

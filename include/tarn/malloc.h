@@ -74,8 +74,9 @@ TARN_API size_t tarn_good_size(size_t size) TARN_NOEXCEPT;
 /* Gives idle memory back to the system now: the calling thread's cache, the full magazines that
  * other threads have handed over, and all free pages except `keep` bytes of them; if `keep` is 0, also
  * pages between live blocks on which all blocks are free. Returns the bytes given back. If `keep` is 0,
- * pages that the background thread is purging at that moment follow soon after. Cost: a system call per
- * free range; not for hot paths. */
+ * pages that the background thread is purging at that moment follow soon after. A server that forks workers
+ * calls it once before: else each of them gives back what was free, and copies pages for that. Cost: a system
+ * call per free range; not for hot paths. */
 TARN_API size_t tarn_trim(size_t keep) TARN_NOEXCEPT;
 
 /* ---- the limit ---------------------------------------------------------------------------------

@@ -24,8 +24,11 @@ constexpr std::uint64_t margin_divisor = 32;
 // The heap grows by at least this part of the soft limit between two looks, and at least by least_step.
 constexpr std::uint64_t step_divisor = 256;
 constexpr std::uint64_t least_step = 256 * kib;
-// Without a limit, somebody must have looked when the heap has doubled, or has grown by this much.
+// Without a limit, somebody must have looked when the heap has grown by half, or by this much.
 constexpr std::uint64_t first_look = 16 * mib;
+// With one, when it has grown by this part of it, or by twice first_look, however much room there was: the limit may be
+// lowered at any time.
+constexpr std::uint64_t longest_step_divisor = 16;
 // Of the budget of caches above the soft limit.
 constexpr unsigned cache_halvings = 4;
 constexpr std::int64_t longest_wait_ms = 20;
@@ -51,9 +54,10 @@ std::uint64_t bytes_of(const bound& b, std::uint64_t group) {
 
 // By how much the heap may grow until somebody must have looked.
 std::uint64_t growth_before_look(const verdict& v, std::uint64_t own) {
-  if (v.soft == os::unlimited) return std::max(own, first_look);
+  if (v.soft == os::unlimited) return std::max(own / 2, first_look);
   const std::uint64_t room = v.soft > v.used ? v.soft - v.used : 0;
-  return std::max({room / 2, v.soft / step_divisor, least_step});
+  const std::uint64_t longest_step = std::max(v.soft / longest_step_divisor, 2 * first_look);
+  return std::max({std::min(room / 2, longest_step), v.soft / step_divisor, least_step});
 }
 
 void ring_fronts() {

@@ -38,6 +38,7 @@ bool reclaim_tries::goes_on() {
   const std::size_t before = heap.frees();
   refused_.wait();
   if (!is_brief_) {
+    central_tier.depots().use_inherited();
     reclaim();
     return true;
   }

@@ -35,6 +35,7 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
   dense_ += end - std::max(start, handed_out_);
   handed_out_ = end;
   if (end <= prepared_) return plan;
+  heap_bytes -= std::min(inherited_, heap_bytes);
 
   if (wants_huge(std::min(heap_bytes, 2 * dense_))) {
     const std::size_t ahead = std::min(heap_bytes / 8, huge_most);
@@ -69,6 +70,19 @@ void first_touch::withhold_locked(std::uintptr_t start, std::uintptr_t end) {
   for (std::uintptr_t* const bound : {&prepared_, &end_, &handed_out_, &populated_end_, &huge_end_}) {
     *bound = std::min(*bound, start);
   }
+}
+
+void first_touch::begin_child_locked(std::size_t heap_bytes) {
+  inherited_ = heap_bytes;
+  if (mode_.load(std::memory_order_relaxed) == huge_pages::always) return;
+  const std::uintptr_t first = align_up(handed_out_, os::system_page_size());
+  const std::uintptr_t last = everywhere() ? end_ : huge_end_;
+  if (first < last) {
+    os::advise_no_huge(reinterpret_cast<void*>(first), last - first);
+    if (everywhere()) opted_out_locked(first, last - first);
+  }
+  huge_end_ = std::min(huge_end_, handed_out_);
+  prepared_ = std::max(handed_out_, std::min(prepared_, populated_end_));
 }
 
 touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std::uintptr_t fresh,

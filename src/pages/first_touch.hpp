@@ -26,6 +26,8 @@
 // Some systems give huge pages unasked (`everywhere`): 2 MiB then back the first byte written, and small programs would
 // be mostly empty pages. So what a heap below `huge_from` reserves is opted out, and the rules above hold on such a
 // system, too; only large blocks there get what the system gives them, from the first one on.
+// A forked child shares its parent's pages. What it has inherited does not count as its heap, and no huge pages are requested
+// ahead of the frontier any more: the first small block that it takes from fresh memory would back 2 MiB of its own.
 // Whether huge pages are cheap depends on the system's free memory: the host of a virtual machine may have taken the
 // large free ranges away, and touching a huge page then costs far more than touching its pages one by one. So the first
 // fresh huge page of each timed plan is touched at once. If that is slow, the rest of the plan and all plans within
@@ -100,6 +102,13 @@ class first_touch {
   // reservation is prepared any more.
   void withhold_locked(std::uintptr_t start, std::uintptr_t end);
 
+  // Whether the process is a forked child that has hardly grown itself.
+  [[nodiscard]] bool is_young_child(std::size_t heap_bytes) const {
+    return inherited_ != 0 && heap_bytes < inherited_ + huge_from;
+  }
+  // In a forked child, whose heap has `heap_bytes` bytes in use. Makes a system call.
+  void begin_child_locked(std::size_t heap_bytes);
+
   // Which fresh spans the program will fill.
   fill_evidence& evidence() { return evidence_; }
 
@@ -165,6 +174,7 @@ class first_touch {
   std::atomic<std::int64_t> paused_until_{0};
   std::atomic<std::int64_t> next_look_{0};
   std::atomic<std::int64_t> filled_until_{0};
+  std::size_t inherited_ = 0;    // bytes of the heap that were in use when the process was forked
   std::size_t dense_ = 0;        // bytes handed out at the frontier so far
   std::size_t left_behind_ = 0;  // bytes prepared that the frontier skipped or left in an older reservation
   std::atomic<bool> everywhere_{false};

@@ -98,15 +98,18 @@ void metadata_pool::deallocate(void* structure) {
 
 bool metadata_pool::has_work() {
   os::lock_guard guard(lock_);
-  return has_returns_ && loose_count_ * bytes_ >= least_idle_bytes;
+  return has_returns_ && (loose_count_ - std::min(inherited_, loose_count_)) * bytes_ >= least_idle_bytes;
 }
 
 // Takes all loose structures, if most of them were free all through the period. Returns their number.
 std::size_t metadata_pool::hold_idle() {
   os::lock_guard guard(lock_);
   const std::size_t idle = std::exchange(lowest_, loose_count_);
-  if (aging_ != nullptr || !has_returns_ || idle * bytes_ < least_idle_bytes || idle < loose_count_ / 2)
+  inherited_ = std::min(inherited_, idle);
+  if (aging_ != nullptr || !has_returns_ || (idle - inherited_) * bytes_ < least_idle_bytes ||
+      idle < loose_count_ / 2)
     return 0;
+  inherited_ = 0;
   aging_ = __builtin_thread_pointer();
   has_returns_ = false;
   held_ = std::exchange(loose_, nullptr);
@@ -198,6 +201,7 @@ void metadata_pool::age(metadata_arena& arena) {
 void metadata_pool::forget_holds() {
   os::lock_guard guard(lock_);
   if (aging_ != nullptr && aging_ != __builtin_thread_pointer()) end_aging_locked();
+  inherited_ = lowest_ = loose_count_;
 }
 
 void metadata_pool::validate_locked() const {

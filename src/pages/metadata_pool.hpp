@@ -11,6 +11,9 @@
 // gone back, so that all of it reads as zeros. Code that follows a stale pointer to a structure must bear both: zeros must
 // mean a structure that belongs to nobody.
 //
+// age() links anew what it does not give back, which would copy all pages with loose structures in a forked child. So a child
+// leaves what it has inherited alone until it has as many loose structures beyond that as it takes to age any.
+//
 // Thread safety: any thread; the lock is not held across a system call.
 // Invariants (validate_locked()): loose_count_ is the length of loose_; lowest_ <= loose_count_; no run is empty.
 #pragma once
@@ -81,7 +84,9 @@ class metadata_pool {
   run* runs_ TARN_GUARDED_BY(lock_) = nullptr;
   run* spare_runs_ TARN_GUARDED_BY(lock_) = nullptr;  // not in use
   std::size_t loose_count_ TARN_GUARDED_BY(lock_) = 0;
-  std::size_t lowest_ TARN_GUARDED_BY(lock_) = 0;    // loose_count_ since the last period
+  std::size_t lowest_ TARN_GUARDED_BY(lock_) = 0;  // loose_count_ since the last period
+  std::size_t inherited_ TARN_GUARDED_BY(lock_) =
+      0;  // of loose_count_, at the fork; 0: since then age() took all
   std::size_t obtained_ TARN_GUARDED_BY(lock_) = 0;  // from the arena
   // Something has come back since age() last looked at all.
   bool has_returns_ TARN_GUARDED_BY(lock_) = false;

@@ -199,8 +199,12 @@ span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source fr
   span* s = roomy ? free_.longest(free_spans::half::dirty)
                   : free_.best_fit(free_spans::half::dirty, with_room, least_dirty, most_looks);
   if (roomy && s != nullptr && s->pages < with_room) return nullptr;
-  if (s == nullptr && from == source::any)
-    s = free_.best_fit(free_spans::half::clean, with_room, 0, most_looks);
+  if (s == nullptr && from == source::any) {
+    // The structures and the page map's entries of many short spans lie on as many pages, which a child would copy.
+    if (TARN_UNLIKELY(touch_.is_young_child(in_use_bytes()))) s = free_.longest(free_spans::half::clean);
+    if (s == nullptr || s->pages < with_room)
+      s = free_.best_fit(free_spans::half::clean, with_room, 0, most_looks);
+  }
   const std::uintptr_t aligned = s != nullptr ? place_in(s, place, alignment, least_dirty, how) : 0;
   if (aligned == 0) return nullptr;
   remove_locked(s);

@@ -399,6 +399,7 @@ void page_heap::after_fork_in_child() {
   owed_.store(0, std::memory_order_relaxed);
   transit_.set_lost(false);
   has_idle_memory_.store(true, std::memory_order_relaxed);
+  touch_.begin_child_locked(in_use_bytes());
 }
 
 // Writes no part of a structure that an interrupted section may be changing, except the count: if the section was just

@@ -7,6 +7,7 @@
 // Invariants (validate()): count_ is the length of spare_; lowest_.lowest() <= count_.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -55,8 +56,12 @@ class span_supply {
     return s;
   }
 
-  // Ends a period of decay: how many structures nobody has needed in it.
-  std::uint32_t end_period() { return lowest_.end_period(count_); }
+  // Ends a period of decay: how many structures nobody has needed in it, without those that a forked child has inherited.
+  std::uint32_t end_period() {
+    const std::uint32_t idle = lowest_.end_period(count_);
+    inherited_ = std::min(inherited_, idle);
+    return idle - inherited_;
+  }
   // Gives up some of `idle` structures, and returns how many of these are left; 0: no more can be given up.
   std::uint32_t give_up(std::uint32_t idle) {
     constexpr std::uint32_t at_once = 256;  // with the lock held
@@ -66,13 +71,17 @@ class span_supply {
     }
     return idle > group && count_ > group ? idle : 0;
   }
-  [[nodiscard]] bool has_many() const { return count_ > 512; }
+  [[nodiscard]] bool has_many() const { return count_ > 512 + inherited_; }
   // The same questions of what was given up.
   [[nodiscard]] bool has_returns() { return store_.has_work(); }
   void give_memory_back(metadata_arena& metadata) { store_.age(metadata); }
 
-  // In a forked child: what another thread was giving back is here as it was.
-  void forget_holds() { store_.forget_holds(); }
+  // In a forked child: what another thread was giving back is here as it was, and what is here stays (metadata_pool.hpp).
+  void forget_holds() {
+    inherited_ = count_;
+    lowest_.end_period(count_);
+    store_.forget_holds();
+  }
   os::mutex& store_lock() { return store_.lock(); }
 
   void validate() const {
@@ -87,6 +96,7 @@ class span_supply {
 
   span* spare_ = nullptr;  // linked by next
   std::uint32_t count_ = 0;
+  std::uint32_t inherited_ = 0;
   low_mark lowest_;
   metadata_pool store_{sizeof(span), alignof(span)};
 };

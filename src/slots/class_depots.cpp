@@ -42,7 +42,12 @@ void class_depots::after_fork_in_child(int parent) {
   for (unsigned c = 1; c < size_classes::all; ++c) {
     for_each(c, [&](slot_depot& d) TARN_NOT_ANALYZED {
       d.inherited = parent != 0 ? static_cast<std::uint32_t>(d.spans.free_slots()) : 0;
-      if (d.inherited != 0) review(d, c);
+      if (d.inherited == 0) {
+        d.spans.use_all();
+        return;
+      }
+      d.spans.set_aside();
+      review(d, c);
     });
   }
 }
@@ -50,11 +55,16 @@ void class_depots::after_fork_in_child(int parent) {
 void class_depots::look_for_parent() {
   const int parent = parent_.load(std::memory_order_relaxed);
   if (TARN_LIKELY(parent == 0) || os::is_filtered() || os::system_call(SYS_getppid) == parent) return;
-  parent_.store(0, std::memory_order_relaxed);
+  use_inherited();
+}
+
+void class_depots::use_inherited() {
+  if (TARN_LIKELY(parent_.exchange(0, std::memory_order_relaxed) == 0)) return;
   for (unsigned c = 1; c < size_classes::all; ++c) {
     for_each(c, [](slot_depot& d) {
       os::lock_guard guard(d.lock, d);
       d.inherited = 0;
+      d.spans.use_all();
     });
   }
 }

@@ -70,6 +70,8 @@ class class_depots {
   void after_fork_in_child(int parent);
   // Ends a period of decay: what a child has inherited is its own when its parent has ended.
   void look_for_parent();
+  // From now on it takes slots from all spans, also from those that it has inherited: there is no other memory.
+  void use_inherited();
   // A thread of this home takes from the depot, which is that of home 0.
   void note_taker(slot_depot& d, unsigned size_class, unsigned home) TARN_REQUIRES(d.lock);
 

@@ -105,8 +105,9 @@ class alignas(separation) slot_depot {
 
   // Set while spans of the class may be divided into grains (grains.hpp).
   bool sparse TARN_GUARDED_BY(lock) = false;
-  // Of the free slots, those that a forked child has had since the fork, while its parent lives. To divide their spans, or to
-  // drop their pages, would save no memory, which is shared with the parent, and each write to their structures copies a page.
+  // Of the free slots, those that a forked child has had since the fork, while its parent lives: they are set aside
+  // (slot_spans.hpp). To take them, to divide their spans, or to drop their pages would save no memory, which is shared with the
+  // parent, and each write to them or to their structures copies a page.
   std::uint32_t inherited TARN_GUARDED_BY(lock) = 0;
 
   // Of the slots in spans that are not spare, the bytes of those that are free, and of the others, as of the last
@@ -223,11 +224,12 @@ class alignas(separation) slot_depot {
     note_counts(slot_size);
     const std::size_t free = spans.free_slots();
     free_low.note(static_cast<std::uint32_t>(free));
-    const std::size_t idle = free * 8 > spans.slots() ? free * slot_size : 0;
+    inherited = static_cast<std::uint32_t>(std::min<std::size_t>(inherited, free));
+    const std::size_t own = free - inherited;
+    const std::size_t idle = own * 8 > spans.slots() ? own * slot_size : 0;
     const std::size_t unneeded =
         one_of_several ? std::min(idle, idle_slots.load(std::memory_order_relaxed) * slot_size) : idle;
-    inherited = static_cast<std::uint32_t>(std::min<std::size_t>(inherited, free));
-    sparse = free * 2 >= spans.slots() && unneeded > sparse_from + inherited * slot_size;
+    sparse = own * 2 >= spans.slots() && unneeded > sparse_from;
     const bool drains = idle > drain_from;
     if (draining() == drains) return false;
     draining_.store(drains, std::memory_order_relaxed);

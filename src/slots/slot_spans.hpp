@@ -4,8 +4,10 @@
 // Thread safety: guarded by a lock of its owner, except spare_count() and spare_bytes(), which any thread may call.
 // Invariants:
 //   - a span without free slots is in full_ if the owner lists such, else in no list; one whose slots are all free is in
-//     spare_, any other in partial_[list_of(span)]; span::list says which;
-//   - bit b of `filled_` is set exactly if partial_[b] is not empty;
+//     spare_, any other in partial_[list_of(span)]; the lower four bits of span::list say which, the upper ones in which
+//     generation it came there;
+//   - a partial span of a generation before oldest_used_ is set aside, and lies behind those that are not;
+//   - bit b of `filled_` is set exactly if partial_[b] has a span that is not set aside;
 //   - a span stays in its list while free_objects is in [least_in_list, most_in_list];
 //   - slots_ and free_slots_ are the sums of capacity and free_objects over the spans that are not spare, full_slots_ is
 //     that of capacity over those without free slots;
@@ -29,12 +31,25 @@ class slot_spans {
  public:
   // Partial spans are grouped by eighths of their capacity; list 0 has the fullest spans (fewest free slots).
   static constexpr unsigned partial_lists = 8;
-  static constexpr std::uint8_t no_list = 255;
+  static constexpr std::uint8_t no_list = 15;
   static constexpr std::uint8_t spare_list = partial_lists;
 
   constexpr explicit slot_spans(bool lists_full = false) : lists_full_(lists_full) {}
 
-  static bool is_spare(const span* s) { return s->list == spare_list; }
+  static bool is_spare(const span* s) { return number_of(s) == spare_list; }
+
+  // In a forked child: no slots are taken from the partial spans, until use_all() or until their number of free slots has
+  // changed by an eighth: a page that is shared with the parent would be copied for each first slot in it. Writes to no span,
+  // which would copy pages, too. (After 15 generations they stay in use.)
+  void set_aside() {
+    if (generation_ == last_generation) return;
+    oldest_used_ = ++generation_;
+    filled_ = 0;
+  }
+  void use_all() {
+    oldest_used_ = 0;
+    for (unsigned i = 0; i < partial_lists; ++i) note_filled(i);
+  }
 
   // Written under the lock; read without it as hints.
   [[nodiscard]] std::uint32_t spare_count() const { return spare_count_.load(std::memory_order_relaxed); }
@@ -121,10 +136,10 @@ class slot_spans {
   template <class Visit>
   span* find_in_list(unsigned list_number, std::size_t looks, Visit visit) {
     span_list& list = partial_[list_number];
-    for (span* s = list.front(); s != nullptr; s = s->next) {
+    for (span* s = list.front(); s != nullptr && !is_aside(s); s = s->next) {
       const bool is_found = looks != 0 && visit(s);
       if (is_found || looks == 0) {
-        list.rotate_to(s);
+        if (!is_aside(list.back())) list.rotate_to(s);
         return is_found ? s : nullptr;
       }
       --looks;
@@ -134,9 +149,10 @@ class slot_spans {
 
   // Of the partial spans of its list, the span is used last and looked at last.
   void put_last(span* s) {
-    if (s->list >= partial_lists) return;
-    partial_[s->list].remove(s);
-    partial_[s->list].push_back(s);
+    const unsigned number = number_of(s);
+    if (number >= partial_lists || is_aside(partial_[number].back())) return;
+    partial_[number].remove(s);
+    partial_[number].push_back(s);
   }
 
   // Calls visit(span) for partial spans with at least `eighths` of their slots free, the emptiest first, at most `looks`
@@ -150,7 +166,7 @@ class slot_spans {
       span_list& list = partial_[i];
       if (list.empty() || list.front()->most_in_list < least) continue;
       std::size_t left = looks;
-      for (span *s = list.front(), *next = nullptr; s != nullptr && left-- != 0; s = next) {
+      for (span *s = list.front(), *next = nullptr; s != nullptr && !is_aside(s) && left-- != 0; s = next) {
         next = s->next;
         if (!visit(s)) return;
       }
@@ -183,6 +199,19 @@ class slot_spans {
     for (const span* s = list.front(); s != nullptr; s = s->next) visit(*s);
   }
 
+  static constexpr unsigned number_bits = 4;
+  static constexpr std::uint8_t last_generation = 15;
+  static_assert(spare_list < no_list && no_list < 1U << number_bits);
+
+  static std::uint8_t number_of(const span* s) { return s->list & ((1U << number_bits) - 1); }
+  [[nodiscard]] bool is_aside(const span* s) const { return s->list >> number_bits < oldest_used_; }
+  [[nodiscard]] bool has_used(unsigned list) const {
+    return !partial_[list].empty() && !is_aside(partial_[list].front());
+  }
+  void note_filled(unsigned list) {
+    filled_ = has_used(list) ? filled_ | 1U << list : filled_ & ~(1U << list);
+  }
+
   static std::uint8_t list_of(const span* s) {
     if (s->free_objects == 0) return no_list;
     if (s->free_objects == s->capacity) return spare_list;
@@ -208,7 +237,7 @@ class slot_spans {
   }
 
   TARN_ALWAYS_INLINE void link(span* s, std::uint8_t target) {
-    s->list = target;
+    s->list = static_cast<std::uint8_t>(target | generation_ << number_bits);
     set_bounds(s, target);
     if (target == no_list) {
       full_slots_ += s->capacity;
@@ -225,7 +254,7 @@ class slot_spans {
   }
 
   TARN_ALWAYS_INLINE void unlink(span* s) {
-    const std::uint8_t from = s->list;
+    const std::uint8_t from = number_of(s);
     s->list = no_list;
     if (from == no_list) {
       full_slots_ -= s->capacity;
@@ -239,7 +268,7 @@ class slot_spans {
       return;
     }
     partial_[from].remove(s);
-    if (partial_[from].empty()) filled_ &= ~(1U << from);
+    if (!has_used(from)) filled_ &= ~(1U << from);
   }
 
   std::atomic<std::uint32_t> spare_count_{0};
@@ -250,6 +279,8 @@ class slot_spans {
   std::int64_t full_slots_ = 0;
   std::uint32_t filled_ = 0;
   const bool lists_full_;
+  std::uint8_t generation_ = 0;  // forks between the first process and this one, at which it set spans aside
+  std::uint8_t oldest_used_ = 0;
   span_list partial_[partial_lists];
   span_list spare_;
   span_list full_;
@@ -260,9 +291,12 @@ inline void slot_spans::validate() const {
   std::int64_t free_slots = 0;
   for (unsigned i = 0; i < partial_lists; ++i) {
     partial_[i].validate();
-    TARN_INVARIANT("slot_spans", this, (filled_ >> i & 1U) == (partial_[i].empty() ? 0 : 1));
+    TARN_INVARIANT("slot_spans", this, (filled_ >> i & 1U) == (has_used(i) ? 1 : 0));
+    bool aside = false;
     for (const span* s = partial_[i].front(); s != nullptr; s = s->next) {
-      TARN_INVARIANT("slot_spans", this, s->list == i && list_of(s) == i);
+      TARN_INVARIANT("slot_spans", this, number_of(s) == i && list_of(s) == i);
+      TARN_INVARIANT("slot_spans", this, is_aside(s) >= aside);
+      aside = is_aside(s);
       TARN_INVARIANT("slot_spans", this,
                      s->least_in_list <= s->free_objects && s->free_objects <= s->most_in_list);
       if (s->free_bits != nullptr) objects::validate(s);
@@ -277,7 +311,7 @@ inline void slot_spans::validate() const {
   std::size_t bytes = 0;
   spare_.validate();
   for (const span* s = spare_.front(); s != nullptr; s = s->next, ++spares) {
-    TARN_INVARIANT("slot_spans", this, s->list == spare_list && s->free_objects == s->capacity);
+    TARN_INVARIANT("slot_spans", this, is_spare(s) && s->free_objects == s->capacity);
     if (s->free_bits != nullptr) objects::validate(s);
     bytes += s->bytes();
   }
@@ -287,7 +321,7 @@ inline void slot_spans::validate() const {
   std::int64_t full = 0;
   full_.validate();
   for (const span* s = full_.front(); s != nullptr; s = s->next) {
-    TARN_INVARIANT("slot_spans", this, s->list == no_list && s->free_objects == 0);
+    TARN_INVARIANT("slot_spans", this, number_of(s) == no_list && s->free_objects == 0);
     if (s->free_bits != nullptr) objects::validate(s);
     full += s->capacity;
   }

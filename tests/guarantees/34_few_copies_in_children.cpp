@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Line 34: a forked child of an idle parent that allocates and frees little, and then rests, copies few pages of the parent's
-// heap, although half of that is free in pieces.
+// heap, although half of that is free in pieces, and backs no huge page. At its limit it uses these pieces.
 #include "inject.hpp"
 
 using namespace guarantee;
@@ -8,7 +8,7 @@ using namespace guarantee;
 namespace {
 
 constexpr size_t blocks = 300'000;
-constexpr size_t most_bytes = 3 * mib / 2;
+constexpr size_t most_bytes = mib;
 
 void work() {
   random_numbers random(2);
@@ -32,6 +32,18 @@ int child() {
   return holds;
 }
 
+// Blocks that only the pieces have room for.
+int child_at_limit() {
+  using set_option = int(const char*, const char*);
+  auto* const set = reinterpret_cast<set_option*>(dlsym(RTLD_DEFAULT, "tarn_set_option"));
+  if (set == nullptr) return holds;
+  TARN_CHECK(set("limit", "none,16M") == 0, "the limit is refused");
+  random_numbers random(3);
+  for (size_t i = 0; i < blocks / 6; ++i)
+    TARN_CHECK(malloc(50 + random.below(500)) != nullptr, "block %zu is refused though there is room", i);
+  return holds;
+}
+
 }  // namespace
 
 int main() {
@@ -48,5 +60,6 @@ int main() {
     if (random.below(3) != 0) free(heap[i]);
   sleep_ms(4000);
   expect_good(run_in_child(30, child), "the child");
+  expect_good(run_in_child(30, child_at_limit), "a child at its limit");
   return holds;
 }

@@ -192,6 +192,29 @@ TEST_F(first_touch_test, what_is_ahead_is_what_was_prepared_and_not_handed_out) 
   EXPECT_EQ(touch_.ahead_locked(), left + mib - 64 * kib) << "the older reservation no longer counts";
 }
 
+TEST(first_touch, a_forked_child_begins_as_a_small_heap) {
+  constexpr std::size_t bytes = 32 * mib;
+  void* const memory = os::reserve(bytes, huge_page_size);
+  ASSERT_NE(memory, nullptr);
+  const std::uintptr_t start = address_of(memory);
+  first_touch touch;
+  touch.reserved_locked(start, bytes);
+  touch.plan_locked(start, first_touch::huge_from / 2, 0);
+  const std::uintptr_t frontier = start + first_touch::huge_from / 2 + 8 * kib;
+  touch.carry_out(touch.plan_locked(frontier - 8 * kib, 8 * kib, 64 * mib));
+  if (touch.huge_advised() == 0) {
+    os::release(memory, bytes);
+    GTEST_SKIP() << "this system makes no huge pages on request";
+  }
+  touch.begin_child_locked(64 * mib);
+  touch.validate_locked();
+  EXPECT_NE(mapping_flags(frontier).find(" nh "), std::string::npos) << "a small block backs 2 MiB";
+  EXPECT_TRUE(touch.plan_locked(frontier, 8 * kib, 64 * mib + 8 * kib).is_empty());
+  const touch_plan grown = touch.plan_locked(frontier + 8 * kib, 8 * mib, 64 * mib + first_touch::huge_from);
+  EXPECT_NE(grown.huge_bytes, 0U) << "a child that has grown itself is like any heap";
+  os::release(memory, bytes);
+}
+
 TEST(first_touch, slow_huge_pages_are_left_alone_for_a_while) {
   first_touch touch;
   touch.note_filled(true);

@@ -180,6 +180,20 @@ TEST_F(metadata_pool_test, a_forked_child_leaves_what_its_own_thread_holds) {
   EXPECT_EQ(access::loose_count(pool), loose);
 }
 
+// Its memory is the parent's, too.
+TEST_F(metadata_pool_test, a_forked_child_leaves_what_it_has_inherited) {
+  const std::vector<void*> all = take(many);
+  put(all);
+  pool.forget_holds();
+  put(take(10));
+  EXPECT_FALSE(pool.has_work());
+  age(3);
+  EXPECT_GT(resident_pages(all), many * bytes / page_size / 2);
+  put(take(many));
+  age(2);
+  EXPECT_LT(resident_pages(all), 64U) << "what it has used itself stays";
+}
+
 TEST_F(metadata_pool_test, finds_a_broken_invariant) {
   put(take(10));
   os::lock_guard guard(pool.lock());

@@ -47,6 +47,22 @@ TEST(span_supply, gives_up_what_was_not_needed_in_a_period) {
   EXPECT_EQ(left, span_supply::group + 1);
 }
 
+TEST(span_supply, a_forked_child_keeps_what_it_has_inherited) {
+  metadata_arena metadata;
+  span_supply supply;
+  for (std::uint32_t i = 0; i < 600; ++i) supply.put(supply.make(metadata));
+  supply.forget_holds();
+  EXPECT_FALSE(supply.has_many());
+  for (std::uint32_t i = 0; i < 100; ++i) supply.put(supply.make(metadata));
+  EXPECT_EQ(supply.end_period(), 0U);
+  EXPECT_EQ(supply.end_period(), 100U) << "its own";
+  for (std::uint32_t i = 0; i < 300; ++i) ASSERT_NE(supply.take(), nullptr);
+  for (std::uint32_t i = 0; i < 300; ++i) supply.put(supply.make(metadata));
+  EXPECT_EQ(supply.end_period(), 0U) << "those that stayed were inherited";
+  EXPECT_EQ(supply.end_period(), 300U);
+  supply.validate();
+}
+
 TEST(span_supply, finds_a_broken_invariant) {
   metadata_arena metadata;
   span_supply supply;

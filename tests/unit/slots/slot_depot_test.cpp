@@ -128,6 +128,64 @@ TEST(slot_spans, partial_spans_are_visited_from_the_emptiest_to_the_least_free_w
   EXPECT_EQ(visited, wanted);
 }
 
+TEST(slot_spans, spans_set_aside_are_not_used_until_they_have_changed) {
+  slot_spans depot;
+  own_span inherited[3];
+  own_span own[2];
+  for (own_span& s : inherited) {
+    depot.adopt(&s);
+    depot.change_free_count(&s, -slots_in_span / 2);
+  }
+  const std::string before(reinterpret_cast<const char*>(inherited), sizeof inherited);
+  depot.set_aside();
+  EXPECT_EQ(before, std::string(reinterpret_cast<const char*>(inherited), sizeof inherited))
+      << "a page is copied";
+  depot.validate();
+  EXPECT_EQ(depot.best(), nullptr);
+  EXPECT_EQ(depot.sparsest(), nullptr);
+  EXPECT_EQ(depot.free_slots(), 3U * (slots_in_span / 2));
+  for (own_span& s : own) {
+    depot.adopt(&s);
+    depot.change_free_count(&s, -slots_in_span / 2);
+  }
+  EXPECT_EQ(depot.best(), &own[1]);
+  // Nothing moves behind those that are set aside.
+  std::size_t visited = 0;
+  const auto never = [&visited](const span*) { return ++visited == 0; };
+  EXPECT_EQ(depot.find_in_list(4, slots_in_span, never), nullptr);
+  EXPECT_EQ(visited, 2U);
+  visited = 0;
+  EXPECT_EQ(depot.find_in_list(4, 1, never), nullptr);
+  depot.put_last(&own[1]);
+  depot.for_each_partial(0, 1, slots_in_span, [&visited](const span*) { return ++visited != 0; });
+  EXPECT_EQ(visited, 1U + 2U);
+  depot.validate();
+  depot.change_free_count(&inherited[1], slots_in_span / 8);
+  EXPECT_EQ(depot.sparsest(), &inherited[1]) << "it has changed";
+  for (own_span& s : own) depot.remove(&s);
+  depot.change_free_count(&inherited[1], -slots_in_span * 5 / 8);
+  EXPECT_EQ(depot.best(), nullptr);
+  depot.validate();
+  depot.use_all();
+  depot.validate();
+  EXPECT_EQ(depot.best(), &inherited[2]);
+}
+
+TEST(slot_spans, spans_are_set_aside_in_fifteen_generations) {
+  slot_spans depot;
+  own_span s[20];
+  for (unsigned generation = 0; generation < 20; ++generation) {
+    depot.adopt(&s[generation]);
+    depot.change_free_count(&s[generation], -1);
+    EXPECT_EQ(depot.best(), &s[generation]);
+    depot.set_aside();
+    EXPECT_EQ(depot.best() == nullptr, generation < 15);
+    depot.validate();
+  }
+  for (own_span& each : s) depot.remove(&each);
+  depot.validate();
+}
+
 TEST(slot_spans, extends_a_span_of_any_list) {
   for (const int taken : {0, 1, int{slots_in_span}}) {
     slot_spans depot;
@@ -163,6 +221,24 @@ TEST(slot_depot, drains_while_much_lies_free_in_spans_partly_used) {
   EXPECT_FALSE(depot.draining());
 }
 
+TEST(slot_depot, what_was_inherited_does_not_make_it_drain) {
+  slot_depot depot;
+  own_span spans[8];
+  const std::size_t size = 64 * kib;
+  for (own_span& s : spans) {
+    depot.spans.adopt(&s);
+    depot.spans.change_free_count(&s, -slots_in_span / 2);
+  }
+  depot.inherited = static_cast<std::uint32_t>(depot.spans.free_slots());
+  depot.review(size);
+  EXPECT_FALSE(depot.draining());
+  EXPECT_FALSE(depot.sparse);
+  depot.inherited = 0;
+  depot.review(size);
+  EXPECT_TRUE(depot.draining());
+  EXPECT_TRUE(depot.sparse);
+}
+
 TEST(slot_spans, finds_a_broken_invariant) {
   slot_spans spans(true);
   own_span spare;
@@ -177,7 +253,7 @@ TEST(slot_spans, finds_a_broken_invariant) {
                       testing_support::literally("broken invariant of slot_spans: " + equation), &spans);
   };
   partial.free_objects = 1;
-  expect_broken("s->list == i && list_of(s) == i");
+  expect_broken("number_of(s) == i && list_of(s) == i");
   partial.free_objects = slots_in_span - 5;
   const std::uint16_t least = std::exchange(partial.least_in_list, slots_in_span - 4);
   expect_broken("s->least_in_list <= s->free_objects && s->free_objects <= s->most_in_list");
@@ -189,7 +265,7 @@ TEST(slot_spans, finds_a_broken_invariant) {
   expect_broken("free_slots_ == free_slots");
   partial.free_objects = slots_in_span - 5;
   spare.free_objects = 1;
-  expect_broken("s->list == spare_list && s->free_objects == s->capacity");
+  expect_broken("is_spare(s) && s->free_objects == s->capacity");
   spare.free_objects = slots_in_span;
   access::spare_count(spans).store(2);
   expect_broken("spare_count() == spares");
@@ -201,7 +277,7 @@ TEST(slot_spans, finds_a_broken_invariant) {
   expect_broken("spare_low_.lowest() <= spare_count()");
   access::spare_low(spans).end_period(0);
   taken.free_objects = 1;
-  expect_broken("s->list == no_list && s->free_objects == 0");
+  expect_broken("number_of(s) == no_list && s->free_objects == 0");
   taken.free_objects = 0;
   --taken.capacity;
   expect_broken("!lists_full_ || full_slots_ == full");

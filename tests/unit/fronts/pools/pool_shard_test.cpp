@@ -95,7 +95,7 @@ TEST_F(pool_shard_test, carves_a_span_whose_slots_have_all_been_freed) {
   span* const s = access::carving(first_);
   ASSERT_NE(s, nullptr);
   own_.give(taken);
-  EXPECT_EQ(s->list, slot_spans::spare_list);
+  EXPECT_TRUE(slot_spans::is_spare(s));
   EXPECT_EQ(first_.spare_bytes(), s->bytes());
   taken = own_.take(first_, 10, source::fresh);
   EXPECT_EQ(taken.size(), 10U);
