@@ -14,9 +14,9 @@
 // A hard limit that the process exceeds already when it is set is reported, in one line on stderr.
 //
 // No look, which reads files, is made per allocation. A look is due when the heap has grown by a quarter of the room that the
-// last look found, or by 1/32 of the soft limit, which may have been lowered since (the mark, backing_limits::set_mark()); when a period of decay ends; and, while the program has callbacks,
-// by time. The first is made by the background thread; if the heap has grown by half of the room before that has looked, the
-// program's thread looks.
+// last look found, or by 1/32 of the soft limit, which may have been lowered since (the mark, backing_limits::set_mark()); when a
+// period of decay ends; and, while the program has callbacks, by time. The first is made by the background thread; if the heap
+// has grown by twice as much before that has looked, the program's thread looks.
 //
 // Thread safety: any thread. No lock. The figures of one look are stored one by one; a reader may mix two looks.
 // Invariants (validate()): used >= soft if and only if the level is above_soft; excess is 0 below that level, and at most
