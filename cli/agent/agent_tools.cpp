@@ -178,6 +178,8 @@ std::string word_of(const tool_parameter& parameter, const nlohmann::json& value
       return std::to_string(value.get<std::uint64_t>());
     case value_kind::number:
       if (!value.is_number() || !(value.get<double>() >= 0)) refuse(parameter, "a number, 0 or more");
+      if (std::string_view(parameter.name) == "seconds" && value.get<double>() == 0)
+        refuse(parameter, "a number above 0");
       return fmt::format("{}", value.get<double>());
     case value_kind::choice: {
       std::string word = text_of(parameter, value, "a text");
@@ -185,7 +187,11 @@ std::string word_of(const tool_parameter& parameter, const nlohmann::json& value
         refuse(parameter, "one of " + join(parameter.choices, ", "));
       return word;
     }
-    case value_kind::path: return path_of(text_of(parameter, value, "a path"));
+    case value_kind::path: {
+      const std::string path = text_of(parameter, value, "a path");
+      if (path.empty()) refuse(parameter, "a path that is not empty");
+      return path_of(path);
+    }
     default: return text_of(parameter, value, "a text");
   }
 }

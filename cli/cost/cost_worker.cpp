@@ -21,8 +21,8 @@
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
-#include "profiler/proc/ticks.hpp"
 #include "profiler/format/quantity.hpp"
+#include "profiler/proc/ticks.hpp"
 #include "profiler/record/session.hpp"
 
 namespace tarn::cli {

@@ -16,10 +16,10 @@
 #include "profiler/analyze/symbols.hpp"
 #include "profiler/collect/jit_code.hpp"
 #include "profiler/collect/process_code.hpp"
-#include "profiler/proc/ticks.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/proc/proc_status.hpp"
 #include "profiler/proc/process_maps.hpp"
+#include "profiler/proc/ticks.hpp"
 
 namespace tarn::profiler {
 

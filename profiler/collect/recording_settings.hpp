@@ -8,9 +8,9 @@
 
 #include "profiler/analyze/debug_files.hpp"
 #include "profiler/collect/fault_events.hpp"
-#include "profiler/proc/ticks.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/model/recorded_command.hpp"
+#include "profiler/proc/ticks.hpp"
 
 namespace tarn::profiler {
 

@@ -136,7 +136,8 @@ class agent(Base):
                 ("profile", {"command": ["true"], "--output": "x"}, "no argument"), ("show", {"profile": "/dev/null", "rows": -1}, "whole"),
                 ("show", {"profile": "/dev/null", "rows": 1.5}, "whole"), ("show", {"profile": ["a"]}, "path"), ("diff", {"before": ["a"]}, "after"),
                 ("profile", {"command": ["true"], "directory": "/nowhere"}, "not a folder"), ("profile", {"command": ["true"], "stdin": "/dev"}, "stdin"),
-                ("profile", {"command": ["/nowhere"]}, "/nowhere"), ("show", {"profile": "--help"}, "--help"), ("show", {"profile": ""}, "profile"),
+                ("profile", {"command": ["/nowhere"]}, "/nowhere"), ("show", {"profile": "--help"}, "--help"), ("show", {"profile": ""}, "not empty"),
+                ("profile", {"command": ["true"], "seconds": 0}, "above 0"),
                 ("prove", {"profile": "/dev/null"}, "/dev/null"), ("profile", [], "object")]
         for tool, arguments, phrase in rows:
             result = self.client.ask("tools/call", {"name": tool, "arguments": arguments})["result"]

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "tarn/malloc.h"
 #include "engine/restore.hpp"
+#include "tarn/malloc.h"
 
 namespace tarn::slow_calls {
 namespace {
