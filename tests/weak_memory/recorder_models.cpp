@@ -57,6 +57,7 @@ const registered rings("recorder.ring",
 // Covers: profiler/record/hook_state.hpp: filter.load acquire
 // Covers: profiler/record/recorder.cpp: large.load acquire
 // Covers: profiler/record/hooks_new.cpp: looked.load acquire, looked.store release, are_short.load acquire, are_short.store release
+// Covers: profiler/tail/tail_functions.cpp: has_operators.load acquire, has_operators.store release
 // Covers: profiler/collect/recorded_process.cpp: ended.load acquire
 // Covers: profiler/collect/process_memory.cpp: ended.load acquire
 // Covers: profiler/collect/recorded_process.cpp: released.store release
