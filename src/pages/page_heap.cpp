@@ -355,7 +355,9 @@ span* page_heap::allocate_within_limit(std::size_t pages, std::size_t alignment,
 }
 
 void page_heap::deallocate(span* s, page_backing backing) {
-  const std::size_t limit = limits_.most_free(in_use_bytes());
+  // A long block, such as the old one of a vector that has grown, is rarely asked for again.
+  const bool is_long = s->bytes() > limits_.most_free(0);
+  const std::size_t limit = limits_.most_free(is_long ? 0 : in_use_bytes());
   if (backing != page_backing::clean && is_whole(s) && s->bytes() > std::max(limit, longest_marked)) {
     purge_whole_soon(s);
   } else {

@@ -18,10 +18,11 @@ constexpr std::size_t largest_reservation = 1 * gib;
 constexpr std::size_t metadata_divisor = 32;
 // How long an allocation that would fail waits for pages that are being purged.
 constexpr int longest_wait_ms = 200;
-// When a large block takes fresh memory although free memory is backed, this fraction of the bytes in use stays backed,
-// and at least least_kept.
+// When a large block takes fresh memory although free memory is backed, this fraction of the bytes in use stays backed, within
+// these bounds.
 constexpr std::size_t kept_divisor = 4;
 constexpr std::size_t least_kept = 16 * mib;
+constexpr std::size_t most_kept = 256 * mib;
 
 }  // namespace
 
@@ -34,7 +35,7 @@ void page_heap::purge_before_growth(std::size_t bytes, std::size_t keep) {
 void page_heap::purge_before_block(std::size_t bytes) {
   // A span that still waits for the background thread, which may get no processor.
   if (has_waiting_span_.load(std::memory_order_relaxed)) purge_waiting(false);
-  purge_before_growth(bytes, std::max(in_use_bytes() / kept_divisor, least_kept));
+  purge_before_growth(bytes, std::clamp(in_use_bytes() / kept_divisor, least_kept, most_kept));
 }
 
 // Extends the newest reservation if the addresses behind it are free: the heap then stays in one piece between two
