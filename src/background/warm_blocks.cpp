@@ -17,8 +17,7 @@ constexpr std::size_t largest_part = 8;
 bool keep(span* s) {
   // The hardened build holds freed blocks back from reuse.
   if constexpr (hardened_build) return false;
-  const std::size_t most_kept =
-      (engine::heap.limits().most_free(engine::heap.in_use_bytes()) / largest_part) >> page_shift;
+  const std::size_t most_kept = (engine::heap.limits().most_free(0) / largest_part) >> page_shift;
   const warm_spans::places places = engine::warm_large_spans.places_for(s->pages, most_kept);
   if (places.most == 0) return false;
   engine::heap.note_backed(s);
