@@ -168,11 +168,13 @@ def run_server(program: Program, line: str, folder: Path, tarn: Tarn, way: str, 
             tail = (folder / ".server.errors").read_text(errors="replace")[-300:] or server.out.read_text(errors="replace")[-300:]
             return Outcome("", None, f"did not become ready: {tail.strip()}")
         time.sleep(0.1)
-    load = Running(program.load, folder, ".output")
     problem = ""
+    loads: list[Running] = []
     if way == "attach":
+        # A load that began before might end before, on a busy machine.
         process = process_of(pid_file)
-        problem = attach_to(tarn, process, profile) if process else "did not start"
+        problem = attach_to(tarn, process, profile, lambda: loads.append(Running(program.load, folder, ".output"))) if process else "did not start"
+    load = loads[0] if loads else Running(program.load, folder, ".output")
     status = load.wait(program.seconds)
     output, _ = load.finish()
     if status is None:

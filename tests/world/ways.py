@@ -4,8 +4,11 @@
 import json
 import re
 import shlex
+import signal
 import subprocess
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,19 +45,27 @@ class Tarn:
         return [self.command, "profile", "-q", "--mode", way, "-o", str(profile), "--"]
 
 
-def attach_to(tarn: Tarn, process: int, profile: Path) -> str:
+def attach_to(tarn: Tarn, process: int, profile: Path, when_attached: Callable[[], None] = lambda: None) -> str:
     """Attaches for a while and detaches. Returns what went wrong; "" is success; "ended" if the process ended before."""
     if not is_alive(process):
         return "ended"
-    words = [tarn.command, "attach", "-q", "--for", str(ATTACHED_SECONDS), "-o", str(profile), str(process)]
+    words = [tarn.command, "attach", "--for", str(ATTACHED_SECONDS), "-o", str(profile), str(process)]
     started = time.monotonic()
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    except subprocess.TimeoutExpired:
+    errors = ""
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace") as attached:
+        limit = threading.Timer(60, attached.kill)
+        limit.start()
+        for line in attached.stderr:
+            errors += line
+            if "recording process" in line:
+                when_attached()
+        status = attached.wait()
+        limit.cancel()
+    if status == -signal.SIGKILL:
         return "tarn attach did not end within 60 s"
-    if done.returncode != 0:
+    if status != 0:
         # It may have ended meanwhile, which is no failure of either.
-        return "ended" if not is_alive(process) and time.monotonic() - started < 30 else f"attach: {done.stderr.strip()[:300]}"
+        return "ended" if not is_alive(process) and time.monotonic() - started < 30 else f"attach: {errors.strip()[:300]}"
     return "a thread of tarn is left" if any(name.startswith("tarn") for name in thread_names(process)) else ""
 
 
