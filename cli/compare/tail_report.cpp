@@ -93,7 +93,8 @@ class tail_table {
     for (const measured& one : all_) {
       const call_durations& whole = one.tails.of(kind, group, call_state::whole);
       rows.push_back(figures_of(whole, tick_));
-      is_called = is_called || whole.calls() + one.tails.of(kind, group, call_state::faulted).calls() != 0;
+      for (std::size_t state = 0; state < tail::state_count; ++state)
+        is_called = is_called || one.tails.of(kind, group, static_cast<call_state>(state)).calls() != 0;
     }
     if (!is_called) return;
     std::vector<table_cell> heading(columns + 3);

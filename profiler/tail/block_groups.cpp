@@ -43,12 +43,15 @@ std::uint8_t* make_table(std::atomic_ref<std::uint8_t*> place) {
 }  // namespace
 
 void note_group(const void* block, std::uint8_t group) {
-  if (block == nullptr || group == 0) return;
+  if (block == nullptr) return;
   const std::uintptr_t address = address_of(block);
   const std::atomic_ref<std::uint8_t*> place(tables[address >> table_bits]);
   std::uint8_t* table = place.load(std::memory_order_relaxed);
-  if (table == nullptr) table = make_table(place);
-  if (table != nullptr) table[place_of(address)] = group;
+  if (table == nullptr && group != 0) table = make_table(place);
+  if (table == nullptr) return;
+  // The block that was there before may have been freed past this library.
+  std::uint8_t& noted = table[place_of(address)];
+  if (noted != group) noted = group;
 }
 
 std::uint8_t take_group(const void* block) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Hooks of the malloc family, in front of the next malloc; and this library's start.
 #include <errno.h>
+#include <stdint.h>
 
 #include <cstring>
 
@@ -49,11 +50,10 @@ void free(void* block) noexcept {
 }
 
 void* calloc(std::size_t count, std::size_t size) noexcept {
-  if (!are_found()) {
-    std::size_t all = 0;
-    return __builtin_mul_overflow(count, size, &all) ? nullptr : early(all, 16);
-  }
-  return timed_get([=] { return real.calloc(count, size); }, count * size);
+  std::size_t all = 0;
+  const bool is_impossible = __builtin_mul_overflow(count, size, &all);
+  if (!are_found()) return is_impossible ? nullptr : early(all, 16);
+  return timed_get([=] { return real.calloc(count, size); }, is_impossible ? SIZE_MAX : all);
 }
 
 void* realloc(void* block, std::size_t size) noexcept {

@@ -13,6 +13,8 @@ namespace tarn::profiler::tail {
 
 namespace {
 
+constexpr std::size_t largest_record = sizeof(perf_event_header);
+
 // One page for positions, one for records. A record is its header alone, 8 bytes; so none goes beyond the ring's end.
 std::size_t ring_bytes() { return 2 * static_cast<std::size_t>(getpagesize()); }
 
@@ -60,6 +62,8 @@ kernel_events kernel_watch::read_records(std::uint64_t head) const {
       ((record.misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) != 0 ? found.preempted : found.waited) = true;
     at += record.size;
   }
+  const bool is_full = head - begin_ + largest_record >= ring_bytes() / 2;
+  if (is_full) found.preempted = !has_usage_ || read_usage().preemptions != before_.preemptions;
   return found;
 }
 
@@ -68,8 +72,6 @@ kernel_watch::counters kernel_watch::read_usage() {
   os::system_call(SYS_getrusage, RUSAGE_THREAD, &usage);
   return {usage.ru_minflt + usage.ru_majflt, usage.ru_nvcsw, usage.ru_nivcsw};
 }
-
-void kernel_watch::begin_by_usage() { before_ = read_usage(); }
 
 kernel_events kernel_watch::end_by_usage() const {
   const counters now = read_usage();

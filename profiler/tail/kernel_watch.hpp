@@ -6,6 +6,9 @@
 // has happened, the question costs a load. Where it refuses such events, the thread's counters are read before and after
 // (getrusage): two system calls, outside of what is timed.
 //
+// A ring has room for 511 records. Then the kernel drops others, among them those of switches; so before a call that may take so
+// many page faults the counters are read as well. Where they were not, the thread counts as preempted.
+//
 // By a ring, memory that malloc has the kernel populate (MADV_POPULATE_WRITE) is no fault; by getrusage it is.
 #pragma once
 
@@ -27,8 +30,10 @@ class kernel_watch {
   int open();
   void close();
 
-  void begin() {
-    if (__builtin_expect(ring_ == nullptr, 0) != 0) return begin_by_usage();
+  void begin(bool may_fault_much) {
+    has_usage_ = may_fault_much || ring_ == nullptr;
+    if (__builtin_expect(has_usage_, 0) != 0) before_ = read_usage();
+    if (__builtin_expect(ring_ == nullptr, 0) != 0) return;
     // relaxed, as in end(): the kernel writes it on this thread
     begin_ = __atomic_load_n(&ring_->data_head, __ATOMIC_RELAXED);
     // What was written before is not read: the whole ring is free.
@@ -48,12 +53,12 @@ class kernel_watch {
     long preemptions;
   };
   static counters read_usage();
-  void begin_by_usage();
   kernel_events end_by_usage() const;
   kernel_events read_records(std::uint64_t head) const;
 
   perf_event_mmap_page* ring_ = nullptr;
   std::uint64_t begin_ = 0;
+  bool has_usage_ = false;
   counters before_ = {};
 };
 

@@ -52,13 +52,10 @@ const char* path_of_page() {
   return nullptr;
 }
 
-// Destructors of other libraries may still free, so only the last round counts as the thread's end.
+// Other libraries' destructors may still free, in this round or in a later one: the thread then begins anew, and is here again in
+// the next round. After the last one it does not, as nobody would close its ring.
 void end_thread(void*) {
-  if (++self.ends < PTHREAD_DESTRUCTOR_ITERATIONS) {
-    pthread_setspecific(end_key, &self);
-    return;
-  }
-  self.has_ended = true;
+  self.has_ended = ++self.ends == PTHREAD_DESTRUCTOR_ITERATIONS;
   self.mark = no_mark;
   self.watch.close();
 }
@@ -74,7 +71,7 @@ std::uint64_t time_of_nothing() {
   std::uint64_t took[calls];
   void* (*volatile function)(std::size_t) = call_of_nothing;
   for (std::uint64_t& each : took) {
-    self.watch.begin();
+    self.watch.begin(false);
     recorder::call_timer timer(ticks_from);
     function(0);
     each = timer.stop().ticks;
@@ -117,8 +114,10 @@ bool begin_thread() {
     page->header.refusal.store(refusal, std::memory_order_relaxed);
     page->header.by_usage.fetch_add(1, std::memory_order_relaxed);
   }
-  const std::uint32_t number = page->header.threads.fetch_add(1, std::memory_order_relaxed);
-  self.slot = &page->slots[number % slot_count];
+  if (self.ends == 0 || self.slot == nullptr) {
+    const std::uint32_t number = page->header.threads.fetch_add(1, std::memory_order_relaxed);
+    self.slot = &page->slots[number % slot_count];
+  }
   if (has_end_key) pthread_setspecific(end_key, &self);
   recorder::call_timer(ticks_from).stop();  // writes to its memory, which may be a page fault
   self.mark = own_mark();

@@ -50,7 +50,7 @@ void count(call_kind kind, std::uint8_t group, const recorder::call_time& time);
 template <class call>
 [[gnu::always_inline]] inline auto timed(call_kind kind, std::uint8_t group, call forward) {
   self.inside = true;
-  self.watch.begin();
+  self.watch.begin(group == group_count - 1);
   recorder::call_timer timer(ticks_from);
   const auto result = forward();
   const recorder::call_time time = timer.stop();

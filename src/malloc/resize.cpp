@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/allocation_counts.hpp"
+#include "engine/slow_calls.hpp"
 #include "malloc/allocate.hpp"
 #include "malloc/block.hpp"
 #include "malloc/large_block.hpp"
@@ -51,7 +52,9 @@ void* replace(void* block, std::size_t have, std::size_t size) {
 
 void* resize_by_pages(span* s, void* block, std::size_t size) {
   const std::size_t before = s->pages;
-  void* const resized = take_or_reclaim(size, [=] { return large_block::resize(s, size); });
+  void* const resized = slow_calls::counted(slow_calls::kind::large_allocation, [=] {
+    return take_or_reclaim(size, [=] { return large_block::resize(s, size); });
+  });
   // A block of another length is another block to the profile.
   if (resized != nullptr && (resized != block || s->pages != before)) {
     span* const now = resized == block ? s : classify(resized).large();
