@@ -143,7 +143,8 @@ std::int64_t end_due_generations(std::int64_t now_ms, bool all) {
     std::int64_t since = 0;
     {
       os::lock_guard guard(recyclers.lock());
-      since = now_ms - r.generation_began_ms;
+      // It may have begun since the caller read the clock.
+      since = std::max<std::int64_t>(now_ms - r.generation_began_ms, 0);
     }
     if (all || since >= cycle) {
       end_generation(&r, all);

@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "fronts/pools/pool_support.hpp"
+#include "fronts/recyclers/recycler_registry.hpp"
+#include "os/clock.hpp"
 #include "tarn/process.hpp"
 
 #include "../../../system_probes.hpp"
@@ -57,6 +59,14 @@ bool within(std::chrono::milliseconds limit, Condition condition) {
     std::this_thread::sleep_for(5ms);
   }
   return true;
+}
+
+TEST_F(recycler, a_generation_that_began_after_the_clock_was_read_is_not_due) {
+  tarn::recycler<parser> parsers(still);
+  parsers.get()->documents = 1;
+  constexpr std::int64_t late_ms = 1000;
+  (void)tarn::recycler_registry::end_due_generations(tarn::os::now_ms() - late_ms, false);
+  EXPECT_EQ(parsers.get()->documents, 1);
 }
 
 TEST_F(recycler, an_object_that_came_back_is_handed_out_again) {
