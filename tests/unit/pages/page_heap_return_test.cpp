@@ -107,6 +107,16 @@ TEST_F(page_heap_return_test, by_itself_the_limit_grows_with_what_is_in_use) {
   EXPECT_EQ(limits.most_free(2 * gib), mib) << "a limit that was set is kept";
 }
 
+TEST_F(page_heap_return_test, a_large_heap_keeps_more_than_a_small_one_but_no_long_block) {
+  std::vector<span*> spans;
+  for (int i = 0; i < 200; ++i) spans.push_back(take(8 * mib >> page_shift));
+  for (std::size_t i = 0; i < 80; i += 2) heap_.deallocate(spans[i]);
+  EXPECT_EQ(heap_.dirty_bytes(), 320 * mib) << "less than half of 1,280 MiB in use";
+  heap_.deallocate(take(300 * mib >> page_shift));
+  EXPECT_LE(heap_.dirty_bytes(), 256 * mib);
+  check();
+}
+
 TEST_F(page_heap_return_test, given_back_memory_is_the_systems_at_once) {
   // Longer than one slice, and not a multiple of it.
   span* const s = take(40 * mib / page_size + 3);
