@@ -2,7 +2,6 @@
 #include "cli/agent/agent_tools.hpp"
 
 #include <fmt/core.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -43,8 +42,8 @@ const std::vector<agent_tool>& table() {
       {"profile",
        "Step 1, find. Runs a program under tarn's recorder and writes a profile of its memory allocation: who allocates, "
        "what it costs, what stays. The program's output is discarded. Build it with -g. Answers with the profile's path, how "
-       "the program ended, and the costliest places. At the limit of time the program gets SIGTERM, and what was "
-       "recorded until then is written.",
+       "the program ended, and the costliest places. At the limit of time the program gets SIGTERM, 5 s later "
+       "SIGKILL, and what was recorded until then is written.",
        true,
        quick_limit_seconds,
        {{"command", value_kind::words, "--", "The program and its arguments, without a shell", true},
@@ -239,30 +238,24 @@ std::string end_of(std::string text, std::size_t bytes) {
   return printable(text);
 }
 
-// The last line that is a JSON object, and what stands before it. The verb's own is the last one of all; null: there is none.
-std::pair<nlohmann::json, std::string> last_object(const std::string& text) {
+// The last line that is a JSON object; null: there is none.
+nlohmann::json last_object(const std::string& text) {
   for (std::size_t end = text.size(); end > 0;) {
     const std::size_t begin = text.rfind('\n', end - 1);
     const std::size_t first = begin == std::string::npos ? 0 : begin + 1;
     std::optional<nlohmann::json> found = parse_shallow(std::string_view(text).substr(first, end - first));
-    if (found && found->is_object()) return {std::move(*found), text.substr(0, first)};
+    if (found && found->is_object()) return std::move(*found);
     if (first == 0) break;
     end = first - 1;
   }
-  return {nullptr, text};
+  return nullptr;
 }
 
-// The verb's JSON, and what else it and the program have said; null: it gave none.
-std::pair<nlohmann::json, std::string> object_of(const tool_call& call, const verb_outcome& outcome) {
-  if (!is_recording(call)) {
-    nlohmann::json found = nlohmann::json::parse(outcome.output, nullptr, false);
-    return {found.is_object() ? std::move(found) : nullptr, outcome.errors};
-  }
-  auto [found, before] = last_object(outcome.errors);
-  // A program that ends the verb could write what looks like its answer.
-  if (WIFSIGNALED(outcome.wait_status) && outcome.cut_short.empty()) return {nullptr, before};
-  if (!found.is_object() || !found.contains("files")) return {nullptr, before};
-  return {std::move(found), before};
+// The verb's JSON; null: it gave none.
+nlohmann::json object_of(const tool_call& call, const verb_outcome& outcome) {
+  nlohmann::json found = is_recording(call) ? last_object(outcome.errors)
+                                            : nlohmann::json::parse(outcome.output, nullptr, false);
+  return found.is_object() && (!is_recording(call) || found.contains("files")) ? std::move(found) : nullptr;
 }
 
 void skip_rows(nlohmann::json& object, const tool_call& call) {
@@ -282,11 +275,20 @@ void make_paths_absolute(nlohmann::json& object, const std::string& folder) {
 }
 
 tool_answer failure_of(const tool_call& call, const verb_outcome& outcome) {
-  nlohmann::json object = last_object(outcome.errors).first;
-  if (!object.is_object() || !object.contains("error"))
+  nlohmann::json object = last_object(outcome.errors);
+  if (outcome.errors.empty()) {
+    object = {
+        {"error",
+         {{"problem", fmt::format("tarn {} ended without an answer", call.tool->verb)},
+          {"advice",
+           "See whether the program ends other processes, as by kill or pkill, or memory ran out (dmesg); "
+           "then call again."}}}};
+  } else if (!object.is_object() || !object.contains("error")) {
     object = {{"error", end_of(outcome.errors, most_messages_bytes)}};
+  }
   if (!outcome.cut_short.empty()) object["error"] = outcome.cut_short;
   object["ended"] = format_exit(outcome.wait_status);
+  if (!outcome.program_errors.empty()) object["stderr"] = end_of(outcome.program_errors, most_messages_bytes);
   return {fitting_text(std::move(object), shell_line(call.words)), true};
 }
 
@@ -353,7 +355,7 @@ tool_call call_of(const agent_tool& tool, const nlohmann::json& arguments) {
 }
 
 tool_answer answer_of(const tool_call& call, const verb_outcome& outcome) {
-  auto [object, messages] = object_of(call, outcome);
+  nlohmann::json object = object_of(call, outcome);
   if (object.is_null()) return failure_of(call, outcome);
   for (const char* place : call.tool->omitted) {
     const nlohmann::json::json_pointer at(place);
@@ -361,10 +363,11 @@ tool_answer answer_of(const tool_call& call, const verb_outcome& outcome) {
   }
   skip_rows(object, call);
   if (is_recording(call)) make_paths_absolute(object, call.folder);
+  if (!is_recording(call) && !outcome.errors.empty())
+    object["messages"] = end_of(outcome.errors, most_messages_bytes);
   // What a program writes matters only if it failed.
-  const bool is_told = !is_recording(call) || outcome.wait_status != 0;
-  if (is_told && !messages.empty())
-    object[is_recording(call) ? "stderr" : "messages"] = end_of(messages, most_messages_bytes);
+  if (outcome.wait_status != 0 && !outcome.program_errors.empty())
+    object["stderr"] = end_of(outcome.program_errors, most_messages_bytes);
   if (!outcome.cut_short.empty()) object["cut_short"] = outcome.cut_short;
   return {fitting_text(std::move(object), how_to_see_all(call)), false};
 }

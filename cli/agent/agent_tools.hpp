@@ -57,7 +57,8 @@ tool_call call_of(const agent_tool& tool, const nlohmann::json& arguments);
 
 struct verb_outcome {
   std::string output;
-  std::string errors;  // the end of what was written to stderr
+  std::string errors;          // the end of what was written to stderr
+  std::string program_errors;  // the same of the recorded program, and of what it has started
   int wait_status = 0;
   std::string cut_short;  // why the verb was ended; "": it was not
 };

@@ -36,7 +36,6 @@ namespace {
 // Oldest first. 2025-03-26 is missing: it asks servers to take batches.
 constexpr std::array<const char*, 3> protocol_versions = {"2024-11-05", "2025-06-18", "2025-11-25"};
 constexpr std::size_t most_waiting = 16;
-constexpr double seconds_to_end = 2;  // for a verb that nobody waits for any more
 
 constexpr const char* instructions =
     "Memory allocation of C, C++ and other programs on Linux: find what costs, change it, prove that it helps. 1. profile "
@@ -79,8 +78,14 @@ class agent_server {
       wait_for_news(news.number());
       if (running_ && running_->is_over()) finish();
     }
-    if (running_) running_->end_within(seconds_to_end);
+    if (running_) {
+      running_->end_within(running_verb::seconds_to_end);
+      waiting_.push_front({running_id_, running_->call()});
+    }
     running_.reset();
+    for (const asked_call& each : waiting_)
+      write_line(
+          rpc_error(each.id, rpc_code::busy, "the server has ended before the call; keep its input open"));
     return exit_code::success;
   }
 
@@ -113,6 +118,7 @@ class agent_server {
     if (size < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (size <= 0) {
       is_over_ = true;
+      if (!line_.empty()) take(read_rpc_line(line_));  // the last one had no end
       return;
     }
     std::string_view rest(part.data(), static_cast<std::size_t>(size));
@@ -187,7 +193,7 @@ class agent_server {
     const auto id = parameters.find("requestId");
     if (id == parameters.end()) return;
     if (running_ && running_id_ == *id) {
-      running_->end_within(seconds_to_end);
+      running_->end_within(running_verb::seconds_to_end);
       running_.reset();
     }
     std::erase_if(waiting_, [&id](const asked_call& each) { return each.id == *id; });

@@ -142,12 +142,7 @@ int cmd_advise(const std::vector<std::string>& words) {
   declare_options(app, arguments);
   if (!parse_options(app, words)) return exit_code::success;
   const profiler::profile p = load_for_command(arguments.file, arguments.process);
-  if (!profiler::has_costs(p)) {
-    throw cli_error(
-        exit_code::refused,
-        fmt::format("{} is of a black box: it tells who held memory, and no costs", arguments.file),
-        "For advice record the program: tarn profile -- PROGRAM ARG...");
-  }
+  require_costs(p, arguments.file);
   profiler::advice_settings settings;
   settings.least_share = arguments.least_percent / 100;
   settings.mallocs = installed_mallocs();

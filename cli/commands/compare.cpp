@@ -162,6 +162,7 @@ int cmd_compare(const std::vector<std::string>& words) {
   if (!parse_options(app, line.options)) return exit_code::success;
   require_program(line, "compare");
   if (arguments.rounds > 0) settings.rounds = arguments.rounds;
+  settings.shows_on_errors = arguments.json;
   settings.conditioning_bytes = arguments.touch_mib < 0
                                     ? default_conditioning_bytes()
                                     : static_cast<std::uint64_t>(arguments.touch_mib) << 20;

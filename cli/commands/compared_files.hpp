@@ -19,7 +19,8 @@ class compared_files {
   void add_times(const std::string& path, side which);
   // Throws what load_for_command throws.
   void add(const std::string& path, side which);
-  // Requires that all files were added.
+  // Whether all files have the metric. Requires that they were added, as take().
+  [[nodiscard]] bool knows(const profiler::metric& what) const;
   profiler::difference take();
 
  private:
@@ -27,10 +28,12 @@ class compared_files {
 
   profiler::difference_builder builder_;
   bool seen_ = false;
+  std::array<bool, profiler::metric_count> lacks_ = {};  // in the order of metrics()
   std::string program_, other_program_;
   profiler::profile_mode mode_ = profiler::profile_mode::sample;
   bool has_other_mode_ = false;
   double fault_ns_ = 0, other_fault_ns_ = 0;
+  bool has_box_ = false, has_recording_ = false;
 };
 
 }  // namespace tarn::cli

@@ -47,7 +47,8 @@ constexpr command_text diff_text = {
         "  tarn profile -r 5 -o before.prof -- PROGRAM ...  and the same for after.prof\n"
         "  tarn diff --fail-if 'cost>+3%' before-?.prof -- after-?.prof\n"
         "  tarn diff a.prof b.prof --fail-if 'cost>+5%' --fail-if 'peak>+64M'\n"
-        "  tarn diff a.prof b.prof --fail-if 'site.bytes>+20%'  the change of any site\n",
+        "  tarn diff a.prof b.prof --fail-if 'site.bytes>+20%'  the change of any site\n"
+        "  tarn diff old.pb.gz new.pb.gz    what a store of heap profiles gives (pprof)\n",
     .notes =
         "EXPR: [site.]METRIC followed by > or < and a CHANGE in percent, or in K, M, G,\n"
         "or in ns, us, ms, s. Metrics: cost, malloc, hidden, faults, allocations, bytes,\n"
@@ -113,7 +114,9 @@ void print_undecided(const profiler::difference& changes) {
       100 * profiler::difference_confidence, 10 * profiler::small_change_found));
 }
 
-void print_totals(const profiler::difference& changes, bool colour) {
+using known_metrics = std::array<bool, profiler::metric_count>;  // in the order of metrics()
+
+void print_totals(const profiler::difference& changes, const known_metrics& known, bool colour) {
   const auto recordings = [](std::size_t count) {
     return count == 1 ? "1 recording" : fmt::format("{} recordings", count);
   };
@@ -121,6 +124,7 @@ void print_totals(const profiler::difference& changes, bool colour) {
              recordings(changes.recordings_after));
   text_table table({"", "before", "after", "change", "interval"}, {0});
   for (std::size_t index = 0; index < changes.totals.size(); ++index) {
+    if (!known[index]) continue;
     const metric& what = profiler::metrics()[index];
     const change& total = changes.totals[index];
     table.add({{std::string(what.name)},
@@ -226,14 +230,15 @@ nlohmann::json as_json(const change& value) {
   return object;
 }
 
-nlohmann::json row_json(const profiler::difference& changes, const site_change& one) {
+nlohmann::json row_json(const profiler::difference& changes, const known_metrics& known,
+                        const site_change& one) {
   const profiler::source_frame& where = changes.place_of(one);
   nlohmann::json row = {{"function", where.function},
                         {"file", where.file},
                         {"line", where.line},
                         {"type", changes.type_of(one)}};
   for (std::size_t index = 0; index < one.values.size(); ++index)
-    row[std::string(profiler::metrics()[index].name)] = as_json(one.values[index]);
+    if (known[index]) row[std::string(profiler::metrics()[index].name)] = as_json(one.values[index]);
   return row;
 }
 
@@ -241,10 +246,11 @@ nlohmann::json needed_json(std::size_t recordings) {
   return recordings == 0 ? nlohmann::json() : nlohmann::json(recordings);
 }
 
-void print_json(const profiler::difference& changes, std::size_t metric_index, std::size_t most,
-                const std::vector<std::string>& failures) {
+void print_json(const profiler::difference& changes, const known_metrics& known, std::size_t metric_index,
+                std::size_t most, const std::vector<std::string>& failures) {
   nlohmann::json totals;
   for (std::size_t index = 0; index < changes.totals.size(); ++index) {
+    if (!known[index]) continue;
     nlohmann::json& total = totals[std::string(profiler::metrics()[index].name)];
     total = as_json(changes.totals[index]);
     total["recordings_needed"] = needed_json(changes.recordings_needed[index]);
@@ -264,7 +270,7 @@ void print_json(const profiler::difference& changes, std::size_t metric_index, s
   auto sites = by_change(changes, metric_index);
   if (most != 0 && sites.size() > most) sites.resize(most);
   print_json_rows(head, "sites", sites.size(),
-                  [&](std::size_t index) { return row_json(changes, *sites[index]); });
+                  [&](std::size_t index) { return row_json(changes, known, *sites[index]); });
 }
 
 // Files after the first "--" belong to the second side; without "--" there are two files, one per side.
@@ -295,25 +301,46 @@ std::vector<change_limit> parse_limits(const std::vector<std::string>& expressio
   return limits;
 }
 
+std::size_t index_of(const std::string& name) {
+  return static_cast<std::size_t>(profiler::find_metric(name) - profiler::metrics().data());
+}
+
+known_metrics known_to(const compared_files& compared) {
+  known_metrics known;
+  for (std::size_t index = 0; index < known.size(); ++index)
+    known[index] = compared.knows(profiler::metrics()[index]);
+  return known;
+}
+
+void require_known(const known_metrics& known, std::size_t index) {
+  if (known[index]) return;
+  std::vector<std::string> names;
+  for (std::size_t each = 0; each < known.size(); ++each)
+    if (known[each]) names.emplace_back(profiler::metrics()[each].name);
+  throw cli_error(
+      exit_code::refused,
+      fmt::format("not all of these profiles have figures for {}", profiler::metrics()[index].name),
+      fmt::format("They have {}.", join(names, ", ")));
+}
+
 }  // namespace
 
 int cmd_diff(const std::vector<std::string>& words) {
   command app(diff_text);
-  std::string metric_name = "cost";
+  std::string metric_name;
   std::vector<std::string> files, expressions;
   std::size_t most = 20;
   bool json = false;
   app.option("profiles PROFILE...", files,
-             "Profiles; per side, one or several recordings of the same command")
+             "Profiles of tarn or pprof; per side, one or several recordings of the same command")
       ->required();
   app.option("--fail-if EXPR", expressions, "Exit with status 1 if this is true; may be repeated")
       ->allow_extra_args(false);
-  app.option("-m,--metric METRIC", metric_name, "Metric to sort the sites by (cost)", one_of(metric_words()));
+  app.option("-m,--metric METRIC", metric_name, "Metric to sort the sites by (cost; of pprof live_bytes)",
+             one_of(metric_words()));
   app.option("-n,--rows N", most, "Show at most N sites (20); 0: all");
   app.add_flag("--json", json, "Print JSON");
   if (!parse_options(app, words)) return exit_code::success;
-  const auto metric_index =
-      static_cast<std::size_t>(profiler::find_metric(metric_name) - profiler::metrics().data());
   const std::vector<change_limit> limits = parse_limits(expressions);
   const std::size_t first_side = count_of_first_side(words, files);
   const auto second_side = files.begin() + static_cast<std::ptrdiff_t>(first_side);
@@ -325,17 +352,22 @@ int cmd_diff(const std::vector<std::string>& words) {
   };
   for (std::size_t index = 0; index < files.size(); ++index) compared.add_times(files[index], side_of(index));
   for (std::size_t index = 0; index < files.size(); ++index) compared.add(files[index], side_of(index));
+  const known_metrics known = known_to(compared);
+  if (metric_name.empty()) metric_name = known.front() ? "cost" : "live_bytes";
+  const std::size_t metric_index = index_of(metric_name);
+  require_known(known, metric_index);
+  for (const change_limit& limit : limits) require_known(known, limit.metric_index);
   const profiler::difference changes = compared.take();
   std::vector<std::string> failures;
   for (const change_limit& limit : limits) {
     for (std::string& sentence : profiler::exceeded(changes, limit)) failures.push_back(std::move(sentence));
   }
   if (json) {
-    print_json(changes, metric_index, most, failures);
+    print_json(changes, known, metric_index, most, failures);
   } else {
     const bool colour = wants_colour(STDOUT_FILENO);
-    print_totals(changes, colour);
-    print_undecided(changes);
+    print_totals(changes, known, colour);
+    if (known.front()) print_undecided(changes);
     print_sites(changes, metric_index, most, colour);
     if (!failures.empty()) fmt::print("\n");
     for (const std::string& sentence : failures)

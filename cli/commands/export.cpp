@@ -92,7 +92,8 @@ int cmd_export(const std::vector<std::string>& words) {
   command app(export_text);
   export_arguments arguments;
   for (const export_format& each : profiler::export_formats) app.add_flag(each.option, each.help);
-  app.option("profile PROFILE", arguments.path, "A profile that tarn profile wrote")->required();
+  app.option("profile PROFILE", arguments.path, "A profile of tarn profile, a black box, or a core file")
+      ->required();
   app.option("-o,--output FILE", arguments.output, "Write to this file (standard output)");
   app.option("-m,--metric METRIC", arguments.metric_name, "With --collapsed: the metric (cost)",
              one_of(metric_words()));

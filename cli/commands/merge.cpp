@@ -126,9 +126,12 @@ int cmd_merge(const std::vector<std::string>& words) {
     print_json_object(whole);
     return exit_code::success;
   }
-  print_text(fmt::format("{}: {:.0f} processes of {} files; memory cost {} of {} processor time\n{}",
-                         profiler::printable(output), sum.images, inputs.size(),
-                         profiler::say_time(sum.charged.total()), profiler::say_time(sum.cpu_ns),
+  const std::string cost =
+      sum.cpu_ns > 0 ? fmt::format("; memory cost {} of {} processor time",
+                                   profiler::say_time(sum.charged.total()), profiler::say_time(sum.cpu_ns))
+                     : "";
+  print_text(fmt::format("{}: {:.0f} processes of {} files{}\n{}", profiler::printable(output), sum.images,
+                         inputs.size(), cost,
                          render_processes(processes, most_shown, false, terminal_width(STDOUT_FILENO))));
   return exit_code::success;
 }

@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 
+#include "cli/agent/running_verb.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/compare/comparison_report.hpp"
 #include "cli/compare/progress_line.hpp"
@@ -85,6 +87,7 @@ struct profile_arguments : recording_arguments {
   std::vector<std::string> debug_paths;
   bool prove = false;
   server_load load;
+  int program_errors = -1;  // program_errors_variable; -1: not for an agent
 };
 
 // If preloading is impossible, reports why as `tarn run` does, and suggests mode faults, which needs no preloading.
@@ -143,6 +146,8 @@ foreground_result follow(recording& record, const child_request& request, const 
   double next_line = monotonic_seconds() + seconds_between_progress;
   foreground_look each;
   each.interval_seconds = busy_seconds;
+  each.stops_along = arguments.program_errors < 0;
+  each.has_children = load.has_value();
   bool started = false;
   std::optional<session_control> control;
   each.look = [&](pid_t program) {
@@ -305,6 +310,15 @@ void prove_recorded(recorded_profile recorded, const profile_arguments& argument
   }
 }
 
+// No process that this one starts finds the descriptor open, or named.
+int take_program_errors() {
+  const char* const given = std::getenv(program_errors_variable);
+  if (given == nullptr) return -1;
+  const int number = std::atoi(given);
+  unsetenv(program_errors_variable);
+  return number > STDERR_FILENO && fcntl(number, F_SETFD, FD_CLOEXEC) == 0 ? number : -1;
+}
+
 struct recorded_run {
   foreground_result result;
   std::string failure;                       // why the recording ended early; empty: it did not
@@ -357,6 +371,7 @@ recorded_run record_program(const recording_settings& settings, start_request& r
 int cmd_profile(const std::vector<std::string>& words) {
   command app(profile_text);
   profile_arguments arguments;
+  arguments.program_errors = take_program_errors();
   declare_options(app, arguments);
   const command_line line = split_command_line(words, app);
   if (!parse_options(app, line.options)) return exit_code::success;
@@ -374,6 +389,7 @@ int cmd_profile(const std::vector<std::string>& words) {
   settings.symbols = symbol_settings_of(arguments);
   if (arguments.paused) return profile_paused(line.program, settings, arguments.quiet, arguments.json);
   start_request request = prepare(line.program, settings.mode);
+  request.child.standard_error = arguments.program_errors;
   settings.command = describe_start(request.child.path, line.program);
   if (arguments.prove) require_provable(*settings.command);
   std::vector<std::string> notes;

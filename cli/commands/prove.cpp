@@ -20,6 +20,7 @@
 #include "cli/compare/statistics.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
+#include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
@@ -235,6 +236,7 @@ int cmd_prove(const std::vector<std::string>& words) {
   wishes.progress = !arguments.json;
   profiler::profile p = profiler::load_profile(arguments.file);
   warn_of_damage(arguments.file, p.damage);
+  require_costs(p, arguments.file);
   // The runs begin in another folder.
   const std::string file = std::filesystem::absolute(arguments.file).string();
   const proof_result result = prove_profile(file, std::move(p), wishes);

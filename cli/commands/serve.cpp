@@ -5,10 +5,8 @@
 #include <fmt/core.h>
 
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,19 +16,20 @@
 #include "cli/commands/commands.hpp"
 #include "cli/control/control_client.hpp"
 #include "cli/control/http_server.hpp"
+#include "cli/control/named_profiles.hpp"
 #include "cli/control/process_answers.hpp"
 #include "cli/control/profile_push.hpp"
-#include "cli/control/push_store.hpp"
+#include "cli/control/push_options.hpp"
 #include "cli/control/pushed_labels.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
+#include "cli/recording/box_files.hpp"
 #include "cli/recording/box_watch.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "profiler/collect/fault_watch.hpp"
 #include "profiler/export/exports.hpp"
-#include "profiler/export/pprof_message.hpp"
-#include "profiler/export/pprof_names.hpp"
+#include "profiler/export/packer.hpp"
 #include "profiler/format/openmetrics.hpp"
 
 namespace tarn::cli {
@@ -80,8 +79,6 @@ constexpr command_text serve_text = {
 constexpr double default_fault_seconds = 10;
 constexpr double seconds_between_looks = 0.1;  // at black boxes
 constexpr unsigned most_fault_seconds = 60;
-constexpr int most_naming_seconds = 10;
-constexpr double most_push_seconds = 86400;
 
 // The page at /, of cli/control/live_page.html.
 constexpr const char* live_page =
@@ -131,18 +128,9 @@ class sidecar {
     return {all.begin(), all.end()};
   }
 
-  // One at a time, so that their memory is that of one. What was looked up is kept for the next profile of the process.
   std::string named_profile(pid_t process, const char* view) const {
-    const std::unique_lock turn(naming_, std::chrono::seconds(most_naming_seconds));
-    if (!turn.owns_lock())
-      throw cli_error(exit_code::refused, "other profiles are being made", "Ask again later.");
-    const std::vector<pid_t> all = processes();
-    std::erase_if(names_, [&all](const auto& each) {
-      return std::find(all.begin(), all.end(), each.first) == all.end();
-    });
-    profiler::pprof_names& names =
-        names_.try_emplace(process, static_cast<std::uint32_t>(process)).first->second;
-    return names.add(profile_of(process, view));
+    profiles_.keep(processes());
+    return profiles_.ask(process, view);
   }
 
   // Its figures are served, too.
@@ -189,7 +177,7 @@ class sidecar {
     http_answer answer;
     const auto process = chosen(request, answer);
     if (!process) return answer;
-    return {200, "application/octet-stream", profiler::pprof::gzipped(named_profile(*process, view))};
+    return {200, "application/octet-stream", profiler::gzipped(named_profile(*process, view))};
   }
 
   // One at a time: the memory that an ordinary user may lock for events is enough for one.
@@ -224,47 +212,8 @@ class sidecar {
   const profile_push* push_ = nullptr;
   std::atomic<bool> is_over_{false};
   mutable std::mutex watching_;
-  mutable std::timed_mutex naming_;
-  mutable std::map<pid_t, profiler::pprof_names> names_;  // guarded by naming_
+  mutable named_profiles profiles_;
 };
-
-struct push_arguments {
-  std::string store;
-  double seconds = 15;
-  std::vector<std::string> labels;
-  std::string headers_file;
-  std::string authorities;
-};
-
-void add_push_options(command& app, push_arguments& push, std::vector<limited_option>& options) {
-  for (const CLI::Option* const each :
-       {app.option("--push STORE=URL", push.store,
-                   "Send heap profiles to pyroscope=, parca= or otlp=http://HOST:PORT, too")
-            ->multi_option_policy(CLI::MultiOptionPolicy::Throw),  // its headers are for one store
-        app.option("--push-interval SECONDS", push.seconds,
-                   "With --push: between two profiles of a process (15)", number(1, most_push_seconds)),
-        app.option("--push-label NAME=VALUE", push.labels,
-                   "With --push: a label of all processes, as service.version=1.2; may be repeated")
-            ->allow_extra_args(false),
-        app.option("--push-headers FILE", push.headers_file,
-                   "With --push: lines 'Authorization: …' for the requests (also TARN_PUSH_HEADERS)"),
-        app.option("--push-ca FILE", push.authorities,
-                   "With --push: certificates to trust, instead of the system's")})
-    options.push_back({each, {""}});
-}
-
-// None: nothing is sent.
-std::optional<push_settings> push_settings_of(const command& app, const push_arguments& push) {
-  if (push.store.empty()) {
-    for (const char* const option : {"--push-interval", "--push-label", "--push-headers", "--push-ca"})
-      if (app.count(option) != 0)
-        throw cli_error(exit_code::usage, fmt::format("{} requires --push", option),
-                        "Name the store: --push pyroscope=http://HOST:4040");
-    return std::nullopt;
-  }
-  return push_settings{parse_push_store(push.store), push.seconds, parse_labels(push.labels),
-                       push.headers_file, push.authorities};
-}
 
 }  // namespace
 
@@ -286,7 +235,7 @@ int cmd_serve(const std::vector<std::string>& words) {
       {app.option("--black-box DIR", boxes,
                   "Say what each process held that is killed, of those started with TARN_BLACK_BOX=DIR"),
        {""}}};
-  add_push_options(app, push, options);
+  for (const CLI::Option* const each : add_push_options(app, push)) options.push_back({each, {""}});
   options.push_back({app.add_flag("--json", json, "Print the address as one JSON object"), {""}});
   app.add_flag(
       "--mcp", for_agent,
@@ -302,7 +251,6 @@ int cmd_serve(const std::vector<std::string>& words) {
   if (pushed && processes.empty())
     throw cli_error(exit_code::usage, "--push needs processes",
                     "Name them: by their ids, or by their names.");
-  if (!boxes.empty()) boxes = box_folder(boxes);
   const auto where = parse_listen_address(listen);
   sidecar answers(processes);
   // A wrong number is reported now, not at the first request.
@@ -314,8 +262,11 @@ int cmd_serve(const std::vector<std::string>& words) {
   if (pushed) {
     answers.note(pushing.emplace(
         *pushed, push_source{[&answers] { return answers.processes(); },
-                             [&answers](pid_t process) { return answers.named_profile(process, "heap"); }}));
+                             [&answers](pid_t process) { return answers.named_profile(process, "heap"); },
+                             [&pushed](pid_t process) { return labels_of(process, pushed->labels); }}));
   }
+  if (!boxes.empty()) boxes = box_folder(boxes);  // makes it, so all words have been checked before
+  if (pushing) pushing->begin();
   http_server server(where, host_names, {symbol_path},
                      [&answers](const http_request& request) { return answers.answer(request); });
   if (!server.where().is_loopback())
@@ -333,6 +284,7 @@ int cmd_serve(const std::vector<std::string>& words) {
     server.end_late();
     if (watch) watch->look(0);
   }
+  if (watch) watch->tell_dropped();
   answers.end();
   return exit_code::success;
 }

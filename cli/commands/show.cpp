@@ -74,7 +74,8 @@ constexpr named_view named_views[] = {{"sites", show_sites},
 std::vector<limited_option> declare_options(command& app, view_request& asked, std::string& by) {
   std::vector<std::string> names;
   for (const named_view& each : named_views) names.emplace_back(each.name);
-  app.option("profile PROFILE", asked.path, "A profile that tarn profile wrote")->required();
+  app.option("profile PROFILE", asked.path, "A profile of tarn profile, a black box, or a core file")
+      ->required();
   app.option(
       "--by VIEW", by,
       "sites (the default), tree (call paths), rss (resident memory), leaks, or pinned (live blocks that "
@@ -84,7 +85,7 @@ std::vector<limited_option> declare_options(command& app, view_request& asked, s
                              pinned = "--by pinned";
   std::vector<limited_option> options = {
       {app.option("-m,--metric METRIC", asked.metric,
-                  "sites, tree: the metric to sort by (cost; of a black box live_bytes)",
+                  "sites, tree: the metric to sort by (cost; where only that is known live_bytes)",
                   one_of(metric_words())),
        {sites, tree}},
       {app.option("-n,--rows N", asked.rows,

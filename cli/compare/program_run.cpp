@@ -130,7 +130,6 @@ int open_nameless_file() {
 }
 
 int open_output(const run_settings& settings) {
-  if (settings.show_output) return -1;
   const int file = settings.output_to_file ? open_nameless_file() : -1;
   return file >= 0 ? file : open_or_throw("/dev/null", O_WRONLY);
 }
@@ -175,14 +174,16 @@ run_attempt run_program(const contender& who, const program_target& target,
                         const std::vector<std::string>& words, const run_settings& settings,
                         const held_signals& signals, const std::function<void()>& each_second) {
   const open_file input(open_input(settings));
-  const open_file output(open_output(settings));
+  // -1: that of this process
+  const int shown = settings.shows_on_errors ? STDERR_FILENO : -1;
+  const open_file output(settings.show_output ? -1 : open_output(settings));
   const open_file errors(settings.show_output ? -1 : open_nameless_file());
   child_request request;
   request.path = who.path.empty() ? target.path : who.path;
   request.arguments = who.words.empty() ? words : who.words;
   request.variables = environment_for(who);
   request.standard_input = input.number();
-  request.standard_output = output.number();
+  request.standard_output = settings.show_output ? shown : output.number();
   request.standard_error = errors.number() >= 0 ? errors.number() : output.number();
   request.own_group = true;
   std::optional<tail_file> tails;
@@ -193,7 +194,7 @@ run_attempt run_program(const contender& who, const program_target& target,
     const open_file nothing(open_or_throw("/dev/null", O_RDWR));
     child_request shell;
     shell.standard_input = nothing.number();
-    shell.standard_output = settings.show_output ? -1 : nothing.number();
+    shell.standard_output = settings.show_output ? shown : nothing.number();
     shell.standard_error = request.standard_error;
     result = run_server(std::move(request), std::move(shell), settings, signals, each_second);
   } else {

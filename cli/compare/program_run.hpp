@@ -26,8 +26,9 @@ struct run_figures {
 
 // How the program is run, the same under every contender.
 struct run_settings {
-  double timeout_seconds = 0;  // 0: none
-  bool show_output = false;
+  double timeout_seconds = 0;    // 0: none
+  bool show_output = false;      // of the program
+  bool shows_on_errors = false;  // all of it on standard error, as standard output has the figures
   std::string input = "/dev/null";
   std::int64_t input_offset = 0;  // where in `input` the program begins to read
   // Output to a nameless file instead of /dev/null, for which some programs skip work.

@@ -20,9 +20,12 @@ struct http_post {
 };
 
 struct http_reply {
-  int status = 0;            // 0: there was none
-  std::string problem = {};  // why; or what the answer says; printable
-  double later_seconds = 0;  // Retry-After
+  int status = 0;             // 0: there was none
+  std::string problem = {};   // why; or what the answer says; printable
+  double later_seconds = 0;   // Retry-After
+  std::string leads_to = {};  // of a redirection: the address; printable
+  std::string body = {};      // its first 4 KiB
+  bool is_page = false;       // for people (text/html), as of a server that answers any address
 };
 
 class http_client {

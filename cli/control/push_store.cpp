@@ -4,13 +4,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "cli/show/cli_error.hpp"
 #include "cli/show/json_output.hpp"
 #include "profiler/export/live_profile.hpp"
-#include "profiler/export/pprof_message.hpp"
+#include "profiler/export/packer.hpp"
+#include "profiler/format/pprof_message.hpp"
+#include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
 
@@ -26,6 +29,8 @@ struct store_form {
 constexpr store_form forms[] = {{kind::pyroscope, "pyroscope", "/push.v1.PusherService/Push"},
                                 {kind::parca, "parca", "/api/profiles/writeraw"},
                                 {kind::otlp, "otlp", "/v1development/profiles"}};
+
+constexpr std::size_t most_words_bytes = 200;
 
 const store_form& form_of(kind wanted) {
   return *std::find_if(std::begin(forms), std::end(forms),
@@ -65,7 +70,7 @@ std::string json_body(kind form, std::string_view profile, const process_labels&
   for (const auto& [name, value] : all)
     names.push_back(nlohmann::json::object({{"name", name}, {"value", value}}));
   nlohmann::json series = nlohmann::json::object();
-  series["samples"][0]["rawProfile"] = base64(profiler::pprof::gzipped(std::string(profile)));
+  series["samples"][0]["rawProfile"] = base64(profiler::gzipped(std::string(profile)));
   if (form == kind::parca) {
     series["labels"]["labels"] = std::move(names);
   } else {
@@ -74,6 +79,17 @@ std::string json_body(kind form, std::string_view profile, const process_labels&
   nlohmann::json request = nlohmann::json::object();
   request["series"][0] = std::move(series);
   return json_text(request);
+}
+
+// None at all is that of the scheme. The colons of an address in brackets are not before a port.
+bool has_wrong_port(std::string_view authority) {
+  const std::size_t bracket = authority.rfind(']');
+  const std::size_t colon = authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
+  if (colon == std::string_view::npos) return false;
+  std::uint16_t port = 0;
+  const char* const end = authority.data() + authority.size();
+  const auto [stop, problem] = std::from_chars(authority.data() + colon + 1, end, port);
+  return problem != std::errc() || stop != end || port == 0;
 }
 
 }  // namespace
@@ -96,10 +112,14 @@ push_store parse_push_store(const std::string& text) {
       store.url.find_first_of("?# \t\n") != std::string::npos)
     throw refuse("The address begins with http:// or https:// and has no question: http://HOST:PORT.");
   const std::string authority = store.url.substr(host, store.url.find_first_of("/\\", host) - host);
-  if (authority.empty()) throw refuse("The address has a host after the two slashes: http://HOST:PORT.");
+  if (authority.empty() || authority.front() == ':')
+    throw refuse("The address has a host after the two slashes: http://HOST:PORT.");
   if (authority.find('@') != std::string::npos)
     throw cli_error(exit_code::usage, "--push: an address with a password can be read by everybody in ps",
                     "Put 'Authorization: Basic …' into a file, and name it by --push-headers.");
+  if (has_wrong_port(authority))
+    throw refuse(
+        "The port is a number from 1 to 65535: http://HOST:PORT. IPv6 stands in brackets: http://[::1]:4318.");
   while (store.url.ends_with('/')) store.url.pop_back();
   return store;
 }
@@ -110,12 +130,35 @@ http_post request_to(const push_store& store, std::string_view profile, const pr
   if (store.form == kind::otlp) {
     request.type = "application/x-protobuf";
     request.is_packed = true;
-    request.body = profiler::pprof::gzipped(profiler::otlp_profiles(profile, labels, TARN_CLI_VERSION));
+    request.body = profiler::gzipped(profiler::otlp_profiles(profile, labels, TARN_CLI_VERSION));
   } else {
     request.type = "application/json";
     request.body = json_body(store.form, profile, labels);
   }
   return request;
+}
+
+// Of ExportProfilesServiceResponse, field 1, partial_success: 1 rejected_profiles, 2 error_message. With none rejected the words are
+// a warning. What is no such message is a success, as the status says.
+std::string rejection_in(const push_store& store, std::string_view answer) {
+  if (store.form != kind::otlp) return {};
+  using profiler::pprof::message_field;
+  using profiler::pprof::message_reader;
+  std::int64_t refused = 0;
+  std::string_view words;
+  message_reader outer(answer);
+  for (message_field part; outer.next(part);) {
+    if (part.number != 1) continue;
+    message_reader inner(part.bytes);
+    for (message_field each; inner.next(each);) {
+      if (each.number == 1) refused = static_cast<std::int64_t>(each.value);
+      if (each.number == 2) words = each.bytes;
+    }
+  }
+  if (refused <= 0) return {};
+  const std::string said = profiler::cut_at_character(profiler::printable(words), most_words_bytes);
+  return fmt::format("it answers that it rejects {} of the profiles{}", refused,
+                     said.empty() ? "" : fmt::format(" ({})", said));
 }
 
 }  // namespace tarn::cli

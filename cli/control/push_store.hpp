@@ -31,4 +31,7 @@ push_store parse_push_store(const std::string& text);
 // `profile`: one of profiler::live_profile(). Throws profile_error.
 http_post request_to(const push_store& store, std::string_view profile, const process_labels& labels);
 
+// Why the store has not taken what its answer with a status of 2xx is about; printable, and short. Empty: it has.
+std::string rejection_in(const push_store& store, std::string_view answer);
+
 }  // namespace tarn::cli

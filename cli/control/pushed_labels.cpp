@@ -74,8 +74,10 @@ std::string_view trimmed(std::string_view text) {
 }
 
 // Those that begin with two underscores mean something to stores.
+// Stores keep names that begin with two underscores for themselves, and take each mark for one.
 bool is_label_name(std::string_view name) {
-  return !name.empty() && name.size() <= 100 && !name.starts_with("__") &&
+  constexpr std::string_view marks = "._-";
+  return !name.empty() && name.size() <= 100 && name.find_first_not_of(marks) <= 1 &&
          std::all_of(name.begin(), name.end(), [](char each) {
            return (each >= 'a' && each <= 'z') || (each >= 'A' && each <= 'Z') ||
                   (each >= '0' && each <= '9') || each == '.' || each == '_' || each == '-';

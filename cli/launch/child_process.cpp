@@ -19,7 +19,6 @@
 #include <optional>
 
 #include "cli/launch/scratch_file.hpp"
-#include "cli/show/cli_error.hpp"
 #include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
@@ -100,6 +99,22 @@ bool ends_before(pid_t child, double deadline) {
     poll(nullptr, 0, 1);
   }
   return true;
+}
+
+// Runs in the guard: nothing but SIGKILL ends it before the group. It keeps no descriptor open for others.
+[[noreturn]] void guard(pid_t group, double seconds, int life) {
+  sigset_t all = {};
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, nullptr);
+  if (setpgid(0, group) != 0 || dup2(life, 0) != 0) _exit(0);
+  syscall(SYS_close_range, 1U, ~0U, 0U);
+  char nothing = 0;
+  while (read(0, &nothing, 1) < 0 && errno == EINTR) {
+  }
+  const double deadline = monotonic_seconds() + seconds;
+  while (kill(group, 0) == 0 && monotonic_seconds() < deadline) poll(nullptr, 0, 20);
+  kill(-group, SIGKILL);
+  _exit(0);
 }
 
 // Appends what can be read; false at the end of the stream.
@@ -264,7 +279,9 @@ bool running_child::has_ended() {
 }
 
 void running_child::terminate() const {
-  if (!ended_) kill(process_, SIGTERM);
+  if (ended_) return;
+  kill(process_, SIGTERM);
+  kill(process_, SIGCONT);
 }
 
 void running_child::terminate_group() const {
@@ -280,6 +297,21 @@ void running_child::kill_group() {
   // What the child has left behind holds its port until it is gone.
   const double deadline = monotonic_seconds() + seconds_to_die;
   while (lives(process_) && monotonic_seconds() < deadline) poll(nullptr, 0, 1);
+}
+
+group_guard::group_guard(pid_t group, double seconds) {
+  pipe_ends life;
+  const pid_t guarding = fork();
+  if (guarding < 0) throw resource_error("cannot start another process", errno);
+  if (guarding == 0) {
+    life.writer = {};
+    guard(group, seconds, life.reader.number());
+  }
+  life_ = fcntl(life.writer.number(), F_DUPFD_CLOEXEC, 0);
+}
+
+group_guard::~group_guard() {
+  if (life_ >= 0) close(life_);
 }
 
 void sleep_until_signal(const held_signals& signals, double seconds) {

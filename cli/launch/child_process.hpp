@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cli/launch/environment.hpp"
+#include "cli/show/cli_error.hpp"
 
 namespace tarn::cli {
 
@@ -33,7 +34,7 @@ struct child_request {
 };
 
 // Blocks the given signals, so that sigtimedwait takes them and none is lost; children get the mask from before.
-// Restores the mask at the end.
+// Restores the mask at the end. Messages are bounded meanwhile: no signal would end a write that waits for ever.
 class held_signals {
  public:
   explicit held_signals(const std::vector<int>& numbers);
@@ -55,6 +56,7 @@ class held_signals {
   sigset_t before_ = {};
   struct sigaction child_action_before_ = {};
   bool is_kept_ = false;
+  bounded_messages bounded_;
 };
 
 // Thrown when this process gets a signal to end (SIGINT …); the program has been killed by then.
@@ -102,7 +104,7 @@ class running_child {
   running_child& operator=(const running_child&) = delete;
 
   bool has_ended();        // does not wait
-  void terminate() const;  // SIGTERM, to the child alone
+  void terminate() const;  // SIGTERM, to the child alone, which takes it also if it was stopped
   void terminate_group() const;
   void kill_group();  // also after the child has ended; waits for the end of all
 
@@ -116,6 +118,20 @@ class running_child {
   bool reaped_ = false;
   int wait_status_ = 0;
   rusage usage_ = {};
+};
+
+// While it lives: if this process ends, however it does, all of the group are killed: when its leader has ended, and after
+// `seconds` at the latest. For that a small process of the group waits; it ends with the group. Requires: the group's leader is a
+// child of this process, and has not been waited for.
+class group_guard {
+ public:
+  group_guard(pid_t group, double seconds);  // throws cli_error
+  ~group_guard();
+  group_guard(const group_guard&) = delete;
+  group_guard& operator=(const group_guard&) = delete;
+
+ private:
+  int life_ = -1;  // an end of a pipe, which the system closes with this process
 };
 
 // Sleeps until a child may have ended, or `seconds` have passed. Throws interrupted when this process is told to

@@ -91,13 +91,14 @@ std::string first_usage(const command& app) {
          fmt::format("{} {}: {}", name, option->get_option_text(), option->get_description()));
 }
 
-// Refuses unknown options and missing values, of which CLI11's own messages say less.
+// Refuses unknown options, and missing and empty values, of which CLI11's own messages say less.
 void check_words(const command& app, const std::vector<std::string>& words) {
   for (std::size_t index = 0; index < words.size() && words[index] != "--"; ++index) {
     const std::string& word = words[index];
     if (word.size() < 2 || word.front() != '-') continue;
     const auto require_next = [&](const CLI::Option* option, const std::string& name) {
-      if (index + 1 == words.size() || words[index + 1] == "--") refuse_without_value(option, name);
+      if (index + 1 == words.size() || words[index + 1] == "--" || words[index + 1].empty())
+        refuse_without_value(option, name);
       ++index;
     };
     if (word[1] == '-') {

@@ -10,9 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "cli/show/text.hpp"
+#include "os/memory_pressure.hpp"
 #include "profiler/proc/proc_status.hpp"
 
 namespace tarn::cli {
@@ -40,8 +42,9 @@ namespace {
 // All signals that a program can handle, except those that report a fault or a closed pipe of the receiver.
 // SIGCHLD is held too, and never passed on.
 std::vector<int> passed_signals() {
-  std::vector<int> numbers = {SIGCHLD, SIGINT,   SIGTERM, SIGHUP,    SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP,
-                              SIGCONT, SIGWINCH, SIGALRM, SIGVTALRM, SIGPROF, SIGIO,   SIGPWR,  SIGXCPU};
+  std::vector<int> numbers = {SIGCHLD, SIGINT,    SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+                              SIGUSR2, SIGTSTP,   SIGTTIN, SIGTTOU, SIGCONT, SIGWINCH,
+                              SIGALRM, SIGVTALRM, SIGPROF, SIGIO,   SIGPWR,  SIGXCPU};
   for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) numbers.push_back(number);
   return numbers;
 }
@@ -86,9 +89,11 @@ bool is_stopped(pid_t child) {
 }
 
 // The program was stopped. This process stops too, so that the shell treats the job as stopped. When the shell
-// continues the job, so does the program; when anybody else continues the program, so does this process.
+// continues the job, so does the program; when anybody else continues the program, so does this process. The first process of
+// a container cannot stop, and no shell waits for it.
 void stop_along(pid_t child) {
   const pid_t self = getpid();
+  if (self == 1) return;
   const pid_t watcher = fork();
   if (watcher == 0) watch_stopped(self, child);
   if (watcher < 0) return;  // stopped for ever is worse than a shell that does not see the stop
@@ -119,25 +124,59 @@ int wait_status_of(const siginfo_t& end) {
   return end.si_code == CLD_EXITED ? W_EXITCODE(end.si_status, 0) : W_EXITCODE(0, end.si_status);
 }
 
+// Children that have ended and that nobody waits for: orphans, where this process is the first of a container or a subreaper.
+std::vector<pid_t> ended_orphans(pid_t program) {
+  std::vector<pid_t> found;
+  for (const std::uint32_t each : profiler::children_of(static_cast<std::uint32_t>(getpid()))) {
+    const auto process = static_cast<pid_t>(each);
+    siginfo_t state = {};
+    if (process != program && waitid(P_PID, each, &state, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        state.si_pid == process)
+      found.push_back(process);
+  }
+  return found;
+}
+
+void reap_all(const std::vector<pid_t>& processes) {
+  for (const pid_t each : processes) waitpid(each, nullptr, WNOHANG);
+}
+
 // Waits for a stop alone: the program may have been killed since.
-void take_stop(pid_t child) {
+void take_stop(pid_t child, bool stops_along) {
   siginfo_t state = {};
-  if (waitid(P_PID, static_cast<id_t>(child), &state, WSTOPPED | WNOHANG) == 0 && state.si_pid == child)
+  if (waitid(P_PID, static_cast<id_t>(child), &state, WSTOPPED | WNOHANG) == 0 && state.si_pid == child &&
+      stops_along)
     stop_along(child);
 }
 
 }  // namespace
+
+void await_room(const char* root) {
+  const timespec pause = to_timespec(0.05);
+  for (int tries = 0; tries < 10; ++tries) {
+    // Before the look, too: it opens files, which the group pays for.
+    nanosleep(&pause, nullptr);
+    const os::memory_limits group = os::look_at_memory(root).group;
+    if (group.limit == os::unlimited || group.used < os::near(group.limit)) return;
+  }
+}
 
 foreground_result run_in_foreground(const child_request& request, const foreground_look* each) {
   const held_signals signals(passed_signals());
   foreground_result result;
   const double begin = monotonic_seconds();
   const pid_t child = start_child(request, signals.before());
+  const bool reaps_orphans = each == nullptr || !each->has_children;
+  bool has_orphans = true;  // there may be some: a shell that has become tarn may have had children
   double next_look = begin;
   for (;;) {
     siginfo_t signal = {};
     if (each != nullptr && monotonic_seconds() >= next_look) {
+      // Those that `look` has seen with their end in /proc.
+      const auto ended =
+          reaps_orphans && std::exchange(has_orphans, false) ? ended_orphans(child) : std::vector<pid_t>();
       each->look(child);
+      reap_all(ended);
       // Looks that were missed during a stop are not made up for.
       next_look = std::max(next_look + each->interval_seconds, monotonic_seconds());
     }
@@ -148,15 +187,18 @@ foreground_result run_in_foreground(const child_request& request, const foregrou
       forward(signal, child);
       continue;
     }
+    has_orphans |= is_signalled;
+    if (each == nullptr && std::exchange(has_orphans, false)) reap_all(ended_orphans(child));
     // One SIGCHLD may stand for several changes of state.
     for (siginfo_t state = {}; has_changed(child, state); state = {}) {
       if (!is_end(state)) {
-        take_stop(child);
+        take_stop(child, each == nullptr || each->stops_along);
         continue;
       }
+      result.wall_seconds = monotonic_seconds() - begin;
+      if (each != nullptr && state.si_code != CLD_EXITED) await_room();
       // Each end is found here before it is waited for, so `ended` is called for each.
       if (each != nullptr && each->ended) each->ended(wait_status_of(state));
-      result.wall_seconds = monotonic_seconds() - begin;
       wait4(child, &result.wait_status, 0, &result.usage);
       return result;
     }

@@ -144,6 +144,14 @@ void require_preload_in_use(const program_target& target, const std::string& lib
   }
 }
 
+std::optional<std::string> other_malloc(const program_target& target, const environment& variables) {
+  for (const elf_program& program : target.programs) {
+    std::optional<std::string> provider = malloc_provider(program, trace_program(program, variables));
+    if (provider && !is_system_libc(*provider)) return provider;
+  }
+  return std::nullopt;
+}
+
 std::string note_of_own_malloc(const std::string& file, const std::string& name, const std::string& effect) {
   const std::string function = prefixed_malloc_of(file);
   return function.empty() ? "" : fmt::format("{} brings {}: {}", name, function, effect);

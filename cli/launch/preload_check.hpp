@@ -37,6 +37,9 @@ std::optional<std::string> sanitizer_runtime(const elf_program& program, const l
 void require_preload_in_use(const program_target& target, const std::string& library, const std::string& name,
                             const environment& variables);
 
+// The library from which the first program of `target` that has one takes its malloc; nullopt: all use the C library's.
+std::optional<std::string> other_malloc(const program_target& target, const environment& variables);
+
 // "NAME brings mi_malloc: " and `effect`; "": the program in `file` brings no malloc under another name.
 std::string note_of_own_malloc(const std::string& file, const std::string& name, const std::string& effect);
 

@@ -9,25 +9,19 @@
 
 #include <sys/types.h>
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
-#include "cli/launch/scratch_file.hpp"
-#include "os/memory_pressure.hpp"
-#include "profiler/collect/timeline.hpp"
+#include "cli/recording/box_readings.hpp"
+#include "cli/recording/look_schedule.hpp"
 #include "profiler/model/box_profile.hpp"
 #include "profiler/proc/memory_kills.hpp"
 
 namespace tarn::cli {
-
-// The folder that a user has named for black boxes, made if it is missing, as an absolute path. Throws cli_error (usage).
-std::string box_folder(const std::string& given);
 
 class box_watch {
  public:
@@ -45,68 +39,45 @@ class box_watch {
   // Takes the boxes of all processes that have ended by now, the program's last, and says what became of it. `peak_resident`: of the
   // program and its children, in bytes, as the system tells its parent.
   void finish(double peak_resident);
+  void tell_dropped() const;  // how many were not told of; to be called at the end, where finish() is not
 
  private:
-  // What is known of one process image beside its box.
-  struct readings {
-    std::uint32_t process = 0;  // its id here; 0: it is not here any more
-    std::uint64_t start_ticks = 0;
-    std::uint64_t start_ns = 0;  // of the box
-    std::uint64_t file = 0;  // its number: another image of the process makes another file of the same name
-    open_file handle;        // a pidfd
-    // The device and number of the file that it executes, if that is known to be the box's; otherwise 0.
-    std::array<std::uint64_t, 2> image{};
-    double limit = 0;  // of its control group; 0: none
-    profiler::timeline counters_line;
-    std::vector<profiler::counter_row> counters;
-    std::vector<profiler::memory_row> memory;
-    double peak_resident = 0;
-    nlohmann::json place;  // describe_place()
-    profiler::memory_kills kills;
-    // How much memory it could use, at times of the last ten minutes.
-    struct room {
-      double seconds = 0;  // on the monotonic clock
-      os::memory_limits group;
-    };
-    std::deque<room> rooms;
-    // As in site_table: the live bytes of each site, by its number, at two times, the older first.
-    struct mark {
-      std::uint64_t time_ns = 0;
-      std::map<std::uint32_t, double> live;
-    };
-    std::array<mark, 2> marks;
+  // A process that has become an image without a box.
+  struct without_box {
+    process_end end;
+    std::string name;
   };
-
-  void meet(readings& of, const profiler::box_content& box) const;
-  void read(readings& of, const profiler::box_content& box);
-  bool is_program(const readings& of) const;
-  std::optional<int> end_of(const readings& of) const;  // as of waitpid
-  void note_group(readings& of);
-  static nlohmann::json last_minutes(const readings& of);
-  bool is_worth_telling(const readings& of, const profiler::box_content& box) const;
-  profiler::shortage shortage_of(const readings& of) const;
-  double grown_since(const readings& of, const profiler::memory_row& last,
-                     const profiler::box_content& box) const;
-  profiler::profile profile_from(const readings& of, const profiler::box_content& box) const;
+  bool is_program(const process_end& of) const;
+  std::optional<int> end_of(const process_end& of) const;  // as of waitpid
+  bool is_bad(const process_end& of, int status) const;
+  void tell_unread(const std::string& path, const std::string& problem);
+  void leave_image(const std::string& path);
+  void note_gone();
+  void drop_outdated();
+  // One line of a process that has no box any more, if its end is worth it.
+  void tell_bare(const process_end& of, const std::string& name, const std::string& why) const;
+  bool is_worth_telling(const box_readings& of, const profiler::box_content& box) const;
+  profiler::shortage shortage_of(const box_readings& of) const;
   bool write(const profiler::profile& p, const std::string& name) const;
-  void take(const std::string& path, const readings& of);
-  bool tell(const readings& of, const profiler::box_content& box);
-  std::size_t profiles_there() const;
+  void take(const std::string& path, const box_readings& of);
+  bool tell(const box_readings& of, const profiler::box_content& box);
   void take_ended(bool with_program);
-  bool has_ended(const readings& of) const;
   bool is_left(const std::string& path) const;
 
   std::string folder_;
-  std::map<std::string, readings> known_;        // by the box's path
-  std::set<std::string> no_boxes_;               // files that were named as being none
+  std::map<std::string, box_readings> known_;  // by the box's path
+  std::set<std::string> no_boxes_;  // files that were named as being none, or as being another user's
   std::map<std::string, std::uint64_t> unread_;  // files that could not be read, by their numbers
-  std::map<std::string, std::uint64_t> left_;    // told, but not written: they stay
-  std::map<std::string, double> told_kills_;     // of a group, by its file: all up to here have been told
-  double begun_;                                 // on the monotonic clock
-  double next_look_ = 0;
+  // Told, but not written; or of an earlier image, and not to be removed: they stay.
+  std::map<std::string, std::uint64_t> left_;
+  std::map<std::uint32_t, without_box> bare_;  // by process
+  std::map<std::string, double> told_kills_;   // of a group, by its file: all up to here have been told
+  look_schedule looks_;                        // on the monotonic clock
   profiler::memory_kills kills_;  // from the beginning on, for processes that no look has seen alive
   pid_t main_ = 0;
   std::optional<int> main_status_;
+  // When the ends that are being told were seen, since 1970; 0: they came before this watch.
+  std::uint64_t seen_end_ns_ = 0;
   double main_peak_ = 0;
   std::size_t dropped_ = 0;
 };

@@ -110,8 +110,7 @@ class paused_program {
           "process {} cannot be controlled: another tarn process uses the name of its control socket",
           program));
     } else if (!quiet_ && !json_) {
-      fmt::print(
-          stderr,
+      print_message(
           "tarn: process {} runs without recording; to begin: tarn attach {}, to end: tarn attach --stop "
           "{}\n",
           program, program, program);

@@ -115,4 +115,13 @@ profile load_for_command(const std::string& path, const std::string& choice,
   return parts;
 }
 
+void require_costs(const profiler::profile& p, const std::string& path) {
+  if (profiler::has_costs(p)) return;
+  throw cli_error(
+      exit_code::refused,
+      fmt::format("{} is of {}: it tells who held memory, and no costs", path, profiler::origin_of(p)),
+      "Read it by tarn show, report, diff or export; for advice and proof record the program: tarn profile "
+      "-- PROGRAM ARG...");
+}
+
 }  // namespace tarn::cli

@@ -33,4 +33,7 @@ profiler::profile merge_files(const std::vector<std::string>& paths);
 profiler::profile load_for_command(const std::string& path, const std::string& choice,
                                    profiler::profile_detail detail = profiler::profile_detail::all);
 
+// Throws cli_error (refused) if the profile, of this file, tells only who held memory.
+void require_costs(const profiler::profile& p, const std::string& path);
+
 }  // namespace tarn::cli

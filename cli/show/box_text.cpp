@@ -104,13 +104,15 @@ std::string classes_of_free(const json& engine) {
 
 std::string free_line(const json& engine, const std::string& when) {
   const double pinned = number_in(engine, "tarn_span_free_bytes");
+  const double dropped = std::min(pinned, number_in(engine, "tarn_span_dropped_bytes"));  // also of pools
   const double cached = number_in(engine, "tarn_cached_bytes");
   const double pages = number_in(engine, "tarn_free_dirty_bytes");
   if (pinned + cached + pages < least_told) return "";
   return fmt::format(
-      "  free in malloc, {}: {} beside live blocks in the same spans, {} in caches, {} in pages to be given back{}\n",
-      when, say_bytes(pinned), say_bytes(cached), say_bytes(pages),
-      pinned >= least_told ? classes_of_free(engine) : "");
+      "  free in malloc, {}: {} beside live blocks in the same spans{}, {} in caches, {} in pages to be given back{}\n",
+      when, say_bytes(pinned),
+      dropped >= least_told ? fmt::format(" (of {} the pages went back)", say_bytes(dropped)) : "",
+      say_bytes(cached), say_bytes(pages), pinned >= least_told ? classes_of_free(engine) : "");
 }
 
 // Each row: seconds before the end, bytes used, and the limit.
@@ -130,7 +132,7 @@ std::string room_line(const json& rows) {
       first_limit == last_limit
           ? " of " + say_bytes(last_limit)
           : fmt::format("; the limit went from {} to {}", say_bytes(first_limit), say_bytes(last_limit));
-  return fmt::format("  its control group in the last {}: from {} to {}{}\n",
+  return fmt::format("  its control group in {} up to the last look: from {} to {}{}\n",
                      profiler::say_time(seconds * 1e9), say_bytes(first_used), say_bytes(last_used), limit);
 }
 
@@ -143,6 +145,9 @@ std::string render_box(const profiler::profile& p) {
     text = named_lines(*engine, when) + free_line(*engine, when);
     if (profiler::flag_in(p.meta, "engine_cut"))
       text += "  not all pools and scopes are told: the box has no room for the figures of so many\n";
+  } else if (profiler::flag_in(p.meta, "core_file")) {
+    text =
+        "  not told: pools, buffers and scopes by name, which a core file does not have (a black box has them)\n";
   } else {
     text =
         "  not told: pools, buffers and scopes by name (written once a second, by the engine's background thread)\n";

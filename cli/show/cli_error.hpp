@@ -55,12 +55,22 @@ cli_error no_such_process(const std::string& process);
 cli_error as_cli_error(const std::exception& error);
 
 // All that tarn says on stderr. What cannot be written is dropped: a closed or full stderr changes neither the work nor the
-// exit status.
+// exit status, and no SIGPIPE comes. Any thread.
 void write_message(std::string_view text) noexcept;
 template <class... values>
 void print_message(fmt::format_string<values...> format, values&&... arguments) {
   write_message(fmt::format(format, std::forward<values>(arguments)...));
 }
+
+// While one lives, a message waits for 100 ms at most where stderr is full and nobody reads it; the rest of it is dropped, and
+// the next ones do not wait. For whoever watches a program, which must not depend on who reads the messages.
+class bounded_messages {
+ public:
+  bounded_messages();
+  ~bounded_messages();
+  bounded_messages(const bounded_messages&) = delete;
+  bounded_messages& operator=(const bounded_messages&) = delete;
+};
 
 // Prints to stderr: "tarn: problem" and, indented below it, the advice; or one JSON object.
 void print_error(const cli_error& error, bool json);

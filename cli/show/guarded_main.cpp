@@ -47,8 +47,8 @@ int report(const cli_error& error, bool json) {
 int guarded_main(int count, char** values, int (*run)(const std::vector<std::string>& words)) {
   fill_standard_descriptors();
   // A file beyond RLIMIT_FSIZE is reported as an error instead of ending the process. Exec restores the default for
-  // started programs.
-  std::signal(SIGXFSZ, [](int) {});
+  // started programs; where the signal was ignored, they ignore it too.
+  if (std::signal(SIGXFSZ, [](int) {}) == SIG_IGN) std::signal(SIGXFSZ, SIG_IGN);
   std::vector<std::string> words;
   for (int index = 1; index < count; ++index) words.emplace_back(values[index]);
   const bool json = wants_json(words);

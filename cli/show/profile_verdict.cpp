@@ -34,6 +34,7 @@ using profiler::say_count;
 using profiler::say_estimate;
 using profiler::say_share;
 using profiler::say_time;
+using profiler::sum_of_sites;
 using profiler::trouble;
 using profiler::trouble_kind;
 
@@ -49,12 +50,6 @@ std::string say_cost(const profiler::cost& one) {
 std::string share_of(const profile& p, const profiler::cost& one) {
   const double whole = profiler::processor_ns(p);
   return whole > 0 ? say_share(one.total(), whole, margin_of(one.whole_variance())) : "";
-}
-
-profiler::site_figures sum_of_sites(const profile& p) {
-  profiler::site_figures sum;
-  for (const profiler::site& site : p.sites) profiler::add_up(sum, site.figures);
-  return sum;
 }
 
 // Brings the places first that are shown one by one: their cost can be told from zero, and is not negligible.
@@ -192,8 +187,7 @@ std::string leak_sentence(const profile& p) {
   const std::string what =
       is_known ? fmt::format("{} in {} blocks were lost: never freed, and nothing pointed to them",
                              profiler::say_bytes(bytes), say_count(sum.lost + sum.indirect))
-               : say_estimate(base_unit::bytes, bytes,
-                              margin_of(profiler::number_in(p.meta, "sample_bytes") * bytes)) +
+               : say_estimate(base_unit::bytes, bytes, margin_of(profiler::live_bytes_variance(sum))) +
                      " were never freed";
   return fmt::format("  {} (where: tarn show --by leaks FILE)\n", what);
 }
@@ -231,14 +225,21 @@ std::string render_memory_verdict(const profile& p) {
   return is_urgent ? in_columns(render_trouble(p, what)) : "";
 }
 
-// Of a process that had a black box: how it ended, and who held its memory.
+// Of a process of which there is a black box or a core file: how it ended, and who held its memory.
 static std::string end_of_box(const profile& p) {
   const trouble what = profiler::trouble_of(p);
   const nlohmann::json* const end = profiler::member_in(p.meta, "exit");
   const int status = end != nullptr ? static_cast<int>(profiler::number_in(*end, "status")) : 0;
-  std::string sentence = "it has ended, and nobody saw how";
+  std::string sentence = profiler::flag_in(p.meta, "core_file")
+                             ? "a core file that names no signal: gcore makes one of a process that runs"
+                             : "it has ended, and nobody saw how";
   if (what.kind == trouble_kind::death) {
     sentence = profiler::sentence_of(what);
+  } else if (end == nullptr && what.out_of_memory == "group") {
+    sentence = fmt::format(
+        "it has ended, and nobody saw how; the kernel killed a process of its control group then, as memory had run out "
+        "(OOM killer); the limit of the group is {}",
+        profiler::say_bytes(what.limit_bytes));
   } else if (status != 0) {
     sentence = fmt::format("it ended with status {}", status);
   }
@@ -251,7 +252,7 @@ summary summarise(const profile& p, const std::vector<profiler::advice>& actions
   summary made;
   std::string& text = made.problem;
   if (!profiler::has_costs(p)) {
-    text = end_of_box(p);
+    if (profiler::flag_in(p.meta, "black_box")) text = end_of_box(p);
     return made;
   }
   text = what.kind == trouble_kind::time

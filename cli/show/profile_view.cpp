@@ -16,6 +16,7 @@
 #include "profiler/format/quantity.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/known_meta.hpp"
+#include "profiler/model/pprof_profile.hpp"
 
 namespace tarn::cli {
 
@@ -78,7 +79,16 @@ profiler::profile load_parts_for_command(const std::string& path, profiler::prof
           fmt::format("{} ends {} after the start of the program: its recording goes on, or was killed", path,
                       profiler::say_time(profiler::number_in(p.meta, "duration_ns"))));
     }
-    if (!profiler::has_native_symbols(p) && p.stacks.size() > 1) {
+    const bool is_pprof = profiler::is_pprof(path);
+    const double sample_bytes = profiler::number_in(p.meta, "sample_bytes");
+    if (is_pprof && sample_bytes > 0 && sample_bytes <= 1) {
+      print_note(fmt::format(
+          "{} says that every byte was a sample. If it comes from Pyroscope, and went there by otlp=, that is not so, and its "
+          "intervals are too narrow: push by pyroscope=",
+          path));
+    }
+    const bool is_whole = is_pprof ? !profiler::lacks_native_symbols(p) : profiler::has_native_symbols(p);
+    if (!is_whole && p.stacks.size() > 1) {
       for (const std::string& sentence : profiler::add_symbols(p)) print_note(sentence);
     }
     return p;

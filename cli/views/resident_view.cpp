@@ -34,8 +34,8 @@ using profiler::memory_row;
 using profiler::placed_memory;
 using profiler::profile;
 
-std::string say_part(double bytes, double variance) {
-  return profiler::say_estimate(profiler::base_unit::bytes, bytes, profiler::margin_of(variance));
+std::string say_part(double bytes, double variance, double most = HUGE_VAL) {
+  return profiler::say_estimate(profiler::base_unit::bytes, bytes, profiler::margin_of(variance), most);
 }
 
 // With room for a margin, if there is one.
@@ -44,6 +44,7 @@ std::size_t bytes_columns(const memory_row& row) { return row.live_variance > 0 
 // The places or files of a kind; those that may be nothing, and those beyond `most`, as one.
 void print_parts(const profile& p, const memory_row& row, const memory_kind& kind, std::size_t most) {
   const std::size_t columns = bytes_columns(row);
+  const double whole = most_of(row, kind);
   std::vector<placed_memory> parts = placed_parts(p, row, kind);
   const std::size_t shown = profiler::split_off_others(parts, most, [](const placed_memory& part) {
     return std::pair{part.bytes, profiler::margin_of(part.variance)};
@@ -59,11 +60,17 @@ void print_parts(const profile& p, const memory_row& row, const memory_kind& kin
       others.variance += parts[index].variance;
       continue;
     }
-    print(say_part(parts[index].bytes, parts[index].variance), show_frame(parts[index].where, left));
+    print(say_part(parts[index].bytes, parts[index].variance, whole), show_frame(parts[index].where, left));
     print_text(hint_line(p, parts[index].where, 14));
   }
   if (shown < parts.size())
-    print(say_part(others.bytes, others.variance), fmt::format("others ({})", parts.size() - shown));
+    print(say_part(others.bytes, others.variance, whole), fmt::format("others ({})", parts.size() - shown));
+}
+
+// Of the kind's bytes. What no sample knows is a difference to what they know.
+double variance_of(const profile& p, const memory_row& row, const memory_kind& kind) {
+  const bool is_difference = kind.member == &memory_row::kept && placed_parts(p, row, kind).empty();
+  return kind.member == &memory_row::live || is_difference ? row.live_variance : 0;
 }
 
 void print_split(const profile& p, const memory_row& row, std::size_t most, bool colour) {
@@ -78,7 +85,7 @@ void print_split(const profile& p, const memory_row& row, std::size_t most, bool
   for (const memory_kind& kind : memory_kinds) {
     const double bytes = row.*kind.member;
     if (bytes <= 0) continue;
-    const double variance = kind.member == &memory_row::live ? row.live_variance : 0;
+    const double variance = variance_of(p, row, kind);
     print_text(fmt::format("{}  {}  {}\n", pad_left(say_part(bytes, variance), bytes_columns(row)),
                            pad_left(profiler::say_share(bytes, row.sum(), profiler::margin_of(variance)), 7),
                            paint(text_of(kind, p), style::bold, colour)));
@@ -98,7 +105,8 @@ void print_over_time(const profile& p, bool colour) {
   for (const memory_row& row : p.memory.rows) {
     std::vector<std::string> cells = {profiler::say_time(static_cast<double>(row.time_ns)),
                                       profiler::say_bytes(row.sum())};
-    for (const memory_kind& kind : memory_kinds) cells.push_back(profiler::say_bytes(row.*kind.member));
+    for (const memory_kind& kind : memory_kinds)
+      cells.push_back(say_part(row.*kind.member, variance_of(p, row, kind)));
     table.add(cells);
   }
   table.fit(terminal_width(STDOUT_FILENO));
@@ -147,6 +155,12 @@ void require_memory(const profile& p, const std::string& path) {
         exit_code::refused, problem,
         "It is a merged profile. Its processes had their peaks at different times and count shared "
         "pages several times, so their parts cannot be added. Give the file of one process.");
+  }
+  if (!profiler::has_costs(p)) {
+    throw cli_error(
+        exit_code::refused, problem,
+        fmt::format("It is of {}. tarn run --black-box DIR reads it from outside while the program runs.",
+                    profiler::origin_of(p)));
   }
   throw cli_error(exit_code::refused, problem,
                   "The program ended at once, or tarn was not allowed to read its /proc/PID/smaps. Record it "

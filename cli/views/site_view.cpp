@@ -197,9 +197,10 @@ const metric& view_request::metric_for(const profile& p) const {
   const std::string usual = profiler::has_costs(p) ? "cost" : "live_bytes";
   const profiler::metric& found = *profiler::find_metric(metric.empty() ? usual : metric);
   if (is_known(p, found)) return found;
-  throw cli_error(exit_code::refused,
-                  fmt::format("{} is of a black box, which has no figures for {}", path, metric),
-                  "It has allocations, bytes, live and live_bytes.");
+  throw cli_error(
+      exit_code::refused,
+      fmt::format("{} is of {}, which has no figures for {}", path, profiler::origin_of(p), metric),
+      "It has those that tarn show FILE prints.");
 }
 
 int show_sites(const view_request& asked) {

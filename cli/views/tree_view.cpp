@@ -27,6 +27,8 @@ using profiler::call_tree;
 using profiler::metric;
 
 constexpr std::size_t bar_columns = 12;
+// Levels that are printed, by functions that call themselves, and that readers of JSON accept.
+constexpr std::size_t deepest = 500;
 
 // A bar with a resolution of an eighth of a column.
 std::string bar(double share) {
@@ -43,7 +45,7 @@ struct tree_settings {
   double whole =
       0;  // what shares are of: the processor time; of what is no time, or without that, the root's value
   double least = 0;  // least share of the root's value that is shown
-  std::size_t depth = 0;
+  std::size_t depth = deepest;
   std::size_t width = 0;
   bool colour = false;
 };
@@ -74,7 +76,7 @@ class tree_printer {
   void print_children(const call_node& node, std::size_t indent, std::size_t depth) {
     double rest = node.own;
     std::size_t hidden = 0;
-    const bool deep = settings_.depth != 0 && depth >= settings_.depth;
+    const bool deep = depth >= settings_.depth;
     std::vector<call_node> shown;
     for (const call_node& child : tree_.children(node)) {
       if (!deep && child.value >= settings_.least * whole()) {
@@ -84,6 +86,8 @@ class tree_printer {
         ++hidden;
       }
     }
+    if (depth == deepest && hidden > 0)
+      print_line(node.value - node.own, indent, "(deeper frames are left out)", style::faint);
     // The part of the value that belongs to no shown child gets a line of its own, unless it is mere rounding.
     const bool has_rest = !shown.empty() && rest >= 0.0005 * whole();
     const std::size_t inner = indent + (shown.size() > 1 || has_rest ? 2 : 0);
@@ -106,8 +110,7 @@ class tree_printer {
 };
 
 // Printed node by node, as the whole JSON tree would take much more memory than the call paths.
-void print_json(const call_tree& tree, const call_node& node, int depth) {
-  constexpr int deepest = 500;  // nesting depth that JSON readers accept
+void print_json(const call_tree& tree, const call_node& node, std::size_t depth) {
   const profiler::source_frame frame =
       depth == 0 ? profiler::source_frame{"all", {}, 0} : tree.frame_of(node);
   const std::string text = json_text({{"name", frame.function},
@@ -115,14 +118,18 @@ void print_json(const call_tree& tree, const call_node& node, int depth) {
                                       {"line", frame.line},
                                       {"value", node.value},
                                       {"own", node.own}});
-  fmt::print("{},\"children\":[", std::string_view(text).substr(0, text.size() - 1));
+  fmt::print("{},", std::string_view(text).substr(0, text.size() - 1));
+  std::vector<call_node> children = tree.children(node);
+  if (depth == deepest && !children.empty()) {
+    fmt::print("\"left_out\":\"deeper frames\",");
+    children.clear();
+  }
+  fmt::print("\"children\":[");
   const char* separator = "";
-  if (depth < deepest) {
-    for (const call_node& child : tree.children(node)) {
-      fmt::print("{}\n{}", separator, std::string(static_cast<std::size_t>(depth) + 1, ' '));
-      print_json(tree, child, depth + 1);
-      separator = ",";
-    }
+  for (const call_node& child : children) {
+    fmt::print("{}\n{}", separator, std::string(depth + 1, ' '));
+    print_json(tree, child, depth + 1);
+    separator = ",";
   }
   fmt::print("]}}");
 }
@@ -132,7 +139,7 @@ void print_json(const call_tree& tree, const call_node& node, int depth) {
 int show_tree(const view_request& asked) {
   tree_settings settings;
   settings.least = asked.least_percent / 100;
-  settings.depth = asked.depth;
+  settings.depth = asked.depth == 0 ? deepest : std::min(asked.depth, deepest);
   settings.width = terminal_width(STDOUT_FILENO);
   settings.colour = wants_colour(STDOUT_FILENO);
   const profiler::profile p = load_for_command(asked.path, asked.process, profiler::profile_detail::figures);

@@ -172,8 +172,10 @@ TARN_API size_t tarn_pinned_by(const void* block) TARN_NOEXCEPT;
 typedef struct tarn_stats {
   uint64_t version;        /* of this struct: 2 */
   uint64_t reserved;       /* address space taken from the system for blocks */
-  uint64_t resident_upper; /* upper bound of the memory behind `reserved` and `metadata`: in_use,
-                              free_dirty, metadata, and pages faulted in ahead of use. Where the
+  uint64_t resident_upper; /* upper bound of the memory behind `reserved` and `metadata`: in_use but
+                              for pages of free objects that went back to the system, free_dirty,
+                              metadata, and pages faulted in ahead of use; without the page map,
+                              which takes about 0.3 % of `reserved`. Where the
                               system uses huge pages, each page in use may back 2 MiB around it */
   uint64_t in_use;         /* spans in use: live blocks, and free objects in caches and spans */
   uint64_t cached;         /* free objects in caches of threads and processors, and in depots (part of

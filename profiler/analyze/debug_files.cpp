@@ -58,6 +58,7 @@ class debug_files::server {
         !find_function(library, "debuginfod_set_progressfn", set_progress) ||
         !find_function(library, "debuginfod_set_user_data", made->set_user_data_) ||
         !find_function(library, "debuginfod_find_debuginfo", made->find_) ||
+        !find_function(library, "debuginfod_find_executable", made->find_file_) ||
         !find_function(library, "debuginfod_end", made->end_) ||
         !find_function(library, "debuginfod_get_user_data", get_user_data)) {
       return nullptr;
@@ -74,12 +75,13 @@ class debug_files::server {
   server(const server&) = delete;
   server& operator=(const server&) = delete;
 
-  std::string fetch(const std::string& name, const std::string& build_id) {
+  std::string fetch(const std::string& name, const std::string& build_id, part what) {
     name_ = name;
     received_ = 0;
     last_change_ = seconds_now();
     char* path = nullptr;
-    const int file = find_(client_, reinterpret_cast<const unsigned char*>(build_id.c_str()), 0, &path);
+    const auto find = what == part::file ? find_file_ : find_;
+    const int file = find(client_, reinterpret_cast<const unsigned char*>(build_id.c_str()), 0, &path);
     if (file >= 0) close(file);
     if (file == -ETIME) gave_up_ = true;  // newer libraries look at the same variable, and may be first
     std::string found = file >= 0 && path != nullptr ? path : "";
@@ -112,6 +114,7 @@ class debug_files::server {
   debuginfod_client* client_ = nullptr;
   void (*set_user_data_)(debuginfod_client*, void*) = nullptr;
   int (*find_)(debuginfod_client*, const unsigned char*, int, char**) = nullptr;
+  int (*find_file_)(debuginfod_client*, const unsigned char*, int, char**) = nullptr;
   void (*end_)(debuginfod_client*) = nullptr;
   std::string name_;
   long received_ = 0;
@@ -123,21 +126,30 @@ debug_files::debug_files(symbol_settings settings) : settings_(std::move(setting
 
 debug_files::~debug_files() = default;
 
+std::vector<std::string> debug_files::folders() const {
+  std::vector<std::string> all = settings_.debug_paths;
+  all.emplace_back(system_folder);
+  return all;
+}
+
+std::vector<std::string> debug_files::file_candidates(std::string_view build_id) const {
+  std::vector<std::string> found;
+  if (build_id.size() <= 2) return found;
+  for (const std::string& folder : folders())
+    found.push_back(folder + "/.build-id/" + std::string(build_id.substr(0, 2)) + "/" +
+                    std::string(build_id.substr(2)));
+  return found;
+}
+
 std::vector<std::string> debug_files::candidates(const std::string& path, std::string_view build_id,
                                                  const char* link) const {
-  std::vector<std::string> folders = settings_.debug_paths;
-  folders.emplace_back(system_folder);
-  std::vector<std::string> found;
-  if (build_id.size() > 2) {
-    const std::string name =
-        "/.build-id/" + std::string(build_id.substr(0, 2)) + "/" + std::string(build_id.substr(2)) + ".debug";
-    for (const std::string& folder : folders) found.push_back(folder + name);
-  }
+  std::vector<std::string> found = file_candidates(build_id);
+  for (std::string& each : found) each += ".debug";
   if (link != nullptr && std::strchr(link, '/') == nullptr) {
     const std::string folder = folder_of(path);
     found.push_back(folder + "/" + link);
     found.push_back(folder + "/.debug/" + link);
-    for (const std::string& each : folders) {
+    for (const std::string& each : folders()) {
       found.push_back(each + folder + "/" + link);
       if (each != system_folder) found.push_back(each + "/" + link);
     }
@@ -160,8 +172,16 @@ bool debug_files::open_server() {
 }
 
 std::string debug_files::fetched(const std::string& path, const std::string& build_id) {
+  return fetch(path, build_id, part::information);
+}
+
+std::string debug_files::fetched_file(const std::string& path, const std::string& build_id) {
+  return fetch(path, build_id, part::file);
+}
+
+std::string debug_files::fetch(const std::string& path, const std::string& build_id, part what) {
   if (build_id.empty() || !problem_.empty() || !open_server()) return "";
-  std::string found = server_->fetch(path.substr(path.rfind('/') + 1), build_id);
+  std::string found = server_->fetch(path.substr(path.rfind('/') + 1), build_id, what);
   if (settings_.progress) settings_.progress("");
   if (server_->gave_up()) {
     problem_ = "debuginfod gave nothing for " + std::to_string(wait_seconds()) +

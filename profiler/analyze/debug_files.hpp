@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// debug_files: finds the debugging information of a stripped file: beside the file, in directories for such files,
-// or on a debuginfod server, if DEBUGINFOD_URLS names one and the system has libdebuginfod.so.1 (elfutils). That
+// debug_files: finds the debugging information of a stripped file, or a file that is not there any more, by its build-id: beside the
+// file, in directories for such files, or on a debuginfod server, if DEBUGINFOD_URLS names one and the system has libdebuginfod.so.1 (elfutils). That
 // library is loaded on demand, and caches what it fetches. A server that delivers nothing for some seconds is not
 // asked again, so that symbol lookup always ends.
 //
 // Not thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -36,12 +37,20 @@ class debug_files {
                                       const char* link) const;
   // Fetches the information from a server and returns the path of the local copy; empty: no server has it.
   std::string fetched(const std::string& path, const std::string& build_id);
+
+  // The same of the file itself, where another one lies at `path`, or none.
+  std::vector<std::string> file_candidates(std::string_view build_id) const;
+  std::string fetched_file(const std::string& path, const std::string& build_id);
   // Why nothing was fetched although a server is configured, as a sentence; empty: nothing went wrong.
   const std::string& problem() const noexcept { return problem_; }
 
  private:
   class server;
 
+  enum class part : std::uint8_t { information, file };
+
+  std::vector<std::string> folders() const;
+  std::string fetch(const std::string& path, const std::string& build_id, part what);
   bool open_server();
 
   symbol_settings settings_;

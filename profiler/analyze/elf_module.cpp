@@ -31,21 +31,32 @@ bool has_debug_information(Elf* elf) {
   return has_section(elf, ".debug_info") || has_section(elf, ".zdebug_info");
 }
 
+// The file that was at `path`, by its build-id; null: it is nowhere.
+std::unique_ptr<opened_elf> find_file(const std::string& path, const std::string& build_id,
+                                      debug_files& debug) {
+  std::vector<std::string> places = debug.file_candidates(build_id);
+  for (bool has_fetched = false;; has_fetched = true) {
+    for (const std::string& place : places) {
+      auto file = opened_elf::at(place);
+      if (file && file->build_id() == build_id) return file;
+    }
+    if (has_fetched) return nullptr;
+    places = {debug.fetched_file(path, build_id)};
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<elf_module> elf_module::open(const std::string& path, std::string_view build_id,
                                              debug_files& debug, std::string& problem) {
   auto file = opened_elf::at(path);
-  if (!file) {
-    problem = errno == ENOENT ? "the file does not exist any more" : std::strerror(errno);
-    return nullptr;
-  }
-  std::unique_ptr<elf_module> result(new elf_module(path, std::move(file), debug));
-  if (!build_id.empty() && result->build_id_ != build_id) {
-    problem = "the file has been replaced (its build-id differs)";
-    return nullptr;
-  }
-  return result;
+  const bool is_other = file && !build_id.empty() && file->build_id() != build_id;
+  if (!file) problem = errno == ENOENT ? "the file does not exist any more" : std::strerror(errno);
+  if (is_other) problem = "the file has been replaced (its build-id differs)";
+  if (!file || is_other) file = find_file(path, std::string(build_id), debug);
+  if (!file) return nullptr;
+  problem.clear();
+  return std::unique_ptr<elf_module>(new elf_module(path, std::move(file), debug));
 }
 
 elf_module::elf_module(std::string path, std::unique_ptr<opened_elf> file, debug_files& debug)

@@ -27,10 +27,19 @@ const memory_kind& kind_named(std::string_view name) {
 }
 
 const char* text_of(const memory_kind& kind, const profile& p) {
+  if (kind.member == &memory_row::mapped && flag_in(p.meta, "malloc_untold"))
+    return "malloc's memory and what the program itself has mapped: not told apart before the first sample";
+  if (kind.member == &memory_row::live && flag_in(p.meta, "black_box"))
+    return "live blocks, by what malloc gave for them";
   if (!may_be_live(kind, p)) return kind.text;
   return is_attached(p)
              ? "malloc's memory: blocks from before tarn attached, free blocks, caches, its own data"
              : "malloc's memory: live and free blocks, caches, its own data";
+}
+
+double most_of(const memory_row& row, const memory_kind& kind) {
+  const bool is_of_samples = kind.member == &memory_row::live || kind.member == &memory_row::kept;
+  return row.*kind.member + (is_of_samples ? margin_of(row.live_variance) : 0);
 }
 
 std::vector<placed_memory> placed_parts(const profile& p, const memory_row& row, const memory_kind& kind) {

@@ -44,6 +44,8 @@ struct placed_memory {
   double variance = 0;
 };
 
+// The upper end of the kind's interval: no part of it has more.
+double most_of(const memory_row& row, const memory_kind& kind);
 // The parts of one kind of a row, the largest first. Empty for rows that the profile keeps no parts of.
 std::vector<placed_memory> placed_parts(const profile& p, const memory_row& row, const memory_kind& kind);
 

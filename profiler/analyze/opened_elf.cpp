@@ -121,17 +121,6 @@ std::vector<elf_symbol> opened_elf::functions(unsigned section_type) const {
 
 std::string opened_elf::build_id() const { return build_id_text(find_build_id(*this)); }
 
-std::string build_id_text(std::string_view bytes) {
-  std::string text;
-  for (const char one : bytes) {
-    constexpr const char* digits = "0123456789abcdef";
-    const auto byte = static_cast<unsigned char>(one);
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
-  }
-  return text;
-}
-
 std::vector<module_info> modules_of(const loaded_elf& loaded) {
   auto file = opened_elf::at(loaded.path);
   std::string build_id = file ? file->build_id() : "";

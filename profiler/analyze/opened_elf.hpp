@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "profiler/format/build_id.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
@@ -50,7 +51,6 @@ struct loaded_elf {
 };
 // The executable segments of what was loaded. If the file cannot be read, or is another one now: one part, [start, end).
 std::vector<module_info> modules_of(const loaded_elf& loaded);
-std::string build_id_text(std::string_view bytes);
 std::string build_id_of(const std::string& path);  // empty also if the file cannot be read
 
 }  // namespace tarn::profiler

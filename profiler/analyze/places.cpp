@@ -13,7 +13,7 @@ namespace {
 
 std::string name_of(const source_frame& where, const std::string& file) {
   constexpr std::size_t longest = 60;
-  const std::string function = where.function.size() > longest ? short_name(where.function) : where.function;
+  std::string function = where.function.size() > longest ? short_name(where.function) : where.function;
   if (file.empty()) return function;
   return function + " (" + file + (where.line != 0 ? ":" + std::to_string(where.line) : "") + ")";
 }
@@ -28,6 +28,12 @@ place_key key_of(const profile& p, const source_frame& label) {
 
 void add_up(site_figures& sum, const site_figures& more) {
   for (const figure_column& each : figure_columns) sum.*each.member += more.*each.member;
+}
+
+site_figures sum_of_sites(const profile& p) {
+  site_figures sum;
+  for (const site& each : p.sites) add_up(sum, each.figures);
+  return sum;
 }
 
 std::vector<place_row> places_of(const profile& p) {

@@ -37,6 +37,7 @@ struct place_row {
 
 // Adds the figures of another site of the same recording. (add_figures() is for the same site of another one.)
 void add_up(site_figures& sum, const site_figures& more);
+site_figures sum_of_sites(const profile& p);
 
 // All places, the costliest first.
 std::vector<place_row> places_of(const profile& p);

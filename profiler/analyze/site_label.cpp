@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "profiler/analyze/function_name.hpp"
+#include "profiler/analyze/opened_elf.hpp"
 #include "profiler/model/script_address.hpp"
 
 namespace tarn::profiler {
@@ -51,7 +52,7 @@ bool allocates_for_others(const source_frame& frame) {
   // C++ may have namespaces of the same names, but its functions without a file have parameters.
   if (frame.file.empty() && is_rust_library(frame.function)) return true;
   const std::string name = plain_name(frame.function);
-  for (const char* prefix : {"std::", "__gnu_cxx::", "operator new", "boost::", "__cxa_", "__rust"})
+  for (const char* prefix : {"tarn::", "std::", "__gnu_cxx::", "operator new", "boost::", "__cxa_", "__rust"})
     if (name.starts_with(prefix)) return true;
   const std::string last = lower(name.substr(name.rfind(':') == std::string::npos ? 0 : name.rfind(':') + 1));
   // xmalloc, sqlite3MallocRaw, g_realloc_n; ggc_internal_alloc, pool::allocate, g_malloc0; not: allocate_orders.
@@ -151,14 +152,21 @@ std::string debug_package_of(const std::string& path) {
 std::string name_hint(const profile& p, const source_frame& label) {
   const std::string path = is_nameless(label) ? file_of(p, label) : std::string();
   if (!path.starts_with('/')) return {};
+  // What is recorded has its names; those of a core file are looked up each time it is read.
+  const bool is_recorded = has_costs(p);
   std::error_code ignored;
   const bool is_there = std::filesystem::exists(path, ignored);
+  const module_info* const module = label.address != 0 ? module_at(p, label.address - 1) : nullptr;
+  const std::string build_id = module != nullptr ? module->build_id : std::string();
+  if (!is_there || (!build_id.empty() && build_id_of(path) != build_id))
+    return fmt::format(
+        "without names: {} {}. Put the file{} there, or on a server that DEBUGINFOD_URLS names{}", path,
+        is_there ? "is another file now" : "is not there", build_id.empty() ? "" : " of build-id " + build_id,
+        is_recorded ? ", or into a folder for --debug-path; then record again" : "");
   const std::string package = debug_package_of(path);
-  return fmt::format(
-      "without names: {} {}. {} has them, or a server that DEBUGINFOD_URLS names, or a folder for "
-      "--debug-path; then record again",
-      path, is_there ? "is stripped" : "is not there",
-      package.empty() ? "A package with its debug symbols" : "The package " + package);
+  return fmt::format("without names: {} is stripped. {} has them, or a server that DEBUGINFOD_URLS names{}",
+                     path, package.empty() ? "A package with its debug symbols" : "The package " + package,
+                     is_recorded ? ", or a folder for --debug-path; then record again" : "");
 }
 
 }  // namespace tarn::profiler

@@ -107,12 +107,25 @@ class symboliser {
         return;
       }
     }
+    if (at->source->debug) name_tarn(frames, at->source->file->function_at(at->address));
     // A file's symbols may be any bytes, and views name addresses after load_profile() has made the rest printable.
     for (source_frame& each : frames) {
       each.function = printable(each.function);
       each.file = printable(each.file);
     }
     p_.symbols[return_address] = std::move(frames);
+  }
+
+  // The archive's code in a program: its debugging information (-g1) has no namespaces, and its symbols have. Into a template
+  // the program's own functions may be inlined.
+  static void name_tarn(std::vector<source_frame>& frames, const elf_symbol* symbol) {
+    const std::string_view name = symbol != nullptr ? symbol->name : "";
+    if (!name.starts_with("_ZN4tarn") && !name.starts_with("_ZNK4tarn")) return;
+    if (demangled(symbol->name).find('<') != std::string::npos) return;
+    for (source_frame& each : frames)
+      if (each.function.starts_with("(anonymous namespace)::") ||
+          each.function.find("::") == std::string::npos)
+        each.function = "tarn::" + each.function;
   }
 
   void add_type(site& one) {
@@ -260,6 +273,13 @@ std::vector<std::string> add_symbols(profile& p, const symbol_settings& settings
 bool has_native_symbols(const profile& p) {
   return std::any_of(p.symbols.begin(), p.symbols.end(),
                      [](const auto& one) { return !is_script_address(one.first); });
+}
+
+bool lacks_native_symbols(const profile& p) {
+  return std::any_of(p.stacks.begin(), p.stacks.end(), [&p](const stack_node& node) {
+    return node.address != 0 && p.symbols.count(node.address) == 0 &&
+           module_at(p, node.address - 1) != nullptr;
+  });
 }
 
 }  // namespace tarn::profiler

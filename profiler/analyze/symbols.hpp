@@ -30,5 +30,7 @@ std::vector<std::string> add_symbols(profile& p, const symbol_settings& settings
 
 // Whether that has been done: lines of scripts are in a profile from the start.
 bool has_native_symbols(const profile& p);
+// Whether an address in a file has no name.
+bool lacks_native_symbols(const profile& p);
 
 }  // namespace tarn::profiler

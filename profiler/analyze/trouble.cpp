@@ -69,9 +69,19 @@ std::optional<part_means> means_of(const profile& p, double counter_row::*figure
 }
 
 // Half the width of the interval of a difference.
-double margin_between(const part_mean& one, const part_mean& other, double sample_bytes) {
-  // Each sampled block stands for so many bytes, and both are counts of them.
-  return margin_of(one.variance + other.variance + sample_bytes * (one.bytes + other.bytes));
+double margin_between(const part_mean& one, const part_mean& other, double variance_of_byte) {
+  return margin_of(one.variance + other.variance + variance_of_byte * (one.bytes + other.bytes));
+}
+
+// Of what lives, due to sampling, for its size.
+double variance_of_live_byte(const profile& p) {
+  double bytes = 0;
+  double variance = 0;
+  for (const site& one : p.sites) {
+    bytes += one.figures.live_bytes;
+    variance += one.figures.live_bytes_variance;
+  }
+  return bytes > 0 ? variance / bytes : number_in(p.meta, "sample_bytes");
 }
 
 // What grows from each part of the time to the next, by half of the mean step at least, and by more than chance explains.
@@ -79,8 +89,9 @@ std::optional<memory_growth> growth_of(const profile& p, bool is_live) {
   const auto from = static_cast<std::uint64_t>(number_in(p.meta, "growth_from_ns"));
   if (from == 0 || p.counters.empty() || p.counters.back().time_ns <= from) return std::nullopt;
   const auto live = means_of(p, &counter_row::live_bytes, from);
-  const auto means = is_live ? live : means_of(p, &counter_row::resident_bytes, from);
-  if (!means) return std::nullopt;
+  const auto resident = means_of(p, &counter_row::resident_bytes, from);
+  const auto& means = is_live ? live : resident;
+  if (!live || !resident) return std::nullopt;
   const double step = (means->back().bytes - means->front().bytes) / (growth_parts - 1);
   for (std::size_t part = 1; part < growth_parts; ++part) {
     const part_mean& before = (*means)[part - 1];
@@ -88,18 +99,21 @@ std::optional<memory_growth> growth_of(const profile& p, bool is_live) {
     if (after.bytes - before.bytes + margin_between(before, after, 0) < step / 2) return std::nullopt;
   }
   const double sample_bytes = number_in(p.meta, "sample_bytes");
-  const memory_growth found{.is_live = is_live,
-                            .is_sampled = sample_bytes > 0,
-                            .from_ns = static_cast<std::uint64_t>(means->front().time_ns),
-                            .to_ns = static_cast<std::uint64_t>(means->back().time_ns),
-                            .from_bytes = means->front().bytes,
-                            .to_bytes = means->back().bytes,
-                            .live_bytes = live->back().bytes - live->front().bytes,
-                            .live_margin = margin_between(live->front(), live->back(), sample_bytes)};
+  const memory_growth found{
+      .is_live = is_live,
+      .is_sampled = sample_bytes > 0,
+      .from_ns = static_cast<std::uint64_t>(means->front().time_ns),
+      .to_ns = static_cast<std::uint64_t>(means->back().time_ns),
+      .from_bytes = means->front().bytes,
+      .to_bytes = means->back().bytes,
+      .live_bytes = live->back().bytes - live->front().bytes,
+      .live_margin = margin_between(live->front(), live->back(), variance_of_live_byte(p))};
   const double chance = is_live ? found.live_margin : margin_between(means->front(), means->back(), 0);
+  // What lives may be a large block that is not touched.
+  const double most_held = std::min(found.to_bytes, resident->back().bytes);
   const bool counts = step > 0 && found.bytes() > chance &&
                       found.bytes() >= (is_live && !found.is_sampled ? least_exact_growth : least_growth) &&
-                      found.bytes() >= least_growth_share * found.to_bytes;
+                      found.bytes() >= least_growth_share * most_held;
   return counts ? std::optional(found) : std::nullopt;
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "profiler/collect/call_times.hpp"
+#include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
 
@@ -36,7 +37,6 @@ struct fault_parts {
 
 inline estimate fault_parts::of_site(const fault_parts& mine, double faults,
                                      double per_sample) const noexcept {
-  constexpr double standard_errors = 1.96;  // half the width of a 95 % interval
   const double share = sum > 0 ? mine.sum / sum : 0;
   const double each = sum > 0 ? faults / sum : 0;
   // At most this many of the parts are independent information about the faults.
@@ -46,7 +46,7 @@ inline estimate fault_parts::of_site(const fault_parts& mine, double faults,
   const double seen = (1 - share) * (1 - share) * mine.squares + share * share * (squares - mine.squares);
   const double variance = repeated * each * each * seen + one_more * one_more;
   // A site's faults lie between 0 and all of them, so the interval need not be wider than that.
-  const double widest = std::max(share, 1 - share) * faults / standard_errors;
+  const double widest = std::max(share, 1 - share) * faults / margin_in_errors;
   return {share * faults, std::min(variance, widest * widest)};
 }
 

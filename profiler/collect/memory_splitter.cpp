@@ -112,10 +112,10 @@ std::vector<memory_piece> pieces_of(const std::vector<mapping>& mappings, const 
     const mapping& whole = mappings[index];
     if (!is_without_file(whole)) continue;
     memory_piece first{.start = whole.start, .end = whole.end, .use = use_by_name(whole), .whole = index};
-    if (first.use == memory_use::other && whole.name.empty() && index > 0 &&
-        mappings[index - 1].end == whole.start && mappings[index - 1].is_file() && whole.writable) {
-      first.use = is_recorders(mappings[index - 1].name) ? memory_use::recorder : memory_use::written;
-      first.name = mappings[index - 1].name;
+    if (const mapping* const file = file_of_static_data(mappings, index);
+        file != nullptr && first.use == memory_use::other) {
+      first.use = is_recorders(file->name) ? memory_use::recorder : memory_use::written;
+      first.name = file->name;
     }
     if (first.use == memory_use::other || first.use == memory_use::written) {
       cut(whole, first, ranges, pieces);
@@ -145,6 +145,11 @@ struct memory_splitter::split {
   struct site_bytes {
     double bytes = 0;
     double variance = 0;
+
+    // What lives and has no sample included.
+    [[nodiscard]] double whole_variance() const {
+      return bytes > 0 ? variance + variance_of_none(variance / bytes) : 0;
+    }
   };
 
   struct placed_block {
@@ -279,20 +284,20 @@ void memory_splitter::split::take_pieces() {
 
 // Blocks cannot take more than the resident heap; an estimate beyond that is sampling error, and is scaled down.
 void memory_splitter::split::take_heap() {
-  double sum = 0;
+  site_bytes sum;
   double rounding = 0;
   for (const auto& [site, one] : live) {
-    sum += one.bytes;
+    sum.bytes += one.bytes;
+    sum.variance += one.variance;
     rounding += one.bytes * model.rounding_of(site);
-    row.live_variance += one.variance;
   }
-  const double fit = sum > heap ? heap / sum : 1;
-  row.live = fit * sum;
-  row.live_variance *= fit * fit;
+  const double fit = sum.bytes > heap ? heap / sum.bytes : 1;
+  row.live = fit * sum.bytes;
+  row.live_variance = fit * fit * sum.whole_variance();
   row.rounding = std::min(fit * rounding, heap - row.live);
   row.kept = heap - row.live - row.rounding;
   for (const auto& [site, one] : live)
-    add_part("live", "", site + 1, fit * one.bytes, fit * fit * one.variance);
+    add_part("live", "", site + 1, fit * one.bytes, fit * fit * one.whole_variance());
 }
 
 // The parts of what malloc keeps, by the sites whose blocks pin it. Only if all blocks are known.

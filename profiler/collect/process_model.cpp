@@ -20,6 +20,12 @@ constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;  // of a threa
 constexpr std::size_t most_mappings = std::size_t{1} << 20;
 constexpr std::uint64_t most_number = (std::uint64_t{1} << 56) - 1;  // of living_block::number
 
+// Of the bytes that a sampled block stands for.
+double variance_of_block(std::uint64_t bytes, double weight) {
+  const auto size = static_cast<double>(bytes);
+  return size * size * weight * (weight - 1);
+}
+
 }  // namespace
 
 process_model::process_model(const model_settings& settings)
@@ -122,7 +128,8 @@ void process_model::finish_events() {
     weights_.see(event.halvings);
   }
   figures.allocations_variance += weight * (weight - 1);
-  figures.bytes_variance += size * size * weight * (weight - 1);
+  const double variance = variance_of_block(event.size, weight);
+  figures.bytes_variance += variance;
   if (event.usable != 0) {
     // The recorder knows it for some blocks only; for others it is estimated as glibc's rounding.
     figures.usable_bytes += weight * static_cast<double>(event.usable);
@@ -141,7 +148,7 @@ void process_model::finish_events() {
   site.count_size(event.size, weight);
   allocations_ += weight;
   bytes_ += bytes;
-  sites_.change_live(site, weight, bytes);
+  sites_.change_live(site, weight, bytes, variance);
 }
 
 void process_model::add_block(std::uint32_t thread, const allocation_event& event, std::uint64_t old_number) {
@@ -197,7 +204,7 @@ void process_model::remove_block(std::uint32_t thread, const living_block& block
   site.count_lifetime(block.size, lifetime, weight);
   site.count_pair(block.thread, thread, bytes, weight);
   frees_ += weight;
-  sites_.change_live(site, -weight, -bytes);
+  sites_.change_live(site, -weight, -bytes, -variance_of_block(block.size, weight));
 }
 
 void process_model::allocated(std::uint32_t thread, const allocation_event& event) {

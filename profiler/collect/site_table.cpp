@@ -86,7 +86,7 @@ void living_site::fill(site& to) const {
 void living_site::absorb(const living_site& child, const site_times& times_of_child) {
   // What lives, is lost, and peaks belong to the child's own memory.
   site_figures sums = child.figures;
-  sums.live = sums.live_bytes = sums.peak_bytes = sums.bytes_at_peak = 0;
+  sums.live = sums.live_bytes = sums.live_bytes_variance = sums.peak_bytes = sums.bytes_at_peak = 0;
   sums.lost = sums.lost_bytes = sums.indirect = sums.indirect_bytes = 0;
   add_figures(figures, sums);
   times.add(times_of_child);
@@ -130,7 +130,7 @@ std::uint32_t site_table::of_region(std::uint32_t node, const std::string& place
 // bytes_at_peak is maintained lazily: a new peak only increments peak_epoch_. A site whose epoch is older has not
 // changed since that peak, so its live bytes are still those at the peak; they are saved before the first change
 // after it.
-void site_table::change_live(living_site& site, double blocks, double bytes) {
+void site_table::change_live(living_site& site, double blocks, double bytes, double variance) {
   site_figures& figures = site.figures;
   if (site.peak_epoch != peak_epoch_) {
     figures.bytes_at_peak = figures.live_bytes;
@@ -138,8 +138,9 @@ void site_table::change_live(living_site& site, double blocks, double bytes) {
   }
   figures.live += blocks;
   figures.live_bytes += bytes;
+  figures.live_bytes_variance = std::max(0.0, figures.live_bytes_variance + variance);
   // Each block counts as one at least: what is less is the rounding of the sums.
-  if (figures.live < 0.5) figures.live = figures.live_bytes = 0;
+  if (figures.live < 0.5) figures.live = figures.live_bytes = figures.live_bytes_variance = 0;
   figures.peak_bytes = std::max(figures.peak_bytes, figures.live_bytes);
   live_ += blocks;
   live_bytes_ += bytes;
@@ -160,8 +161,7 @@ void site_table::set_lost(const lost_blocks& blocks) {
 
 void site_table::pass_time(std::uint64_t time_ns) {
   passed_ns_ = time_ns;
-  if (time_ns < 2 * marks_ns_[1]) return;
-  marks_ns_ = {marks_ns_[1], time_ns};
+  if (!marks_.pass(time_ns)) return;
   for (living_site& one : sites_) one.marked = {one.marked[1], one.figures.live_bytes};
 }
 
@@ -171,7 +171,7 @@ void site_table::fill(profile& into) const {
     const living_site& from = sites_[index];
     site& to = into.sites[index];
     from.fill(to);
-    to.figures.earlier_live_bytes = from.marked[used_mark()];
+    to.figures.earlier_live_bytes = from.marked[marks_.used(passed_ns_)];
     if (from.peak_epoch != peak_epoch_) to.figures.bytes_at_peak = from.figures.live_bytes;
   }
 }

@@ -16,6 +16,7 @@
 #include "profiler/collect/call_times.hpp"
 #include "profiler/collect/fault_parts.hpp"
 #include "profiler/collect/model_events.hpp"
+#include "profiler/model/growth_marks.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
@@ -40,7 +41,7 @@ struct living_site {
   std::string region;            // in mode faults
   std::uint64_t peak_epoch = 0;  // of the table, when live_bytes last changed
   site_figures figures;
-  std::array<double, 2> marked{};  // live bytes at the table's marks
+  std::array<double, 2> marked{};  // live bytes at the table's marks, the older one first
   site_times times;
   fault_parts parts;               // the site's parts in faults of shared pages
   double sampled_allocations = 0;  // recorded allocations whose weight is above 1
@@ -75,7 +76,7 @@ class site_table {
   const std::vector<living_site>& all() const noexcept { return sites_; }
   std::size_t size() const noexcept { return sites_.size(); }
 
-  void change_live(living_site& site, double blocks, double bytes);
+  void change_live(living_site& site, double blocks, double bytes, double variance);
   double live_blocks() const noexcept { return live_; }
   double live_bytes() const noexcept { return live_bytes_; }
   void set_lost(const lost_blocks& blocks);
@@ -88,10 +89,9 @@ class site_table {
     }
   }
 
-  // At times that double, the live bytes of all sites are marked: a mark always lies between a quarter and three quarters of the
-  // time up to the last call, from which growth at the end is told.
+  // Notes the live bytes of all sites at the marks.
   void pass_time(std::uint64_t time_ns);
-  std::uint64_t mark_ns() const noexcept { return marks_ns_[used_mark()]; }
+  std::uint64_t mark_ns() const noexcept { return marks_.time_ns(passed_ns_); }
 
   void fill(profile& into) const;
   // `blocks`, `bytes`: all that the process has allocated, to which rounding errors are relative.
@@ -100,8 +100,6 @@ class site_table {
  private:
   friend class process_model_test_access;
 
-  std::size_t used_mark() const noexcept { return 4 * marks_ns_[1] <= 3 * passed_ns_ ? 1 : 0; }
-
   std::vector<living_site> sites_;
   std::vector<std::uint32_t> site_of_node_;  // + 1
   std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> site_of_region_;
@@ -109,7 +107,7 @@ class site_table {
   double live_bytes_ = 0;
   double peak_bytes_ = 0;
   std::uint64_t peak_epoch_ = 0;
-  std::array<std::uint64_t, 2> marks_ns_{};  // the older one first
+  growth_marks marks_;
   std::uint64_t passed_ns_ = 0;
 };
 

@@ -247,12 +247,11 @@ void difference_builder::add(side which, profile& p) {
     }
     add_values(changes_.sites[site].values, knows_scatter() ? &site_squares_[site] : nullptr, which, values);
   }
-  // The errors of the sites' times are not independent.
+  // The errors of the sites' times are not independent, and what no sample knows of is there once.
   site_figures sum = sum_with_variances(p);
   if (common_variance >= 0) sum.malloc_variance = common_variance;
-  for (std::size_t index = 0; index < total.size(); ++index) {
-    if (metrics()[index].unit == base_unit::ns) total[index].variance = metrics()[index].variance(p, sum);
-  }
+  for (std::size_t index = 0; index < total.size(); ++index)
+    total[index].variance = metrics()[index].variance(p, sum);
   add_values(changes_.totals, &total_squares_, which, total);
   std::vector<metric_row>().swap(rows);  // merging needs memory
   std::vector<identified_row>().swap(identified);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "profiler/export/pprof_message.hpp"
+#include "profiler/format/pprof_message.hpp"
 #include "profiler/format/table_file.hpp"
 
 namespace tarn::profiler {
@@ -37,7 +37,7 @@ std::vector<std::uint64_t> numbers_in(const message_field& field) {
   return numbers;
 }
 
-std::uint64_t number_in(std::string_view text, unsigned number) {
+std::uint64_t number_of(std::string_view text, unsigned number) {
   std::uint64_t value = 0;
   each_field(text, [&](const message_field& field) {
     if (field.number == number) value = field.value;
@@ -138,8 +138,8 @@ class otlp_writer {
 
   static message type_of(std::string_view type) {
     message made;
-    made.number(1, number_in(type, type_name));
-    made.number(2, number_in(type, type_unit));
+    made.number(1, number_of(type, type_name));
+    made.number(2, number_of(type, type_unit));
     return made;
   }
 
@@ -147,11 +147,11 @@ class otlp_writer {
   void number_all() {
     each_field(profile_, [&](const message_field& field) {
       if (field.number == mapping)
-        mapping_ids_.try_emplace(number_in(field.bytes, 1), mapping_ids_.size() + 1);
+        mapping_ids_.try_emplace(number_of(field.bytes, 1), mapping_ids_.size() + 1);
       if (field.number == location)
-        location_ids_.try_emplace(number_in(field.bytes, 1), location_ids_.size() + 1);
+        location_ids_.try_emplace(number_of(field.bytes, 1), location_ids_.size() + 1);
       if (field.number == function)
-        function_ids_.try_emplace(number_in(field.bytes, 1), function_ids_.size() + 1);
+        function_ids_.try_emplace(number_of(field.bytes, 1), function_ids_.size() + 1);
       if (field.number == sample_type) types_.push_back(type_of(field.bytes));
     });
   }
@@ -183,8 +183,8 @@ class otlp_writer {
       if (field.number == 3) made.number(2, field.value);
       if (field.number != 4) return;
       message line;
-      line.number(1, place_of(number_in(field.bytes, 1), function_ids_));
-      line.number(2, number_in(field.bytes, 2));
+      line.number(1, place_of(number_of(field.bytes, 1), function_ids_));
+      line.number(2, number_of(field.bytes, 2));
       made.nested(3, line);
     });
     return made;
@@ -249,7 +249,7 @@ std::string live_profile(std::string_view profile) {
   std::vector<bool> is_live;
   each_field(profile, [&](const message_field& field) {
     if (field.number != sample_type) return;
-    const std::uint64_t name = number_in(field.bytes, type_name);
+    const std::uint64_t name = number_of(field.bytes, type_name);
     is_live.push_back(name < strings.size() && strings[name].starts_with("inuse_"));
   });
   if (std::find(is_live.begin(), is_live.end(), true) == is_live.end())

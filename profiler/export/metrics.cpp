@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "profiler/model/known_meta.hpp"
+
 namespace tarn::profiler {
 
 namespace {
@@ -18,10 +20,9 @@ double variance(const profile&, const site_figures& figures) {
   return figures.*Member;
 }
 
-// The variance of a part of the blocks: the share of the total variance in the proportion of the figures.
-template <double site_figures::*Part, double site_figures::*All, double site_figures::*Variance>
-double variance_of_part(const profile&, const site_figures& figures) {
-  return figures.*All > 0 ? figures.*Variance * std::min(1.0, figures.*Part / figures.*All) : 0;
+template <double (*Of)(const site_figures&)>
+double variance(const profile&, const site_figures& figures) {
+  return Of(figures);
 }
 
 double malloc_bias(const profile& p, const site_figures& figures) { return cost_of(p, figures).malloc_bias; }
@@ -45,13 +46,11 @@ constexpr std::array<metric, metric_count> all = {
     metric{"bytes", base_unit::bytes, "bytes requested", figure<&site_figures::bytes>,
            variance<&site_figures::bytes_variance>},
     metric{"live", base_unit::count, "live blocks at the end", figure<&site_figures::live>,
-           variance_of_part<&site_figures::live, &site_figures::allocations,
-                            &site_figures::allocations_variance>},
+           variance<live_variance>},
     metric{"live_bytes", base_unit::bytes, "live bytes at the end", figure<&site_figures::live_bytes>,
-           variance_of_part<&site_figures::live_bytes, &site_figures::bytes, &site_figures::bytes_variance>},
-    metric{
-        "peak", base_unit::bytes, "live bytes at the program's peak", figure<&site_figures::bytes_at_peak>,
-        variance_of_part<&site_figures::bytes_at_peak, &site_figures::bytes, &site_figures::bytes_variance>},
+           variance<live_bytes_variance>},
+    metric{"peak", base_unit::bytes, "live bytes at the program's peak", figure<&site_figures::bytes_at_peak>,
+           variance<peak_variance>},
 };
 
 }  // namespace
@@ -59,6 +58,8 @@ constexpr std::array<metric, metric_count> all = {
 std::span<const metric> metrics() { return all; }
 
 bool is_known(const profile& p, const metric& what) {
+  if (const nlohmann::json* const known = member_in(p.meta, "only_known"))
+    return std::find(known->begin(), known->end(), what.name) != known->end();
   return has_costs(p) || what.name == "allocations" || what.name == "bytes" || what.name == "live" ||
          what.name == "live_bytes";
 }

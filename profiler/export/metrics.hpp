@@ -27,7 +27,7 @@ struct metric {
 
 inline constexpr std::size_t metric_count = 9;
 std::span<const metric> metrics();
-// False: the profile is of a black box, which has no figures for it.
+// False: the profile is of a black box or a core file, which has no figures for it.
 bool is_known(const profile& p, const metric& what);
 const metric* find_metric(std::string_view name);  // null: there is none
 std::string metric_names();                        // "cost, malloc, ..."

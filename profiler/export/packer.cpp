@@ -83,4 +83,17 @@ void packer::pack(std::string_view piece, bool ends) {
   }
 }
 
+std::string gzipped(const std::string& text) {
+  if (text.size() > INT32_MAX) {  // the limit of protocol buffers
+    throw profile_error(
+        "the profile is too large for one message of pprof; export one process, or another format: --process, "
+        "--collapsed");
+  }
+  std::string packed;
+  packer pack(".gz", [&packed](const std::string& piece) { packed += piece; });
+  pack.write(text);
+  pack.finish();
+  return packed;
+}
+
 }  // namespace tarn::profiler

@@ -31,6 +31,9 @@ class packer {
   std::unique_ptr<stream> stream_;
 };
 
+// A message of pprof as a file. Throws profile_error: no memory, or it is too large.
+std::string gzipped(const std::string& text);
+
 // Buffers text and passes it on in large pieces, so that an export of any length takes little memory.
 // For one thread.
 class piece_writer {

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "profiler/export/exports.hpp"
-#include "profiler/export/pprof_message.hpp"
+#include "profiler/export/packer.hpp"
+#include "profiler/format/pprof_message.hpp"
 #include "profiler/model/known_meta.hpp"
 
 namespace tarn::profiler {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "profiler/analyze/symbols.hpp"
-#include "profiler/export/pprof_message.hpp"
+#include "profiler/format/pprof_message.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/format/table_file.hpp"
 

@@ -84,11 +84,11 @@ quantity spelled(base_unit what, double value, int digits) {
   return {(sign < 0 ? "-" : "") + with_commas(rounded, places) + chosen.name, sign * rounded * chosen.size};
 }
 
-std::string say_estimate(base_unit what, double value, double margin) {
+std::string say_estimate(base_unit what, double value, double margin, double most) {
   if (!(margin > 0) || margin < negligible_margin * value) return say(what, value);
   const bool reaches_zero = margin >= value;
   const double unit = std::pow(10, last_digit(margin));
-  const double size = reaches_zero ? value + margin : std::round(value / unit) * unit;
+  const double size = reaches_zero ? std::min(value + margin, most) : std::round(value / unit) * unit;
   const step& chosen = step_for(what, size, 3);
   const double scaled = (reaches_zero ? size : value) / chosen.size;
   // Of what can only be whole, no decimals.
@@ -110,11 +110,12 @@ std::string say_seconds(double seconds) { return say(base_unit::ns, 1e9 * second
 std::string say_bytes(double bytes) { return say(base_unit::bytes, bytes); }
 std::string say_count(double count) { return say(base_unit::count, count); }
 
-std::string say_share(double part, double whole, double margin) {
+std::string say_share(double part, double whole, double margin, double most) {
   const double percent = whole > 0 ? 100 * part / whole : 0;
   const double size = std::abs(percent);
   if (whole > 0 && margin > 0 && margin >= std::abs(part)) {
-    const double upper = std::min(std::max(100.0, size), size + 100 * margin / whole);
+    const double upper =
+        100 * std::min(std::max(whole, std::abs(part)), std::min(std::abs(part) + margin, most)) / whole;
     const int power = static_cast<int>(std::floor(std::log10(upper))) - 1;
     return "<" + rounded_to(upper, std::max(power, -2)) + " %";
   }

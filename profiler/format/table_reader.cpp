@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "profiler/format/chunk.hpp"
@@ -70,6 +71,17 @@ class open_file {
   std::uint64_t size_ = 0;
 };
 
+// As systemd-coredump keeps core files.
+bool is_packed(const std::array<std::uint8_t, file_header_bytes>& bytes) {
+  constexpr std::string_view magics[] = {"\x28\xb5\x2f\xfd", "\x1f\x8b",
+                                         "\xfd"
+                                         "7zXZ",
+                                         "\x04\x22\x4d\x18"};
+  return std::any_of(std::begin(magics), std::end(magics), [&bytes](std::string_view magic) {
+    return std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+  });
+}
+
 void check_file_header(const open_file& file, const std::string& path) {
   std::array<std::uint8_t, file_header_bytes> bytes{};
   if (file.size() == 0) {
@@ -79,6 +91,19 @@ void check_file_header(const open_file& file, const std::string& path) {
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), bytes.size()));
   if (!file.read_at(0, std::span(bytes).first(size)) || size < bytes.size() ||
       !std::equal(file_magic.begin(), file_magic.end(), bytes.begin())) {
+    if (is_packed(bytes)) {
+      throw profile_error(
+          path +
+          " is packed (zstd, gzip, xz or lz4); unpack it, or take a core file out by coredumpctl dump "
+          "-o FILE PID");
+    }
+    const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), size);
+    if (begin.starts_with("heap profile:"))
+      throw profile_error(path +
+                          " is a heap profile as text, of gperftools or of Go with debug=1; make what tarn "
+                          "reads: go tool pprof -proto PROGRAM FILE");
+    if (begin.starts_with("heap_v2/"))
+      throw profile_error(path + " is a heap profile of jemalloc, which its jeprof reads" + how_to_make);
     throw profile_error(path + " is not a profile of tarn" + how_to_make);
   }
   const auto major = get_number<std::uint16_t>(bytes.data() + 8);

@@ -11,12 +11,16 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <string_view>
 #include <utility>
 
+#include "profiler/format/build_id.hpp"
 #include "profiler/format/openmetrics.hpp"
 #include "profiler/model/call_paths.hpp"
 #include "profiler/model/known_meta.hpp"
+#include "profiler/model/table_rows.hpp"
 #include "samples/followed/box_format.hpp"
 
 namespace tarn::profiler {
@@ -131,17 +135,15 @@ bool take_site(std::string_view content, box_content& into) {
   const std::size_t count = one.figures.count;
   if (count > most_frames || content.size() < sizeof one.figures + count * sizeof(std::uint64_t))
     return false;
-  // A figure of what lives is a part of the whole; of a torn read, the one that is too large is lowered.
-  one.figures.live_bytes = std::min(one.figures.live_bytes, one.figures.bytes);
-  one.figures.live_blocks = std::min(one.figures.live_blocks, one.figures.blocks);
-  one.figures.live_samples = std::min(one.figures.live_samples, one.figures.samples);
   one.frames.resize(count);
   std::memcpy(one.frames.data(), content.data() + sizeof one.figures, count * sizeof(std::uint64_t));
-  into.sites.push_back(std::move(one));
+  into.add(std::move(one));
   return true;
 }
 
-bool take_module(std::string_view content, box_content& into) {
+using modules_by_start = std::map<std::uint64_t, module_info>;
+
+bool take_module(std::string_view content, const std::string& program, modules_by_start& into) {
   if (content.size() < sizeof(tarn::box_module)) return false;
   const auto found = copy_of<tarn::box_module>(content, 0);
   if (found.path_length > longest_path || content.size() < sizeof found + found.path_length ||
@@ -152,19 +154,19 @@ bool take_module(std::string_view content, box_content& into) {
   one.start = found.start;
   one.end = found.end;
   one.file_offset = found.file_offset;
-  if (one.path.empty()) one.path = into.program;
-  for (std::size_t i = 0; i < found.build_id_length; ++i) {
-    one.build_id += "0123456789abcdef"[found.build_id[i] >> 4U];
-    one.build_id += "0123456789abcdef"[found.build_id[i] & 15U];
-  }
+  if (one.path.empty()) one.path = program;
+  one.build_id = build_id_text({reinterpret_cast<const char*>(found.build_id), found.build_id_length});
   // A later one has taken the place of those that it overlaps.
-  std::erase_if(into.modules,
-                [&one](const module_info& other) { return other.start < one.end && one.start < other.end; });
-  into.modules.push_back(std::move(one));
+  auto at = into.upper_bound(one.start);
+  if (at != into.begin() && std::prev(at)->second.end > one.start) --at;
+  while (at != into.end() && at->first < one.end) at = into.erase(at);
+  const std::uint64_t start = one.start;
+  into.emplace(start, std::move(one));
   return true;
 }
 
 void take_records(std::string_view bytes, box_content& into) {
+  modules_by_start modules;
   for (std::size_t at = (sizeof(tarn::box_header) + box_unit - 1) / box_unit * box_unit;
        at + sizeof(tarn::box_record) <= bytes.size();) {
     std::uint32_t head[2];
@@ -179,10 +181,11 @@ void take_records(std::string_view bytes, box_content& into) {
     const std::string_view content =
         bytes.substr(at + sizeof(tarn::box_record), size - sizeof(tarn::box_record));
     const bool fits = (kind == content_kind::site && take_site(content, into)) ||
-                      (kind == content_kind::module && take_module(content, into));
+                      (kind == content_kind::module && take_module(content, into.program, modules));
     if (!fits) ++into.left_out;
     at += size;
   }
+  for (auto& [start, one] : modules) into.modules.push_back(std::move(one));
 }
 
 double weighted(std::uint64_t figure) { return static_cast<double>(figure); }
@@ -190,6 +193,7 @@ double weighted(std::uint64_t figure) { return static_cast<double>(figure); }
 // Below zero after a torn read, or in a damaged box.
 double difference(double all, double part) { return std::max(0.0, all - part); }
 
+// Of a site whose samples are few, others may have been missed: as if one more block like those had been sampled.
 site_figures figures_of(const tarn::box_site& from) {
   site_figures to;
   to.samples = weighted(from.samples);
@@ -201,14 +205,107 @@ site_figures figures_of(const tarn::box_site& from) {
   to.freed_bytes = difference(to.bytes, to.live_bytes);
   to.peak_bytes = to.bytes_at_peak = to.live_bytes;
   to.lifetime_ns = std::isfinite(from.lifetime_seconds) ? std::max(0.0, from.lifetime_seconds) * 1e9 : 0;
-  if (to.samples > 0) {
-    to.allocations_variance = to.allocations * to.allocations / to.samples;
-    to.bytes_variance = to.bytes * to.bytes / to.samples;
-  }
+  const double with_one_more = 1 + 1 / std::max(1.0, to.samples);
+  to.allocations_variance = variance_of(from.blocks_variance) * with_one_more;
+  to.bytes_variance = variance_of(from.bytes_variance) * with_one_more;
+  to.live_bytes_variance = variance_of(from.live_bytes_variance);
   return to;
 }
 
+nlohmann::json refused_by(const box_content& box, const std::string& what) {
+  nlohmann::json refused = {
+      "page faults, times in malloc, sizes of blocks and threads: " + what + " has no figures of these",
+      "what lived at the peak: " + what + " knows what lives, and the columns of the peak show that"};
+  const bool has_callers = std::any_of(box.sites.begin(), box.sites.end(),
+                                       [](const boxed_site& one) { return one.frames.size() > 1; });
+  if (!has_callers && !box.sites.empty())
+    refused.push_back(
+        "callers: the process could not go through its stack, as with glibc before 2.35; a static program needs "
+        "-static-pie or -Wl,--eh-frame-hdr");
+  if (box.is_of_core) {
+    refused.push_back("the memory of typed pools, buffer pools and scopes by name: a black box has it");
+    return refused;
+  }
+  if (box.left_out > 0)
+    refused.push_back(std::to_string(box.left_out) +
+                      " call paths, which the process had not finished writing");
+  if (box.engine.empty())
+    refused.push_back(
+        "the memory of typed pools, buffer pools and scopes by name: the engine's background thread had not written it");
+  if (box.is_engine_cut)
+    refused.push_back("some pools or scopes: there was no room in the box for the figures of so many");
+  return refused;
+}
+
+double sum_in(const nlohmann::json& engine, const char* metric) {
+  double sum = 0;
+  const nlohmann::json* const members = member_in(engine, metric);
+  if (members == nullptr || !members->is_object()) return 0;
+  for (const auto& [name, bytes] : members->items()) sum += number_in(*members, name.c_str());
+  return sum;
+}
+
+// A sampled block has pages of its own, and is in no class. Large ones are counted with the others of their kind.
+double sampled_blocks(const box_content& box) {
+  constexpr double largest_in_class = 0x1p18;
+  double sum = 0;
+  for (const boxed_site& one : box.sites) {
+    const double blocks = weighted(one.figures.live_blocks) / weight_unit;
+    const double size = blocks > 0 ? weighted(one.figures.live_bytes) / blocks : 0;
+    if (size <= largest_in_class) sum += weighted(one.figures.live_samples) * size;
+  }
+  return sum;
+}
+
+void take_ranges(const tarn::box_header& head, box_content& box) {
+  if (head.ranges_written == 0) return;
+  const auto& newest = head.ranges[(head.ranges_written - 1) % 2];
+  box.has_lost_ranges = newest.count > box_range::most;
+  if (box.has_lost_ranges) return;
+  auto& ranges = box.heap_ranges;
+  for (std::size_t at = 0; at < newest.count; ++at)
+    ranges.emplace_back(newest.all[at].start, newest.all[at].end);
+  std::sort(ranges.begin(), ranges.end());
+  std::uint64_t end = 0;
+  const bool fit = std::all_of(ranges.begin(), ranges.end(), [&end](const auto& one) {
+    return one.first >= std::exchange(end, one.second) && one.second > one.first;
+  });
+  if (!fit) ranges.clear();
+}
+
+// In use, without pages of free objects that went back to the system.
+double backed_in(const nlohmann::json& engine) {
+  return difference(number_in(engine, "tarn_in_use_bytes"), number_in(engine, "tarn_span_dropped_bytes"));
+}
+
+// At most what was in use and not known to be free, which has the rest of the pages of sampled blocks, too; at least the blocks that
+// were counted.
+std::optional<box_content::bounds> live_between(const box_content& box, double change,
+                                                double change_variance) {
+  const nlohmann::json& engine = box.engine;
+  for (const char* const metric : {"tarn_in_use_bytes", "tarn_cached_bytes", "tarn_span_free_bytes"})
+    if (member_in(engine, metric) == nullptr) return std::nullopt;
+  const double cached = number_in(engine, "tarn_cached_bytes");
+  const double idle = difference(sum_in(engine, "tarn_pool_bytes"), sum_in(engine, "tarn_pool_live_bytes")) +
+                      sum_in(engine, "tarn_buffer_pool_kept_bytes");
+  const double most = difference(number_in(engine, "tarn_in_use_bytes"),
+                                 cached + number_in(engine, "tarn_span_free_bytes") + idle);
+  double counted =
+      sum_in(engine, "tarn_class_taken_bytes") + number_in(engine, "tarn_large_bytes") + sampled_blocks(box);
+  for (const auto& [name, bytes] : box.unsampled()) counted += bytes;
+  const double least = std::min(most, difference(counted, cached));
+  return box_content::bounds{least, most, backed_in(engine), change, change_variance};
+}
+
 }  // namespace
+
+void box_content::add(boxed_site&& one) {
+  // A figure of what lives is a part of the whole; of a torn read, the one that is too large is lowered.
+  one.figures.live_bytes = std::min(one.figures.live_bytes, one.figures.bytes);
+  one.figures.live_blocks = std::min(one.figures.live_blocks, one.figures.blocks);
+  one.figures.live_samples = std::min(one.figures.live_samples, one.figures.samples);
+  sites.push_back(std::move(one));
+}
 
 double box_content::live_bytes() const {
   double sum = 0;
@@ -224,13 +321,25 @@ std::vector<std::pair<std::string, double>> box_content::unsampled() const {
     if (of == nullptr || !of->is_object()) continue;
     for (const auto& [name, bytes] : of->items()) all.emplace_back(kind + name, number_in(*of, name.c_str()));
   }
+  if (const double arenas = number_in(engine, "tarn_arena_bytes"); arenas > 0)
+    all.emplace_back("arenas", arenas);
   return all;
 }
 
 double box_content::bytes_per_sample() const {
-  double samples = 0;
-  for (const boxed_site& one : sites) samples += weighted(one.figures.live_samples);
-  return samples > 0 ? std::max(sample_bytes, live_bytes() / samples) : sample_bytes;
+  double bytes = 0;
+  double variance = 0;
+  for (const boxed_site& one : sites) {
+    bytes += weighted(one.figures.bytes);
+    variance += variance_of(one.figures.bytes_variance);
+  }
+  return bytes > 0 ? std::max(sample_bytes, variance / bytes) : sample_bytes;
+}
+
+double box_content::live_variance() const {
+  double sum = variance_of_none(bytes_per_sample());
+  for (const boxed_site& one : sites) sum += variance_of(one.figures.live_bytes_variance);
+  return sum;
 }
 
 double box_content::live_blocks() const {
@@ -255,13 +364,19 @@ std::optional<box_content> read_box(const std::string& path, std::string& proble
   const box_bytes all = bytes_of(path, problem);
   if (!problem.empty()) return std::nullopt;
   const std::string& bytes = all.records;
-  if (bytes.size() < sizeof(tarn::box_header) ||
-      std::memcmp(bytes.data(), tarn::box_magic, sizeof tarn::box_magic) != 0) {
+  // All versions begin with the magic and the header's size.
+  const std::size_t end_of_size = offsetof(tarn::box_header, header_bytes) + sizeof(std::uint32_t);
+  const bool has_magic =
+      bytes.size() >= end_of_size && std::memcmp(bytes.data(), tarn::box_magic, sizeof tarn::box_magic) == 0;
+  const auto header_bytes =
+      has_magic ? copy_of<std::uint32_t>(bytes, offsetof(tarn::box_header, header_bytes)) : 0;
+  if (!has_magic || (header_bytes == sizeof(tarn::box_header) && bytes.size() < header_bytes)) {
     problem = path + " is no black box, or the process ended before it was complete";
     return std::nullopt;
   }
-  const auto head = copy_of<tarn::box_header>(bytes, 0);
-  if (head.header_bytes != sizeof head) {
+  const auto head =
+      header_bytes == sizeof(tarn::box_header) ? copy_of<tarn::box_header>(bytes, 0) : tarn::box_header{};
+  if (head.header_bytes != sizeof head || head.site_bytes != sizeof(tarn::box_site)) {
     problem = path + " was made by another version of tarn: read it with that one";
     return std::nullopt;
   }
@@ -270,21 +385,29 @@ std::optional<box_content> read_box(const std::string& path, std::string& proble
   box.start_ticks = head.start_ticks;
   box.pid_namespace = head.pid_namespace;
   box.start_ns = head.start_ns;
-  box.sample_bytes = static_cast<double>(head.mean);
+  box.sample_bytes = std::max(1.0, static_cast<double>(head.mean));
   box.program = text_of(head.program, sizeof head.program);
   box.arguments = words_in(head.arguments, sizeof head.arguments);
   box.heap_in_use = static_cast<double>(head.heap_in_use);
   box.heap_free = static_cast<double>(head.heap_free) + static_cast<double>(head.heap_metadata);
+  take_ranges(head, box);
   box.engine = figures_in(all.figures);
   box.engine_ns = all.figures_ns;
   box.is_engine_cut = !all.figures.empty() && !all.figures.ends_with("# EOF\n");
   // What pools take is seen by no sample.
-  if (head.figures_written > head.figures_before && box.engine.contains("tarn_in_use_bytes")) {
-    box.heap_in_use = number_in(box.engine, "tarn_in_use_bytes");
+  const bool is_newest = head.figures_written > head.figures_before;
+  if (is_newest && box.engine.contains("tarn_in_use_bytes")) {
+    box.heap_in_use = backed_in(box.engine);
     box.heap_free = number_in(box.engine, "tarn_resident_upper_bytes") - box.heap_in_use;
   }
   if (head.has_ended != 0) box.status = head.status;
   take_records(bytes, box);
+  if (head.figures_written > 0) {
+    const auto& then = head.figures[(head.figures_written - 1) % 2];
+    box.live_between =
+        live_between(box, static_cast<double>(head.sampled_change) - static_cast<double>(then.sampled_change),
+                     variance_of(head.change_variance - then.change_variance));
+  }
   return box;
 }
 
@@ -307,30 +430,23 @@ profile profile_of(const box_content& box) {
   nlohmann::json meta = {{"program", box.program},
                          {"arguments", box.arguments},
                          {"pid", box.process},
-                         {"start", static_cast<double>(box.start_ns) * 1e-9},
                          {"mode", "sample"},
                          {"black_box", true},
                          {"sample_bytes", box.bytes_per_sample()},
                          {"page_bytes", sysconf(_SC_PAGESIZE)},
                          {"allocator", "tarn"}};
-  nlohmann::json refused = {
-      "page faults, times in malloc, sizes of blocks and threads: a black box has no figures of these",
-      "what lived at the peak: a black box knows what lives, and the columns of the peak show that"};
-  if (box.left_out > 0)
-    refused.push_back(std::to_string(box.left_out) +
-                      " call paths, which the process had not finished writing");
-  if (box.engine.empty())
-    refused.push_back(
-        "the memory of typed pools, buffer pools and scopes by name: the engine's background thread had not written it");
-  if (box.is_engine_cut)
-    refused.push_back("some pools or scopes: there was no room in the box for the figures of so many");
-  meta["refused"] = std::move(refused);
+  meta["core_file"] = box.is_of_core;
+  set_meta(p, meta);
+  meta["refused"] = refused_by(box, origin_of(p));
+  if (box.start_ns > 0) meta["start"] = static_cast<double>(box.start_ns) * 1e-9;
+  if (box.has_lost_ranges) meta["heap_ranges_lost"] = true;
   if (!box.engine.empty()) {
     meta["engine"] = box.engine;
     meta["engine_cut"] = box.is_engine_cut;
     meta["engine_ns"] = box.engine_ns - std::min(box.engine_ns, box.start_ns);
   }
   if (box.status) meta["exit"] = {{"status", *box.status}};
+  if (box.signal != 0) meta["exit"] = {{"signal", box.signal}};
   set_meta(p, std::move(meta));
   return p;
 }

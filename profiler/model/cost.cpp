@@ -69,8 +69,14 @@ site_figures sum_with_variances(const profile& p) {
   const double timed_part = clock_part > 0 ? square((1 - clock_part) / factor) : 1;
   site_figures sum;
   for (const site& each : p.sites) {
+    sum.samples += each.figures.samples;
+    sum.allocations += each.figures.allocations;
+    sum.live += each.figures.live;
+    sum.bytes += each.figures.bytes;
+    sum.bytes_at_peak += each.figures.bytes_at_peak;
     sum.allocations_variance += each.figures.allocations_variance;
     sum.bytes_variance += each.figures.bytes_variance;
+    sum.live_bytes_variance += each.figures.live_bytes_variance;
     sum.faults_variance += each.figures.faults_variance;
     sum.malloc_variance += timed_part * each.figures.malloc_variance;
     sum.malloc_ns += each.figures.malloc_ns;  // the clock's error and the systematic error are shares of it
@@ -120,6 +126,35 @@ void fit_costs(profile& p) {
   p.fit.kernel *= all / total;
 }
 
-double margin_of(double variance) { return 1.96 * std::sqrt(std::max(0.0, variance)); }
+double margin_of(double variance) { return margin_in_errors * std::sqrt(std::max(0.0, variance)); }
+
+namespace {
+
+// Of a part of `all`. What a sample stands for is the variance of one byte or block of all, whose variance counts one sample more than
+// there are.
+double with_unseen(double of_seen, double all, double of_all, double samples) {
+  return all > 0 ? of_seen + variance_of_none(of_all / all / (1 + 1 / std::max(1.0, samples))) : of_seen;
+}
+
+// In the proportion of the figures.
+double share_of(double of_all, double part, double all) {
+  return all > 0 ? of_all * std::min(1.0, part / all) : 0;
+}
+
+}  // namespace
+
+double live_bytes_variance(const site_figures& of) {
+  return with_unseen(of.live_bytes_variance, of.bytes, of.bytes_variance, of.samples);
+}
+
+double live_variance(const site_figures& of) {
+  return with_unseen(share_of(of.allocations_variance, of.live, of.allocations), of.allocations,
+                     of.allocations_variance, of.samples);
+}
+
+double peak_variance(const site_figures& of) {
+  return with_unseen(share_of(of.bytes_variance, of.bytes_at_peak, of.bytes), of.bytes, of.bytes_variance,
+                     of.samples);
+}
 
 }  // namespace tarn::profiler

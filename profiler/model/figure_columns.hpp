@@ -45,6 +45,7 @@ inline constexpr std::array figure_columns = {
     figure_column{"malloc_ns", &site_figures::malloc_ns},
     figure_column{"allocations_variance", &site_figures::allocations_variance},
     figure_column{"bytes_variance", &site_figures::bytes_variance},
+    figure_column{"live_bytes_variance", &site_figures::live_bytes_variance},
     figure_column{"faults_variance", &site_figures::faults_variance},
     figure_column{"malloc_variance", &site_figures::malloc_variance},
     figure_column{"lost", &site_figures::lost},
@@ -56,7 +57,8 @@ static_assert(sizeof(site_figures) == figure_columns.size() * sizeof(double), "a
 
 constexpr bool is_variance(const figure_column& one) {
   return one.member == &site_figures::allocations_variance || one.member == &site_figures::bytes_variance ||
-         one.member == &site_figures::faults_variance || one.member == &site_figures::malloc_variance;
+         one.member == &site_figures::live_bytes_variance || one.member == &site_figures::faults_variance ||
+         one.member == &site_figures::malloc_variance;
 }
 
 struct counter_column {

@@ -38,6 +38,7 @@ constexpr known_member known_members[] = {
     {"sample_bytes", kind::number, 0, 1e15},
     {"fault_period", kind::number, 0, 1e15},
     {"peak_resident_bytes", kind::number, 0, 1e15},
+    {"late_peak_bytes", kind::number, 0, 1e15},
     {"peak_address_bytes", kind::number, 0, 1e20},
     {"memory_limit_bytes", kind::number, 0, 1e20},
     {"address_limit_bytes", kind::number, 0, 1e20},

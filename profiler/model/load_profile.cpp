@@ -10,10 +10,13 @@
 #include <utility>
 
 #include "profiler/format/chunk.hpp"
+#include "profiler/format/core_file.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/box_profile.hpp"
+#include "profiler/model/core_profile.hpp"
 #include "profiler/model/known_meta.hpp"
 #include "profiler/model/merge.hpp"
+#include "profiler/model/pprof_profile.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/model/table_rows.hpp"
 
@@ -230,7 +233,13 @@ class loader {
       if (evidence[row] <= static_cast<std::uint64_t>(type_evidence::vtable))
         one.evidence = static_cast<type_evidence>(evidence[row]);
     }
+    const bool has_live_variance = rows.has("live_bytes_variance");
     read_columns<site_figures>(rows, [&](std::size_t row) -> auto& { return sites[first + row].figures; });
+    if (has_live_variance) return;
+    for (std::size_t row = first; row < sites.size(); ++row) {
+      site_figures& of = sites[row].figures;
+      if (of.bytes > 0) of.live_bytes_variance = of.bytes_variance * std::min(1.0, of.live_bytes / of.bytes);
+    }
   }
 
   // 0 if the profile is of one process.
@@ -374,6 +383,11 @@ class loader {
 namespace {
 
 profile load(const std::string& path, bool joined, profile_detail detail) {
+  if (is_pprof(path) || core_file::is_one(path)) {
+    profile p = is_pprof(path) ? read_pprof(path) : profile_of_core(path);
+    make_printable(p);
+    return p;
+  }
   if (!is_box(path)) return loader(path).run(joined, detail);
   std::string problem;
   const auto box = read_box(path, problem);

@@ -45,6 +45,8 @@ inline bool says_more(const memory_row& row, const memory_row& than) noexcept {
 // The name of that part of memory_row::kept which lies near no live block. The other parts of `kept` have the sites whose
 // blocks pin them. In a profile that holds samples of the blocks only, `kept` has no parts.
 inline constexpr const char* pinned_by_nobody = "[near no live block]";
+// Of live blocks, what the exact sum has more than samples and pools tell.
+inline constexpr const char* live_not_sampled = "[live, but not sampled]";
 
 // A part of a row: the bytes of one site or of one file.
 struct memory_part {

@@ -106,6 +106,7 @@ struct site_figures {
   // Variances due to sampling: the square root is the standard error of the figure. 0: the figure is exact.
   double allocations_variance = 0;
   double bytes_variance = 0;
+  double live_bytes_variance = 0;
   double faults_variance = 0;
   double malloc_variance = 0;
   // Of the blocks that lived at the end, if that is known (meta: leaks).
@@ -281,8 +282,8 @@ struct cost {
 };
 cost cost_of(const profile& p, const site_figures& figures);
 cost cost_of_all(const profile& p);  // all sites, and other and unseen faults
-// Figures for all sites together of which only the variances and malloc_ns are set. The variances of the sum are not
-// the sums of the sites' variances: cost_of() and the metrics turn these figures into those of the sum.
+// Figures for all sites together of which only the variances, malloc_ns, and the sums that the variances of a part need are set. The
+// variances of the sum are not the sums of the sites' variances: cost_of() and the metrics turn these figures into those of the sum.
 site_figures sum_with_variances(const profile& p);
 // Variance of the number of faults outside of sites: all faults are counted exactly, so their remainder is as
 // uncertain as the sum of the sites.
@@ -291,14 +292,29 @@ double other_faults_variance(const profile& p);
 // Processor time of the program without the recorder, the whole of all shares. 0: not known.
 double processor_ns(const profile& p);
 
-// False: of a black box, which knows what lives and nothing of times and page faults.
+// False: of a black box, a core file or pprof, which know what lives and nothing of times and page faults.
 bool has_costs(const profile& p);
+// What a profile without costs was made from: "a black box".
+const char* origin_of(const profile& p);
 
 // Computes p.fit from the counters and all figures; to be called after these have changed.
 void fit_costs(profile& p);
 
-// Half the width of the 95 % interval of a figure with this variance.
+// Half the width of the 95 % interval of a figure with this variance, and that in standard errors.
+inline constexpr double margin_in_errors = 1.96;
 double margin_of(double variance);
+
+// The variances of what lives, of its bytes and blocks, for one site or a sum: that of the samples which live, and of blocks of which
+// none does.
+double live_bytes_variance(const site_figures& of);
+double live_variance(const site_figures& of);
+// Of the bytes that lived at the program's peak.
+double peak_variance(const site_figures& of);
+// Where no sample is left of something, there may be as much as three samples stand for (in 5 % of all cases more).
+constexpr double variance_of_none(double of_one_sample) {
+  const double most = 3 / margin_in_errors * of_one_sample;
+  return most * most;
+}
 
 // "?? (module+0x12ab)": the name of a return address without a symbol, with its offset in the module's file.
 std::string unknown_function(const profile& p, std::uint64_t address);

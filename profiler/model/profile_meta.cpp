@@ -26,7 +26,14 @@ void read_figures(const nlohmann::json& object, const char* name, Figures& figur
 
 }  // namespace
 
-bool has_costs(const profile& p) { return !flag_in(p.meta, "black_box"); }
+bool has_costs(const profile& p) {
+  return !flag_in(p.meta, "black_box") && member_in(p.meta, "only_known") == nullptr;
+}
+
+const char* origin_of(const profile& p) {
+  if (!flag_in(p.meta, "black_box")) return "pprof";
+  return flag_in(p.meta, "core_file") ? "a core file" : "a black box";
+}
 
 void set_meta(profile& p, nlohmann::json meta) {
   p.meta = std::move(meta);

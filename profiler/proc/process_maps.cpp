@@ -67,7 +67,11 @@ std::vector<mapping> parse_mappings(const std::string& text) {
     // hexadecimal.
     const bool is_head = !line.empty() && (line.front() < 'A' || line.front() > 'Z');
     mapping head;
-    if (is_head && take_head(line, head)) all.push_back(std::move(head));
+    if (is_head && take_head(line, head)) {
+      // The kernel tells a mapping again, as a whole, that has grown or merged with the next between two parts of the text.
+      while (!all.empty() && all.back().end > head.start) all.pop_back();
+      all.push_back(std::move(head));
+    }
     if (is_head || all.empty()) continue;
     mapping& now = all.back();
     if (line.starts_with("Rss:")) now.resident_bytes = kib_of(line);
@@ -75,6 +79,79 @@ std::vector<mapping> parse_mappings(const std::string& text) {
     if (line.starts_with("VmFlags:")) now.undumped = line.find(" dd") != std::string_view::npos;
   }
   return all;
+}
+
+const mapping* file_of_static_data(const std::vector<mapping>& all, std::size_t index) {
+  const auto follows = [&all](std::size_t at) { return at > 0 && all[at - 1].end == all[at].start; };
+  const auto is_part = [&all](std::size_t at) {
+    return all[at].name.empty() && !all[at].shared && all[at].readable;
+  };
+  // A program may have protected parts of its static data; a longer row is not looked at for each of its mappings.
+  constexpr std::size_t most_parts = 32;
+  if (!is_part(index)) return nullptr;
+  for (std::size_t parts = 1; parts < most_parts && follows(index) && is_part(index - 1); ++parts) --index;
+  // A file with several parts is a program or a library. A mapping behind a file of one part is there by chance.
+  if (!follows(index) || !all[index - 1].is_file() || !follows(index - 1)) return nullptr;
+  return all[index - 2].name == all[index - 1].name ? &all[index - 1] : nullptr;
+}
+
+stack_pointers stack_pointers_of(std::uint32_t process) {
+  stack_pointers found;
+  const std::vector<std::uint32_t> threads = threads_of(process);
+  for (std::size_t index = 1; index < threads.size(); ++index) {
+    // "0 0x0 ... STACK-POINTER PLACE", or "running"
+    const std::string text =
+        proc_text(process, ("task/" + std::to_string(threads[index]) + "/syscall").c_str());
+    const std::size_t place = text.rfind(" 0x");
+    const std::size_t pointer = place == 0 ? std::string::npos : text.rfind(" 0x", place - 1);
+    if (pointer == std::string::npos || place == std::string::npos)
+      ++found.unknown;
+    else
+      found.known.push_back(std::strtoull(text.c_str() + pointer, nullptr, 16));
+  }
+  return found;
+}
+
+std::uint64_t usual_stack_bytes(std::uint32_t process) {
+  // "Max stack size   SOFT   HARD   bytes"
+  const std::string text = proc_text(process, "limits");
+  const std::size_t line = text.find("Max stack size");
+  const std::size_t number = line == std::string::npos ? line : text.find_first_of("0123456789\n", line);
+  return number == std::string::npos
+             ? 0
+             : std::strtoull(text.c_str() + number, nullptr, 10);  // "unlimited": the line ends
+}
+
+std::vector<bool> stacks_among(const std::vector<mapping>& all, const stack_pointers& of,
+                               const std::vector<bool>& may_be, std::set<std::uint64_t>& lengths) {
+  const auto length = [&all](std::size_t index) { return all[index].end - all[index].start; };
+  const auto has_guard = [&](std::size_t index) {
+    return index > 0 && may_be[index] && all[index].name.empty() && !all[index].shared &&
+           all[index].writable && all[index - 1].end == all[index].start && !all[index - 1].readable;
+  };
+  std::vector<bool> stacks(all.size());
+  std::size_t unknown = of.unknown;
+  for (const std::uint64_t pointer : of.known) {
+    const auto above =
+        std::upper_bound(all.begin(), all.end(), pointer,
+                         [](std::uint64_t address, const mapping& one) { return address < one.start; });
+    const auto index = static_cast<std::size_t>(above - all.begin()) - 1;
+    if (above != all.begin() && pointer < all[index].end && has_guard(index) && !stacks[index]) {
+      stacks[index] = true;
+      lengths.insert(length(index));
+    } else {
+      ++unknown;
+    }
+  }
+  std::vector<std::size_t> others;
+  for (std::size_t index = 0; index < all.size(); ++index)
+    if (!stacks[index] && has_guard(index) && lengths.count(length(index)) != 0) others.push_back(index);
+  std::stable_sort(others.begin(), others.end(), [&all](std::size_t left, std::size_t right) {
+    return all[left].resident_bytes > all[right].resident_bytes;
+  });
+  others.resize(std::min(others.size(), unknown));
+  for (const std::size_t index : others) stacks[index] = true;
+  return stacks;
 }
 
 std::optional<std::vector<mapping>> read_mappings(std::uint32_t process) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,22 @@ struct mapping {
 std::optional<std::vector<mapping>> read_mappings(std::uint32_t process);
 // The same from the text of smaps, or, without sizes, of maps.
 std::vector<mapping> parse_mappings(const std::string& text);
+
+// The file of whose static data (.bss) this mapping is a part: it has no name, and lies behind the file's parts. Null: of none.
+const mapping* file_of_static_data(const std::vector<mapping>& all, std::size_t index);
+// Where the stacks of a process's threads may be, the first thread's aside.
+struct stack_pointers {
+  std::vector<std::uint64_t> known;  // of threads that wait
+  std::size_t unknown = 0;           // threads that run, or may not be traced
+};
+stack_pointers stack_pointers_of(std::uint32_t process);
+// The length of stacks that a program does not choose; 0: there is none.
+std::uint64_t usual_stack_bytes(std::uint32_t process);
+// Which of the mappings that `may_be` are stacks: those behind a guard that have a pointer, whose lengths come into `lengths`; and for
+// each thread whose pointer is unknown, or leads elsewhere (to a signal handler's stack, to a coroutine's), another one behind a guard
+// that has one of these lengths, those with most resident memory.
+std::vector<bool> stacks_among(const std::vector<mapping>& all, const stack_pointers& of,
+                               const std::vector<bool>& may_be, std::set<std::uint64_t>& lengths);
 
 // The pages of one range that are in memory.
 class resident_pages {

@@ -2,7 +2,6 @@
 // Hooks of every form of operator new and delete, in front of those of the program's C++ library or allocator. A
 // call is recorded under its own kind; its inner call of malloc or of another form is not recorded a second time.
 #include <atomic>
-#include <new>
 
 #include "profiler/record/next_operators.hpp"
 #include "profiler/record/origin.hpp"
@@ -12,8 +11,6 @@ using namespace tarn::profiler;
 using namespace tarn::profiler::recorder;
 
 namespace {
-
-using nothrow = const std::nothrow_t&;
 
 operators known;
 std::atomic<bool> looked{false};
@@ -29,11 +26,11 @@ void look_up_all() {
   set_new_module(found.library);
   known = found;
   self.busy = before;
-  looked.store(true, std::memory_order_release);                // partner of all()'s acquire
+  looked.store(true, std::memory_order_release);                // partner of next_operators()'s acquire
   are_short.store(found.are_short, std::memory_order_release);  // partner of is_direct()'s acquire
 }
 
-const operators& all() {
+const operators& next_operators() {
   // acquire: partner of the release above: known is filled; two threads may both fill it, with the same
   if (__builtin_expect(!looked.load(std::memory_order_acquire), 0) != 0) look_up_all();
   return known;
@@ -67,7 +64,7 @@ template <class call>
 }
 
 template <class call>
-[[gnu::always_inline]] inline void* recorded_new(call forward, std::size_t size, std::size_t alignment) {
+[[gnu::always_inline]] inline void* get_new(call forward, std::size_t size, std::size_t alignment) {
   if (__builtin_expect(self.in_new != 0, 0) != 0 || !is_direct(alignment))
     return recorded_new_slowly(forward, size, alignment, false, caller());
   if (wants_allocation(size)) return recorded_new_slowly(forward, size, alignment, true, caller());
@@ -87,7 +84,7 @@ template <class call>
 }
 
 template <class call>
-[[gnu::always_inline]] inline void recorded_delete(call forward, void* block, std::size_t alignment = 0) {
+[[gnu::always_inline]] inline void give_new(call forward, void* block, std::size_t alignment) {
   if (block == nullptr) return forward();
   if (__builtin_expect(self.in_new != 0, 0) != 0 || !is_direct(alignment) || !is_free_of_no_interest(block))
     return recorded_delete_slowly(forward, block, return_address());
@@ -104,75 +101,4 @@ void look_for_operators() {
 
 }  // namespace tarn::profiler::recorder
 
-#pragma GCC visibility push(default)
-
-void* operator new(std::size_t size) {
-  return recorded_new([=] { return all().make(size); }, size, 0);
-}
-void* operator new[](std::size_t size) {
-  return recorded_new([=] { return all().make_array(size); }, size, 0);
-}
-void* operator new(std::size_t size, nothrow tag) noexcept {
-  return recorded_new([=] { return all().make_nothrow(size, tag); }, size, 0);
-}
-void* operator new[](std::size_t size, nothrow tag) noexcept {
-  return recorded_new([=] { return all().make_array_nothrow(size, tag); }, size, 0);
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return recorded_new([=] { return all().make_aligned(size, alignment); }, size,
-                      static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return recorded_new([=] { return all().make_array_aligned(size, alignment); }, size,
-                      static_cast<std::size_t>(alignment));
-}
-void* operator new(std::size_t size, std::align_val_t alignment, nothrow tag) noexcept {
-  return recorded_new([=] { return all().make_aligned_nothrow(size, alignment, tag); }, size,
-                      static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t size, std::align_val_t alignment, nothrow tag) noexcept {
-  return recorded_new([=] { return all().make_array_aligned_nothrow(size, alignment, tag); }, size,
-                      static_cast<std::size_t>(alignment));
-}
-void operator delete(void* block) noexcept {
-  recorded_delete([=] { all().drop(block); }, block);
-}
-void operator delete[](void* block) noexcept {
-  recorded_delete([=] { all().drop_array(block); }, block);
-}
-void operator delete(void* block, nothrow) noexcept {
-  recorded_delete([=] { all().drop(block); }, block);
-}
-void operator delete[](void* block, nothrow) noexcept {
-  recorded_delete([=] { all().drop_array(block); }, block);
-}
-void operator delete(void* block, std::size_t size) noexcept {
-  recorded_delete([=] { all().drop_sized(block, size); }, block);
-}
-void operator delete[](void* block, std::size_t size) noexcept {
-  recorded_delete([=] { all().drop_array_sized(block, size); }, block);
-}
-void operator delete(void* block, std::align_val_t alignment) noexcept {
-  recorded_delete([=] { all().drop_aligned(block, alignment); }, block, static_cast<std::size_t>(alignment));
-}
-void operator delete[](void* block, std::align_val_t alignment) noexcept {
-  recorded_delete([=] { all().drop_array_aligned(block, alignment); }, block,
-                  static_cast<std::size_t>(alignment));
-}
-void operator delete(void* block, std::align_val_t alignment, nothrow) noexcept {
-  recorded_delete([=] { all().drop_aligned(block, alignment); }, block, static_cast<std::size_t>(alignment));
-}
-void operator delete[](void* block, std::align_val_t alignment, nothrow) noexcept {
-  recorded_delete([=] { all().drop_array_aligned(block, alignment); }, block,
-                  static_cast<std::size_t>(alignment));
-}
-void operator delete(void* block, std::size_t size, std::align_val_t alignment) noexcept {
-  recorded_delete([=] { all().drop_sized_aligned(block, size, alignment); }, block,
-                  static_cast<std::size_t>(alignment));
-}
-void operator delete[](void* block, std::size_t size, std::align_val_t alignment) noexcept {
-  recorded_delete([=] { all().drop_array_sized_aligned(block, size, alignment); }, block,
-                  static_cast<std::size_t>(alignment));
-}
-
-#pragma GCC visibility pop
+#include "profiler/record/forwarded_new.hpp"

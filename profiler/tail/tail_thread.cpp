@@ -25,6 +25,7 @@ std::atomic<std::uint32_t>* mark_page = nullptr;  // wiped in a forked child
 
 tail_page* page = nullptr;  // null: nothing is counted
 std::uint64_t timer_ticks = 0;
+std::uint64_t system_call_ticks = 0;  // what a system call takes at least
 pthread_key_t end_key;
 bool has_end_key = false;
 
@@ -65,6 +66,16 @@ void end_thread(void*) {
   return nullptr;
 }
 
+std::uint64_t least_time_of_system_call() {
+  std::uint64_t least = ~std::uint64_t{0};
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    recorder::call_timer timer(ticks_from);
+    os::system_call(SYS_getppid);
+    least = std::min(least, timer.stop().ticks);
+  }
+  return least;
+}
+
 // The median of many calls: what most calls take less than shown otherwise.
 std::uint64_t time_of_nothing() {
   constexpr std::size_t calls = 1001;
@@ -75,7 +86,7 @@ std::uint64_t time_of_nothing() {
     recorder::call_timer timer(ticks_from);
     function(0);
     each = timer.stop().ticks;
-    self.watch.end();
+    self.watch.end(false);
   }
   std::nth_element(took, took + calls / 2, took + calls);
   return took[calls / 2];
@@ -141,13 +152,14 @@ void begin_process() {
   mark_page = mark;
   page = found;
   if (!begin_thread()) return;
+  system_call_ticks = least_time_of_system_call();
   timer_ticks = time_of_nothing();
   page->header.timer_ticks.store(timer_ticks, std::memory_order_relaxed);
   process_mark = mark_page;
 }
 
 void count(call_kind kind, std::uint8_t group, const recorder::call_time& time) {
-  const call_state state = state_of(time.known, self.watch.end());
+  const call_state state = state_of(time.known, self.watch.end(time.ticks >= system_call_ticks));
   counted_calls& calls = self.slot->calls[place_of(kind, group, state)];
   const std::uint64_t ticks = time.ticks > timer_ticks ? time.ticks - timer_ticks : 0;
   // relaxed: read after the process has ended

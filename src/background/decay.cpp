@@ -74,6 +74,7 @@ bool work_left() {
 }
 
 void run_errands() {
+  engine::heap.touch_ahead();
   engine::heap.purge_owed(true);
   if (look_waits.exchange(false, std::memory_order_relaxed) &&
       pressure::process.look_now().now == pressure::level::above_soft)
@@ -240,7 +241,7 @@ void tarn::free_memory_gathered(const page_heap& heap) {
 }
 
 // Under pressure what is free goes before the program gets more.
-bool tarn::purging_is_taken_over(const page_heap& heap) {
+bool tarn::is_taken_over(const page_heap& heap) {
   return &heap == &engine::heap && pressure::process.now() == pressure::level::calm &&
          pressure::process.may_look_later() && decay::run_errands_soon();
 }

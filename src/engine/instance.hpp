@@ -60,6 +60,7 @@ extern heap_samples samples;          // and what it knows of them
 
 // Bytes of large blocks, those in warm_large_spans included.
 extern std::atomic<std::size_t> large_bytes;
+extern std::atomic<std::size_t> arena_bytes;  // pages that arenas have
 extern warm_spans warm_large_spans;
 
 // Blocks that outlive their scopes become inaccessible (option scopes).

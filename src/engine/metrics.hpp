@@ -31,7 +31,7 @@ inline constexpr std::uint64_t no_value = ~std::uint64_t{0};
 
 // Whoever wants the values of a group.
 struct metric_receiver {
-  // `member`: the value of the group's label; copied before the call returns.
+  // `member`: the value of the group's label, or the labels; copied before the call returns.
   // `values`: one for each metric of the group.
   void (*receive)(void* context, const char* member, const std::uint64_t* values);
   void* context;
@@ -40,8 +40,9 @@ struct metric_receiver {
 struct metric_group {
   static constexpr unsigned most_metrics = 32;
 
-  // Values of members of one label are added.
-  const char* label;  // null: there is one member, and its metrics have no label
+  // Values of members of one label are added. Null: a member is its labels as OpenMetrics writes them (a="b",c="d"), or
+  // null if there is only one.
+  const char* label;
   const metric* metrics;
   unsigned count;  // at most most_metrics
   void (*visit)(metric_receiver to);

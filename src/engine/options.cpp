@@ -304,7 +304,8 @@ constexpr entry table[] = {
      "with a message that names the scope",
      apply_scopes, true},
     {"slow_calls", "off", "on or off",
-     "whether the metrics count by duration the calls of malloc and free that the thread's cache does not serve",
+     "whether the metrics count by duration and thread the calls of malloc and free that the thread's cache does not "
+     "serve",
      apply_slow_calls, true},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics, false},

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 // slow_calls: how long those calls of malloc and free take that the calling thread's cache does not serve at once, while
 // the option slow_calls is on. The time is the caller's: waiting for locks counts, and so does time in which the processor ran
-// something else.
+// something else. Calls are counted by the thread's class, which is its name without the digits and separators at its end.
+// The first 15 such names have classes; the class "other" has later names, names of digits only, and threads that are new
+// in a sandbox (os/sandbox.hpp), which might forbid the question.
 //
-// Off, such a call costs one load and one branch more; on, two readings of the clock and a count that threads share.
-// Thread safety: any thread. Invariant: each timed call is in one count, that of the shortest duration which it did not exceed.
+// Off, such a call costs one load and one branch more; on, two readings of the clock and a count that threads of a class
+// share. The kernel is asked for the name at a thread's timed calls 1, 2, 4, …, 1,024, then at each 1,024th.
+// Thread safety: any thread and any signal handler; no locks. Invariant: each timed call is in one count, that of its
+// thread's class and of the shortest duration which it did not exceed.
 #pragma once
 
 #include <atomic>
@@ -25,7 +29,8 @@ inline constinit std::atomic<bool> is_on{false};
 // Ends now a call that began at `start`, in nanoseconds of the clock.
 void add(kind what, std::int64_t start);
 
-// For each duration, how many calls of each kind took no longer. Nothing if no call was timed.
+// For each class of threads and each duration, how many calls of each kind took no longer; no_value if the class has none
+// of the kind.
 extern const metric_group metrics;
 #pragma GCC visibility pop
 

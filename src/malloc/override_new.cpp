@@ -33,8 +33,8 @@ __asm__(".weak _ZSt9terminatev");
 
 extern "C" [[gnu::weak]] void (*tarn_get_new_handler() noexcept)() __asm__("_ZSt15get_new_handlerv");
 
-using namespace tarn;
-
+// In tarn, so that it is known as tarn's on call paths.
+namespace tarn {
 namespace {
 
 using handler_getter = std::new_handler (*)();
@@ -121,6 +121,9 @@ constexpr aligned_delete_form* aligned_delete = &::operator delete;
 constexpr aligned_delete_form* aligned_delete_array = &::operator delete[];
 
 }  // namespace
+}  // namespace tarn
+
+using namespace tarn;
 
 #define TARN_FORM [[gnu::weak]] TARN_API
 // GCC wants a name to have the attributes of the function that it names.

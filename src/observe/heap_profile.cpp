@@ -13,6 +13,7 @@
 #include "observe/loaded_modules.hpp"
 #include "observe/profile_snapshot.hpp"
 #include "observe/protobuf.hpp"
+#include "os/own_file.hpp"
 #include "os/report.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
@@ -201,10 +202,14 @@ void write_strings(output& out, const loaded_modules& modules) {
 // A descriptor that a profile is written to, and the first error.
 struct target {
   long descriptor;
-  long error;
+  bool is_new_file = false;
+  std::size_t written = 0;
+  long error = 0;
 
   static void write(void* context, const char* data, std::size_t size) {
     target& to = *static_cast<target*>(context);
+    to.written += size;
+    if (to.error == 0 && to.is_new_file && !os::may_write(to.written)) to.error = -EFBIG;
     if (to.error == 0) to.error = os::write_all(to.descriptor, data, size);
   }
 };
@@ -212,12 +217,13 @@ struct target {
 // A process of a tree has a file of its own. The name is not one that another user could have put there: O_EXCL.
 [[gnu::destructor]] void dump_at_exit() {
   const char* const path = options::profile_at_exit();
-  if (path == nullptr) return;
+  if (path == nullptr || os::has_entered_sandbox()) return;
   text_buffer<512> name;
   name.put(path).put('.').number(static_cast<std::uint64_t>(os::system_call(SYS_getpid))).put('\0');
   const long descriptor =
       os::system_call(SYS_openat, AT_FDCWD, name.data(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const bool written = descriptor >= 0 && dump(static_cast<int>(descriptor)) == 0;
+  target to{.descriptor = descriptor, .is_new_file = true};
+  const bool written = descriptor >= 0 && write(view::heap, target::write, &to) && to.error == 0;
   if (descriptor >= 0) os::system_call(SYS_close, descriptor);
   if (written) return;
   text_buffer<600> complaint;
@@ -271,7 +277,7 @@ bool write(view shown, receiver write, void* context) {
 }
 
 int dump(int descriptor) {
-  target to{descriptor, 0};
+  target to{.descriptor = descriptor};
   return write(view::heap, target::write, &to) ? static_cast<int>(-to.error) : ENOMEM;
 }
 

@@ -11,7 +11,9 @@
 #include "base/units.hpp"
 #include "engine/engine.hpp"
 #include "engine/options.hpp"
+#include "os/own_file.hpp"
 #include "os/report.hpp"
+#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 
 namespace tarn::statistics {
@@ -22,6 +24,8 @@ using enum metric_unit;
 
 struct heap_figures : tarn_stats {
   std::uint64_t free_in_spans;
+  std::uint64_t dropped;
+  std::uint64_t arenas;
 };
 
 // In JSON each has its name without "tarn_" and "_bytes".
@@ -54,7 +58,12 @@ constexpr metric_of<heap_figures> heap_rows[] = {
      &heap_figures::spans_freed},
     {"tarn_guarded_blocks", counter, none, "Guarded blocks handed out", &heap_figures::guarded_blocks},
     {"tarn_span_free_bytes", gauge, bytes,
-     "Free objects in spans that are partly in use, part of tarn_in_use_bytes", &heap_figures::free_in_spans},
+     "Free objects in spans that are partly in use, and rests of spans, part of tarn_in_use_bytes",
+     &heap_figures::free_in_spans},
+    {"tarn_span_dropped_bytes", gauge, bytes,
+     "Pages of free objects in spans and pools that went back to the system, part of tarn_in_use_bytes",
+     &heap_figures::dropped},
+    {"tarn_arena_bytes", gauge, bytes, "Pages of arenas, part of tarn_in_use_bytes", &heap_figures::arenas},
 };
 // version is no figure.
 static_assert(std::size(heap_rows) == sizeof(heap_figures) / sizeof(std::uint64_t) - 1);
@@ -81,7 +90,7 @@ using class_table = metric_table<class_rows>;
 // The program's own destructors may run before or after this one; the figures are those of this moment.
 [[gnu::destructor]] void write_at_exit() {
   const char* where = options::statistics_at_exit();
-  if (where == nullptr) return;
+  if (where == nullptr || os::has_entered_sandbox()) return;
   // Not on the stack: the program's may be short.
   static constinit char text[4 * kib];
   text_writer line(text, sizeof text);
@@ -108,7 +117,7 @@ void collect(tarn_stats& out) {
   out.free_clean = pages.free_clean;
   out.returned = pages.returned;
   out.metadata = engine::metadata.used();
-  out.resident_upper = pages.in_use + pages.free_dirty + pages.ahead + out.metadata;
+  out.resident_upper = pages.resident_upper() + out.metadata;
   out.huge_advised = engine::touch.huge_advised();
   out.populated = engine::touch.populated();
   out.guarded = engine::guards.live_bytes();
@@ -139,6 +148,7 @@ std::uint64_t free_in_spans() {
   for (unsigned c = 1; c < size_classes::all; ++c) {
     const class_depots::class_figures figures = engine::central_tier.depots().figures_of(c);
     sum += (figures.objects - figures.taken) * class_info(c).size;
+    sum += figures.spans * span_bytes(c) - (figures.spans != 0 ? figures.objects * class_info(c).size : 0);
   }
   return sum;
 }
@@ -148,7 +158,9 @@ void write_json(text_writer& out, bool with_process) {
   collect(stats);
   out.put("{\"version\": ").number(stats.version);
   for (const auto& row : heap_rows) {
-    if (row.figure == &heap_figures::free_in_spans) continue;
+    if (row.figure == &heap_figures::free_in_spans || row.figure == &heap_figures::dropped ||
+        row.figure == &heap_figures::arenas)
+      continue;
     std::string_view name(row.name);
     name.remove_prefix(std::strlen("tarn_"));
     if (row.unit == metric_unit::bytes) name.remove_suffix(std::strlen("_bytes"));
@@ -170,6 +182,8 @@ static void visit_heap(metric_receiver to) {
   heap_figures figures{};
   collect(figures);
   figures.free_in_spans = free_in_spans();
+  figures.dropped = engine::map.dropped_bytes();
+  figures.arenas = engine::arena_bytes.load(std::memory_order_relaxed);
   heap_table::give(to, nullptr, figures);
 }
 

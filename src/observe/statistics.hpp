@@ -9,7 +9,8 @@
 namespace tarn::statistics {
 
 void collect(tarn_stats& out);
-// Bytes of the free objects in spans that are partly in use: part of in_use, and not of cached. Takes each depot's lock in turn.
+// Bytes of the free objects in spans that are partly in use, and of the rests of spans in which no object fits: part of in_use, and not
+// of cached. Takes each depot's lock in turn.
 std::uint64_t free_in_spans();
 // Writes one JSON object without a newline. `with_process`: includes the process's number and program.
 void write_json(text_writer& out, bool with_process);

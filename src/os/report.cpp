@@ -2,12 +2,15 @@
 #include "os/report.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 
 #include "base/compiler.hpp"
+#include "os/held_signals.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 
@@ -46,12 +49,30 @@ file_identity duplicated{};
 // The program may have closed all unknown descriptors and reused the number for a file of its own: compare the file.
 bool has_duplicate() { return duplicate >= 0 && is_file(duplicate, duplicated); }
 
+// Whether a pipe has room for a line, or gets it soon. A reader that has stopped reading must not stop the program in malloc.
+bool has_room(long descriptor) {
+  constexpr long most_wait_ms = 100;
+  if (has_entered_sandbox()) return true;
+  pollfd asked{static_cast<int>(descriptor), POLLOUT, 0};
+#ifdef SYS_poll
+  return system_call(SYS_poll, &asked, 1, most_wait_ms) != 0;
+#else
+  const timespec limit{0, most_wait_ms * 1'000'000};
+  return system_call(SYS_ppoll, &asked, 1, &limit, 0, 0) != 0;
+#endif
+}
+
+bool write_if_room(long descriptor, const text_writer& line) {
+  return has_room(descriptor) && write_all(descriptor, line.data(), line.stored()) == 0;
+}
+
 }  // namespace
 
 long write_all(long descriptor, const char* text, std::size_t size) {
+  const held_signals signals;
   while (size != 0) {
-    const long written = system_call(SYS_write, descriptor, text, size);
-    if (written == -EINTR) continue;
+    const long written = signals.taken(system_call(SYS_write, descriptor, text, size));
+    if (written == -EINTR || (written == -EAGAIN && has_room(descriptor))) continue;
     if (written <= 0) return written != 0 ? written : -EIO;
     text += written;
     size -= static_cast<std::size_t>(written);
@@ -60,14 +81,14 @@ long write_all(long descriptor, const char* text, std::size_t size) {
 }
 
 void write_line(const text_writer& line) {
-  if (!has_standard_error || write_all(2, line.data(), line.stored()) == 0) return;
-  if (has_duplicate()) write_all(duplicate, line.data(), line.stored());
+  if (!has_standard_error || write_if_room(2, line)) return;
+  if (has_duplicate()) write_if_room(duplicate, line);
 }
 
 void write_notice(const text_writer& line) {
   if (has_entered_sandbox() || !has_standard_error) return;
-  if (is_file(2, standard_error) && write_all(2, line.data(), line.stored()) == 0) return;
-  if (has_duplicate()) write_all(duplicate, line.data(), line.stored());
+  if (is_file(2, standard_error) && write_if_room(2, line)) return;
+  if (has_duplicate()) write_if_room(duplicate, line);
 }
 
 void keep_standard_error() {
@@ -95,15 +116,6 @@ TARN_COLD void end_process() {
   // SIGABRT was ignored, blocked or handled; SIGKILL cannot be.
   system_call(SYS_kill, process, SIGKILL);
   __builtin_trap();
-}
-
-bool append_to_file(const char* path, const text_writer& text) {
-  const long descriptor =
-      system_call(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor < 0) return false;
-  const bool written = write_all(descriptor, text.data(), text.stored()) == 0;
-  system_call(SYS_close, descriptor);
-  return written;
 }
 
 }  // namespace tarn::os

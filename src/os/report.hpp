@@ -7,7 +7,8 @@
 namespace tarn::os {
 
 // For what the program has asked for, and last words: writes to descriptor 2. Writes nothing if there was no standard error
-// when the process started.
+// when the process started, or if it is a pipe that is full and stays so for 100 ms. No call here raises SIGPIPE or SIGXFSZ
+// (held_signals.hpp).
 void write_line(const text_writer& line);
 
 // For what nobody has asked for just now. The same, but only while descriptor 2 is the file that it was when the process
@@ -36,10 +37,7 @@ template <class... Parts>
 // Sends SIGABRT to the calling thread, and SIGKILL if the process survives that.
 [[noreturn]] void end_process();
 
-// Writes all bytes. 0, or -errno.
+// Writes all bytes. 0, or -errno. If the descriptor does not block, it waits 100 ms at most for room.
 long write_all(long descriptor, const char* text, std::size_t size);
-
-// Appends text to a file, which is created if necessary. False: that failed.
-bool append_to_file(const char* path, const text_writer& text);
 
 }  // namespace tarn::os

@@ -2,6 +2,7 @@
 #include "pages/first_touch.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "os/clock.hpp"
 #include "os/memory.hpp"
@@ -20,7 +21,50 @@ bool first_touch::wants_huge(std::size_t heap_bytes) const {
 }
 
 void first_touch::note_touch_time(std::int64_t us) {
-  if (us > slow_touch_us) paused_until_.store(os::now_ms() + pause_ms, std::memory_order_relaxed);
+  const std::int64_t now = os::now_ms();
+  const bool is_slow = us > slow_touch_us;
+  if (is_slow) paused_until_.store(now + pause_ms, std::memory_order_relaxed);
+  trusted_until_.store(is_slow ? 0 : now + trusted_ms, std::memory_order_relaxed);
+}
+
+bool first_touch::is_trusted() const { return os::now_ms() < trusted_until_.load(std::memory_order_relaxed); }
+
+bool first_touch::find_next_locked(std::size_t heap_bytes) {
+  const std::uintptr_t next = align_up(handed_out_, huge_page_size);
+  if (next + huge_page_size > huge_end_ || heap_bytes < touch_ahead_from || os::has_several_nodes())
+    return false;
+  next_ = next;
+  populated_end_ = std::max(populated_end_, next + huge_page_size);
+  return true;
+}
+
+std::uintptr_t first_touch::claim_next_locked() {
+  const std::uintptr_t next = std::exchange(next_, 0);
+  return next >= handed_out_ && next + huge_page_size <= huge_end_ ? next : 0;
+}
+
+os::address_range first_touch::give_up_rest_locked(std::uintptr_t start) {
+  const os::address_range rest{start, std::max(start, huge_end_)};
+  huge_end_ = std::min(huge_end_, start);
+  return rest;
+}
+
+void first_touch::opt_back(const os::address_range& rest) {
+  if (rest.bytes() == 0) return;
+  os::advise_no_huge(reinterpret_cast<void*>(rest.start), rest.bytes());
+  huge_advised_.fetch_sub(rest.bytes(), std::memory_order_relaxed);
+}
+
+os::address_range first_touch::idle_ahead_locked(bool anyway) {
+  const bool stands = std::exchange(stood_, handed_out_) == handed_out_;
+  const os::address_range ahead{align_up(handed_out_, huge_page_size), populated_end_};
+  return (stands || anyway) && !ahead.empty() ? ahead : os::address_range{};
+}
+
+void first_touch::give_up_ahead_locked() {
+  const std::uintptr_t from = align_up(handed_out_, huge_page_size);
+  for (std::uintptr_t* const bound : {&prepared_, &populated_end_, &huge_end_})
+    *bound = std::min(*bound, from);
 }
 
 touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) {
@@ -45,9 +89,12 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
     if (first < last) {
       plan.huge_start = first;
       plan.huge_bytes = last - first;
-      plan.timed_start = first;
       huge_end_ = last;
       populated_end_ = std::max(populated_end_, first + huge_page_size);
+      if (!is_trusted()) {
+        plan.has_next = find_next_locked(heap_bytes);
+        if (!plan.has_next) plan.timed_start = first;
+      }
     }
     prepared_ = std::max(end, last);
     return plan;
@@ -98,7 +145,8 @@ touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std:
   plan.huge_start = start;
   plan.huge_bytes = bytes;
   // What is backed already would always be fast.
-  if (mode != huge_pages::always && !unasked) plan.timed_start = align_up(fresh, huge_page_size);
+  if (mode != huge_pages::always && !unasked && !is_trusted())
+    plan.timed_start = align_up(fresh, huge_page_size);
   return plan;
 }
 
@@ -138,18 +186,22 @@ std::size_t first_touch::ahead_at_frontier() const {
   return backed - handed_out_;
 }
 
+bool first_touch::touch_huge(std::uintptr_t start) {
+  // A filter that is made for malloc need not allow the call for the thread's own time.
+  const auto clock = os::is_filtered() ? os::now_us : os::thread_us;
+  const std::int64_t before = clock();
+  if (os::populate(reinterpret_cast<void*>(start), huge_page_size)) {
+    populated_.fetch_add(huge_page_size, std::memory_order_relaxed);
+    note_touch_time(clock() - before);
+  }
+  return wants_huge(~std::size_t{0});
+}
+
 void first_touch::ask_for_huge(const touch_plan& plan) {
   if (!os::advise_huge(reinterpret_cast<void*>(plan.huge_start), plan.huge_bytes)) return;
   if (plan.timed_start != 0 && plan.timed_start + huge_page_size <= plan.huge_start + plan.huge_bytes) {
-    // A filter that is made for malloc need not allow the call for the thread's own time.
-    const auto clock = os::is_filtered() ? os::now_us : os::thread_us;
-    const std::int64_t before = clock();
-    if (os::populate(reinterpret_cast<void*>(plan.timed_start), huge_page_size)) {
-      populated_.fetch_add(huge_page_size, std::memory_order_relaxed);
-      note_touch_time(clock() - before);
-    }
     // The huge page already touched stays; the rest becomes ordinary pages, in one mapping with it.
-    if (!wants_huge(~std::size_t{0})) {
+    if (!touch_huge(plan.timed_start)) {
       os::advise_no_huge(reinterpret_cast<void*>(plan.huge_start), plan.huge_bytes);
       huge_advised_.fetch_add(huge_page_size, std::memory_order_relaxed);
       return;

@@ -31,7 +31,9 @@
 // Whether huge pages are cheap depends on the system's free memory: the host of a virtual machine may have taken the
 // large free ranges away, and touching a huge page then costs far more than touching its pages one by one. So the first
 // fresh huge page of each timed plan is touched at once. If that is slow, the rest of the plan and all plans within
-// `pause_ms` use ordinary pages.
+// `pause_ms` use ordinary pages; if not, plans within `trusted_ms` are not timed.
+// In a heap of `touch_ahead_from` or more, the first one is left to the program's own write, and the second one is touched and
+// timed, by the background thread if there is one: page_heap::touch_ahead(). It goes back when the frontier stands still.
 // Figures: docs/design/0003. Thread safety: members ending in _locked are guarded by the page heap's lock.
 #pragma once
 
@@ -41,6 +43,7 @@
 
 #include "base/units.hpp"
 #include "os/invariant.hpp"
+#include "os/memory.hpp"
 #include "pages/fill_evidence.hpp"
 
 namespace tarn {
@@ -55,6 +58,8 @@ struct touch_plan {
   std::uintptr_t timed_start = 0;
   std::uintptr_t populate_start = 0;
   std::size_t populate_bytes = 0;
+  // The second huge page is to be touched ahead (claim_next_locked()).
+  bool has_next = false;
 
   [[nodiscard]] bool is_empty() const { return huge_bytes == 0 && populate_bytes == 0; }
 };
@@ -69,6 +74,10 @@ class first_touch {
   // A huge page whose touch takes longer is slow: 2 MiB touched page by page take 600 to 1000 µs.
   static constexpr std::int64_t slow_touch_us = 800;
   static constexpr std::int64_t pause_ms = 1000;
+  // How long a fast touch is evidence for others. Slow ones in this time are what it may cost at most.
+  static constexpr std::int64_t trusted_ms = 20;
+  // One huge page more than is in use is then a small part of the heap.
+  static constexpr std::size_t touch_ahead_from = 256 * mib;
   // Interval between two looks at freed blocks, and how long one result is used.
   static constexpr std::int64_t look_ms = 500;
   static constexpr std::int64_t filled_ms = 2000;
@@ -96,6 +105,7 @@ class first_touch {
     left_behind_ += ahead_at_frontier();
     prepared_ = handed_out_ = populated_end_ = huge_end_ = start;
     end_ = start + bytes;
+    next_ = 0;
   }
 
   // The free range [start, end) leaves the heap, or is handed out but not at the frontier. Nothing behind it in the newest
@@ -121,6 +131,21 @@ class first_touch {
 
   // Carries a plan out. Makes system calls: not under a lock.
   void carry_out(const touch_plan& plan);
+
+  // The huge page that is to be touched ahead of the frontier, once; 0: none, or the program has come first.
+  std::uintptr_t claim_next_locked();
+  // Touches a huge page that has been asked for, and measures the time. False: it was slow. Makes system calls: not under a
+  // lock.
+  bool touch_huge(std::uintptr_t start);
+  // The part behind `start` of what huge pages were asked for; gives it up. opt_back() makes it ordinary pages, without a lock.
+  os::address_range give_up_rest_locked(std::uintptr_t start);
+  void opt_back(const os::address_range& rest);
+
+  // Whole huge pages that are backed ahead of the frontier, if it stands where it stood at the last call, or `anyway`: the program
+  // may never come there.
+  os::address_range idle_ahead_locked(bool anyway);
+  // The heap gives them back. They will be prepared again.
+  void give_up_ahead_locked();
 
   // Reports how long touching one huge page took. A slow touch stops the use of huge pages for `pause_ms`.
   void note_touch_time(std::int64_t us);
@@ -157,6 +182,9 @@ class first_touch {
 
   [[nodiscard]] std::size_t ahead_at_frontier() const;
   [[nodiscard]] bool wants_huge(std::size_t heap_bytes) const;
+  [[nodiscard]] bool is_trusted() const;
+  // The heap, without what it has inherited, has `heap_bytes` bytes in use. Whether there is one.
+  bool find_next_locked(std::size_t heap_bytes);
   [[nodiscard]] bool was_opted_out(std::uintptr_t start) const;
   void ask_for_huge(const touch_plan& plan);
 
@@ -171,7 +199,10 @@ class first_touch {
   // All that was opted out lies between them.
   std::uintptr_t opted_out_start_ = UINTPTR_MAX;
   std::uintptr_t opted_out_end_ = 0;
+  std::uintptr_t next_ = 0;   // the huge page that is to be touched ahead, until it is claimed
+  std::uintptr_t stood_ = 0;  // the frontier at the last idle_ahead_locked()
   std::atomic<std::int64_t> paused_until_{0};
+  std::atomic<std::int64_t> trusted_until_{0};
   std::atomic<std::int64_t> next_look_{0};
   std::atomic<std::int64_t> filled_until_{0};
   std::size_t inherited_ = 0;    // bytes of the heap that were in use when the process was forked

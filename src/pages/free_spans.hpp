@@ -96,6 +96,19 @@ class free_spans {
     return nullptr;
   }
 
+  // The span with this address, if it is among the `look_limit` longest ones of its half; else null.
+  [[nodiscard]] span* containing(std::uintptr_t address) const {
+    for (const half which : {half::clean, half::dirty}) {
+      std::size_t looks = look_limit;
+      for (std::size_t number = bin_count; number-- > 0 && looks != 0;) {
+        for (span* s = bin(which, number).front(); s != nullptr && looks != 0; s = s->next, --looks) {
+          if (s->contains(address)) return s;
+        }
+      }
+    }
+    return nullptr;
+  }
+
   [[nodiscard]] const span_list& bin(half which, std::size_t number) const {
     return lists_[static_cast<int>(which)][number];
   }

@@ -95,6 +95,8 @@ bool metadata_arena::give_back_unopened() {
     from = open_.end + os::guard_bytes;
     end = limit_ + os::guard_bytes;
     reserved_ -= limit_ - open_.end;
+    for (std::size_t i = 0; i < region_count(); ++i)
+      if (regions_[i].end == limit_) regions_[i].end = open_.end;
     limit_ = open_.end;
   }
   return os::release_own(reinterpret_cast<void*>(from), end - from);
@@ -196,6 +198,10 @@ bool metadata_arena::new_region(std::size_t bytes) {
       open_ = {address_of(region.start), address_of(region.start) + opened};
       limit_ = region.end();
       reserved_ += region.bytes;
+      if (const std::size_t count = region_count(); count < most_regions) {
+        regions_[count] = {address_of(region.start), region.end()};
+        region_count_.store(count + 1, std::memory_order_relaxed);
+      }
       return true;
     }
   }

@@ -20,6 +20,7 @@
 #include <cstddef>
 
 #include "base/units.hpp"
+#include "os/memory.hpp"
 #include "os/mutex.hpp"
 
 namespace tarn {
@@ -63,6 +64,15 @@ class metadata_arena {
   // The system gives no huge pages unasked: its setting is not `always`.
   void set_never_huge() { is_never_huge_.store(true, std::memory_order_relaxed); }
 
+  // Its regions, the oldest first; those beyond most_regions, short ones where address space is short, are not remembered.
+  static constexpr std::size_t most_regions = 16;
+  [[nodiscard]] std::size_t region_count() const { return region_count_.load(std::memory_order_relaxed); }
+  template <class Visit>
+  void for_each_region(Visit visit) {
+    os::lock_guard guard(lock_);
+    for (std::size_t i = 0; i < region_count(); ++i) visit(regions_[i]);
+  }
+
   [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
   os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
 
@@ -90,7 +100,9 @@ class metadata_arena {
   std::uintptr_t limit_ TARN_GUARDED_BY(lock_) = 0;
   std::size_t openers_ TARN_GUARDED_BY(lock_) = 0;   // threads that open a chunk: the region must stay mapped
   std::size_t reserved_ TARN_GUARDED_BY(lock_) = 0;  // bytes of all regions
-  bool is_short_ TARN_GUARDED_BY(lock_) = false;     // address space, for others
+  os::address_range regions_[most_regions] TARN_GUARDED_BY(lock_){};
+  std::atomic<std::size_t> region_count_{0};      // written under lock_
+  bool is_short_ TARN_GUARDED_BY(lock_) = false;  // address space, for others
   void* scratch_ TARN_GUARDED_BY(lock_) = nullptr;
   std::size_t scratch_bytes_ TARN_GUARDED_BY(lock_) = 0;
   void* borrower_ TARN_GUARDED_BY(lock_) = nullptr;  // of the scratch, by its thread pointer

@@ -80,6 +80,7 @@ void page_heap::age_structs() {
 
 void page_heap::insert_locked(span* s) {
   s->state.store(span_state::free, std::memory_order_relaxed);
+  s->list = walk_;
   map_.set_ends(s);
   free_.insert(s);
   frees_.store(frees_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -89,6 +90,7 @@ void page_heap::insert_locked(span* s) {
 
 void page_heap::remove_locked(span* s) {
   free_.remove(s);
+  s->list = 0;
   free_pages_ -= s->pages;
   free_dirty_.store(free_dirty_.load(std::memory_order_relaxed) - s->dirty_pages, std::memory_order_relaxed);
 }
@@ -134,10 +136,11 @@ void page_heap::append_locked(span* s, span* after) {
 }
 
 // The span of the heap that `address`, the first or last byte of a span's neighbour, belongs to. Null: the address does
-// not belong to the heap, or its span is being unmapped.
+// not belong to the heap, or its span is being unmapped. The state comes first: the store of structures writes to the other
+// members of a retired one without the page heap's lock.
 span* page_heap::span_around(std::uintptr_t address) const {
   span* const s = map_.span_of(address);
-  return s != nullptr && s->contains(address) && !s->is_retired() ? s : nullptr;
+  return s != nullptr && !s->is_retired() && s->contains(address) ? s : nullptr;
 }
 
 // Of a span that was cut in two, whose structure still has the dirty pages of both parts: counts those of the shorter part,
@@ -272,6 +275,7 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
     touch_.carry_out(plan);
     if (plan.huge_bytes != 0) map_.note_huge(plan.huge_start, plan.huge_bytes, true);
     if (ahead) end_unlocked_use();
+    if (plan.has_next && !is_taken_over(*this)) touch_ahead();
     return s;
   }
 }
@@ -355,6 +359,7 @@ span* page_heap::allocate_within_limit(std::size_t pages, std::size_t alignment,
 }
 
 void page_heap::deallocate(span* s, page_backing backing) {
+  map_.end_dropped(s);
   // A long block, such as the old one of a vector that has grown, is rarely asked for again.
   const bool is_long = s->bytes() > limits_.most_free(0);
   const std::size_t limit = limits_.most_free(is_long ? 0 : in_use_bytes());
@@ -465,6 +470,7 @@ page_heap_stats page_heap::stats() {
   out.free_clean = (free_pages_ - dirty) << page_shift;
   out.returned = returned_;
   out.ahead = std::min(touch_.ahead_locked(), out.free_clean);
+  out.dropped = std::min(map_.dropped_bytes(), out.in_use);
   return out;
 }
 
@@ -484,6 +490,7 @@ void page_heap::validate_free_locked(const span* s) const {
       after != nullptr && after->state.load(std::memory_order_relaxed) == span_state::free;
   TARN_INVARIANT("page_heap", this, map_.span_of(s->start) == s && map_.span_of(s->end() - 1) == s);
   TARN_INVARIANT("page_heap", this, s->dirty_pages == map_.count_dirty(s->start, s->pages));
+  TARN_INVARIANT("page_heap", this, map_.dropped_bytes(s) == 0);
   validate_neighbour_locked(s, before, border_before, guard_before);
   validate_neighbour_locked(s, after, border_behind, guard_behind);
   TARN_INVARIANT("page_heap", this, before == nullptr || before->end() == s->start);
@@ -513,6 +520,7 @@ void page_heap::validate_locked() const {
   TARN_INVARIANT("page_heap", this, free_dirty == dirty_sum);
   TARN_INVARIANT("page_heap", this, free_pages_ == free_sum);
   TARN_INVARIANT("page_heap", this, in_use + free_pages_ + transit_.pages() == reserved_);
+  ranges_.validate_locked(in_use + free_pages_, reserved_);
 }
 
 }  // namespace tarn

@@ -38,6 +38,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/retry_pause.hpp"
 #include "os/guarded_memory.hpp"
@@ -47,6 +48,7 @@
 #include "pages/first_touch.hpp"
 #include "pages/first_use.hpp"
 #include "pages/free_spans.hpp"
+#include "pages/heap_ranges.hpp"
 #include "pages/hole.hpp"
 #include "pages/page_map.hpp"
 #include "pages/shortest_refusal.hpp"
@@ -63,7 +65,10 @@ struct page_heap_stats {
   std::size_t free_dirty = 0;  // including spans that are being purged
   std::size_t free_clean = 0;
   std::size_t returned = 0;
-  std::size_t ahead = 0;  // upper bound of the bytes of free_clean that are backed
+  std::size_t ahead = 0;    // upper bound of the bytes of free_clean that are backed
+  std::size_t dropped = 0;  // of in_use: pages of free objects that are not backed
+
+  [[nodiscard]] std::size_t resident_upper() const { return in_use - dropped + free_dirty + ahead; }
 };
 
 class page_heap;
@@ -77,9 +82,10 @@ void free_memory_gathered(const page_heap& heap);
 // waits for it. Defined by the layer that knows the process's limits (background/decay.cpp).
 void backed_memory_grew(page_heap& heap);
 
-// Called without a lock when free memory of `heap` is to be purged at once: whether another thread will call purge_owed() in
-// a moment, so that the caller need not wait for the system. Defined by the layer that runs decay (background/decay.cpp).
-bool purging_is_taken_over(const page_heap& heap);
+// Called without a lock when free memory of `heap` is to be purged at once, or fresh memory touched ahead: whether another thread
+// will call purge_owed() and touch_ahead() in a moment, so that the caller need not wait for the system. Defined by the layer
+// that runs decay (background/decay.cpp).
+bool is_taken_over(const page_heap& heap);
 
 // Called without a lock, by the hardened build only, when a request finds no memory: gives back one of the spans that
 // the layer above keeps from reuse. False: it keeps none. Defined in malloc/hardened_large.cpp.
@@ -171,9 +177,12 @@ class page_heap {
   std::size_t trim(std::size_t keep);
 
   // Purges what the callers of deallocate(), allocate() and purge_before_growth() owe the system and have left to this thread
-  // (purging_is_taken_over()). `of_thread`: in the background thread; what is left when that must end stays owed. Returns the
+  // (is_taken_over()). `of_thread`: in the background thread; what is left when that must end stays owed. Returns the
   // bytes purged.
   std::size_t purge_owed(bool of_thread);
+
+  // Touches a huge page ahead and measures the time, if first_touch wants to know it.
+  void touch_ahead();
 
   // The resident set is about to grow by `bytes` because the dirty free spans are too short: purges as many bytes of
   // them, but keeps at least `keep` bytes backed.
@@ -209,6 +218,13 @@ class page_heap {
     return in_use_.load(std::memory_order_relaxed) << page_shift;
   }
   [[nodiscard]] page_heap_stats stats();
+  // Where its memory lies: changes with each version.
+  [[nodiscard]] std::size_t ranges_version() const { return ranges_.version(); }
+  template <class Visit>
+  void with_ranges(Visit visit) {
+    os::lock_guard guard(lock_);
+    visit(std::as_const(ranges_));
+  }
 
   // Checks the invariants above by walking the free spans.
   void validate_locked() const TARN_REQUIRES(lock_);
@@ -328,6 +344,7 @@ class page_heap {
   void begin_purge_locked(span* s) TARN_REQUIRES(lock_);
   span* note_rest_of_huge_locked(span* s, std::uintptr_t first, std::uintptr_t last, std::size_t& noted)
       TARN_REQUIRES(lock_);
+  void note_idle_ahead(bool anyway);
   std::size_t withdraw_huge(span* s, std::uintptr_t start, std::size_t bytes);
   span* end_purge(span* s, std::size_t purged);
   static bool is_due(page_backing backing, due which);
@@ -339,6 +356,7 @@ class page_heap {
   std::size_t purge_waiting(bool of_thread);
   void purge_owed_soon();
   std::size_t purge_whole(span* s);
+  void begin_walk();
   span* begin_purge_of_bin(std::size_t bin, std::size_t& count);
   std::size_t purge_bins(std::size_t most);
   span* cut_end_locked(span* s, std::size_t bytes) TARN_REQUIRES(lock_);
@@ -367,6 +385,7 @@ class page_heap {
   std::atomic<std::size_t> frees_{0};  // how often a span has become free; written under lock_
   shortest_refusal refused_;           // written under lock_
   spans_in_transit transit_ TARN_GUARDED_BY(lock_);
+  std::uint8_t walk_ TARN_GUARDED_BY(lock_) = 0;  // the number of walks over F, modulo 256
   std::size_t returned_ TARN_GUARDED_BY(lock_) = 0;
   std::atomic<std::size_t> in_use_{0};      // written under lock_
   std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages
@@ -380,6 +399,8 @@ class page_heap {
   // see them.
   std::atomic<std::uint32_t> trims_{0};
   free_spans free_ TARN_GUARDED_BY(lock_);  // long, and little of it is used at first
+  // Long, and little of it is used at first. lock_ guards all of it except its version, which is read without the lock.
+  heap_ranges ranges_;
 };
 
 }  // namespace tarn

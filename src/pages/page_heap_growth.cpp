@@ -18,11 +18,10 @@ constexpr std::size_t largest_reservation = 1 * gib;
 constexpr std::size_t metadata_divisor = 32;
 // How long an allocation that would fail waits for pages that are being purged.
 constexpr int longest_wait_ms = 200;
-// When a large block takes fresh memory although free memory is backed, this fraction of the bytes in use stays backed, within
-// these bounds.
+// When a large block takes fresh memory although free memory is backed, this fraction of the bytes in use stays backed, and
+// no more than of a small heap.
 constexpr std::size_t kept_divisor = 4;
 constexpr std::size_t least_kept = 16 * mib;
-constexpr std::size_t most_kept = 256 * mib;
 
 }  // namespace
 
@@ -35,7 +34,8 @@ void page_heap::purge_before_growth(std::size_t bytes, std::size_t keep) {
 void page_heap::purge_before_block(std::size_t bytes) {
   // A span that still waits for the background thread, which may get no processor.
   if (has_waiting_span_.load(std::memory_order_relaxed)) purge_waiting(false);
-  purge_before_growth(bytes, std::clamp(in_use_bytes() / kept_divisor, least_kept, most_kept));
+  purge_before_growth(bytes,
+                      std::max(least_kept, std::min(in_use_bytes() / kept_divisor, limits_.most_free(0))));
 }
 
 // Extends the newest reservation if the addresses behind it are free: the heap then stays in one piece between two
@@ -139,6 +139,25 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
   return grown;
 }
 
+void page_heap::touch_ahead() {
+  std::uintptr_t next = 0;
+  {
+    os::lock_guard guard(lock_, *this);
+    next = touch_.claim_next_locked();
+    if (next != 0) ++unlocked_users_;
+  }
+  if (next == 0) return;
+  if (!touch_.touch_huge(next)) {
+    os::address_range rest;
+    {
+      os::lock_guard guard(lock_, *this);
+      rest = touch_.give_up_rest_locked(next + huge_page_size);
+    }
+    touch_.opt_back(rest);
+  }
+  end_unlocked_use();
+}
+
 void page_heap::end_unlocked_use() {
   os::lock_guard guard(lock_, *this);
   // The count may be 0 already in a forked child, where after_fork_in_child() resets it.
@@ -182,6 +201,7 @@ void page_heap::add_reservation_locked(const os::guarded_range& range, bool opte
   if (range.guarded) s->borders = all_before | all_behind;
   if (range.extends) s->borders &= all_behind;
   reserved_ += s->pages;
+  ranges_.add_locked(s->start, s->end());
   if (opted_out) touch_.opted_out_locked(start, range.bytes);
   if (touch_.may_have_huge()) map_.note_huge(start, range.bytes, touch_.everywhere() && !opted_out);
   touch_.reserved_locked(start, range.bytes);

@@ -72,6 +72,7 @@ span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_
       s->state.store(state, std::memory_order_relaxed);
       map_.set_ends(s);
       reserved_ += pages;
+      ranges_.add_locked(s->start, s->end());
       account_in_use(static_cast<std::ptrdiff_t>(pages));
       if (how == use::filled) plan = touch_.plan_block(s->start, bytes, s->start, in_use_bytes());
     }
@@ -146,6 +147,7 @@ bool page_heap::extend_mapping(span* s, std::size_t pages) {
     return false;
   }
   os::lock_guard guard(lock_, *this);
+  ranges_.add_locked(s->end(), s->end() + bytes);
   s->pages = static_cast<std::uint32_t>(pages);
   map_.set_ends(s);
   reserved_ += more;
@@ -183,6 +185,7 @@ bool page_heap::move_mapping(span* s, std::size_t pages, void (*moves)(span*)) {
     s->dirty_pages = 0;
     map_.set_ends(s);
     reserved_ += pages;
+    ranges_.add_locked(s->start, s->end());
   }
   unmap(idle);
   return true;

@@ -12,14 +12,15 @@ namespace {
 
 // The kernel holds its lock on the address space during one call: about 0.4 ms for this many bytes.
 constexpr std::size_t purge_slice = 16 * mib;
-// So many owed bytes are purged before the background thread looks whether it must end.
-constexpr std::size_t debt_step = 64 * mib;
+// So many spans are taken at a time: meanwhile the program's threads wait for the lock, and then for the memory.
+constexpr std::size_t spans_at_once = 32;
 
 }  // namespace
 
 bool page_heap::is_due(page_backing backing, due which) {
   switch (backing) {
-    case page_backing::clean: return false;
+    case page_backing::clean:
+    case page_backing::dropped: return false;
     case page_backing::young: return which == due::all;
     case page_backing::old: return true;
     case page_backing::stuck: return which != due::old;
@@ -98,9 +99,21 @@ std::size_t page_heap::withdraw_huge(span* s, std::uintptr_t start, std::size_t 
   return noted << page_shift;
 }
 
+// What was backed ahead of the frontier is old from now on, if nobody comes there (`anyway`: in any case).
+void page_heap::note_idle_ahead(bool anyway) {
+  os::lock_guard guard(lock_, *this);
+  const os::address_range ahead = touch_.idle_ahead_locked(anyway);
+  span* const s = ahead.empty() || !structs_.is_ready() ? nullptr : free_.containing(ahead.start);
+  if (s == nullptr) return;
+  touch_.give_up_ahead_locked();
+  std::size_t noted = 0;
+  note_rest_of_huge_locked(s, ahead.start, ahead.end, noted);
+}
+
 bool page_heap::purge_within(span* s, std::uintptr_t start, std::size_t bytes) {
   if (!os::purge(reinterpret_cast<void*>(start), bytes)) return false;
   withdraw_huge(s, start, bytes);
+  map_.begin_dropped(start, start + bytes);
   os::lock_guard guard(lock_, *this);
   returned_ += bytes;
   return true;
@@ -200,66 +213,6 @@ std::size_t page_heap::release_to_system(span* s) {
   return purged;
 }
 
-// As release_to_system(), in another thread if there is one and that has purged what came before: the memory of a program
-// that frees spans faster than they are purged would grow without end.
-void page_heap::purge_whole_soon(span* s) {
-  bool waits = false;
-  {
-    os::lock_guard guard(lock_, *this);
-    waits = transit_.pages() < s->pages;
-    if (waits) {
-      account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
-      s->state.store(span_state::purging, std::memory_order_relaxed);
-      transit_.add(s, nullptr);
-      has_waiting_span_.store(true, std::memory_order_relaxed);
-    }
-  }
-  if (waits) {
-    purge_owed_soon();
-  } else {
-    release_to_system(s);
-  }
-}
-
-void page_heap::purge_owed_soon() {
-  has_idle_memory_.store(true, std::memory_order_relaxed);  // there is work for a period of decay
-  // Pages in transit do not count against a limit of backed bytes.
-  if (limits_.most() != backing_limits::none || !purging_is_taken_over(*this)) purge_owed(false);
-}
-
-std::size_t page_heap::purge_waiting(bool of_thread) {
-  std::size_t total = 0;
-  while (!(of_thread && os::background_thread_must_end())) {
-    span* s = nullptr;
-    {
-      os::lock_guard guard(lock_, *this);
-      s = transit_.take_over(os::this_thread());
-      if (s == nullptr) has_waiting_span_.store(false, std::memory_order_relaxed);
-    }
-    if (s == nullptr) break;
-    const std::size_t purged = purge_whole(s);
-    total += purged;
-    end_purge(s, purged);
-  }
-  return total;
-}
-
-std::size_t page_heap::purge_owed(bool of_thread) {
-  std::size_t total = purge_waiting(of_thread);
-  const auto must_end = [of_thread] { return of_thread && os::background_thread_must_end(); };
-  std::size_t owed = owed_.exchange(0, std::memory_order_relaxed);
-  while (owed != 0 && !must_end()) {
-    const std::size_t dirty = dirty_bytes();
-    const std::size_t step = std::min({owed, dirty, debt_step});
-    const std::size_t purged = step != 0 ? purge_until(dirty - step) : 0;
-    total += purged;
-    limits_.note_kept_free(purged != 0 ? 0 : dirty);
-    owed = purged != 0 ? owed - std::min(owed, purged) : 0;
-  }
-  if (owed != 0) owed_.fetch_add(owed, std::memory_order_relaxed);
-  return total;
-}
-
 // Puts `s`, which is in no list of free spans, into transit_. Until end_purge() only the caller uses its pages and
 // their backing.
 void page_heap::begin_purge_locked(span* s) {
@@ -282,14 +235,23 @@ span* page_heap::end_purge(span* s, std::size_t purged) {
   return next;
 }
 
-// Takes the dirty free spans of a bin into transit_, where they stay adjacent. Returns the first one.
+// What becomes free from now on belongs to the next walk.
+void page_heap::begin_walk() {
+  os::lock_guard guard(lock_, *this);
+  ++walk_;
+}
+
+// Takes some of the dirty free spans of a bin, which have not become free during this walk, into transit_, where they stay
+// adjacent: the oldest first, which are at the end. Returns the first one; null: none is left.
 span* page_heap::begin_purge_of_bin(std::size_t bin, std::size_t& count) {
   span* first = nullptr;
   os::lock_guard guard(lock_, *this);
-  for (span* dirty = nullptr; (dirty = free_.dirty_bin(bin).front()) != nullptr; ++count) {
-    remove_locked(dirty);
-    begin_purge_locked(dirty);
-    if (first == nullptr) first = dirty;
+  for (count = 0; count != spans_at_once; ++count) {
+    span* const oldest = free_.dirty_bin(bin).back();
+    if (oldest == nullptr || oldest->list == walk_) break;
+    remove_locked(oldest);
+    begin_purge_locked(oldest);
+    if (first == nullptr) first = oldest;
   }
   return first;
 }
@@ -304,11 +266,11 @@ bool page_heap::age() {
     return tries ? due::old_and_stuck : due::old;
   };
   has_idle_memory_.store(false, std::memory_order_relaxed);
-  // One bin at a time. Pages freed meanwhile are young and wait for the next period.
-  for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
-    std::size_t left = 0;
+  note_idle_ahead(false);
+  begin_walk();
+  for (std::size_t bin = 0, left = 0; bin < free_spans::bin_count; bin += left == 0 ? 1 : 0) {
     span* s = begin_purge_of_bin(bin, left);
-    for (; left != 0; --left) {
+    for (std::size_t i = 0; i < left; ++i) {
       const purge_result result =
           os::background_thread_must_end() ? purge_result{.aging = true} : purge_pages(s, what(), SIZE_MAX);
       refused = refused || result.refused;
@@ -362,9 +324,11 @@ std::size_t page_heap::purge_until(std::size_t keep) {
 // Purges about `most` bytes, of the longest spans first.
 std::size_t page_heap::purge_bins(std::size_t most) {
   std::size_t total = 0;
-  for (std::size_t bin = free_spans::bin_count; bin-- != 0 && total < most;) {
-    std::size_t left = 0;
-    for (span* s = begin_purge_of_bin(bin, left); left != 0; --left) {
+  begin_walk();
+  for (std::size_t bin = free_spans::bin_count, left = 0; bin != 0 && total < most;
+       bin -= left == 0 ? 1 : 0) {
+    span* s = begin_purge_of_bin(bin - 1, left);
+    for (std::size_t i = 0; i < left; ++i) {
       const std::size_t purged = total < most ? purge_pages(s, due::all, most - total).bytes : 0;
       total += purged;
       s = end_purge(s, purged);
@@ -410,18 +374,10 @@ void page_heap::forget_other_threads() {
   transit_.set_lost(true);
 }
 
-// After a refusal, tries again only when twice as many bytes are dirty.
-void page_heap::purge_beyond(std::size_t keep) {
-  const std::size_t dirty = dirty_bytes();
-  std::size_t owed = owed_.load(std::memory_order_relaxed);
-  if (dirty <= keep || dirty - keep <= owed || !limits_.may_try(dirty)) return;
-  // If another thread has incurred a debt since, the next call finds what is still too much.
-  if (owed_.compare_exchange_strong(owed, dirty - keep, std::memory_order_relaxed)) purge_owed_soon();
-}
-
 std::size_t page_heap::trim(std::size_t keep) {
   if (keep == 0) trims_.fetch_add(1, std::memory_order_relaxed);
   const std::size_t owed = purge_owed(false);
+  if (keep == 0) note_idle_ahead(true);
   const std::size_t purged = purge_until(keep);
   // What another thread is purging is back when this returns, unless that takes very long.
   const auto others_purge = [this] {

@@ -65,6 +65,8 @@ page_heap::departure page_heap::begin_unmap_locked(span* s, const hole& range) {
   if (s->dirty_pages != 0) map_.set_backing(s->start, s->pages, page_backing::clean);
   map_.set_span(s->start, nullptr);
   map_.set_span(s->end() - 1, nullptr);
+  // Before the system can give the place to another thread, which adds it.
+  ranges_.remove_locked(s->start, s->end());
   if (!s->own_mapping) touch_.withhold_locked(s->start, s->end());
   first_use_.unmapped_locked(s->start, s->end());
   if (leaving.is_newest) newest_end_ = 0;
@@ -93,6 +95,7 @@ void page_heap::put_back(const departure& leaving) {
   os::lock_guard guard(lock_, *this);
   if (purged) returned_ += dirty << page_shift;
   transit_.remove(s);
+  ranges_.add_locked(s->start, s->end());
   if (leaving.is_newest && newest_end_ == 0) newest_end_ = s->end();
   coalesce_locked(s);
 }

@@ -2,6 +2,7 @@
 #include "pages/page_map.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace tarn {
@@ -128,6 +129,44 @@ std::size_t page_map::count_dirty(std::uintptr_t start, std::size_t pages) const
     for (; i < first + count; ++i) dirty += l.backing[i] != page_backing::clean ? 1 : 0;
   });
   return dirty;
+}
+
+namespace {
+
+constexpr std::uintptr_t half_page = page_size / 2;
+
+unsigned dropped_halves(page_backing backing) {
+  return backing >= page_backing::dropped ? static_cast<unsigned>(backing) & 3U : 0;
+}
+
+}  // namespace
+
+void page_map::begin_dropped(std::uintptr_t start, std::uintptr_t end) {
+  for (std::uintptr_t at = align_up(start, half_page); at + half_page <= end; at += half_page) {
+    page_backing& backing = leaf_of(at)->backing[index_of(at)];
+    const unsigned half = at % page_size == 0 ? 1U : 2U;
+    const unsigned before = dropped_halves(backing);
+    // Before the page says so: a fork in between leaves too much, and nothing that is taken off twice.
+    if ((before & half) == 0) dropped_.fetch_add(half_page, std::memory_order_relaxed);
+    backing = static_cast<page_backing>(static_cast<unsigned>(page_backing::dropped) | before | half);
+  }
+}
+
+std::size_t page_map::dropped_bytes(const span* s) const {
+  std::size_t halves = 0;
+  for_each_leaf(s->start, s->pages, [&halves](const leaf& l, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i)
+      halves += static_cast<std::size_t>(std::popcount(dropped_halves(l.backing[i])));
+  });
+  return halves * half_page;
+}
+
+void page_map::end_dropped(const span* s) {
+  if (dropped_bytes() == 0) return;
+  const std::size_t dropped = dropped_bytes(s);
+  if (dropped == 0) return;
+  set_backing(s->start, s->pages, page_backing::young);
+  dropped_.fetch_sub(dropped, std::memory_order_relaxed);
 }
 
 bool page_map::note_huge(std::uintptr_t start, std::size_t bytes, bool may_be) {

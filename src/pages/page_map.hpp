@@ -27,12 +27,15 @@
 namespace tarn {
 
 // Whether a page is backed by memory. Read and written by the page heap under its lock, and by the thread that has just
-// been given the span. While a page is in use its backing keeps its last value.
+// been given the span. While a page is in use, only begin_dropped() and end_dropped() change its backing.
 enum class page_backing : std::uint8_t {
   clean,  // not backed, or never written since: it reads as zero
   young,  // may be backed; not yet free for a whole period of decay
   old,    // free, and was so already in the period before
   stuck,  // free, and the system has refused to take its memory
+  // From here on of a page of a span in use, never of a free one: one half of it, or both (bits 0 and 1), have only free objects and
+  // are not backed.
+  dropped = 4,
 };
 
 class page_map {
@@ -186,6 +189,14 @@ class page_map {
   // How many of the pages are not clean.
   [[nodiscard]] std::size_t count_dirty(std::uintptr_t start, std::size_t pages) const;
 
+  // System pages of free objects in a span in use have gone back to the system; or all of the span may be backed from now on.
+  // Calls for one span do not overlap: the caller holds its free objects, or the lock of its depot, or has the span alone.
+  void begin_dropped(std::uintptr_t start, std::uintptr_t end);
+  void end_dropped(const span* s);
+  // The bytes of whole halves of pages that are dropped: of one span, and of all.
+  [[nodiscard]] std::size_t dropped_bytes(const span* s) const;
+  [[nodiscard]] std::size_t dropped_bytes() const { return dropped_.load(std::memory_order_relaxed); }
+
   // Notes of the ranges of huge pages that overlap [start, start + bytes) whether huge pages may back them. True: one has
   // changed. At first none is. Noted after the system has been asked for them, and before they are opted out, so that
   // those not noted are opted out, or will be in a moment.
@@ -220,6 +231,7 @@ class page_map {
   void for_each_leaf(std::uintptr_t start, std::size_t pages, Visit visit) const;
 
   std::atomic<leaf*> root_[root_entries]{};
+  std::atomic<std::size_t> dropped_{0};  // bytes
   // An untouched leaf, left by a thread that lost the race to install one.
   std::atomic<leaf*> spare_leaf_{nullptr};
 };

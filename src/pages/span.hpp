@@ -102,13 +102,12 @@ struct alignas(separation) span {
   std::uint16_t least_in_list = 0;
   std::uint16_t most_in_list = 0;
   std::uint8_t size_class = 0;
-  std::uint8_t list = 0;
+  std::uint8_t list = 0;  // of its depot; free: the walk in which it became free (page_heap)
   std::atomic<span_state> state{span_state::free};
   // It lies in a mapping made for one large block: when it is free, its address space is unmapped too.
   bool own_mapping : 1 = false;
   // Of a span in use: its memory had never been handed out before. Written by the page heap when it hands the span out.
   bool is_first_use : 1 = false;
-  std::uint8_t no_more : 6 = 0;  // a new span is written without being read: fresh memory would fault twice
   // Where its reservation ends: border_before to guard_behind. A guard takes the guard_bytes before `start` or behind
   // end() and belongs to the page heap. Guarded by the page heap's lock.
   std::uint8_t borders = 0;

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 
 #include "base/chain.hpp"
 #include "base/low_mark.hpp"
@@ -28,10 +27,12 @@ class span_supply {
 
   [[nodiscard]] bool is_ready() const { return count_ >= needed; }
 
-  // A structure that is not in use; null: no memory.
+  // A structure that is not in use; null: no memory. It is retired: zeros, or what an earlier span has left. Nothing is
+  // constructed, because another thread may have come here by a stale entry of the page map, and may be reading.
   span* make(metadata_arena& metadata) {
-    void* const memory = store_.allocate(metadata);
-    return memory != nullptr ? new (memory) span : nullptr;
+    auto* const s = static_cast<span*>(store_.allocate(metadata));
+    if (s != nullptr) s->retire();  // touches the memory, which put() would do with the lock held
+    return s;
   }
   void put(span* s) {
     s->retire();

@@ -39,6 +39,7 @@ class byte_samples {
 
   // R; 0: nothing is sampled.
   [[nodiscard]] std::size_t mean() const { return mean_.load(std::memory_order_relaxed); }
+  [[nodiscard]] constexpr const std::atomic<std::size_t>* mean_place() const { return &mean_; }
   // Changes whenever mean() does.
   [[nodiscard]] std::uint32_t epoch() const { return epoch_.load(std::memory_order_relaxed); }
   // Requires: mean <= largest_mean. Calls are serialised by the caller.

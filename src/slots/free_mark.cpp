@@ -56,6 +56,7 @@ void list_again(page_map& map, span* s) {
     if (objects::is_free(s, i)) set(objects::at(s, i));
   }
   s->free_when_looked = 0;
+  map.end_dropped(s);
   map.set_objects(s, class_info(s->size_class).size);
 }
 

@@ -57,7 +57,7 @@ struct idle_pages::front {
     bool is_divided = false;
     slot_depot::with_owner(s, [&](slot_depot& d) TARN_NOT_ANALYZED {
       is_divided = s->size_class != size_class;
-      if (is_divided) return;
+      if (is_divided) return pages.map_.end_dropped(s);
       twice = d.put_held(held);
       if (pages.depots_.note_spares(d)) pages.depots_.note_spare_news();
       if (TARN_LIKELY(dropped)) return;

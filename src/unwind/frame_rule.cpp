@@ -331,12 +331,10 @@ frame_rule as_rule(const row& now) {
 
 // _dl_find_object (glibc 2.35 and newer) takes no lock. It is looked up when the library is loaded, because dlsym takes
 // the dynamic linker's lock.
-using object_finder = int (*)(void*, dl_find_object*);
 constinit std::atomic<object_finder> find_object{nullptr};
 
 [[gnu::constructor(101)]] void at_load() {
-  find_object.store(reinterpret_cast<object_finder>(dlsym(RTLD_DEFAULT, "_dl_find_object")),
-                    std::memory_order_relaxed);
+  set_object_finder(reinterpret_cast<object_finder>(dlsym(RTLD_DEFAULT, "_dl_find_object")));
 }
 
 // Context of look_at_module(), a callback of dl_iterate_phdr().
@@ -392,6 +390,10 @@ frame_rule parse_entry(std::uintptr_t pc, const unsigned char* entry) {
   machine.keep_initial();
   if (!machine.run(in.at, in.end)) return rule;
   return as_rule(machine.now);
+}
+
+void set_object_finder(object_finder finder) {
+  if (finder != nullptr) find_object.store(finder, std::memory_order_relaxed);
 }
 
 bool find_module_lock_free(std::uintptr_t pc, loaded_module& found) {

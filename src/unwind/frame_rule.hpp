@@ -8,6 +8,7 @@
 #include <cstdint>
 
 struct link_map;
+struct dl_find_object;
 
 namespace tarn::unwind {
 
@@ -43,6 +44,9 @@ struct loaded_module {
   const char* path = nullptr;  // "" for the program itself
   const link_map* map = nullptr;
 };
+// The dynamic linker's _dl_find_object; null changes nothing. It is looked up by its name, which a static program cannot do.
+using object_finder = int (*)(void*, dl_find_object*);
+void set_object_finder(object_finder finder);
 // Asks the dynamic linker without taking its lock (glibc 2.35 and newer). False: no module contains `pc`, or glibc is
 // older.
 bool find_module_lock_free(std::uintptr_t pc, loaded_module& found);

@@ -208,6 +208,15 @@ class agent(Base):
         self.assertEqual(said["exit_status"], 3)
         self.assertEqual(said["stderr"], "the reason")
 
+    def test_killed_program(self):
+        """By a fault, by abort() and by another process: the answer is as that of one that fails."""
+        for name, number in (("SEGV", signal.SIGSEGV), ("ABRT", signal.SIGABRT), ("KILL", signal.SIGKILL)):
+            said, failed = self.client.call("profile", command=["sh", "-c", f"env | grep -c AGENT >&2; kill -{name} $$"])
+            self.assertFalse(failed, said)
+            self.assertEqual((said["signal"], said["exit_status"], said["stderr"]), (number, None, "0"))
+            self.assertTrue(os.path.exists(said["files"][0]["path"]))
+        self.assertFalse(self.client.call("show", profile=said["files"][0]["path"])[1])
+
     def test_hostile_program(self):
         """What it writes behind tarn's own summary, from a process that outlives it, is not taken for that."""
         deep = '{"files":' * 100000
@@ -220,10 +229,25 @@ class agent(Base):
 
     def test_hostile_end(self):
         """A program that kills the verb cannot answer in its place."""
-        program = self.write("kills", "#!/bin/sh\necho '{\"files\":[{\"path\":\"/etc/passwd\"}]}' >&2\nkill -9 $PPID\nsleep 2\n")
+        program = self.write("kills", "#!/bin/sh\necho '{\"files\":[{\"path\":\"/etc/passwd\"}],\"signal\":9}' >&2\nkill -9 $PPID\nsleep 2\n")
         said, failed = self.client.call("profile", command=[program])
         self.assertTrue(failed, said)
         self.assertNotIn("files", said)
+
+    def test_a_verb_that_its_program_kills(self):
+        said, failed = self.client.call("profile", command=["sh", "-c", "echo the reason >&2; kill -9 $PPID; sleep 2"])
+        self.assertTrue(failed, said)
+        self.assertIn("without an answer", said["error"]["problem"])
+        self.assertIn("kill", said["error"]["advice"])
+        self.assertEqual((said["ended"], said["stderr"]), ("killed by signal 9 (Killed)", "the reason"))
+
+    def test_floods(self):
+        """What a program, or one that it leaves behind, writes to standard error does not push the answer out."""
+        for script, seconds in (("yes A >&2 & sleep 1; exit 3", 30), ("yes A >&2", 2)):
+            said, failed = self.client.call("profile", command=["sh", "-c", script], seconds=seconds)
+            self.assertFalse(failed, said)
+            self.assertTrue(os.path.exists(said["files"][0]["path"]))
+            self.assertTrue(said["stderr"].endswith("A\\nA"), said["stderr"][-50:])
 
     def test_input(self):
         with open(self.path("data"), "w", encoding="utf-8") as file:
@@ -258,6 +282,28 @@ class agent(Base):
         self.assertFalse(failed, said)
         self.assertEqual(said["signal"], signal.SIGTERM)
         self.assertIn("limit", said["cut_short"])
+
+    def test_limit_of_a_program_that_ignores_it(self):
+        program = self.compile("stubborn", STUBBORN, "-O1")
+        begin = time.monotonic()
+        said, failed = self.client.call("profile", command=[program, "pid"], seconds=2)
+        self.assertLess(time.monotonic() - begin, 25)
+        self.assertFalse(failed, said)
+        self.assertEqual(said["signal"], signal.SIGKILL)
+        self.assertIn("limit of 2 s; the program went on after SIGTERM", said["cut_short"])
+        self.assertTrue(os.path.exists(said["files"][0]["path"]))
+
+    def test_limit_of_a_program_that_stops(self):
+        """Itself, or with its whole process group, or the verb too; and again when it is continued."""
+        again = "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: os.kill(os.getpid(), signal.SIGSTOP)"
+        for command, number in ((["sh", "-c", "kill -STOP $$"], signal.SIGTERM), (["sh", "-c", "kill -TTIN 0"], signal.SIGTERM),
+                                (["sh", "-c", "kill -STOP $PPID; sleep 100"], signal.SIGTERM), (["python3", "-c", again], signal.SIGKILL)):
+            begin = time.monotonic()
+            said, failed = self.client.call("profile", command=command, seconds=2)
+            self.assertLess(time.monotonic() - begin, 25, command)
+            self.assertFalse(failed, (command, said))
+            self.assertEqual(said["signal"], number, command)
+            self.assertTrue(os.path.exists(said["files"][0]["path"]))
 
     def test_cancel(self):
         number, process = self.stubborn()
@@ -304,6 +350,25 @@ class agent(Base):
         self.client.process.wait()
         self.assert_gone(program)
         self.assert_gone(verb)  # it has written the profile
+
+    def test_killed_server_and_a_program_that_ignores_it(self):
+        _, process = self.stubborn()
+        self.client.process.kill()
+        self.client.process.wait()
+        self.assert_gone(process)
+
+    def test_last_line_without_its_end(self):
+        self.client.send_bytes(b'{"jsonrpc":"2.0","id":7,"method":"ping"}')
+        self.client.process.stdin.close()
+        self.assertEqual(self.client.receive(), {"jsonrpc": "2.0", "id": 7, "result": {}})
+        self.assertEqual(self.client.end(), 0)
+
+    def test_a_call_when_the_input_ends(self):
+        self.client.send_bytes(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"show","arguments":{"profile":"x"}}}')
+        self.client.process.stdin.close()
+        answer = self.client.receive()
+        self.assertEqual((answer["id"], answer["error"]["code"]), (7, -32000))
+        self.assertEqual(self.client.end(), 0)
 
     def test_left_behind(self):
         """What a program leaves running is ended with the call, and does not hold its answer up."""

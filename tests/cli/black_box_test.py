@@ -2,134 +2,17 @@
 """End-to-end: tarn run --black-box: what is told of processes that are killed, crash or give up."""
 import fcntl
 import glob
-import json
 import os
 import random
 import re
 import shutil
 import signal
-import tempfile
+import struct
 import time
 
+from boxed import INCLUDE, MIB, PROGRAM, BlackBoxBase, bytes_in
 from containers_test import Group
-from harness import Base, settings
-
-MIB = 1 << 20
-INCLUDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include")
-
-# keep HOW MIB [PAUSE]: keeps blocks of 3,000 bytes, 1 MiB after the other, beside others that it frees, and ends as it is told.
-PROGRAM = """
-    #include <cstddef>
-    #include <cstdlib>
-    #include <cstring>
-    #include <linux/filter.h>
-    #include <linux/seccomp.h>
-    #include <sched.h>
-    #include <sys/prctl.h>
-    #include <sys/syscall.h>
-    #include <string>
-    #include <vector>
-    #include <sys/wait.h>
-    #include <thread>
-    #include <unistd.h>
-    static std::vector<char*> kept;
-    [[gnu::noinline]] void keep_session() {
-      kept.push_back(static_cast<char*>(std::malloc(3000)));
-      std::memset(kept.back(), 1, 3000);
-    }
-    [[gnu::noinline]] void use_for_a_moment() {
-      void* volatile block = std::malloc(5000);
-      std::free(block);
-    }
-    static void keep(int mib, int pause) {
-      for (int i = 0; i < mib * 340; ++i) {
-        keep_session();
-        use_for_a_moment();
-        if (i % 340 == 339 && pause > 0) usleep(pause);
-      }
-    }
-    int main(int count, char** words) {
-      const std::string how = words[1];
-      const int mib = std::atoi(words[2]);
-      const int pause = count > 3 ? std::atoi(words[3]) : 0;
-      if (how == "fork") {
-        keep(10, 0);
-        if (fork() == 0) {
-          keep(mib, 0);
-          kill(getpid(), SIGKILL);
-        }
-        wait(nullptr);
-        return 0;
-      }
-      if (how == "threads") {
-        std::vector<std::thread> all;
-        for (int t = 0; t < 4; ++t) all.emplace_back([&] { for (int i = 0; i < mib * 100; ++i) use_for_a_moment(); });
-        for (std::thread& each : all) each.join();
-      }
-      keep(mib, pause);
-      if (how == "fork_free") {
-        // The parent frees all that the child has inherited, before the child frees half of it.
-        int gate[2];
-        if (pipe(gate) != 0) return 1;
-        if (fork() == 0) {
-          char word;
-          if (read(gate[0], &word, 1) != 1) return 1;
-          for (std::size_t i = 0; i < kept.size() / 2; ++i) std::free(kept[i]);
-          kill(getpid(), SIGKILL);
-        }
-        for (char* each : kept) std::free(each);
-        if (write(gate[1], "x", 1) != 1) return 1;
-        wait(nullptr);
-        _exit(0);
-      }
-      if (how == "unreaped") {
-        // Nobody waits for the child while it is told.
-        if (fork() == 0) {
-          keep(mib, 0);
-          usleep(300000);
-          kill(getpid(), pause == 1 ? SIGTERM : SIGKILL);
-        }
-        sleep(2);
-        return 0;
-      }
-      if (how == "again" && mib > 0) {
-        char* const words_again[] = {words[0], words[1], const_cast<char*>("0"), nullptr};
-        char* const nothing[] = {nullptr};
-        execve("/proc/self/exe", words_again, nothing);
-      }
-      if (how == "again") {
-        usleep(1500000);
-        kill(getpid(), SIGKILL);
-      }
-      if (how == "raw_fork") {
-        const long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-        for (int i = 0; i < 100; ++i) keep(1, 0);
-        if (child == 0) syscall(SYS_exit_group, 0);
-        wait(nullptr);
-        kill(getpid(), SIGKILL);
-      }
-      if (how == "sandbox") {
-        // Kills at all calls but those that a process needs to end.
-        sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
-                                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-                                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-        const sock_fprog program = {sizeof filter / sizeof *filter, filter};
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-        _exit(0);
-      }
-      if (how == "quick") std::quick_exit(0);
-      if (how == "raw") syscall(SYS_exit_group, 0);
-      if (how == "kill" || how == "threads") kill(getpid(), SIGKILL);
-      if (how == "abort") std::abort();
-      if (how == "crash") *reinterpret_cast<volatile int*>(16) = 1;
-      if (how == "misuse") { std::free(kept[0]); std::free(kept[0]); }
-      if (how == "_exit") _exit(3);
-      if (how == "_exit0") _exit(0);
-      return how == "fails" ? 4 : 0;
-    }"""
-
+from harness import FIRST, ZOMBIES, settings
 
 # Memory that has names, and free blocks among live ones.
 NAMED = """
@@ -167,40 +50,6 @@ NAMED = """
     }"""
 
 
-def bytes_in(text):
-    """Of "12.5 MiB"."""
-    number, unit = re.match(r"([\d.,]+) ([KMG]?i?B)", text).groups()
-    return float(number.replace(",", "")) * {"B": 1, "KiB": 1 << 10, "MiB": MIB, "GiB": 1 << 30}[unit]
-
-
-class BlackBoxBase(Base):
-    def setUp(self):
-        super().setUp()
-        self.boxes = tempfile.mkdtemp(prefix="tarn-box-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-        self.addCleanup(shutil.rmtree, self.boxes)
-        self.program = self.compile("keep", PROGRAM, "-g", "-O1", "-fno-builtin", "-pthread")
-
-    def run_boxed(self, *words, before=(), **more):
-        return self.execute(*before, settings.tarn, "run", "--black-box", self.boxes, "--", *words, **more)
-
-    def left(self, ending):
-        return sorted(glob.glob(os.path.join(self.boxes, "*" + ending)))
-
-    def live_at(self, path, function):
-        """Live bytes of a place of a profile or a box, and the margin."""
-        shown = json.loads(self.execute(settings.tarn, "show", "--json", path, code=0).stdout)
-        for row in shown["sites"]:
-            if row["function"].startswith(function):
-                return row["live_bytes"], row["margins"].get("live_bytes", 0)
-        raise AssertionError(f"{function} is not in {path}: {shown}")
-
-    def assert_kept(self, path, mib):
-        live, margin = self.live_at(path, "keep_session")
-        # Blocks of 3,000 bytes take 3,072. Five standard deviations; a margin is two.
-        self.assertLess(abs(live - mib * 340 * 3072), 2.5 * margin, path)
-        self.assertLess(margin, 0.8 * live)
-
-
 class black_box(BlackBoxBase):
     def test_however_it_ends(self):
         for how, status, said in (("kill", -signal.SIGKILL, "killed by signal 9"), ("abort", -signal.SIGABRT, "killed by signal 6"),
@@ -217,6 +66,34 @@ class black_box(BlackBoxBase):
                 self.assertIn(f"tarn report {profile}", result.stderr)
                 self.assert_kept(profile, 40)
                 self.assertEqual(self.left(".box"), [])
+
+    def test_messages_that_nobody_reads(self):
+        for full in (False, True):
+            with self.subTest(full=full):
+                before = self.left(".prof")
+                said = self.unread_pipe(full)
+                script = f"exec 2> {self.path('shell')}; {self.program} crash 10; sleep 1; echo still here; exit 7"
+                for number, words, status in ((2, ("sh", "-c", script), 7), (3, (self.program, "crash", "10"), -signal.SIGSEGV),
+                                              (3, ("true",), 0)):
+                    begin = time.monotonic()
+                    watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", *words, stdout=-1, stderr=said)
+                    self.assertEqual((watch.communicate(timeout=20)[0], watch.returncode), ("still here\n" if status == 7 else "", status))
+                    self.assertLess(time.monotonic() - begin, 10)
+                    self.assertEqual((len(self.left(".prof")) - len(before), self.left(".box")), (number, []))
+
+    def test_signals_are_passed_on_while_nobody_reads_messages(self):
+        watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", "sh", "-c", f"exec 2> {self.path('shell')}; {self.program} crash 10; echo crashed; exec sleep 60",
+                            stdout=-1, stderr=self.unread_pipe(full=True))
+        watch.stdout.readline()
+        time.sleep(0.5)
+        watch.terminate()
+        self.assertEqual(watch.wait(20), -signal.SIGTERM)
+
+    def test_what_is_old_is_told_once_although_nobody_reads_it(self):
+        self.execute(self.program, "kill", "20", variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes})
+        for _ in range(2):
+            result = self.run_boxed("echo", "it starts", stdout=-1, stderr=self.unread_pipe(full=False), capture_output=False)
+            self.assertEqual((result.returncode, result.stdout, len(self.left(".prof")), self.left(".box")), (0, "it starts\n", 1, []))
 
     def test_nothing_is_said_of_a_program_that_ends_well(self):
         for how in ("ends", "_exit0", "quick", "raw", "sandbox"):
@@ -263,6 +140,14 @@ class black_box(BlackBoxBase):
         self.assert_kept(self.left(".prof")[0], 40)
         self.assertEqual(self.run_boxed(self.program, "unreaped", "20", "1").stderr, "")
 
+    def test_an_orphan_of_a_container(self):
+        program = f"({self.program} crash 20 &); sleep 1; {ZOMBIES}"
+        result = self.execute(*FIRST, settings.tarn, "run", "--black-box", self.boxes, "--", "sh", "-c", program)
+        if "unshare failed" in result.stderr:
+            self.skipTest(result.stderr)
+        self.assertEqual((result.returncode, result.stdout), (0, "0\n"), result.stderr)
+        self.assertRegex(result.stderr, r"keep, process \d+: killed by signal 11")
+
     def test_another_namespace_of_processes(self):
         result = self.run_boxed("unshare", "--pid", "--fork", "--mount-proc", self.program, "crash", "30", "20000")
         if "unshare failed" in result.stderr:
@@ -271,8 +156,142 @@ class black_box(BlackBoxBase):
         self.assert_kept(os.path.join(self.boxes, "keep-1.prof"), 30)
 
     def test_an_image_without_the_library(self):
-        result = self.run_boxed(self.program, "again", "30", "100000")
-        self.assertEqual((result.returncode, result.stderr, os.listdir(self.boxes)), (-signal.SIGKILL, "", []))
+        static = self.compile("static", PROGRAM, "-static", "-O1", "-pthread")
+        for words, number in (((self.program, "again", "30", "100000"), signal.SIGKILL),
+                              (("sh", "-c", f"exec {static} crash 30 30000"), signal.SIGSEGV),
+                              (("env", "-i", self.program, "kill", "30", "30000"), signal.SIGKILL)):
+            result = self.run_boxed(*words)
+            self.assertEqual((result.returncode, os.listdir(self.boxes)), (-number, []), result.stderr)
+            self.assertRegex(result.stderr, rf"^tarn: (keep|static), process \d+: killed by signal {number} .*; no box: it became this program by exec")
+            self.assertNotIn("resident", result.stderr)
+        # It is told of other processes, too, if the system says how they ended.
+        said = self.run_boxed("sh", "-c", f"sh -c 'exec {static} crash 30 30000'; true").stderr
+        # The shell tells it too, before or after.
+        told = [line for line in said.splitlines() if not line.startswith("Segmentation fault")]
+        self.assertLessEqual(len(told), 1, said)
+        for line in told:
+            self.assertRegex(line, "^tarn: static, process .*; no box")
+
+    def test_an_image_of_another_user(self):
+        words = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", shutil.copy(self.program, self.boxes), "kill", "40", "20000")
+        if self.execute(*words[:4], "true").returncode != 0:
+            self.skipTest("no right to become another user")
+        os.chmod(self.boxes, 0o755)
+        said = self.run_boxed(*words).stderr
+        self.assertRegex(said, "tarn: keep, process .*: killed by signal 9 .*; no box")
+        self.assertNotIn("resident", said)
+        # Who may write there cannot remove the file of the image before.
+        os.chmod(self.boxes, 0o1777)
+        said = self.run_boxed(*words).stderr
+        self.assertRegex(said, "^tarn: keep, process .*: killed by signal 9")
+        self.assertNotIn("no box", said)
+        profile, = self.left(".prof")
+        self.assert_kept(profile, 40)
+        self.assertEqual(self.left(".box"), [])
+        # The same of two that no watch has seen alive.
+        self.execute(*words, variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes})
+        self.assertEqual(len(self.left(".box")), 2)
+        said = self.run_boxed("true").stderr
+        self.assertEqual((said.count("next:"), said.count("tarn: keep,"), self.left(".box")), (1, 1, []), said)
+
+    def test_a_watch_that_may_not_read(self):
+        tarn = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", settings.tarn, "run", "--black-box", self.boxes, "--")
+        os.chmod(self.boxes, 0o1777)
+        if self.execute(*tarn, "true").returncode != 0:
+            self.skipTest("no right to become another user")
+        self.execute(self.program, "kill", "10", variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes})
+        box, = self.left(".box")
+        said = self.execute(*tarn, "sleep", "0.3").stderr
+        self.assertEqual(said, f"tarn: {box} belongs to another user: its process is not watched. Run tarn as that user, or as root\n")
+
+    def test_another_namespace_of_times(self):
+        result = self.run_boxed("unshare", "--time", "--boottime", "100000", "--fork", self.program, "kill", "30", "20000")
+        if "unshare failed" in result.stderr or "unrecognized" in result.stderr:
+            self.skipTest(result.stderr)
+        self.assertRegex(result.stderr, "keep, process .*: killed by signal 9")
+        self.assertNotIn("nobody saw", result.stderr)
+
+    def test_no_part_exceeds_the_whole(self):
+        said = self.run_boxed(self.program, "kill", "2").stderr
+        shares = [float(share) for share in re.findall(r" <?([\d.]+) % ", said)]
+        self.assertTrue(shares, said)
+        live = re.search(r"([\d.]+) % +live blocks", said)
+        for share, place in re.findall(r"<([\d.]+) %    (.*)", said):
+            self.assertLessEqual(float(share), float(live.group(1)) + 1, place)
+
+    def test_a_large_block_is_certain_beside_small_ones(self):
+        program = self.compile("sizes", "#include <csignal>\n#include <cstdlib>\n#include <cstring>\n#include <unistd.h>\n"
+                               "void* all[40001];\n"
+                               "__attribute__((noinline)) void keep_table() { all[0] = malloc(200 << 20); memset(all[0], 1, 200 << 20); asm volatile(\"\"); }\n"
+                               "__attribute__((noinline)) void keep_rows() { for (int i = 1; i <= 40000; ++i) all[i] = malloc(1000), memset(all[i], 1, 1000); asm volatile(\"\"); }\n"
+                               "int main() { keep_table(); keep_rows(); usleep(1200000); kill(getpid(), SIGKILL); }\n",
+                               "-O1", "-g", "-fno-builtin")
+        said = self.run_boxed(program, variables={"TARN_PROFILE": "64K"}).stderr
+        self.assertRegex(said, r"\n +(19[89]|20[0-2])(\.\d+)?( ± [\d.]+)? MiB +[\d.]+ % +keep_table", said)
+        shown = self.execute(settings.tarn, "show", "-m", "live_bytes", self.left(".prof")[0], code=0).stdout
+        self.assertRegex(shown, r" 200( ± \d(\.\d+)?)? MiB +\S* *keep_table", shown)
+        self.assertRegex(shown, r" [345]\d ± \d+ MiB .*keep_rows", shown)
+
+    def test_memory_that_is_not_touched_is_not_blamed(self):
+        program = self.compile("reserved", "#include <csignal>\n#include <cstdlib>\n#include <cstring>\n#include <unistd.h>\n"
+                               "void* ring;\n"
+                               "void* all[8001];\n"
+                               "__attribute__((noinline)) void reserve_ring() { ring = malloc(1ul << 30); asm volatile(\"\"); }\n"
+                               "__attribute__((noinline)) void leak(int i) { all[i] = malloc(4000); memset(all[i], 1, 4000); asm volatile(\"\"); }\n"
+                               "int main() { reserve_ring(); for (int i = 1; i <= 8000; ++i) { leak(i); if (i % 100 == 0) usleep(40000); }\n"
+                               "  kill(getpid(), SIGKILL); }\n",
+                               "-O1", "-g", "-fno-builtin")
+        said = self.run_boxed(program, variables={"TARN_PROFILE": "64K"}).stderr
+        self.assertNotIn("to hold less in reserve_ring", said)
+        self.assertRegex(said, r"not in the sum: (1(\.0\d)? GiB|[19][,0-9]+ MiB) of the live blocks, never touched", said)
+        self.assertRegex(said, r"\+\d+ ± \d+ MiB +leak", said)
+        self.assertIn("which of the live blocks were touched, a black box does not know", said)
+
+    def test_churn_does_not_hide_what_lives(self):
+        # So many samples come of the buffers that the followed ones stand for more than all that is kept.
+        program = self.compile("churn", "#include <csignal>\n#include <cstdlib>\n#include <cstring>\n#include <time.h>\n#include <unistd.h>\n"
+                               "void* volatile kept[200001];\n"
+                               "int main() { int n = 0; const time_t end = time(nullptr) + 3; for (long i = 0; time(nullptr) < end; ++i) {\n"
+                               "    void* volatile buffer = malloc(256 << 10); free(buffer);\n"
+                               "    if (i % 100 == 0 && n < 200000) { kept[n] = malloc(512); memset(kept[n++], 1, 512); } }\n"
+                               "  kill(getpid(), SIGKILL); }\n", "-O1", "-g", "-fno-builtin")
+        said = self.run_boxed(program).stderr
+        self.assertIn("live blocks", said)
+        self.assertNotIn("were free, but kept by malloc", said)
+
+    def test_a_box_is_compared_with_a_recording(self):
+        self.run_boxed(self.program, "kill", "2")
+        recording = os.path.join(self.boxes, "other.prof")
+        self.execute(settings.tarn, "profile", "-o", recording, "--", self.program, "_exit0", "2", code=0)
+        compared = self.execute(settings.tarn, "diff", self.left(".prof")[0], recording, code=0)
+        self.assertIn("a black box counts the bytes that malloc gave", compared.stderr)
+        self.assertNotIn("a black box counts", self.execute(settings.tarn, "diff", recording, recording, code=0).stderr)
+
+    def test_a_box_that_is_removed(self):
+        for what in ("box", "folder"):
+            watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", self.program, "crash", "60", "30000", stderr=-1)
+            while not self.left(".box"):
+                time.sleep(0.01)
+            time.sleep(0.6)
+            shutil.rmtree(self.boxes) if what == "folder" else os.unlink(self.left(".box")[0])
+            os.makedirs(self.boxes, exist_ok=True)
+            _, said = watch.communicate(timeout=60)
+            self.assertRegex(said, r"^tarn: keep, process \d+: killed by signal 11 .*; its box is gone: .* was removed while it ran\n$")
+
+    def test_a_box_with_many_modules(self):
+        self.execute(self.program, "kill", "20", variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes})
+        path, = self.left(".box")
+        with open(path, "rb") as file:
+            whole = file.read()
+        # Before the box's own records, which thus keep their places.
+        at = -(-struct.unpack_from("<I", whole, 8)[0] // 16) * 16
+        records = b"".join(struct.pack("<IIQ QQQQII32s", 2, 96, 0, at << 12, (at + 1) << 12, 0, 0, 0, 0, b"") + bytes(8) for at in range(60000))
+        with open(path, "wb") as file:
+            file.write((whole[:at] + records + whole[at:])[:len(whole)])
+        begin = time.monotonic()
+        said = self.run_boxed("true").stderr
+        self.assertIn("nobody saw how", said)
+        self.assertLess(time.monotonic() - begin, 5)
 
     def test_figures_that_cannot_be(self):
         self.execute(self.program, "kill", "20", "100000", variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes})
@@ -300,6 +319,15 @@ class black_box(BlackBoxBase):
         self.assertEqual(result.stderr.count("64 profiles"), 1, result.stderr)
         self.assertIn("2 killed processes were not told of", result.stderr)
         self.assertEqual((len(self.left(".prof")), self.left(".box")), (64, []))
+        service = self.launch(settings.tarn, "serve", "--listen", "127.0.0.1:0", "--black-box", self.boxes, stdout=-1, stderr=-1)
+        service.stdout.readline()
+        self.execute(self.program, "kill", "10", variables={"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes})
+        end = time.monotonic() + 30
+        while self.left(".box"):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+        service.terminate()
+        self.assertIn("1 killed processes were not told of", service.communicate(timeout=60)[1])
         self.assertIn("killed by signal 9", self.run_boxed(self.program, "kill", "10").stderr)
 
     def test_a_profile_that_cannot_be_written(self):
@@ -355,6 +383,7 @@ class black_box(BlackBoxBase):
         result = self.run_boxed(self.program, "ends", "3", timeout=30)
         self.assertEqual(result.returncode, 0)
         self.assertIn("another version", result.stderr)
+        self.assertRegex(result.stderr, "4-4.box is no black box, .*: move it, or remove it")
         self.assertEqual(len(os.listdir(self.boxes)), 5)
 
     def test_helpers_are_not_reported(self):
@@ -370,35 +399,6 @@ class black_box(BlackBoxBase):
     def test_growth_is_told(self):
         result = self.run_boxed(self.program, "kill", "60", "60000", variables={"TARN_PROFILE": "64K"})
         self.assertRegex(result.stderr, r"\+\d+ ± \d+ MiB +keep_session")
-
-    def test_the_group_is_full(self):
-        group = Group(self, 200, "box")
-        result = self.run_boxed(self.program, "kill", "100000", before=group.words)
-        self.assertEqual(result.returncode, -signal.SIGKILL, result.stderr)
-        self.assertIn("killed by the kernel, as memory had run out (OOM killer)", result.stderr)
-        self.assertIn("the limit of its control group is 200 MiB", result.stderr)
-        # What was resident: all of the group but what tarn itself and the kernel have.
-        told = bytes_in(re.search(r"what was resident at \S+ \S+ ([^(]+) \(in full", result.stderr).group(1))
-        self.assertLess(abs(told - 200 * MIB), 0.1 * 200 * MIB, result.stderr)
-
-    def test_a_server_holds_boxes(self):
-        service = self.launch(settings.tarn, "serve", "--listen", "127.0.0.1:0", "--black-box", self.boxes, stdout=-1, stderr=-1)
-        service.stdout.readline()
-        variables = {"LD_PRELOAD": settings.library, "TARN_BLACK_BOX": self.boxes}
-        group = Group(self, 200, "served")
-        for how, said in (("kill 30 5000", "killed by signal 9"), ("fails 30", ""), ("kill 100000 1000", "the limit of its control group is 200 MiB")):
-            before = len(self.left(".prof"))
-            ended = self.execute(*(group.words if "100000" in how else ()), self.program, *how.split(), variables=variables)
-            self.assertNotEqual(ended.returncode, 0)
-            while self.left(".box"):
-                time.sleep(0.05)
-            self.assertEqual(len(self.left(".prof")) - before, 1 if said else 0, how)
-        service.send_signal(signal.SIGTERM)
-        _, told = service.communicate(timeout=60)
-        self.assertEqual(service.returncode, 0, told)
-        self.assertIn("killed by the kernel, as memory had run out (OOM killer)", told)
-        self.assertIn("the limit of its control group is 200 MiB", told)
-        self.assertEqual(told.count("next: tarn report"), 2, told)
 
     def test_the_next_watch_takes_what_a_killed_one_has_left(self):
         watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", self.program, "kill", "30", "20000")
@@ -417,6 +417,99 @@ class black_box(BlackBoxBase):
         self.assertEqual(self.left(".box"), [])
         self.assert_kept(self.left(".prof")[0], 30)
 
+    def test_what_no_sample_knows(self):
+        # The engine knows how much lives; no sample, or one of them, says where.
+        program = self.compile("still", "#include <csignal>\n#include <cstdlib>\n#include <cstring>\n#include <unistd.h>\n"
+                               "int main() { for (int i = 0; i < 60 * 340; ++i) std::memset(std::malloc(3000), 1, 3000); usleep(2500000); raise(9); }",
+                               "-O1", "-fno-builtin")
+        said = self.run_boxed(program, variables={"TARN_PROFILE": "1G"}).stderr
+        live = " ".join(re.search(r"(\S+)(?: ± \d+)? (\S+) +\d+ % +live blocks\n", said).groups())
+        self.assertLess(abs(bytes_in(live) - 60 * 340 * 3072), 0.1 * 60 * 340 * 3072, said)
+        self.assertRegex(said, r"([5-6]\d(\.\d+)?( ± \d+)? MiB +\d\d % +(\[live, but not sampled\]|main)|up to [67]\d MiB +<\d+ % +others \(1\)\n(.*\n)*.*more samples tell)")
+        self.assertRegex(said, r"\n +(up to )?(\d(\.\d+| ± \d)? MiB|\d+ KiB) +\S+ % +kept by malloc")
+        # Without these figures it is an estimate, with a margin.
+        said = self.run_boxed(self.program, "kill", "60", "20000", variables={"TARN_BACKGROUND": "off"}).stderr
+        self.assertRegex(said, r" ± .* +live blocks\n")
+
+    def test_what_is_not_mallocs(self):
+        program = self.compile("waits", """
+            #include <csignal>
+            #include <cstdlib>
+            #include <sys/mman.h>
+            #include <thread>
+            #include <unistd.h>
+            char table[5 << 20];
+            void* volatile kept;
+            void touch(volatile char* at, std::size_t bytes) { for (std::size_t i = 0; i < bytes; i += 1024) at[i] = 1; }
+            int main() {
+              for (int i = 0; i < 20; ++i)
+                std::thread([i] { char own[500000]; touch(own, sizeof own); volatile char spins = i == 7; while (spins) {} pause(); }).detach();
+              touch(table, sizeof table);
+              kept = std::calloc(300, 1 << 20);  // which is not written
+              touch(static_cast<char*>(mmap(nullptr, 30 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)), 30 << 20);
+              sleep(1);
+              raise(9);
+            }""", "-O1", "-pthread")
+        said = self.run_boxed(program).stderr
+        for kind, mib in (("stacks of threads", 20 * 500000 / (1 << 20)), ("static data that was written to", 5),
+                          (r"+\d+ %  mapped by the program itself", 30)):
+            told = bytes_in(re.search(r"(\S+ \S+) " + kind, said).group(1)) / (1 << 20)
+            self.assertLess(abs(told - mib), 0.7, (kind, said))
+        self.assertRegex(said, "not in the sum: (300|299)(\\.[0-9]+)? MiB of the live blocks, never touched")
+        self.assertRegex(said, "the largest part, (30|29)(\\.[0-9]+)? MiB, was no block of malloc's, but mapped by the program itself")
+
+    def test_what_came_after_the_last_look(self):
+        program = self.compile("late", """
+            #include <csignal>
+            #include <cstdlib>
+            #include <cstring>
+            #include <sys/mman.h>
+            #include <unistd.h>
+            void* volatile kept;
+            int main() {
+              std::memset(kept = std::malloc(2 << 20), 1, 2 << 20);
+              usleep(300000);
+              std::memset(mmap(nullptr, 90 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0), 1, 1);
+              raise(9);
+            }""", "-O1")
+        for _ in range(20):  # until no look comes after the end of the growth
+            said = self.run_boxed(program).stderr
+            self.assertRegex(said, r"its resident memory reached at least 9\d")
+            if "nothing is known" in said:
+                break
+        # A look may come amid the growth: what it saw and what came after are the whole.
+        seen = re.search(r"what was resident at [^,]*, ([\d.]+) MiB", said)
+        later = re.search(r"what is not malloc's was read \S+ \S+ before; at its peak since then there was ([\d.]+) MiB more, of which nothing is known", said)
+        self.assertTrue(seen and later, said)
+        self.assertTrue(90 <= float(seen.group(1)) + float(later.group(1)) < 100, said)
+
+    def test_a_childs_peak_is_not_its_parents(self):
+        program = self.compile("parent", """
+            #include <csignal>
+            #include <cstdlib>
+            #include <cstring>
+            #include <sys/wait.h>
+            #include <unistd.h>
+            void* volatile kept;
+            void hold(std::size_t bytes) { std::memset(kept = std::malloc(bytes), 1, bytes); }
+            int main() {
+              hold(20 << 20);
+              if (fork() == 0) { hold(90 << 20); _exit(0); }
+              wait(nullptr);
+              usleep(800000);
+              raise(9);
+            }""", "-O1", "-fno-builtin")
+        said = self.run_boxed(program).stderr
+        self.assertRegex(said, r"its resident memory reached at least 2\d(\.\d+)? MiB\n")
+        self.assertRegex(said, r"what was resident at \S+ \S+ 2\d(\.\d+)? MiB")
+        self.assertNotIn("nothing is known", said)
+
+    def test_before_the_first_sample(self):
+        said = self.run_boxed(self.program, "crash", "0", variables={"TARN_PROFILE": "1G"}, before=()).stderr
+        self.assertIn("killed by signal 11", said)
+        self.assertNotIn("mapped by the program itself", said)
+        self.assertNotRegex(said, r"by place:\n(?! +\S+ \S+ +\d)")
+
     def test_memory_that_has_a_name(self):
         folder = os.path.dirname(settings.library)
         program = self.compile("named", NAMED, "-std=c++20", "-O1", "-fno-builtin", "-I", INCLUDE, "-L", folder, "-ltarn",
@@ -424,7 +517,8 @@ class black_box(BlackBoxBase):
         said = self.run_boxed(program).stderr
         for bytes_told, what in ((11.4 * MIB, "typed pool order: 100k objects live"), (16 * MIB, "buffer pool io: 16 MiB in use, 0 B idle"),
                                  (23.9 * MIB, "scope session: 1 open, with a budget of 64 MiB")):
-            line = next(each for each in said.splitlines() if each.endswith(what))
+            # With its guard pages, where the kernel has no others (before Linux 6.13), it has a little more.
+            line = next(each for each in said.replace("16.0 MiB in use", "16 MiB in use").splitlines() if each.endswith(what))
             self.assertLess(abs(bytes_in(line.strip()) - bytes_told), 0.15 * bytes_told, said)
         free = re.search(r"free in malloc, .*: (\S+ \S+) beside live blocks .* in blocks: (\S+ \S+) of 64 bytes", said.replace("\n", " "))
         self.assertGreater(bytes_in(free.group(1)), 15 * MIB)
@@ -442,11 +536,28 @@ class black_box(BlackBoxBase):
         self.run_boxed(self.program, "kill", "20", "20000")
         profile, = self.left(".prof")
         self.assertNotIn("cost", self.execute(settings.tarn, "show", profile, code=0).stdout)
-        self.assert_refused(self.execute(settings.tarn, "show", "-m", "cost", profile), 125, "a black box")
-        self.assert_refused(self.execute(settings.tarn, "advise", profile), 125, "a black box")
+        self.assert_refused(self.execute(settings.tarn, "show", "-m", "cost", profile), 125, "black box", "cost")
+        self.assert_refused(self.execute(settings.tarn, "advise", profile), 125, "no costs")
         self.assertIn("keep_session", self.execute(settings.tarn, "show", "--by", "tree", profile, code=0).stdout)
         self.assertIn("keep_session", self.execute(settings.tarn, "show", "--by", "rss", profile, code=0).stdout)
         self.execute(settings.tarn, "report", profile, "-o", self.path("x.html"), code=0)
+
+    def test_another_malloc(self):
+        others = glob.glob("/usr/lib/*/libjemalloc.so.2") + glob.glob("/usr/lib/*/libmimalloc.so.*")
+        if not others:
+            self.skipTest("no other malloc is installed")
+        # Its place is taken, and it is said what keeps it.
+        said = self.run_boxed(self.program, "kill", "20", variables={"LD_PRELOAD": others[0]}).stderr
+        self.assertIn(f"{others[0]}, gives way to tarn's; to keep it: tarn profile --checkpoint 1 -- PROGRAM", said)
+        self.assertNotIn("gives way", self.run_boxed(self.program, "kill", "20", variables={"LD_PRELOAD": settings.library}).stderr)
+        # That command says the same of a kill.
+        group = Group(self, 200, "other")
+        for words, how in (((), "killed by signal 9"), (group.words, "killed by the kernel, as memory had run out (OOM killer)")):
+            said = self.execute(*words, settings.tarn, "profile", "--checkpoint", "1", "-o", self.path(f"{len(words)}.prof"), "--", self.program,
+                                "kill", "100000" if words else "40", "2000", variables={"LD_PRELOAD": others[0]}).stderr
+            self.assertIn(how, said)
+            self.assertRegex(said, r"% +keep_session")
+            self.assertRegex(said, r"what was resident at .*\n +\S+ ± .* live blocks")
 
     def test_where_there_can_be_none(self):
         self.assert_refused(self.execute(settings.tarn, "run", "--black-box", "/proc/1", "--", "true"), 125, "/proc/1")
@@ -496,21 +607,3 @@ class black_box(BlackBoxBase):
             self.run_boxed("true", timeout=60)
             for each in os.listdir(self.boxes):
                 os.unlink(os.path.join(self.boxes, each))
-
-
-class black_box_often(BlackBoxBase):
-    def test_a_hundred_kills_at_any_moment(self):
-        for number in range(100):
-            for each in os.listdir(self.boxes):
-                os.unlink(os.path.join(self.boxes, each))
-            watch = self.launch(settings.tarn, "run", "--black-box", self.boxes, "--", self.program, "ends", "100000", "100",
-                                stderr=-1)
-            while not self.left(".box"):
-                time.sleep(0.001)
-            time.sleep(random.uniform(0.05, 0.6))
-            process = int(os.path.basename(self.left(".box")[0]).split("-")[0])
-            os.kill(process, random.choice((signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT)))
-            _, said = watch.communicate(timeout=60)
-            with self.subTest(number):
-                self.assertIn("killed by signal", said)
-                self.assertRegex(said, r"% +keep_session")

@@ -118,6 +118,9 @@ class compare(Base):
         words = ("-r", "1", "-w", "0", "--only", "system", "--stdin", given)
         self.assertIn("from file", self.compare("--show-output", *words, "--", "cat").stdout)
         self.assertNotIn("from file", self.compare(*words, "--", "cat").stdout)
+        result = self.compare("--show-output", "--json", *words, "--", "cat")
+        self.assertIn("from file", result.stderr)
+        json.loads(result.stdout)
         missing = self.compare("--only", "system", "--stdin", "/no/such", "--", "cat")
         self.assert_refused(missing, 125, "cannot be read")
 

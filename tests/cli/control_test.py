@@ -129,11 +129,12 @@ class control(ControlBase):
                 seen.add(sample)
 
     def test_metrics_of_two_processes_have_labels(self):
-        one, two = Process(self), Process(self)
+        one, two = Process(self, TARN_SLOW_CALLS="on"), Process(self, TARN_SLOW_CALLS="on")
         text = tarn("control", "--metrics", one.pid, two.pid).stdout
         self.check_text(text)
         for process in (one, two):
             self.assertIn(f'tarn_in_use_bytes{{pid="{process.pid}",program="', text)
+            self.assertRegex(text, f'tarn_slow_allocations_total{{pid="{process.pid}",program="[^"]*",thread="[^"]+",le="')
 
     def test_trim_gives_back_what_is_free(self):
         process = Process(self, TARN_DECAY_MS="-1")
@@ -173,6 +174,17 @@ class control(ControlBase):
         if "is no option" in tarn("control", process.pid, "profile=on").stderr:
             self.assert_refused(result, 125, "profile")
             self.assertFalse(os.path.exists(path))
+
+    def test_names_of_a_profile_of_addresses(self):
+        """What the engine writes at the end has no names: the files that it names have them."""
+        program = self.compile("names", """
+            #include <cstdlib>
+            static void* volatile kept;
+            [[gnu::noinline]] void keep_all() { for (int i = 0; i < 3000; ++i) kept = std::malloc(1000); }
+            int main() { keep_all(); }""", "-g", "-O1", "-fno-builtin")
+        self.execute(program, code=0, variables={"LD_PRELOAD": settings.library, "TARN_PROFILE": "4096", "TARN_PROFILE_FILE": self.path("heap")})
+        shown = tarn("show", str(next(Path(self.folder).glob("heap*"))), code=0)
+        self.assertRegex(shown.stdout, r"keep_all +<stdin>:4")
 
     def test_a_process_without_a_door(self):
         for pid, *phrases in ((str(os.getpid()), "no control socket", "TARN_CONTROL=on"), ("4194303", "has ended, or does not exist")):
@@ -269,7 +281,7 @@ class serve(ControlBase):
     @unittest.skipUnless(shutil.which("go"), "no go")
     def test_pprof_opens_page_faults(self):
         process = Process(self, "import time\nprint('ready', flush=True)\n"
-                                "while True:\n    bytes(b'x') * (8 << 20)\n    time.sleep(0.01)", TARN_DECAY_MS="0")
+                                "while True:\n    bytes(b'x') * (8 << 20)\n    time.sleep(0.05)", TARN_DECAY_MS="0")
         server = Server(self, process.pid)
         status, _, text = server.get("debug/pprof/faults?seconds=0")
         self.assertEqual(status, 400, text)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """End-to-end: `tarn cost`, measuring and watching."""
-import ctypes
 import errno
 import json
 import os
@@ -9,13 +8,12 @@ import re
 import shutil
 import signal
 import statistics
-import struct
 import subprocess
 import sys
 import time
 import unittest
 
-from harness import Base, environment, settings, tarn
+from harness import Base, environment, refuse_call, settings, tarn
 
 MIB = 1 << 20
 # Maps 4 MiB, writes every page and unmaps them, as often as its argument says; -1: forever.
@@ -39,17 +37,7 @@ def quick(*words, **more):
 
 def forbid_perf_event_open(error):
     """Called in a child before exec (preexec_fn): perf_event_open fails with errno `error` from now on."""
-    call = {"x86_64": 298, "aarch64": 241}[platform.machine()]
-    architecture = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[platform.machine()]
-    steps = [(0x20, 0, 0, 4), (0x15, 0, 3, architecture), (0x20, 0, 0, 0), (0x15, 0, 1, call),
-             (0x06, 0, 0, 0x00050000 | error), (0x06, 0, 0, 0x7FFF0000)]
-    program = b"".join(struct.pack("HBBI", *step) for step in steps)
-    buffer = ctypes.create_string_buffer(program)
-    filter_ = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(buffer))
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
-    if libc.prctl(22, 2, ctypes.c_char_p(filter_), 0, 0) != 0:  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-        os._exit(99)
+    refuse_call({"x86_64": 298, "aarch64": 241}[platform.machine()], error)
 
 
 class cost(Base):

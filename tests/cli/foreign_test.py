@@ -205,7 +205,7 @@ ROWS = [Row(*row) for row in (
     ("prove -r 1 --trust-file --only keep-memory --no-keep {a}", text, None, (0, 125)),
     ("prove -r 1 --trust-file --only keep-memory --json {a}", json_object, None, (0, 125)),
     ("prove -r 1 --trust-file --plan {plan} {a}", text, None, (0, 125)), ("prove -r 1 --trust-file --plan {plan} --json {a}", json_object, None, (0, 125)),
-    ("run --plan {plan} --trust-file -- {program}", anything), ("run --black-box boxes -- {program}", anything),
+    ("run --plan {plan} --trust-file -- {program}", anything), ("run --black-box boxes -- {program}", anything), ("run --push otlp=http://127.0.0.1:9 -- {program}", anything),
     (f"compare {RUNS} --only system -- {{program}}", text), (f"compare {RUNS} --json --only system -- {{program}}", json_object),
     (f"compare {RUNS} --tail --only system -- {{program}}", text), (f"compare {RUNS} --tail --json --only system -- {{program}}", json_object),
     ("profile --mode full -o {out} -- {program}", nothing, anything), ("profile --json -r 2 --mode faults -o {out} -- {program}", nothing),

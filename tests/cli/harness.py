@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Shared by the end-to-end tests of the `tarn` command: running it, and compiling small programs."""
 import atexit
+import contextlib
+import ctypes
 import os
+import platform
 import select
 import shutil
+import struct
 import subprocess
 import tempfile
 import time
@@ -39,6 +43,26 @@ def tarn(*words, variables=None, code=None):
     return finished([settings.tarn, *words], code, env=environment(**(variables or {})), timeout=60)
 
 
+# Before a command: it is the first process of a namespace of its own, as in a container.
+FIRST = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+# For a shell: prints how many processes have ended and were not waited for.
+ZOMBIES = "cat /proc/[0-9]*/status 2>/dev/null | grep -c '^State:.Z'; true"
+
+
+def unread_pipe(full):
+    """The end of a pipe for writing, which nobody reads: it is full, or its reader is gone; and what must be closed at last."""
+    reading, writing = os.pipe()
+    if not full:
+        os.close(reading)
+        return writing, [writing]
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"x" * 4096)
+    os.set_blocking(writing, True)
+    return writing, [reading, writing]
+
+
 def parts_of(terminal, seconds=60):
     """What a terminal shows, in parts, until its other end is closed; b"" where nothing came for a moment."""
     end = time.monotonic() + seconds
@@ -52,6 +76,24 @@ def parts_of(terminal, seconds=60):
             if not part:
                 return
         yield part
+
+
+def refuse_call(number, error, argument=None, value=0):
+    """Called in a child before exec (preexec_fn): this system call fails with errno `error` from now on, as on a kernel that does not have
+    it; with `argument`, only if its argument of this index is `value`, in 32 bits."""
+    architecture = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[platform.machine()]
+    load, equal, end = 0x20, 0x15, 0x06
+    tail = [(end, 0, 0, 0x00050000 | error), (end, 0, 0, 0x7FFF0000)]
+    if argument is not None:
+        tail = [(load, 0, 0, 16 + 8 * argument), (equal, 0, 1, value), *tail]
+    steps = [(load, 0, 0, 4), (equal, 0, len(tail) + 1, architecture), (load, 0, 0, 0), (equal, 0, len(tail) - 1, number), *tail]
+    program = b"".join(struct.pack("HBBI", *step) for step in steps)
+    buffer = ctypes.create_string_buffer(program)
+    filter_ = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(buffer))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    if libc.prctl(22, 2, ctypes.c_char_p(filter_), 0, 0) != 0:  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+        os._exit(99)
 
 
 class Base(unittest.TestCase):
@@ -74,6 +116,13 @@ class Base(unittest.TestCase):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
+
+    def unread_pipe(self, full):
+        """For the standard error of a process: nobody reads it, and it is full, or its reader is gone."""
+        writing, both = unread_pipe(full)
+        for each in both:
+            self.addCleanup(os.close, each)
+        return writing
 
     def path(self, *names):
         return os.path.join(self.folder, *names)

@@ -187,6 +187,9 @@ class every_option(Base):
                 if not option["value"]:
                     continue
                 self.assertIn("needs a value", self.assert_layout([verb, name], code))
+                for given in option["names"]:
+                    self.assertIn(f"{given} needs a value", self.assert_layout([verb, given, "", "true"], code))
+                    self.assertIn(f"{given} needs a value", self.assert_layout([verb, given, "", "--", "true"], code))
                 is_number = option["value"] in ("N", "SECONDS", "PERCENT", "MIB", "PORT")
                 if is_number or (option["words"] and option["value"] != "METRIC"):
                     told = self.assert_layout([verb, name, "nonsense"], code)

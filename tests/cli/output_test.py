@@ -72,6 +72,8 @@ class output(Base):
                               (["prove", "gone.prof"], 125), (["attach", str(2**22 - 1)], 125), (["top", "--", "false"], 1), ([], 2)):
             self.assertEqual(self.shell('exec "$@" 2>/dev/full', *words).returncode, status, (words, "full"))
             self.assertEqual(self.shell('exec "$@" 2>&-', *words).returncode, status, (words, "closed"))
+            gone = self.execute(settings.tarn, *words, stdout=subprocess.PIPE, stderr=self.unread_pipe(full=False), capture_output=False)
+            self.assertEqual(gone.returncode, status, (words, "without a reader"))
             self.assertNotIn(b"tarn: ", self.content("b.prof"), words)
 
     def content(self, name):

@@ -75,6 +75,29 @@ class profile_views(Profiles):
         inverted = self.run_tarn("show", "--by", "tree", "--inverted", "--depth", "1", path).stdout.splitlines()
         self.assertIn("image::decoder::decode", inverted[2])
 
+    def test_a_path_that_is_too_deep_for_the_tree(self):
+        """A profile of pprof of a few bytes may have it."""
+        def number(value):
+            return bytes([value & 127 | 128]) + number(value >> 7) if value > 127 else bytes([value])
+
+        def field(tag, value):
+            return number(tag << 3 | 2) + number(len(value)) + value if isinstance(value, bytes) else number(tag << 3) + number(value)
+        path = self.path("deep.pb.gz")
+        texts = [b"", b"inuse_objects", b"count", b"inuse_space", b"bytes", b"deep"]
+        for depth, is_cut in ((400, False), (500, False), (501, True), (200000, True)):
+            message = field(1, field(1, 1) + field(2, 2)) + field(1, field(1, 3) + field(2, 4)) + b"".join(field(6, each) for each in texts)
+            message += field(5, field(1, 1) + field(2, 5)) + field(4, field(1, 1) + field(4, field(1, 1) + field(2, 1)))
+            message += field(2, field(1, b"\1" * depth) + field(2, number(1) + number(1000)))
+            with gzip.open(path, "wb") as file:
+                file.write(message)
+            for words in ([], ["--inverted"], ["--depth", "100000"]):
+                text = self.run_tarn("show", "--by", "tree", *words, path).stdout
+                self.assertEqual(text.count(" deep\n"), min(depth, 500), text[-300:])
+                self.assertEqual("(deeper frames are left out)" in text, is_cut)
+            self.assertNotIn("left out", self.run_tarn("show", "--by", "tree", "--depth", "2", path).stdout)
+            text = self.run_tarn("show", "--by", "tree", "--json", path).stdout
+            self.assertEqual((text.count('"deep"'), text.count('"left_out":"deeper frames"')), (min(depth, 500), is_cut))
+
     def test_sample_mode_and_no_symbols(self):
         path = self.make("a.tarn", 100, 50, 1, "sample", "nosymbols")
         result = self.run_tarn("show", path)

@@ -225,8 +225,8 @@ class prove_often(ProveBase):
         proof = self.prove("--with-build", f"{program} 16", "--rounds", "3")
         self.assertEqual(proof["ways"][0]["decision"], "costs")
         self.assert_refused(tarn("prove", "--with-build", self.path("none"), self.path("p.prof")), 127, "none")
-        for text in ("a | b", "", " "):
-            self.assert_refused(tarn("prove", "--with-build", text, self.path("p.prof")), 2, "not a command line")
+        for text, why in (("a | b", "not a command line"), ("", "needs a value"), (" ", "not a command line")):
+            self.assert_refused(tarn("prove", "--with-build", text, self.path("p.prof")), 2, why)
         self.assert_refused(tarn("prove", "--with-build", program, self.path("p.prof")), 125, "byte for byte")
         notes = self.prove("--with-build", shutil.which("true"), "--rounds", "1")["notes"]
         self.assertTrue(any("true is run in place of buffers" in note for note in notes), notes)

@@ -195,7 +195,7 @@ class trouble(ProfileBase):
             status, said = self.summary([program], "--mode", mode)
             self.assertEqual(status, -signal.SIGTERM, said)
             self.assertRegex(said, r"^tarn: its live blocks still grew at the end: from \S+ MiB at .* to \S+ MiB at ")
-            self.assertRegex(said, r"what grew, by place.*\n +\+\S+(?: ± \S+)? MiB  leak\(\) \(")
+            self.assertRegex(said, r"what grew since .*, by place.*\n +\+\S+(?: ± \S+)? MiB  leak\(\) \(")
             self.assertNotIn("work()", said.split("what grew")[1].split("memory cost")[0])
 
     def test_a_script_that_eats_memory(self):

@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
-from harness import Base, environment, parts_of, settings, tarn
+from harness import FIRST, ZOMBIES, Base, environment, parts_of, settings, tarn
 
 
 class run(Base):
@@ -81,11 +82,24 @@ class run(Base):
     def test_programs_that_skip_exit_handlers_report_nothing(self):
         result = tarn("run", "--stats", "--", "sh", "-c", "kill -9 $$")
         self.assertEqual(result.returncode, -signal.SIGKILL)
-        self.assertIn("not reported (the program ended without running exit handlers)", result.stderr)
+        self.assertIn("not reported (the program ended without running exit handlers, or in a sandbox)", result.stderr)
 
     def test_no_temporary_file_is_left(self):
         tarn("run", "--stats", "--", "true", variables={"TMPDIR": self.folder})
         self.assertEqual(os.listdir(self.folder), [])
+        for full, status in ((False, 0), (True, -signal.SIGTERM)):
+            process = self.launch(settings.tarn, "run", "--stats", "--", "true", stderr=self.unread_pipe(full), env=environment(TMPDIR=self.folder))
+            time.sleep(1)
+            process.terminate()
+            self.assertEqual((process.wait(20), os.listdir(self.folder)), (status, []))
+
+    def test_orphans_of_a_container_are_waited_for(self):
+        program = f"i=0; while [ $i -lt 100 ]; do (true &); i=$((i+1)); done; sleep 1.2; {ZOMBIES}"
+        for words in (["run", "--stats"], ["profile", "-q", "-o", self.path("x.prof")], ["profile", "--paused"], ["cost", "--watch"]):
+            result = self.execute(*FIRST, settings.tarn, *words, "--", "sh", "-c", program)
+            if "unshare failed" in result.stderr:
+                self.skipTest(result.stderr)
+            self.assertEqual((result.returncode, result.stdout), (0, "0\n"), (words, result.stderr))
 
     def test_scripts_run(self):
         script = self.write("script", "#!/usr/bin/env sh\necho ran $1\n")
@@ -162,8 +176,30 @@ class signals(Base):
             self.assertEqual(process.stdout.readline(), f"got {int(number)}\n", number)
             self.assertEqual(process.wait(20), 5)
 
+    def test_a_program_has_the_dispositions_that_tarn_had(self):
+        ignored = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGUSR1)
+        for numbers in ((), ignored):
+            def dispose(numbers=numbers):
+                for number in ignored:
+                    signal.signal(number, signal.SIG_IGN if number in numbers else signal.SIG_DFL)
+            plain = self.execute("grep", "^Sig[BI]", "/proc/self/status", preexec_fn=dispose).stdout
+            for words in (["run"], ["run", "--stats"], ["run", "--black-box", self.path("boxes")], ["profile", "-q"], ["cost", "--watch"]):
+                result = self.execute(settings.tarn, *words, "--", "grep", "^Sig[BI]", "/proc/self/status", preexec_fn=dispose)
+                self.assertEqual(result.stdout, plain, (words, numbers, result.stderr))
+
+    def test_a_stopped_program_of_a_container_stays_stopped(self):
+        first = self.launch(*FIRST, settings.tarn, "run", "--stats", "--", "sh", "-c", "kill -STOP $$; exit 7", stderr=subprocess.PIPE)
+        time.sleep(1)
+        if first.poll() is not None and "unshare failed" in (said := first.stderr.read()):
+            self.skipTest(said)
+        program = self.child_of(types.SimpleNamespace(pid=self.child_of(first)))
+        self.assertEqual(self.state_of(program), "T")
+        os.kill(program, signal.SIGCONT)
+        self.assertEqual(first.wait(20), 7)
+
     def test_a_program_that_stops_itself_and_is_continued_by_another_process(self):
         code = ("import os, signal, sys\n"
+                "signal.signal(signal.SIGTTIN, signal.SIG_IGN)\n"  # of the other process
                 "if os.fork() == 0:\n"
                 "  import time\n"
                 "  for _ in range(500):\n"
@@ -173,9 +209,10 @@ class signals(Base):
                 "      os.kill(os.getppid(), signal.SIGCONT)\n"
                 "      break\n"
                 "  os._exit(0)\n"
-                "os.kill(os.getpid(), signal.NUMBER)\n"
+                "signal.signal(signal.SIGTTIN, signal.SIG_DFL)\n"
+                "os.kill(0 if signal.NUMBER == signal.SIGTTIN else os.getpid(), signal.NUMBER)\n"  # as a terminal does
                 "print('went on')\n")
-        for number in ("SIGTSTP", "SIGSTOP"):
+        for number in ("SIGTSTP", "SIGSTOP", "SIGTTIN"):
             process = self.launch(settings.tarn, "run", "--stats", "--", sys.executable, "-c", code.replace("NUMBER", number),
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=defaults)
             try:

@@ -91,6 +91,33 @@ class real_library(Base):
         for one in table["options"]:
             self.assertTrue(one["meaning"] and one["accepts"], one)
 
+    def test_a_program_that_ends_in_its_sandbox(self):
+        # It kills at each call but those that a program needs to end.
+        program = self.compile("sandboxed", """
+            #include <linux/filter.h>
+            #include <linux/seccomp.h>
+            #include <cstddef>
+            #include <cstdio>
+            #include <sys/prctl.h>
+            #include <sys/syscall.h>
+            int main() {
+              static sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                                             BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 2, 0),
+                                             BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 1, 0),
+                                             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                                             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+              const sock_fprog program = {sizeof filter / sizeof *filter, filter};
+              static char buffer[64];
+              setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+              std::fputs("done", stdout);
+              prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+              prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+              return 7;
+            }""")
+        for name, value in (("TARN_STATS", self.path("statistics")), ("TARN_STATS", "stderr"), ("TARN_PROFILE_FILE", self.path("heap"))):
+            result = self.execute(program, variables={"LD_PRELOAD": settings.library, "TARN_PROFILE": "on", name: value})
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (7, "done", ""), value)
+
     def test_a_wrong_option_is_reported_once_for_a_tree_of_processes(self):
         program = "sort /dev/null; sh -c 'sort /dev/null; true'; TARN_DECAY=6 sort /dev/null; sort /dev/null"
         errors = tarn("run", "--", "sh", "-c", program, variables={"TARN_DECAY": "5", "TARN_GUARDED": "often"}).stderr

@@ -68,7 +68,7 @@ int main() {
   guarantee::start();
   guarantee::need_own_memory_figures();
   guarantee::need_ordinary_pages();
-  live_and_end<tarn::object_pool<order>>("pools", 4 * pools_test::mib,
+  live_and_end<tarn::object_pool<order>>("pools", 3 * pools_test::mib,
                                          [](auto& pool) { pool.destroy(pool.create(1U)); });
   live_and_end<tarn::recycler<recycled>>("recyclers", pools_test::mib,
                                          [](auto& recycler) { (void)recycler.get(); });

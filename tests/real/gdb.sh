@@ -34,8 +34,14 @@ gdb -nx -batch -ex "set environment LD_PRELOAD=$TARN_LIB" -ex run -ex 'info shar
   >inside.txt 2>&1
 grep -qF "$TARN_LIB" inside.txt || fail "the debugged program did not load $(basename "$TARN_LIB")"
 [ "$(grep -c 'deep (all=' inside.txt)" -ge 13 ] || fail "no full backtrace of a program that runs on tarn"
-# gdb puts the string into a block of malloc, whose type it must know.
-gdb -nx -batch -ex "set environment LD_PRELOAD=$TARN_LIB" -ex 'break deep' -ex run -ex 'print (long)strlen("abc")' \
-  -ex kill ./crash >call.txt 2>&1
-grep -qF '$1 = 3' call.txt || fail "gdb cannot call a function with a string: $(tail -n 1 call.txt)"
+# gdb puts the string into a block of malloc, whose type it must know. On processors with more state than it knows of, gdb calls
+# no function of any program.
+call_with() {
+  gdb -nx -batch "$@" -ex 'break deep' -ex run -ex 'print (long)strlen("abc")' -ex kill ./crash >call.txt 2>&1
+  grep -qF '$1 = 3' call.txt
+}
+if call_with; then
+  call_with -ex "set environment LD_PRELOAD=$TARN_LIB" ||
+    fail "gdb cannot call a function with a string: $(tail -n 1 call.txt)"
+fi
 same "gdb on a core file, $(wc -l <with.txt) lines"

@@ -32,6 +32,7 @@ void* tarn_pages_take(std::size_t* bytes) noexcept {
     return nullptr;
   }
   *bytes = s->bytes();
+  engine::arena_bytes.fetch_add(s->bytes(), std::memory_order_relaxed);
   return reinterpret_cast<void*>(s->start);
 }
 
@@ -42,6 +43,7 @@ void tarn_pages_give(void* pages) noexcept {
       !s->state.compare_exchange_strong(expected, span_state::purging, std::memory_order_relaxed)) {
     os::fatal("pages returned that were not allocated", pages);
   }
+  engine::arena_bytes.fetch_sub(s->bytes(), std::memory_order_relaxed);
   engine::heap.deallocate(s);
 }
 

@@ -24,7 +24,10 @@ struct pool_shard::front {
   explicit front(const pool_shard& s) : shard(s), layout(s.pool_.layout()) {}
 
   static span* next(const slot_depot& d, bool /*is_first*/) TARN_NOT_ANALYZED { return d.spans.best(); }
-  static void open(span* s) { s->free_when_looked = 0; }
+  static void open(span* s) {
+    if (TARN_UNLIKELY(s->free_when_looked != 0)) engine::map.end_dropped(s);
+    s->free_when_looked = 0;
+  }
   [[nodiscard]] void* at(const span* s, std::size_t index) const { return layout.at(s, index); }
   static void taken(const span* /*s*/, std::size_t /*last*/) {}
 
@@ -207,7 +210,9 @@ span* pool_shard::take_any_span() {
 
 void pool_shard::idle_front::drop() {
   engine::touch.withdraw_huge(held.of->start, held.of->bytes());
-  held.for_each_page_run([](const os::address_range& run) { os::purge(run.memory(), run.bytes()); });
+  is_dropped = true;
+  held.for_each_page_run(
+      [&](const os::address_range& run) { is_dropped &= os::purge(run.memory(), run.bytes()); });
   give_back();
 }
 
@@ -216,6 +221,10 @@ void pool_shard::idle_front::give_back() {
   seen += count;
   std::size_t twice = held.capacity;
   with_owner(held.of, [&](slot_depot& owner) TARN_NOT_ANALYZED {
+    // Under the lock: slots that were freed meanwhile may have been taken, which begins with end_dropped().
+    if (is_dropped)
+      held.for_each_page_run(
+          [](const os::address_range& run) { engine::map.begin_dropped(run.start, run.end); });
     twice = owner.put_held(held);
     pool.note_moving(-static_cast<std::ptrdiff_t>(count));
     static_cast<pool_shard&>(owner).note_change_locked();

@@ -141,6 +141,7 @@ class alignas(separation) pool_shard : public slot_depot {
     held_slots& held;
     const std::size_t most;
     std::size_t seen = 0;
+    bool is_dropped = false;  // pages of the slots that are held
   };
   static pool_shard* of(const span* s);
 

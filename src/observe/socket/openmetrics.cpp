@@ -69,8 +69,11 @@ class gathered {
 };
 
 void put_labels(text_writer& out, const metric_group& group, const member& m) {
-  if (group.label == nullptr) return;
-  out.put('{').put(group.label).put("=\"").put_escaped(m.name).put("\"}");
+  if (group.label != nullptr) {
+    out.put('{').put(group.label).put("=\"").put_escaped(m.name).put("\"}");
+  } else if (*m.name != '\0') {
+    out.put('{').put(m.name).put('}');
+  }
 }
 
 void put_family(text_writer& out, const metric& m) {
@@ -112,7 +115,7 @@ void write_openmetrics(text_writer& out) {
 }  // namespace tarn::control_socket
 
 void tarn::decay::write_box_figures() {
-  if (!engine::samples.box().take_due_figures()) return;
+  if (!engine::samples.take_due_box_figures()) return;
   auto* const room = static_cast<char*>(os::reserve(box_figures_room, os::system_page_size()));
   if (room == nullptr) return;
   text_writer text(room, box_figures_room);

@@ -6,7 +6,6 @@
 #include <linux/falloc.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,8 +17,10 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "os/clock.hpp"
+#include "os/held_signals.hpp"
 #include "os/input_file.hpp"
 #include "os/memory.hpp"
+#include "os/own_file.hpp"
 #include "os/report.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
@@ -58,25 +59,24 @@ std::uint64_t own_start_ticks() {
 
 using name_buffer = text_buffer<black_box::longest_folder + 64>;
 
-void put_name(name_buffer& out, const char* folder, std::uint64_t ticks) {
+// How many images of a process may have left a file that the next one cannot remove.
+constexpr std::uint32_t most_images = 9;
+
+void put_name(name_buffer& out, const char* folder, std::uint64_t ticks, std::uint32_t image) {
   out.put(folder).put('/').number(static_cast<std::uint64_t>(os::system_call(SYS_getpid)));
-  out.put('-').number(ticks).put(".box").put('\0');
+  out.put('-').number(ticks);
+  if (image > 0) out.put('-').number(image);
+  out.put(".box").put('\0');
 }
 
-// A new file that only this user may read. Another of this name is of an earlier image of this process.
+// A new file that only this user may read. Another of this name is of an earlier image of this process: it stays where that had
+// another user and the folder is sticky (mode 1777).
 long create(const char* path) {
   constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   long descriptor = os::system_call(SYS_openat, AT_FDCWD, path, flags, 0600);
   if (descriptor != -EEXIST) return descriptor;
   os::system_call(SYS_unlinkat, AT_FDCWD, path, 0);
   return os::system_call(SYS_openat, AT_FDCWD, path, flags, 0600);
-}
-
-// A longer file than the process may write would end it by SIGXFSZ.
-bool may_write(std::size_t bytes) {
-  rlimit limit{};
-  const long result = os::system_call(SYS_prlimit64, 0, RLIMIT_FSIZE, static_cast<rlimit*>(nullptr), &limit);
-  return !os::is_error(result) && limit.rlim_cur >= bytes;
 }
 
 void complain(const char* folder, const char* what, long error) {
@@ -178,12 +178,17 @@ bool black_box::make_file(bool is_first) {
     if (is_first) complain(folder_, what, error);
     return false;
   };
-  if (!may_write(most_box_bytes))
+  if (!os::may_write(most_box_bytes))
     return refused("the limit on the size of files (ulimit -f) is below 8 MiB", 0);
   start_ticks_ = own_start_ticks();
-  name_buffer path;
-  put_name(path, folder_, start_ticks_);
-  const long descriptor = create(path.data());
+  long descriptor = -EEXIST;
+  for (image_ = 0; descriptor == -EEXIST && image_ <= most_images; ++image_) {
+    name_buffer path;
+    put_name(path, folder_, start_ticks_, image_);
+    descriptor = create(path.data());
+  }
+  --image_;
+  if (descriptor == -EEXIST) return refused("remove the files of this process's id there", descriptor);
   if (descriptor < 0) {
     return refused(
         "the file cannot be made: the folder must exist, and this user must be able to write to it",
@@ -192,7 +197,7 @@ bool black_box::make_file(bool is_first) {
   const char* problem = "the file cannot have 8 MiB";
   void* base = nullptr;
   std::size_t backed = backed_at_once;
-  long result = os::system_call(SYS_ftruncate, descriptor, most_box_bytes);
+  long result = os::held_signals().taken(os::system_call(SYS_ftruncate, descriptor, most_box_bytes));
   if (result >= 0) {
     problem = "there is no address space for it";
     result = os::system_call(SYS_mmap, 0, most_box_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
@@ -213,7 +218,7 @@ bool black_box::make_file(bool is_first) {
   os::system_call(SYS_close, descriptor);
   if (os::is_error(result)) {
     if (base != nullptr) os::system_call(SYS_munmap, base, most_box_bytes);
-    os::system_call(SYS_unlinkat, AT_FDCWD, path.data(), 0);
+    remove_file();
     return refused(problem, result);
   }
   backed_.store(backed, std::memory_order_relaxed);
@@ -224,6 +229,7 @@ bool black_box::make_file(bool is_first) {
 void black_box::begin(void* base) {
   auto* const h = static_cast<box_header*>(base);
   h->header_bytes = sizeof(box_header);
+  h->site_bytes = sizeof(box_site);
   h->bytes = most_box_bytes;
   h->process = static_cast<std::uint64_t>(os::system_call(SYS_getpid));
   h->start_ticks = start_ticks_;
@@ -334,16 +340,46 @@ bool black_box::write(call_site& site, bool is_here) {
   to->live_bytes = f.live_bytes;
   to->samples = f.samples;
   to->live_samples = f.live_samples;
+  to->blocks_variance = f.blocks_variance;
+  to->bytes_variance = f.bytes_variance;
+  to->live_bytes_variance = f.live_bytes_variance;
   to->lifetime_seconds = f.lifetime_seconds;
   return true;
 }
 
-void black_box::note_heap(const heap_bytes& now) {
+void black_box::note_change(const heap_bytes& now, std::int64_t bytes, double variance) {
   if (!is_own()) return;
   header_->heap_in_use = now.in_use;
   header_->heap_free = now.free;
   header_->heap_metadata = now.metadata;
   header_->figures_before = __atomic_load_n(&header_->figures_written, __ATOMIC_RELAXED);
+  header_->sampled_change += bytes;
+  header_->change_variance += variance;
+}
+
+std::size_t black_box::ranges_version() const {
+  if (!is_own()) return 0;
+  const std::uint64_t written = __atomic_load_n(&header_->ranges_written, __ATOMIC_RELAXED);
+  return written != 0 ? header_->ranges[(written - 1) % 2].version : 0;
+}
+
+void black_box::write_ranges(const heap_ranges& ranges, metadata_arena& metadata) {
+  static_assert(box_range::most == heap_ranges::most + metadata_arena::most_regions);
+  if (!is_own()) return;
+  const std::uint64_t written = header_->ranges_written;
+  auto& next = header_->ranges[written % 2];
+  next.count = 0;
+  for (const os::address_range& one : ranges.all()) next.all[next.count++] = {one.start, one.end};
+  std::size_t regions = 0;
+  metadata.for_each_region([&](const os::address_range& one) {
+    next.all[next.count++] = {one.start, one.end};
+    ++regions;
+  });
+  next.version = ranges.version() + regions;
+  if (ranges.are_lost()) next.count = box_range::most + 1;
+  // The process may be killed between any two writes: the compiler is not to count the copy before it is there.
+  asm volatile("" : : "r"(&next) : "memory");
+  __atomic_store_n(&header_->ranges_written, written + 1, __ATOMIC_RELAXED);
 }
 
 bool black_box::take_due_figures() {
@@ -351,6 +387,9 @@ bool black_box::take_due_figures() {
   const std::int64_t now_ms = os::now_ms();
   if (now_ms < figures_due_ms_.load(std::memory_order_relaxed)) return false;
   figures_due_ms_.store(now_ms + figures_ms, std::memory_order_relaxed);
+  auto& next = header_->figures[header_->figures_written % 2];
+  next.sampled_change = header_->sampled_change;
+  next.change_variance = header_->change_variance;
   return true;
 }
 
@@ -433,7 +472,7 @@ void black_box::end(int status) {
 
 void black_box::remove_file() const {
   name_buffer path;
-  put_name(path, folder_, start_ticks_);
+  put_name(path, folder_, start_ticks_, image_);
   os::system_call(SYS_unlinkat, AT_FDCWD, path.data(), 0);
 }
 

@@ -2,7 +2,8 @@
 // black_box: the process's side of a black box (box_format.hpp): a copy of the figures of each call site, in a file that outlives
 // the process. The sites themselves are private memory.
 //
-// The file is FOLDER/PID-TICKS.box. It goes when the process ends with status 0, and stays however else it ends. Its pages are
+// The file is FOLDER/PID-TICKS.box, or PID-TICKS-N.box where an earlier image of the process has left files of these names that
+// this one cannot remove. It goes when the process ends with status 0, and stays however else it ends. Its pages are
 // backed before they are used, so a full file system is found here and not by a signal (SIGBUS).
 //
 // A child of fork, also of one past libc, has its parent's mapping and must not write to it. It knows itself by a page that the
@@ -21,6 +22,8 @@
 #include <string_view>
 
 #include "base/compiler.hpp"
+#include "pages/heap_ranges.hpp"
+#include "pages/metadata_arena.hpp"
 #include "samples/followed/box_format.hpp"
 #include "unwind/frame_rule.hpp"
 
@@ -52,9 +55,14 @@ class black_box {
   // Copies the site's figures. False: there was no room for a new site: prepare() helps, unless the box is full. `is_here`: the
   // calling thread is on the site's path, so its modules stay while they are read.
   bool write(call_site& site, bool is_here);
-  void note_heap(const heap_bytes& now);
+  // A sample has begun or ended, and stands for so many bytes more or fewer.
+  void note_change(const heap_bytes& now, std::int64_t bytes, double variance);
 
-  // The engine's figures in the box are a second old. True once a second.
+  // Where malloc's memory lies; kept up by whoever notes a change. One thread at a time: under the lock of the page heap.
+  [[nodiscard]] std::size_t ranges_version() const;
+  void write_ranges(const heap_ranges& ranges, metadata_arena& metadata);
+
+  // The engine's figures in the box are a second old. True once a second: the caller reads and writes them. Not beside note_change().
   [[nodiscard]] bool take_due_figures();
   void write_figures(std::string_view text);
 
@@ -86,6 +94,7 @@ class black_box {
   std::uint32_t epoch_ = 0;
   bool grows_ = false;  // the system backs pages when asked
   std::uint64_t start_ticks_ = 0;
+  std::uint32_t image_ = 0;  // N of the file's name; 0: without one
   std::uint64_t mean_ = 0;
   char folder_[longest_folder] = {};
 };

@@ -33,6 +33,9 @@ struct box_site {
   std::uint64_t live_bytes;
   std::uint64_t samples;
   std::uint64_t live_samples;
+  double blocks_variance;
+  double bytes_variance;
+  double live_bytes_variance;
   double lifetime_seconds;
   std::uint32_t number;
   std::uint32_t count;
@@ -62,6 +65,13 @@ struct box_record {
 };
 static_assert(sizeof(box_record) == box_unit);
 
+struct box_range {
+  static constexpr std::size_t most = 512 + 16;
+
+  std::uint64_t start;
+  std::uint64_t end;
+};
+
 struct box_header {
   static constexpr std::size_t longest_program = 1024;
   static constexpr std::size_t longest_arguments = 2048;
@@ -70,7 +80,7 @@ struct box_header {
   std::uint32_t header_bytes;  // sizeof(box_header): another layout has another size
   std::uint32_t has_ended;     // by exit() or _exit(), with this status
   std::int32_t status;
-  std::uint32_t unused;
+  std::uint32_t site_bytes;     // sizeof(box_site), likewise
   std::uint64_t bytes;          // of the file
   std::uint64_t process;        // in its namespace
   std::uint64_t start_ticks;    // of the process: with its id, who it is
@@ -83,13 +93,26 @@ struct box_header {
   std::uint64_t heap_free;
   std::uint64_t heap_metadata;
   std::uint64_t figures_before;  // figures_written then
+  // What all samples that have begun, less those that have ended, stand for, and the sum of their variances: what has changed since
+  // the engine's figures is a difference of these.
+  std::int64_t sampled_change;
+  double change_variance;
   // How many texts have been written: the newest has the number (figures_written - 1) % 2. Whoever reads the box of a process
   // that runs may find a text that is being replaced.
   std::uint64_t figures_written;
   struct {
     std::uint64_t bytes;
-    std::uint64_t time_ns;  // since 1970
+    std::uint64_t time_ns;        // since 1970
+    std::int64_t sampled_change;  // when the engine began to write, as change_variance
+    double change_variance;
   } figures[2];
+  // Where malloc's memory and its structures lie, at the last change that was seen, in any order. Two copies as of the texts.
+  std::uint64_t ranges_written;
+  struct {
+    std::uint64_t version;
+    std::uint64_t count;  // more than `most`: they are not known
+    box_range all[box_range::most];
+  } ranges[2];
   char program[longest_program];      // its file
   char arguments[longest_arguments];  // as in /proc/PID/cmdline
 };

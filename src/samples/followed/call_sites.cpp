@@ -14,8 +14,10 @@ void site_figures::note_freed(std::uint64_t weight, std::uint64_t weighted_bytes
   live_blocks -= weight;
   live_bytes -= weighted_bytes;
   --live_samples;
-  constexpr double unit = 1U << byte_samples::weight_shift;
-  lifetime_seconds += static_cast<double>(weight) / unit * static_cast<double>(lifetime_ns) * 1e-9;
+  // What is left without a sample is the rounding of the sums.
+  live_bytes_variance = live_samples == 0 ? 0 : live_bytes_variance - variance_of(weight, weighted_bytes);
+  static_assert(weight_unit == 1U << byte_samples::weight_shift);
+  lifetime_seconds += static_cast<double>(weight) / weight_unit * static_cast<double>(lifetime_ns) * 1e-9;
   ++lifetimes[std::min<unsigned>(static_cast<unsigned>(std::bit_width(lifetime_ns)), lifetime_classes - 1)];
 }
 

@@ -16,51 +16,15 @@
 
 #include "os/invariant.hpp"
 #include "pages/metadata_arena.hpp"
+#include "samples/followed/call_site.hpp"
+#include "samples/followed/core_root.hpp"
 
 namespace tarn {
 
-// What the samples of a site stand for.
-struct site_figures {
-  static constexpr unsigned lifetime_classes = 48;
-
-  // Blocks in units of 2^-byte_samples::weight_shift.
-  std::uint64_t blocks = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t live_blocks = 0;
-  std::uint64_t live_bytes = 0;
-  std::uint64_t samples = 0;
-  std::uint64_t live_samples = 0;
-  // Of the freed blocks: the sum of their lifetimes, and the number of samples whose lifetime in nanoseconds has k bits.
-  double lifetime_seconds = 0;
-  std::uint32_t lifetimes[lifetime_classes] = {};
-
-  void note_allocated(std::uint64_t weight, std::uint64_t weighted_bytes) {
-    blocks += weight;
-    bytes += weighted_bytes;
-    live_blocks += weight;
-    live_bytes += weighted_bytes;
-    ++samples;
-    ++live_samples;
-  }
-  void note_freed(std::uint64_t weight, std::uint64_t weighted_bytes, std::uint64_t lifetime_ns);
-};
-
-struct call_site {
-  site_figures figures;
-  std::uint64_t hash = 0;
-  std::uint32_t number = 0;  // from 1 in the order of their first samples; 0: the site of other paths
-  std::uint32_t count = 0;   // frames
-  // Where the figures lie in the black box of this epoch (black_box.hpp).
-  std::uint32_t box_at = 0;
-  std::uint32_t box_epoch = 0;
-  // Return addresses, innermost first; without the allocator's own.
-  const std::uintptr_t* frames = nullptr;
-};
-
 class call_sites {
  public:
-  static constexpr std::size_t most_sites = 8192;
-  static constexpr std::size_t most_frames = 64;
+  static constexpr std::size_t most_sites = call_site::most;
+  static constexpr std::size_t most_frames = call_site::most_frames;
 
   constexpr call_sites() = default;
 
@@ -92,6 +56,9 @@ class call_sites {
     for (std::size_t i = 0; i < count_; ++i) visit(*in_order_[i]);
   }
   [[nodiscard]] std::size_t count() const { return count_; }
+
+  // For a reader of the process's core file.
+  [[nodiscard]] constexpr core_root::places places() const { return {&in_order_, &count_, &other_}; }
 
   void validate() const;
 

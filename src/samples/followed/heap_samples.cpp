@@ -68,13 +68,27 @@ live_sample* heap_samples::new_sample() {
 black_box::heap_bytes heap_samples::prepare_box() {
   if (TARN_LIKELY(!box_.is_wanted())) return {};
   box_.prepare();
+  write_box_ranges();
   const page_heap_stats pages = central_.heap().stats();
-  return {pages.in_use, pages.free_dirty + pages.ahead, metadata_.used()};
+  return {pages.in_use - pages.dropped, pages.free_dirty + pages.ahead, metadata_.used()};
 }
 
-void heap_samples::write_box_locked(call_site& site, const black_box::heap_bytes& heap, bool is_here) {
+void heap_samples::write_box_ranges() {
+  if (box_.ranges_version() == central_.heap().ranges_version() + metadata_.region_count()) return;
+  central_.heap().with_ranges([this](const heap_ranges& ranges) { box_.write_ranges(ranges, metadata_); });
+}
+
+bool heap_samples::take_due_box_figures() {
+  if (!box_.is_wanted()) return false;
+  write_box_ranges();
+  const locked guard(*this);
+  return box_.take_due_figures();
+}
+
+void heap_samples::write_box_locked(const live_sample& sample, const black_box::heap_bytes& heap,
+                                    bool begins) {
   if (TARN_LIKELY(!box_.is_wanted())) return;
-  box_.write(site, is_here);
+  box_.write(*sample.site, begins);
   // A child's new box gets the sites that it has inherited, as many at a time as there is room for.
   if (written_epoch_ != box_.epoch()) {
     bool is_complete = true;
@@ -84,7 +98,9 @@ void heap_samples::write_box_locked(call_site& site, const black_box::heap_bytes
     });
     if (is_complete) written_epoch_ = box_.epoch();
   }
-  box_.note_heap(heap);
+  const auto bytes = static_cast<std::int64_t>(sample.weighted_bytes);
+  box_.note_change(heap, begins ? bytes : -bytes,
+                   site_figures::variance_of(sample.weight, sample.weighted_bytes));
 }
 
 void heap_samples::link_locked(live_sample* sample, const request& r, call_site* site) {
@@ -136,14 +152,14 @@ void heap_samples::record(live_sample* sample, const request& r, const std::uint
       site_count_.store(sites_.count(), std::memory_order_relaxed);
       if (site != nullptr) {
         link_locked(sample, r, site);
-        return write_box_locked(*site, heap, true);
+        return write_box_locked(*sample, heap, true);
       }
     }
     memory = prepare_site(count);
     if (memory.site == nullptr) {
       const locked guard(*this);
       link_locked(sample, r, sites_.other());
-      return write_box_locked(*sites_.other(), heap, true);
+      return write_box_locked(*sample, heap, true);
     }
   }
 }
@@ -292,7 +308,7 @@ void heap_samples::remove(live_sample* sample) {
   {
     const locked guard(*this);
     unlink_locked(sample, now);
-    write_box_locked(*sample->site, heap, false);
+    write_box_locked(*sample, heap, false);
   }
   samples_.deallocate(sample);
 }
@@ -338,7 +354,7 @@ std::size_t heap_samples::deallocate(span* s, void* block) {
     if (sample == nullptr) return 0;
     announce_end(sample);
     unlink_locked(sample, now);
-    write_box_locked(*sample->site, heap, false);
+    write_box_locked(*sample, heap, false);
     if (sample->cells != nullptr) {
       leave_cells_locked(sample, emptied);
     } else {

@@ -121,6 +121,10 @@ class heap_samples {
 
   // The figures of call sites are copied into it from now on, so that they outlive the process.
   black_box& box() { return box_; }
+  // As the box's, beside samples.
+  [[nodiscard]] bool take_due_box_figures();
+  // Where a reader of the process's core file finds them.
+  [[nodiscard]] constexpr core_root::places places() const TARN_NOT_ANALYZED { return sites_.places(); }
 
   void walk_store_locks(const os::lock_walk& walk) {
     walk.visit(samples_.lock());
@@ -156,7 +160,8 @@ class heap_samples {
 
   // What the box is to get at the next change of figures. Call without the lock.
   black_box::heap_bytes prepare_box();
-  void write_box_locked(call_site& site, const black_box::heap_bytes& heap, bool is_here)
+  void write_box_ranges();
+  void write_box_locked(const live_sample& sample, const black_box::heap_bytes& heap, bool begins)
       TARN_REQUIRES(lock_);
   live_sample* new_sample();
   void record_here(live_sample* sample, const request& r);

@@ -8,6 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "../../folder_test.hpp"
+#include "cli/launch/child_process.hpp"
 #include "cli/launch/environment.hpp"
 
 namespace tarn::cli {
@@ -56,6 +62,30 @@ TEST(foreground, a_program_that_stops_itself_continues_at_sigcont) {
   const std::string script = "(sleep 0.05; kill -CONT $$) & kill -STOP $$; wait; exit 7";
   EXPECT_EQ(run_in_foreground(request_of(script), &each).wait_status, W_EXITCODE(7, 0));
   EXPECT_EQ(told, 1);
+}
+
+// A folder with the files of a control group that is full, or is not.
+class await_room_test : public testing_support::folder_test {
+ protected:
+  void write(const std::string& path, const std::string& text) {
+    const std::filesystem::path whole = folder_ + path;
+    std::filesystem::create_directories(whole.parent_path());
+    std::ofstream(whole) << text;
+  }
+  double seconds_with(const std::string& used) {
+    write("/proc/self/cgroup", "0::/a\n");
+    write("/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    write("/sys/fs/cgroup/a/memory.max", "1000000\n");
+    write("/sys/fs/cgroup/a/memory.current", used + "\n");
+    const double begin = monotonic_seconds();
+    await_room(folder_.c_str());
+    return monotonic_seconds() - begin;
+  }
+};
+
+TEST_F(await_room_test, only_while_the_group_is_full) {
+  EXPECT_LT(seconds_with("500000"), 0.4);
+  EXPECT_GT(seconds_with("990000"), 0.4);
 }
 
 }  // namespace

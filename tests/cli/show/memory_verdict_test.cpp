@@ -57,6 +57,48 @@ TEST(memory_verdict, what_would_help_is_to_hold_less_or_to_give_back_what_is_fre
       << render_verdict(idle);
 }
 
+TEST(memory_verdict, an_estimate_is_told_with_its_margin_and_no_limit_is_raised_that_is_not_there) {
+  profiler::profile p = holding(400 * mib);
+  p.meta["exit"] = {{"signal", SIGKILL}};
+  p.meta["black_box"] = true;
+  p.memory.rows[0].live_variance = 400 * mib * mib;
+  EXPECT_TRUE(has(render_verdict(p), "  kept by malloc")) << render_verdict(p);
+  EXPECT_TRUE(has(render_verdict(p), "100 ± 40 MiB")) << render_verdict(p);
+  EXPECT_TRUE(has(render_verdict(p),
+                  "to hold less in load  load.cpp:7; another malloc can save no more than the 100 ± 40 MiB"))
+      << render_verdict(p);
+  // What may be live is not called free.
+  std::swap(p.memory.rows[0].live, p.memory.rows[0].kept);
+  EXPECT_FALSE(has(render_verdict(p), "were free, but kept")) << "it may be pools'";
+  p.meta["engine"] = {{"tarn_in_use_bytes", 100 * mib}};
+  EXPECT_TRUE(
+      has(render_verdict(p), "were free, but kept by malloc: whole pages of it go back after a second"))
+      << render_verdict(p);
+  p.memory.rows[0].live_variance = 100 * 100 * mib * mib;
+  EXPECT_FALSE(has(render_verdict(p), "were free, but kept")) << render_verdict(p);
+}
+
+TEST(memory_verdict, live_blocks_that_were_not_sampled_have_no_place) {
+  profiler::profile p = holding(400 * mib);
+  p.meta["exit"] = {{"signal", SIGKILL}};
+  p.meta["black_box"] = true;
+  p.memory.parts = {{p.memory.rows[0].time_ns, "live", profiler::live_not_sampled, 0, 300 * mib, 0}};
+  EXPECT_TRUE(has(render_verdict(p), "75 %    [live, but not sampled]")) << render_verdict(p);
+  EXPECT_TRUE(has(render_verdict(p), "more samples tell")) << render_verdict(p);
+}
+
+TEST(memory_verdict, before_the_first_sample_nothing_is_claimed) {
+  profiler::profile p = holding(100 * mib);
+  p.meta["exit"] = {{"signal", SIGSEGV}};
+  p.meta["black_box"] = true;
+  p.meta["malloc_untold"] = true;
+  p.memory.rows[0].mapped = p.memory.rows[0].live;
+  EXPECT_TRUE(has(render_verdict(p), "not told apart before the first sample")) << render_verdict(p);
+  p.memory.rows.clear();
+  p.memory.parts.clear();
+  EXPECT_TRUE(has(render_verdict(p), "what lived at the end is not known: no sample")) << render_verdict(p);
+}
+
 TEST(memory_verdict, a_killed_program_with_its_limit_and_who_held_the_memory) {
   profiler::profile p = holding(400 * mib);
   p.meta["exit"] = {{"signal", SIGKILL}};
@@ -111,7 +153,7 @@ TEST(memory_verdict, what_a_program_that_ended_by_itself_has_never_freed) {
   p.meta["exit"] = {{"status", 0}};
   EXPECT_TRUE(has(render_verdict(p), "  30 MiB were never freed (where: tarn show --by leaks FILE)\n"))
       << render_verdict(p);
-  p.meta["sample_bytes"] = mib;
+  f.live_bytes_variance = 30.0 * mib * mib;
   EXPECT_TRUE(has(render_verdict(p), "  30 ± 11 MiB were never freed (where")) << render_verdict(p);
   p.meta["leaks"] = {{"known", true}};
   EXPECT_FALSE(has(render_verdict(p), "freed")) << "something points to all of them";
@@ -164,7 +206,21 @@ TEST(memory_verdict, what_grew_by_place) {
   EXPECT_TRUE(
       text.starts_with("its live blocks still grew at the end: from 30 MiB at 4 s to 56.3 MiB at 7.50 s"))
       << text;
+  EXPECT_TRUE(has(text, "what grew since 4 s, by place")) << text;
   EXPECT_TRUE(has(text, "+40 MiB  load (load.cpp:7); 60 MiB live at the end")) << text;
+  p.sites[0].figures.live_bytes_variance = 20 * mib * mib;
+  EXPECT_TRUE(has(render_memory_verdict(p), "load (load.cpp:7); 60 ± 9 MiB live at the end"))
+      << render_memory_verdict(p);
+}
+
+TEST(memory_verdict, what_is_not_mallocs_is_of_the_last_look_of_a_box) {
+  profiler::profile p = holding(400 * mib);
+  p.meta["exit"] = {{"signal", SIGKILL}};
+  p.memory.rows.push_back(p.memory.rows[0]);
+  p.memory.rows[1].time_ns += 150'000'000;
+  EXPECT_FALSE(has(render_memory_verdict(p), "was read")) << render_memory_verdict(p);
+  p.meta["black_box"] = true;
+  EXPECT_TRUE(has(render_verdict(p), "  what is not malloc's was read 150 ms before\n")) << render_verdict(p);
 }
 
 }  // namespace

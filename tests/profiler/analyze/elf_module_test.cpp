@@ -4,8 +4,11 @@
 
 #include <elf.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <string>
 
 #include "profiler/analyze/symbols.hpp"
 #include "tests/profiler/scratch_file.hpp"
@@ -183,6 +186,26 @@ TEST(elf_module, any_bytes_of_a_symbol_become_printable_names) {
   add_symbols(p, {{}, false, {}});
   ASSERT_EQ(p.symbols.size(), 1U);
   EXPECT_EQ(p.symbols[0x10011].front().function, "evil\\x1b]0;t\\x07\\n\\xff");
+}
+
+// As after an update, or where a core file is read on another machine.
+TEST(elf_module, a_file_that_is_gone_is_found_by_its_build_id) {
+  const std::string own = std::filesystem::canonical("/proc/self/exe");
+  const std::string id = build_id_of(own);
+  if (id.empty()) GTEST_SKIP() << "this test has no build-id";
+  const std::filesystem::path folder = testing::TempDir() + "elf_module_" + std::to_string(getpid());
+  const std::filesystem::path place = folder / ".build-id" / id.substr(0, 2);
+  std::filesystem::create_directories(place);
+  debug_files debug({.debug_paths = {folder}, .ask_servers = false, .progress = {}});
+  std::string problem;
+  EXPECT_EQ(elf_module::open("/nowhere/program", id, debug, problem), nullptr);
+  EXPECT_NE(problem.find("does not exist"), std::string::npos) << problem;
+  std::filesystem::create_symlink(own, place / id.substr(2));
+  EXPECT_NE(elf_module::open("/nowhere/program", id, debug, problem), nullptr);
+  EXPECT_EQ(problem, "");
+  EXPECT_NE(elf_module::open("/bin/sh", id, debug, problem), nullptr) << "another file lies there";
+  EXPECT_EQ(elf_module::open("/nowhere/program", "", debug, problem), nullptr);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(places, a_row_without_a_name_has_the_reason_and_the_way_out) {
   const small_program program = three_places();
   const std::string hint = name_hint(program.p, site_label(program.p, program.p.sites[1]));
   for (const char* part :
-       {"/nowhere/libfew.so.1 is not there", "debug symbols", "DEBUGINFOD_URLS", "--debug-path"})
+       {"/nowhere/libfew.so.1 is not there", "Put the file", "DEBUGINFOD_URLS", "--debug-path"})
     EXPECT_NE(hint.find(part), std::string::npos) << hint;
   EXPECT_EQ(name_hint(program.p, site_label(program.p, program.p.sites[0])), "");
 }

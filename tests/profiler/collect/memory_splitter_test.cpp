@@ -45,7 +45,8 @@ TEST(memory_splitter, uses_are_known_by_the_kernels_names) {
 }
 
 TEST(memory_splitter, what_follows_a_files_data_is_its_bss) {
-  const std::vector<mapping> mappings = {without_file(0x1000, 0x2000, "/bin/p"), without_file(0x2000, 0x3000),
+  const std::vector<mapping> mappings = {without_file(0, 0x1000, "/bin/p"),
+                                         without_file(0x1000, 0x2000, "/bin/p"), without_file(0x2000, 0x3000),
                                          without_file(0x4000, 0x5000)};
   EXPECT_EQ(pieces(mappings), "2000-3000 written; 4000-5000 other; ");
   EXPECT_EQ(pieces_of(mappings, process_model({}), {})[0].name, "/bin/p");

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "profiler/export/pprof_message.hpp"
+#include "profiler/format/pprof_message.hpp"
 #include "profiler/format/table_file.hpp"
 
 namespace tarn::profiler {

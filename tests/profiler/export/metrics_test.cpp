@@ -65,14 +65,29 @@ TEST(metrics, each_is_found_by_its_name) {
   for (const metric& each : metrics()) EXPECT_EQ(find_metric(each.name), &each);
 }
 
-TEST(metrics, what_is_a_part_of_all_blocks_has_that_part_of_their_variance) {
+TEST(metrics, what_lives_is_a_part_of_all_blocks_and_may_have_no_sample) {
   const profile p;
-  site_figures figures{.allocations = 100, .live = 25, .allocations_variance = 400};
-  EXPECT_EQ(find_metric("live")->variance(p, figures), 100);
-  figures.live = 200;  // of a file that contradicts itself
-  EXPECT_EQ(find_metric("live")->variance(p, figures), 400);
+  const metric& live = *find_metric("live");
+  // A sample stands for 4 blocks, and the variance is that of 99 samples and one more.
+  site_figures figures{.samples = 99, .allocations = 396, .live = 99, .allocations_variance = 1600};
+  EXPECT_DOUBLE_EQ(live.variance(p, figures), 400 + variance_of_none(4));
+  figures.live = 500;  // of a file that contradicts itself
+  EXPECT_DOUBLE_EQ(live.variance(p, figures), 1600 + variance_of_none(4));
+  figures.live = 0;
+  EXPECT_DOUBLE_EQ(margin_of(p, live, figures), 3 * 4);
   figures.allocations = 0;
-  EXPECT_EQ(find_metric("live")->variance(p, figures), 0);
+  EXPECT_EQ(live.variance(p, figures), 0);
+}
+
+TEST(metrics, a_sum_of_what_lives_has_the_margin_of_none_once) {
+  profile p;
+  const site_figures figures{
+      .samples = 9, .bytes = 900, .live_bytes = 100, .bytes_variance = 1e5, .live_bytes_variance = 1e4};
+  p.sites.resize(100);
+  for (site& each : p.sites) each.figures = figures;
+  const metric& live = *find_metric("live_bytes");
+  EXPECT_DOUBLE_EQ(margin_of(p, live, figures), margin_of(1e4 + variance_of_none(100)));
+  EXPECT_NEAR(margin_of_sum(p, live), margin_of(1e6 + variance_of_none(110)), 1);
 }
 
 TEST(metrics, rows_are_the_sites_and_the_faults_of_none) {

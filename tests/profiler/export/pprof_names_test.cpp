@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "../../child_status.hpp"
-#include "profiler/export/pprof_message.hpp"
+#include "profiler/format/pprof_message.hpp"
 #include "profiler/format/table_file.hpp"
 
 namespace tarn::profiler {

@@ -5,6 +5,8 @@
 #include <map>
 
 #include "profiler/export/exports.hpp"
+#include "profiler/model/profile.hpp"
+#include "tests/profiler/scratch_file.hpp"
 #include "unpacked.hpp"
 
 namespace tarn::profiler {
@@ -110,6 +112,35 @@ TEST(pprof, a_sample_is_its_path_innermost_first_with_all_metrics) {
   EXPECT_EQ(module.number(4), 0x500U);
   EXPECT_EQ(text.at(module.number(5)), "/bin/p");
   EXPECT_EQ(text.at(module.number(6)), "ab");
+}
+
+TEST(pprof, can_be_read_again) {
+  profile p;
+  p.meta = {{"sample_bytes", 1024}};
+  p.modules = {{"/bin/p", "ab", 0x1000, 0x2000, 0x500}};
+  p.stacks = {{}, {0, 0x1010}};
+  p.symbols[0x1010] = {{"f", "a.cpp", 9, false}};
+  p.sites.resize(1);
+  p.sites[0].stack = 1;
+  p.sites[0].figures.allocations = 7;
+  p.sites[0].figures.bytes = 700;
+  p.sites[0].figures.live = 3;
+  p.sites[0].figures.live_bytes = 300;
+  const std::string text = export_pprof(p);
+  scratch_file file;
+  file.set({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  const profile again = load_profile(file.path());
+  ASSERT_EQ(again.sites.size(), 1U);
+  EXPECT_EQ(again.sites[0].figures.live_bytes, 300);
+  EXPECT_EQ(again.sites[0].figures.live, 3);
+  EXPECT_EQ(again.sites[0].figures.bytes, 700);
+  EXPECT_EQ(again.sites[0].figures.allocations, 7);
+  EXPECT_EQ(again.meta["sample_bytes"], 1024);
+  p.meta["sample_bytes"] = 0;
+  const std::string exact = export_pprof(p);
+  file.set({reinterpret_cast<const std::uint8_t*>(exact.data()), exact.size()});
+  EXPECT_EQ(load_profile(file.path()).meta["sample_bytes"], 0);
+  EXPECT_EQ(frames_of(again, again.sites[0].stack)[0].function, "f");
 }
 
 TEST(pprof, what_has_no_call_path_has_a_location_without_an_address) {

@@ -38,6 +38,12 @@ TEST(quantity, the_value_is_the_rounded_number_of_the_text) {
   EXPECT_DOUBLE_EQ(spelled(base_unit::ns, -12340).value, -12300);
 }
 
+TEST(quantity, a_part_is_no_more_than_the_whole) {
+  EXPECT_EQ(say_estimate(base_unit::bytes, 0x1p19, 0x1p21, 0x1p20), "up to 1.0 MiB");
+  EXPECT_EQ(say_share(0x1p19, 0x1p22, 0x1p21, 0x1p20), "<25 %");
+  EXPECT_EQ(say_share(0x1p19, 0x1p22, 0x1p21), "<63 %");
+}
+
 TEST(quantity, the_largest_unit_that_leaves_a_whole_number) {
   EXPECT_EQ(say_exactly(8 << 20), "8 MiB");
   EXPECT_EQ(say_exactly(1536 << 10), "1,536 KiB");

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
+#include <utility>
 
 #include "../../refusal.hpp"
 #include "profiler/format/chunk.hpp"
@@ -198,6 +200,12 @@ TEST(table_file, other_files_are_refused_with_advice) {
   file.set(std::span(reinterpret_cast<const std::uint8_t*>(foreign.data()), foreign.size()));
   EXPECT_NE(message_of(file.path()).find("is not a profile of tarn; tarn profile -- PROGRAM makes one"),
             std::string::npos);
+  for (const auto& [text, advice] :
+       {std::pair{"heap profile: 1: 2 [3: 4] @ heap/1048576\n", "go tool pprof -proto PROGRAM FILE"},
+        std::pair{"heap_v2/524288\n  t*: 28: 1 [0: 0]\n", "its jeprof reads"}}) {
+    file.set({reinterpret_cast<const std::uint8_t*>(text), std::strlen(text)});
+    EXPECT_NE(message_of(file.path()).find(advice), std::string::npos) << message_of(file.path());
+  }
   file.set(std::span(file_magic).first(7));
   EXPECT_NE(message_of(file.path()).find("is not a profile of tarn"), std::string::npos);
   EXPECT_NE(message_of("/nowhere/at/all.tarn").find("/nowhere/at/all.tarn cannot be opened"),

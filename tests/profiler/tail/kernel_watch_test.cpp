@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -27,7 +28,7 @@ class kernel_watch_test : public testing::TestWithParam<way> {
   kernel_events during(work what, bool may_fault_much = true) {
     watch_.begin(may_fault_much);
     what();
-    return watch_.end();
+    return watch_.end(true);
   }
 
   kernel_watch watch_;
@@ -55,6 +56,27 @@ TEST_P(kernel_watch_test, a_page_fault) {
   for (int attempt = 0; attempt < 1000 && !is_clean; ++attempt)
     is_clean = !during([&] { pages[4096] = 2; }).faulted;
   EXPECT_TRUE(is_clean);
+}
+
+TEST_P(kernel_watch_test, populated_memory_is_a_page_fault_of_the_call_that_asks_for_it) {
+  constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
+  volatile char* const pages = fresh_pages(600);
+  const auto populate = [&](std::size_t page, std::size_t count) {
+    return madvise(const_cast<char*>(pages) + page * 4096, count * 4096, populate_write) == 0;
+  };
+  if (!populate(0, 1)) GTEST_SKIP() << "Linux before 5.14";
+  if (GetParam() == way::events && !watch_.sees_populated()) GTEST_SKIP() << "perf_event_paranoid above 1";
+  during([] {});
+  for (std::size_t page = 1; page < 500; page += 5) {
+    EXPECT_TRUE(during([&] { populate(page, 2); }, false).faulted);
+    bool is_clean = false;
+    for (int attempt = 0; attempt < 100 && !is_clean; ++attempt) {
+      pages[(page + 3) * 4096] = 1;  // between two calls
+      EXPECT_GT(readlink("/proc/self/exe", const_cast<char*>(pages) + (page + 4) * 4096, 100), 0);
+      is_clean = !during([] {}, false).faulted;
+    }
+    EXPECT_TRUE(is_clean) << "page " << page;
+  }
 }
 
 TEST_P(kernel_watch_test, a_wait_is_no_preemption) {

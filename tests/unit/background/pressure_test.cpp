@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "../broken_invariant.hpp"
+#include "engine/instance.hpp"
 #include "tarn/malloc.h"
 
 namespace tarn::pressure {
@@ -13,6 +14,7 @@ namespace tarn::pressure {
 class pressure_test_access {
  public:
   static void store(watch& w, const verdict& v) { w.store(v); }
+  static std::uint64_t firm_mark(const watch& w) { return w.firm_mark_.load(); }
   // Another thread is about to look.
   static void claim_look(watch& w, std::int64_t until_ms) { w.next_look_.store(until_ms); }
 };
@@ -96,6 +98,16 @@ TEST(pressure_watch, compares_own_bytes_now) {
   rule.set({{kind::bytes, std::uint64_t{1} << 50}, {kind::none}});
   EXPECT_NE(w.look_now().now, level::above_soft);
   tarn_free(own);
+}
+
+// So that no call of the program waits for it.
+TEST(pressure_watch, the_background_thread_looks_before_the_program_must) {
+  process.look_now();
+  const std::uint64_t growth = pressure_test_access::firm_mark(process) - backed_bytes();
+  const std::size_t backed = engine::heap.backed_bytes();
+  EXPECT_TRUE(process.may_look_later());
+  EXPECT_FALSE(engine::heap.limits().is_beyond_mark(backed));
+  EXPECT_TRUE(engine::heap.limits().is_beyond_mark(backed + growth * 3 / 4)) << "of " << growth;
 }
 
 TEST(pressure_watch, every_caller_gets_a_first_look) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../../death/expect_abort.hpp"
+#include "engine/restore.hpp"
 #include "malloc/allocate.hpp"
 #include "tarn/buffer_pool.hpp"
 #include "tarn/detail/pages.hpp"
@@ -110,7 +111,6 @@ class every_kind : public testing::TestWithParam<kind_of_block> {
   void TearDown() override {
     tarn_free(block_);
     for (void* const other : others_) tarn_free(other);
-    tarn_set_option("guarded", "65536");
   }
   void expect_content(std::size_t bytes) const {
     EXPECT_EQ(std::count(static_cast<char*>(block_), static_cast<char*>(block_) + bytes, 7),
@@ -119,6 +119,7 @@ class every_kind : public testing::TestWithParam<kind_of_block> {
 
   scope scope_{"kinds of blocks"};
   std::vector<void*> others_;
+  const testing_support::restore_options restore_;
   void* block_ = nullptr;
   std::size_t usable_ = 0;
 };

@@ -17,6 +17,7 @@
 #include "base/hardened.hpp"
 #include "base/units.hpp"
 #include "engine/engine.hpp"
+#include "engine/restore.hpp"
 #include "tarn/malloc.h"
 #include "tarn/scope.h"
 
@@ -51,10 +52,8 @@ totals sum() {
 // A rate of 1 samples every block that is not at a guarded place.
 struct heap_profile_test : testing::Test {
   heap_profile_test() { tarn_set_option("guarded", "off"); }
-  ~heap_profile_test() override {
-    tarn_profile_stop();
-    tarn_set_option("guarded", "65536");
-  }
+  ~heap_profile_test() override { tarn_profile_stop(); }
+  const tarn::testing_support::restore_options restore;
   totals before = sum();
   [[nodiscard]] totals since() const {
     const totals now = sum();

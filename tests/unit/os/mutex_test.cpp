@@ -64,6 +64,23 @@ TEST(mutex, who_waits_long_sleeps_and_is_woken) {
   EXPECT_LT(used, 0.2) << "three threads that wait 0.3 s must sleep, not spin";
 }
 
+// The background thread gives way then (os/own_threads/thread.hpp).
+TEST(mutex, who_releases_a_lock_that_another_one_slept_for_is_told) {
+  mutex m{lock_rank::depot};
+  has_woken_waiter = false;
+  m.lock();
+  m.unlock();
+  EXPECT_FALSE(has_woken_waiter);
+  m.lock();
+  std::thread other([&m] { lock_guard guard(m); });
+  const auto& word = reinterpret_cast<const std::atomic<std::uintptr_t>&>(m);
+  while ((word & 1) == 0) std::this_thread::sleep_for(1ms);  // until it is about to sleep
+  m.unlock();
+  EXPECT_TRUE(has_woken_waiter);
+  other.join();
+  has_woken_waiter = false;
+}
+
 // Runs `body` while another thread holds the mutex.
 template <class Body>
 void beside_a_holder(mutex& m, Body body) {

@@ -4,14 +4,22 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <string>
 
+#include "../../child_status.hpp"
 #include "../../system_probes.hpp"
+#include "os/own_file.hpp"
 #include "self.hpp"
 
 namespace tarn::os {
@@ -152,6 +160,81 @@ TEST(report, nothing_is_written_where_there_was_no_standard_error) {
   ASSERT_EQ(std::system(command.c_str()), 0);
   ASSERT_EQ(access(path.c_str(), F_OK), 0);
   EXPECT_EQ(content_of(path), "");
+  unlink(path.c_str());
+}
+
+TEST(report, a_file_beyond_the_limit_is_not_written) {
+  const std::string path = new_path("limit");
+  const int status = testing_support::child_status([&path] {
+    const rlimit limit = {4, 4};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    text_buffer<16> text;
+    text.put("four");
+    return append_to_file(path.c_str(), text) && !append_to_file(path.c_str(), text) ? 7 : 1;
+  });
+  unlink(path.c_str());
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+}
+
+TEST(report, a_pipe_that_nobody_reads_ends_nobody) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  EXPECT_EQ(write_all(ends[1], "x", 1), -EPIPE);
+  sigset_t waiting;
+  sigpending(&waiting);
+  EXPECT_FALSE(sigismember(&waiting, SIGPIPE));
+  // One that the program has waiting stays.
+  sigset_t blocked;
+  sigset_t before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  raise(SIGPIPE);
+  EXPECT_EQ(write_all(ends[1], "x", 1), -EPIPE);
+  constexpr timespec now{};
+  EXPECT_EQ(sigtimedwait(&blocked, nullptr, &now), SIGPIPE);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  close(ends[1]);
+}
+
+TEST(report, a_reader_that_has_stopped_does_not_stop_the_program) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const int status = testing_support::child_status([&ends] {
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    const std::string page(4096, 'x');
+    while (::write(ends[1], page.data(), page.size()) > 0) {
+    }
+    fcntl(ends[1], F_SETFL, 0);
+    dup2(ends[1], 2);
+    alarm(20);
+    text_buffer<16> text;
+    write_line(text.put("line\n"));
+    return 7;
+  });
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(report, a_limit_that_nobody_has_asked_for_ends_nobody) {
+  const std::string path = new_path("unasked");
+  const int status = testing_support::child_status([&path] {
+    const rlimit limit = {4, 4};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    return write_all(file, "four and more", 13) == -EFBIG ? 7 : 1;
+  });
+  unlink(path.c_str());
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+}
+
+TEST(report, a_fifo_that_nobody_reads_keeps_nobody) {
+  const std::string path = new_path("fifo");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  text_buffer<16> text;
+  EXPECT_FALSE(append_to_file(path.c_str(), text.put("line\n")));
   unlink(path.c_str());
 }
 

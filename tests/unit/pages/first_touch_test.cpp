@@ -13,6 +13,7 @@
 #include "../../system_probes.hpp"
 #include "broken_invariant.hpp"
 #include "mapping_flags.hpp"
+#include "os/clock.hpp"
 #include "os/memory.hpp"
 
 namespace tarn {
@@ -114,6 +115,93 @@ TEST_F(first_touch_test, spans_from_the_high_end_and_in_their_place_leave_the_fr
   touch_.validate_locked();
 }
 
+// A heap of `touch_ahead_from` with huge pages asked for up to `ahead` behind `base`.
+class touched_ahead_test : public first_touch_test {
+ protected:
+  touched_ahead_test() {
+    touch_.plan_locked(base, first_touch::huge_from / 2, 0);
+    plan_ = touch_.plan_locked(at_, 8 * kib, first_touch::touch_ahead_from);
+  }
+
+  static constexpr std::uintptr_t at_ = base + first_touch::huge_from / 2;
+  touch_plan plan_;
+};
+
+TEST_F(touched_ahead_test, the_second_page_is_claimed_once) {
+  EXPECT_NE(plan_.huge_bytes, 0U);
+  EXPECT_TRUE(plan_.has_next);
+  EXPECT_EQ(plan_.timed_start, 0U) << "the caller waits for the first one";
+  EXPECT_EQ(touch_.ahead_locked(), 2 * huge_page_size - 8 * kib);
+  EXPECT_FALSE(touch_.plan_locked(at_ + 8 * kib, mib, first_touch::touch_ahead_from).has_next);
+  EXPECT_EQ(touch_.claim_next_locked(), at_ + huge_page_size);
+  EXPECT_EQ(touch_.claim_next_locked(), 0U);
+  touch_.validate_locked();
+}
+
+TEST_F(touched_ahead_test, none_where_the_program_has_come_first) {
+  touch_.plan_locked(at_ + 8 * kib, huge_page_size, mib);
+  EXPECT_EQ(touch_.claim_next_locked(), 0U) << "the program's write has backed it";
+}
+
+TEST_F(touched_ahead_test, none_where_the_memory_has_left) {
+  touch_.withhold_locked(at_ + huge_page_size + mib, base + reservation);
+  EXPECT_EQ(touch_.claim_next_locked(), 0U) << "it may belong to another mapping";
+}
+
+TEST_F(touched_ahead_test, none_of_an_older_reservation) {
+  touch_.reserved_locked(base - gib, reservation);
+  EXPECT_EQ(touch_.claim_next_locked(), 0U);
+}
+
+TEST_F(touched_ahead_test, a_smaller_heap_times_the_first_one) {
+  touch_.reserved_locked(base - gib, reservation);
+  const touch_plan plan = touch_.plan_locked(base - gib, 8 * kib, first_touch::touch_ahead_from - 1);
+  EXPECT_FALSE(plan.has_next);
+  EXPECT_EQ(plan.timed_start, plan.huge_start);
+}
+
+TEST_F(touched_ahead_test, a_fast_touch_is_evidence_for_a_moment) {
+  // Again where the thread has lost its processor for longer than the moment.
+  touch_plan plan;
+  std::int64_t begin = 0;
+  do {
+    begin = os::now_ms();
+    touch_.reserved_locked(base - gib, reservation);
+    touch_.note_touch_time(first_touch::slow_touch_us);
+    plan = touch_.plan_locked(base - gib, 8 * kib, gib);
+  } while (os::now_ms() >= begin + first_touch::trusted_ms);
+  EXPECT_NE(plan.huge_bytes, 0U);
+  EXPECT_FALSE(plan.has_next);
+  EXPECT_EQ(plan.timed_start, 0U);
+}
+
+TEST_F(touched_ahead_test, after_a_slow_one_the_rest_is_given_up) {
+  const std::uintptr_t next = touch_.claim_next_locked();
+  const os::address_range rest = touch_.give_up_rest_locked(next + huge_page_size);
+  EXPECT_EQ(rest.start, next + huge_page_size);
+  EXPECT_EQ(rest.end, plan_.huge_start + plan_.huge_bytes);
+  EXPECT_TRUE(touch_.give_up_rest_locked(next + huge_page_size).empty());
+  touch_.validate_locked();
+}
+
+TEST_F(touched_ahead_test, what_nobody_comes_to_is_given_up) {
+  const std::uintptr_t next = touch_.claim_next_locked();
+  EXPECT_TRUE(touch_.idle_ahead_locked(false).empty()) << "the frontier has moved since the last call";
+  const os::address_range ahead = touch_.idle_ahead_locked(false);
+  EXPECT_EQ(ahead.start, next);
+  EXPECT_EQ(ahead.end, next + huge_page_size);
+  touch_.give_up_ahead_locked();
+  EXPECT_TRUE(touch_.idle_ahead_locked(true).empty()) << "nothing is ahead any more";
+  touch_.validate_locked();
+  EXPECT_EQ(touch_.plan_locked(at_ + 8 * kib, 4 * mib, first_touch::touch_ahead_from).huge_start, next)
+      << "it is prepared again";
+}
+
+TEST_F(touched_ahead_test, on_request_it_is_idle_at_once) {
+  const std::uintptr_t next = touch_.claim_next_locked();
+  EXPECT_EQ(touch_.idle_ahead_locked(true).start, next);
+}
+
 TEST_F(first_touch_test, modes) {
   touch_.set_mode(huge_pages::never);
   EXPECT_EQ(touch_.plan_locked(base, 2 * mib, gib).huge_bytes, 0U);
@@ -186,7 +274,7 @@ TEST_F(first_touch_test, what_is_ahead_is_what_was_prepared_and_not_handed_out) 
   EXPECT_EQ(touch_.ahead_locked(), left);
   // Now the remaining part of the huge page with the last byte is ahead too.
   touch_.set_mode(huge_pages::always);
-  touch_.plan_locked(base + mib + 64 * kib, 2 * mib, gib);
+  touch_.plan_locked(base + mib + 64 * kib, 2 * mib, first_touch::touch_ahead_from - 1);
   EXPECT_EQ(touch_.ahead_locked(), left + mib - 64 * kib);
   touch_.reserved_locked(base + gib, reservation);
   EXPECT_EQ(touch_.ahead_locked(), left + mib - 64 * kib) << "the older reservation no longer counts";
@@ -199,6 +287,7 @@ TEST(first_touch, a_forked_child_begins_as_a_small_heap) {
   const std::uintptr_t start = address_of(memory);
   first_touch touch;
   touch.reserved_locked(start, bytes);
+  touch.note_touch_time(0);  // however slow huge pages are here
   touch.plan_locked(start, first_touch::huge_from / 2, 0);
   const std::uintptr_t frontier = start + first_touch::huge_from / 2 + 8 * kib;
   touch.carry_out(touch.plan_locked(frontier - 8 * kib, 8 * kib, 64 * mib));
@@ -213,6 +302,16 @@ TEST(first_touch, a_forked_child_begins_as_a_small_heap) {
   const touch_plan grown = touch.plan_locked(frontier + 8 * kib, 8 * mib, 64 * mib + first_touch::huge_from);
   EXPECT_NE(grown.huge_bytes, 0U) << "a child that has grown itself is like any heap";
   os::release(memory, bytes);
+}
+
+TEST(first_touch, a_fast_touch_is_evidence_for_a_moment) {
+  first_touch touch;
+  touch.note_filled(true);
+  EXPECT_NE(touch.plan_block(base, 9 * mib, base, 64 * mib).timed_start, 0U);
+  touch.note_touch_time(first_touch::slow_touch_us);
+  EXPECT_EQ(touch.plan_block(base, 9 * mib, base, 64 * mib).timed_start, 0U);
+  std::this_thread::sleep_for(std::chrono::milliseconds(first_touch::trusted_ms + 1));
+  EXPECT_NE(touch.plan_block(base, 9 * mib, base, 64 * mib).timed_start, 0U);
 }
 
 TEST(first_touch, slow_huge_pages_are_left_alone_for_a_while) {

@@ -154,6 +154,19 @@ TEST(free_spans, spans_that_are_a_little_too_short_are_not_all_looked_at) {
   EXPECT_EQ(free->best_fit(half::clean, 66), &spans[1]) << "a span of the next bin, where all fit";
 }
 
+TEST(free_spans, the_span_with_an_address_is_found_among_the_longest) {
+  const auto free = std::make_unique<free_spans>();
+  std::vector<span> spans(2 * free_spans::look_limit);
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    spans[i].start = (i + 1) << 30;
+    spans[i].pages = 100 + 100 * static_cast<std::uint32_t>(i);
+    free->insert(&spans[i]);
+  }
+  EXPECT_EQ(free->containing(spans.back().end() - 1), &spans.back());
+  EXPECT_EQ(free->containing(spans.back().end()), nullptr);
+  EXPECT_EQ(free->containing(spans.front().start), nullptr) << "half of them are longer";
+}
+
 TEST(free_spans, finds_a_broken_invariant) {
   const auto owner = std::make_unique<free_spans>();
   free_spans& spans = *owner;

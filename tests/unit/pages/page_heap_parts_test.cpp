@@ -47,6 +47,23 @@ TEST(span_supply, gives_up_what_was_not_needed_in_a_period) {
   EXPECT_EQ(left, span_supply::group + 1);
 }
 
+// Another thread may be reading a structure that it has found by a stale entry of the page map.
+TEST(span_supply, what_is_made_again_is_retired_and_not_written) {
+  metadata_arena metadata;
+  span_supply supply;
+  constexpr std::uint32_t made = span_supply::group + 1;
+  span* all[made];
+  for (span*& s : all) s = supply.make(metadata);
+  for (span* s : all) s->borders = 7;
+  for (span* s : all) supply.put(s);
+  supply.end_period();
+  EXPECT_EQ(supply.give_up(supply.end_period()), 0U);  // the one that was put last
+  span* const again = supply.make(metadata);
+  EXPECT_EQ(again, all[made - 1]);
+  EXPECT_TRUE(again->is_retired());
+  EXPECT_EQ(again->borders, 7);
+}
+
 TEST(span_supply, a_forked_child_keeps_what_it_has_inherited) {
   metadata_arena metadata;
   span_supply supply;

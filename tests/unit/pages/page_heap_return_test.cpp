@@ -226,5 +226,39 @@ TEST_F(page_heap_return_test, a_huge_page_is_opted_out_once_however_often_parts_
   check();
 }
 
+// The peak of a program that frees much and then takes long blocks would be as much higher.
+TEST_F(page_heap_return_test, beside_fresh_memory_for_a_block_no_more_than_a_bound_stays_backed) {
+  constexpr std::size_t pages = 3 * mib >> page_shift;
+  constexpr std::size_t dirty = 400 * mib;
+  std::vector<span*> spans;
+  while (heap_.in_use_bytes() < 2400 * mib + dirty) spans.push_back(take(pages));
+  for (std::size_t i = 0; heap_.dirty_bytes() < dirty; i += 2) heap_.deallocate(spans[i]);
+  const std::size_t before = heap_.dirty_bytes();
+  take(pages + 1, 1, source::any, use::sparse);
+  EXPECT_LE(heap_.dirty_bytes(), before - 3 * mib) << "a quarter of what is in use would be more";
+}
+
+// They are taken a few at a time, so that the lock is free in between.
+TEST_F(page_heap_return_test, each_of_many_spans_of_a_length_is_visited_once_in_a_period) {
+  constexpr std::size_t count = 1000;
+  engine_->touch.set_mode(huge_pages::never);  // of which the rest would count as old
+  std::vector<span*> spans;
+  for (std::size_t i = 0; i < 2 * count; ++i) spans.push_back(take(3));
+  std::vector<std::uintptr_t> starts;
+  for (std::size_t i = 0; i < 2 * count; i += 2) {
+    starts.push_back(spans[i]->start);
+    heap_.deallocate(spans[i]);
+  }
+  const auto count_of = [&](page_backing backing) {
+    return std::count_if(starts.begin(), starts.end(),
+                         [&](std::uintptr_t start) { return map_.backing(start) == backing; });
+  };
+  EXPECT_TRUE(heap_.age());
+  EXPECT_EQ(count_of(page_backing::old), count);
+  EXPECT_FALSE(heap_.age());
+  EXPECT_EQ(count_of(page_backing::clean), count);
+  check();
+}
+
 }  // namespace
 }  // namespace tarn

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "../../system_probes.hpp"
 #include "broken_invariant.hpp"
 #include "page_heap_fixture.hpp"
 
@@ -238,6 +241,32 @@ TEST_F(page_heap_test, finds_a_broken_invariant) {
   expect_off(access::reserved(heap_), "in_use + free_pages_ + transit_.pages() == reserved_");
   access::free_dirty(heap_)++;
   EXPECT_BROKEN(heap_.validate(), "page_heap", "free_dirty == dirty_sum", &heap_);
+}
+
+TEST_F(page_heap_test, of_huge_pages_that_are_asked_for_together_the_second_one_is_touched) {
+  if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
+  engine_->touch.set_mode(huge_pages::always);  // however slow they are here
+  while (heap_.in_use_bytes() < first_touch::touch_ahead_from) take(mib >> page_shift);
+  int touched = 0;
+  while (heap_.in_use_bytes() < 2 * first_touch::touch_ahead_from && touched == 0) {
+    const span* const s = take(mib >> page_shift);
+    if (fill_evidence::is_filled(align_up(s->end(), huge_page_size), huge_page_size)) ++touched;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (!engine_->touch.may_have_huge()) GTEST_SKIP() << "this system makes no huge pages on request";
+  EXPECT_GT(touched, 0);
+  // The program does not come there, so it goes back.
+  const auto is_backed = [](const span* s) {
+    return fill_evidence::is_filled(align_up(s->end(), huge_page_size), huge_page_size);
+  };
+  const span* last = nullptr;
+  do last = take(mib >> page_shift);
+  while (!is_backed(last) && heap_.in_use_bytes() < 3 * first_touch::touch_ahead_from);
+  heap_.age();
+  EXPECT_TRUE(is_backed(last)) << "it goes back although the program has just grown";
+  heap_.age();
+  EXPECT_FALSE(is_backed(last));
+  check();
 }
 
 }  // namespace

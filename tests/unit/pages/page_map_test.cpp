@@ -149,6 +149,25 @@ TEST_F(page_map_test, backing_is_counted_across_leaves) {
   EXPECT_EQ(map_.count_dirty(start, 20), 0U);
 }
 
+TEST_F(page_map_test, halves_of_pages_are_dropped_once_until_their_span_is_used_again) {
+  ASSERT_TRUE(map_.ensure(metadata_, border - 10 * page_size, 20 * page_size));
+  span s;
+  s.start = border - 4 * page_size;
+  s.pages = 8;
+  constexpr std::uintptr_t half = page_size / 2;
+  map_.begin_dropped(s.start + half, s.start + 2 * page_size + 1);  // 3 halves
+  EXPECT_EQ(map_.dropped_bytes(), 3 * half);
+  map_.begin_dropped(s.start, s.start + page_size);  // one more
+  map_.begin_dropped(border + 1, border + page_size);
+  EXPECT_EQ(map_.dropped_bytes(), 5 * half);
+  EXPECT_EQ(map_.dropped_bytes(&s), 5 * half);
+  map_.end_dropped(&s);
+  map_.end_dropped(&s);
+  EXPECT_EQ(map_.dropped_bytes(), 0U);
+  EXPECT_EQ(map_.dropped_bytes(&s), 0U);
+  EXPECT_EQ(map_.backing(border), page_backing::young);
+}
+
 TEST_F(page_map_test, the_first_dirty_page_is_found_across_leaves) {
   ASSERT_TRUE(map_.ensure(metadata_, border - 30 * page_size, 60 * page_size));
   const std::uintptr_t start = border - 27 * page_size;

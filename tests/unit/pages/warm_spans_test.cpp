@@ -134,7 +134,7 @@ TEST_F(warm_spans_test, a_span_has_one_taker) {
     EXPECT_TRUE(warm_spans::put(spans_[i].get(), places));
   }
   std::atomic<int> taken_twice{0};
-  const auto use = [&](bool any) {
+  const auto take_often = [&](bool any) {
     for (int i = 0; i < rounds; ++i) {
       span* const s = any && i % 8 == 0 ? warm_.take_any() : warm_.take(mebibyte);
       if (s == nullptr) continue;
@@ -144,7 +144,7 @@ TEST_F(warm_spans_test, a_span_has_one_taker) {
     }
   };
   std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) threads.emplace_back(use, t == 0);
+  for (int t = 0; t < 4; ++t) threads.emplace_back(take_often, t == 0);
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(taken_twice, 0);
   EXPECT_EQ(warm_.bytes(), 4 * mib);

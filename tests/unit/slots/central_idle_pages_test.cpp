@@ -75,7 +75,9 @@ TEST(central_idle_pages, go_back) {
   sparse_spans s;
   const std::size_t before = resident_bytes(s.freed);
   const std::size_t returned = s.c.heap().stats().returned;
+  const std::size_t dropped = s.c.map().dropped_bytes();
   const std::size_t purged = s.c.purge_idle_pages(true);
+  EXPECT_EQ(s.c.map().dropped_bytes(), dropped + purged);
   EXPECT_GE(s.c.heap().stats().returned, returned + purged);
   EXPECT_GE(purged, idle_spans * (span_bytes(s.size_class) - os::system_page_size()));
   EXPECT_LE(resident_bytes(s.freed), before / 2);
@@ -89,7 +91,9 @@ TEST(central_idle_pages, go_back) {
 TEST(central_idle_pages, objects_are_marked_when_they_are_taken) {
   if constexpr (hardened_build) GTEST_SKIP() << "it has no marks";
   sparse_spans s;
+  const std::size_t dropped = s.c.map().dropped_bytes();
   s.c.purge_idle_pages(true);
+  EXPECT_GT(s.c.map().dropped_bytes(), dropped);
   const auto taken = s.c.depots().figures_of(s.size_class).taken;
   constexpr std::size_t most = 12;
   std::vector<void*> again;
@@ -104,8 +108,20 @@ TEST(central_idle_pages, objects_are_marked_when_they_are_taken) {
     s.c.magazines().deallocate(m);
   }
   EXPECT_EQ(s.c.depots().figures_of(s.size_class).taken, taken + again.size());
+  EXPECT_EQ(s.c.map().dropped_bytes(), dropped) << "their pages may be backed again";
   s.give_back(again);
   s.c.depots().validate();
+}
+
+TEST(central_idle_pages, are_none_of_spans_that_have_ended) {
+  const std::size_t dropped = engine::map.dropped_bytes();
+  {
+    sparse_spans s;
+    s.c.purge_idle_pages(true);
+  }
+  engine::central_tier.release_spares(true);
+  EXPECT_EQ(engine::map.dropped_bytes(), dropped);
+  engine::heap.validate();
 }
 
 TEST(central_idle_pages, wait_for_an_idle_period) {

@@ -52,7 +52,9 @@ TEST(pool_shard, pages_of_free_slots_alone_go_to_the_system_once) {
     std::memset(slot, 0x55, size);
   }
   own.give(slots(taken.begin(), taken.begin() + 12));
+  const std::size_t dropped = engine::map.dropped_bytes();
   shard.purge_idle_pages();
+  EXPECT_EQ(engine::map.dropped_bytes(), dropped + 4096);
   EXPECT_EQ(shard.taken(), 4U);
   EXPECT_EQ(own.pool.waiting(), 0U);
   const auto byte_of = [&](std::size_t i) { return *static_cast<volatile unsigned char*>(taken[i]); };
@@ -70,6 +72,7 @@ TEST(pool_shard, pages_of_free_slots_alone_go_to_the_system_once) {
   // All free slots can still be handed out.
   const slots again = own.take(shard, 16, source::used);
   EXPECT_EQ(again, slots(taken.begin(), taken.begin() + 13));
+  EXPECT_EQ(engine::map.dropped_bytes(), dropped);
   own.give(taken);
 }
 

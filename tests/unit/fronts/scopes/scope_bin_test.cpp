@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "broken_invariant.hpp"
+#include "engine/restore.hpp"
 #include "tarn/scope.hpp"
 
 namespace tarn {
@@ -134,6 +135,7 @@ TEST(scope_bin, a_switch_of_the_profile_reaches_a_thread_in_a_scope) {
 }
 
 TEST(scope_bin, allocations_are_profiled_while_guarded_ones_are_refused) {
+  const testing_support::restore_options restore;
   tarn_set_option("guarded", "1,1");
   scope s("both");
   ASSERT_EQ(tarn_profile_start(1), 0);
@@ -145,7 +147,6 @@ TEST(scope_bin, allocations_are_profiled_while_guarded_ones_are_refused) {
     for (int i = 0; i < count; ++i) tarn_free(tarn_malloc(64));
   }).join();
   tarn_profile_stop();
-  tarn_set_option("guarded", "65536");
   EXPECT_GE(profiled_bytes() - before, std::uint64_t{64} * (count - 50));
 }
 

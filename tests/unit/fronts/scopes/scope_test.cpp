@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/restore.hpp"
 #include "fronts/scopes/scope_bin.hpp"
 #include "fronts/scopes/scope_core.hpp"
 #include "malloc/entry_points.hpp"
@@ -340,6 +341,7 @@ TEST(scope, survivors_have_their_bytes_and_are_freed_after_the_end) {
 
 // Guarded blocks lie outside of the scope's memory.
 TEST(scope, guarded_survivors_are_reported_and_handed_on) {
+  const testing_support::restore_options restore;
   scope outer("outer of guarded");
   scope inner("guarded", {.parent = outer.handle()});
   // A bin that has begun a window of the standard length ends it first.
@@ -354,7 +356,7 @@ TEST(scope, guarded_survivors_are_reported_and_handed_on) {
       (engine::guards.contains(block) ? guarded : ordinary) = block;
       if (block == ordinary) tarn_free(block);
     }
-    tarn_set_option("guarded", "65536");
+    tarn_set_option("guarded", "off");
     while (!is_in(inner, ordinary = tarn_malloc(8000))) tarn_free(ordinary);
   }
   const scope_report report = inner.end();
@@ -399,6 +401,7 @@ TEST(scope, survivors_that_the_heap_profile_follows_are_reported_with_their_call
   std::uintptr_t path = 0;
   std::uintptr_t path_of_large = 0;
   std::uintptr_t path_of_fewer = 0;
+  const testing_support::restore_options restore;
   scope outer("outer of followed");
   scope inner("followed", {.parent = outer.handle()});
   tarn_set_option("guarded", "off");
@@ -412,7 +415,6 @@ TEST(scope, survivors_that_the_heap_profile_follows_are_reported_with_their_call
     tarn_free(tarn_malloc(mib));
   }
   tarn_profile_stop();
-  tarn_set_option("guarded", "65536");
   const std::size_t live = engine::samples.live_count();
   for (scope* const ends : {&inner, &outer}) {
     const scope_report report = ends->end();

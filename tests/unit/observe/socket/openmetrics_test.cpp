@@ -62,6 +62,13 @@ TEST(openmetrics, escapes_names_and_cuts_long_ones) {
   EXPECT_NE(text.find("{x=\"" + std::string(159, 'n') + "\"} 2\n"), std::string::npos) << text;
 }
 
+TEST(openmetrics, members_of_a_group_without_a_label_may_have_labels_of_their_own) {
+  rows = {{"x=\"a\\\"\",le=\"0.5\"", {1, 0}}, {"", {2, 0}}};
+  const std::string text = written({nullptr, two, 1, visit});
+  EXPECT_NE(text.find("\ntarn_x_bytes{x=\"a\\\"\",le=\"0.5\"} 1\ntarn_x_bytes 2\n"), std::string::npos)
+      << text;
+}
+
 TEST(openmetrics, adds_members_beyond_the_bound_together) {
   rows.clear();
   for (unsigned i = 0; i < most_members + 10; ++i) rows.push_back({"m" + std::to_string(i), {1, 0}});

@@ -285,5 +285,14 @@ TEST_F(background_thread, its_memory_lies_between_guards) {
   EXPECT_TRUE(found);
 }
 
+// Otherwise it would have the lock again before the thread that it has woken runs.
+TEST_F(background_thread, gives_way_after_a_section_that_another_one_slept_for) {
+  has_woken_waiter = true;
+  const auto start = std::chrono::steady_clock::now();
+  background_thread_must_end();
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 50us);
+  EXPECT_FALSE(has_woken_waiter);
+}
+
 }  // namespace
 }  // namespace tarn::os

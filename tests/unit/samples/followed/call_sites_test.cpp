@@ -73,6 +73,23 @@ TEST_F(call_sites_test, figures_of_blocks_that_come_and_go) {
   EXPECT_EQ(f.lifetimes[site_figures::lifetime_classes - 1], 1U);
 }
 
+// A block that is a sample for sure is exact, beside others that stand for many.
+TEST_F(call_sites_test, variances_are_those_of_each_size) {
+  site_figures f;
+  f.note_allocated(4096, 300'000'000);
+  EXPECT_EQ(f.bytes_variance, 0);
+  f.note_allocated(500 * 4096, 500 * 1000);
+  f.note_allocated(500 * 4096, 500 * 1000);
+  EXPECT_NEAR(f.blocks_variance, 2 * 500 * 499, 1e-6);
+  EXPECT_NEAR(f.bytes_variance, 2 * 1e6 * 500 * 499, 1);
+  f.note_freed(500 * 4096, 500 * 1000, 1);
+  EXPECT_NEAR(f.live_bytes_variance, 1e6 * 500 * 499, 1);
+  EXPECT_NEAR(f.bytes_variance, 2 * 1e6 * 500 * 499, 1);
+  f.note_freed(500 * 4096, 500 * 1000, 1);
+  f.note_freed(4096, 300'000'000, 1);
+  EXPECT_EQ(f.live_bytes_variance, 0);
+}
+
 TEST_F(call_sites_test, finds_a_broken_invariant) {
   call_site* const one = get({1, 2, 3});
   one->figures.live_bytes = 5;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "profiler/export/pprof_message.hpp"
+#include "profiler/format/pprof_message.hpp"
 
 #include <vector>
 
 #include "base/varint.hpp"
-#include "profiler/export/packer.hpp"
-#include "profiler/format/table_file.hpp"
 
 namespace tarn::profiler::pprof {
 
@@ -76,19 +74,6 @@ bool message_reader::next(message_field& out) {
   out.whole = from.substr(0, from.size() - rest_.size());
   is_broken_ = false;
   return true;
-}
-
-std::string gzipped(const std::string& text) {
-  if (text.size() > INT32_MAX) {  // the limit of protocol buffers
-    throw profile_error(
-        "the profile is too large for one message of pprof; export one process, or another format: --process, "
-        "--collapsed");
-  }
-  std::string packed;
-  packer pack(".gz", [&packed](const std::string& piece) { packed += piece; });
-  pack.write(text);
-  pack.finish();
-  return packed;
 }
 
 }  // namespace tarn::profiler::pprof

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// pprof_message: profile.proto of pprof in the wire format of protocol buffers: written, read field by field, and packed
-// as files have it. The meaning of the fields: pprof's proto/profile.proto.
+// pprof_message: profile.proto of pprof in the wire format of protocol buffers: written, and read field by field. The meaning of the fields: pprof's proto/profile.proto.
 #pragma once
 
 #include <cstdint>
@@ -75,8 +74,5 @@ class message_reader {
 
 // The numbers of a repeated field, packed or alone, behind those of `to`. False: they are broken.
 bool add_numbers(const message_field& field, std::vector<std::uint64_t>& to);
-
-// As a file of pprof. Throws profile_error: no memory, or it is too large.
-std::string gzipped(const std::string& text);
 
 }  // namespace tarn::profiler::pprof
