@@ -53,7 +53,7 @@ PROGRAMS = (
             "heavy.cpp", inputs.write_translation_unit, CHECK),
     Program("clang++", "clang++ -fsyntax-only on the same", CLANG, "clang", "heavy.cpp", inputs.write_translation_unit, CHECK),
     Program("python", "python3 with PYTHONMALLOC=malloc: objects, dictionaries, JSON", (DEBIAN_PYTHON,), "python3",
-            "objects.py", inputs.write(inputs.PYTHON_PROGRAM), ("-I", "-S", "{input}"),
+            "objects.py", inputs.write(inputs.PYTHON_PROGRAM), ("-S", "{input}"),  # with -I it would not read the variable
             {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}),
     Program("sqlite", "sqlite3 in memory: inserts, joins, updates", ("sqlite3",), "sqlite3",
             "script.sql", inputs.write(inputs.SQL_SCRIPT), ("-batch", "-init", "/dev/null", ":memory:", ".read {input}")),

@@ -22,26 +22,30 @@ namespace tarn::cli {
 
 namespace {
 
-// PID-TICKS.box or PID-TICKS-N.box
-bool has_name_of_box(const fs::path& path) {
+constexpr std::size_t least_numbers = 2;  // of older libraries, which did not tell the namespace
+constexpr std::size_t most_numbers = 4;
+
+// The numbers in PID-TICKS-NAMESPACE.box or PID-TICKS-NAMESPACE-N.box; none: it has no such name.
+std::vector<std::uint64_t> numbers_of(const fs::path& path) {
   const std::string name = path.filename();
   const char* const end = name.data() + name.size();
-  std::uint32_t process = 0;
-  std::uint64_t ticks = 0;
-  const auto first = std::from_chars(name.data(), end, process);
-  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') return false;
-  auto last = std::from_chars(first.ptr + 1, end, ticks);
-  std::uint32_t image = 0;
-  if (last.ec == std::errc() && last.ptr != end && *last.ptr == '-')
-    last = std::from_chars(last.ptr + 1, end, image);
-  return last.ec == std::errc() &&
-         std::string_view(last.ptr, static_cast<std::size_t>(end - last.ptr)) == ".box";
+  std::vector<std::uint64_t> numbers;
+  for (const char* at = name.data(); numbers.size() < most_numbers;) {
+    const auto [last, error] = std::from_chars(at, end, numbers.emplace_back());
+    if (error != std::errc()) break;
+    if (std::string_view(last, static_cast<std::size_t>(end - last)) == ".box")
+      return numbers.size() >= least_numbers ? numbers : std::vector<std::uint64_t>();
+    if (last == end || *last != '-') break;
+    at = last + 1;
+  }
+  return {};
 }
 
-// PID-TICKS: the same for all images of a process.
+// The same for all images of a process; where that cannot be known, each image is one.
 std::string process_in(const std::string& path) {
-  const std::string name = fs::path(path).filename();
-  return name.substr(0, name.find_first_of("-.", name.find('-') + 1));
+  const std::vector<std::uint64_t> numbers = numbers_of(path);
+  if (numbers.size() <= least_numbers || numbers[1] == 0 || numbers[2] == 0) return path;
+  return fmt::format("{}-{}-{}", numbers[0], numbers[1], numbers[2]);
 }
 
 }  // namespace
@@ -70,11 +74,16 @@ std::string box_folder(const std::string& given) {
   return folder;
 }
 
+bool is_name_of(const std::string& path, std::uint32_t process, std::uint64_t start_ticks) {
+  const std::vector<std::uint64_t> numbers = numbers_of(path);
+  return !numbers.empty() && numbers[0] == process && numbers[1] == start_ticks;
+}
+
 std::vector<std::string> boxes_in(const std::string& folder) {
   std::vector<std::string> paths;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
-    if (has_name_of_box(entry.path())) paths.push_back(entry.path());
+    if (!numbers_of(entry.path()).empty()) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   return paths;
 }

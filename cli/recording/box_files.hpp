@@ -18,6 +18,8 @@ std::string box_folder(const std::string& given);
 
 // The paths of what has a box's name, sorted.
 std::vector<std::string> boxes_in(const std::string& folder);
+// Whether a box of this name is of the process that has this id and start in its own namespace.
+bool is_name_of(const std::string& path, std::uint32_t process, std::uint64_t start_ticks);
 // Of these boxes, with the times when they were opened: those of a process that has a newer one, as another of its images.
 std::vector<std::string> outdated(const std::map<std::string, std::uint64_t>& start_by_path);
 std::size_t count_profiles_in(const std::string& folder);

@@ -62,6 +62,8 @@ std::optional<memory_row> split_of(std::uint32_t process, std::uint64_t time_ns,
   if (stack_lengths.empty()) stack_lengths.insert(profiler::usual_stack_bytes(process));
   const std::vector<bool> stacks =
       profiler::stacks_among(*mappings, profiler::stack_pointers_of(process), may_be_stacks, stack_lengths);
+  // Of one that has ended meanwhile the pages and the stacks were not read.
+  if (profiler::resident_bytes_of(process) <= 0) return std::nullopt;
   for (std::size_t index = 0; index < mappings->size(); ++index) {
     const profiler::mapping& one = (*mappings)[index];
     if (one.shared) {

@@ -65,12 +65,15 @@ std::uint64_t ticks_here(std::uint32_t process, std::uint64_t start_ticks, const
   return !is_near && has_mapped(process, file_number(path), path) ? now->start_ticks : 0;
 }
 
+std::string name_of_namespace(const box_content& box) { return fmt::format("pid:[{}]", box.pid_namespace); }
+
 // The id, in this process's namespace, of the process that knows itself by another one; 0: it is not here.
-std::uint32_t find_here(std::uint32_t inner, std::uint64_t start_ticks, const std::string& path) {
+std::uint32_t find_here(const box_content& box, const std::string& path) {
   for (const std::uint32_t each : profiler::numbers_in("/proc")) {
-    if (ticks_here(each, start_ticks, path) == 0) continue;
+    if (ticks_here(each, box.start_ticks, path) == 0) continue;
+    if (target_of(fmt::format("/proc/{}/ns/pid", each)) != name_of_namespace(box)) continue;
     const std::string ids = profiler::status_line(profiler::proc_text(each, "status"), "NSpid");
-    if (ids.substr(ids.find_last_of(" \t") + 1) == std::to_string(inner)) return each;
+    if (ids.substr(ids.find_last_of(" \t") + 1) == std::to_string(box.process)) return each;
   }
   return 0;
 }
@@ -78,8 +81,8 @@ std::uint32_t find_here(std::uint32_t inner, std::uint64_t start_ticks, const st
 // The id, in this process's namespace, of the box's process; 0: it is not here.
 std::uint32_t process_of(const box_content& box, const std::string& path) {
   const std::string own = target_of("/proc/self/ns/pid");
-  const bool is_near = box.pid_namespace == 0 || own == fmt::format("pid:[{}]", box.pid_namespace);
-  return is_near ? box.process : find_here(box.process, box.start_ticks, path);
+  const bool is_near = box.pid_namespace == 0 || own == name_of_namespace(box);
+  return is_near ? box.process : find_here(box, path);
 }
 
 process_end end_of(const box_content& box, const std::string& path) {

@@ -36,11 +36,13 @@ using profiler::profile;
 // What a process must hold to be told of if nobody knows how it ended.
 constexpr double noticeable_bytes = 1 << 20;
 constexpr std::size_t longest_name = 100;
+// So many processes without a box are followed: each has a handle.
+constexpr std::size_t most_bare = 256;
 
 // For a file's name.
 std::string name_of(const box_content& box) {
-  std::string name =
-      profiler::printable(profiler::process_name(box.arguments, box.program)).substr(0, longest_name);
+  std::string name = profiler::cut_at_character(
+      profiler::printable(profiler::process_name(box.arguments, box.program)), longest_name);
   if (name.starts_with('.')) name.front() = '_';
   return fmt::format("{}-{}", name, box.process);
 }
@@ -86,6 +88,7 @@ void box_watch::look(pid_t program) {
     bare_.erase(of.end.process());
     of.read(*box);
   }
+  if (is_due) note_children();
   note_gone();
   if (is_due) looks_.note_look(monotonic_seconds(), thread_seconds() - used_before);
   take_ended(false);
@@ -115,6 +118,30 @@ void box_watch::leave_image(const std::string& path) {
                    of.end.start_ticks() == at->second.end.start_ticks() && !of.is_of_earlier_image(other);
   if (!has_another) bare_[at->second.end.process()] = {std::move(at->second.end), at->second.name};
   known_.erase(at);
+}
+
+// Its box may have come, and its end with it, since the last look.
+bool box_watch::has_box(const process_end& of) const {
+  const std::vector<std::string> boxes = boxes_in(folder_);
+  return std::any_of(boxes.begin(), boxes.end(), [&of](const std::string& path) {
+    return is_name_of(path, of.process(), of.start_ticks());
+  });
+}
+
+// Processes that have no box yet: a child that was forked has none until its first sample.
+void box_watch::note_children() {
+  std::set<std::uint32_t> of_boxes{static_cast<std::uint32_t>(main_)};
+  for (const auto& [path, of] : known_) of_boxes.insert(of.end.process());
+  std::set<std::uint32_t> parents = of_boxes;
+  for (const auto& [process, one] : bare_) parents.insert(process);
+  parents.erase(0);
+  for (const std::uint32_t parent : parents) {
+    for (const std::uint32_t child : profiler::children_of(parent)) {
+      if (bare_.size() >= most_bare || of_boxes.count(child) != 0 || bare_.count(child) != 0) continue;
+      const auto now = profiler::read_process(child);
+      if (now && !now->has_ended()) bare_[child] = {process_end(child, now->start_ticks), now->name};
+    }
+  }
 }
 
 void box_watch::note_gone() {
@@ -255,11 +282,12 @@ void box_watch::take_ended(bool with_program) {
       ++at;
       continue;
     }
-    tell_bare(
-        one.end, one.name,
-        fmt::format("no box: it became this program by exec, without tarn's malloc, or without the right to "
-                    "write to {}",
-                    folder_));
+    if (!has_box(one.end)) {
+      tell_bare(one.end, one.name,
+                fmt::format("no box: it ran without tarn's malloc, had no right to write to {}, or was "
+                            "forked and took no sample since",
+                            folder_));
+    }
     at = bare_.erase(at);
   }
 }

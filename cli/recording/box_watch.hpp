@@ -42,7 +42,7 @@ class box_watch {
   void tell_dropped() const;  // how many were not told of; to be called at the end, where finish() is not
 
  private:
-  // A process that has become an image without a box.
+  // A process that has become an image without a box, or was forked and has none yet.
   struct without_box {
     process_end end;
     std::string name;
@@ -52,6 +52,8 @@ class box_watch {
   bool is_bad(const process_end& of, int status) const;
   void tell_unread(const std::string& path, const std::string& problem);
   void leave_image(const std::string& path);
+  bool has_box(const process_end& of) const;
+  void note_children();
   void note_gone();
   void drop_outdated();
   // One line of a process that has no box any more, if its end is worth it.

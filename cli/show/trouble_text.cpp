@@ -165,8 +165,13 @@ std::string look_line(const profile& p, const memory_row& row) {
   const std::vector<memory_row>& rows = p.memory.rows;
   if (!profiler::flag_in(p.meta, "black_box") || rows.size() < 2 || &row != &rows.back()) return "";
   const auto before = static_cast<double>(row.time_ns - rows[rows.size() - 2].time_ns);
-  if (before < noticeable_ns) return "";
   const double unread = profiler::number_in(p.meta, "late_peak_bytes") - row.sum();
+  const char* const lost =
+      profiler::flag_in(p.meta, "heap_ranges_lost")
+          ? "  which mappings are malloc's is not known, as it has had too many: what the program has mapped may count as "
+            "blocks of malloc's that were not written\n"
+          : "";
+  if (before < noticeable_ns && unread < noticeable * row.sum()) return lost;
   std::string text = fmt::format("  what is not malloc's was read {} before", say_time(before));
   if (const double at = profiler::number_in(p.meta, "engine_ns"); has_pools(p))
     text += fmt::format(", what pools hold {} before",
@@ -174,11 +179,7 @@ std::string look_line(const profile& p, const memory_row& row) {
   if (unread >= noticeable * row.sum())
     text += fmt::format("; at its peak since then there was {} more, of which nothing is known",
                         say_bytes(unread));
-  return text + "\n" +
-         (profiler::flag_in(p.meta, "heap_ranges_lost")
-              ? "  which mappings are malloc's is not known, as it has had too many: what the program has mapped may count as "
-                "blocks of malloc's that were not written\n"
-              : "");
+  return text + "\n" + lost;
 }
 
 std::string render_held(const profile& p, const memory_row& row) {

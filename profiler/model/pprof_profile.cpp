@@ -194,12 +194,15 @@ class pprof_reader {
 
   void take_function(std::string_view text) {
     std::uint64_t id = 0;
+    std::uint64_t system_name = 0;
     std::array<std::uint64_t, 2> made{};
     each_field(text, [&](const message_field& field) {
       if (field.number == 1) id = field.value;
       if (field.number == 2) made[0] = field.value;
+      if (field.number == 3) system_name = field.value;
       if (field.number == 4) made[1] = field.value;
     });
+    if (made[0] == 0) made[0] = system_name;  // string 0 is empty
     functions_.emplace(id, made);
     count(128);
   }
@@ -443,20 +446,27 @@ std::string unpacked_begin(std::string begin) {
   return text;
 }
 
-// Whether a profile may begin like that: with the types of its samples or of its period, which all writers put first, in either order;
-// or, of Go's processor profiles, with the time, in nanoseconds since 1970.
+// The most fields of each message within a profile, by its number; 0: it has no such message.
+constexpr unsigned most_fields(unsigned number) {
+  constexpr std::array<unsigned, 7> by_number = {0, 2, 3, 10, 5, 5, 0};
+  return number == pprof::period_type ? 2 : number < by_number.size() ? by_number[number] : 0;
+}
+
+// Whether a profile may begin like that: writers put its messages in any order; Go's processor profiles begin with the time, in
+// nanoseconds since 1970.
 bool begins_as_pprof(std::string_view text) {
   message_reader fields(text);
-  message_field type;
+  message_field first;
   constexpr std::uint64_t year_2001 = 1'000'000'000'000'000'000;
-  if (!fields.next(type)) return false;
-  if (type.number == pprof::time_nanos && type.bytes.data() == nullptr) return type.value >= year_2001;
-  if (type.bytes.empty()) return false;
-  if (type.number != pprof::sample_type && type.number != pprof::period_type) return false;
-  message_reader inner(type.bytes);
+  if (!fields.next(first)) return false;
+  if (first.number == pprof::time_nanos && first.bytes.data() == nullptr) return first.value >= year_2001;
+  if (first.number == pprof::string_table) return first.bytes.data() != nullptr && first.bytes.empty();
+  if (first.bytes.empty()) return false;
+  const bool is_type = first.number == pprof::sample_type || first.number == pprof::period_type;
+  message_reader inner(first.bytes);
   message_field each;
   while (inner.next(each))
-    if (each.number > 2 || each.bytes.data() != nullptr) return false;
+    if (each.number > most_fields(first.number) || (is_type && each.bytes.data() != nullptr)) return false;
   return !inner.is_broken();
 }
 

@@ -26,6 +26,16 @@ inline std::string_view take_until(std::string_view& text, char separator) {
   return part;
 }
 
+// Of digits alone, the letters small.
+constexpr std::uint64_t hexadecimal(std::string_view text) {
+  std::uint64_t value = 0;
+  for (const char c : text) {
+    const unsigned digit = c >= 'a' ? static_cast<unsigned>(c - 'a') + 10 : static_cast<unsigned>(c - '0');
+    value = value << 4U | (digit & 15U);
+  }
+  return value;
+}
+
 // Removes the decimal number at the beginning of `text`. False: there is no digit, or the number is 2^64 or more.
 constexpr bool take_number(std::string_view& text, std::uint64_t& out) {
   std::uint64_t value = 0;

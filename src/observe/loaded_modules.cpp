@@ -22,15 +22,6 @@ constexpr std::size_t longest_path = 4096;
 // Addresses, rights, offset, device and number of the file stand before the path.
 constexpr std::size_t longest_line = longest_path + 128;
 
-std::uint64_t hexadecimal(std::string_view text) {
-  std::uint64_t value = 0;
-  for (const char c : text) {
-    const unsigned digit = c >= 'a' ? static_cast<unsigned>(c - 'a') + 10 : static_cast<unsigned>(c - '0');
-    value = value << 4U | (digit & 15U);
-  }
-  return value;
-}
-
 // A line of the list: START-END RIGHTS OFFSET DEVICE NUMBER   PATH
 struct mapping {
   std::uintptr_t start;

@@ -62,19 +62,21 @@ using name_buffer = text_buffer<black_box::longest_folder + 64>;
 // How many images of a process may have left a file that the next one cannot remove.
 constexpr std::uint32_t most_images = 9;
 
-void put_name(name_buffer& out, const char* folder, std::uint64_t ticks, std::uint32_t image) {
+// The id and the start are a process's own within its namespace.
+void put_name(name_buffer& out, const char* folder, std::uint64_t ticks, std::uint64_t pid_namespace,
+              std::uint32_t image) {
   out.put(folder).put('/').number(static_cast<std::uint64_t>(os::system_call(SYS_getpid)));
-  out.put('-').number(ticks);
+  out.put('-').number(ticks).put('-').number(pid_namespace);
   if (image > 0) out.put('-').number(image);
   out.put(".box").put('\0');
 }
 
-// A new file that only this user may read. Another of this name is of an earlier image of this process: it stays where that had
-// another user and the folder is sticky (mode 1777).
-long create(const char* path) {
+// A new file that only this user may read. Another of this name is of an earlier image of this process, if `is_own_name`: it stays
+// where that had another user and the folder is sticky (mode 1777).
+long create(const char* path, bool is_own_name) {
   constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   long descriptor = os::system_call(SYS_openat, AT_FDCWD, path, flags, 0600);
-  if (descriptor != -EEXIST) return descriptor;
+  if (descriptor != -EEXIST || !is_own_name) return descriptor;
   os::system_call(SYS_unlinkat, AT_FDCWD, path, 0);
   return os::system_call(SYS_openat, AT_FDCWD, path, flags, 0600);
 }
@@ -153,6 +155,25 @@ std::uint64_t own_pid_namespace() {
   return take_number(rest, number) ? number : 0;
 }
 
+// The file of the program. Where the dynamic linker was called with its name, it is not the one that was executed.
+template <std::size_t Room>
+void find_program(char (&path)[Room]) {
+  os::system_call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, Room - 1);
+  if (getauxval(AT_BASE) != 0) return;
+  const std::uintptr_t headers = getauxval(AT_PHDR);
+  os::line_reader<Room + 128> maps("/proc/self/maps");
+  for (std::string_view line; maps.next(line);) {
+    const std::uintptr_t start = hexadecimal(take_until(line, '-'));
+    const std::uintptr_t end = hexadecimal(take_until(line, ' '));
+    if (headers < start || headers >= end) continue;
+    const std::string_view name = part_of(line, line.find('/'));
+    if (name.empty() || name.size() >= Room) return;
+    std::memset(path, 0, Room);
+    std::memcpy(path, name.data(), name.size());
+    return;
+  }
+}
+
 // A byte that is 0 in each child until it is set there. Null: the system has none.
 std::uint8_t* make_sentinel() {
   const std::size_t bytes = os::system_page_size();
@@ -181,14 +202,19 @@ bool black_box::make_file(bool is_first) {
   if (!os::may_write(most_box_bytes))
     return refused("the limit on the size of files (ulimit -f) is below 8 MiB", 0);
   start_ticks_ = own_start_ticks();
+  pid_namespace_ = own_pid_namespace();
   long descriptor = -EEXIST;
   for (image_ = 0; descriptor == -EEXIST && image_ <= most_images; ++image_) {
     name_buffer path;
-    put_name(path, folder_, start_ticks_, image_);
-    descriptor = create(path.data());
+    put_name(path, folder_, start_ticks_, pid_namespace_, image_);
+    descriptor = create(path.data(), start_ticks_ != 0 && pid_namespace_ != 0);
   }
   --image_;
   if (descriptor == -EEXIST) return refused("remove the files of this process's id there", descriptor);
+  if (descriptor == -ENOSPC || descriptor == -EDQUOT)
+    return refused("the file system has no room for another file", descriptor);
+  if (descriptor == -EMFILE || descriptor == -ENFILE)
+    return refused("there are too many open files", descriptor);
   if (descriptor < 0) {
     return refused(
         "the file cannot be made: the folder must exist, and this user must be able to write to it",
@@ -233,10 +259,10 @@ void black_box::begin(void* base) {
   h->bytes = most_box_bytes;
   h->process = static_cast<std::uint64_t>(os::system_call(SYS_getpid));
   h->start_ticks = start_ticks_;
-  h->pid_namespace = own_pid_namespace();
+  h->pid_namespace = pid_namespace_;
   h->start_ns = now_since_1970();
   h->mean = mean_;
-  os::system_call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", h->program, sizeof h->program - 1);
+  find_program(h->program);
   os::input_file("/proc/self/cmdline").read(h->arguments, sizeof h->arguments - 1);
   std::memcpy(h->magic, box_magic, sizeof box_magic);
   const box_header* const parents = header_;
@@ -472,7 +498,7 @@ void black_box::end(int status) {
 
 void black_box::remove_file() const {
   name_buffer path;
-  put_name(path, folder_, start_ticks_, image_);
+  put_name(path, folder_, start_ticks_, pid_namespace_, image_);
   os::system_call(SYS_unlinkat, AT_FDCWD, path.data(), 0);
 }
 

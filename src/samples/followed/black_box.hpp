@@ -2,8 +2,8 @@
 // black_box: the process's side of a black box (box_format.hpp): a copy of the figures of each call site, in a file that outlives
 // the process. The sites themselves are private memory.
 //
-// The file is FOLDER/PID-TICKS.box, or PID-TICKS-N.box where an earlier image of the process has left files of these names that
-// this one cannot remove. It goes when the process ends with status 0, and stays however else it ends. Its pages are
+// The file is FOLDER/PID-TICKS-NAMESPACE.box, or …-N.box where an earlier image of the process has left files of these names that
+// this one cannot remove, or where it cannot know that they are its own (no /proc). It goes when the process ends with status 0, and stays however else it ends. Its pages are
 // backed before they are used, so a full file system is found here and not by a signal (SIGBUS).
 //
 // A child of fork, also of one past libc, has its parent's mapping and must not write to it. It knows itself by a page that the
@@ -92,8 +92,9 @@ class black_box {
   std::size_t figures_backed_ = 0;
   std::uint64_t modules_ = 0;  // the newest module's content: its distance from the header; 0: none
   std::uint32_t epoch_ = 0;
-  bool grows_ = false;  // the system backs pages when asked
-  std::uint64_t start_ticks_ = 0;
+  bool grows_ = false;             // the system backs pages when asked
+  std::uint64_t start_ticks_ = 0;  // 0: not known, as is the namespace
+  std::uint64_t pid_namespace_ = 0;
   std::uint32_t image_ = 0;  // N of the file's name; 0: without one
   std::uint64_t mean_ = 0;
   char folder_[longest_folder] = {};

@@ -188,6 +188,30 @@ TEST(pprof_profile, the_type_of_the_period_may_come_first) {
   EXPECT_EQ(read_text(packed(text)).sites.at(0).figures.live_bytes, 5000);
 }
 
+TEST(pprof_profile, messages_may_come_in_any_order) {
+  const std::string text = pprof_text({{{2}, {1, 5000}}});
+  pprof::message_reader fields(text);
+  message types, others;
+  for (pprof::message_field each; fields.next(each);) {
+    if (each.bytes.data() == nullptr)
+      others.number(each.number, each.value);
+    else
+      (each.number == pprof::sample_type ? types : others).text(each.number, each.bytes);
+  }
+  EXPECT_EQ(read_text(others.whole() + types.whole()).sites.at(0).figures.live_bytes, 5000);
+  EXPECT_EQ(read_text(packed(others.whole() + types.whole())).sites.at(0).figures.live_bytes, 5000);
+}
+
+TEST(pprof_profile, a_function_may_have_its_system_name_alone) {
+  std::string text = pprof_text({{{2}, {1, 5000}}});
+  message function, same;
+  function.number(1, 3).number(2, t_main).number(4, t_file);
+  same.number(1, 3).number(3, t_main).number(4, t_file);
+  text.replace(text.find(function.whole()), function.whole().size(), same.whole());
+  const profile p = read_text(text);
+  EXPECT_EQ(frames_of(p, p.sites.at(0).stack).at(0).function, "main");
+}
+
 TEST(pprof_profile, what_is_none_is_refused) {
   message of_processor;
   of_processor.number(pprof::time_nanos, 1'800'000'000'000'000'000);
