@@ -34,6 +34,16 @@ class Program:
                 return found
         return None
 
+    def prepared(self, folder: Path) -> tuple[list[str], dict[str, str], Callable[[], None]]:
+        """The command and its variables, with the input in `folder`, and what writes that."""
+        path = folder / self.input
+
+        def fill(text: str) -> str:
+            return text.replace("{input}", str(path)).replace("{folder}", str(folder))
+
+        environment = {name: fill(value) for name, value in self.environment.items()}
+        return [self.find(), *map(fill, self.words)], environment, partial(self.make, path)
+
 
 CLANG = ("clang++", "/usr/bin/clang++-[0-9]*", "/usr/lib/llvm-*/bin/clang++")
 CHECK = ("-std=c++20", "-fsyntax-only", "{input}")  # no code is generated, so allocation weighs most
@@ -71,19 +81,12 @@ def cells(contenders: list[Contender], folder: Path, tasks, notices: list[str]) 
     """Those whose program is installed."""
     found = []
     for each in PROGRAMS:
-        program, path = each.find(), folder / each.input
-        if not program:
+        if not each.find():
             notices.append(f"real {each.name} left out: not installed (Debian: apt-get install {each.package})")
             continue
-
-        def fill(text: str) -> str:
-            return text.replace("{input}", str(path)).replace("{folder}", str(folder))
-
-        command = [program, *map(fill, each.words)]
-        environment = {name: fill(value) for name, value in each.environment.items()}
+        command, environment, make = each.prepared(folder)
         runs = tasks(contenders, command, read_wall_time, environment)
-        ready = partial(each.make, path)
-        found.append(Cell("real", each.name, runs, each.note, ready, twin=True, warm_up=True))
+        found.append(Cell("real", each.name, runs, each.note, make, twin=True, warm_up=True))
     if all(map(shutil.which, redis.PROGRAMS)):
         runs = tasks(contenders, [shutil.which("redis-server")], read_wall_time, task=redis.RedisTask)
         found.append(Cell("real", "redis", runs, redis.NOTE, twin=True, warm_up=True))
