@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -103,6 +105,43 @@ void stop_along(pid_t child) {
   if (is_stopped(child)) kill(child, SIGCONT);
 }
 
+volatile pid_t resting_for = 0;
+
+void rest_after_kill(int, siginfo_t* signal, void*) {
+  if (signal->si_pid != resting_for || (signal->si_code != CLD_KILLED && signal->si_code != CLD_DUMPED))
+    return;
+  const int error = errno;
+  const timespec pause = to_timespec(0.1);
+  nanosleep(&pause, nullptr);
+  errno = error;
+}
+
+// While one lives, this thread rests for a moment at once when the program has been killed, whatever it does: see await_room().
+class rest_at_kill {
+ public:
+  explicit rest_at_kill(pid_t child) {
+    resting_for = child;
+    struct sigaction rest {};
+    rest.sa_sigaction = rest_after_kill;
+    rest.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigaction(SIGCHLD, &rest, &action_);
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGCHLD);
+    pthread_sigmask(SIG_UNBLOCK, &ends, &mask_);
+  }
+  ~rest_at_kill() {
+    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+    sigaction(SIGCHLD, &action_, nullptr);
+  }
+  rest_at_kill(const rest_at_kill&) = delete;
+  rest_at_kill& operator=(const rest_at_kill&) = delete;
+
+ private:
+  struct sigaction action_ {};
+  sigset_t mask_{};
+};
+
 // `until`: on the monotonic clock; null: no time limit.
 int wait_for_signal(const held_signals& signals, const double* until, siginfo_t& signal) {
   if (until == nullptr) return sigwaitinfo(&signals.held(), &signal);
@@ -175,7 +214,10 @@ foreground_result run_in_foreground(const child_request& request, const foregrou
       // Those that `look` has seen with their end in /proc.
       const auto ended =
           reaps_orphans && std::exchange(has_orphans, false) ? ended_orphans(child) : std::vector<pid_t>();
-      each->look(child);
+      {
+        const rest_at_kill resting(child);
+        each->look(child);
+      }
       reap_all(ended);
       // Looks that were missed during a stop are not made up for.
       next_look = std::max(next_look + each->interval_seconds, monotonic_seconds());
