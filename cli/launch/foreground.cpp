@@ -106,8 +106,10 @@ void stop_along(pid_t child) {
 }
 
 volatile pid_t resting_for = 0;
+volatile std::sig_atomic_t has_taken_end = 0;
 
 void rest_after_kill(int, siginfo_t* signal, void*) {
+  has_taken_end = 1;
   if (signal->si_pid != resting_for || (signal->si_code != CLD_KILLED && signal->si_code != CLD_DUMPED))
     return;
   const int error = errno;
@@ -116,15 +118,21 @@ void rest_after_kill(int, siginfo_t* signal, void*) {
   errno = error;
 }
 
+// To be called once the program has been started. The action stays: the default one, set later, would drop a SIGCHLD that waits.
+void prepare_to_rest(pid_t child) {
+  resting_for = child;
+  struct sigaction rest {};
+  rest.sa_sigaction = rest_after_kill;
+  rest.sa_flags = SA_SIGINFO | SA_RESTART;
+  sigaction(SIGCHLD, &rest, nullptr);
+}
+
 // While one lives, this thread rests for a moment at once when the program has been killed, whatever it does: see await_room().
+// A SIGCHLD that came meanwhile is held again afterwards.
 class rest_at_kill {
  public:
-  explicit rest_at_kill(pid_t child) {
-    resting_for = child;
-    struct sigaction rest {};
-    rest.sa_sigaction = rest_after_kill;
-    rest.sa_flags = SA_SIGINFO | SA_RESTART;
-    sigaction(SIGCHLD, &rest, &action_);
+  rest_at_kill() {
+    has_taken_end = 0;
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGCHLD);
@@ -132,13 +140,12 @@ class rest_at_kill {
   }
   ~rest_at_kill() {
     pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
-    sigaction(SIGCHLD, &action_, nullptr);
+    if (has_taken_end != 0) kill(getpid(), SIGCHLD);
   }
   rest_at_kill(const rest_at_kill&) = delete;
   rest_at_kill& operator=(const rest_at_kill&) = delete;
 
  private:
-  struct sigaction action_ {};
   sigset_t mask_{};
 };
 
@@ -205,6 +212,7 @@ foreground_result run_in_foreground(const child_request& request, const foregrou
   foreground_result result;
   const double begin = monotonic_seconds();
   const pid_t child = start_child(request, signals.before());
+  if (each != nullptr) prepare_to_rest(child);
   const bool reaps_orphans = each == nullptr || !each->has_children;
   bool has_orphans = true;  // there may be some: a shell that has become tarn may have had children
   double next_look = begin;
@@ -215,7 +223,7 @@ foreground_result run_in_foreground(const child_request& request, const foregrou
       const auto ended =
           reaps_orphans && std::exchange(has_orphans, false) ? ended_orphans(child) : std::vector<pid_t>();
       {
-        const rest_at_kill resting(child);
+        const rest_at_kill resting;
         each->look(child);
       }
       reap_all(ended);
