@@ -205,6 +205,6 @@ class black_box_processes(BlackBoxBase):
         self.assertIn("killed by signal 9", said)
 
     def test_a_long_name(self):
-        program = shutil.copy(self.program, self.path("é" * 60))
+        program = shutil.copy(self.program, self.path("a" + "é" * 60))
         said = self.run_boxed(program, "kill", "20", "20000").stderr
         self.assertTrue(os.path.exists(re.search(r"tarn report (.*)\n", said).group(1)), said)
